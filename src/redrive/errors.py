@@ -1,0 +1,109 @@
+"""Every exception of Redrive.
+
+RedriveError
+├── InvalidValueError          an argument or a setting is wrong (also a ValueError)
+│   ├── NotStorableError       a value cannot be kept as JSON
+│   └── InvalidKeyError        a part of an idempotency key cannot be encoded
+├── TransitionError            a state was to change in a way its table does not allow
+├── VerdictError               raised by your own code to say what a failure is
+│   ├── FinalError             trying again cannot help
+│   ├── RetryableError         trying again may help
+│   └── RateLimitedError       trying again helps after a while
+├── UnavailableError           the dependency was not asked at all
+│   └── BreakerOpenError       its circuit breaker is open
+├── DeferredError              the wait is too long to sit through; come back later
+├── AttemptTimeoutError        an attempt ran out of time (also a TimeoutError)
+└── HttpError                  an HTTP exchange ended without a usable answer
+    ├── HttpStatusError        the server answered with an error status
+    └── HttpContentError       the answer is not what was agreed (not JSON, wrong shape)
+"""
+
+from __future__ import annotations
+
+
+class RedriveError(Exception):
+    """The root of all errors that Redrive raises."""
+
+
+class InvalidValueError(RedriveError, ValueError):
+    """An argument or a setting is wrong. The message names what is allowed."""
+
+
+class NotStorableError(InvalidValueError):
+    """A value cannot be kept as JSON. The message says where in the value, and why."""
+
+
+class InvalidKeyError(InvalidValueError):
+    """A part of an idempotency key cannot be encoded without ambiguity."""
+
+
+class TransitionError(RedriveError):
+    """A state was to change in a way its transition table does not allow."""
+
+
+class VerdictError(RedriveError):
+    """Your code knows what the failure is and says so; `retry_after` is in seconds."""
+
+    def __init__(self, message: str = "", *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class FinalError(VerdictError):
+    """Trying again cannot help."""
+
+
+class RetryableError(VerdictError):
+    """Trying again may help."""
+
+
+class RateLimitedError(VerdictError):
+    """Trying again helps, after `retry_after` seconds where the server named them."""
+
+
+class UnavailableError(RedriveError):
+    """The dependency was not asked at all, so nothing can have happened there."""
+
+    def __init__(self, dependency: str, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.dependency = dependency
+        self.retry_after = retry_after
+
+
+class BreakerOpenError(UnavailableError):
+    """The circuit breaker of the dependency is open, or its probe slots are taken."""
+
+
+class DeferredError(RedriveError):
+    """The next attempt is too far away to wait for; `retry_after` seconds from now it is due.
+
+    The failure that asked for the wait is the `__cause__`.
+    """
+
+    def __init__(self, message: str, *, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class AttemptTimeoutError(RedriveError, TimeoutError):
+    """An attempt did not finish within its time."""
+
+
+class HttpError(RedriveError):
+    """An HTTP exchange ended without a usable answer."""
+
+
+class HttpStatusError(HttpError):
+    """The server answered with an error status. `body` is the beginning of the answer, redacted."""
+
+    def __init__(
+        self, message: str, *, status: int, headers: dict[str, str] | None = None, body: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.headers = headers or {}
+        self.body = body
+
+
+class HttpContentError(HttpError):
+    """The answer arrived but is not what was agreed: not JSON, or not of the expected shape."""

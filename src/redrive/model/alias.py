@@ -1,0 +1,56 @@
+"""Outward words for states, accepted by filters; inside, each state has one name."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TypeVar
+
+from redrive.errors import InvalidValueError
+from redrive.model.dead_letter import DeadLetterState
+from redrive.model.step import StepState
+
+State = TypeVar("State", bound=StrEnum)
+
+STEP_ALIASES = MappingProxyType(
+    {
+        "idle": StepState.PENDING,
+        "queued": StepState.PENDING,
+        "running": StepState.RUNNING,
+        "done": StepState.SUCCESS,
+        "retry_wait": StepState.RETRYING,
+        "blocked": StepState.BLOCKED,
+        "dlq": StepState.DLQ,
+        "replaying": StepState.PENDING,
+    }
+)
+
+DEAD_LETTER_ALIASES = MappingProxyType(
+    {
+        "pending": DeadLetterState.OPEN,
+        "replaying": DeadLetterState.REPLAYING,
+        "retrying": DeadLetterState.REPLAYING,
+        "replayed": DeadLetterState.RESOLVED,
+        "completed": DeadLetterState.RESOLVED,
+        "discarded": DeadLetterState.IGNORED,
+        "exhausted": DeadLetterState.EXHAUSTED,
+        "archived": DeadLetterState.ARCHIVED,
+    }
+)
+
+
+def step_state(word: str) -> StepState:
+    return _lookup(word, StepState, STEP_ALIASES)
+
+
+def dead_letter_state(word: str) -> DeadLetterState:
+    return _lookup(word, DeadLetterState, DEAD_LETTER_ALIASES)
+
+
+def _lookup(word: str, states: type[State], aliases: MappingProxyType[str, State]) -> State:
+    by_name = states.__members__.get(word.upper())
+    state = by_name or aliases.get(word.lower())
+    if state is None:
+        known = ", ".join(sorted({each.lower() for each in states} | set(aliases)))
+        raise InvalidValueError(f"unknown state {word!r}; known are: {known}")
+    return state

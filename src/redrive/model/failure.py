@@ -1,0 +1,73 @@
+"""A failure: what an exception means, once it has been classified."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Category(StrEnum):
+    TIMEOUT = "timeout"
+    NETWORK = "network"
+    PROVIDER_5XX = "provider_5xx"
+    RATE_LIMIT = "rate_limit"
+    RESOURCE = "resource"
+    VALIDATION = "validation"
+    PERMISSION = "permission"
+    MISSING_CONFIG = "missing_config"
+    PROVIDER_4XX = "provider_4xx"
+    CONFLICT = "conflict"
+    CANCELLED = "cancelled"
+    UNKNOWN = "unknown"
+
+
+class ErrorClass(StrEnum):
+    FINAL = "final"
+    RETRYABLE = "retryable"
+    RATE_LIMITED = "rate_limited"
+
+
+class Delivery(StrEnum):
+    """Did the request reach the other side?"""
+
+    NEVER_SEEN = "never_seen"
+    MAYBE_SEEN = "maybe_seen"
+    SEEN = "seen"
+
+
+class Failure(NamedTuple):
+    """A tuple rather than a dataclass: one is made for every failed attempt, and tuples are made fastest."""
+
+    category: Category
+    error_class: ErrorClass
+    rule: str
+    error_type: str
+    message: str
+    public_code: str
+    public_message: str
+    retry_after: float | None = None
+    http_status: int | None = None
+    delivery: Delivery = Delivery.MAYBE_SEEN
+    unavailable: bool = False
+
+    @property
+    def retryable(self) -> bool:
+        return self.error_class is not ErrorClass.FINAL
+
+    @property
+    def may_have_executed(self) -> bool:
+        """False only when the other side cannot have acted: it saw nothing, or it refused."""
+        if self.delivery is Delivery.SEEN:
+            return self.category not in _REFUSALS
+        return self.delivery is Delivery.MAYBE_SEEN
+
+
+_REFUSALS = frozenset(
+    {
+        Category.RATE_LIMIT,
+        Category.VALIDATION,
+        Category.PERMISSION,
+        Category.MISSING_CONFIG,
+        Category.PROVIDER_4XX,
+    }
+)

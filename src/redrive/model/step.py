@@ -1,0 +1,61 @@
+"""A step: one position in a run, and what its attempts have used up so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from redrive.model.transition import TransitionTable, moves
+
+
+class StepState(StrEnum):
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    RETRYING = "RETRYING"
+    SUCCESS = "SUCCESS"
+    DLQ = "DLQ"
+    BLOCKED = "BLOCKED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+
+class Effect(StrEnum):
+    """What executing something twice does to the outside world."""
+
+    NONE = "none"
+    IDEMPOTENT = "idempotent"
+    UNSAFE = "unsafe"
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What a step has used up before the attempt that is being judged.
+
+    `failures` counts towards the budget. Waits that a rate-limit hint, a breaker or a lost lease asked for do
+    not: each is counted apart and has a limit of its own.
+    """
+
+    failures: int = 0
+    rate_limit_waits: int = 0
+    holds: int = 0
+    previous_delay: float | None = None
+
+
+_P, _R, _W = StepState.PENDING, StepState.RUNNING, StepState.RETRYING
+_STOPPED = (StepState.DLQ, StepState.BLOCKED)
+
+STEP_TRANSITIONS = TransitionTable(
+    "step",
+    _P,
+    [
+        *moves("claimed", [_P, _W], [_R]),
+        *moves("succeeded", [_R], [StepState.SUCCESS]),
+        *moves("failed, will be retried", [_R], [_W]),
+        *moves("buried", [_R], [StepState.DLQ]),
+        *moves("blocked", [_R], [StepState.BLOCKED]),
+        *moves("failed for good", [_R], [StepState.FAILED]),
+        *moves("released uncharged", [_R], [_P]),
+        *moves("replayed", [*_STOPPED, StepState.FAILED, StepState.SUCCESS], [_P]),
+        *moves("cancelled", [_P, _R, _W, *_STOPPED], [StepState.CANCELLED]),
+    ],
+)

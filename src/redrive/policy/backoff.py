@@ -1,0 +1,84 @@
+"""How long to wait before the next attempt.
+
+A backoff is a curve (how the wait grows with the failures), a cap, and a jitter. A jitter is nothing but an
+interval around the planned wait; the draw, a number from 0 to 1 that the caller provides, picks a point in it:
+
+    planned = min(cap, curve(failures))
+    seconds = low + (high - low) · draw
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from redrive.errors import InvalidValueError
+from redrive.model.decision import Wait
+from redrive.policy.bounds import LONGEST_DELAY, require
+from redrive.policy.curve import Curve
+from redrive.policy.jitter import Jitter, NoJitter
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    curve: Curve
+    cap: float = LONGEST_DELAY
+    jitter: Jitter = field(default_factory=NoJitter)
+
+    def __post_init__(self) -> None:
+        require("cap", self.cap, 0.0, LONGEST_DELAY)
+
+    def wait(self, failures: int, *, draw: float, previous: float | None = None) -> Wait | None:
+        """The wait after `failures` failures, or None when the curve allows no further attempt."""
+        if failures < 1:
+            raise InvalidValueError(f"failures must be at least 1, got {failures}")
+        if not 0.0 <= draw <= 1.0:
+            raise InvalidValueError(f"draw must be from 0 to 1, got {draw}")
+        planned = self.planned(failures)
+        if planned is None:
+            return None
+        low, high = self.jitter.interval(_Plan(self, planned, failures, previous))
+        seconds = min(high, low + (high - low) * draw)
+        return Wait(seconds, planned, draw, low, high, failures, self)
+
+    @property
+    def longest(self) -> float:
+        """No wait of this backoff is ever longer."""
+        return self.jitter.interval(_Plan(self, self.cap, 1, self.cap))[1]
+
+    def planned(self, failures: int) -> float | None:
+        delay = self.curve.delay(failures)
+        return None if delay is None else min(self.cap, delay)
+
+    def formula(self, failures: int) -> str:
+        curve = self.curve.formula(failures)
+        return curve if self.cap == LONGEST_DELAY else f"min({self.cap:g}, {curve})"
+
+    def describe(self, wait: Wait) -> str:
+        planned = f"wait {self.formula(wait.failures)} = {wait.planned:g} s, {self.jitter.describe()}"
+        if wait.low == wait.high:
+            return planned
+        return f"{planned} [{wait.low:g} … {wait.high:g}], draw {wait.draw:.4f} → {wait.seconds:g} s"
+
+
+class _Plan(NamedTuple):
+    """A jitter's view of a backoff; only the decorrelated one asks for more than the planned wait."""
+
+    backoff: Backoff
+    seconds: float
+    failures: int
+    known_previous: float | None
+
+    @property
+    def cap(self) -> float:
+        return self.backoff.cap
+
+    @property
+    def first(self) -> float:
+        return self.backoff.planned(1) or 0.0
+
+    @property
+    def previous(self) -> float:
+        if self.known_previous is not None:
+            return self.known_previous
+        return self.backoff.planned(max(1, self.failures - 1)) or 0.0

@@ -1,0 +1,131 @@
+"""What does this exception mean?
+
+The answer comes from the first rule that recognises the error or one of the errors it was made from. Rules
+are asked in this order: the application's own, an error that says itself what it is, known types of
+libraries, provider codes, HTTP status, SQLSTATE, gRPC code, and last the types of the standard library. No
+library is imported to recognise its errors, and no exception, however hostile, makes the classification fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from redrive.model.failure import Category, Delivery, ErrorClass, Failure
+from redrive.policy import known_errors as known
+from redrive.policy import probe
+from redrive.policy.known_errors import Meaning
+from redrive.policy.public_code import CATEGORY_CODES, PublicCodes
+from redrive.policy.recognise import (
+    Finding,
+    carries_something,
+    recognise,
+    retry_after_of,
+    status_of,
+    type_name,
+)
+from redrive.policy.rule import Rule
+
+MOST_MEMBERS = 100
+
+_UNKNOWN = Meaning(Category.UNKNOWN)
+
+
+class Classifier:
+    """Answers the three questions: `classify`, `category`, `is_retriable` (W5)."""
+
+    def __init__(
+        self,
+        rules: Iterable[Rule] = (),
+        *,
+        public_codes: PublicCodes = CATEGORY_CODES,
+        unknown: ErrorClass = ErrorClass.FINAL,
+    ) -> None:
+        self._rules = tuple(rules)
+        self._public_codes = public_codes
+        self._unknown = unknown
+
+    def classify(self, error: BaseException, *, now: float | None = None) -> Failure:
+        """The failure that an exception stands for. `now` serves to read an HTTP date in Retry-After."""
+        try:
+            return self._failure(error, self._find(error), now)
+        except BaseException:  # noqa: BLE001
+            return self._failure(Exception(), Finding("unreadable", _UNKNOWN, Exception()), now)
+
+    def category(self, error: BaseException) -> Category:
+        return self.classify(error).category
+
+    def is_retriable(self, error: BaseException) -> bool:
+        return self.classify(error).retryable
+
+    def _find(self, error: BaseException) -> Finding:
+        if self._rules:
+            for link in probe.links(error):
+                for rule in self._rules:
+                    if rule.applies(link):
+                        meaning = Meaning(rule.category, rule.delivery, rule.error_class)
+                        return Finding(f"application: {rule.name}", meaning, link, rule.public_code)
+        for link in probe.links(error):
+            found = self._find_in_group(link) or recognise(link)
+            if found:
+                return found
+        return Finding("unknown", _UNKNOWN, error)
+
+    def _find_in_group(self, error: BaseException) -> Finding | None:
+        """A group is as bad as its worst member: final, then rate-limited, then retryable, then cancelled."""
+        inside = probe.members(error)[:MOST_MEMBERS]
+        findings = [self._find(each) for each in inside]
+        return min(findings, key=self._severity, default=None)
+
+    def _severity(self, finding: Finding) -> int:
+        if finding.meaning.category is Category.CANCELLED:
+            return 3
+        order = (ErrorClass.FINAL, ErrorClass.RATE_LIMITED, ErrorClass.RETRYABLE)
+        return order.index(self._class_of(finding.meaning))
+
+    def _class_of(self, meaning: Meaning) -> ErrorClass:
+        if meaning.error_class is not None:
+            return meaning.error_class
+        if meaning.category is Category.UNKNOWN:
+            return self._unknown
+        return known.CLASS_OF_CATEGORY.get(meaning.category, ErrorClass.FINAL)
+
+    def _failure(self, error: BaseException, found: Finding, now: float | None) -> Failure:
+        meaning = found.meaning
+        category = meaning.category
+        carries = carries_something(found.error)
+        status = status_of(found.error) if carries else None
+        code = found.public_code or self._public_codes.code(category, status)
+        return Failure(
+            category,
+            self._class_of(meaning),
+            found.rule,
+            type_name(error),
+            probe.text(error),
+            code,
+            self._public_codes.message(code, category),
+            retry_after_of(found.error, now) if carries else None,
+            status,
+            _delivery(meaning, found.error),
+            found.unavailable,
+        )
+
+
+def _delivery(meaning: Meaning, error: BaseException) -> Delivery:
+    """A lost connection or a timeout was never seen when it was made from an error that says so."""
+    if meaning.delivery is not Delivery.MAYBE_SEEN or meaning.category not in _LOST:
+        return meaning.delivery
+    for cause in probe.causes(error):
+        found = recognise(cause)
+        if found and found.meaning.delivery is Delivery.NEVER_SEEN:
+            return Delivery.NEVER_SEEN
+    return Delivery.MAYBE_SEEN
+
+
+_LOST = frozenset({Category.NETWORK, Category.TIMEOUT})
+
+DEFAULT_CLASSIFIER = Classifier()
+
+
+def classify(error: BaseException, *, now: float | None = None) -> Failure:
+    """What an exception means, by the built-in rules alone."""
+    return DEFAULT_CLASSIFIER.classify(error, now=now)

@@ -1,0 +1,97 @@
+"""How a wait grows with the failures: the uncapped, unjittered plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from redrive.policy.bounds import LONGEST_DELAY, require
+
+
+class Curve(Protocol):
+    def delay(self, failures: int) -> float | None:
+        """The wait after so many failures (1 is the first), uncapped; None: no further attempt."""
+
+    def formula(self, failures: int) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Exponential:
+    base: float
+    factor: float = 2.0
+
+    def __post_init__(self) -> None:
+        require("base", self.base, 0.0, LONGEST_DELAY)
+        require("factor", self.factor, 1.0, 1000.0)
+
+    def delay(self, failures: int) -> float:
+        try:
+            return self.base * self.factor ** (failures - 1)
+        except OverflowError:
+            return math.inf if self.base else 0.0
+
+    def formula(self, failures: int) -> str:
+        return f"{self.base:g} · {self.factor:g}^({failures} - 1)"
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    base: float
+    step: float
+
+    def __post_init__(self) -> None:
+        require("base", self.base, 0.0, LONGEST_DELAY)
+        require("step", self.step, 0.0, LONGEST_DELAY)
+
+    def delay(self, failures: int) -> float:
+        try:
+            return self.base + self.step * (failures - 1)
+        except OverflowError:
+            return math.inf if self.step else self.base
+
+    def formula(self, failures: int) -> str:
+        return f"{self.base:g} + {self.step:g} · ({failures} - 1)"
+
+
+@dataclass(frozen=True, slots=True)
+class Immediate:
+    def delay(self, failures: int) -> float:
+        return 0.0
+
+    def formula(self, failures: int) -> str:
+        return "0"
+
+
+@dataclass(frozen=True, slots=True)
+class Never:
+    def delay(self, failures: int) -> None:
+        return None
+
+    def formula(self, failures: int) -> str:
+        return "no retry"
+
+
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """A function of your own: failures so far → seconds, or None for no further attempt.
+
+    Its mistakes cannot strand work: a negative answer counts as 0, and an exception or something that is no
+    number as the cap.
+    """
+
+    function: Callable[[int], float | None]
+
+    def delay(self, failures: int) -> float | None:
+        try:
+            answer = self.function(failures)
+            seconds = None if answer is None else float(answer)
+        except Exception:  # noqa: BLE001
+            return math.inf
+        if seconds is None:
+            return None
+        return math.inf if math.isnan(seconds) else max(0.0, seconds)
+
+    def formula(self, failures: int) -> str:
+        return f"{getattr(self.function, '__name__', 'custom')}({failures})"

@@ -1,0 +1,57 @@
+"""The named policies, with exactly the documented defaults."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from redrive.model.failure import Category
+from redrive.policy.backoff import Backoff
+from redrive.policy.curve import Exponential, Immediate, Linear, Never
+from redrive.policy.jitter import Additive, Equal, Proportional
+from redrive.policy.retry import RetryPolicy
+
+MINUTE = 60.0
+
+STEP = RetryPolicy(
+    name="step",
+    max_attempts=4,
+    backoff=Backoff(Exponential(2.0, 2.0), cap=120.0, jitter=Proportional(0.25)),
+)
+"""A step of a workflow (W3): waits about 2, 4 and 8 s."""
+
+CALL = RetryPolicy(
+    name="call",
+    max_attempts=3,
+    backoff=Backoff(Exponential(0.25, 2.0), cap=5.0, jitter=Equal()),
+    max_rate_limit_waits=10,
+)
+"""An outbound call (G2): waits up to 250 and 500 ms."""
+
+RUN = RetryPolicy(
+    name="run",
+    max_attempts=8,
+    backoff=Backoff(Exponential(60.0, 2.0), cap=3600.0),
+)
+"""A whole run (D3): waits 1, 2, 4 … 60 minutes."""
+
+GATEWAY = RetryPolicy(
+    name="gateway",
+    max_attempts=3,
+    backoff=Backoff(Exponential(5.0, 2.0), jitter=Additive(5.0)),
+    also_retry=frozenset({Category.UNKNOWN}),
+)
+"""Work behind a gateway (P2): waits 5–10 and 10–15 s, and retries errors it does not know."""
+
+REDRIVE_NEVER = RetryPolicy(name="never", max_attempts=1, backoff=Backoff(Never()))
+REDRIVE_LINEAR = RetryPolicy(name="linear", max_attempts=4, backoff=Backoff(Linear(5 * MINUTE, 5 * MINUTE)))
+REDRIVE_EXPONENTIAL = RetryPolicy(
+    name="exponential", max_attempts=4, backoff=Backoff(Exponential(MINUTE, 2.0), cap=60 * MINUTE)
+)
+REDRIVE_IMMEDIATE = RetryPolicy(name="immediate", max_attempts=4, backoff=Backoff(Immediate()))
+
+REDRIVE_POLICIES = MappingProxyType(
+    {each.name: each for each in (REDRIVE_NEVER, REDRIVE_LINEAR, REDRIVE_EXPONENTIAL, REDRIVE_IMMEDIATE)}
+)
+"""How dead letters are redriven automatically (M1); `exponential` is the default."""
+
+PRESETS = MappingProxyType({each.name: each for each in (STEP, CALL, RUN, GATEWAY)}) | REDRIVE_POLICIES

@@ -1,0 +1,126 @@
+"""Looking at an exception without trusting it.
+
+Exceptions come from anybody's code: an attribute may be a property that raises, `__str__` may raise, a class
+may lie about itself. Nothing in here raises, and BaseException is caught on purpose: a hostile `__str__` may
+raise SystemExit as well as anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import cast
+
+MOST_LINKS = 32
+LONGEST_TEXT = 4000
+
+
+def attribute(thing: object, name: str) -> object:
+    try:
+        return getattr(thing, name, None)
+    except BaseException:  # noqa: BLE001
+        return None
+
+
+def text(error: BaseException) -> str:
+    """The message of an exception, cut to a length that can be shown."""
+    try:
+        message = str.__str__(str(error))
+    except BaseException:  # noqa: BLE001
+        return "(the exception cannot be printed)"
+    if len(message) <= LONGEST_TEXT:
+        return message
+    return f"{message[:LONGEST_TEXT]}… ({len(message) - LONGEST_TEXT} more characters)"
+
+
+def type_name(kind: type) -> str:
+    """`package.module.ClassName`, as a person would look for it."""
+    module, name = _string(kind, "__module__"), _string(kind, "__qualname__")
+    return name if module in ("builtins", "") else f"{module}.{name}"
+
+
+def type_keys(kind: type) -> tuple[str, ...]:
+    """`package:ClassName` for the class and each of its ancestors, nearest first.
+
+    Names are compared, not classes, so that no library has to be imported; and only the top-level package,
+    because libraries move their classes between modules.
+    """
+    return tuple(
+        f"{_string(each, '__module__').partition('.')[0]}:{_string(each, '__name__')}"
+        for each in type.mro(kind)[:-1]
+    )
+
+
+def has_own_attributes(kind: type) -> bool:
+    """Can an instance carry more than its message even when its `__dict__` is empty?"""
+    return any(
+        not name.startswith("__") or name in ("__getattr__", "__getattribute__", "__slots__", "__dict__")
+        for ancestor in type.mro(kind)
+        if _string(ancestor, "__module__") != "builtins"
+        for name in type.__dict__["__dict__"].__get__(ancestor)
+    )
+
+
+def number(value: object, low: int, high: int) -> int | None:
+    """The value if it is a whole number between the bounds."""
+    if type(value) is int or (isinstance(value, int) and not isinstance(value, bool)):
+        return int(value) if low <= value <= high else None
+    return None
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """The errors that this one says it was made from: `raise … from`, `.reason`, or the first argument."""
+    yield from _walk(error, _stated_causes)
+
+
+def links(error: BaseException) -> Iterator[BaseException]:
+    """The error, then everything it was made from or that was being handled when it was raised."""
+    yield error
+    yield from _walk(error, _all_causes)
+
+
+def members(error: BaseException) -> tuple[BaseException, ...]:
+    """The errors inside an exception group; empty for any other error."""
+    if not issubclass(type(error), BaseExceptionGroup):
+        return ()
+    inside = attribute(error, "exceptions")
+    if type(inside) is not tuple:
+        return ()
+    return tuple(_errors_among(*inside))
+
+
+_Next = Callable[[BaseException], list[BaseException]]
+
+
+def _walk(
+    error: BaseException, next_of: Callable[[BaseException], list[BaseException]]
+) -> Iterator[BaseException]:
+    seen = {id(error)}
+    waiting = [error]
+    while waiting and len(seen) <= MOST_LINKS:
+        for cause in next_of(waiting.pop(0)):
+            if id(cause) not in seen:
+                seen.add(id(cause))
+                waiting.append(cause)
+                yield cause
+
+
+def _stated_causes(error: BaseException) -> list[BaseException]:
+    arguments = attribute(error, "args")
+    first = arguments[0] if type(arguments) is tuple and arguments else None
+    return _errors_among(attribute(error, "__cause__"), attribute(error, "reason"), first)
+
+
+def _all_causes(error: BaseException) -> list[BaseException]:
+    if attribute(error, "__suppress_context__") is True:
+        return _stated_causes(error)
+    return _stated_causes(error) + _errors_among(attribute(error, "__context__"))
+
+
+def _errors_among(*things: object) -> list[BaseException]:
+    # By type(), because isinstance() asks the object itself for its __class__, which may raise.
+    return [cast("BaseException", each) for each in things if issubclass(type(each), BaseException)]
+
+
+def _string(thing: object, name: str) -> str:
+    value = attribute(thing, name)
+    return value if type(value) is str else ""

@@ -1,0 +1,162 @@
+"""The retry decision: what has been used up, and what just happened → what happens next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+from redrive.model.decision import (
+    Block,
+    Bury,
+    Complete,
+    Decision,
+    Explanation,
+    Fail,
+    Reason,
+    Release,
+    Retry,
+    Wait,
+)
+from redrive.model.failure import Category, ErrorClass, Failure
+from redrive.model.step import Tally
+from redrive.policy.backoff import Backoff
+from redrive.policy.bounds import require
+from redrive.policy.schedule import Schedule
+
+NOT_ASKED_DELAY = 1.0
+"""Seconds until work comes up again whose dependency was not asked and did not say when it can be."""
+
+
+class Ending(StrEnum):
+    """What becomes of a step when nothing more can be done automatically (G9)."""
+
+    BURY = "bury"
+    BLOCK = "block"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How often, how long apart, and for which failures. `max_attempts` counts executions in all."""
+
+    name: str = "custom"
+    max_attempts: int
+    backoff: Backoff
+    backoff_by_category: Mapping[Category, Backoff] = field(default_factory=lambda: MappingProxyType({}))
+    also_retry: frozenset[Category] = frozenset()
+    never_retry: frozenset[Category] = frozenset()
+    max_rate_limit_waits: int = 100
+    max_holds: int = 10_000
+    ending: Ending = Ending.BURY
+
+    def __post_init__(self) -> None:
+        require("max_attempts", self.max_attempts, 1, 1_000_000)
+        require("max_rate_limit_waits", self.max_rate_limit_waits, 0, 1_000_000)
+        require("max_holds", self.max_holds, 0, 1_000_000_000)
+
+    @property
+    def max_retries(self) -> int:
+        """Executions after the first."""
+        return self.max_attempts - 1
+
+    def retries(self, failure: Failure) -> bool:
+        """Does this policy consider trying again after such a failure at all?"""
+        if failure.category in self.never_retry:
+            return False
+        return failure.retryable or failure.category in self.also_retry
+
+    def backoff_for(self, category: Category) -> Backoff:
+        return self.backoff_by_category.get(category, self.backoff)
+
+    def explain(self) -> Schedule:
+        """Every attempt of this policy with its earliest, typical and latest time. Print it."""
+        return Schedule.of(self.name, self.max_attempts, self.backoff)
+
+
+def decide(
+    tally: Tally, failure: Failure | None, policy: RetryPolicy, *, now: float, draw: float
+) -> Decision:
+    """What happens after an attempt: `failure` is None when it succeeded.
+
+    `draw` is a random number from 0 to 1, `now` the instant at which the attempt ended.
+    """
+    if failure is None:
+        return Complete(Explanation(Reason.SUCCEEDED))
+    if failure.category is Category.CANCELLED:
+        return Release(now, _explain(Reason.INTERRUPTED, tally, failure, policy, at=now))
+    if failure.unavailable:
+        return _hold(tally, failure, policy, now)
+    if not policy.retries(failure):
+        return _end(Reason.FINAL_ERROR, tally, failure, policy)
+    if failure.error_class is ErrorClass.RATE_LIMITED and failure.retry_after is not None:
+        return _wait_for_rate_limit(tally, failure, failure.retry_after, policy, now)
+    return _back_off(tally, failure, policy, now, draw)
+
+
+def next_retry_at(
+    tally: Tally, failure: Failure, policy: RetryPolicy, *, now: float, draw: float
+) -> float | None:
+    """When the work is due again; None when it is not tried again (D5)."""
+    decision = decide(tally, failure, policy, now=now, draw=draw)
+    return decision.at if isinstance(decision, Retry | Release) else None
+
+
+def _hold(tally: Tally, failure: Failure, policy: RetryPolicy, now: float) -> Decision:
+    if tally.holds >= policy.max_holds:
+        return _end(Reason.HOLDS_SPENT, tally, failure, policy)
+    at = now + (NOT_ASKED_DELAY if failure.retry_after is None else failure.retry_after)
+    return Release(at, _explain(Reason.UNAVAILABLE, tally, failure, policy, at=at))
+
+
+def _wait_for_rate_limit(
+    tally: Tally, failure: Failure, hint: float, policy: RetryPolicy, now: float
+) -> Decision:
+    if tally.rate_limit_waits >= policy.max_rate_limit_waits:
+        return _end(Reason.RATE_LIMIT_WAITS_SPENT, tally, failure, policy)
+    at = now + hint
+    why = _explain(Reason.RATE_LIMIT_HINT, tally, failure, policy, at=at, hint=hint)
+    return Retry(at, hint, counted=False, explanation=why)
+
+
+def _back_off(tally: Tally, failure: Failure, policy: RetryPolicy, now: float, draw: float) -> Decision:
+    failures = tally.failures + 1
+    if failures >= policy.max_attempts:
+        return _end(Reason.ATTEMPTS_SPENT, tally, failure, policy)
+    wait = policy.backoff_for(failure.category).wait(failures, draw=draw, previous=tally.previous_delay)
+    if wait is None:
+        return _end(Reason.NO_RETRIES, tally, failure, policy)
+    # A server in trouble may ask for more time than the formula gives (503 with Retry-After).
+    hint = failure.retry_after
+    delay = wait.seconds if hint is None else max(wait.seconds, hint)
+    at = now + delay
+    why = _explain(Reason.BACKOFF, tally, failure, policy, wait=wait, hint=hint, at=at)
+    return Retry(at, delay, counted=True, explanation=why)
+
+
+def _end(reason: Reason, tally: Tally, failure: Failure, policy: RetryPolicy) -> Decision:
+    why = _explain(reason, tally, failure, policy)
+    if policy.ending is Ending.BLOCK:
+        return Block(why)
+    if policy.ending is Ending.FAIL:
+        return Fail(why)
+    return Bury(why)
+
+
+def _explain(
+    reason: Reason,
+    tally: Tally,
+    failure: Failure,
+    policy: RetryPolicy,
+    *,
+    wait: Wait | None = None,
+    hint: float | None = None,
+    at: float | None = None,
+) -> Explanation:
+    counted = reason not in _UNCOUNTED
+    failures = tally.failures + 1 if counted else tally.failures
+    return Explanation(reason, failure.rule, failure.category, failures, policy.max_attempts, wait, hint, at)
+
+
+_UNCOUNTED = frozenset({Reason.RATE_LIMIT_HINT, Reason.UNAVAILABLE, Reason.INTERRUPTED})
