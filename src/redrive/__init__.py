@@ -1,0 +1,109 @@
+"""Redrive: no failed work is ever lost.
+
+The public names. Each is loaded when it is first used, so that importing the package costs next to nothing
+and nobody pays for a part that is not used. Policies, curves and jitters are in `redrive.policy`, all
+exceptions in `redrive.errors`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from redrive.errors import (
+    BreakerOpenError,
+    DeferredError,
+    FinalError,
+    RateLimitedError,
+    RedriveError,
+    RetryableError,
+    UnavailableError,
+)
+
+if TYPE_CHECKING:
+    from redrive.calls.attempt import Attempt, current_attempt
+    from redrive.calls.dependency import Dependency, dependency
+    from redrive.calls.guard import Guard
+    from redrive.calls.http import AsyncHttpClient, HttpClient
+    from redrive.calls.log import log_fields
+    from redrive.calls.retry import call, retry
+    from redrive.model.failure import Category, Delivery, ErrorClass, Failure
+    from redrive.model.step import Effect
+    from redrive.policy.backoff import Backoff
+    from redrive.policy.breaker import BreakerPolicy
+    from redrive.policy.budget import BudgetPolicy
+    from redrive.policy.classify import Classifier, classify
+    from redrive.policy.idempotency import idempotency_key
+    from redrive.policy.retry import RetryPolicy
+    from redrive.policy.rule import Rule
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "AsyncHttpClient": "redrive.calls.http",
+    "Attempt": "redrive.calls.attempt",
+    "Backoff": "redrive.policy.backoff",
+    "BreakerPolicy": "redrive.policy.breaker",
+    "BudgetPolicy": "redrive.policy.budget",
+    "Category": "redrive.model.failure",
+    "Classifier": "redrive.policy.classify",
+    "Delivery": "redrive.model.failure",
+    "Dependency": "redrive.calls.dependency",
+    "Effect": "redrive.model.step",
+    "ErrorClass": "redrive.model.failure",
+    "Failure": "redrive.model.failure",
+    "Guard": "redrive.calls.guard",
+    "HttpClient": "redrive.calls.http",
+    "RetryPolicy": "redrive.policy.retry",
+    "Rule": "redrive.policy.rule",
+    "call": "redrive.calls.retry",
+    "classify": "redrive.policy.classify",
+    "current_attempt": "redrive.calls.attempt",
+    "dependency": "redrive.calls.dependency",
+    "idempotency_key": "redrive.policy.idempotency",
+    "log_fields": "redrive.calls.log",
+    "retry": "redrive.calls.retry",
+}
+
+__all__ = [
+    "AsyncHttpClient",
+    "Attempt",
+    "Backoff",
+    "BreakerOpenError",
+    "BreakerPolicy",
+    "BudgetPolicy",
+    "Category",
+    "Classifier",
+    "DeferredError",
+    "Delivery",
+    "Dependency",
+    "Effect",
+    "ErrorClass",
+    "Failure",
+    "FinalError",
+    "Guard",
+    "HttpClient",
+    "RateLimitedError",
+    "RedriveError",
+    "RetryPolicy",
+    "RetryableError",
+    "Rule",
+    "UnavailableError",
+    "call",
+    "classify",
+    "current_attempt",
+    "dependency",
+    "idempotency_key",
+    "log_fields",
+    "retry",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'redrive' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

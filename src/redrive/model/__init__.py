@@ -1,0 +1,1 @@
+"""What things are: states, values and the transitions between them."""

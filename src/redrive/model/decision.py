@@ -32,6 +32,11 @@ class Reason(StrEnum):
     RATE_LIMIT_WAITS_SPENT = "rate_limit_waits_spent", "rate-limited too often in a row"
     HOLDS_SPENT = "holds_spent", "held back too often"
     NO_RETRIES = "no_retries", "the policy never retries"
+    NOT_REPEATABLE = "not_repeatable", "it may have been executed, and has no idempotency key"
+    DEADLINE = "deadline", "the next attempt would start after the deadline"
+    BUDGET_EMPTY = "budget_empty", "the retry budget of the dependency is used up"
+    BREAKER_OPEN = "breaker_open", "the circuit breaker of the dependency has opened"
+    TOO_LONG = "too_long", "the wait is too long to sit through"
 
 
 class Formula(Protocol):

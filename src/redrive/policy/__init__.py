@@ -1,0 +1,50 @@
+"""What should happen: pure decisions. Time and random numbers are arguments."""
+
+from redrive.policy.backoff import Backoff
+from redrive.policy.breaker import Breaker, BreakerPolicy
+from redrive.policy.budget import Budget, BudgetPolicy
+from redrive.policy.classify import Classifier, classify
+from redrive.policy.curve import Custom, Exponential, Immediate, Linear, Never
+from redrive.policy.jitter import Additive, Decorrelated, Equal, Full, NoJitter, Proportional
+from redrive.policy.presets import CALL, GATEWAY, PRESETS, REDRIVE_POLICIES, RUN, STEP
+from redrive.policy.public_code import GATEWAY_CODES, PublicCodes
+from redrive.policy.retry import Ending, RetryPolicy, decide, next_retry_at
+from redrive.policy.rule import Rule
+from redrive.policy.triage import Triage, redrive_policy, triage
+
+__all__ = [
+    "CALL",
+    "GATEWAY",
+    "GATEWAY_CODES",
+    "PRESETS",
+    "REDRIVE_POLICIES",
+    "RUN",
+    "STEP",
+    "Additive",
+    "Backoff",
+    "Breaker",
+    "BreakerPolicy",
+    "Budget",
+    "BudgetPolicy",
+    "Classifier",
+    "Custom",
+    "Decorrelated",
+    "Ending",
+    "Equal",
+    "Exponential",
+    "Full",
+    "Immediate",
+    "Linear",
+    "Never",
+    "NoJitter",
+    "Proportional",
+    "PublicCodes",
+    "RetryPolicy",
+    "Rule",
+    "Triage",
+    "classify",
+    "decide",
+    "next_retry_at",
+    "redrive_policy",
+    "triage",
+]

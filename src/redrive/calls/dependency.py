@@ -1,0 +1,198 @@
+"""Dependencies: the services a program calls, each with one breaker and one retry budget.
+
+A name stands for the same dependency everywhere in the process: all calls to it share what they learn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from inspect import iscoroutinefunction
+from threading import Lock
+from typing import ParamSpec, TypeVar, cast
+
+from redrive.clock import SYSTEM_CLOCK, Clock
+from redrive.errors import BreakerOpenError, InvalidValueError
+from redrive.model.breaker import BreakerSnapshot, CallOutcome, Permit, Refusal
+from redrive.model.failure import Failure
+from redrive.policy.breaker import Breaker, BreakerPolicy, outcome_of
+from redrive.policy.budget import Budget, BudgetPolicy
+from redrive.policy.classify import DEFAULT_CLASSIFIER, Classifier
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_SUCCEEDED, _NOTHING = CallOutcome.SUCCEEDED, CallOutcome.NOTHING
+
+
+class Dependency:
+    """Also a decorator: it guards a function, sync or async, with the breaker alone, without retries."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        breaker: BreakerPolicy | None = None,
+        budget: BudgetPolicy | None = None,
+        classifier: Classifier = DEFAULT_CLASSIFIER,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.name = name
+        self._clock = clock
+        self._lock = Lock()
+        self.configure(breaker, budget, classifier)
+
+    def configure(
+        self, breaker: BreakerPolicy | None, budget: BudgetPolicy | None, classifier: Classifier
+    ) -> None:
+        """Start anew under these policies."""
+        with self._lock:
+            self._breaker = Breaker(breaker)
+            self._budget = Budget(budget)
+            self._classifier = classifier
+
+    def admit(self) -> Permit:
+        """The right to make one call; raises BreakerOpenError when none may be made now."""
+        permit = self._breaker.closed_permit
+        if permit is not None:
+            return permit
+        with self._lock:
+            answer = self._breaker.admit(self._clock.monotonic())
+        if isinstance(answer, Refusal):
+            raise BreakerOpenError(
+                self.name,
+                f"the circuit breaker of {self.name!r} is open; next try in {answer.retry_after:.3g} s",
+                retry_after=answer.retry_after,
+            )
+        return answer
+
+    def report_success(self, permit: Permit, started: float) -> None:
+        ended = self._clock.monotonic()
+        with self._lock:
+            self._breaker.report(permit, _SUCCEEDED, ended, ended - started)
+
+    def report_failure(self, permit: Permit, failure: Failure, started: float) -> None:
+        ended = self._clock.monotonic()
+        with self._lock:
+            self._breaker.report(permit, outcome_of(failure), ended, ended - started, failure.retry_after)
+
+    def report_nothing(self, permit: Permit) -> None:
+        """The call was cancelled: it tells nothing, and its probe slot is free again."""
+        with self._lock:
+            self._breaker.report(permit, _NOTHING, self._clock.monotonic())
+
+    def is_open_for(self, seconds: float) -> bool:
+        """Will the breaker still be open in so many seconds?"""
+        with self._lock:
+            open_until = self._breaker.snapshot(self._clock.monotonic()).open_until
+            return open_until is not None and open_until > self._clock.monotonic() + seconds
+
+    def may_retry(self) -> bool:
+        with self._lock:
+            return self._budget.take()
+
+    def give_back(self) -> None:
+        budget = self._budget
+        if budget.tokens < budget.policy.capacity:
+            with self._lock:
+                budget.give_back()
+
+    @property
+    def retry_tokens(self) -> float:
+        return self._budget.tokens
+
+    def snapshot(self) -> BreakerSnapshot:
+        with self._lock:
+            return self._breaker.snapshot(self._clock.monotonic())
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        if iscoroutinefunction(function):
+            guarded = self._guard_async(cast("Callable[P, Awaitable[object]]", function))
+            return cast("Callable[P, R]", guarded)
+        return self._guard_sync(function)
+
+    def _guard_sync(self, function: Callable[P, R]) -> Callable[P, R]:
+        monotonic = self._clock.monotonic
+
+        @wraps(function)
+        def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+            permit = self.admit()
+            started = monotonic()
+            try:
+                result = function(*args, **kwargs)
+            except BaseException as error:
+                self._report_error(permit, error, started)
+                raise
+            self.report_success(permit, started)
+            return result
+
+        return guarded
+
+    def _guard_async(self, function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
+        monotonic = self._clock.monotonic
+
+        @wraps(function)
+        async def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+            permit = self.admit()
+            started = monotonic()
+            try:
+                result = await function(*args, **kwargs)
+            except BaseException as error:
+                self._report_error(permit, error, started)
+                raise
+            self.report_success(permit, started)
+            return result
+
+        return guarded
+
+    def _report_error(self, permit: Permit, error: BaseException, started: float) -> None:
+        self.report_failure(permit, self._classifier.classify(error, now=self._clock.now()), started)
+
+
+class Dependencies:
+    """The dependencies of a process. A name gives the same object before and after it is configured."""
+
+    MOST_UNCONFIGURED = 1024
+
+    def __init__(self) -> None:
+        self._configured: dict[str, Dependency] = {}
+        self._others: dict[str, Dependency] = {}
+        self._lock = Lock()
+
+    def configure(
+        self, name: str, breaker: BreakerPolicy | None, budget: BudgetPolicy | None, classifier: Classifier
+    ) -> Dependency:
+        with self._lock:
+            if name in self._configured:
+                raise InvalidValueError(f"the dependency {name!r} is configured already")
+            known = self._others.pop(name, None) or Dependency(name)
+            self._configured[name] = known
+        known.configure(breaker, budget, classifier)
+        return known
+
+    def get(self, name: str) -> Dependency:
+        """The dependency of that name, with the default policies unless it was configured.
+
+        Names made at run time cannot fill the memory: the oldest unconfigured ones are forgotten.
+        """
+        return self._configured.get(name) or self._others.get(name) or self._make(name)
+
+    def _make(self, name: str) -> Dependency:
+        with self._lock:
+            if len(self._others) >= self.MOST_UNCONFIGURED:
+                del self._others[next(iter(self._others))]
+            return self._others.setdefault(name, Dependency(name))
+
+
+DEPENDENCIES = Dependencies()
+
+
+def dependency(
+    name: str,
+    *,
+    breaker: BreakerPolicy | None = None,
+    budget: BudgetPolicy | None = None,
+    classifier: Classifier = DEFAULT_CLASSIFIER,
+) -> Dependency:
+    """Say how a dependency of this process is guarded. Once per name, at start-up."""
+    return DEPENDENCIES.configure(name, breaker, budget, classifier)

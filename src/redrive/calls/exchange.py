@@ -1,0 +1,105 @@
+"""One HTTP exchange: what to send and what the answer means. Shared by the sync and the async client."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from redrive.calls.attempt import Attempt
+from redrive.calls.log import LOGGER
+from redrive.errors import HttpContentError, HttpStatusError, InvalidValueError
+from redrive.model.step import Effect
+
+R = TypeVar("R")
+
+LARGEST_BODY = 16 * 1024 * 1024
+LONGEST_EXCERPT = 500
+
+_EFFECTS = {
+    "GET": Effect.NONE,
+    "HEAD": Effect.NONE,
+    "OPTIONS": Effect.NONE,
+    "PUT": Effect.IDEMPOTENT,
+    "DELETE": Effect.IDEMPOTENT,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange(Generic[R]):
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    content: bytes | None
+    create_if_absent: bool
+    returns: Callable[[Any], R] | None
+
+    @property
+    def effect(self) -> Effect:
+        """POST, PATCH and methods nobody knows may do something twice."""
+        return _EFFECTS.get(self.method, Effect.UNSAFE)
+
+    def answer(self, attempt: Attempt, status: int, headers: Mapping[str, str], body: bytes) -> R:
+        """The result, or the error that the answer stands for."""
+        self._log(attempt, status)
+        wanted = 200 <= status < 300 or (status == 409 and self.create_if_absent)
+        if not wanted:
+            raise self._status_error(status, headers, body)
+        return self._parsed(body)
+
+    def _parsed(self, body: bytes) -> R:
+        try:
+            value = json.loads(body) if body.strip() else None
+            return value if self.returns is None else self.returns(value)  # type: ignore[return-value]
+        except Exception as error:
+            what = "JSON" if isinstance(error, ValueError) and self.returns is None else "what was expected"
+            raise HttpContentError(f"{self} answered with something that is not {what}") from error
+
+    def _status_error(self, status: int, headers: Mapping[str, str], body: bytes) -> HttpStatusError:
+        from redrive.policy.redact import DEFAULT_REDACTOR
+
+        excerpt = DEFAULT_REDACTOR.text(body[: LONGEST_EXCERPT * 4].decode("utf-8", "replace"))
+        kept = {name: headers[name] for name in ("retry-after", "retry-after-ms") if name in headers}
+        message = f"{self} answered {status}"
+        return HttpStatusError(message, status=status, headers=kept, body=excerpt[:LONGEST_EXCERPT])
+
+    def _log(self, attempt: Attempt, status: int) -> None:
+        if LOGGER.isEnabledFor(logging.DEBUG):
+            LOGGER.debug(
+                "http.answered operation=%s attempt=%d http_status=%d latency_ms=%.1f",
+                json.dumps(attempt.operation),
+                attempt.number,
+                status,
+                attempt.elapsed() * 1000,
+            )
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path.partition('?')[0]}"
+
+
+class Body:
+    """The body of an answer, gathered piece by piece within its limits of size and time."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def add(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._size > LARGEST_BODY:
+            raise HttpContentError(f"the answer is larger than {LARGEST_BODY} bytes")
+        self._pieces.append(piece)
+        self._attempt.check()
+
+    def all(self) -> bytes:
+        return b"".join(self._pieces)
+
+
+def encode_json(value: object) -> bytes:
+    try:
+        return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidValueError(f"the request body cannot be written as JSON: {error}") from error

@@ -1,0 +1,237 @@
+"""HTTP clients on httpx: guarded, authenticated, traced, with typed JSON answers (G7).
+
+Every request has a time limit, is retried by its policy and only where that is safe, carries `x-request-id`
+and its idempotency key, and shares the breaker and the retry budget of its host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Self, TypedDict, TypeVar, Unpack, overload
+from uuid import uuid4
+
+import httpx
+
+from redrive.calls.attempt import Attempt
+from redrive.calls.dependency import Dependency
+from redrive.calls.exchange import Body, Exchange, encode_json
+from redrive.calls.guard import Guard
+from redrive.calls.log import current_log_fields
+from redrive.errors import InvalidValueError
+from redrive.policy.classify import DEFAULT_CLASSIFIER, Classifier
+from redrive.policy.presets import CALL
+from redrive.policy.retry import RetryPolicy
+
+R = TypeVar("R")
+
+Token = str | Callable[[], str]
+
+
+class ClientOptions(TypedDict, total=False):
+    """How a client is made.
+
+    token        sent as a bearer token; a function is asked before every request, so that tokens can rotate
+    headers      sent with every request
+    user_header  the header that carries `user_id`; "x-user-id" unless said otherwise
+    timeout      seconds for one attempt (10)
+    deadline     seconds for a whole request, all attempts and waits included
+    dependency   whose breaker and retry budget guard the requests; the host unless said otherwise
+    """
+
+    token: Token | None
+    headers: Mapping[str, str]
+    user_header: str
+    policy: RetryPolicy
+    timeout: float
+    deadline: float | None
+    dependency: Dependency | str
+    classifier: Classifier
+
+
+class RequestOptions(TypedDict, total=False):
+    """What a request takes besides method and path.
+
+    idempotency_key   makes a POST or PATCH safe to repeat
+    operation         the name in logs; method and path unless said otherwise
+    user_id           the user on whose behalf the request is made
+    create_if_absent  409 is a success: what was to be created exists
+    """
+
+    json: object
+    headers: Mapping[str, str]
+    idempotency_key: str | None
+    operation: str
+    timeout: float
+    user_id: str | None
+    create_if_absent: bool
+
+
+class _Client:
+    """What the two clients have in common: everything but the sending."""
+
+    def __init__(self, base_url: str, options: ClientOptions) -> None:
+        host = httpx.URL(base_url).host
+        if not host:
+            raise InvalidValueError(
+                f"base_url must be a whole URL, such as https://host/path; got {base_url!r}"
+            )
+        self._host = host
+        self._options = options
+
+    def _exchange(
+        self, method: str, path: str, returns: Callable[[Any], R] | None, options: RequestOptions
+    ) -> Exchange[R]:
+        json = options.get("json")
+        return Exchange(
+            method=method.upper(),
+            path=path,
+            headers=self._headers(options),
+            content=None if json is None else encode_json(json),
+            create_if_absent=options.get("create_if_absent", False),
+            returns=returns,
+        )
+
+    def _headers(self, options: RequestOptions) -> dict[str, str]:
+        headers = {
+            "accept": "application/json",
+            "content-type": None if options.get("json") is None else "application/json",
+            "x-request-id": _request_id(),
+            "authorization": self._authorization(),
+            "idempotency-key": options.get("idempotency_key"),
+            self._options.get("user_header", "x-user-id"): options.get("user_id"),
+            **_lower(self._options.get("headers", {})),
+            **_lower(options.get("headers", {})),
+        }
+        return {name: value for name, value in headers.items() if value is not None}
+
+    def _authorization(self) -> str | None:
+        token = self._options.get("token")
+        return None if token is None else f"Bearer {token() if callable(token) else token}"
+
+    def _guard(self, exchange: Exchange[R], options: RequestOptions) -> Guard:
+        return Guard(
+            options.get("operation") or str(exchange),
+            policy=self._options.get("policy", CALL),
+            timeout=options.get("timeout", self._options.get("timeout", 10.0)),
+            deadline=self._options.get("deadline"),
+            effect=exchange.effect,
+            idempotency_key=options.get("idempotency_key"),
+            dependency=self._options.get("dependency", self._host),
+            classifier=self._options.get("classifier", DEFAULT_CLASSIFIER),
+            fields={"request_id": exchange.headers["x-request-id"]},
+        )
+
+
+class HttpClient(_Client):
+    """The sync client. Use it as a context manager, or close it.
+
+    A sync attempt cannot be interrupted from outside: its time is checked between the pieces of an answer,
+    and the wait for each piece is limited to the time of the attempt.
+    """
+
+    def __init__(self, base_url: str, **options: Unpack[ClientOptions]) -> None:
+        super().__init__(base_url, options)
+        self._http = httpx.Client(base_url=base_url, timeout=None)  # noqa: S113 - every request has its own
+
+    @overload
+    def request(
+        self, method: str, path: str, *, returns: Callable[[Any], R], **options: Unpack[RequestOptions]
+    ) -> R: ...
+
+    @overload
+    def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Any: ...
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        returns: Callable[[Any], Any] | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> Any:
+        """Send a request and return its answer: JSON, or what `returns` makes of it."""
+        exchange = self._exchange(method, path, returns, options)
+        return self._guard(exchange, options).call(lambda attempt: self._send(exchange, attempt))
+
+    def _send(self, exchange: Exchange[R], attempt: Attempt) -> R:
+        body = Body(attempt)
+        with self._http.stream(**_arguments(exchange, attempt)) as response:
+            for piece in response.iter_bytes():
+                body.add(piece)
+        return exchange.answer(attempt, response.status_code, response.headers, body.all())
+
+    def close(self) -> None:
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class AsyncHttpClient(_Client):
+    """The async client. Use it as an async context manager, or close it."""
+
+    def __init__(self, base_url: str, **options: Unpack[ClientOptions]) -> None:
+        super().__init__(base_url, options)
+        self._http = httpx.AsyncClient(base_url=base_url, timeout=None)  # noqa: S113 - every request has its own
+
+    @overload
+    async def request(
+        self, method: str, path: str, *, returns: Callable[[Any], R], **options: Unpack[RequestOptions]
+    ) -> R: ...
+
+    @overload
+    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Any: ...
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        returns: Callable[[Any], Any] | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> Any:
+        """Send a request and return its answer: JSON, or what `returns` makes of it."""
+        exchange = self._exchange(method, path, returns, options)
+
+        async def send(attempt: Attempt) -> Any:
+            return await self._send(exchange, attempt)
+
+        return await self._guard(exchange, options).call(send)
+
+    async def _send(self, exchange: Exchange[R], attempt: Attempt) -> R:
+        body = Body(attempt)
+        async with self._http.stream(**_arguments(exchange, attempt)) as response:
+            async for piece in response.aiter_bytes():
+                body.add(piece)
+        return exchange.answer(attempt, response.status_code, response.headers, body.all())
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+def _arguments(exchange: Exchange[R], attempt: Attempt) -> dict[str, Any]:
+    return {
+        "method": exchange.method,
+        "url": exchange.path,
+        "content": exchange.content,
+        "headers": exchange.headers,
+        "timeout": max(0.001, attempt.remaining()),
+    }
+
+
+def _request_id() -> str:
+    """The id of the request that is being served, so that it can be followed; else a new one."""
+    return str(current_log_fields().get("request_id") or uuid4().hex)
+
+
+def _lower(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}

@@ -1,0 +1,176 @@
+"""The judge of a guarded call: everything that decides, for sync and async calls alike. It never waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from redrive.calls import log
+from redrive.calls.attempt import CURRENT, Attempt
+from redrive.calls.dependency import Dependency
+from redrive.calls.event import AttemptFailed, CallEvent, CallRecovered
+from redrive.clock import Clock
+from redrive.errors import DeferredError
+from redrive.model.breaker import Permit
+from redrive.model.decision import Decision, Reason, Retry
+from redrive.model.failure import Failure
+from redrive.model.step import Effect, Tally
+from redrive.policy.classify import Classifier
+from redrive.policy.retry import RetryPolicy, decide
+
+Hook = Callable[[CallEvent], object]
+
+
+@dataclass(slots=True, kw_only=True)
+class Judge:
+    operation: str
+    policy: RetryPolicy
+    timeout: float
+    deadline: float | None
+    longest_wait: float
+    effect: Effect
+    dependency: Dependency
+    classifier: Classifier
+    fields: Mapping[str, Any]
+    hooks: tuple[Hook, ...]
+    clock: Clock
+    random: Callable[[], float]
+
+    def first(self, idempotency_key: str | None) -> Attempt:
+        """The first attempt. A call inside another guarded call never outlives the attempt around it."""
+        started = self.clock.monotonic()
+        deadline = None if self.deadline is None else started + self.deadline
+        outer = CURRENT.get()
+        if outer is not None and (deadline is None or outer.expires < deadline):
+            deadline = outer.expires
+        return self._attempt(1, idempotency_key, started, deadline)
+
+    def next(self, attempt: Attempt) -> Attempt:
+        """The attempt after a failed one."""
+        now = self.clock.monotonic()
+        following = self._attempt(attempt.number + 1, attempt.idempotency_key, now, attempt.deadline)
+        following.tally = attempt.tally
+        following.failures = attempt.failures
+        return following
+
+    def succeeded(self, attempt: Attempt, permit: Permit | None) -> None:
+        if permit is not None:
+            self.dependency.report_success(permit, attempt.started)
+        self.dependency.give_back()
+        if attempt.number > 1:
+            self._tell(self._recovered(attempt), gave_up=False)
+
+    def abandoned(self, permit: Permit | None) -> None:
+        """Cancelled or interrupted: that is nobody's failure."""
+        if permit is not None:
+            self.dependency.report_nothing(permit)
+
+    def failed(self, attempt: Attempt, permit: Permit | None, error: Exception) -> float | None:
+        """How long to wait before the next attempt; None: there is none, and the error is the caller's."""
+        seconds = self.clock.monotonic() - attempt.started
+        now = self.clock.now()
+        failure = self.classifier.classify(error, now=now)
+        if permit is not None:
+            self.dependency.report_failure(permit, failure, attempt.started)
+        decision = decide(attempt.tally, failure, self.policy, now=now, draw=self.random())
+        reason = self._reason_to_stop(attempt, permit, failure, decision)
+        attempt.failures = (*attempt.failures, failure)
+        if reason is None and isinstance(decision, Retry):
+            attempt.tally = _after(attempt.tally, decision)
+            self._tell_failed(
+                attempt, seconds, failure, decision, decision.explanation.reason, decision.delay
+            )
+            return decision.delay
+        stopped_by = reason or decision.explanation.reason
+        self._tell_failed(attempt, seconds, failure, decision, stopped_by, None)
+        _add_note(error, self.operation, attempt, stopped_by)
+        if reason is Reason.TOO_LONG and isinstance(decision, Retry):
+            raise self._deferred(decision.delay) from error
+        return None
+
+    def _attempt(self, number: int, key: str | None, started: float, deadline: float | None) -> Attempt:
+        attempts = self.policy.max_attempts
+        return Attempt(number, self.operation, attempts, key, started, self.timeout, deadline, self.clock)
+
+    def _reason_to_stop(
+        self, attempt: Attempt, permit: Permit | None, failure: Failure, decision: Decision
+    ) -> Reason | None:
+        """What a call respects beyond the policy. The budget comes last: only a real retry is charged."""
+        if not isinstance(decision, Retry):
+            return decision.explanation.reason
+        if self.effect is Effect.UNSAFE and attempt.idempotency_key is None and failure.may_have_executed:
+            return Reason.NOT_REPEATABLE
+        if decision.delay > self.longest_wait:
+            return Reason.TOO_LONG
+        if attempt.deadline is not None and self.clock.monotonic() + decision.delay >= attempt.deadline:
+            return Reason.DEADLINE
+        if permit is not None and self.dependency.is_open_for(decision.delay):
+            return Reason.BREAKER_OPEN
+        return None if self.dependency.may_retry() else Reason.BUDGET_EMPTY
+
+    def _deferred(self, delay: float) -> DeferredError:
+        return DeferredError(
+            f"{self.operation!r} may be tried again in {delay:.3g} s, which is longer than "
+            f"longest_wait ({self.longest_wait:.3g} s)",
+            retry_after=delay,
+        )
+
+    def _recovered(self, attempt: Attempt) -> CallRecovered:
+        seconds = self.clock.monotonic() - attempt.started
+        key = attempt.idempotency_key
+        return CallRecovered(self.operation, attempt.number, attempt.max_attempts, key, seconds)
+
+    def _tell_failed(
+        self,
+        attempt: Attempt,
+        seconds: float,
+        failure: Failure,
+        decision: Decision,
+        reason: Reason,
+        wait: float | None,
+    ) -> None:
+        gave_up = wait is None
+        if not self.hooks and not log.is_wanted(gave_up=gave_up):
+            return
+        event = AttemptFailed(
+            self.operation,
+            attempt.number,
+            attempt.max_attempts,
+            attempt.idempotency_key,
+            seconds,
+            failure,
+            reason,
+            decision.explanation,
+            wait,
+        )
+        self._tell(event, gave_up=gave_up)
+
+    def _tell(self, event: CallEvent, *, gave_up: bool) -> None:
+        """Nothing that listens can harm the call."""
+        if log.is_wanted(gave_up=gave_up):
+            log.write(event, self.fields)
+        for hook in self.hooks:
+            try:
+                hook(event)
+            except Exception:  # noqa: BLE001
+                log.LOGGER.exception("call.hook_failed")
+
+
+def _after(tally: Tally, decision: Retry) -> Tally:
+    if decision.counted:
+        return Tally(tally.failures + 1, tally.rate_limit_waits, tally.holds, decision.delay)
+    return Tally(tally.failures, tally.rate_limit_waits + 1, tally.holds, tally.previous_delay)
+
+
+def _add_note(error: Exception, operation: str, attempt: Attempt, reason: Reason) -> None:
+    count = attempt.number
+    lines = [f"redrive: {operation!r} failed after {count} attempt{'s' * (count > 1)}: {reason.sentence}"]
+    lines += [
+        f"  attempt {number}: {failure.category} ({failure.rule})"
+        for number, failure in enumerate(attempt.failures, start=1)
+    ]
+    try:
+        error.add_note("\n".join(lines))
+    except Exception:  # noqa: BLE001
+        return

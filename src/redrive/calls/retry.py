@@ -1,0 +1,79 @@
+"""The two ways into a guarded call: `@retry` on a function, and `call` for a single call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
+
+from redrive.calls.attempt import Attempt
+from redrive.calls.dependency import Dependency
+from redrive.calls.guard import Guard, KeyOf
+from redrive.calls.judge import Hook
+from redrive.clock import Clock
+from redrive.model.step import Effect
+from redrive.policy.backoff import Backoff
+from redrive.policy.classify import Classifier
+from redrive.policy.retry import RetryPolicy
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class GuardOptions(TypedDict, total=False):
+    """What Guard takes besides the name of the operation."""
+
+    policy: RetryPolicy
+    max_attempts: int | None
+    backoff: Backoff | None
+    timeout: float
+    deadline: float | None
+    longest_wait: float
+    effect: Effect
+    idempotency_key: KeyOf | str | None
+    dependency: Dependency | str | None
+    classifier: Classifier
+    fields: Mapping[str, Any] | None
+    hooks: Iterable[Hook]
+    clock: Clock
+    random: Callable[[], float]
+
+
+@overload
+def retry(function: Callable[P, R], /) -> Callable[P, R]: ...
+
+
+@overload
+def retry(
+    operation: str | None = None, /, **options: Unpack[GuardOptions]
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+
+def retry(
+    operation: str | Callable[..., Any] | None = None, /, **options: Unpack[GuardOptions]
+) -> Callable[..., Any]:
+    """Guard a function, sync or async: `@retry`, `@retry("charge card", max_attempts=5)`.
+
+    The operation is named after the function unless a name is given.
+    """
+    if callable(operation):
+        return Guard(operation.__qualname__)(operation)
+    return lambda function: Guard(operation or function.__qualname__, **options)(function)
+
+
+def call(operation: str, function: Callable[[Attempt], R], **options: Unpack[GuardOptions]) -> R:
+    """Make one guarded call of `function(attempt)`; an async function gives an awaitable of its result."""
+    guard = Guard(operation, **options) if options else _plain_guard(operation)
+    return guard.call(function)
+
+
+_PLAIN_GUARDS: dict[str, Guard] = {}
+_MOST_PLAIN_GUARDS = 1024
+
+
+def _plain_guard(operation: str) -> Guard:
+    guard = _PLAIN_GUARDS.get(operation)
+    if guard is None:
+        if len(_PLAIN_GUARDS) >= _MOST_PLAIN_GUARDS:
+            _PLAIN_GUARDS.clear()
+        guard = _PLAIN_GUARDS[operation] = Guard(operation)
+    return guard

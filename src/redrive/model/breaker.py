@@ -1,0 +1,64 @@
+"""A circuit breaker's states and the words spoken with it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from redrive.model.transition import TransitionTable, moves
+
+
+class BreakerState(StrEnum):
+    CLOSED = "CLOSED"
+    OPEN = "OPEN"
+    HALF_OPEN = "HALF_OPEN"
+
+
+class CallOutcome(StrEnum):
+    """What a call tells about the dependency. `NOTHING`: neither that it works nor that it does not."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    NOTHING = "nothing"
+
+
+class Permit(NamedTuple):
+    """The right to make one call. `probe` is 0 for an ordinary call.
+
+    A result is counted only while the breaker is still in the generation that gave the permit.
+    """
+
+    generation: int
+    probe: int = 0
+
+
+class Refusal(NamedTuple):
+    """No call now; `retry_after` seconds from now it is worth asking again."""
+
+    retry_after: float
+
+
+class BreakerSnapshot(NamedTuple):
+    """Everything a person wants to know about a breaker."""
+
+    state: BreakerState
+    generation: int
+    calls: int
+    failures: int
+    slow_calls: int
+    opened_at: float | None
+    open_until: float | None
+    probes_under_way: int
+    probe_successes: int
+
+
+BREAKER_TRANSITIONS = TransitionTable(
+    "breaker",
+    BreakerState.CLOSED,
+    [
+        *moves("too many calls failed or were slow", [BreakerState.CLOSED], [BreakerState.OPEN]),
+        *moves("the cool-down is over", [BreakerState.OPEN], [BreakerState.HALF_OPEN]),
+        *moves("a probe failed or never reported", [BreakerState.HALF_OPEN], [BreakerState.OPEN]),
+        *moves("enough probes succeeded", [BreakerState.HALF_OPEN], [BreakerState.CLOSED]),
+    ],
+)

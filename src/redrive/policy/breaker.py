@@ -1,0 +1,243 @@
+"""A circuit breaker as a state machine. Time is an argument; nothing happens by itself.
+
+    permit = breaker.admit(now)            a Permit, or a Refusal that says when to ask again
+    breaker.report(permit, outcome, now)   what came of it
+
+Closed, every call passes and its result enters the windows. Open, no call passes until the cool-down is over.
+Then, half-open, a few probes pass: each holds a slot for a limited time, and one that fails or never reports
+opens the breaker again. Every change of state starts a new generation, and results of an older one are
+dropped.
+
+Nearly all calls succeed through a closed breaker. While its windows hold no failure, such a success is only
+added to a number, and enters the windows when anything else happens.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from redrive.errors import InvalidValueError
+from redrive.model.breaker import BreakerSnapshot, BreakerState, CallOutcome, Permit, Refusal
+from redrive.model.failure import Category, Delivery, Failure
+from redrive.policy.bounds import LONGEST_DELAY, require, require_whole
+from redrive.policy.window import CountWindow, TimeWindow, Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerPolicy:
+    """When a breaker opens, for how long, and how it closes again.
+
+    It opens when either window holds at least `minimum_calls` calls (or is full) and the share of failed or
+    of slow ones has reached its rate. A window of None is not watched.
+    """
+
+    window_calls: int | None = 20
+    window_seconds: float | None = 120.0
+    minimum_calls: int = 20
+    failure_rate: float = 0.5
+    slow_seconds: float | None = None
+    slow_rate: float = 0.5
+    cool_down: float = 30.0
+    longest_open: float = 3600.0
+    probe_slots: int = 3
+    probe_seconds: float = 60.0
+    successes_to_close: int = 3
+
+    def __post_init__(self) -> None:
+        if self.window_calls is None and self.window_seconds is None:
+            raise InvalidValueError("a breaker needs window_calls, window_seconds or both")
+        if self.window_calls is not None:
+            require_whole("window_calls", self.window_calls, 1, 10_000)
+        if self.window_seconds is not None:
+            require("window_seconds", self.window_seconds, 0.001, LONGEST_DELAY)
+        if self.slow_seconds is not None:
+            require("slow_seconds", self.slow_seconds, 0.0, LONGEST_DELAY)
+        require_whole("minimum_calls", self.minimum_calls, 1, 1_000_000)
+        require("failure_rate", self.failure_rate, 0.001, 1.0)
+        require("slow_rate", self.slow_rate, 0.001, 1.0)
+        require("cool_down", self.cool_down, 0.0, LONGEST_DELAY)
+        require("longest_open", self.longest_open, self.cool_down, LONGEST_DELAY)
+        require_whole("probe_slots", self.probe_slots, 1, 1000)
+        require("probe_seconds", self.probe_seconds, 0.001, LONGEST_DELAY)
+        require_whole("successes_to_close", self.successes_to_close, 1, 1000)
+
+
+_CLOSED, _OPEN, _HALF_OPEN = BreakerState.CLOSED, BreakerState.OPEN, BreakerState.HALF_OPEN
+
+
+class Breaker:
+    """The breaker of one dependency. Not thread-safe: whoever shares it locks it."""
+
+    __slots__ = (
+        "_generation",
+        "_last_probe",
+        "_open_until",
+        "_opened_at",
+        "_policy",
+        "_probe_successes",
+        "_probes",
+        "_quiet_successes",
+        "_quiet_until",
+        "_slow_seconds",
+        "_state",
+        "_windows",
+        "closed_permit",
+    )
+
+    def __init__(self, policy: BreakerPolicy | None = None) -> None:
+        self._policy = policy or BreakerPolicy()
+        self._slow_seconds = math.inf if self._policy.slow_seconds is None else self._policy.slow_seconds
+        self._generation = 0
+        self._opened_at = self._open_until = 0.0
+        self._last_probe = 0
+        self._probes: dict[int, float] = {}
+        self._windows: tuple[Window, ...] = ()
+        self._quiet_successes = 0
+        self.closed_permit: Permit | None = None
+        self._enter(_CLOSED)
+
+    def admit(self, now: float) -> Permit | Refusal:
+        if self.closed_permit is not None:
+            return self.closed_permit
+        self._catch_up(now)
+        if self._state is _OPEN:
+            return Refusal(self._open_until - now)
+        if len(self._probes) < self._policy.probe_slots:
+            return self._start_probe(now)
+        return Refusal(max(0.0, min(self._probes.values()) - now))
+
+    def report(
+        self,
+        permit: Permit,
+        outcome: CallOutcome,
+        now: float,
+        seconds: float = 0.0,
+        retry_after: float | None = None,
+    ) -> None:
+        """Count the result of a call that took `seconds`; `retry_after` is the server's own word."""
+        slow = seconds >= self._slow_seconds
+        succeeded = outcome is CallOutcome.SUCCEEDED and not slow
+        if succeeded and permit is self.closed_permit and now < self._quiet_until:
+            self._quiet_successes += 1
+            return
+        self._catch_up(now)
+        if permit.generation != self._generation:
+            return
+        if self._state is _CLOSED:
+            self._count(outcome, slow, now, retry_after)
+        elif self._probes.pop(permit.probe, None) is not None:
+            self._end_probe(outcome, slow, now, retry_after)
+
+    def snapshot(self, now: float) -> BreakerSnapshot:
+        self._catch_up(now)
+        self._settle()
+        window = self._windows[0]
+        return BreakerSnapshot(
+            self._state,
+            self._generation,
+            window.calls,
+            window.failures,
+            window.slow_calls,
+            opened_at=None if self._state is _CLOSED else self._opened_at,
+            open_until=self._open_until if self._state is _OPEN else None,
+            probes_under_way=len(self._probes),
+            probe_successes=self._probe_successes,
+        )
+
+    def _count(self, outcome: CallOutcome, slow: bool, now: float, retry_after: float | None) -> None:
+        if outcome is CallOutcome.NOTHING:
+            return
+        self._settle()
+        for window in self._windows:
+            window.record(now, failed=outcome is CallOutcome.FAILED, slow=slow)
+        if any(self._is_too_much(window) for window in self._windows):
+            self._open(now, retry_after)
+        elif not any(window.failures or window.slow_calls for window in self._windows):
+            self._quiet_until = min(window.steady_until(now) for window in self._windows)
+
+    def _settle(self) -> None:
+        """Enter the successes that were only added up so far."""
+        if self._quiet_successes:
+            for window in self._windows:
+                window.add_successes(self._quiet_successes)
+        self._quiet_successes = 0
+        self._quiet_until = -math.inf
+
+    def _is_too_much(self, window: Window) -> bool:
+        enough = self._policy.minimum_calls
+        if isinstance(window, CountWindow):
+            enough = min(enough, window.size)
+        if window.calls < enough:
+            return False
+        failing = window.failures / window.calls >= self._policy.failure_rate
+        return failing or window.slow_calls / window.calls >= self._policy.slow_rate
+
+    def _start_probe(self, now: float) -> Permit:
+        self._last_probe += 1
+        self._probes[self._last_probe] = now + self._policy.probe_seconds
+        return Permit(self._generation, self._last_probe)
+
+    def _end_probe(self, outcome: CallOutcome, slow: bool, now: float, retry_after: float | None) -> None:
+        if outcome is CallOutcome.NOTHING:
+            return
+        if outcome is CallOutcome.FAILED or slow:
+            self._open(now, retry_after)
+            return
+        self._probe_successes += 1
+        if self._probe_successes >= self._policy.successes_to_close:
+            self._enter(_CLOSED)
+
+    def _catch_up(self, now: float) -> None:
+        """Do what time alone has brought about since somebody last looked.
+
+        The order of events is that of their times, however late they are noticed: an expired probe opens the
+        breaker at its expiry, and the cool-down counts from there.
+        """
+        if self._state is _HALF_OPEN and self._probes:
+            expiry = min(self._probes.values())
+            if expiry <= now:
+                self._open(expiry, None)
+        if self._state is _OPEN and self._open_until <= now:
+            self._enter(_HALF_OPEN)
+
+    def _open(self, at: float, retry_after: float | None) -> None:
+        wait = max(self._policy.cool_down, retry_after or 0.0)
+        self._opened_at = at
+        self._open_until = at + min(wait, self._policy.longest_open)
+        self._enter(_OPEN)
+
+    def _enter(self, state: BreakerState) -> None:
+        self._state = state
+        self._generation += 1
+        self.closed_permit = Permit(self._generation) if state is _CLOSED else None
+        self._probes.clear()
+        self._probe_successes = 0
+        self._quiet_successes = 0
+        self._quiet_until = -math.inf
+        if state is _CLOSED:
+            self._windows = self._new_windows()
+
+    def _new_windows(self) -> tuple[Window, ...]:
+        policy = self._policy
+        windows: list[Window] = []
+        if policy.window_calls is not None:
+            windows.append(CountWindow(policy.window_calls))
+        if policy.window_seconds is not None:
+            windows.append(TimeWindow(policy.window_seconds))
+        return tuple(windows)
+
+
+def outcome_of(failure: Failure | None) -> CallOutcome:
+    """Only timeouts, network errors and 5xx speak against a dependency; any other answer shows it alive."""
+    if failure is None:
+        return CallOutcome.SUCCEEDED
+    if failure.http_status is not None and failure.http_status < 500:
+        return CallOutcome.SUCCEEDED
+    if failure.category in _SPEAKS_AGAINST and not failure.unavailable:
+        return CallOutcome.FAILED
+    answered = failure.delivery is Delivery.SEEN and failure.category is not Category.CANCELLED
+    return CallOutcome.SUCCEEDED if answered else CallOutcome.NOTHING
+
+
+_SPEAKS_AGAINST = frozenset({Category.TIMEOUT, Category.NETWORK, Category.PROVIDER_5XX})

@@ -1,0 +1,88 @@
+"""Sliding windows over the results of calls: the last n calls, or the last n seconds."""
+
+from __future__ import annotations
+
+import math
+
+BUCKETS = 12
+
+
+class CountWindow:
+    """The last `size` calls. Each result is one bit, the newest lowest."""
+
+    __slots__ = ("_failed", "_mask", "_slow", "calls", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.calls = 0
+        self._mask = (1 << size) - 1
+        self._failed = self._slow = 0
+
+    @property
+    def failures(self) -> int:
+        return self._failed.bit_count()
+
+    @property
+    def slow_calls(self) -> int:
+        return self._slow.bit_count()
+
+    def record(self, now: float, *, failed: bool, slow: bool) -> None:
+        self.add_successes(1)
+        self._failed |= failed
+        self._slow |= slow
+
+    def add_successes(self, count: int) -> None:
+        count = min(count, self.size)
+        self.calls = min(self.size, self.calls + count)
+        self._failed = self._failed << count & self._mask
+        self._slow = self._slow << count & self._mask
+
+    def steady_until(self, now: float) -> float:
+        """Until then, time alone does not change the window."""
+        return math.inf
+
+
+class TimeWindow:
+    """The calls of the last `seconds`, counted in twelve buckets: a bucket leaves the window as a whole."""
+
+    __slots__ = ("_buckets", "_newest", "_width", "calls", "failures", "slow_calls")
+
+    def __init__(self, seconds: float) -> None:
+        self._width = seconds / BUCKETS
+        self._newest = -BUCKETS
+        self._buckets = [(0, 0, 0)] * BUCKETS
+        self.calls = self.failures = self.slow_calls = 0
+
+    def record(self, now: float, *, failed: bool, slow: bool) -> None:
+        self._advance(now)
+        self._add(1, failed, slow)
+
+    def add_successes(self, count: int) -> None:
+        """Calls of the newest bucket's time, which may be over by now."""
+        self._add(count, 0, 0)
+
+    def steady_until(self, now: float) -> float:
+        """Until then, time alone does not change the window."""
+        self._advance(now)
+        return (self._newest + 1) * self._width
+
+    def _add(self, calls: int, failures: int, slow_calls: int) -> None:
+        place = self._newest % BUCKETS
+        before = self._buckets[place]
+        self._buckets[place] = (before[0] + calls, before[1] + failures, before[2] + slow_calls)
+        self.calls += calls
+        self.failures += failures
+        self.slow_calls += slow_calls
+
+    def _advance(self, now: float) -> None:
+        """Empty the buckets whose time has passed. A clock that goes back stays in the newest bucket."""
+        number = int(now / self._width)
+        if number <= self._newest:
+            return
+        for passed in range(max(self._newest + 1, number - BUCKETS + 1), number + 1):
+            self._buckets[passed % BUCKETS] = (0, 0, 0)
+        self._newest = number
+        self.calls, self.failures, self.slow_calls = map(sum, zip(*self._buckets, strict=True))
+
+
+Window = CountWindow | TimeWindow

@@ -1,0 +1,100 @@
+"""The transition tables are the glossary's states, as data; and what they do not list cannot happen (I10)."""
+
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from redrive.errors import InvalidValueError, TransitionError
+from redrive.model.alias import DEAD_LETTER_ALIASES, STEP_ALIASES, dead_letter_state, step_state
+from redrive.model.breaker import BREAKER_TRANSITIONS
+from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS, DeadLetterState
+from redrive.model.run import RUN_TRANSITIONS, RunState
+from redrive.model.step import STEP_TRANSITIONS, StepState
+from redrive.model.transition import TransitionTable
+
+TABLES = [RUN_TRANSITIONS, STEP_TRANSITIONS, DEAD_LETTER_TRANSITIONS, BREAKER_TRANSITIONS]
+
+PROMISED: list[tuple[TransitionTable[Any], str]] = [
+    (RUN_TRANSITIONS, "PENDING → RUNNING → SUCCESS | FAILED | PARTIAL | DLQ_PENDING"),
+    (STEP_TRANSITIONS, "PENDING → RUNNING → SUCCESS | RETRYING | DLQ | BLOCKED | FAILED"),
+    (STEP_TRANSITIONS, "RETRYING → RUNNING"),
+    (STEP_TRANSITIONS, "DLQ | BLOCKED → PENDING"),
+    (DEAD_LETTER_TRANSITIONS, "OPEN → REPLAYING → RESOLVED | OPEN | EXHAUSTED"),
+    (DEAD_LETTER_TRANSITIONS, "OPEN | EXHAUSTED → RESOLVED | IGNORED | ARCHIVED"),
+]
+
+
+@pytest.mark.parametrize(("table", "chain"), PROMISED)
+def test_every_transition_of_the_glossary_is_allowed(table: TransitionTable[Any], chain: str) -> None:
+    kind = type(table.initial)
+    groups = [[kind(word.strip()) for word in group.split("|")] for group in chain.split("→")]
+    for befores, afters in pairwise(groups):
+        for before in befores:
+            for after in afters:
+                table.check(before, after)
+
+
+@pytest.mark.parametrize(
+    ("table", "before", "after"),
+    [
+        (RUN_TRANSITIONS, RunState.SUCCESS, RunState.FAILED),
+        (RUN_TRANSITIONS, RunState.CANCELLED, RunState.RUNNING),
+        (RUN_TRANSITIONS, RunState.PENDING, RunState.SUCCESS),
+        (STEP_TRANSITIONS, StepState.SUCCESS, StepState.FAILED),
+        (STEP_TRANSITIONS, StepState.DLQ, StepState.RUNNING),
+        (STEP_TRANSITIONS, StepState.CANCELLED, StepState.PENDING),
+        (DEAD_LETTER_TRANSITIONS, DeadLetterState.REPLAYING, DeadLetterState.IGNORED),
+        (DEAD_LETTER_TRANSITIONS, DeadLetterState.RESOLVED, DeadLetterState.IGNORED),
+    ],
+)
+def test_what_is_not_listed_is_refused(table: TransitionTable[Any], before: StrEnum, after: StrEnum) -> None:
+    with pytest.raises(
+        TransitionError, match=f"cannot go from {before} to {after}; from {before} it can go to"
+    ):
+        table.check(before, after)
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.noun)
+def test_every_state_is_reached_from_the_first(table: TransitionTable[Any]) -> None:
+    reached, waiting = {table.initial}, [table.initial]
+    while waiting:
+        new = table.successors(waiting.pop()) - reached
+        reached |= new
+        waiting += new
+    assert reached == set(type(table.initial).__members__.values())
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.noun)
+def test_a_drawing_shows_every_transition(table: TransitionTable[Any]) -> None:
+    drawing = table.mermaid()
+    assert drawing.startswith(f"stateDiagram-v2\n    [*] --> {table.initial}")
+    assert drawing.count("-->") == len(table.transitions) + 1
+
+
+STEP_WORDS = ("idle", "queued", "running", "done", "retry_wait", "blocked", "dlq", "replaying")
+DEAD_LETTER_WORDS = (
+    *("pending", "replaying", "replayed", "discarded"),
+    *("pending", "retrying", "exhausted", "completed", "archived"),
+)
+
+
+class TestAliases:
+    """Outward words of the source documents, accepted by filters."""
+
+    @pytest.mark.parametrize("word", STEP_WORDS)
+    def test_steps(self, word: str) -> None:
+        assert step_state(word) is STEP_ALIASES[word]
+
+    @pytest.mark.parametrize("word", DEAD_LETTER_WORDS)
+    def test_dead_letters(self, word: str) -> None:
+        assert dead_letter_state(word) is DEAD_LETTER_ALIASES[word]
+
+    def test_the_own_names_in_any_case(self) -> None:
+        assert step_state("Dlq") is StepState.DLQ
+        assert all(dead_letter_state(each.lower()) is each for each in DeadLetterState)
+
+    def test_an_unknown_word_is_refused_with_the_known_ones(self) -> None:
+        with pytest.raises(InvalidValueError, match="unknown state 'gone'; known are: archived, completed"):
+            dead_letter_state("gone")

@@ -1,0 +1,262 @@
+"""The retry decision (W1, W2, D1, D4, D5, G9) and its explanation."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from redrive.errors import InvalidValueError
+from redrive.model.decision import Block, Bury, Complete, Fail, Reason, Release, Retry
+from redrive.model.failure import Category, Delivery, ErrorClass, Failure
+from redrive.model.step import Tally
+from redrive.policy import (
+    GATEWAY,
+    PRESETS,
+    REDRIVE_POLICIES,
+    RUN,
+    STEP,
+    Backoff,
+    Ending,
+    Exponential,
+    Linear,
+    RetryPolicy,
+    Triage,
+    decide,
+    next_retry_at,
+    redrive_policy,
+    triage,
+)
+
+NOW = 1_700_000_000.0
+
+
+def failure(
+    category: Category = Category.TIMEOUT,
+    error_class: ErrorClass = ErrorClass.RETRYABLE,
+    retry_after: float | None = None,
+    unavailable: bool = False,
+) -> Failure:
+    return Failure(
+        category,
+        error_class,
+        "a rule",
+        "SomeError",
+        "text",
+        "CODE",
+        "Public.",
+        retry_after,
+        None,
+        Delivery.MAYBE_SEEN,
+        unavailable,
+    )
+
+
+def rate_limited(retry_after: float | None) -> Failure:
+    return failure(Category.RATE_LIMIT, ErrorClass.RATE_LIMITED, retry_after)
+
+
+FINAL = failure(Category.VALIDATION, ErrorClass.FINAL)
+
+
+class TestDecide:
+    def test_success_completes(self) -> None:
+        assert isinstance(decide(Tally(), None, STEP, now=NOW, draw=0.5), Complete)
+
+    def test_w1_retriable_within_the_budget_is_due_at_a_stored_time(self) -> None:
+        decision = decide(Tally(failures=1), failure(), STEP, now=NOW, draw=0.5)
+        assert isinstance(decision, Retry)
+        assert (decision.at, decision.delay, decision.counted) == (NOW + 4, 4, True)
+
+    @pytest.mark.parametrize(
+        ("policy", "executions"),
+        [(STEP, 4), (RUN, 8), (GATEWAY, 3), (REDRIVE_POLICIES["linear"], 4), (REDRIVE_POLICIES["never"], 1)],
+    )
+    def test_counting_executions_in_all(self, policy: RetryPolicy, executions: int) -> None:
+        done = 1
+        while isinstance(decide(Tally(failures=done - 1), failure(), policy, now=NOW, draw=0.5), Retry):
+            done += 1
+        assert done == executions == policy.max_attempts == policy.max_retries + 1
+
+    def test_w2_a_final_error_is_buried_at_once(self) -> None:
+        decision = decide(Tally(), FINAL, STEP, now=NOW, draw=0.5)
+        assert isinstance(decision, Bury)
+        assert decision.explanation.reason is Reason.FINAL_ERROR
+
+    @pytest.mark.parametrize(("ending", "kind"), [("bury", Bury), ("block", Block), ("fail", Fail)])
+    def test_g9_the_setting_says_what_becomes_of_it(self, ending: str, kind: type) -> None:
+        policy = replace(STEP, ending=Ending(ending))
+        for tally, what in ((Tally(), FINAL), (Tally(failures=3), failure())):
+            assert isinstance(decide(tally, what, policy, now=NOW, draw=0.5), kind)
+
+    def test_d4_a_rate_limit_with_a_hint_waits_exactly_that_long_uncounted(self) -> None:
+        decision = decide(Tally(failures=3), rate_limited(17.25), STEP, now=NOW, draw=0.9)
+        assert isinstance(decision, Retry)
+        assert (decision.at, decision.delay, decision.counted) == (NOW + 17.25, 17.25, False)
+
+    def test_d4_a_rate_limit_without_a_hint_backs_off_and_counts(self) -> None:
+        decision = decide(Tally(failures=2), rate_limited(None), STEP, now=NOW, draw=0.5)
+        assert isinstance(decision, Retry)
+        assert (decision.delay, decision.counted) == (8, True)
+        assert isinstance(decide(Tally(failures=3), rate_limited(None), STEP, now=NOW, draw=0.5), Bury)
+
+    def test_rate_limit_waits_have_a_limit_of_their_own(self) -> None:
+        waits = STEP.max_rate_limit_waits
+        last = decide(Tally(rate_limit_waits=waits - 1), rate_limited(1.0), STEP, now=NOW, draw=0.5)
+        over = decide(Tally(rate_limit_waits=waits), rate_limited(1.0), STEP, now=NOW, draw=0.5)
+        assert isinstance(last, Retry)
+        assert isinstance(over, Bury)
+        assert over.explanation.reason is Reason.RATE_LIMIT_WAITS_SPENT
+
+    def test_a_hint_with_another_error_only_lengthens_the_wait(self) -> None:
+        short = decide(Tally(), failure(retry_after=1.0), STEP, now=NOW, draw=0.5)
+        long = decide(Tally(), failure(retry_after=30.0), STEP, now=NOW, draw=0.5)
+        assert isinstance(short, Retry)
+        assert isinstance(long, Retry)
+        assert (short.delay, long.delay, long.counted) == (2, 30, True)
+
+    def test_work_whose_dependency_was_not_asked_is_released_uncharged(self) -> None:
+        held = failure(Category.NETWORK, retry_after=12.0, unavailable=True)
+        decision = decide(Tally(failures=3), held, STEP, now=NOW, draw=0.5)
+        assert isinstance(decision, Release)
+        assert decision.at == NOW + 12
+
+    def test_holds_have_a_generous_limit(self) -> None:
+        held = failure(Category.NETWORK, unavailable=True)
+        decision = decide(Tally(holds=STEP.max_holds), held, STEP, now=NOW, draw=0.5)
+        assert decision.explanation.reason is Reason.HOLDS_SPENT
+
+    def test_an_interrupted_attempt_is_released_at_once(self) -> None:
+        stopped = failure(Category.CANCELLED, ErrorClass.FINAL)
+        decision = decide(Tally(failures=3), stopped, STEP, now=NOW, draw=0.5)
+        assert isinstance(decision, Release)
+        assert decision.at == NOW
+
+    def test_p2_the_gateway_retries_unknown_errors_and_never_4xx(self) -> None:
+        unknown = failure(Category.UNKNOWN, ErrorClass.FINAL)
+        refused = failure(Category.PROVIDER_4XX, ErrorClass.FINAL)
+        assert isinstance(decide(Tally(), unknown, GATEWAY, now=NOW, draw=0.5), Retry)
+        assert isinstance(decide(Tally(), refused, GATEWAY, now=NOW, draw=0.5), Bury)
+        assert isinstance(decide(Tally(), unknown, STEP, now=NOW, draw=0.5), Bury)
+
+    def test_a_policy_can_treat_categories_differently(self) -> None:
+        policy = replace(
+            STEP,
+            backoff_by_category={Category.RESOURCE: Backoff(Linear(300.0, 300.0))},
+            never_retry=frozenset({Category.NETWORK}),
+        )
+        full = decide(Tally(failures=1), failure(Category.RESOURCE), policy, now=NOW, draw=0.5)
+        assert isinstance(full, Retry)
+        assert full.delay == 600
+        assert isinstance(decide(Tally(), failure(Category.NETWORK), policy, now=NOW, draw=0.5), Bury)
+
+    @given(
+        failures=st.integers(0, 10**9),
+        waits=st.integers(0, 10**9),
+        error_class=st.sampled_from(ErrorClass),
+        category=st.sampled_from(Category),
+        hint=st.none() | st.floats(0, 1e9),
+        draw=st.floats(0, 1),
+        now=st.floats(0, 4e9),
+        policy=st.sampled_from(list(PRESETS.values())),
+    )
+    def test_never_more_than_the_budget_never_in_the_past(
+        self,
+        failures: int,
+        waits: int,
+        error_class: ErrorClass,
+        category: Category,
+        hint: float | None,
+        draw: float,
+        now: float,
+        policy: RetryPolicy,
+    ) -> None:
+        tally = Tally(failures=failures, rate_limit_waits=waits)
+        what = failure(category, error_class, hint)
+        decision = decide(tally, what, policy, now=now, draw=draw)
+        if isinstance(decision, Retry):
+            assert decision.at == now + decision.delay >= now
+            assert not decision.counted or failures + 1 < policy.max_attempts
+            assert decision.counted or waits < policy.max_rate_limit_waits
+        assert str(decision.explanation)
+
+    def test_d5_one_function_gives_the_next_time_or_none(self) -> None:
+        assert next_retry_at(Tally(), failure(), RUN, now=NOW, draw=0.5) == NOW + 60
+        assert next_retry_at(Tally(), FINAL, RUN, now=NOW, draw=0.5) is None
+        assert next_retry_at(Tally(failures=7), failure(), RUN, now=NOW, draw=0.5) is None
+
+
+class TestExplanation:
+    def test_it_tells_rule_formula_draw_and_time(self) -> None:
+        decision = decide(Tally(failures=2), failure(), STEP, now=NOW, draw=0.75)
+        assert str(decision.explanation) == (
+            "timeout (rule a rule); trying again may help; failure 3, at most 4 attempts; "
+            "wait min(120, 2 · 2^(3 - 1)) = 8 s, jitter ±25% [6 … 10], draw 0.7500 → 9 s; "
+            "due 2023-11-14T22:13:29.000Z"
+        )
+
+    def test_a_hint_is_told(self) -> None:
+        decision = decide(Tally(), rate_limited(30.0), STEP, now=NOW, draw=0.5)
+        assert "the server asked for 30 s" in str(decision.explanation)
+        assert "not counted" in str(decision.explanation)
+
+    def test_a_time_beyond_the_calendar_is_still_told(self) -> None:
+        decision = decide(Tally(), failure(), STEP, now=1e300, draw=0.5)
+        assert "due 1e+300 s after 1970" in str(decision.explanation)
+
+
+class TestSchedule:
+    def test_every_attempt_with_its_earliest_typical_and_latest_time(self) -> None:
+        rows = STEP.explain().attempts
+        assert [row.number for row in rows] == [1, 2, 3, 4]
+        assert [row.wait for row in rows[1:]] == [(1.5, 2, 2.5), (3, 4, 5), (6, 8, 10)]
+        assert rows[-1].start == (10.5, 14, 17.5)
+
+    def test_it_prints_as_a_table(self) -> None:
+        text = str(GATEWAY.explain())
+        assert text.splitlines()[0] == "policy gateway: runs at most 3 times"
+        assert "      3       10s    12.5s      15s             15s      20s      25s" in text
+
+    def test_never_runs_once(self) -> None:
+        assert str(REDRIVE_POLICIES["never"].explain()).startswith("policy never: runs once")
+
+    def test_the_schedule_is_what_the_decisions_do(self) -> None:
+        for policy in PRESETS.values():
+            for row in policy.explain().attempts[1:]:
+                for draw, expected in zip((0.0, 0.5, 1.0), row.wait, strict=True):
+                    tally = Tally(failures=row.number - 2)
+                    decision = decide(tally, failure(), policy, now=0.0, draw=draw)
+                    assert isinstance(decision, Retry)
+                    assert decision.delay == expected
+
+    def test_a_huge_policy_prints_its_beginning(self) -> None:
+        policy = RetryPolicy(max_attempts=1_000_000, backoff=Backoff(Exponential(1.0)))
+        schedule = policy.explain()
+        assert len(schedule.attempts) == 1000
+        assert "up to attempt 1000000" in str(schedule)
+
+
+class TestTriage:
+    @pytest.mark.parametrize(
+        ("category", "kind", "policy"),
+        [
+            (Category.RATE_LIMIT, Triage.TRANSIENT, "exponential"),
+            (Category.PROVIDER_5XX, Triage.TRANSIENT, "exponential"),
+            (Category.NETWORK, Triage.NETWORK, "exponential"),
+            (Category.TIMEOUT, Triage.NETWORK, "exponential"),
+            (Category.RESOURCE, Triage.RESOURCE, "linear"),
+            (Category.PERMISSION, Triage.PERMISSION, "never"),
+            (Category.VALIDATION, Triage.VALIDATION, "never"),
+            (Category.UNKNOWN, Triage.PERMANENT, "never"),
+            (Category.PROVIDER_4XX, Triage.PERMANENT, "never"),
+        ],
+    )
+    def test_m4_default_policies(self, category: Category, kind: Triage, policy: str) -> None:
+        assert triage(category) is kind
+        assert redrive_policy(category).name == policy
+
+
+@pytest.mark.parametrize("attempts", [0, -1, 1.5, True, 10**7])
+def test_a_wrong_number_of_attempts_is_refused(attempts: object) -> None:
+    with pytest.raises(InvalidValueError, match="max_attempts"):
+        RetryPolicy(max_attempts=attempts, backoff=Backoff(Exponential(1.0)))  # type: ignore[arg-type]
