@@ -19,6 +19,7 @@ from redrive.model.step import Effect, Tally
 from redrive.policy.classify import Classifier
 from redrive.policy.retry import RetryPolicy, decide
 
+KeyOf = Callable[..., str | None]
 Hook = Callable[[CallEvent], object]
 
 
@@ -30,21 +31,25 @@ class Judge:
     deadline: float | None
     longest_wait: float
     effect: Effect
+    key_of: KeyOf | str | None
     dependency: Dependency
+    breaks: bool
     classifier: Classifier
     fields: Mapping[str, Any]
     hooks: tuple[Hook, ...]
     clock: Clock
     random: Callable[[], float]
 
-    def first(self, idempotency_key: str | None) -> Attempt:
+    def first(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Attempt:
         """The first attempt. A call inside another guarded call never outlives the attempt around it."""
+        key_of = self.key_of
+        key = key_of(*args, **kwargs) if callable(key_of) else key_of
         started = self.clock.monotonic()
         deadline = None if self.deadline is None else started + self.deadline
         outer = CURRENT.get()
         if outer is not None and (deadline is None or outer.expires < deadline):
             deadline = outer.expires
-        return self._attempt(1, idempotency_key, started, deadline)
+        return self._attempt(1, key, started, deadline)
 
     def next(self, attempt: Attempt) -> Attempt:
         """The attempt after a failed one."""
@@ -58,7 +63,7 @@ class Judge:
         if permit is not None:
             self.dependency.report_success(permit, attempt.started)
         self.dependency.give_back()
-        if attempt.number > 1:
+        if attempt.number > 1 and self._is_heard(gave_up=False):
             self._tell(self._recovered(attempt), gave_up=False)
 
     def abandoned(self, permit: Permit | None) -> None:
@@ -131,7 +136,7 @@ class Judge:
         wait: float | None,
     ) -> None:
         gave_up = wait is None
-        if not self.hooks and not log.is_wanted(gave_up=gave_up):
+        if not self._is_heard(gave_up=gave_up):
             return
         event = AttemptFailed(
             self.operation,
@@ -145,6 +150,9 @@ class Judge:
             wait,
         )
         self._tell(event, gave_up=gave_up)
+
+    def _is_heard(self, *, gave_up: bool) -> bool:
+        return bool(self.hooks) or log.is_wanted(gave_up=gave_up)
 
     def _tell(self, event: CallEvent, *, gave_up: bool) -> None:
         """Nothing that listens can harm the call."""

@@ -7,8 +7,8 @@ from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 from redrive.calls.attempt import Attempt
 from redrive.calls.dependency import Dependency
-from redrive.calls.guard import Guard, KeyOf
-from redrive.calls.judge import Hook
+from redrive.calls.guard import Guard
+from redrive.calls.judge import Hook, KeyOf
 from redrive.clock import Clock
 from redrive.model.step import Effect
 from redrive.policy.backoff import Backoff

@@ -72,9 +72,10 @@ class Classifier:
 
     def _find_in_group(self, error: BaseException) -> Finding | None:
         """A group is as bad as its worst member: final, then rate-limited, then retryable, then cancelled."""
-        inside = probe.members(error)[:MOST_MEMBERS]
-        findings = [self._find(each) for each in inside]
-        return min(findings, key=self._severity, default=None)
+        inside = probe.members(error)
+        if not inside:
+            return None
+        return min((self._find(each) for each in inside[:MOST_MEMBERS]), key=self._severity)
 
     def _severity(self, finding: Finding) -> int:
         if finding.meaning.category is Category.CANCELLED:

@@ -1,0 +1,42 @@
+"""Driving a sync function through its attempts. The judge decides, the driver executes and waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from redrive.calls.attempt import CURRENT
+from redrive.calls.judge import Judge
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def drive(function: Callable[P, R], judge: Judge) -> Callable[P, R]:
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        attempt = judge.first(args, kwargs)
+        while True:
+            permit = None
+            token = CURRENT.set(attempt)
+            try:
+                if judge.breaks:
+                    permit = judge.dependency.admit()
+                result = function(*args, **kwargs)
+            except Exception as error:
+                CURRENT.reset(token)
+                wait = judge.failed(attempt, permit, error)
+                if wait is None:
+                    raise
+            except BaseException:
+                CURRENT.reset(token)
+                judge.abandoned(permit)
+                raise
+            else:
+                CURRENT.reset(token)
+                judge.succeeded(attempt, permit)
+                return result
+            if wait > 0.0:
+                judge.clock.pause(wait)
+            attempt = judge.next(attempt)
+
+    return guarded

@@ -1,0 +1,47 @@
+"""Driving an async function through its attempts. The judge decides, the driver executes and waits."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import ParamSpec, TypeVar
+
+from redrive.calls.attempt import CURRENT
+from redrive.calls.bounded import bounded
+from redrive.calls.judge import Judge
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def drive_async(function: Callable[P, Awaitable[R]], judge: Judge) -> Callable[P, Awaitable[R]]:
+    async def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        attempt = judge.first(args, kwargs)
+        while True:
+            permit = None
+            token = CURRENT.set(attempt)
+            try:
+                if judge.breaks:
+                    permit = judge.dependency.admit()
+                result = await bounded(function(*args, **kwargs), attempt)
+            except Exception as error:
+                CURRENT.reset(token)
+                wait = judge.failed(attempt, permit, error)
+                if wait is None:
+                    raise
+            except GeneratorExit:
+                # Thrown away while waiting; this may run in another context, where a token cannot be reset.
+                judge.abandoned(permit)
+                raise
+            except BaseException:
+                CURRENT.reset(token)
+                judge.abandoned(permit)
+                raise
+            else:
+                CURRENT.reset(token)
+                judge.succeeded(attempt, permit)
+                return result
+            if wait > 0.0:
+                await judge.clock.sleep(wait)
+            attempt = judge.next(attempt)
+
+    return guarded
