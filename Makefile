@@ -50,5 +50,9 @@ $(VENV)/bin/uv:
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet uv
 
+# make docs   writes the reference pages that follow from the code
+docs: $(READY)
+	@$(BIN)/python docs/reference/generate.py
+
 clean:
 	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -101,8 +101,7 @@ def decorated(function: Callable[[], Any]) -> dict[str, Any]:
 
 
 def compare_retries(report: Report) -> None:
-    sync = decorated(nothing) | {"redrive call()": lambda: call("bench", _one)}
-    success = overheads(nothing, sync, calls=CALLS, repetitions=REPETITIONS)
+    success = overheads(nothing, decorated(nothing), calls=CALLS, repetitions=REPETITIONS)
     report.table("success, sync", "µs over the bare call", success, "redrive")
     judge_success(report, success)
     success = async_overheads(nothing_async, decorated(nothing_async), calls=CALLS, repetitions=REPETITIONS)
@@ -110,8 +109,17 @@ def compare_retries(report: Report) -> None:
     judge_success(report, success)
 
 
-def _one(_: object) -> int:
-    return 1
+def compare_single_calls(report: Report) -> None:
+    """A function guarded for one call only, without a decorator."""
+    stop = tenacity.stop_after_attempt(3)
+    caller = stamina.RetryingCaller(attempts=3).on(ConnectionError)
+    contenders: dict[str, Callable[[], Any]] = {
+        "redrive": lambda: call("bench", lambda attempt: 1),
+        "tenacity": lambda: tenacity.Retrying(stop=stop)(nothing),
+        "stamina": lambda: caller(nothing),
+    }
+    figures = overheads(nothing, contenders, calls=CALLS, repetitions=REPETITIONS)
+    report.table("success, one call without a decorator", "µs over the bare call", figures, "redrive")
 
 
 def judge_success(report: Report, figures: dict[str, Figure]) -> None:
@@ -187,6 +195,7 @@ def main() -> None:
     report = Report()
     print(f"Python {sys.version.split()[0]}; medians of {REPETITIONS} interleaved repetitions")
     compare_retries(report)
+    compare_single_calls(report)
     compare_failures(report)
     compare_breakers(report)
     compare_imports(report)

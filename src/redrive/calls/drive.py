@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from types import CoroutineType
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from redrive.calls.attempt import CURRENT
 from redrive.calls.judge import Judge
+from redrive.errors import InvalidValueError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,9 +36,19 @@ def drive(function: Callable[P, R], judge: Judge) -> Callable[P, R]:
             else:
                 CURRENT.reset(token)
                 judge.succeeded(attempt, permit)
+                if type(result) is CoroutineType:
+                    _refuse(result)
                 return result
             if wait > 0.0:
                 judge.clock.pause(wait)
             attempt = judge.next(attempt)
 
     return guarded
+
+
+def _refuse(result: Any) -> NoReturn:
+    result.close()
+    raise InvalidValueError(
+        f"{result.__qualname__} was to be guarded, but is async and was called through a sync function, "
+        "which hides its failures; guard the async function itself"
+    )

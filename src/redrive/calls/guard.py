@@ -6,7 +6,8 @@ import random as dice
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import update_wrapper
-from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
+from inspect import CO_COROUTINE, isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
+from types import FunctionType
 from typing import Any, ParamSpec, TypeVar, cast
 
 from redrive.calls.attempt import CURRENT, Attempt
@@ -111,6 +112,8 @@ def _driven(function: Callable[P, R], judge: Judge) -> Callable[P, R]:
 
 
 def _is_async(function: Callable[..., object]) -> bool:
+    if type(function) is FunctionType and not function.__dict__:
+        return bool(function.__code__.co_flags & CO_COROUTINE)  # the same answer, found faster
     return iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__)
 
 

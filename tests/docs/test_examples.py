@@ -1,0 +1,43 @@
+"""Every Python block of the documentation runs, and prints what the block after it shows."""
+
+import contextlib
+import io
+from pathlib import Path
+
+import pytest
+from sybil import Document, Example
+from sybil.evaluators.python import PythonEvaluator
+from sybil.parsers.markdown import CodeBlockParser
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+
+
+def run(example: Example) -> None:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        PythonEvaluator()(example)
+    example.namespace["printed"] = printed.getvalue()
+
+
+def compare(example: Example) -> None:
+    printed = example.namespace.pop("printed", "")
+    if printed:
+        assert printed.strip() == example.parsed.strip()
+
+
+PARSERS = (CodeBlockParser("python", run), CodeBlockParser("text", compare))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_examples_of(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    document = Document.parse(str(page), *PARSERS)
+    for example in document.examples():
+        example.evaluate()
+    assert not document.namespace.get("printed"), "printed, but nothing shows what"
+
+
+def test_the_guides_have_examples() -> None:
+    for page in ROOT.glob("docs/guides/*.md"):
+        assert "```python" in page.read_text(), page
