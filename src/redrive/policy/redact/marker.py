@@ -1,0 +1,36 @@
+"""What stands in the place of a secret: `[redacted:api_key]`, or `[redacted:api_key:3f9a1c52]` with a key.
+
+The last part is the beginning of a keyed hash, so that equal secrets of one org can be seen to be equal.
+Without a key there is none: the plain hash of a short secret is found by trying.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2b
+
+MARKER = re.compile(r"\[redacted:[a-z0-9_]{1,40}(?::[0-9a-f]{8})?\]")
+TOO_DEEP = "[redacted:too_deep]"
+CYCLE = "[redacted:cycle]"
+UNPRINTABLE = "[redacted:unprintable]"
+UNSTABLE = "[redacted:text]"
+REST = "[redacted:rest]"
+
+_PURPOSE = b"redrive.redact"
+_HASH_BYTES = 4
+
+
+class Marker:
+    """Makes the markers of one org, or of nobody in particular when the key is empty."""
+
+    def __init__(self, key: bytes = b"") -> None:
+        self._key = blake2b(key, person=_PURPOSE).digest() if key else b""
+
+    def __call__(self, kind: str, secret: str | bytes | float | None = None) -> str:
+        if secret is None or not self._key:
+            return f"[redacted:{kind}]"
+        return f"[redacted:{kind}:{self._hash(secret)}]"
+
+    def _hash(self, secret: str | bytes | float) -> str:
+        content = secret if isinstance(secret, bytes) else str(secret).encode("utf-8", "surrogatepass")
+        return blake2b(content, key=self._key, person=_PURPOSE, digest_size=_HASH_BYTES).hexdigest()

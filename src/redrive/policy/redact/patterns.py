@@ -1,0 +1,137 @@
+"""Secret patterns: secrets that their own shape gives away, whatever stands around them.
+
+Every expression is linear: repetitions are possessive or bounded, and none stands inside another that
+could divide the same text in two ways. A secret is matched to its end, so that no tail of it is left
+over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+Mark = Callable[[str, str], str]
+
+# A token begins where no letter or digit stands before it; the end of an escape (`\n`, `%3D`) does not count.
+_START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u00[0-9a-fA-F]{2}))"
+_END = r"(?![A-Za-z0-9])"
+
+# None is shorter than the shortest run, and none has a character that a run has not.
+_RUN = re.compile(r"[\w\-.~+/=%:]{20,}+")
+_TOKENS = {
+    "aws_access_key": rf"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{{16}}{_END}",
+    "gcp_api_key": r"AIza[\w\-]{35,}+",
+    "google_oauth": r"ya29\.[\w\-.]{20,}+|GOCSPX-[\w\-]{20,}+|1(?://|%2[Ff]%2[Ff])0[\w\-]{20,}+",
+    "azure_key": r"(?<![+/\-])[A-Za-z0-9+/]{86}==|(?:[A-Za-z0-9]|%2[BbFf]){86}%3[Dd]%3[Dd]",
+    "azure_secret": r"[A-Za-z0-9_~.]{3}[0-9]Q~[\w~.\-]{31,}+",
+    "github_token": r"gh[pousr]_[A-Za-z0-9_]{36,}+|github_pat_\w{22,}+",
+    "gitlab_token": r"gl(?:pat|ptt|dt|rt|cbt|ft|soat|agent|imt|oas)-[\w\-.]{20,}+|GR1348941[\w\-]{20,}+",
+    "slack_token": r"xox[abceoprs](?:\.xox[bp])?-[\w\-]{15,}+|xapp-[0-9]-[\w\-]{15,}+",
+    "stripe_key": r"[sr]k_(?:live|test|prod)_\w{12,}+|whsec_[A-Za-z0-9+/=]{24,}+",
+    "anthropic_key": r"sk-ant-[\w\-]{20,}+",
+    "openai_key": r"sk-(?:proj|svcacct|admin|None|or-v1|lf)-[\w\-]{20,}+|sk-[A-Za-z0-9]{32,}+",
+    "npm_token": r"npm_[A-Za-z0-9]{36,}+",
+    "pypi_token": r"pypi-Ag[\w\-]{50,}+",
+    "sendgrid_key": r"SG\.[\w\-]{16,64}+\.[\w\-]{16,}+",
+    "twilio_key": rf"SK[0-9a-fA-F]{{32}}{_END}",
+    "mailgun_key": rf"key-[0-9a-f]{{32}}{_END}|[0-9a-f]{{32}}-[0-9a-f]{{8}}-[0-9a-f]{{8}}(?![\w\-])",
+    "mailchimp_key": r"[0-9a-f]{32}-us[0-9]{1,2}(?![\w\-])",
+    "digitalocean_token": r"do[opr]_v1_[0-9a-f]{64,}+",
+    "hugging_face_token": r"(?:hf|api_org)_[A-Za-z0-9]{30,}+",
+    "shopify_token": r"shp(?:at|ca|pa|ss|tka)_[0-9a-fA-F]{32,}+",
+    "square_token": r"EAAA(?!AA)[\w\-]{56,}+|sq0(?:atp|csp)-[\w\-]{22,}+",
+    "telegram_token": r"(?:bot)?[0-9]{8,10}(?::|%3[Aa])AA[\w\-]{32,}+",
+    "discord_token": r"[MNO][\w\-]{23,27}\.[\w\-]{6}\.[\w\-]{27,}+|mfa\.[\w\-]{80,}+",
+    "heroku_key": r"HRKU-[\w\-]{36,}+",
+    "databricks_token": r"dapi[0-9a-f]{32}(?:-[0-9])?" + _END,
+    "vault_token": r"hv[sbr]\.[\w\-]{24,}+",
+    "grafana_token": r"glsa_[A-Za-z0-9]{32}_[0-9a-f]{8,}+|glc_[A-Za-z0-9+/=]{32,}+",
+    "docker_token": r"dckr_(?:pat|oat)_[\w\-]{20,}+",
+    "atlassian_token": r"AT(?:ATT|CTT)3[\w\-=]{60,}+",
+    "airtable_token": r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64,}+",
+    "groq_key": r"gsk_[A-Za-z0-9]{40,}+",
+    "replicate_token": r"r8_[A-Za-z0-9]{37,}+",
+    "xai_key": r"(?:xai|pplx)-[A-Za-z0-9]{40,}+",
+    "linear_key": r"lin_(?:api|oauth)_[A-Za-z0-9]{32,}+",
+    "notion_token": r"ntn_[A-Za-z0-9]{40,}+|secret_[A-Za-z0-9]{43}" + _END,
+    "new_relic_key": r"NRAK-[A-Z0-9]{27,}+",
+    "postman_key": r"PMAK-[0-9a-f]{24}-[0-9a-f]{34,}+",
+    "planetscale_token": r"pscale_(?:tkn|pw|oauth)_[\w\-.]{32,}+",
+    "pulumi_token": r"pul-[0-9a-f]{40,}+",
+    "rubygems_key": r"rubygems_[0-9a-f]{48,}+",
+    "sentry_token": r"sntry[su]_[A-Za-z0-9+/=_]{40,}+",
+    "supabase_token": r"sb[ps]_(?:[0-9a-f]{40,}+|secret_[\w\-]{20,}+)",
+    "terraform_token": r"[A-Za-z0-9]{14}\.atlasv1\.[\w\-]{60,}+",
+    "alibaba_key": rf"LTAI[A-Za-z0-9]{{16,20}}{_END}",
+    "age_key": r"AGE-SECRET-KEY-1[A-Z0-9]{50,}+",
+    "redrive_key": r"rdv_(?=[\w\-.]{0,64}[A-Z0-9])[\w\-.]{16,}+",
+    "jwt": r"eyJ[\w\-]{8,1024}+\.(?:[\w\-]{8,}+|(?=\.))(?:\.[\w\-]*+){0,3}+",
+}
+_TOKEN = re.compile(
+    _START + "(?:" + "|".join(f"(?P<{kind}>{shape})" for kind, shape in _TOKENS.items()) + ")"
+)
+_RUN_HINT = re.compile(r"[a-z0-9_\-]{20}")
+_CARD_HINT = re.compile(r"[0-9]{4}[ -]?[0-9]{4}[0-9 -]{4}")
+
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+    r"(?:[A-Za-z0-9+/=\s\\:,.()_]|-(?!----))*+(?:-----END [A-Z0-9 ]{1,60}-----)?"
+)
+_CARD = re.compile(
+    r"[0-9](?<![A-Za-z0-9][0-9])(?<![0-9]\.[0-9])"
+    r"(?:[0-9]{12,18}|[0-9]{3}([ -])[0-9]{4}\1[0-9]{4}\1[0-9]{4}(?:\1[0-9]{3})?"
+    r"|[0-9]{3}([ -])[0-9]{6}\2[0-9]{4,5})(?![A-Za-z0-9])(?!\.[0-9])"
+)
+_ONE_WORD = re.compile(r"[\w\-.~+/=%]+")
+_LONG = frozenset(range(16, 20))
+_ISSUERS = (
+    (re.compile(r"4"), frozenset({13, 16, 19})),
+    (re.compile(r"5[1-5]|222[1-9]|22[3-9]|2[3-6]|27[01]|2720|220[0-4]"), frozenset({16})),
+    (re.compile(r"3[47]"), frozenset({15})),
+    (re.compile(r"30[0-5]|3[689]"), frozenset({14})),
+    (re.compile(r"6011|64[4-9]|65|62|35(?:2[89]|[3-8])"), _LONG),
+    (re.compile(r"5018|5020|5038|5893|6304|6759|676[1-3]"), frozenset(range(13, 20))),
+)
+
+
+def is_card(digits: str) -> bool:
+    """Whether the digits begin as an issuer's cards do, have their length, and pass the Luhn check."""
+    if not any(len(digits) in lengths and prefix.match(digits) for prefix, lengths in _ISSUERS):
+        return False
+    doubled = [sum(divmod(2 * int(digit), 10)) for digit in digits[-2::-2]]
+    return (sum(doubled) + sum(map(int, digits[-1::-2]))) % 10 == 0
+
+
+def looks_random(text: str) -> bool:
+    if len(text) < 20 or _ONE_WORD.fullmatch(text) is None:
+        return False
+    return any(map(str.isdigit, text)) and any(map(str.isalpha, text))
+
+
+def has_token_shape(lowered: str) -> bool:
+    """Whether a secret of this module can occur at all, in text made lower-case."""
+    if "-----begin" in lowered or "==" in lowered or "q~" in lowered:
+        return True
+    return _RUN_HINT.search(lowered) is not None or _CARD_HINT.search(lowered) is not None
+
+
+def mark_patterns(text: str, mark: Mark) -> str:
+    if "-----BEGIN" in text:
+        text = _PRIVATE_KEY.sub(lambda match: mark("private_key", match[0]), text)
+    text = _mark_tokens(text, mark)
+    return _CARD.sub(lambda match: _mark_card(match[0], mark), text)
+
+
+def _mark_tokens(text: str, mark: Mark) -> str:
+    pieces: list[str] = []
+    done = 0
+    for run in _RUN.finditer(text):
+        for token in _TOKEN.finditer(text, *run.span()):
+            pieces += [text[done : token.start()], mark(str(token.lastgroup), token[0])]
+            done = token.end()
+    return "".join([*pieces, text[done:]]) if pieces else text
+
+
+def _mark_card(text: str, mark: Mark) -> str:
+    digits = text.replace(" ", "").replace("-", "")
+    return mark("card", digits) if is_card(digits) else text

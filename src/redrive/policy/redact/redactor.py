@@ -1,0 +1,153 @@
+"""The redactor.
+
+`Redactor.text` takes any string, `Redactor.value` anything like JSON. A secret is known by the name it
+stands under (`names`, and `assignments` within text), by its own shape (`patterns`) or by what stands
+beside it (`contexts`, `mentions`). JSON within a string is redacted as JSON. Redacting twice changes nothing more, nothing is raised, and what holds no secret comes back as it
+was. A text longer than `LONGEST_TEXT` is cut there, so that the time is bounded too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+from redrive.policy.redact.assignments import mark_assignments
+from redrive.policy.redact.contexts import has_context, mark_contexts
+from redrive.policy.redact.marker import MARKER, REST, TOO_DEEP, UNSTABLE, Marker
+from redrive.policy.redact.mentions import mark_mentions
+from redrive.policy.redact.names import SecretNames
+from redrive.policy.redact.patterns import has_token_shape, mark_patterns
+from redrive.policy.redact.walk import DEEPEST, Walk
+
+LONGEST_TEXT: Final = 262_144
+
+_LONGEST_WORD = 4096
+_MOST_PASSES = 6
+_JSON_BEGINS = re.compile(r"\s*+[\[{\"]")
+_COLOUR = re.compile(r"\x1b\[[0-9;]{0,16}m")
+_DOUBLE = ("&quot;", "&#34;", "&#x22;")
+_QUOTE_ENTITY = re.compile(r"&quot;|&#34;|&#x22;|&#39;|&#x27;|&apos;")
+_SPLIT_AT_MARKERS = re.compile(f"({MARKER.pattern})")
+
+
+class Redactor:
+    """Replaces secrets by markers; with an org's `key`, equal secrets get equal hashes, other than elsewhere.
+
+    `extra_keys` are further names of secrets, `allow_keys` names that are none (the shape of a value
+    still counts), `extra_patterns` regular expressions of which every match is a secret. They must be
+    linear: they see all text.
+    """
+
+    def __init__(
+        self,
+        key: bytes = b"",
+        extra_keys: Iterable[str] = (),
+        extra_patterns: Iterable[re.Pattern[str] | str] = (),
+        allow_keys: Iterable[str] = (),
+    ) -> None:
+        self._mark = Marker(key)
+        self._names = SecretNames(extra_keys, allow_keys)
+        self._extra_patterns = tuple(re.compile(pattern) for pattern in extra_patterns)
+
+    def text(self, text: str) -> str:
+        """The text without its secrets: a log line, an exception message, a URL, a JSON document."""
+        try:
+            return self._text(str.__str__(text), depth=0)
+        except RecursionError:  # the caller's own stack was nearly used up
+            return TOO_DEEP
+
+    def value(self, value: Any) -> Any:
+        """A copy of the value without its secrets; what is not like JSON is replaced by its redacted repr."""
+        try:
+            return Walk(self._names, self._mark, self._text).value(value, depth=0)
+        except RecursionError:
+            return TOO_DEEP
+
+    def _text(self, text: str, depth: int) -> str:
+        text = _shortened(text)
+        if not self._is_suspicious(text):
+            return text
+        # What one pass replaces may make something else stand out: done is when a pass changes nothing.
+        for _ in range(_MOST_PASSES):
+            redacted = _shortened(self._unveiled_pass(text, depth))
+            if redacted == text:
+                return text
+            text = redacted
+        return UNSTABLE
+
+    def _is_suspicious(self, text: str) -> bool:
+        lowered = text.lower()
+        if self._extra_patterns or self._names.hint.search(lowered):
+            return True
+        return has_token_shape(lowered) or has_context(lowered)
+
+    def _unveiled_pass(self, text: str, depth: int) -> str:
+        """Colours and quotes written as entities hide names from their values; without a secret they stay."""
+        redacted, plain = self._pass(text, depth), _unveiled(text)
+        if redacted != text or plain == text:
+            return redacted
+        redacted = self._pass(plain, depth)
+        return text if redacted == plain else redacted
+
+    def _pass(self, text: str, depth: int) -> str:
+        as_json = self._json(text, depth)
+        if as_json is not None:
+            return as_json
+        text = mark_contexts(text, self._mark)
+        text = mark_patterns(text, self._mark)
+        if self._names.hint.search(text.lower()):
+            text = mark_assignments(text, self._names, self._mark)
+            text = mark_mentions(text, self._names, self._mark)
+        return self._mark_extra(text) if self._extra_patterns else text
+
+    def _json(self, text: str, depth: int) -> str | None:
+        if depth >= DEEPEST or _JSON_BEGINS.match(text) is None:
+            return None
+        try:
+            content = json.loads(text, object_pairs_hook=_unambiguous)
+        except (ValueError, RecursionError):
+            return None
+        walk = Walk(self._names, self._mark, self._text)
+        redacted = walk.value(content, depth + 1)
+        return json.dumps(redacted, ensure_ascii=text.isascii()) if walk.changed else text
+
+    def _mark_extra(self, text: str) -> str:
+        for pattern in self._extra_patterns:
+            pieces = _SPLIT_AT_MARKERS.split(text)
+            pieces[::2] = [pattern.sub(self._marked_extra, piece) for piece in pieces[::2]]
+            text = "".join(pieces)
+        return text
+
+    def _marked_extra(self, match: re.Match[str]) -> str:
+        return self._mark("custom", match[0]) if match[0] else ""
+
+
+def _shortened(text: str) -> str:
+    """The text up to the limit, without the word the cut falls into: half a secret is not recognised."""
+    if len(text) <= LONGEST_TEXT:
+        return text
+    head = text[: LONGEST_TEXT - len(REST)]
+    tail = head[-_LONGEST_WORD:]
+    words = tail.rsplit(maxsplit=1)
+    return head[: -len(words[-1])] + REST if len(words) == 2 else head[:-_LONGEST_WORD] + REST
+
+
+def _unveiled(text: str) -> str:
+    if "\x1b" in text:
+        text = _COLOUR.sub("", text)
+    if "&quot;" in text or "&#" in text:
+        text = _QUOTE_ENTITY.sub(lambda match: '"' if match[0] in _DOUBLE else "'", text)
+    return text
+
+
+def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A document in which a name stands twice would lose one of its values; it is redacted as text."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise ValueError("a name stands twice")
+    return content
+
+
+DEFAULT_REDACTOR: Final = Redactor()

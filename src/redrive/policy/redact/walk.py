@@ -1,0 +1,173 @@
+"""A walk through a value: JSON-like structures are copied, with the secrets in them marked.
+
+Nothing here trusts the value: it may be deep, may contain itself, may share one part a million times, and
+the methods of its classes may do anything. Subclasses are therefore read through the methods of their
+built-in base.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import repeat
+from typing import Any, Final
+
+from redrive.policy.redact.marker import CYCLE, MARKER, TOO_DEEP, UNPRINTABLE, Marker
+from redrive.policy.redact.names import SecretName, SecretNames
+from redrive.policy.redact.patterns import is_card, looks_random
+
+DEEPEST: Final = 64
+
+_LABELS = frozenset({"name", "key", "header", "field", "param", "loc"})
+_LABELLED = frozenset({"value", "input", "input_value"})
+_SCALARS = frozenset({int, float, bool, type(None)})
+_PLAIN = _SCALARS | {str, bytes, dict, list, tuple}
+_FLAG = re.compile(r"--?[A-Za-z][\w.\-]*")
+_CARDS = range(10**11, 10**19)
+
+
+class Walk:
+    """One walk; `changed` tells afterwards whether anything was replaced."""
+
+    def __init__(self, names: SecretNames, mark: Marker, text: Callable[[str, int], str]) -> None:
+        self.changed = False
+        self._names = names
+        self._mark = mark
+        self._redacted_text = text
+        self._path: set[int] = set()
+        self._done: dict[tuple[int, int, SecretName | None, bool], tuple[Any, Any]] = {}
+
+    def value(self, value: Any, depth: int, name: SecretName | None = None, in_list: bool = False) -> Any:
+        plain = _plain(value)
+        if name and _is_secret(plain, name):
+            return self._marked(name.kind, plain)
+        if type(plain) in (dict, list, tuple):
+            return self._container(value, plain, depth, name, in_list)
+        return self._leaf(plain, depth)
+
+    def _marked(self, kind: str, secret: Any) -> str:
+        self.changed = True
+        return self._mark(kind, secret if type(secret) in (str, bytes, int, float) else None)
+
+    def _leaf(self, plain: Any, depth: int) -> Any:
+        if type(plain) is str:
+            return self._text(plain, depth)
+        if type(plain) is bytes:
+            text = plain.decode("utf-8", "surrogateescape")
+            redacted = self._text(text, depth)
+            return plain if redacted == text else redacted.encode("utf-8", "surrogatepass")
+        if type(plain) is int and plain in _CARDS and is_card(str(plain)):
+            return self._marked("card", plain)
+        return plain
+
+    def _text(self, text: str, depth: int) -> str:
+        redacted = self._redacted_text(text, depth)
+        self.changed = self.changed or redacted != text
+        return redacted
+
+    def _container(self, value: Any, plain: Any, depth: int, name: SecretName | None, in_list: bool) -> Any:
+        if id(value) in self._path or depth >= DEEPEST:
+            self.changed = True
+            return CYCLE if id(value) in self._path else TOO_DEEP
+        # A shared part is walked once; the value is kept with the result, so that no other gets its id.
+        place = (id(value), depth, name, in_list)
+        if place not in self._done:
+            self._path.add(id(value))
+            self._done[place] = value, self._copied(value, plain, depth, name, in_list)
+            self._path.discard(id(value))
+        return self._done[place][1]
+
+    def _copied(self, value: Any, plain: Any, depth: int, name: SecretName | None, in_list: bool) -> Any:
+        if type(plain) is dict:
+            return self._mapping(list(plain.items()), depth)
+        item_names = repeat(name) if name else self._item_names(type(value), plain, in_list)
+        pairs = zip(plain, item_names, strict=False)
+        items = [self.value(item, depth + 1, own, in_list=True) for item, own in pairs]
+        return items if type(plain) is list else tuple(items)
+
+    def _item_names(self, kind: type, items: Any, in_list: bool) -> Iterator[SecretName | None]:
+        """A name may stand in the list itself: [name, value] within a list, or `--name` before its value."""
+        if fields := _fields(kind):
+            yield from map(self._name, fields)
+        if in_list and len(items) == 2:
+            yield from (None, self._name(items[0]))
+        yield None
+        for item in items:
+            yield self._name(item) if type(item) is str and _FLAG.fullmatch(item) else None
+
+    def _mapping(self, items: list[tuple[Any, Any]], depth: int) -> dict[Any, Any]:
+        result: dict[Any, Any] = {}
+        taken: dict[Any, int] = {}
+        label = self._label(items)
+        for key, item in items:
+            name = self._name(key) or (label if type(key) is str and key.lower() in _LABELLED else None)
+            result[_unused(self._key(key, depth), result, taken)] = self.value(item, depth + 1, name)
+        return result
+
+    def _label(self, items: list[tuple[Any, Any]]) -> SecretName | None:
+        """{"name": "DB_PASSWORD", "value": …}: the name stands beside the value."""
+        labels = [item for key, item in items if type(key) is str and key.lower() in _LABELS]
+        lasts = [item[-1] if type(item) in (list, tuple) and item else item for item in labels]
+        return next(filter(None, map(self._name, lasts)), None)
+
+    def _name(self, key: Any) -> SecretName | None:
+        if type(key) is bytes:
+            key = key.decode("utf-8", "replace")
+        if type(key) is not str:
+            return None
+        # The name is judged as it will be stored, or redacting again would judge otherwise.
+        return self._names.find(MARKER.sub(" ", self._redacted_text(key, DEEPEST)))
+
+    def _key(self, key: Any, depth: int) -> Any:
+        plain = _plain(key)
+        if type(plain) is tuple and depth < DEEPEST:
+            return tuple(self._key(part, depth + 1) for part in plain)
+        return self._leaf(str(plain) if type(plain) in (dict, list, tuple) else plain, depth)
+
+
+def _plain(value: Any) -> Any:
+    """The value as one of the built-in types; what is not like JSON becomes its repr."""
+    try:
+        return value if type(value) in _PLAIN else _converted(value)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 - a hostile __repr__ may raise anything
+        return UNPRINTABLE
+
+
+def _converted(value: Any) -> Any:
+    kind = type(value)
+    if issubclass(kind, str):
+        return str.__str__(value)
+    if issubclass(kind, int | float):
+        return int.__index__(value) if issubclass(kind, int) else float.__float__(value)
+    if issubclass(kind, dict):
+        return dict(dict.items(value))
+    if issubclass(kind, list | tuple):
+        return list(list.__iter__(value)) if issubclass(kind, list) else tuple(tuple.__iter__(value))
+    if issubclass(kind, bytes | bytearray):
+        return bytes(memoryview(value))
+    return dict(value) if issubclass(kind, Mapping) else str.__str__(repr(value))
+
+
+def _fields(kind: type) -> tuple[str, ...]:
+    """The names of a named tuple's items."""
+    fields = vars(kind).get("_fields") if issubclass(kind, tuple) and kind is not tuple else None
+    return fields if type(fields) is tuple else ()
+
+
+def _is_secret(plain: Any, name: SecretName) -> bool:
+    if plain is None or type(plain) is bool or (type(plain) not in _SCALARS and len(plain) == 0):
+        return False
+    if type(plain) is str:
+        return MARKER.fullmatch(plain) is None and (not name.random_only or looks_random(plain))
+    return not name.text_only or type(plain) is bytes
+
+
+def _unused(key: Any, result: dict[Any, Any], taken: dict[Any, int]) -> Any:
+    """Two keys that hold secrets may become the same marker; neither value is to be lost."""
+    candidate = key
+    while candidate in result:
+        taken[key] = taken.get(key, 1) + 1
+        candidate = f"{key}#{taken[key]}"
+    return candidate
