@@ -20,9 +20,21 @@ RedriveError
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class RedriveError(Exception):
-    """The root of all errors that Redrive raises."""
+    """The root of all errors that Redrive raises. They can be copied, and sent to other processes."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The default calls the class with `args`, which do not hold what is given by keyword.
+        return _rebuilt, (type(self), self.args, self.__dict__)
+
+
+def _rebuilt(kind: type[RedriveError], args: tuple[Any, ...], attributes: dict[str, Any]) -> RedriveError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(attributes)
+    return error
 
 
 class InvalidValueError(RedriveError, ValueError):

@@ -362,7 +362,7 @@ class BreakerMachine(RuleBasedStateMachine):
             elif outcome is OK:
                 self.model.successes += 1
                 if self.model.successes >= self.policy.successes_to_close:
-                    self.model.state, self.model.calls = CLOSED, []
+                    self.model.state, self.model.calls, self.model.probes = CLOSED, [], {}
 
     @invariant()
     def agrees_with_the_model(self) -> None:

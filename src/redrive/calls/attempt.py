@@ -27,6 +27,7 @@ class Attempt:
         "max_attempts",
         "number",
         "operation",
+        "over",
         "started",
         "tally",
     )
@@ -52,6 +53,7 @@ class Attempt:
         self.expires = expires if deadline is None or expires < deadline else deadline
         self.tally = _FRESH
         self.failures: tuple[Failure, ...] = ()
+        self.over = False
         self._clock = clock
 
     def remaining(self) -> float:
@@ -65,6 +67,10 @@ class Attempt:
         """Raise AttemptTimeoutError when the time is over. For sync code, between its pieces of work."""
         if self._clock.monotonic() >= self.expires:
             raise self.out_of_time()
+
+    def expires_by(self, clock: Clock) -> float:
+        """When the time is over, as another clock shows it."""
+        return self.expires if clock is self._clock else clock.monotonic() + self.remaining()
 
     def out_of_time(self) -> AttemptTimeoutError:
         seconds = self.expires - self.started
@@ -81,4 +87,5 @@ CURRENT: ContextVar[Attempt | None] = ContextVar("redrive_attempt", default=None
 
 def current_attempt() -> Attempt | None:
     """The attempt that the running code is part of, or None outside of any guarded call."""
-    return CURRENT.get()
+    attempt = CURRENT.get()
+    return None if attempt is None or attempt.over else attempt

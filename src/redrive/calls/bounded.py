@@ -23,28 +23,37 @@ async def bounded(awaitable: Awaitable[R], attempt: Attempt) -> R:
         waiting_for = next(steps)
     except StopIteration as done:
         return done.value  # type: ignore[no-any-return]
+    limit = asyncio.timeout(attempt.remaining())
     try:
-        async with asyncio.timeout(attempt.remaining()) as limit:
-            return await _go_on(steps, waiting_for)
+        async with limit:
+            return await _go_on(steps, waiting_for)  # type: ignore[no-any-return]
     except TimeoutError as error:
         if not limit.expired():
             raise
         raise attempt.out_of_time() from error
+    finally:
+        # An error holds this frame; what is waited for holds the error, and so does the task in `limit`.
+        del awaitable, waiting_for, limit
 
 
 @coroutine
-def _go_on(steps: Generator[Any, Any, R], waiting_for: Any) -> Generator[Any, Any, R]:
-    """`yield from` for a generator that has already yielded once."""
+def _go_on(steps: Any, waiting_for: Any) -> Generator[Any, Any, Any]:
+    """`yield from` for an iterator that has already given its first value."""
     try:
         while True:
             try:
                 sent = yield waiting_for
             except GeneratorExit:
-                steps.close()
+                if isinstance(steps, Generator):
+                    steps.close()
                 raise
-            except BaseException as error:  # noqa: BLE001
+            except BaseException as error:
+                if not isinstance(steps, Generator):
+                    raise
                 waiting_for = steps.throw(error)
             else:
-                waiting_for = steps.send(sent)
+                waiting_for = next(steps) if sent is None else steps.send(sent)
     except StopIteration as done:
-        return done.value  # type: ignore[no-any-return]
+        return done.value
+    finally:
+        del waiting_for

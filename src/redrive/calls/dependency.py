@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import wraps
-from inspect import iscoroutinefunction
 from threading import Lock
 from typing import ParamSpec, TypeVar, cast
 
+from redrive.calls.kind import is_async
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.errors import BreakerOpenError, InvalidValueError
 from redrive.model.breaker import BreakerSnapshot, CallOutcome, Permit, Refusal
@@ -106,7 +106,7 @@ class Dependency:
             return self._breaker.snapshot(self._clock.monotonic())
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        if iscoroutinefunction(function):
+        if is_async(function):
             guarded = self._guard_async(cast("Callable[P, Awaitable[object]]", function))
             return cast("Callable[P, R]", guarded)
         return self._guard_sync(function)
@@ -150,13 +150,18 @@ class Dependency:
 
 
 class Dependencies:
-    """The dependencies of a process. A name gives the same object before and after it is configured."""
+    """The dependencies of a process. A name gives the same object before and after it is configured.
+
+    Operations that name no dependency are kept apart: their names are often made at run time, and must not
+    push out a dependency and what is known of it.
+    """
 
     MOST_UNCONFIGURED = 1024
 
     def __init__(self) -> None:
         self._configured: dict[str, Dependency] = {}
         self._others: dict[str, Dependency] = {}
+        self._operations: dict[str, Dependency] = {}
         self._lock = Lock()
 
     def configure(
@@ -165,7 +170,7 @@ class Dependencies:
         with self._lock:
             if name in self._configured:
                 raise InvalidValueError(f"the dependency {name!r} is configured already")
-            known = self._others.pop(name, None) or Dependency(name)
+            known = self._others.pop(name, None) or self._operations.pop(name, None) or Dependency(name)
             self._configured[name] = known
         known.configure(breaker, budget, classifier)
         return known
@@ -175,13 +180,21 @@ class Dependencies:
 
         Names made at run time cannot fill the memory: the oldest unconfigured ones are forgotten.
         """
-        return self._configured.get(name) or self._others.get(name) or self._make(name)
+        return self._configured.get(name) or self._others.get(name) or self._make(name, self._others)
 
-    def _make(self, name: str) -> Dependency:
+    def of_operation(self, name: str) -> Dependency:
+        """Where the retry budget of an operation is kept that names no dependency."""
+        return self._configured.get(name) or self._operations.get(name) or self._make(name, self._operations)
+
+    def _make(self, name: str, among: dict[str, Dependency]) -> Dependency:
         with self._lock:
-            if len(self._others) >= self.MOST_UNCONFIGURED:
-                del self._others[next(iter(self._others))]
-            return self._others.setdefault(name, Dependency(name))
+            known = self._configured.get(name) or among.get(name)  # by now another thread may have made it
+            if known is not None:
+                return known
+            if len(among) >= self.MOST_UNCONFIGURED:
+                del among[next(iter(among))]
+            made = among[name] = Dependency(name)
+            return made
 
 
 DEPENDENCIES = Dependencies()

@@ -29,9 +29,15 @@ def drive(function: Callable[P, R], judge: Judge) -> Callable[P, R]:
                 wait = judge.failed(attempt, permit, error)
                 if wait is None:
                     raise
+                if wait > 0.0:
+                    judge.clock.pause(wait)
+                following = judge.next(attempt, error)
+                if following is None:
+                    raise
+                attempt = following
             except BaseException:
                 CURRENT.reset(token)
-                judge.abandoned(permit)
+                judge.abandoned(attempt, permit)
                 raise
             else:
                 CURRENT.reset(token)
@@ -39,9 +45,6 @@ def drive(function: Callable[P, R], judge: Judge) -> Callable[P, R]:
                 if type(result) is CoroutineType:
                     _refuse(result)
                 return result
-            if wait > 0.0:
-                judge.clock.pause(wait)
-            attempt = judge.next(attempt)
 
     return guarded
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import ParamSpec, TypeVar
 
 from redrive.calls.attempt import CURRENT
@@ -28,20 +29,25 @@ def drive_async(function: Callable[P, Awaitable[R]], judge: Judge) -> Callable[P
                 wait = judge.failed(attempt, permit, error)
                 if wait is None:
                     raise
+                if wait > 0.0:
+                    await judge.clock.sleep(wait)
+                following = judge.next(attempt, error)
+                if following is None:
+                    raise
+                attempt = following
             except GeneratorExit:
+                judge.abandoned(attempt, permit)
                 # Thrown away while waiting; this may run in another context, where a token cannot be reset.
-                judge.abandoned(permit)
+                with suppress(ValueError):
+                    CURRENT.reset(token)
                 raise
             except BaseException:
                 CURRENT.reset(token)
-                judge.abandoned(permit)
+                judge.abandoned(attempt, permit)
                 raise
             else:
                 CURRENT.reset(token)
                 judge.succeeded(attempt, permit)
                 return result
-            if wait > 0.0:
-                await judge.clock.sleep(wait)
-            attempt = judge.next(attempt)
 
     return guarded

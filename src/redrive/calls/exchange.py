@@ -52,10 +52,15 @@ class Exchange(Generic[R]):
     def _parsed(self, body: bytes) -> R:
         try:
             value = json.loads(body) if body.strip() else None
+        except (ValueError, RecursionError) as error:
+            raise self._not("JSON") from error
+        try:
             return value if self.returns is None else self.returns(value)  # type: ignore[return-value]
         except Exception as error:
-            what = "JSON" if isinstance(error, ValueError) and self.returns is None else "what was expected"
-            raise HttpContentError(f"{self} answered with something that is not {what}") from error
+            raise self._not("what was expected") from error
+
+    def _not(self, what: str) -> HttpContentError:
+        return HttpContentError(f"{self} answered with something that is not {what}")
 
     def _status_error(self, status: int, headers: Mapping[str, str], body: bytes) -> HttpStatusError:
         from redrive.policy.redact import DEFAULT_REDACTOR

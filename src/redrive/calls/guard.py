@@ -6,14 +6,13 @@ import random as dice
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import update_wrapper
-from inspect import CO_COROUTINE, isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
-from types import FunctionType
 from typing import Any, ParamSpec, TypeVar, cast
 
 from redrive.calls.attempt import CURRENT, Attempt
 from redrive.calls.dependency import DEPENDENCIES, Dependency
 from redrive.calls.drive import drive
 from redrive.calls.judge import Hook, Judge, KeyOf
+from redrive.calls.kind import is_async, name_of
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.errors import InvalidValueError
 from redrive.model.step import Effect
@@ -69,11 +68,11 @@ class Guard:
             longest_wait=longest_wait,
             effect=effect,
             key_of=idempotency_key,
-            dependency=_resolve(operation if dependency is None else dependency),
+            dependency=_resolve(dependency, operation),
             breaks=dependency is not None,
             classifier=classifier,
             fields=fields or {},
-            hooks=tuple(hooks),
+            hooks=_called(hooks),
             clock=clock,
             random=random,
         )
@@ -87,9 +86,9 @@ class Guard:
         return self._judge.policy
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Decorate a function, sync or async."""
-        if isgeneratorfunction(function) or isasyncgenfunction(function):
-            raise InvalidValueError(f"{function} is a generator; guard the calls that it makes instead")
+        """Decorate a function or method, sync or async."""
+        if isinstance(function, staticmethod | classmethod):
+            return cast("Callable[P, R]", type(function)(self(function.__func__)))
         return update_wrapper(_driven(function, self._judge), function)
 
     def call(self, function: Callable[[Attempt], R], *, idempotency_key: str | None = None) -> R:
@@ -97,13 +96,13 @@ class Guard:
         judge = self._judge
         if idempotency_key is not None:
             judge = replace(judge, key_of=idempotency_key)
-        if _is_async(function):
+        if is_async(function):
             return _driven(_with_attempt_async(function), judge)()
         return drive(lambda: function(cast("Attempt", CURRENT.get())), judge)()
 
 
 def _driven(function: Callable[P, R], judge: Judge) -> Callable[P, R]:
-    if not _is_async(function):
+    if not is_async(function):
         return drive(function, judge)
     from redrive.calls.drive_async import drive_async  # only then asyncio has to be imported
 
@@ -111,17 +110,19 @@ def _driven(function: Callable[P, R], judge: Judge) -> Callable[P, R]:
     return cast("Callable[P, R]", driven)
 
 
-def _is_async(function: Callable[..., object]) -> bool:
-    if type(function) is FunctionType and not function.__dict__:
-        return bool(function.__code__.co_flags & CO_COROUTINE)  # the same answer, found faster
-    return iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__)
-
-
 def _with_attempt_async(function: Callable[[Attempt], R]) -> Callable[[], R]:
     async def with_attempt() -> object:
         return await cast("Awaitable[object]", function(cast("Attempt", CURRENT.get())))
 
     return cast("Callable[[], R]", with_attempt)
+
+
+def _called(hooks: Iterable[Hook]) -> tuple[Hook, ...]:
+    called = tuple(hooks)
+    for hook in called:
+        if is_async(hook):
+            raise InvalidValueError(f"the hook {name_of(hook)} is async; hooks are called, not awaited")
+    return called
 
 
 def _merged(policy: RetryPolicy, max_attempts: int | None, backoff: Backoff | None) -> RetryPolicy:
@@ -135,5 +136,7 @@ def _merged(policy: RetryPolicy, max_attempts: int | None, backoff: Backoff | No
     )
 
 
-def _resolve(dependency: Dependency | str) -> Dependency:
+def _resolve(dependency: Dependency | str | None, operation: str) -> Dependency:
+    if dependency is None:
+        return DEPENDENCIES.of_operation(operation)
     return DEPENDENCIES.get(dependency) if isinstance(dependency, str) else dependency

@@ -10,7 +10,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Self, TypedDict, TypeVar, Unpack, overload
 from uuid import uuid4
 
-import httpx
+try:
+    import httpx
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "the HTTP clients need httpx; install it with: pip install 'redrive[http]'", name="httpx"
+    ) from error
 
 from redrive.calls.attempt import Attempt
 from redrive.calls.dependency import Dependency
@@ -35,7 +40,7 @@ class ClientOptions(TypedDict, total=False):
     user_header  the header that carries `user_id`; "x-user-id" unless said otherwise
     timeout      seconds for one attempt (10)
     deadline     seconds for a whole request, all attempts and waits included
-    dependency   whose breaker and retry budget guard the requests; the host unless said otherwise
+    dependency   whose breaker and retry budget guard the requests; the host (and port) unless said otherwise
     """
 
     token: Token | None
@@ -70,17 +75,20 @@ class _Client:
     """What the two clients have in common: everything but the sending."""
 
     def __init__(self, base_url: str, options: ClientOptions) -> None:
-        host = httpx.URL(base_url).host
-        if not host:
+        _refuse_unknown(options, ClientOptions)
+        url = httpx.URL(base_url)
+        if not url.host:
             raise InvalidValueError(
                 f"base_url must be a whole URL, such as https://host/path; got {base_url!r}"
             )
-        self._host = host
+        self._host = url.netloc.decode("ascii")
         self._options = options
 
     def _exchange(
         self, method: str, path: str, returns: Callable[[Any], R] | None, options: RequestOptions
     ) -> Exchange[R]:
+        _refuse_unknown(options, RequestOptions)
+        _refuse_whole_url(path)
         json = options.get("json")
         return Exchange(
             method=method.upper(),
@@ -97,12 +105,12 @@ class _Client:
             "content-type": None if options.get("json") is None else "application/json",
             "x-request-id": _request_id(),
             "authorization": self._authorization(),
-            "idempotency-key": options.get("idempotency_key"),
-            self._options.get("user_header", "x-user-id"): options.get("user_id"),
+            "idempotency-key": options.get("idempotency_key") or None,
+            self._options.get("user_header", "x-user-id").lower(): options.get("user_id"),
             **_lower(self._options.get("headers", {})),
             **_lower(options.get("headers", {})),
         }
-        return {name: value for name, value in headers.items() if value is not None}
+        return {name: _sendable(name, value) for name, value in headers.items() if value is not None}
 
     def _authorization(self) -> str | None:
         token = self._options.get("token")
@@ -216,6 +224,26 @@ class AsyncHttpClient(_Client):
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+def _refuse_unknown(options: Mapping[str, object], known: type) -> None:
+    unknown = sorted(set(options) - set(known.__annotations__))
+    if unknown:
+        names = ", ".join(known.__annotations__)
+        raise TypeError(f"unknown option {', '.join(unknown)}; known are: {names}")
+
+
+def _sendable(name: str, value: str) -> str:
+    """httpx would refuse the value too, and show it; it may be a token with a line break at its end."""
+    if not (value.isascii() and value.isprintable()):
+        raise InvalidValueError(f"the value of the header {name!r} holds characters that cannot be sent")
+    return value
+
+
+def _refuse_whole_url(path: str) -> None:
+    """Token, breaker and budget are those of one host; httpx would follow a path to another."""
+    if httpx.URL(path).is_absolute_url:
+        raise InvalidValueError("path must be a path under base_url, not a URL of its own")
 
 
 def _arguments(exchange: Exchange[R], attempt: Attempt) -> dict[str, Any]:

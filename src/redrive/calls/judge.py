@@ -13,7 +13,7 @@ from redrive.calls.event import AttemptFailed, CallEvent, CallRecovered
 from redrive.clock import Clock
 from redrive.errors import DeferredError
 from redrive.model.breaker import Permit
-from redrive.model.decision import Decision, Reason, Retry
+from redrive.model.decision import Decision, Explanation, Reason, Retry
 from redrive.model.failure import Failure
 from redrive.model.step import Effect, Tally
 from redrive.policy.classify import Classifier
@@ -21,6 +21,9 @@ from redrive.policy.retry import RetryPolicy, decide
 
 KeyOf = Callable[..., str | None]
 Hook = Callable[[CallEvent], object]
+
+MOST_FAILURES = 20
+"""A call that is tried again for days remembers its last failures only."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,32 +50,40 @@ class Judge:
         started = self.clock.monotonic()
         deadline = None if self.deadline is None else started + self.deadline
         outer = CURRENT.get()
-        if outer is not None and (deadline is None or outer.expires < deadline):
-            deadline = outer.expires
+        if outer is not None and not outer.over:
+            deadline = self._within(outer, deadline)
         return self._attempt(1, key, started, deadline)
 
-    def next(self, attempt: Attempt) -> Attempt:
-        """The attempt after a failed one."""
+    def next(self, attempt: Attempt, error: Exception) -> Attempt | None:
+        """The attempt after a failed one; None when the wait before it ended too late."""
         now = self.clock.monotonic()
+        if attempt.deadline is not None and now >= attempt.deadline:
+            failure = attempt.failures[-1]
+            why = Explanation(Reason.DEADLINE, failure.rule, failure.category)
+            self._give_up(attempt, now - attempt.started, failure, why, Reason.DEADLINE, error)
+            return None
         following = self._attempt(attempt.number + 1, attempt.idempotency_key, now, attempt.deadline)
         following.tally = attempt.tally
         following.failures = attempt.failures
         return following
 
     def succeeded(self, attempt: Attempt, permit: Permit | None) -> None:
+        attempt.over = True
         if permit is not None:
             self.dependency.report_success(permit, attempt.started)
         self.dependency.give_back()
         if attempt.number > 1 and self._is_heard(gave_up=False):
             self._tell(self._recovered(attempt), gave_up=False)
 
-    def abandoned(self, permit: Permit | None) -> None:
+    def abandoned(self, attempt: Attempt, permit: Permit | None) -> None:
         """Cancelled or interrupted: that is nobody's failure."""
+        attempt.over = True
         if permit is not None:
             self.dependency.report_nothing(permit)
 
     def failed(self, attempt: Attempt, permit: Permit | None, error: Exception) -> float | None:
         """How long to wait before the next attempt; None: there is none, and the error is the caller's."""
+        attempt.over = True
         seconds = self.clock.monotonic() - attempt.started
         now = self.clock.now()
         failure = self.classifier.classify(error, now=now)
@@ -80,19 +91,22 @@ class Judge:
             self.dependency.report_failure(permit, failure, attempt.started)
         decision = decide(attempt.tally, failure, self.policy, now=now, draw=self.random())
         reason = self._reason_to_stop(attempt, permit, failure, decision)
-        attempt.failures = (*attempt.failures, failure)
+        attempt.failures = (*attempt.failures[1 - MOST_FAILURES :], failure)
+        why = decision.explanation
         if reason is None and isinstance(decision, Retry):
             attempt.tally = _after(attempt.tally, decision)
-            self._tell_failed(
-                attempt, seconds, failure, decision, decision.explanation.reason, decision.delay
-            )
+            self._tell_failed(attempt, seconds, failure, why, why.reason, decision.delay)
             return decision.delay
-        stopped_by = reason or decision.explanation.reason
-        self._tell_failed(attempt, seconds, failure, decision, stopped_by, None)
-        _add_note(error, self.operation, attempt, stopped_by)
+        self._give_up(attempt, seconds, failure, why, reason or why.reason, error)
         if reason is Reason.TOO_LONG and isinstance(decision, Retry):
             raise self._deferred(decision.delay) from error
         return None
+
+    def _within(self, outer: Attempt, deadline: float | None) -> float:
+        """The deadline inside of another attempt, which must have time left."""
+        outer.check()
+        limit = outer.expires_by(self.clock)
+        return limit if deadline is None or limit < deadline else deadline
 
     def _attempt(self, number: int, key: str | None, started: float, deadline: float | None) -> Attempt:
         attempts = self.policy.max_attempts
@@ -104,7 +118,7 @@ class Judge:
         """What a call respects beyond the policy. The budget comes last: only a real retry is charged."""
         if not isinstance(decision, Retry):
             return decision.explanation.reason
-        if self.effect is Effect.UNSAFE and attempt.idempotency_key is None and failure.may_have_executed:
+        if self.effect is Effect.UNSAFE and not attempt.idempotency_key and failure.may_have_executed:
             return Reason.NOT_REPEATABLE
         if decision.delay > self.longest_wait:
             return Reason.TOO_LONG
@@ -126,12 +140,24 @@ class Judge:
         key = attempt.idempotency_key
         return CallRecovered(self.operation, attempt.number, attempt.max_attempts, key, seconds)
 
+    def _give_up(
+        self,
+        attempt: Attempt,
+        seconds: float,
+        failure: Failure,
+        why: Explanation,
+        reason: Reason,
+        error: Exception,
+    ) -> None:
+        self._tell_failed(attempt, seconds, failure, why, reason, None)
+        _add_note(error, self.operation, attempt, reason)
+
     def _tell_failed(
         self,
         attempt: Attempt,
         seconds: float,
         failure: Failure,
-        decision: Decision,
+        why: Explanation,
         reason: Reason,
         wait: float | None,
     ) -> None:
@@ -146,7 +172,7 @@ class Judge:
             seconds,
             failure,
             reason,
-            decision.explanation,
+            why,
             wait,
         )
         self._tell(event, gave_up=gave_up)
@@ -161,8 +187,8 @@ class Judge:
         for hook in self.hooks:
             try:
                 hook(event)
-            except Exception:  # noqa: BLE001
-                log.LOGGER.exception("call.hook_failed")
+            except Exception as error:  # noqa: BLE001
+                log.complain(event.operation, hook, error)
 
 
 def _after(tally: Tally, decision: Retry) -> Tally:
@@ -173,12 +199,16 @@ def _after(tally: Tally, decision: Retry) -> Tally:
 
 def _add_note(error: Exception, operation: str, attempt: Attempt, reason: Reason) -> None:
     count = attempt.number
+    first = count - len(attempt.failures) + 1
     lines = [f"redrive: {operation!r} failed after {count} attempt{'s' * (count > 1)}: {reason.sentence}"]
     lines += [
         f"  attempt {number}: {failure.category} ({failure.rule})"
-        for number, failure in enumerate(attempt.failures, start=1)
+        for number, failure in enumerate(attempt.failures, start=first)
     ]
+    note = "\n".join(lines)
     try:
-        error.add_note("\n".join(lines))
-    except Exception:  # noqa: BLE001
+        # One and the same object may be raised again and again: by a future, or out of a cache.
+        if note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
+    except BaseException:  # noqa: BLE001
         return

@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any
 
 from redrive.calls.event import AttemptFailed, CallEvent, fields_of
+from redrive.calls.kind import name_of
+from redrive.policy import probe
+from redrive.policy.recognise import type_name
 
 LOGGER = logging.getLogger("redrive.calls")
+
+_PLAIN_LABEL = re.compile(r"[A-Za-z0-9_.-]+")
 
 _FIELDS: ContextVar[Mapping[str, Any]] = ContextVar("redrive_log_fields", default=MappingProxyType({}))
 
@@ -39,12 +45,29 @@ def is_wanted(*, gave_up: bool) -> bool:
 
 
 def write(event: CallEvent, fields: Mapping[str, Any]) -> None:
-    """Write the line of one event, redacted."""
+    """Write the line of one event."""
+    gave_up = isinstance(event, AttemptFailed) and event.wait is None
+    _write(_level(gave_up), _name_of(event), {**_FIELDS.get(), **fields, **fields_of(event)})
+
+
+def complain(operation: str, hook: object, error: Exception) -> None:
+    """Write that a hook has failed."""
+    what = f"{type_name(error)}: {probe.text(error)}"
+    fields = {"operation": operation, "hook": name_of(hook), "error": what}
+    _write(logging.ERROR, "call.hook_failed", {**_FIELDS.get(), **fields})
+
+
+def _write(level: int, name: str, fields: Mapping[str, Any]) -> None:
+    """Write a line, redacted. Filters and handlers are anybody's code; what they raise stays here."""
     from redrive.policy.redact import DEFAULT_REDACTOR  # compiles its patterns, so only when needed
 
-    gave_up = isinstance(event, AttemptFailed) and event.wait is None
-    record = DEFAULT_REDACTOR.value({**_FIELDS.get(), **fields, **fields_of(event)})
-    LOGGER.log(_level(gave_up), "%s", _line(_name_of(event), record), extra={"fields": record})
+    with suppress(Exception):
+        record = DEFAULT_REDACTOR.value(fields)
+        line = _line(name, record)
+        try:
+            LOGGER.log(level, "%s", line, extra={"fields": record})
+        except KeyError:  # a record factory of the application has put `fields` there before
+            LOGGER.log(level, "%s", line)
 
 
 def _level(gave_up: bool) -> int:
@@ -58,5 +81,17 @@ def _name_of(event: CallEvent) -> str:
 
 
 def _line(name: str, record: Mapping[str, Any]) -> str:
-    pairs = " ".join(f"{key}={json.dumps(value, default=str)}" for key, value in record.items())
+    pairs = " ".join(f"{_label(key)}={_printed(value)}" for key, value in record.items())
     return f"{name} {pairs}"
+
+
+def _label(key: object) -> str:
+    text = str(key)
+    return text if _PLAIN_LABEL.fullmatch(text) else json.dumps(text)
+
+
+def _printed(value: object) -> str:
+    try:
+        return json.dumps(value, default=str)
+    except (TypeError, ValueError, RecursionError):
+        return json.dumps(str(value))

@@ -9,6 +9,7 @@ from redrive.calls.attempt import Attempt
 from redrive.calls.dependency import Dependency
 from redrive.calls.guard import Guard
 from redrive.calls.judge import Hook, KeyOf
+from redrive.calls.kind import name_of
 from redrive.clock import Clock
 from redrive.model.step import Effect
 from redrive.policy.backoff import Backoff
@@ -55,9 +56,9 @@ def retry(
 
     The operation is named after the function unless a name is given.
     """
-    if callable(operation):
-        return Guard(operation.__qualname__)(operation)
-    return lambda function: Guard(operation or function.__qualname__, **options)(function)
+    if operation is None or isinstance(operation, str):
+        return lambda function: Guard(operation or name_of(function), **options)(function)
+    return Guard(name_of(operation))(operation)
 
 
 def call(operation: str, function: Callable[[Attempt], R], **options: Unpack[GuardOptions]) -> R:

@@ -40,7 +40,16 @@ _TIMEOUT = Meaning(C.TIMEOUT)
 _BAD_REQUEST = Meaning(C.VALIDATION, D.NEVER_SEEN)
 _BAD_ANSWER = Meaning(C.VALIDATION, D.SEEN)
 _NOT_CONFIGURED = Meaning(C.MISSING_CONFIG, D.NEVER_SEEN)
+_NOT_VALID = Meaning(C.VALIDATION)
 _USED_UP = Meaning(C.RESOURCE)
+_NONE_LEFT = Meaning(C.RESOURCE, D.NEVER_SEEN)
+_REFUSED_FOR_NOW = Meaning(C.RESOURCE, D.SEEN)
+_DENIED = Meaning(C.PERMISSION, D.SEEN)
+_THROTTLED = Meaning(C.RATE_LIMIT, D.SEEN)
+_EXISTS_ALREADY = Meaning(C.CONFLICT, D.SEEN)
+_LOST_A_RACE = Meaning(C.CONFLICT, D.SEEN, E.RETRYABLE)
+OTHER_4XX = Meaning(C.PROVIDER_4XX, D.SEEN)
+OTHER_5XX = Meaning(C.PROVIDER_5XX, D.SEEN)
 
 
 def _named(package: str, meaning: Meaning, names: str) -> dict[str, Meaning]:
@@ -54,7 +63,8 @@ def _httpx(package: str) -> dict[str, Meaning]:
         **_named(package, _NEVER_CONNECTED, "ConnectError ProxyError"),
         **_named(package, _CONNECTION_LOST, "NetworkError RemoteProtocolError"),
         **_named(package, _BAD_REQUEST, "UnsupportedProtocol LocalProtocolError InvalidURL"),
-        **_named(package, _BAD_ANSWER, "DecodingError TooManyRedirects"),
+        **_named(package, _ANSWER_CUT_SHORT, "DecodingError"),
+        **_named(package, _BAD_ANSWER, "TooManyRedirects"),
     }
 
 
@@ -80,22 +90,22 @@ LIBRARY_ERRORS: Table = MappingProxyType(
         **_named("httpcore", _CONNECTION_LOST, "NetworkError RemoteProtocolError"),
         **_named("requests", _CONNECT_TIMEOUT, "ConnectTimeout"),
         **_named("requests", _TIMEOUT, "Timeout"),
-        **_named("requests", _NEVER_CONNECTED, "ProxyError SSLError"),
-        **_named("requests", _CONNECTION_LOST, "ConnectionError"),
+        **_named("requests", _NEVER_CONNECTED, "ProxyError"),
+        **_named("requests", _CONNECTION_LOST, "ConnectionError SSLError"),
         **_named("requests", _ANSWER_CUT_SHORT, "ChunkedEncodingError ContentDecodingError"),
         **_named("requests", _BAD_ANSWER, "JSONDecodeError TooManyRedirects"),
         **_named("requests", _BAD_REQUEST, "InvalidURL MissingSchema InvalidSchema InvalidHeader"),
         **_named("urllib3", _CONNECT_TIMEOUT, "ConnectTimeoutError"),
-        **_named("urllib3", _NEVER_CONNECTED, "NewConnectionError NameResolutionError ProxyError SSLError"),
+        **_named("urllib3", _NEVER_CONNECTED, "NewConnectionError NameResolutionError ProxyError"),
         **_named("urllib3", _TIMEOUT, "TimeoutError"),
         **_named("urllib3", _USED_UP, "EmptyPoolError FullPoolError"),
         **_named("urllib3", _ANSWER_CUT_SHORT, "IncompleteRead InvalidChunkLength DecodeError"),
-        **_named("urllib3", _CONNECTION_LOST, "ProtocolError"),
+        **_named("urllib3", _CONNECTION_LOST, "ProtocolError SSLError"),
         **_named("urllib3", _BAD_REQUEST, "LocationValueError"),
         **_named("aiohttp", _CONNECT_TIMEOUT, "ConnectionTimeoutError"),
         **_named("aiohttp", _TIMEOUT, "ServerTimeoutError"),
         **_named("aiohttp", _NEVER_CONNECTED, "ClientConnectorError ClientSSLError"),
-        **_named("aiohttp", _CONNECTION_LOST, "ClientConnectionError"),
+        **_named("aiohttp", _CONNECTION_LOST, "ClientConnectionError HttpProcessingError"),
         **_named("aiohttp", _ANSWER_CUT_SHORT, "ClientPayloadError"),
         **_named("aiohttp", _BAD_ANSWER, "ContentTypeError TooManyRedirects"),
         **_named("aiohttp", _BAD_REQUEST, "InvalidURL"),
@@ -103,27 +113,34 @@ LIBRARY_ERRORS: Table = MappingProxyType(
         **_language_model_client("anthropic"),
         **_named("botocore", _CONNECT_TIMEOUT, "ConnectTimeoutError"),
         **_named("botocore", _TIMEOUT, "ReadTimeoutError"),
-        **_named("botocore", _NEVER_CONNECTED, "EndpointConnectionError ProxyConnectionError SSLError"),
-        **_named("botocore", _CONNECTION_LOST, "HTTPClientError"),
+        **_named("botocore", _NEVER_CONNECTED, "EndpointConnectionError ProxyConnectionError"),
+        **_named("botocore", _CONNECTION_LOST, "HTTPClientError SSLError"),
+        **_named("botocore", _ANSWER_CUT_SHORT, "ResponseStreamingError IncompleteReadError"),
+        **_named("botocore", _BAD_ANSWER, "ResponseParserError"),
         **_named("botocore", _NOT_CONFIGURED, "NoCredentialsError PartialCredentialsError NoRegionError"),
         **_named("botocore", _NOT_CONFIGURED, "CredentialRetrievalError ProfileNotFound"),
         **_named("botocore", _BAD_REQUEST, "ParamValidationError ValidationError"),
         **_named("redis", _TIMEOUT, "TimeoutError"),
-        **_named("redis", _USED_UP, "BusyLoadingError OutOfMemoryError MaxConnectionsError"),
+        **_named("redis", _NONE_LEFT, "MaxConnectionsError"),
+        **_named("redis", _REFUSED_FOR_NOW, "BusyLoadingError OutOfMemoryError"),
         **_named("redis", _NEVER_CONNECTED, "MasterDownError ClusterDownError TryAgainError"),
         **_named("redis", Meaning(C.NETWORK, D.SEEN), "ReadOnlyError"),
-        **_named("redis", Meaning(C.PERMISSION, D.SEEN), "AuthenticationError AuthorizationError"),
-        **_named("redis", Meaning(C.PERMISSION, D.SEEN), "NoPermissionError"),
-        **_named("redis", Meaning(C.CONFLICT, D.SEEN, E.RETRYABLE), "WatchError"),
+        **_named("redis", _DENIED, "AuthenticationError AuthorizationError NoPermissionError"),
+        **_named("redis", _LOST_A_RACE, "WatchError"),
+        **_named("redis", _EXISTS_ALREADY, "LockError"),
         **_named("redis", _CONNECTION_LOST, "ConnectionError"),
         **_named("redis", _BAD_REQUEST, "DataError"),
         **_named("redis", _BAD_ANSWER, "ResponseError"),
         **_named("apsw", _USED_UP, "BusyError LockedError FullError NoMemError"),
-        **_named("pydantic", _BAD_REQUEST, "ValidationError"),
-        **_named("pydantic_core", _BAD_REQUEST, "ValidationError"),
-        **_named("msgspec", _BAD_REQUEST, "ValidationError"),
-        **_named("jsonschema", _BAD_REQUEST, "ValidationError"),
-        **_named("marshmallow", _BAD_REQUEST, "ValidationError"),
+        **_named("grpc", _TIMEOUT, "FutureTimeoutError"),
+        **_named("grpc", Meaning(C.CANCELLED), "FutureCancelledError"),
+        **_named("psycopg", _CONNECT_TIMEOUT, "ConnectionTimeout"),
+        **_named("smtplib", _CONNECTION_LOST, "SMTPServerDisconnected"),
+        **_named("pydantic", _NOT_VALID, "ValidationError"),
+        **_named("pydantic_core", _NOT_VALID, "ValidationError"),
+        **_named("msgspec", _NOT_VALID, "ValidationError"),
+        **_named("jsonschema", _NOT_VALID, "ValidationError"),
+        **_named("marshmallow", _NOT_VALID, "ValidationError"),
         **_named("redrive", _TIMEOUT, "AttemptTimeoutError"),
         **_named("redrive", _BAD_ANSWER, "HttpContentError"),
         **_named("redrive", _BAD_REQUEST, "InvalidValueError"),
@@ -144,8 +161,10 @@ GENERAL_ERRORS: Table = MappingProxyType(
         **_named("ssl", _NEVER_CONNECTED, "SSLCertVerificationError"),
         **_named("ssl", _CONNECTION_LOST, "SSLError"),
         **_named("http", _ANSWER_CUT_SHORT, "IncompleteRead"),
+        **_named("http", _BAD_REQUEST, "InvalidURL"),
         **_named("http", _CONNECTION_LOST, "HTTPException"),
         **_named("urllib", _CONNECTION_LOST, "URLError ContentTooShortError"),
+        **_named("urllib", _BAD_ANSWER, "HTTPError"),
         **_named("asyncio", _CONNECTION_LOST, "IncompleteReadError"),
         **_named("psycopg", _CONNECTION_LOST, "OperationalError"),
         **_named("psycopg_pool", _CONNECT_TIMEOUT, "PoolTimeout"),
@@ -153,34 +172,111 @@ GENERAL_ERRORS: Table = MappingProxyType(
         **_named("builtins", _USED_UP, "MemoryError"),
         **_named("builtins", Meaning(C.PERMISSION), "PermissionError"),
         **_named("builtins", _NOT_CONFIGURED, "ImportError"),
-        **_named("builtins", Meaning(C.VALIDATION), "ValueError"),
+        **_named("builtins", _NOT_VALID, "ValueError"),
     }
 )
 """Looked at last: what is left when nothing more telling was found."""
 
+WRAPPERS = frozenset(
+    {
+        "aiohttp:ClientResponseError",
+        "anthropic:APIConnectionError",
+        "anthropic:APITimeoutError",
+        "openai:APIConnectionError",
+        "openai:APITimeoutError",
+        "requests:ConnectionError",
+        "urllib:URLError",
+    }
+)
+"""Types (not their subclasses) that are put around errors of many kinds: what is inside says more."""
+
+STATUS_FIRST = frozenset({"aiohttp:ContentTypeError"})
+"""An answer of the wrong type is a bad answer, unless its status says that the server is in trouble."""
+
+Phrases = tuple[tuple[str, Meaning], ...]
+PHRASES: MappingProxyType[str, Phrases] = MappingProxyType(
+    {
+        # asyncio, when a name has several addresses and none of them can be reached
+        "builtins:OSError": (("Multiple exceptions: [Errno", _NEVER_CONNECTED),),
+        "asyncpg:InterfaceError": (("connection is closed", _NEVER_CONNECTED),),
+        "psycopg:OperationalError": (
+            ("password authentication failed", _DENIED),
+            ("no password supplied", _DENIED),
+            ("pg_hba.conf", _DENIED),
+            ("does not exist", Meaning(C.MISSING_CONFIG, D.SEEN)),
+            ("too many clients", _NONE_LEFT),
+            ("too many connections", _NONE_LEFT),
+            ("remaining connection slots", _NONE_LEFT),
+            ("connection failed", _NEVER_CONNECTED),
+            ("failed to resolve host", _NEVER_CONNECTED),
+            ("the connection is closed", _NEVER_CONNECTED),
+        ),
+        "redis:ConnectionError": (
+            ("max number of clients", _NONE_LEFT),
+            ("No connection available", _NONE_LEFT),
+            (" connecting to ", _NEVER_CONNECTED),
+        ),
+        "redis:TimeoutError": (("Timeout connecting", _CONNECT_TIMEOUT),),
+        "redis:ResponseError": (
+            ("BUSY Redis", _REFUSED_FOR_NOW),
+            ("NOREPLICAS ", _REFUSED_FOR_NOW),
+            ("MISCONF ", _REFUSED_FOR_NOW),
+            ("BUSYGROUP ", _EXISTS_ALREADY),
+        ),
+        "redis:LockError": (("Unable to acquire lock", _NONE_LEFT),),
+        # urllib3, after its own retries for the statuses that the application has listed
+        "urllib3:ResponseError": (
+            ("too many redirects", _BAD_ANSWER),
+            ("too many 429 ", _THROTTLED),
+            ("error responses", OTHER_5XX),
+        ),
+    }
+)
+"""Types (not their subclasses) that tell several things apart only by their text: the first phrase wins."""
+
 STATUSES: MappingProxyType[int, Meaning] = MappingProxyType(
     {
         400: Meaning(C.VALIDATION, D.SEEN),
-        401: Meaning(C.PERMISSION, D.SEEN),
-        403: Meaning(C.PERMISSION, D.SEEN),
-        407: Meaning(C.PERMISSION, D.SEEN),
+        401: _DENIED,
+        403: _DENIED,
+        407: _DENIED,
         408: Meaning(C.TIMEOUT, D.SEEN),
-        409: Meaning(C.CONFLICT, D.SEEN),
-        412: Meaning(C.CONFLICT, D.SEEN),
+        409: _EXISTS_ALREADY,
+        412: _EXISTS_ALREADY,
         422: Meaning(C.VALIDATION, D.SEEN),
         425: Meaning(C.PROVIDER_4XX, D.SEEN, E.RETRYABLE),
-        429: Meaning(C.RATE_LIMIT, D.SEEN),
+        429: _THROTTLED,
         501: Meaning(C.PROVIDER_5XX, D.SEEN, E.FINAL),
         505: Meaning(C.PROVIDER_5XX, D.SEEN, E.FINAL),
         511: Meaning(C.PROVIDER_5XX, D.SEEN, E.FINAL),
     }
 )
-OTHER_4XX = Meaning(C.PROVIDER_4XX, D.SEEN)
-OTHER_5XX = Meaning(C.PROVIDER_5XX, D.SEEN)
 
-SPENT_QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
-SPENT_QUOTA = Meaning(C.RESOURCE, D.SEEN, E.FINAL)
+_SPENT_QUOTA = Meaning(C.RESOURCE, D.SEEN, E.FINAL)
+SPENT_QUOTA_CODES: Table = MappingProxyType(
+    dict.fromkeys(("insufficient_quota", "billing_hard_limit_reached", "billing_not_active"), _SPENT_QUOTA)
+)
 """Providers answer 429 for a spent quota too; no wait brings it back."""
+
+MODEL_ERRORS: Table = MappingProxyType(
+    {
+        "api_error": OTHER_5XX,
+        "overloaded_error": OTHER_5XX,
+        "server_error": OTHER_5XX,
+        "timeout_error": Meaning(C.TIMEOUT, D.SEEN),
+        "rate_limit_error": _THROTTLED,
+        "rate_limit_exceeded": _THROTTLED,
+        "authentication_error": _DENIED,
+        "permission_error": _DENIED,
+        "billing_error": _SPENT_QUOTA,
+        "content_filter": _BAD_ANSWER,
+        "context_length_exceeded": _BAD_ANSWER,
+        "invalid_request_error": _BAD_ANSWER,
+        "not_found_error": OTHER_4XX,
+        "request_too_large": OTHER_4XX,
+    }
+)
+"""What goes wrong with a language model after its stream has begun: the status was 200 by then (G4)."""
 
 SQLSTATES: Table = MappingProxyType(
     {
@@ -188,44 +284,47 @@ SQLSTATES: Table = MappingProxyType(
         "08004": _NEVER_CONNECTED,
         "08": _CONNECTION_LOST,
         "22": _BAD_ANSWER,
-        "23505": Meaning(C.CONFLICT, D.SEEN),
+        "23505": _EXISTS_ALREADY,
         "23": _BAD_ANSWER,
         "25006": Meaning(C.NETWORK, D.SEEN),
-        "28": Meaning(C.PERMISSION, D.SEEN),
-        "40": Meaning(C.CONFLICT, D.SEEN, E.RETRYABLE),
-        "42501": Meaning(C.PERMISSION, D.SEEN),
+        "25P03": Meaning(C.TIMEOUT, D.SEEN),
+        "25P04": Meaning(C.TIMEOUT, D.SEEN),
+        "28": _DENIED,
+        "40003": _CONNECTION_LOST,
+        "40": _LOST_A_RACE,
+        "42501": _DENIED,
         "42": _BAD_ANSWER,
         "3D": Meaning(C.MISSING_CONFIG, D.SEEN),
-        "53": Meaning(C.RESOURCE, D.SEEN),
-        "55P03": Meaning(C.RESOURCE, D.SEEN),
+        "53300": _NONE_LEFT,
+        "53": _REFUSED_FOR_NOW,
+        "55P03": _REFUSED_FOR_NOW,
         "57014": Meaning(C.TIMEOUT, D.SEEN),
         "57P03": _NEVER_CONNECTED,
         "57P": _CONNECTION_LOST,
-        "58": Meaning(C.RESOURCE, D.SEEN),
+        "58": _REFUSED_FOR_NOW,
     }
 )
 """By the whole code, then its first three, then its first two characters (the class)."""
 
 GRPC_CODES: Table = MappingProxyType(
     {
-        "CANCELLED": Meaning(C.CANCELLED),
+        "CANCELLED": _CONNECTION_LOST,
         "INVALID_ARGUMENT": _BAD_ANSWER,
         "FAILED_PRECONDITION": _BAD_ANSWER,
         "OUT_OF_RANGE": _BAD_ANSWER,
         "DEADLINE_EXCEEDED": _TIMEOUT,
         "NOT_FOUND": OTHER_4XX,
         "UNIMPLEMENTED": OTHER_4XX,
-        "ALREADY_EXISTS": Meaning(C.CONFLICT, D.SEEN),
-        "ABORTED": Meaning(C.CONFLICT, D.SEEN, E.RETRYABLE),
-        "PERMISSION_DENIED": Meaning(C.PERMISSION, D.SEEN),
-        "UNAUTHENTICATED": Meaning(C.PERMISSION, D.SEEN),
-        "RESOURCE_EXHAUSTED": Meaning(C.RATE_LIMIT, D.SEEN),
+        "ALREADY_EXISTS": _EXISTS_ALREADY,
+        "ABORTED": _LOST_A_RACE,
+        "PERMISSION_DENIED": _DENIED,
+        "UNAUTHENTICATED": _DENIED,
+        "RESOURCE_EXHAUSTED": _THROTTLED,
         "INTERNAL": OTHER_5XX,
         "UNAVAILABLE": _CONNECTION_LOST,
     }
 )
 
-_THROTTLED = Meaning(C.RATE_LIMIT, D.SEEN)
 AWS_CODES: Table = MappingProxyType(
     {
         **dict.fromkeys(
@@ -249,13 +348,34 @@ AWS_CODES: Table = MappingProxyType(
         ),
         "RequestTimeout": _TIMEOUT,
         "RequestTimeoutException": _TIMEOUT,
-        "ExpiredToken": Meaning(C.PERMISSION, D.SEEN),
-        "AccessDenied": Meaning(C.PERMISSION, D.SEEN),
-        "AccessDeniedException": Meaning(C.PERMISSION, D.SEEN),
-        "ConditionalCheckFailedException": Meaning(C.CONFLICT, D.SEEN),
+        **dict.fromkeys(("ExpiredToken", "ExpiredTokenException", "UnrecognizedClientException"), _DENIED),
+        **dict.fromkeys(("AccessDenied", "AccessDeniedException"), _DENIED),
+        "ConditionalCheckFailedException": _EXISTS_ALREADY,
+        "TransactionConflictException": _LOST_A_RACE,
     }
 )
 
-SQLITE_BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_NOMEM", "SQLITE_IOERR")
+SMTP_CODES: Table = MappingProxyType(
+    {"4": OTHER_5XX, "5": OTHER_4XX, **dict.fromkeys(("530", "534", "535", "538"), _DENIED)}
+)
+"""By the whole code, then its first digit. Mail says 4 for "try again" and 5 for "never"."""
+
+SQLITE_NAMES: Table = MappingProxyType(
+    {
+        **dict.fromkeys(("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_NOMEM", "SQLITE_IOERR"), _USED_UP),
+        "SQLITE_FULL": _USED_UP,
+        "SQLITE_CONSTRAINT_UNIQUE": _EXISTS_ALREADY,
+        "SQLITE_CONSTRAINT_PRIMARYKEY": _EXISTS_ALREADY,
+        "SQLITE_CONSTRAINT": _BAD_ANSWER,
+        "SQLITE_MISMATCH": _BAD_ANSWER,
+        "SQLITE_TOOBIG": _BAD_ANSWER,
+        "SQLITE_AUTH": _DENIED,
+        "SQLITE_PERM": _DENIED,
+        "SQLITE_READONLY": _DENIED,
+        "SQLITE_CANTOPEN": _NOT_CONFIGURED,
+    }
+)
+"""By the whole name, then by its first two words."""
+
 USED_UP = _USED_UP
 UNREACHABLE = _NEVER_CONNECTED

@@ -12,6 +12,8 @@ from typing import cast
 
 MOST_LINKS = 32
 LONGEST_TEXT = 4000
+LONGEST_NAME = 200
+UNNAMED = "(unnamed)"
 
 
 def attribute(thing: object, name: str) -> object:
@@ -34,8 +36,12 @@ def text(error: BaseException) -> str:
 
 def type_name(kind: type) -> str:
     """`package.module.ClassName`, as a person would look for it."""
-    module, name = _string(kind, "__module__"), _string(kind, "__qualname__")
-    return name if module in ("builtins", "") else f"{module}.{name}"
+    module, name = _read(kind, "__module__"), _read(kind, "__qualname__") or UNNAMED
+    return (name if module in ("builtins", "") else f"{module}.{name}")[:LONGEST_NAME]
+
+
+def short_name(kind: type) -> str:
+    return _read(kind, "__name__")[:LONGEST_NAME] or UNNAMED
 
 
 def type_keys(kind: type) -> tuple[str, ...]:
@@ -45,26 +51,47 @@ def type_keys(kind: type) -> tuple[str, ...]:
     because libraries move their classes between modules.
     """
     return tuple(
-        f"{_string(each, '__module__').partition('.')[0]}:{_string(each, '__name__')}"
-        for each in type.mro(kind)[:-1]
+        f"{_read(each, '__module__').partition('.')[0]}:{short_name(each)}" for each in _ancestry(kind)[:-1]
     )
 
 
 def has_own_attributes(kind: type) -> bool:
     """Can an instance carry more than its message even when its `__dict__` is empty?"""
     return any(
-        not name.startswith("__") or name in ("__getattr__", "__getattribute__", "__slots__", "__dict__")
-        for ancestor in type.mro(kind)
-        if _string(ancestor, "__module__") != "builtins"
+        type(name) is not str or not name.startswith("__") or name in _TELLING
+        for ancestor in _ancestry(kind)
+        if _read(ancestor, "__module__") != "builtins"
         for name in type.__dict__["__dict__"].__get__(ancestor)
     )
 
 
+_TELLING = frozenset({"__getattr__", "__getattribute__", "__slots__", "__dict__"})
+
+
+def _ancestry(kind: type) -> tuple[type, ...]:
+    return cast("tuple[type, ...]", type.__dict__["__mro__"].__get__(kind))
+
+
+def _read(kind: type, name: str) -> str:
+    # Past the metaclass, which may have ideas of its own about every name of its classes.
+    try:
+        value = type.__dict__[name].__get__(kind)
+    except BaseException:  # noqa: BLE001
+        return ""
+    return value if type(value) is str else ""
+
+
 def number(value: object, low: int, high: int) -> int | None:
     """The value if it is a whole number between the bounds."""
-    if type(value) is int or (isinstance(value, int) and not isinstance(value, bool)):
-        return int(value) if low <= value <= high else None
-    return None
+    if not issubclass(type(value), int) or type(value) is bool:
+        return None
+    whole = int.__int__(cast("int", value))
+    return whole if low <= whole <= high else None
+
+
+def string(value: object) -> str | None:
+    """The value if it is a string, as a plain one: a subclass may compare and hash as it likes."""
+    return str.__str__(cast("str", value)) if issubclass(type(value), str) else None
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
@@ -86,9 +113,6 @@ def members(error: BaseException) -> tuple[BaseException, ...]:
     if type(inside) is not tuple:
         return ()
     return tuple(_errors_among(*inside))
-
-
-_Next = Callable[[BaseException], list[BaseException]]
 
 
 def _walk(
@@ -119,8 +143,3 @@ def _all_causes(error: BaseException) -> list[BaseException]:
 def _errors_among(*things: object) -> list[BaseException]:
     # By type(), because isinstance() asks the object itself for its __class__, which may raise.
     return [cast("BaseException", each) for each in things if issubclass(type(each), BaseException)]
-
-
-def _string(thing: object, name: str) -> str:
-    value = attribute(thing, name)
-    return value if type(value) is str else ""

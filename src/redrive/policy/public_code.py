@@ -39,7 +39,7 @@ class PublicCodes:
 
     def __post_init__(self) -> None:
         for code, message in self.messages.items():
-            if len(message.splitlines()) != 1:
+            if message.splitlines() != [message]:
                 raise InvalidValueError(f"the public message of {code} must be one line, got {message!r}")
 
     def code(self, category: Category, status: int | None) -> str:

@@ -9,14 +9,17 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-from redrive.errors import FinalError, RateLimitedError, UnavailableError, VerdictError
+from redrive.errors import DeferredError, FinalError, RateLimitedError, UnavailableError, VerdictError
 from redrive.model.failure import Category, Delivery, ErrorClass
 from redrive.policy import known_errors as known
 from redrive.policy import probe
 from redrive.policy.known_errors import Meaning
-from redrive.policy.retry_after import parse_retry_after
+from redrive.policy.retry_after import parse_milliseconds, parse_retry_after
+
+MOST_NESTED = 16
+"""An error is looked for inside others only so deep: a chain of them may bite its own tail."""
 
 
 class Finding(NamedTuple):
@@ -27,16 +30,19 @@ class Finding(NamedTuple):
     unavailable: bool = False
 
 
+_Recogniser = Callable[[BaseException, int], Finding | None]
+
+
 class _Traits(NamedTuple):
     """What the type of an error tells."""
 
     name: str
     keys: tuple[str, ...]
+    special: _Recogniser | None
     library: tuple[str, Meaning] | None
     general: tuple[str, Meaning] | None
     has_attributes: bool
     is_system_error: bool
-    has_own_word: bool
 
 
 def _read_traits(kind: type) -> _Traits:
@@ -44,15 +50,32 @@ def _read_traits(kind: type) -> _Traits:
     return _Traits(
         probe.type_name(kind),
         keys,
+        _special(kind, keys[0]),
         _first(keys, known.LIBRARY_ERRORS),
         _first(keys, known.GENERAL_ERRORS),
         probe.has_own_attributes(kind),
         issubclass(kind, OSError),
-        issubclass(kind, VerdictError | UnavailableError),
     )
 
 
-_traits_of: Callable[[type], _Traits] = lru_cache(maxsize=2048)(_read_traits)
+_kept_traits: Callable[[type], _Traits] = lru_cache(maxsize=2048)(_read_traits)
+
+
+def _traits_of(kind: type) -> _Traits:
+    # Only plain classes are kept: a metaclass could make its class equal to any other.
+    return _kept_traits(kind) if type(kind) is type else _read_traits(kind)
+
+
+def _special(kind: type, key: str) -> _Recogniser | None:
+    if issubclass(kind, VerdictError | UnavailableError):
+        return _by_own_word
+    if issubclass(kind, DeferredError):
+        return _by_deferral
+    if key in known.WRAPPERS:
+        return _by_what_is_inside
+    if key in known.PHRASES:
+        return _by_phrase
+    return _by_status if key in known.STATUS_FIRST else None
 
 
 def _first(keys: tuple[str, ...], table: known.Table) -> tuple[str, Meaning] | None:
@@ -65,17 +88,19 @@ def type_name(error: BaseException) -> str:
 
 def carries_something(error: BaseException) -> bool:
     """Has the error anything beyond its message that could be looked at?"""
-    return _traits_of(type(error)).has_attributes or probe.attribute(error, "__dict__") != {}
+    if _traits_of(type(error)).has_attributes:
+        return True
+    own = probe.attribute(error, "__dict__")
+    return type(own) is not dict or len(own) > 0
 
 
-def recognise(error: BaseException) -> Finding | None:
+def recognise(error: BaseException, depth: int = 0) -> Finding | None:
+    """What one error says; `depth` counts how many others it was found inside of."""
     traits = _traits_of(type(error))
-    found = None
-    if traits.has_own_word:
-        found = _by_own_word(error)
-    elif traits.library:
+    found = traits.special(error, depth) if traits.special else None
+    if found is None and traits.library:
         found = Finding(*traits.library, error)
-    elif carries_something(error):
+    elif found is None and carries_something(error):
         found = _by_what_it_carries(error, traits.keys)
     if found is None and traits.is_system_error:
         found = _by_system_number(error)
@@ -88,43 +113,78 @@ def _by_what_it_carries(error: BaseException, keys: tuple[str, ...]) -> Finding 
     return (
         _by_provider_code(error, keys)
         or _by_status(error)
+        or _by_model_error(error, keys)
         or _by_sqlstate(error)
         or _by_grpc_code(error, keys)
         or _by_sqlite_name(error)
+        or _by_smtp_code(error)
     )
 
 
-def _by_own_word(error: BaseException) -> Finding | None:
+def _by_own_word(error: BaseException, depth: int) -> Finding | None:
     kind = type(error)
     if issubclass(kind, UnavailableError):
         meaning = Meaning(Category.NETWORK, Delivery.NEVER_SEEN)
-        return Finding(kind.__name__, meaning, error, unavailable=True)
+        return Finding(probe.short_name(kind), meaning, error, unavailable=True)
     if issubclass(kind, RateLimitedError):
-        return Finding(kind.__name__, Meaning(Category.RATE_LIMIT, Delivery.SEEN), error)
-    return _said(error, ErrorClass.FINAL if issubclass(kind, FinalError) else ErrorClass.RETRYABLE)
+        return Finding(probe.short_name(kind), Meaning(Category.RATE_LIMIT, Delivery.SEEN), error)
+    return _said(error, ErrorClass.FINAL if issubclass(kind, FinalError) else ErrorClass.RETRYABLE, depth)
 
 
-def _said(error: BaseException, error_class: ErrorClass) -> Finding:
+def _said(error: BaseException, error_class: ErrorClass, depth: int) -> Finding:
     """The code said whether to retry; the category is still that of the error it was made from, if known."""
-    for cause in probe.causes(error):
-        found = recognise(cause)
-        if found:
-            return Finding(type(error).__name__, found.meaning._replace(error_class=error_class), error)
-    return Finding(type(error).__name__, Meaning(Category.UNKNOWN, error_class=error_class), error)
+    inside = _by_what_is_inside(error, depth)
+    meaning = inside.meaning if inside else Meaning(Category.UNKNOWN)
+    return Finding(probe.short_name(type(error)), meaning._replace(error_class=error_class), error)
+
+
+def _by_deferral(error: BaseException, depth: int) -> Finding:
+    """What made the wait necessary; but the wait itself, in `retry_after`, is that of the deferral."""
+    inside = _by_what_is_inside(error, depth)
+    meaning = inside.meaning if inside else Meaning(Category.RATE_LIMIT)
+    return Finding(probe.short_name(type(error)), meaning, error)
+
+
+def _by_what_is_inside(error: BaseException, depth: int) -> Finding | None:
+    if depth >= MOST_NESTED:
+        return None
+    findings = (recognise(cause, depth + 1) for cause in probe.causes(error))
+    return next((found for found in findings if found), None)
+
+
+def _by_phrase(error: BaseException, _depth: int) -> Finding | None:
+    key = _traits_of(type(error)).keys[0]
+    text = probe.text(error)
+    for phrase, meaning in known.PHRASES[key]:
+        if phrase in text:
+            return Finding(f"{key} ({phrase.strip()})", meaning, error)
+    return None
 
 
 def _by_provider_code(error: BaseException, keys: tuple[str, ...]) -> Finding | None:
     if "botocore:ClientError" in keys:
-        code = _item(_item(probe.attribute(error, "response"), "Error"), "Code")
-        if isinstance(code, str) and code in known.AWS_CODES:
-            return Finding(f"aws {code}", known.AWS_CODES[code], error)
-    code = probe.attribute(error, "code")
-    if isinstance(code, str) and code in known.SPENT_QUOTA_CODES:
-        return Finding(f"code {code}", known.SPENT_QUOTA, error)
-    return None
+        code = _entry(_entry(probe.attribute(error, "response"), "Error"), "Code")
+        return _by_name(error, "aws", code, known.AWS_CODES)
+    return _by_name(error, "code", probe.attribute(error, "code"), known.SPENT_QUOTA_CODES)
 
 
-def _by_status(error: BaseException) -> Finding | None:
+def _by_model_error(error: BaseException, keys: tuple[str, ...]) -> Finding | None:
+    if "openai:APIError" not in keys and "anthropic:APIError" not in keys:
+        return None
+    inner = _entry(_entry(probe.attribute(error, "body"), "error"), "type")
+    names = (probe.attribute(error, "code"), probe.attribute(error, "type"), inner)
+    findings = (_by_name(error, "model", name, known.MODEL_ERRORS) for name in names)
+    return next((found for found in findings if found), None)
+
+
+def _by_name(error: BaseException, what: str, name: object, table: known.Table) -> Finding | None:
+    plain = probe.string(name)
+    if plain is None or plain not in table:
+        return None
+    return Finding(f"{what} {plain}", table[plain], error)
+
+
+def _by_status(error: BaseException, _depth: int = 0) -> Finding | None:
     status = status_of(error)
     if status is None or status < 400:
         return None
@@ -133,14 +193,16 @@ def _by_status(error: BaseException) -> Finding | None:
 
 
 def _by_sqlstate(error: BaseException) -> Finding | None:
-    state = probe.attribute(error, "sqlstate") or probe.attribute(error, "pgcode")
-    if not isinstance(state, str) or len(state) != 5:
+    state = probe.string(probe.attribute(error, "sqlstate")) or probe.string(probe.attribute(error, "pgcode"))
+    if state is None or len(state) != 5:
         return None
-    for length in (5, 3, 2):
-        meaning = known.SQLSTATES.get(state[:length])
-        if meaning:
-            return Finding(f"sqlstate {state}", meaning, error)
-    return None
+    return _by_longest(error, f"sqlstate {state}", (state, state[:3], state[:2]), known.SQLSTATES)
+
+
+def _by_longest(
+    error: BaseException, rule: str, names: tuple[str, ...], table: known.Table
+) -> Finding | None:
+    return next((Finding(rule, table[name], error) for name in names if name in table), None)
 
 
 def _by_grpc_code(error: BaseException, keys: tuple[str, ...]) -> Finding | None:
@@ -148,25 +210,34 @@ def _by_grpc_code(error: BaseException, keys: tuple[str, ...]) -> Finding | None
     if "grpc:RpcError" not in keys or not callable(code):
         return None
     try:
-        name = probe.attribute(code(), "name")
+        return _by_name(error, "grpc", probe.attribute(code(), "name"), known.GRPC_CODES)
     except BaseException:  # noqa: BLE001
         return None
-    if isinstance(name, str) and name in known.GRPC_CODES:
-        return Finding(f"grpc {name}", known.GRPC_CODES[name], error)
-    return None
 
 
-_OUT_OF = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EROFS})
+_OUT_OF = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EROFS}
+)
 _UNREACHABLE = frozenset(
     {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTDOWN, errno.EADDRNOTAVAIL}
 )
 
 
 def _by_sqlite_name(error: BaseException) -> Finding | None:
-    name = probe.attribute(error, "sqlite_errorname")
-    if isinstance(name, str) and name.startswith(known.SQLITE_BUSY):
-        return Finding(name, known.USED_UP, error)
-    return None
+    name = probe.string(probe.attribute(error, "sqlite_errorname"))
+    if name is None:
+        return None
+    return _by_longest(error, name, (name, "_".join(name.split("_")[:2])), known.SQLITE_NAMES)
+
+
+def _by_smtp_code(error: BaseException) -> Finding | None:
+    codes = [probe.attribute(error, "smtp_code")]
+    refused = probe.attribute(error, "recipients")
+    if type(refused) is dict:
+        codes += [answer[0] for answer in refused.values() if type(answer) is tuple and answer]
+    worst = max(probe.number(code, 400, 599) or 0 for code in codes)
+    name = str(worst)
+    return _by_longest(error, f"smtp {name}", (name, name[0]), known.SMTP_CODES)
 
 
 def _by_system_number(error: BaseException) -> Finding | None:
@@ -186,7 +257,7 @@ def status_of(error: BaseException) -> int | None:
         probe.attribute(error, "status"),
         probe.attribute(response, "status_code"),
         probe.attribute(response, "status"),
-        _item(_item(response, "ResponseMetadata"), "HTTPStatusCode"),
+        _entry(_entry(response, "ResponseMetadata"), "HTTPStatusCode"),
         probe.attribute(error, "code") if "urllib:HTTPError" in _traits_of(type(error)).keys else None,
     )
     for candidate in candidates:
@@ -202,22 +273,27 @@ def retry_after_of(error: BaseException, now: float | None) -> float | None:
     if own is not None:
         return own
     response = probe.attribute(error, "response")
-    headers = (
-        probe.attribute(response, "headers")
-        or _item(_item(response, "ResponseMetadata"), "HTTPHeaders")
-        or probe.attribute(error, "headers")
+    candidates = (
+        probe.attribute(response, "headers"),
+        _entry(_entry(response, "ResponseMetadata"), "HTTPHeaders"),
+        probe.attribute(error, "headers"),
     )
-    milliseconds = parse_retry_after(_header(headers, "retry-after-ms"), now=now)
-    if milliseconds is not None:
-        return milliseconds / 1000
-    return parse_retry_after(_header(headers, "retry-after"), now=now)
+    for headers in candidates:
+        wait = parse_milliseconds(_header(headers, "retry-after-ms"))
+        if wait is None:
+            wait = parse_retry_after(_header(headers, "retry-after"), now=now)
+        if wait is not None:
+            return wait
+    return None
 
 
 def _header(headers: object, name: str) -> object:
-    return _item(headers, name) or _item(headers, name.title())
+    value = _item(headers, name)
+    return _item(headers, name.title()) if value is None else value
 
 
 def _item(mapping: object, key: str) -> object:
+    """For headers, which every library keeps in a class of its own."""
     getter = probe.attribute(mapping, "get")
     if mapping is None or not callable(getter):
         return None
@@ -225,3 +301,7 @@ def _item(mapping: object, key: str) -> object:
         return getter(key)
     except BaseException:  # noqa: BLE001
         return None
+
+
+def _entry(mapping: object, key: str) -> object:
+    return dict.get(cast("dict[str, object]", mapping), key) if issubclass(type(mapping), dict) else None

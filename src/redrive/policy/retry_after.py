@@ -2,39 +2,70 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 LONGEST_HINT = 86_400.0
 """A hint of more than a day is cut to a day: a mistaken server must not put work to sleep for a year."""
+
+LONGEST_TEXT = 64
 
 
 def parse_retry_after(value: object, *, now: float | None) -> float | None:
     """Seconds to wait, from a number of seconds or an HTTP date (which needs `now`); None for nonsense."""
-    if isinstance(value, bytes):
-        value = value.decode("ascii", "replace")
-    if isinstance(value, str):
-        return _from_text(value.strip(), now)
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return _clamp(value)
+    text = _text(value)
+    if text is None:
+        return _clamp(_number(value))
+    seconds = _from_digits(text)
+    return _from_date(text, now) if seconds is None and now is not None else _clamp(seconds)
+
+
+def parse_milliseconds(value: object) -> float | None:
+    """Seconds to wait, from a number of milliseconds; None for nonsense."""
+    text = _text(value)
+    milliseconds = _number(value) if text is None else _from_digits(text)
+    return None if milliseconds is None else _clamp(milliseconds / 1000)
+
+
+def _text(value: object) -> str | None:
+    # By type(), and past any method of a subclass: the value comes from anybody's exception.
+    if issubclass(type(value), bytes):
+        value = bytes.decode(cast("bytes", value), "ascii", "replace")
+    if issubclass(type(value), str):
+        return str.strip(cast("str", value))
     return None
 
 
-def _from_text(text: str, now: float | None) -> float | None:
-    if not text or len(text) > 64:
-        return None
-    if text.replace(".", "", 1).isdigit() and text.isascii():
-        return _clamp(float(text))
-    return None if now is None else _from_date(text, now)
+def _number(value: object) -> float | None:
+    if issubclass(type(value), float):
+        return float.__float__(cast("float", value))
+    if issubclass(type(value), int) and type(value) is not bool:
+        whole = int.__int__(cast("int", value))
+        return float(min(whole, 10**12)) if whole >= 0 else None
+    return None
+
+
+def _from_digits(text: str) -> float | None:
+    if len(text) <= LONGEST_TEXT and text.isascii() and text.replace(".", "", 1).isdigit():
+        return float(text)
+    return None
 
 
 def _from_date(text: str, now: float) -> float | None:
-    from email.utils import parsedate_to_datetime  # slow to import, seldom needed
+    from datetime import UTC  # slow to import, seldom needed
+    from email.utils import parsedate_to_datetime
 
+    if len(text) > LONGEST_TEXT:
+        return None
     try:
-        return _clamp(max(0.0, parsedate_to_datetime(text).timestamp() - now))
+        date = parsedate_to_datetime(text)
+        # The oldest of the three forms of an HTTP date names no zone; all three mean UTC.
+        moment = date if date.tzinfo else date.replace(tzinfo=UTC)
+        return _clamp(max(0.0, moment.timestamp() - now))
     except (ValueError, TypeError, IndexError, OverflowError, OSError):
         return None
 
 
-def _clamp(seconds: float) -> float | None:
-    if not seconds >= 0:
+def _clamp(seconds: float | None) -> float | None:
+    if seconds is None or not seconds >= 0:
         return None
-    return float(min(seconds, LONGEST_HINT))
+    return min(seconds, LONGEST_HINT)

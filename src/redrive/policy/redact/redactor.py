@@ -2,8 +2,9 @@
 
 `Redactor.text` takes any string, `Redactor.value` anything like JSON. A secret is known by the name it
 stands under (`names`, and `assignments` within text), by its own shape (`patterns`) or by what stands
-beside it (`contexts`, `mentions`). JSON within a string is redacted as JSON. Redacting twice changes nothing more, nothing is raised, and what holds no secret comes back as it
-was. A text longer than `LONGEST_TEXT` is cut there, so that the time is bounded too.
+beside it (`contexts`, `mentions`). JSON within a string is redacted as JSON. Redacting twice changes nothing
+more, nothing is raised, and what holds no secret comes back as it was. A text longer than `LONGEST_TEXT` is
+cut there, so that the time is bounded too.
 """
 
 from __future__ import annotations

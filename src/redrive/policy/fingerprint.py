@@ -1,0 +1,272 @@
+"""The fingerprint of a failure: failures that share one are shown, triaged and replayed as one group.
+
+It is made of the first of these that there is:
+
+    an explicit key
+    the type of the exception, the frames of the application, the step and the status
+    the type of the exception, the normalized message, the step and the status
+
+Line numbers, frames of libraries and the variable parts of a message do not count, so that a group outlives
+a release. The rules have a version, which stands before the digest: whoever changes them raises it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+from types import TracebackType
+
+VERSION = "v1"
+MOST_FRAMES = 8
+LONGEST_TITLE = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    module: str
+    function: str
+    file: str = ""
+    line: int = 0
+    application: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """`reason` tells an operator why failures were grouped so; `title` stands for the group in a list."""
+
+    value: str
+    reason: str
+    title: str
+
+    def __str__(self) -> str:
+        return self.value
+
+
+def fingerprint(
+    *,
+    key: str | None = None,
+    error_type: str | None = None,
+    frames: Sequence[Frame] = (),
+    step: str | None = None,
+    status: int | str | None = None,
+    message: str | None = None,
+) -> Fingerprint:
+    """`frames` with the deepest first, as `frames_of` gives them."""
+    text = normalize(message or "")
+    title = text or _shown(error_type or key or step or "failure")
+    places = _places(frames)
+    situation = (error_type, step, None if status is None else str(status))
+    if key:
+        return Fingerprint(_digest("key", key), f"the same key: {_shown(key)}", title)
+    if places:
+        return Fingerprint(_digest("frames", *situation, *chain(*places)), _raised(situation, places), title)
+    return Fingerprint(_digest("message", *situation, text), _says(situation), title)
+
+
+def _places(frames: Iterable[Frame]) -> list[tuple[str, str]]:
+    places = dict.fromkeys((frame.module, frame.function) for frame in frames if frame.application)
+    return list(places)[:MOST_FRAMES]
+
+
+def _digest(*parts: str | None) -> str:
+    """Each part goes in behind its length, so that different parts never give the same bytes."""
+    from hashlib import sha256  # here, since it loads OpenSSL: `import redrive` stays quick
+
+    digest = sha256()
+    for part in parts:
+        data = b"" if part is None else part.encode("utf-8", "surrogatepass")
+        digest.update(b"-" if part is None else b"%d:" % len(data))
+        digest.update(data)
+    return f"{VERSION}:{digest.hexdigest()[:40]}"
+
+
+def _raised(situation: Sequence[str | None], places: Sequence[tuple[str, str]]) -> str:
+    way = ", called by ".join(_shown(".".join(place)) for place in places[:2])
+    return f"the same way through the code: {way}; {_described(situation)}"
+
+
+def _says(situation: Sequence[str | None]) -> str:
+    return f"the same message, but for its numbers, ids and quoted values; {_described(situation)}"
+
+
+def _described(situation: Sequence[str | None]) -> str:
+    words = [_shown(part) if part else "unknown" for part in situation]
+    return "type {}, step {}, status {}".format(*words)
+
+
+def _shown(text: str) -> str:
+    line = _on_one_line(text[:LONGEST_TITLE])
+    return line if len(line) <= 80 else f"{line[:79]}…"
+
+
+# Frames
+
+_MOST_READ = 50
+_COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>"})
+_LIBRARY = r"/(?:site|dist)-packages/|/lib/python3\.|/python3\d+/lib/|^<frozen "
+
+
+def frames_of(error: BaseException) -> tuple[Frame, ...]:
+    """Where the exception passed, deepest first: each function once, at most 50 of one's own and 50 more."""
+    seen: dict[int, TracebackType] = {}
+    times: Counter[int] = Counter()
+    for each in _tracebacks(error):
+        code = id(each.tb_frame.f_code)
+        seen.setdefault(code, each)
+        times[code] += 1
+    if issubclass(type(error), RecursionError):
+        seen = _without_the_last_straw(seen, times)
+    return tuple(_bounded(_frame(each) for each in reversed(seen.values())))
+
+
+def _tracebacks(error: BaseException) -> Iterator[TracebackType]:
+    each: TracebackType | None = BaseException.__dict__["__traceback__"].__get__(error)
+    while each is not None:
+        # Comprehensions have frames of their own only up to Python 3.11.
+        if each.tb_frame.f_code.co_name not in _COMPREHENSIONS:
+            yield each
+        each = each.tb_next
+
+
+def _without_the_last_straw(seen: dict[int, TracebackType], times: Counter[int]) -> dict[int, TracebackType]:
+    """A runaway recursion ends in whatever function was called last; only those that repeat are its cause."""
+    kept: dict[int, TracebackType] = {}
+    running_away = False
+    for code, each in seen.items():
+        repeats = times[code] > 3
+        running_away = running_away or repeats
+        if repeats or not running_away:
+            kept[code] = each
+    return kept
+
+
+def _frame(traceback: TracebackType) -> Frame:
+    frame = traceback.tb_frame
+    module = frame.f_globals.get("__name__")
+    name = module if type(module) is str else "?"
+    file = frame.f_code.co_filename
+    return Frame(name, frame.f_code.co_qualname, file, traceback.tb_lineno or 0, _is_application(name, file))
+
+
+def _is_application(module: str, file: str) -> bool:
+    if module == "redrive" or module.startswith("redrive."):
+        return False
+    return re.search(_LIBRARY, file.replace("\\", "/").lower()) is None
+
+
+def _bounded(frames: Iterable[Frame]) -> Iterator[Frame]:
+    count = {True: 0, False: 0}
+    for frame in frames:
+        count[frame.application] += 1
+        if count[frame.application] <= _MOST_READ:
+            yield frame
+
+
+# Messages
+
+_LONGEST_MESSAGE = 20_000
+_MOST_PASSES = 8
+_INVISIBLE = r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+"
+
+# Repetitions are possessive (*+, ++), what could start anywhere in a word starts only where it does, and
+# a quote that is never closed ends with the message: so the time stays in proportion to the length.
+_QUOTED = r"""
+    "(?:[^"\\]|\\.?)*+(?:"|\Z)
+    | (?<![\w>])[bBrRuU]{0,2}+'(?:[^'\\]|\\.?|'(?=[\w<…]))*+(?:'|\Z)
+    | `[^`]*+`
+    | “[^“”]*+”
+    | ‘[^‘’]*+’
+    | «[^«»]*+»
+"""
+_CLOCK = r"\d\d:\d\d(?::\d\d(?:[.,]\d++)?)?(?:\ ?(?:Z|UTC|GMT|[+-]\d\d:?\d\d))?+"
+_DAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*+,?\ )?"
+_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*+"
+_UNIT = (
+    r"(?:nanoseconds?|microseconds?|milliseconds?|seconds?|minutes?|hours?|days?|weeks?"
+    r"|msecs?|secs?|mins?|hrs?|ns|us|µs|ms|s|m|h|d)(?![A-Za-z_])"
+)
+_VARIABLE = rf"""
+    (?P<kept> <(?:n|quoted|query|email|uuid|date|time|ip|address|path|duration)> )
+    | (?P<url> (?<![A-Za-z0-9+.-]) [A-Za-z][A-Za-z0-9+.-]*+ :// [^\s<>"'`]++ )
+    | (?P<email> (?<![\w.+-]) [\w.+-]++ @ [\w-]++ (?:\.[\w-]++)++ )
+    | (?P<uuid> (?<![0-9A-Za-z]) [0-9a-fA-F]{{8}} (?:-[0-9a-fA-F]{{4}}){{3}} -[0-9a-fA-F]{{12}}
+        (?![0-9A-Za-z]) )
+    | (?P<date> (?<![0-9A-Za-z])
+        (?: \d{{4}}[-/]\d\d[-/]\d\d (?:[T\ ]{_CLOCK})?+
+          | {_DAY} \d{{1,2}}[\ -]{_MONTH}[\ -]\d{{4}} (?:\ {_CLOCK})?+
+          | {_DAY} {_MONTH}\ {{1,2}}\d{{1,2}} (?:,?\ \d{{4}})?+ (?:\ {_CLOCK}(?:\ \d{{4}})?+)?+
+        ) (?![0-9A-Za-z]) )
+    | (?P<time> (?<![\w.:]) \d\d:\d\d:\d\d (?:[.,]\d++)?+ (?![\w:]) )
+    | (?P<ip> (?<![\w.]) \d{{1,3}} (?:\.\d{{1,3}}){{3}} (?![0-9A-Za-z]|\.\d)
+        | (?<![\w:.]) (?=[a-fA-F:]*+\d) (?=[\d:]*+[a-fA-F]|[\d:]*?::)
+          (?:[0-9a-fA-F]{{0,4}}:){{2,7}} [0-9a-fA-F]{{0,4}} (?![\w:]) )
+    | (?P<address> (?<![0-9A-Za-z]) 0[xX][0-9a-fA-F]++ )
+    | (?P<path> (?<![\w<>.~/:\\]) (?:~|\.{{1,2}})?+ (?:/[\w.@%+=,~-]++)++ /?+
+        | (?<![0-9A-Za-z]) [A-Za-z]:[\\/][^\s<>"'`|?*]++ )
+    | (?P<hex> (?<![0-9A-Za-z]) (?=[0-9]*+[a-fA-F]) [0-9a-fA-F]{{8,}}+ (?![0-9A-Za-z]) )
+    | (?P<duration> (?<![\w.]) \d++ (?:\.\d++)?+ \ ?{_UNIT} (?:\ ?\d++ (?:\.\d++)?+ \ ?{_UNIT})*+ (?![0-9]) )
+    | (?P<n> (?:(?<![\w>)\]])[+-])?+ (?<![0-9A-Za-z])
+        \d++ (?:[.,]\d++)*+ (?:[eE][+-]?+\d++)?+ (?![0-9A-Za-z]) )
+    | (?P<word> (?<![0-9A-Za-z]) [A-Za-z]*+ [0-9] [0-9A-Za-z]*+ )
+    | (?P<digits> \d++ )
+"""
+
+
+def normalize(message: str) -> str:
+    """The message with placeholders for what varies from one failure to the next; at most 400 characters."""
+    text = message[:_LONGEST_MESSAGE]
+    for _ in range(_MOST_PASSES):
+        before, text = text, _normalized_once(text)
+        if text == before:
+            return text
+    return "<message>"
+
+
+def _normalized_once(text: str) -> str:
+    text = _compiled(_QUOTED).sub("<quoted>", _on_one_line(text))
+    return _cut(_compiled(_VARIABLE).sub(_placeholder, text))
+
+
+@cache  # compiled when first needed: `import redrive` stays quick
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.VERBOSE | re.DOTALL)
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(re.sub(_INVISIBLE, " ", text).split())
+
+
+def _placeholder(match: re.Match[str]) -> str:
+    kind = match.lastgroup or ""
+    if kind == "kept":
+        return match[0]
+    if kind == "url":
+        return _normalized_url(match[0])
+    if kind == "word":
+        return _normalized_word(match[0])
+    return "<n>" if kind in ("hex", "digits") else f"<{kind}>"
+
+
+def _normalized_word(word: str) -> str:
+    """`user42` is a name with a number; `3MqLiJ2e` is an id."""
+    name = word.rstrip("0123456789")
+    return f"{name}<n>" if len(word) < 16 and name.isalpha() else "<n>"
+
+
+def _normalized_url(url: str) -> str:
+    scheme, rest = url.split("://", 1)
+    place, mark, query = rest.partition("?")
+    host, *segments = place.split("/")
+    parts = [host.rpartition("@")[2], *segments]
+    path = "/".join(_compiled(_VARIABLE).sub(_placeholder, part) for part in parts)
+    return f"{scheme}://{path}{mark}{'<query>' if query else ''}"
+
+
+def _cut(text: str) -> str:
+    if len(text) <= LONGEST_TITLE:
+        return text
+    return re.sub(r"<[a-z]*$", "", text[: LONGEST_TITLE - 1]) + "…"

@@ -1,0 +1,139 @@
+"""Idempotency keys: `<domain>:<userId>:<entityId>:<operation>:<version>` (G5).
+
+The operation may have several words: `"module:resume"` and `("module", "resume")` are the same operation. All
+other parts are one word each, so a key can be read back from its two ends. In a word, a colon and whatever is
+not an ASCII letter, a digit or one of `-._~` is percent-escaped as UTF-8. A key therefore fits into an HTTP
+header, and keys differ whenever their parts do.
+
+A part is text; an int or a UUID stands for its text, so 7 and "7" are the same id. Text is taken as it is and
+not normalized: "é" in one code point and "é" in two are different ids.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
+
+from redrive.errors import InvalidKeyError
+from redrive.policy.codec import DEFAULT_LIMITS, Limits, canonical
+
+LONGEST_KEY = 255
+_LARGEST_BITS = 512
+_SAFE = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
+_ESCAPES = {byte: chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in range(256)}
+
+
+class KeyParts(NamedTuple):
+    domain: str
+    user_id: str
+    entity_id: str
+    operation: tuple[str, ...]
+    version: str
+
+
+class Uuid(Protocol):
+    """What a `uuid.UUID` looks like; the pure core does not import the module that makes random ones."""
+
+    @property
+    def hex(self) -> str: ...
+
+    @property
+    def urn(self) -> str: ...
+
+
+Part: TypeAlias = str | int | Uuid
+
+
+def idempotency_key(
+    domain: Part, user_id: Part, entity_id: Part, operation: Part | Sequence[Part], version: Part
+) -> str:
+    """The key of doing `operation` to `entity_id`; the same for the same arguments, on every machine."""
+    parts = [
+        _word("domain", domain),
+        _word("user_id", user_id),
+        _word("entity_id", entity_id),
+        *(_word("operation", word) for word in _words(operation)),
+        _word("version", version),
+    ]
+    key = ":".join(parts)
+    if len(key) > LONGEST_KEY:
+        _refuse_length(key, parts)
+    return key
+
+
+def parse_idempotency_key(key: str) -> KeyParts:
+    """The parts of a key that `idempotency_key` made; any other text is refused."""
+    if type(key) is not str or len(key) > LONGEST_KEY:
+        raise InvalidKeyError(f"an idempotency key is a text of at most {LONGEST_KEY} characters")
+    words = [_unescaped(word) for word in key.split(":")]
+    if len(words) < 5:
+        raise InvalidKeyError(f"{key!r} has {len(words)} parts; a key has at least 5, {KeyParts._fields}")
+    parts = KeyParts(words[0], words[1], words[2], tuple(words[3:-1]), words[-1])
+    if idempotency_key(*parts) != key:
+        raise InvalidKeyError(f"{key!r} is not escaped as keys are; make it with idempotency_key()")
+    return parts
+
+
+def request_hash(value: object, *, limits: Limits = DEFAULT_LIMITS) -> str:
+    """Tells whether a key came back with the same request (G6), whatever the order of keys in its dicts."""
+    from hashlib import sha256  # here, since it loads OpenSSL: `import redrive` stays quick
+
+    return sha256(canonical(value, limits=limits).encode()).hexdigest()
+
+
+def _words(operation: Any) -> Sequence[object]:
+    if issubclass(type(operation), str):
+        return str.split(operation, ":")
+    if type(operation) in (tuple, list):
+        if not operation:
+            raise InvalidKeyError("operation is empty; name what is done, such as 'start' or 'module:resume'")
+        return list(operation)
+    return [operation]
+
+
+def _word(name: str, part: object) -> str:
+    text = _text(name, part)
+    if not text or text.isspace():
+        raise InvalidKeyError(f"{name} is empty or blank; every part of a key says something")
+    if re.search(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", text):
+        raise InvalidKeyError(f"{name} {_shown(text)} has control characters or lone surrogates; remove them")
+    return "".join(map(_ESCAPES.__getitem__, text.encode()))
+
+
+def _text(name: str, part: Any) -> str:
+    kind = type(part)
+    if issubclass(kind, str):
+        return str.__str__(part)
+    if kind is not bool and issubclass(kind, int):
+        return _digits(name, part)
+    if (kind.__module__, kind.__name__) == ("uuid", "UUID"):
+        return str(part)
+    raise InvalidKeyError(f"{name} is of type {kind.__name__}; parts of a key are str, int or UUID")
+
+
+def _digits(name: str, number: int) -> str:
+    bits = int.bit_length(number)
+    if bits > _LARGEST_BITS:
+        raise InvalidKeyError(f"{name} is an integer of {bits:,} bits; at most {_LARGEST_BITS} are allowed")
+    return int.__repr__(number)
+
+
+def _unescaped(word: str) -> str:
+    try:
+        escaped = re.sub("%([0-9A-F]{2})", lambda match: chr(int(match[1], 16)), word)
+        return escaped.encode("latin-1").decode()
+    except UnicodeError:
+        raise InvalidKeyError(f"{_shown(word)} is not part of a key: its escapes are not UTF-8") from None
+
+
+def _refuse_length(key: str, parts: Sequence[str]) -> NoReturn:
+    longest = max(parts, key=len)
+    raise InvalidKeyError(
+        f"the key has {len(key):,} characters, {len(longest):,} of them in {_shown(longest)}; at most "
+        f"{LONGEST_KEY} are allowed. Give a hash of the long part instead, such as request_hash(part)"
+    )
+
+
+def _shown(text: str) -> str:
+    return ascii(text if len(text) <= 60 else f"{text[:60]}…")

@@ -1,0 +1,82 @@
+"""Every test of calls begins with dependencies that nobody has used, and nothing configured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import certifi
+import pytest
+from tests.calls.http_caller import AsyncCaller, Caller, SyncCaller
+from tests.calls.script import Play, play_async, play_sync
+from tests.calls.virtual_clock import VirtualClock
+from tests.misbehaving import MisbehavingServer
+
+from redrive import Backoff, RetryPolicy
+from redrive.calls import retry as plain
+from redrive.calls.dependency import DEPENDENCIES, Dependencies
+from redrive.policy import Immediate
+
+
+@pytest.fixture(autouse=True)
+def _unused_dependencies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, unused in vars(Dependencies()).items():
+        monkeypatch.setattr(DEPENDENCIES, name, unused)
+    monkeypatch.setattr(plain, "_PLAIN_GUARDS", {})
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture(params=[play_sync, play_async], ids=["sync", "async"])
+def play(request: pytest.FixtureRequest) -> Play:
+    """A test that asks for it runs twice, in both colours."""
+    return cast("Play", request.param)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _plain_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No proxy. And every client reads the certificates it trusts: one is read faster than all of them."""
+    first, end, _ = Path(certifi.where()).read_text().partition("-----END CERTIFICATE-----")
+    file = tmp_path_factory.mktemp("certificates") / "one.pem"
+    file.write_text(first + end)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", str(file))
+        patch.setenv("NO_PROXY", "127.0.0.1")
+        yield
+
+
+@pytest.fixture(scope="session")
+def _session_server() -> Iterator[MisbehavingServer]:
+    with MisbehavingServer() as server:
+        yield server
+
+
+@pytest.fixture
+def server(_session_server: MisbehavingServer) -> MisbehavingServer:
+    _session_server.forget()
+    return _session_server
+
+
+class Connect(Protocol):
+    """Makes a client of the server, or of another address; retries come at once."""
+
+    def __call__(self, base_url: str | None = None, **options: Any) -> Caller: ...
+
+
+@pytest.fixture(params=[SyncCaller, AsyncCaller], ids=["sync", "async"])
+def connect(request: pytest.FixtureRequest, server: MisbehavingServer) -> Iterator[Connect]:
+    callers: list[Caller] = []
+    at_once = RetryPolicy(max_attempts=3, backoff=Backoff(Immediate()), max_rate_limit_waits=10)
+
+    def make(base_url: str | None = None, **options: Any) -> Caller:
+        caller = request.param(base_url or server.url, **{"policy": at_once, **options})
+        callers.append(caller)
+        return cast("Caller", caller)
+
+    yield make
+    for caller in callers:
+        caller.close()

@@ -1,0 +1,69 @@
+"""A function that behaves as written down, and the two ways to call it through a guard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar, cast
+
+from tests.calls.virtual_clock import VirtualClock
+
+from redrive import Attempt, Guard
+
+R = TypeVar("R")
+
+Play = Callable[["Script", Guard], Any]
+
+
+class Script:
+    """Plays its outcomes one after the other: raises the exceptions, returns everything else.
+
+    A number in `takes` is what the attempt at that place takes of the clock's time.
+    """
+
+    def __init__(
+        self, *outcomes: object, clock: VirtualClock | None = None, takes: tuple[float, ...] = ()
+    ) -> None:
+        self._outcomes = list(outcomes)
+        self._takes = list(takes)
+        self._clock = clock
+        self.attempts: list[Attempt] = []
+        self.times: list[float] = []
+
+    @property
+    def executions(self) -> int:
+        return len(self.attempts)
+
+    @property
+    def gaps(self) -> list[float]:
+        return [later - earlier for earlier, later in zip(self.times, self.times[1:], strict=False)]
+
+    def __call__(self, attempt: Attempt) -> Any:
+        self.attempts.append(attempt)
+        if self._clock is not None:
+            self.times.append(self._clock.time)
+            self._clock.time += self._takes.pop(0) if self._takes else 0.0
+        outcome = self._outcomes.pop(0)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+
+def play_sync(script: Script, guard: Guard) -> Any:
+    return guard.call(script)
+
+
+def play_async(script: Script, guard: Guard) -> Any:
+    async def acted(attempt: Attempt) -> Any:
+        return script(attempt)
+
+    return run_through(guard.call(acted))
+
+
+def run_through(coroutine: Coroutine[Any, Any, R]) -> R:
+    """The result of a coroutine that never has to wait. There is no event loop, so it cannot set a timer."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return cast("R", done.value)
+    coroutine.close()
+    raise AssertionError("the coroutine waited for something")

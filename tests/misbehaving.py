@@ -1,0 +1,356 @@
+"""A server that misbehaves on request: a real one, on loopback, on a port of its own.
+
+    with MisbehavingServer() as server:
+        server.on("/busy", answer(503, {"Retry-After": "3"}))   # for a path, as often as it is asked
+        server.script(reset(), close(), answer(200))            # for the next requests, whatever their path
+        server.otherwise(silence())                             # for all the rest (else: 200 and {})
+        ...
+        assert [request.path for request in server.requests] == [...]
+
+Beside it are two addresses that need no server: `refused_port()` and `full_backlog()`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import http.client
+import io
+import itertools
+import json
+import socket
+import struct
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import TracebackType
+from typing import Self
+
+HOST = "127.0.0.1"
+TLS_HANDSHAKE = b"\x16"
+
+Headers = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the server saw. Names of headers are in lower case; `connection` counts from 1."""
+
+    method: str
+    path: str
+    headers: Headers
+    body: bytes
+    connection: int
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One request and the connection it came by, in the hands of a behaviour."""
+
+    connection: socket.socket
+    closing: threading.Event
+    request: Request | None = None
+
+    def send(self, data: bytes) -> None:
+        self.connection.sendall(data)
+
+    def pause(self, seconds: float | None) -> None:
+        """Waits, but no longer than the server lives."""
+        if self.closing.wait(seconds):
+            raise ConnectionAbortedError
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    play: Callable[[Exchange], None]
+    reads_request: bool = True
+    keeps_connection: bool = False
+
+
+def answer(status: int = 200, headers: Headers | None = None, body: bytes | str = b"{}") -> Behaviour:
+    """A proper answer; the connection can be used again."""
+    content = body.encode() if isinstance(body, str) else body
+    data = _head(status, {"Content-Length": str(len(content)), **(headers or {})})
+    bodiless = status in (204, 304) or status < 200
+
+    def play(exchange: Exchange) -> None:
+        head_only = bodiless or (exchange.request is not None and exchange.request.method == "HEAD")
+        exchange.send(data if head_only else data + content)
+
+    return Behaviour(play, keeps_connection=True)
+
+
+def answer_json(value: object, status: int = 200, headers: Headers | None = None) -> Behaviour:
+    return answer(status, headers, json.dumps(value))
+
+
+def silence(seconds: float | None = None) -> Behaviour:
+    """No first byte for so long (None: ever), then a proper answer."""
+    return _after_a_pause(seconds, answer())
+
+
+def drip(pause: float, body: bytes = b'{"slow": true}', status: int = 200) -> Behaviour:
+    """One byte of the body at a time, with a pause before each."""
+
+    def play(exchange: Exchange) -> None:
+        exchange.send(_head(status, {"Content-Length": str(len(body))}))
+        for byte in body:
+            exchange.pause(pause)
+            exchange.send(bytes([byte]))
+
+    return Behaviour(play, keeps_connection=True)
+
+
+def reset() -> Behaviour:
+    """Reads the request, then resets the connection (RST)."""
+    return Behaviour(_reset)
+
+
+def reset_on_accept() -> Behaviour:
+    """Resets the connection before reading anything. Takes effect from a script or as `otherwise`."""
+    return Behaviour(_reset, reads_request=False)
+
+
+def close() -> Behaviour:
+    """Reads the request, then closes the connection in good order without a word."""
+    return Behaviour(lambda exchange: None)
+
+
+def close_on_accept() -> Behaviour:
+    return Behaviour(lambda exchange: None, reads_request=False)
+
+
+def raw(data: bytes) -> Behaviour:
+    """Reads the request, sends exactly these bytes and closes."""
+    return Behaviour(lambda exchange: exchange.send(data))
+
+
+def garbage() -> Behaviour:
+    return raw(b"\x00\xff this is not HTTP at all \xfe\r\n\r\n")
+
+
+def invalid_json(status: int = 200) -> Behaviour:
+    return answer(status, {"Content-Type": "application/json"}, b'{"cut": "off')
+
+
+def truncated(sent: int = 5, promised: int = 100, status: int = 200) -> Behaviour:
+    """Promises more bytes than it sends, then closes."""
+    headers = {"Content-Length": str(promised), "Content-Type": "application/json"}
+    return raw(_head(status, headers) + b"x" * sent)
+
+
+def truncated_chunks(status: int = 200) -> Behaviour:
+    """A chunked body that ends in the middle of a chunk."""
+    headers = {"Transfer-Encoding": "chunked", "Content-Type": "application/json"}
+    return raw(_head(status, headers) + b"40\r\nonly this much")
+
+
+def broken_encoding() -> Behaviour:
+    """Claims gzip and sends something else."""
+    return answer(200, {"Content-Encoding": "gzip"}, b"not gzip at all")
+
+
+def huge_header(size: int = 200_000) -> Behaviour:
+    return raw(_head(200, {"X-Huge": "a" * size, "Content-Length": "2"}) + b"{}")
+
+
+def redirect_loop() -> Behaviour:
+    """Redirects every path to itself."""
+
+    def play(exchange: Exchange) -> None:
+        path = exchange.request.path if exchange.request else "/"
+        exchange.send(_head(302, {"Location": path, "Content-Length": "0"}))
+
+    return Behaviour(play, keeps_connection=True)
+
+
+def _after_a_pause(seconds: float | None, then: Behaviour) -> Behaviour:
+    def play(exchange: Exchange) -> None:
+        exchange.pause(seconds)
+        then.play(exchange)
+
+    return Behaviour(play, keeps_connection=then.keeps_connection)
+
+
+def _reset(exchange: Exchange) -> None:
+    # Closing with a linger time of zero sends RST instead of FIN.
+    exchange.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def _head(status: int, headers: Headers) -> bytes:
+    reason = http.client.responses.get(status, "Unusual")
+    lines = [f"HTTP/1.1 {status} {reason}", *(f"{name}: {value}" for name, value in headers.items())]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+
+class MisbehavingServer:
+    """A server on loopback; one thread per connection."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.connections = 0
+        self._listener = socket.create_server((HOST, 0), backlog=256)
+        self.port: int = self._listener.getsockname()[1]
+        self.url = f"http://{HOST}:{self.port}"
+        self._script: deque[Behaviour] = deque()
+        self._paths: dict[str, Behaviour] = {}
+        self._otherwise = answer()
+        self._changed = threading.Condition()
+        self._closing = threading.Event()
+        self._open: set[socket.socket] = set()
+        self._threads: list[threading.Thread] = []
+
+    def on(self, path: str, behaviour: Behaviour) -> None:
+        self._paths[path] = behaviour
+
+    def script(self, *behaviours: Behaviour) -> None:
+        self._script.extend(behaviours)
+
+    def otherwise(self, behaviour: Behaviour) -> None:
+        self._otherwise = behaviour
+
+    def forget(self) -> None:
+        """Forgets the requests it saw and every instruction."""
+        with self._changed:
+            self.requests.clear()
+            self._script.clear()
+            self._paths.clear()
+            self._otherwise = answer()
+
+    def wait_for(self, count: int, timeout: float = 5.0) -> bool:
+        """True once the server has seen so many requests."""
+        with self._changed:
+            return self._changed.wait_for(lambda: len(self.requests) >= count, timeout)
+
+    def __enter__(self) -> Self:
+        self._start(self._accept)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._closing.set()
+        _shut(self._listener)
+        self._threads[0].join()
+        with self._changed:
+            for connection in self._open:
+                _shut(connection)
+        for thread in self._threads:
+            thread.join()
+        self._listener.close()
+
+    def _start(self, work: Callable[..., None], *arguments: object) -> None:
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        thread = threading.Thread(target=work, args=arguments, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def _accept(self) -> None:
+        for number in itertools.count(1):
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            with self._changed:
+                self.connections = number
+                self._open.add(connection)
+            self._start(self._serve, connection, number)
+
+    def _serve(self, connection: socket.socket, number: int) -> None:
+        reader = connection.makefile("rb")
+        with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
+            while self._exchange(connection, reader, number):
+                pass
+        with self._changed:
+            self._open.discard(connection)
+            reader.close()
+            connection.close()
+
+    def _exchange(self, connection: socket.socket, reader: io.BufferedReader, number: int) -> bool:
+        """Plays one exchange; says whether the connection can carry another."""
+        behaviour = self._take(on_accept=True)
+        if behaviour is not None:
+            behaviour.play(Exchange(connection, self._closing))
+            return False
+        request = _read_request(connection, reader, number)
+        if request is None:
+            return False
+        with self._changed:
+            self.requests.append(request)
+            self._changed.notify_all()
+        behaviour = self._take(on_accept=False) or self._paths.get(_path_of(request), self._otherwise)
+        behaviour.play(Exchange(connection, self._closing, request))
+        return behaviour.keeps_connection and request.headers.get("connection", "").lower() != "close"
+
+    def _take(self, *, on_accept: bool) -> Behaviour | None:
+        with self._changed:
+            following = self._script[0] if self._script else None
+            if following is None:
+                return self._otherwise if on_accept and not self._otherwise.reads_request else None
+            return None if on_accept and following.reads_request else self._script.popleft()
+
+
+def _path_of(request: Request) -> str:
+    return request.path.partition("?")[0]
+
+
+def _shut(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+def _read_request(connection: socket.socket, reader: io.BufferedReader, number: int) -> Request | None:
+    first = reader.peek(1)[:1]
+    if first == TLS_HANDSHAKE:
+        connection.sendall(_head(400, {"Content-Length": "0"}))  # in plain text, as web servers do
+        return None
+    words = reader.readline(65536).decode("latin-1").split()
+    if len(words) < 2:
+        return None
+    headers = {name.lower(): value for name, value in http.client.parse_headers(reader).items()}
+    if headers.get("expect", "").lower() == "100-continue":
+        connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+    return Request(words[0], words[1], headers, _read_body(reader, headers), number)
+
+
+def _read_body(reader: io.BufferedReader, headers: Headers) -> bytes:
+    if "chunked" in headers.get("transfer-encoding", ""):
+        return b"".join(_read_chunks(reader))
+    return reader.read(int(headers.get("content-length", "0")))
+
+
+def _read_chunks(reader: io.BufferedReader) -> Iterator[bytes]:
+    while size := int(reader.readline().partition(b";")[0] or b"0", 16):
+        yield reader.read(size)
+        reader.readline()
+    while reader.readline().strip():
+        pass
+
+
+@cache
+def refused_port() -> int:
+    """A port of this machine that refuses every connection: taken, so that nobody else listens on it."""
+    holder = socket.socket()
+    holder.bind((HOST, 0))
+    atexit.register(holder.close)
+    return int(holder.getsockname()[1])
+
+
+@contextlib.contextmanager
+def full_backlog() -> Iterator[int]:
+    """A port on which a connection is never accepted nor refused: connecting runs into its timeout."""
+    with contextlib.ExitStack() as sockets:
+        listener = sockets.enter_context(socket.socket())
+        listener.bind((HOST, 0))
+        listener.listen(0)
+        for _ in range(16):
+            waiting = sockets.enter_context(socket.socket())
+            waiting.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                waiting.connect(listener.getsockname())
+        yield listener.getsockname()[1]

