@@ -18,6 +18,7 @@ import http.client
 import io
 import itertools
 import json
+import selectors
 import socket
 import struct
 import threading
@@ -57,8 +58,13 @@ class Exchange:
         self.connection.sendall(data)
 
     def pause(self, seconds: float | None) -> None:
-        """Waits, but no longer than the server lives."""
-        if self.closing.wait(seconds):
+        """Waits, but no longer than the server lives and the client stays."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.connection, selectors.EVENT_READ)
+            readable = selector.select(seconds)
+        if readable and not self.connection.recv(1, socket.MSG_PEEK):
+            raise ConnectionAbortedError
+        if readable and self.closing.wait(seconds):  # the client has sent something more
             raise ConnectionAbortedError
 
 
@@ -201,6 +207,11 @@ class MisbehavingServer:
         self._closing = threading.Event()
         self._open: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
+
+    @property
+    def open_connections(self) -> int:
+        with self._changed:
+            return len(self._open)
 
     def on(self, path: str, behaviour: Behaviour) -> None:
         self._paths[path] = behaviour

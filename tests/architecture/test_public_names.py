@@ -8,13 +8,13 @@ import pytest
 import redrive
 
 PUBLIC = """
-    AsyncHttpClient Attempt Backoff BreakerOpenError BreakerPolicy BudgetPolicy Category Classifier DeferredError
-    Delivery Dependency Effect ErrorClass Failure FinalError Guard HttpClient RateLimitedError RedriveError
-    RetryPolicy RetryableError Rule UnavailableError call classify current_attempt dependency idempotency_key
-    log_fields retry
+    AsyncHttpClient Attempt Backoff BreakerOpenError BreakerPolicy BudgetPolicy Category Classifier
+    DeferredError Delivery Dependency Effect ErrorClass Failure FinalError Guard HttpClient RateLimitedError
+    RedriveError RetryPolicy RetryableError Rule UnavailableError call classify current_attempt dependency
+    idempotency_key log_fields retry
 """
 
-HEAVY = "httpx pydantic asyncpg apsw redis fastapi jinja2 asyncio logging ssl".split()
+HEAVY = {"httpx", "pydantic", "asyncpg", "apsw", "redis", "fastapi", "jinja2", "asyncio", "logging", "ssl"}
 
 
 def test_the_public_names_are_these() -> None:

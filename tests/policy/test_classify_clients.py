@@ -912,6 +912,18 @@ def test_the_server_serves_many_at_once_and_counts_them(server: MisbehavingServe
             connection.close()
 
 
+def test_the_server_lets_go_of_a_client_that_has_gone(server: MisbehavingServer) -> None:
+    server.otherwise(silence())
+    with socket.create_connection((HOST, server.port)) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert server.wait_for(1)
+        assert server.open_connections == 1
+    ends = time.monotonic() + PATIENT
+    while server.open_connections and time.monotonic() < ends:
+        time.sleep(0.005)
+    assert server.open_connections == 0
+
+
 def test_the_server_follows_its_script_then_its_paths(server: MisbehavingServer) -> None:
     server.on("/busy", answer(503))
     server.script(answer_json({"first": 1}), answer(201))

@@ -645,7 +645,7 @@ class TestStorable:
         def interrupted(*args: object, **options: object) -> str:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("redrive.policy.codec.encode", interrupted)
+        monkeypatch.setattr("redrive.policy.codec.salvaging.encode", interrupted)
         with pytest.raises(KeyboardInterrupt):
             storable("x")
 
@@ -656,7 +656,7 @@ class TestStorable:
         def exhausted(*args: object, **options: object) -> str:
             raise error
 
-        monkeypatch.setattr("redrive.policy.codec.encode", exhausted)
+        monkeypatch.setattr("redrive.policy.codec.salvaging.encode", exhausted)
         assert storable("x") == "<not storable>"
 
 

@@ -1,7 +1,7 @@
 """How long to wait before the next attempt.
 
 A backoff is a curve (how the wait grows with the failures), a cap, and a jitter. A jitter is nothing but an
-interval around the planned wait; the draw, a number from 0 to 1 that the caller provides, picks a point in it:
+interval around the planned wait; the draw, a number from 0 to 1 that the caller gives, picks a point in it:
 
     planned = min(cap, curve(failures))
     seconds = low + (high - low) · draw

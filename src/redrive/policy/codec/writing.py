@@ -1,0 +1,178 @@
+"""From a value to its JSON text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from json import JSONEncoder
+from math import isfinite
+from typing import Any, ClassVar
+
+from redrive.policy.codec.limits import (
+    DEFAULT_LIMITS,
+    ESCAPE,
+    LARGEST_BITS,
+    NUL_SPELLED_OUT,
+    JsonValue,
+    Limits,
+    Path,
+)
+from redrive.policy.codec.refusing import FLATTEN, KEEP_ELSEWHERE, refuse, refuse_type, type_name
+
+_LEAVES = frozenset({float, bool, type(None)})
+
+_COMPACT, _SORTED = (
+    JSONEncoder(
+        ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"), sort_keys=sort
+    )
+    for sort in (False, True)
+)
+
+
+def encode(value: object, *, limits: Limits = DEFAULT_LIMITS) -> str:
+    return _encode(value, limits, _COMPACT)
+
+
+def canonical(value: object, *, limits: Limits = DEFAULT_LIMITS) -> str:
+    """As `encode`, with sorted keys: equal values give equal text, whatever the order of their keys."""
+    return _encode(value, limits, _SORTED)
+
+
+def _encode(value: object, limits: Limits, encoder: JSONEncoder) -> str:
+    text = _quick_text(value, limits, encoder)
+    if text is None:
+        text = encoder.encode(_Escaping(limits).value(value, ()))
+    if 4 * len(text) > limits.size:
+        _check_size(len(text.encode()), limits)
+    return text
+
+
+def _check_size(size: int, limits: Limits) -> None:
+    if size > limits.size:
+        refuse((), f"is {size:,} bytes as JSON, over the limit of {limits.size:,}", KEEP_ELSEWHERE)
+
+
+def _quick_text(value: object, limits: Limits, encoder: JSONEncoder) -> str | None:
+    """The text of a value that has no peculiarities; None sends it the careful way."""
+    if not _is_plain(value, limits):
+        return None
+    try:
+        text = encoder.encode(value)
+        if NUL_SPELLED_OUT in text or not (text.isascii() or (ESCAPE not in text and text.encode())):
+            return None
+        return text
+    except ValueError:  # NaN, an infinity, a lone surrogate
+        return None
+
+
+def _is_plain(value: object, limits: Limits) -> bool:
+    """JSON's own types only, and within the limits. One flat loop: the speed of `encode` is decided here."""
+    level: list[Any] = [value]
+    items, size = limits.items, limits.size
+    for _ in range(limits.depth + 1):
+        deeper: list[Any] = []
+        for item in level:
+            kind = type(item)
+            if kind is str:
+                size -= len(item)
+            elif kind is dict:
+                deeper += item.values()
+                if len(deeper) > items:
+                    return False
+                for key in item:
+                    if type(key) is not str:
+                        return False
+                    size -= len(key)
+            elif kind is int:
+                if not -0x8000_0000_0000_0000 <= item <= 0x7FFF_FFFF_FFFF_FFFF:
+                    return False
+            elif kind is list or kind is tuple:
+                deeper += item
+                if len(deeper) > items:
+                    return False
+            elif kind not in _LEAVES:
+                return False
+        if not deeper or size < 0:
+            return size >= 0
+        items -= len(deeper)
+        level = deeper
+    return False
+
+
+class _Escaping:
+    """The careful way: escapes what can be escaped, and refuses the rest with its path."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._items = limits.items
+        self._size = limits.size
+
+    def value(self, value: object, path: Path) -> JsonValue:
+        if len(path) > self._limits.depth:
+            refuse(path, f"is nested deeper than {self._limits.depth} levels", FLATTEN)
+        write = self._WRITERS.get(type(value))
+        if write is None:
+            refuse_type(value, path)
+        return write(self, value, path)
+
+    def _same(self, value: JsonValue, path: Path) -> JsonValue:
+        return value
+
+    def _text(self, text: str, path: Path) -> str:
+        self._size -= len(text)
+        if self._size < 0:
+            refuse(path, f"takes the value over the limit of {self._limits.size:,} bytes", KEEP_ELSEWHERE)
+        return text.translate(_escapes()).replace(NUL_SPELLED_OUT, f"{ESCAPE}005cu0000")
+
+    def _integer(self, number: int, path: Path) -> JsonValue:
+        bits = number.bit_length()
+        if bits > LARGEST_BITS:
+            refuse(
+                path,
+                f"is an integer of {bits:,} bits, over the limit of {LARGEST_BITS:,}",
+                "store hex(value)",
+            )
+        return number if -(2**63) <= number < 2**63 else f"{ESCAPE}int{number}"
+
+    def _float(self, number: float, path: Path) -> float:
+        if not isfinite(number):
+            refuse(path, f"is {number}, which JSON has no number for", "store None or a text")
+        return number
+
+    def _list(self, values: Sequence[object], path: Path) -> list[JsonValue]:
+        self._count(len(values), path)
+        return [self.value(item, (*path, index)) for index, item in enumerate(values)]
+
+    def _dict(self, entries: dict[object, object], path: Path) -> dict[str, JsonValue]:
+        self._count(len(entries), path)
+        return {self._key(key, path): self.value(item, (*path, str(key))) for key, item in entries.items()}
+
+    def _key(self, key: object, path: Path) -> str:
+        if type(key) is not str:
+            refuse(
+                path,
+                f"has a key of type {type_name(type(key))}",
+                'store str(key), and mind that 1 and "1" meet',
+            )
+        return self._text(key, (*path, key))
+
+    def _count(self, items: int, path: Path) -> None:
+        self._items -= items
+        if self._items < 0:
+            refuse(path, f"takes the value over the limit of {self._limits.items:,} items", KEEP_ELSEWHERE)
+
+    _WRITERS: ClassVar[dict[type, Callable[..., JsonValue]]] = {
+        type(None): _same,
+        bool: _same,
+        str: _text,
+        int: _integer,
+        float: _float,
+        list: _list,
+        tuple: _list,
+        dict: _dict,
+    }
+
+
+@cache  # like the patterns, made when first needed: `import redrive` stays quick
+def _escapes() -> dict[int, str]:
+    return {code: f"{ESCAPE}{code:04x}" for code in (0, ord(ESCAPE), *range(0xD800, 0xE000))}
