@@ -179,6 +179,7 @@ class TestOutcome:
             (Category.TIMEOUT, None, Delivery.MAYBE_SEEN, BAD),
             (Category.NETWORK, None, Delivery.NEVER_SEEN, BAD),
             (Category.PROVIDER_5XX, 503, Delivery.SEEN, BAD),
+            (Category.PROVIDER_5XX, 200, Delivery.SEEN, BAD),
             (Category.PROVIDER_4XX, 404, Delivery.SEEN, OK),
             (Category.TIMEOUT, 408, Delivery.SEEN, OK),
             (Category.RATE_LIMIT, 429, Delivery.SEEN, OK),

@@ -123,8 +123,11 @@ class TestDecide:
 
     def test_holds_have_a_generous_limit(self) -> None:
         held = failure(Category.NETWORK, unavailable=True)
-        decision = decide(Tally(holds=STEP.max_holds), held, STEP, now=NOW, draw=0.5)
-        assert decision.explanation.reason is Reason.HOLDS_SPENT
+        interrupted = failure(Category.CANCELLED, ErrorClass.FINAL)
+        for what in (held, interrupted):
+            decision = decide(Tally(holds=STEP.max_holds), what, STEP, now=NOW, draw=0.5)
+            assert isinstance(decision, Bury)
+            assert decision.explanation.reason is Reason.HOLDS_SPENT
 
     def test_an_interrupted_attempt_is_released_at_once(self) -> None:
         stopped = failure(Category.CANCELLED, ErrorClass.FINAL)

@@ -232,7 +232,7 @@ def outcome_of(failure: Failure | None) -> CallOutcome:
     """Only timeouts, network errors and 5xx speak against a dependency; any other answer shows it alive."""
     if failure is None:
         return CallOutcome.SUCCEEDED
-    if failure.http_status is not None and failure.http_status < 500:
+    if failure.http_status is not None and 400 <= failure.http_status < 500:
         return CallOutcome.SUCCEEDED
     if failure.category in _SPEAKS_AGAINST and not failure.unavailable:
         return CallOutcome.FAILED

@@ -25,8 +25,6 @@ from redrive.policy.recognise import (
 )
 from redrive.policy.rule import Rule
 
-MOST_MEMBERS = 100
-
 _UNKNOWN = Meaning(Category.UNKNOWN)
 
 
@@ -47,9 +45,9 @@ class Classifier:
     def classify(self, error: BaseException, *, now: float | None = None) -> Failure:
         """The failure that an exception stands for. `now` serves to read an HTTP date in Retry-After."""
         try:
-            return self._failure(error, self._find(error), now)
+            return self._failure(error, self._find(error, {}), now)
         except BaseException:  # noqa: BLE001
-            return self._failure(Exception(), Finding("unreadable", _UNKNOWN, Exception()), now)
+            return self._failure(error, Finding("unreadable", _UNKNOWN, Exception()), now)
 
     def category(self, error: BaseException) -> Category:
         return self.classify(error).category
@@ -57,7 +55,14 @@ class Classifier:
     def is_retriable(self, error: BaseException) -> bool:
         return self.classify(error).retryable
 
-    def _find(self, error: BaseException) -> Finding:
+    def _find(self, error: BaseException, done: dict[int, Finding]) -> Finding:
+        """`done` keeps what was found for each error: groups share members and may contain one another."""
+        if id(error) not in done:
+            done[id(error)] = Finding("unknown", _UNKNOWN, error)
+            done[id(error)] = self._look(error, done)
+        return done[id(error)]
+
+    def _look(self, error: BaseException, done: dict[int, Finding]) -> Finding:
         if self._rules:
             for link in probe.links(error):
                 for rule in self._rules:
@@ -65,17 +70,17 @@ class Classifier:
                         meaning = Meaning(rule.category, rule.delivery, rule.error_class)
                         return Finding(f"application: {rule.name}", meaning, link, rule.public_code)
         for link in probe.links(error):
-            found = self._find_in_group(link) or recognise(link)
+            found = self._find_in_group(link, done) or recognise(link)
             if found:
                 return found
         return Finding("unknown", _UNKNOWN, error)
 
-    def _find_in_group(self, error: BaseException) -> Finding | None:
+    def _find_in_group(self, error: BaseException, done: dict[int, Finding]) -> Finding | None:
         """A group is as bad as its worst member: final, then rate-limited, then retryable, then cancelled."""
-        inside = probe.members(error)
-        if not inside:
+        if not probe.members(error):
             return None
-        return min((self._find(each) for each in inside[:MOST_MEMBERS]), key=self._severity)
+        findings = (self._find(each, done) for each in probe.leaves(error))
+        return min(findings, key=self._severity, default=None)
 
     def _severity(self, finding: Finding) -> int:
         if finding.meaning.category is Category.CANCELLED:
@@ -94,6 +99,7 @@ class Classifier:
         meaning = found.meaning
         category = meaning.category
         carries = carries_something(found.error)
+        stated = meaning.delivery is Delivery.SEEN or _is_stated(error, found.error)
         status = status_of(found.error) if carries else None
         code = found.public_code or self._public_codes.code(category, status)
         return Failure(
@@ -106,9 +112,15 @@ class Classifier:
             self._public_codes.message(code, category),
             retry_after_of(found.error, now) if carries else None,
             status,
-            _delivery(meaning, found.error),
-            found.unavailable,
+            _delivery(meaning, found.error) if stated else Delivery.MAYBE_SEEN,
+            found.unavailable and stated,
         )
+
+
+def _is_stated(error: BaseException, found: BaseException) -> bool:
+    """Is it the error itself, or does the error say that it was made from it? A mere context proves nothing
+    about what was done afterwards, and one member of a group proves nothing about the others."""
+    return error is found or any(cause is found for cause in probe.causes(error))
 
 
 def _delivery(meaning: Meaning, error: BaseException) -> Delivery:

@@ -7,10 +7,12 @@ raise SystemExit as well as anything else.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import cast
 
 MOST_LINKS = 32
+MOST_MEMBERS = 10_000
 LONGEST_TEXT = 4000
 LONGEST_NAME = 200
 UNNAMED = "(unnamed)"
@@ -113,6 +115,21 @@ def members(error: BaseException) -> tuple[BaseException, ...]:
     if type(inside) is not tuple:
         return ()
     return tuple(_errors_among(*inside))
+
+
+def leaves(error: BaseException) -> list[BaseException]:
+    """The errors inside a group and inside the groups within it, each once; empty for any other error."""
+    found: list[BaseException] = []
+    waiting, seen = deque(members(error)), {id(error)}
+    while waiting and len(seen) <= MOST_MEMBERS:
+        each = waiting.popleft()
+        if id(each) not in seen:
+            seen.add(id(each))
+            inside = members(each)
+            waiting.extend(inside)
+            if not inside:
+                found.append(each)
+    return found
 
 
 def _walk(

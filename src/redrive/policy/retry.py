@@ -85,9 +85,10 @@ def decide(
     if failure is None:
         return Complete(Explanation(Reason.SUCCEEDED))
     if failure.category is Category.CANCELLED:
-        return Release(now, _explain(Reason.INTERRUPTED, tally, failure, policy, at=now))
+        return _release(Reason.INTERRUPTED, tally, failure, policy, now)
     if failure.unavailable:
-        return _hold(tally, failure, policy, now)
+        wait = NOT_ASKED_DELAY if failure.retry_after is None else failure.retry_after
+        return _release(Reason.UNAVAILABLE, tally, failure, policy, now + wait)
     if not policy.retries(failure):
         return _end(Reason.FINAL_ERROR, tally, failure, policy)
     if failure.error_class is ErrorClass.RATE_LIMITED and failure.retry_after is not None:
@@ -103,11 +104,10 @@ def next_retry_at(
     return decision.at if isinstance(decision, Retry | Release) else None
 
 
-def _hold(tally: Tally, failure: Failure, policy: RetryPolicy, now: float) -> Decision:
+def _release(reason: Reason, tally: Tally, failure: Failure, policy: RetryPolicy, at: float) -> Decision:
     if tally.holds >= policy.max_holds:
         return _end(Reason.HOLDS_SPENT, tally, failure, policy)
-    at = now + (NOT_ASKED_DELAY if failure.retry_after is None else failure.retry_after)
-    return Release(at, _explain(Reason.UNAVAILABLE, tally, failure, policy, at=at))
+    return Release(at, _explain(reason, tally, failure, policy, at=at))
 
 
 def _wait_for_rate_limit(
