@@ -1492,6 +1492,7 @@ def test_class_of_the_library_itself_is_known_by_name() -> None:
     assert classify(subclass({"__module__": "httpx._anywhere"}, "ConnectTimeout", Exception)).retryable
 
 
+@pytest.mark.filterwarnings("ignore:non-string key:RuntimeWarning")
 def test_class_body_with_keys_that_are_no_names() -> None:
     namespace: Any = {5: "five", (1, 2): None}
     assert problem(subclass(namespace)) is None
