@@ -41,13 +41,14 @@ class Exchange(Generic[R]):
         """POST, PATCH and methods nobody knows may do something twice."""
         return _EFFECTS.get(self.method, Effect.UNSAFE)
 
-    def answer(self, attempt: Attempt, status: int, headers: Mapping[str, str], body: bytes) -> R:
+    def answer(self, attempt: Attempt, status: int, headers: Mapping[str, str], body: bytes) -> R | None:
         """The result, or the error that the answer stands for."""
         self._log(attempt, status)
-        wanted = 200 <= status < 300 or (status == 409 and self.create_if_absent)
-        if not wanted:
-            raise self._status_error(status, headers, body)
-        return self._parsed(body)
+        if 200 <= status < 300:
+            return self._parsed(body)
+        if status == 409 and self.create_if_absent:
+            return None  # it exists; what the server says about the conflict is not the thing itself
+        raise self._status_error(status, headers, body)
 
     def _parsed(self, body: bytes) -> R:
         try:

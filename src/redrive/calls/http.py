@@ -59,7 +59,6 @@ class RequestOptions(TypedDict, total=False):
     idempotency_key   makes a POST or PATCH safe to repeat
     operation         the name in logs; method and path unless said otherwise
     user_id           the user on whose behalf the request is made
-    create_if_absent  409 is a success: what was to be created exists
     """
 
     json: object
@@ -68,7 +67,6 @@ class RequestOptions(TypedDict, total=False):
     operation: str
     timeout: float
     user_id: str | None
-    create_if_absent: bool
 
 
 class _Client:
@@ -85,7 +83,12 @@ class _Client:
         self._options = options
 
     def _exchange(
-        self, method: str, path: str, returns: Callable[[Any], R] | None, options: RequestOptions
+        self,
+        method: str,
+        path: str,
+        returns: Callable[[Any], R] | None,
+        create_if_absent: bool,
+        options: RequestOptions,
     ) -> Exchange[R]:
         _refuse_unknown(options, RequestOptions)
         _refuse_whole_url(path)
@@ -95,7 +98,7 @@ class _Client:
             path=path,
             headers=self._headers(options),
             content=None if json is None else encode_json(json),
-            create_if_absent=options.get("create_if_absent", False),
+            create_if_absent=create_if_absent,
             returns=returns,
         )
 
@@ -147,7 +150,20 @@ class HttpClient(_Client):
     ) -> R: ...
 
     @overload
-    def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Any: ...
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        returns: Callable[[Any], R],
+        create_if_absent: bool,
+        **options: Unpack[RequestOptions],
+    ) -> R | None: ...
+
+    @overload
+    def request(
+        self, method: str, path: str, *, create_if_absent: bool = False, **options: Unpack[RequestOptions]
+    ) -> Any: ...
 
     def request(
         self,
@@ -155,13 +171,17 @@ class HttpClient(_Client):
         path: str,
         *,
         returns: Callable[[Any], Any] | None = None,
+        create_if_absent: bool = False,
         **options: Unpack[RequestOptions],
     ) -> Any:
-        """Send a request and return its answer: JSON, or what `returns` makes of it."""
-        exchange = self._exchange(method, path, returns, options)
+        """Send a request and return its answer: JSON, or what `returns` makes of it.
+
+        With `create_if_absent`, 409 is a success too, and the answer None: what was to be created exists.
+        """
+        exchange = self._exchange(method, path, returns, create_if_absent, options)
         return self._guard(exchange, options).call(lambda attempt: self._send(exchange, attempt))
 
-    def _send(self, exchange: Exchange[R], attempt: Attempt) -> R:
+    def _send(self, exchange: Exchange[R], attempt: Attempt) -> R | None:
         body = Body(attempt)
         with self._http.stream(**_arguments(exchange, attempt)) as response:
             for piece in response.iter_bytes():
@@ -191,7 +211,20 @@ class AsyncHttpClient(_Client):
     ) -> R: ...
 
     @overload
-    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Any: ...
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        returns: Callable[[Any], R],
+        create_if_absent: bool,
+        **options: Unpack[RequestOptions],
+    ) -> R | None: ...
+
+    @overload
+    async def request(
+        self, method: str, path: str, *, create_if_absent: bool = False, **options: Unpack[RequestOptions]
+    ) -> Any: ...
 
     async def request(
         self,
@@ -199,17 +232,21 @@ class AsyncHttpClient(_Client):
         path: str,
         *,
         returns: Callable[[Any], Any] | None = None,
+        create_if_absent: bool = False,
         **options: Unpack[RequestOptions],
     ) -> Any:
-        """Send a request and return its answer: JSON, or what `returns` makes of it."""
-        exchange = self._exchange(method, path, returns, options)
+        """Send a request and return its answer: JSON, or what `returns` makes of it.
+
+        With `create_if_absent`, 409 is a success too, and the answer None: what was to be created exists.
+        """
+        exchange = self._exchange(method, path, returns, create_if_absent, options)
 
         async def send(attempt: Attempt) -> Any:
             return await self._send(exchange, attempt)
 
         return await self._guard(exchange, options).call(send)
 
-    async def _send(self, exchange: Exchange[R], attempt: Attempt) -> R:
+    async def _send(self, exchange: Exchange[R], attempt: Attempt) -> R | None:
         body = Body(attempt)
         async with self._http.stream(**_arguments(exchange, attempt)) as response:
             async for piece in response.aiter_bytes():
