@@ -21,6 +21,8 @@ class Clock(Protocol):
 
 
 class SystemClock:
+    """The clock of the machine, or for the time of a test another one (see redrive.testing)."""
+
     now = staticmethod(time.time)
     monotonic = staticmethod(time.monotonic)
     pause = staticmethod(time.sleep)
@@ -29,6 +31,14 @@ class SystemClock:
         from asyncio import sleep  # `import redrive` must not pay for asyncio
 
         await sleep(seconds)
+
+    def follow(self, other: Clock | None) -> None:
+        """Show the time of the other clock; None: of the machine again."""
+        # Set on the object, so that the ordinary case pays for no detour.
+        self.__dict__.clear()
+        if other is not None:
+            names = ("now", "monotonic", "pause", "sleep")
+            self.__dict__.update({name: getattr(other, name) for name in names})
 
 
 SYSTEM_CLOCK = SystemClock()

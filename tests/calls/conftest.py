@@ -10,13 +10,13 @@ import certifi
 import pytest
 from tests.calls.http_caller import AsyncCaller, Caller, SyncCaller
 from tests.calls.script import Play, play_async, play_sync
-from tests.calls.virtual_clock import VirtualClock
 from tests.misbehaving import MisbehavingServer
 
 from redrive import Backoff, RetryPolicy
 from redrive.calls import retry as plain
 from redrive.calls.dependency import DEPENDENCIES, Dependencies
 from redrive.policy import Immediate
+from redrive.testing import VirtualClock
 
 
 @pytest.fixture(autouse=True)
@@ -49,16 +49,10 @@ def _plain_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
         yield
 
 
-@pytest.fixture(scope="session")
-def _session_server() -> Iterator[MisbehavingServer]:
-    with MisbehavingServer() as server:
-        yield server
-
-
 @pytest.fixture
-def server(_session_server: MisbehavingServer) -> MisbehavingServer:
-    _session_server.forget()
-    return _session_server
+def server() -> Iterator[MisbehavingServer]:
+    with MisbehavingServer() as running:
+        yield running
 
 
 class Connect(Protocol):

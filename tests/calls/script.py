@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, cast
 
-from tests.calls.virtual_clock import VirtualClock
-
 from redrive import Attempt, Guard
+from redrive.testing import VirtualClock
 
 R = TypeVar("R")
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.calls.script import run_through
-from tests.calls.virtual_clock import VirtualClock
 
 from redrive import Attempt, Guard, RetryableError, retry
 from redrive.calls.bounded import bounded
 from redrive.errors import AttemptTimeoutError
+from redrive.testing import VirtualClock
 
 
 class CountingLoop(asyncio.SelectorEventLoop):

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.calls.script import Play, Script
-from tests.calls.virtual_clock import VirtualClock
 
 from redrive import (
     Attempt,
@@ -35,6 +34,7 @@ from redrive.errors import (
 from redrive.model.breaker import BreakerState
 from redrive.model.decision import Reason
 from redrive.policy import Immediate, Linear
+from redrive.testing import VirtualClock
 
 AT_ONCE = Backoff(Immediate())
 CLOSED, OPEN, HALF_OPEN = BreakerState.CLOSED, BreakerState.OPEN, BreakerState.HALF_OPEN

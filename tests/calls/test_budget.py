@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.calls.script import Play, Script
-from tests.calls.virtual_clock import VirtualClock
 
 from redrive import (
     Attempt,
@@ -25,6 +24,7 @@ from redrive import (
 from redrive.calls.event import AttemptFailed, CallEvent
 from redrive.model.decision import Reason
 from redrive.policy import Immediate
+from redrive.testing import VirtualClock
 
 AT_ONCE = Backoff(Immediate())
 
@@ -146,7 +146,7 @@ class TestRefusal:
         return caught.value, events, caplog.records
 
     def test_is_in_the_note(self, refused: tuple[RetryableError, object, object]) -> None:
-        assert "retry budget of the dependency is used up" in refused[0].__notes__[0]
+        assert "the retry budget is used up" in refused[0].__notes__[0]
 
     def test_is_in_the_event(self, refused: tuple[object, list[CallEvent], object]) -> None:
         (event,) = refused[1]

@@ -399,6 +399,15 @@ class TestThrownAway:
         coroutine.close()
         assert current_attempt() is None
 
+    async def test_closed_inside_another_attempt_the_attempt_around_is_there_again(self) -> None:
+        async def outer(attempt: Attempt) -> bool:
+            coroutine = Guard("inner", timeout=5.0).call(one_after_a_wait)
+            coroutine.send(None)
+            coroutine.close()
+            return current_attempt() is attempt
+
+        assert await Guard("outer").call(outer)
+
     async def test_closed_during_the_wait(self) -> None:
         @retry(backoff=LONG_WAIT)
         async def work() -> None:

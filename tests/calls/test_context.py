@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.calls.script import Play, Script
-from tests.calls.virtual_clock import VirtualClock
 
 from redrive import Attempt, Backoff, Guard, RetryableError, current_attempt, retry
 from redrive.policy import Immediate
+from redrive.testing import VirtualClock
 
 AT_ONCE = Backoff(Immediate())
 

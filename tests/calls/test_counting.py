@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from tests.calls.script import Play, Script
-from tests.calls.virtual_clock import VirtualClock
 
 from redrive import Backoff, Category, Classifier, ErrorClass, Guard, Rule, current_attempt
 from redrive.errors import FinalError, RetryableError
@@ -22,6 +21,7 @@ from redrive.policy import (
     Never,
     RetryPolicy,
 )
+from redrive.testing import VirtualClock
 
 
 def always_failing(clock: VirtualClock, times: int = 20) -> Script:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 from tests.calls.script import Play, Script
-from tests.calls.virtual_clock import VirtualClock
 
 from redrive import Attempt, Backoff, Guard, RateLimitedError, current_attempt
 from redrive.calls.event import AttemptFailed, CallEvent
 from redrive.errors import AttemptTimeoutError, DeferredError, RetryableError
 from redrive.model.decision import Reason
 from redrive.policy import Immediate, Linear
+from redrive.testing import VirtualClock
 
 
 def every(seconds: float) -> Backoff:
@@ -124,6 +124,7 @@ class TestRemaining:
                 seen.append((attempt.remaining(), attempt.elapsed()))
             return seen
 
+        clock.time = 7.0
         seen = Guard("work", timeout=3.0, clock=clock).call(work)
         assert seen == [(3.0, 0.0), (1.5, 1.5), (0.0, 3.0), (0.0, 103.0)]
 

@@ -73,10 +73,16 @@ class TestName:
         fail(guard("shop"))
         assert guard("bank").call(Script("called")) == "called"
 
-    def test_configuring_twice_is_refused(self) -> None:
+    def test_saying_the_same_again_changes_nothing(self) -> None:
+        shop = dependency("shop", breaker=TOUCHY)
+        fail(Guard("work", max_attempts=1, dependency="shop"))
+        assert dependency("shop", breaker=TOUCHY) is shop
+        assert shop.snapshot().state == "OPEN"
+
+    def test_other_settings_for_the_same_name_are_refused(self) -> None:
         dependency("shop")
-        with pytest.raises(InvalidValueError, match="'shop'"):
-            dependency("shop")
+        with pytest.raises(InvalidValueError, match="'shop' has other settings already"):
+            dependency("shop", breaker=TOUCHY)
 
     def test_a_dependency_may_be_passed_itself(self) -> None:
         shop = dependency("shop", breaker=TOUCHY)

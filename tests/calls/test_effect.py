@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tests.calls.script import Play, Script
-from tests.calls.virtual_clock import VirtualClock
 
 from redrive import (
     Attempt,
@@ -22,9 +22,10 @@ from redrive import (
     retry,
 )
 from redrive.calls.event import AttemptFailed, CallEvent
-from redrive.errors import HttpStatusError, RateLimitedError, RetryableError
+from redrive.errors import HttpStatusError, InvalidValueError, RateLimitedError, RetryableError
 from redrive.model.decision import Reason
 from redrive.policy import Immediate
+from redrive.testing import VirtualClock
 
 AT_ONCE = Backoff(Immediate())
 
@@ -138,10 +139,22 @@ class TestUnsafe:
                 play(script, guard)
             assert script.executions == expected
 
-    @pytest.mark.parametrize("key", [None, ""])
-    def test_an_empty_key_is_none(self, play: Play, key: str | None, clock: VirtualClock) -> None:
-        """A key made of an empty field must not pass for one."""
-        assert executions(lambda: TimeoutError(), play, Effect.UNSAFE, key, clock) == 1
+    def test_without_a_key_it_is_not_repeated(self, play: Play, clock: VirtualClock) -> None:
+        assert executions(lambda: TimeoutError(), play, Effect.UNSAFE, None, clock) == 1
+
+    @pytest.mark.parametrize("key", ["", "a\nb", 5, True])
+    def test_what_nobody_could_recognise_does_not_pass_for_a_key(self, key: Any) -> None:
+        with pytest.raises(InvalidValueError, match="idempotency key must be a text"):
+            Guard("charge", effect="unsafe", idempotency_key=key)
+        with pytest.raises(InvalidValueError, match="idempotency key must be a text"):
+            Guard("charge", effect="unsafe", idempotency_key=lambda: key)(print)()
+
+    def test_a_key_that_must_be_awaited_is_refused(self) -> None:
+        async def key_of() -> str:
+            return "key"
+
+        with pytest.raises(InvalidValueError, match="sync function"):
+            Guard("charge", idempotency_key=key_of)  # type: ignore[arg-type]
 
 
 class TestKey:

@@ -6,13 +6,13 @@ import logging
 
 import pytest
 from tests.calls.script import Play, Script
-from tests.calls.virtual_clock import VirtualClock
 
 from redrive import Attempt, Backoff, Category, ErrorClass, Guard, RetryableError
 from redrive.calls.event import AttemptFailed, CallEvent, CallRecovered, fields_of
 from redrive.errors import FinalError, HttpStatusError, InvalidValueError
 from redrive.model.decision import Reason
 from redrive.policy import Immediate, Linear
+from redrive.testing import VirtualClock
 
 AT_ONCE = Backoff(Immediate())
 
@@ -178,6 +178,7 @@ class TestFields:
         guard = Guard("look", idempotency_key="key", clock=clock, random=lambda: 1.0, hooks=[events.append])
         guard.call(Script(error, "done", clock=clock, takes=(0.1234, 0.0)))
         assert fields_of(events[0]) == {
+            "event": "call.attempt_failed",
             "operation": "look",
             "attempt": 1,
             "max_attempts": 3,
@@ -197,6 +198,7 @@ class TestFields:
     def test_of_a_recovery(self, events: list[CallEvent], clock: VirtualClock) -> None:
         Guard("look", clock=clock, hooks=[events.append]).call(Script(TimeoutError(), "done"))
         assert fields_of(events[1]) == {
+            "event": "call.recovered",
             "operation": "look",
             "attempt": 2,
             "max_attempts": 3,

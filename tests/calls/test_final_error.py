@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 from tests.calls.script import Play, Script
-from tests.calls.virtual_clock import VirtualClock
 
 from redrive import Attempt, Backoff, BreakerPolicy, BudgetPolicy, Dependency, Guard, RetryableError, retry
 from redrive.calls.log import LOGGER
@@ -31,6 +30,7 @@ from redrive.errors import (
     UnavailableError,
 )
 from redrive.policy import Immediate
+from redrive.testing import VirtualClock
 
 AT_ONCE = Backoff(Immediate())
 SECRET = "sk_live_4eC39HqLyjWDarjtT1zdp7dc"

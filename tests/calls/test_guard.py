@@ -11,12 +11,12 @@ from unittest.mock import AsyncMock, Mock
 
 import pytest
 from tests.calls.script import Script, run_through
-from tests.calls.virtual_clock import VirtualClock
 
 import redrive
 from redrive import Attempt, Backoff, Guard, RetryPolicy, call, current_attempt, retry
 from redrive.errors import InvalidValueError, RetryableError
 from redrive.policy import CALL, Exponential, Immediate
+from redrive.testing import VirtualClock
 
 AT_ONCE = Backoff(Immediate())
 

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.calls.script import Play, Script, play_async, play_sync
-from tests.calls.virtual_clock import EPOCH, VirtualClock
 
 from redrive import Backoff, BudgetPolicy, Dependency, Guard, RetryPolicy
 from redrive.calls.event import AttemptFailed, CallEvent
@@ -34,6 +33,7 @@ from redrive.policy import (
     classify,
     decide,
 )
+from redrive.testing import EPOCH, VirtualClock
 
 
 class Outcome(NamedTuple):

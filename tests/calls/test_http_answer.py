@@ -199,7 +199,7 @@ class TestStatus:
         assert str(caught.value) == f"GET /things answered {status}"
         assert len(server.requests) == 1
 
-    @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+    @pytest.mark.parametrize("status", [300, 301, 302, 303, 307, 308])
     def test_redirects_are_not_followed(
         self, connect: Connect, server: MisbehavingServer, status: int
     ) -> None:

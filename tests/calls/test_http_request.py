@@ -194,12 +194,25 @@ class TestAddress:
         """The token and the breaker are those of one host; a path from outside must not choose another."""
         with MisbehavingServer() as other:
             caller = connect(token="secret")
-            for path in (f"{other.url}/steal", f"HTTP://127.0.0.1:{other.port}/steal"):
+            there = f"127.0.0.1:{other.port}/steal"
+            for path in (f"http://{there}", f"HTTP://{there}", f"//{there}"):
                 with pytest.raises(InvalidValueError, match="path"):
                     caller.request("GET", path)
-            caller.request("GET", f"//127.0.0.1:{other.port}/steal")
             assert other.requests == []
-        assert len(server.requests) == 1
+        assert server.requests == []
+
+
+class TestOptions:
+    """An option with a typing error would be an option that is silently not there."""
+
+    def test_unknown_ones_of_a_client(self, connect: Connect) -> None:
+        with pytest.raises(TypeError, match="time_out"):
+            connect(time_out=3.0)
+
+    def test_unknown_ones_of_a_request(self, connect: Connect, server: MisbehavingServer) -> None:
+        with pytest.raises(TypeError, match="idempotencykey"):
+            connect().request("POST", "/", json={}, idempotencykey="key")
+        assert server.requests == []
 
 
 class TestConnections:

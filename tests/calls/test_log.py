@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from tests.calls.script import Play, Script
-from tests.calls.virtual_clock import VirtualClock
 
 from redrive import Attempt, Backoff, Guard, RetryableError, log_fields
 from redrive.calls.log import LOGGER, current_log_fields
 from redrive.errors import FinalError, HttpStatusError
 from redrive.policy import Immediate
+from redrive.testing import VirtualClock
 
 AT_ONCE = Backoff(Immediate())
 
@@ -124,8 +124,9 @@ class TestLines:
         recover(play, HttpStatusError("answered 503", status=503), clock=clock, idempotency_key="key")
         for record, fields in zip(lines.records, lines.fields, strict=True):
             name, _, rest = record.getMessage().partition(" ")
+            event = fields.pop("event")
             pairs = " ".join(f"{key}={json.dumps(value)}" for key, value in fields.items())
-            assert rest == pairs
+            assert (name, rest) == (event, pairs)
             assert name.startswith("call.")
 
     def test_the_names_of_g14(self, play: Play, lines: Lines, clock: VirtualClock) -> None:

@@ -6,13 +6,13 @@ from email.utils import formatdate
 
 import pytest
 from tests.calls.script import Play, Script
-from tests.calls.virtual_clock import EPOCH, VirtualClock
 
 from redrive import Backoff, BudgetPolicy, Dependency, Guard, RateLimitedError, RetryPolicy
 from redrive.calls.event import AttemptFailed, CallEvent
 from redrive.errors import DeferredError, HttpStatusError, RetryableError
 from redrive.model.decision import Reason
 from redrive.policy import Linear
+from redrive.testing import EPOCH, VirtualClock
 
 EVERY_SECOND = Backoff(Linear(1.0, 0.0))
 

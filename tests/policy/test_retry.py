@@ -217,11 +217,15 @@ class TestSchedule:
 
     def test_it_prints_as_a_table(self) -> None:
         text = str(GATEWAY.explain())
-        assert text.splitlines()[0] == "policy gateway: runs at most 3 times"
-        assert "      3       10s    12.5s      15s             15s      20s      25s" in text
+        assert text.splitlines()[:2] == [
+            "policy gateway: at most 3 attempts",
+            "waits 5 · 2^(failures - 1) s, jitter +0 to 5 s",
+        ]
+        assert "      3       10s    12.5s      15s        15s      20s      25s" in text
+        assert max(map(len, text.splitlines())) <= 76
 
     def test_never_runs_once(self) -> None:
-        assert str(REDRIVE_POLICIES["never"].explain()).startswith("policy never: runs once")
+        assert str(REDRIVE_POLICIES["never"].explain()).startswith("policy never: one attempt, no retries")
 
     def test_the_schedule_is_what_the_decisions_do(self) -> None:
         for policy in PRESETS.values():

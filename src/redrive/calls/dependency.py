@@ -51,6 +51,9 @@ class Dependency:
             self._budget = Budget(budget)
             self._classifier = classifier
 
+    def __repr__(self) -> str:
+        return f"<Dependency {self.name!r}: breaker {self.snapshot().state}>"
+
     def admit(self) -> Permit:
         """The right to make one call; raises BreakerOpenError when none may be made now."""
         permit = self._breaker.closed_permit
@@ -112,12 +115,12 @@ class Dependency:
         return self._guard_sync(function)
 
     def _guard_sync(self, function: Callable[P, R]) -> Callable[P, R]:
-        monotonic = self._clock.monotonic
+        clock = self._clock
 
         @wraps(function)
         def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
             permit = self.admit()
-            started = monotonic()
+            started = clock.monotonic()
             try:
                 result = function(*args, **kwargs)
             except BaseException as error:
@@ -129,12 +132,12 @@ class Dependency:
         return guarded
 
     def _guard_async(self, function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
-        monotonic = self._clock.monotonic
+        clock = self._clock
 
         @wraps(function)
         async def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
             permit = self.admit()
-            started = monotonic()
+            started = clock.monotonic()
             try:
                 result = await function(*args, **kwargs)
             except BaseException as error:
@@ -162,18 +165,38 @@ class Dependencies:
         self._configured: dict[str, Dependency] = {}
         self._others: dict[str, Dependency] = {}
         self._operations: dict[str, Dependency] = {}
+        self._settings: dict[str, tuple[BreakerPolicy | None, BudgetPolicy | None, Classifier]] = {}
         self._lock = Lock()
 
     def configure(
         self, name: str, breaker: BreakerPolicy | None, budget: BudgetPolicy | None, classifier: Classifier
     ) -> Dependency:
+        settings = (breaker, budget, classifier)
         with self._lock:
-            if name in self._configured:
-                raise InvalidValueError(f"the dependency {name!r} is configured already")
+            known = self._configured.get(name)
+            if known is not None:
+                return self._same(known, settings)
             known = self._others.pop(name, None) or self._operations.pop(name, None) or Dependency(name)
             self._configured[name] = known
-        known.configure(breaker, budget, classifier)
+            self._settings[name] = settings
+        known.configure(*settings)
         return known
+
+    def _same(self, known: Dependency, settings: tuple[object, ...]) -> Dependency:
+        if settings != self._settings[known.name]:
+            raise InvalidValueError(
+                f"the dependency {known.name!r} has other settings already; say them once, at start-up, "
+                f"and refer to it by its name"
+            )
+        return known
+
+    def forget(self) -> None:
+        """Start anew: all breakers closed, all budgets full. What is configured stays so."""
+        with self._lock:
+            for known in (*self._others.values(), *self._operations.values()):
+                known.configure(None, None, DEFAULT_CLASSIFIER)
+            for name, known in self._configured.items():
+                known.configure(*self._settings[name])
 
     def get(self, name: str) -> Dependency:
         """The dependency of that name, with the default policies unless it was configured.
@@ -207,5 +230,5 @@ def dependency(
     budget: BudgetPolicy | None = None,
     classifier: Classifier = DEFAULT_CLASSIFIER,
 ) -> Dependency:
-    """Say how a dependency of this process is guarded. Once per name, at start-up."""
+    """Say how a dependency of this process is guarded, at start-up. Saying the same again changes nothing."""
     return DEPENDENCIES.configure(name, breaker, budget, classifier)

@@ -35,9 +35,18 @@ class CallRecovered(NamedTuple):
 CallEvent = AttemptFailed | CallRecovered
 
 
+def name_of(event: CallEvent) -> str:
+    if isinstance(event, CallRecovered):
+        return "call.recovered"
+    if event.wait is not None:
+        return "call.attempt_failed"
+    return "call.not_made" if event.failure.unavailable else "call.failed"
+
+
 def fields_of(event: CallEvent) -> dict[str, Any]:
     """The event as flat fields, under the names that all logs use."""
     fields: dict[str, Any] = {
+        "event": name_of(event),
         "operation": event.operation,
         "attempt": event.attempt,
         "max_attempts": event.max_attempts,

@@ -31,6 +31,7 @@ _EFFECTS = {
 class Exchange(Generic[R]):
     method: str
     path: str
+    params: Mapping[str, str | int | float | bool] | None
     headers: Mapping[str, str]
     content: bytes | None
     create_if_absent: bool
@@ -68,7 +69,8 @@ class Exchange(Generic[R]):
 
         excerpt = DEFAULT_REDACTOR.text(body[: LONGEST_EXCERPT * 4].decode("utf-8", "replace"))
         kept = {name: headers[name] for name in ("retry-after", "retry-after-ms") if name in headers}
-        message = f"{self} answered {status}"
+        hint = "; redirects are not followed" if 300 <= status < 400 else ""
+        message = f"{self} answered {status}{hint}"
         return HttpStatusError(message, status=status, headers=kept, body=excerpt[:LONGEST_EXCERPT])
 
     def _log(self, attempt: Attempt, status: int) -> None:

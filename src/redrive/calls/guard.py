@@ -6,18 +6,18 @@ import random as dice
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import update_wrapper
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, Literal, ParamSpec, TypeVar, cast
 
 from redrive.calls.attempt import CURRENT, Attempt
 from redrive.calls.dependency import DEPENDENCIES, Dependency
 from redrive.calls.drive import drive
-from redrive.calls.judge import Hook, Judge, KeyOf
+from redrive.calls.judge import Hook, Judge, KeyOf, usable_key
 from redrive.calls.kind import is_async, name_of
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.errors import InvalidValueError
 from redrive.model.step import Effect
 from redrive.policy.backoff import Backoff
-from redrive.policy.bounds import LONGEST_DELAY, require
+from redrive.policy.bounds import LONGEST_DELAY, choice, require, require_kind
 from redrive.policy.classify import DEFAULT_CLASSIFIER, Classifier
 from redrive.policy.presets import CALL
 from redrive.policy.retry import RetryPolicy
@@ -25,16 +25,25 @@ from redrive.policy.retry import RetryPolicy
 P = ParamSpec("P")
 R = TypeVar("R")
 
+EffectWord = Literal["none", "idempotent", "unsafe"]
+
 
 class Guard:
     """Calls of one operation: retried by a policy, every attempt bounded in time, every error classified.
 
-    timeout         seconds for one attempt; async ones are stopped, sync ones are told (`Attempt.remaining`)
-    deadline        seconds for the whole call, waits included; no attempt and no wait goes beyond it
-    longest_wait    a longer wait raises DeferredError instead of sleeping
-    effect          Effect.UNSAFE: what may have been executed is repeated only with an idempotency key
-    idempotency_key a function of the call's arguments, or the key itself
-    dependency      its breaker and its retry budget guard the call; without one, the operation has a budget
+    policy           how often and how long apart; 3 attempts unless said otherwise (redrive.policy.CALL)
+    max_attempts     changes the policy: executions in all
+    backoff          changes the policy: the waits
+    timeout          seconds for one attempt; async ones are stopped, sync ones are told (Attempt.remaining)
+    deadline         seconds for the whole call, waits included; no attempt and no wait goes beyond it
+    longest_wait     a longer wait raises DeferredError instead of sleeping; 60 s unless said otherwise
+    effect           "unsafe": what may have been executed is repeated only with an idempotency key
+    idempotency_key  a function of the call's arguments, or the key itself; the function has to send it
+    dependency       its breaker and its retry budget guard the call; without one, the operation has a budget
+    classifier       says what an error means, also to the breaker
+    fields           further fields of all log lines
+    hooks            functions that receive AttemptFailed and CallRecovered
+    clock, random    where time and draws come from, for tests
     """
 
     def __init__(
@@ -47,7 +56,7 @@ class Guard:
         timeout: float = 10.0,
         deadline: float | None = None,
         longest_wait: float = 60.0,
-        effect: Effect = Effect.IDEMPOTENT,
+        effect: Effect | EffectWord = Effect.IDEMPOTENT,
         idempotency_key: KeyOf | str | None = None,
         dependency: Dependency | str | None = None,
         classifier: Classifier = DEFAULT_CLASSIFIER,
@@ -56,6 +65,10 @@ class Guard:
         clock: Clock = SYSTEM_CLOCK,
         random: Callable[[], float] = dice.random,
     ) -> None:
+        require_kind("operation", operation, str)
+        require_kind("policy", policy, RetryPolicy)
+        require_kind("classifier", classifier, Classifier)
+        require_kind("dependency", dependency, Dependency, str, type(None))
         require("timeout", timeout, 0.001, LONGEST_DELAY)
         require("longest_wait", longest_wait, 0.0, LONGEST_DELAY)
         if deadline is not None:
@@ -66,8 +79,8 @@ class Guard:
             timeout=timeout,
             deadline=deadline,
             longest_wait=longest_wait,
-            effect=effect,
-            key_of=idempotency_key,
+            effect=choice("effect", effect, Effect),
+            key_of=_checked_key(idempotency_key),
             dependency=_resolve(dependency, operation),
             breaks=dependency is not None,
             classifier=classifier,
@@ -76,6 +89,10 @@ class Guard:
             clock=clock,
             random=random,
         )
+
+    def __repr__(self) -> str:
+        attempts = self.policy.max_attempts
+        return f"<Guard of {self.operation!r}: policy {self.policy.name}, at most {attempts} attempts>"
 
     @property
     def operation(self) -> str:
@@ -95,7 +112,7 @@ class Guard:
         """Call `function(attempt)`. An async function gives an awaitable of its result."""
         judge = self._judge
         if idempotency_key is not None:
-            judge = replace(judge, key_of=idempotency_key)
+            judge = replace(judge, key_of=_checked_key(idempotency_key))
         if is_async(function):
             return _driven(_with_attempt_async(function), judge)()
         return drive(lambda: function(cast("Attempt", CURRENT.get())), judge)()
@@ -123,6 +140,14 @@ def _called(hooks: Iterable[Hook]) -> tuple[Hook, ...]:
         if is_async(hook):
             raise InvalidValueError(f"the hook {name_of(hook)} is async; hooks are called, not awaited")
     return called
+
+
+def _checked_key(key: KeyOf | str | None) -> KeyOf | str | None:
+    if callable(key):
+        if is_async(key):
+            raise InvalidValueError("idempotency_key must be a sync function: the key is needed at once")
+        return key
+    return None if key is None else usable_key(key)
 
 
 def _merged(policy: RetryPolicy, max_attempts: int | None, backoff: Backoff | None) -> RetryPolicy:

@@ -6,7 +6,7 @@ and its idempotency key, and shares the breaker and the retry budget of its host
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self, TypedDict, TypeVar, Unpack, overload
 from uuid import uuid4
 
@@ -21,10 +21,13 @@ from redrive.calls.attempt import Attempt
 from redrive.calls.dependency import Dependency
 from redrive.calls.exchange import Body, Exchange, encode_json
 from redrive.calls.guard import Guard
+from redrive.calls.judge import Hook
 from redrive.calls.log import current_log_fields
+from redrive.calls.options import refuse_unknown
 from redrive.errors import InvalidValueError
-from redrive.policy.classify import DEFAULT_CLASSIFIER, Classifier
-from redrive.policy.presets import CALL
+from redrive.policy.backoff import Backoff
+from redrive.policy.bounds import require_kind
+from redrive.policy.classify import Classifier
 from redrive.policy.retry import RetryPolicy
 
 R = TypeVar("R")
@@ -32,36 +35,48 @@ R = TypeVar("R")
 Token = str | Callable[[], str]
 
 
-class ClientOptions(TypedDict, total=False):
+class GuardingOptions(TypedDict, total=False):
+    """How the requests of a client are guarded: see Guard.
+
+    timeout     seconds for one attempt; 10 unless said otherwise
+    dependency  whose breaker and retry budget guard the requests; host and port unless said otherwise
+    """
+
+    policy: RetryPolicy
+    max_attempts: int | None
+    backoff: Backoff | None
+    timeout: float
+    deadline: float | None
+    longest_wait: float
+    dependency: Dependency | str
+    classifier: Classifier
+    hooks: Iterable[Hook]
+
+
+class ClientOptions(GuardingOptions, total=False):
     """How a client is made.
 
     token        sent as a bearer token; a function is asked before every request, so that tokens can rotate
     headers      sent with every request
     user_header  the header that carries `user_id`; "x-user-id" unless said otherwise
-    timeout      seconds for one attempt (10)
-    deadline     seconds for a whole request, all attempts and waits included
-    dependency   whose breaker and retry budget guard the requests; the host (and port) unless said otherwise
     """
 
     token: Token | None
     headers: Mapping[str, str]
     user_header: str
-    policy: RetryPolicy
-    timeout: float
-    deadline: float | None
-    dependency: Dependency | str
-    classifier: Classifier
 
 
 class RequestOptions(TypedDict, total=False):
     """What a request takes besides method and path.
 
+    json, params      the body, and the query
     idempotency_key   makes a POST or PATCH safe to repeat
     operation         the name in logs; method and path unless said otherwise
     user_id           the user on whose behalf the request is made
     """
 
     json: object
+    params: Mapping[str, str | int | float | bool] | None
     headers: Mapping[str, str]
     idempotency_key: str | None
     operation: str
@@ -69,18 +84,23 @@ class RequestOptions(TypedDict, total=False):
     user_id: str | None
 
 
+_GUARDING = frozenset(GuardingOptions.__annotations__)
+
+
 class _Client:
     """What the two clients have in common: everything but the sending."""
 
     def __init__(self, base_url: str, options: ClientOptions) -> None:
-        _refuse_unknown(options, ClientOptions)
-        url = httpx.URL(base_url)
-        if not url.host:
-            raise InvalidValueError(
-                f"base_url must be a whole URL, such as https://host/path; got {base_url!r}"
-            )
-        self._host = url.netloc.decode("ascii")
+        refuse_unknown(options, ClientOptions)
+        url = _whole_url(base_url)
         self._options = options
+        self._guarding: dict[str, Any] = {"dependency": url.netloc.decode("ascii")}
+        self._guarding |= {name: value for name, value in options.items() if name in _GUARDING}
+        Guard(base_url, **self._guarding)  # wrong options are refused here, not at the first request
+        self._base_url = base_url
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._base_url}>"
 
     def _exchange(
         self,
@@ -90,12 +110,13 @@ class _Client:
         create_if_absent: bool,
         options: RequestOptions,
     ) -> Exchange[R]:
-        _refuse_unknown(options, RequestOptions)
-        _refuse_whole_url(path)
+        refuse_unknown(options, RequestOptions)
+        _refuse_other_place(path)
         json = options.get("json")
         return Exchange(
             method=method.upper(),
             path=path,
+            params=options.get("params"),
             headers=self._headers(options),
             content=None if json is None else encode_json(json),
             create_if_absent=create_if_absent,
@@ -120,16 +141,12 @@ class _Client:
         return None if token is None else f"Bearer {token() if callable(token) else token}"
 
     def _guard(self, exchange: Exchange[R], options: RequestOptions) -> Guard:
+        own = {name: value for name, value in options.items() if name in ("timeout", "idempotency_key")}
         return Guard(
             options.get("operation") or str(exchange),
-            policy=self._options.get("policy", CALL),
-            timeout=options.get("timeout", self._options.get("timeout", 10.0)),
-            deadline=self._options.get("deadline"),
             effect=exchange.effect,
-            idempotency_key=options.get("idempotency_key"),
-            dependency=self._options.get("dependency", self._host),
-            classifier=self._options.get("classifier", DEFAULT_CLASSIFIER),
             fields={"request_id": exchange.headers["x-request-id"]},
+            **(self._guarding | own),
         )
 
 
@@ -263,30 +280,36 @@ class AsyncHttpClient(_Client):
         await self.aclose()
 
 
-def _refuse_unknown(options: Mapping[str, object], known: type) -> None:
-    unknown = sorted(set(options) - set(known.__annotations__))
-    if unknown:
-        names = ", ".join(known.__annotations__)
-        raise TypeError(f"unknown option {', '.join(unknown)}; known are: {names}")
+def _whole_url(base_url: str) -> httpx.URL:
+    require_kind("base_url", base_url, str)
+    url = httpx.URL(base_url)
+    if url.scheme not in ("http", "https") or not url.host or url.userinfo or url.query:
+        raise InvalidValueError(
+            "base_url must be a whole URL such as https://host/path, without a user or a query; "
+            "a token is given as token=…"
+        )
+    return url
 
 
-def _sendable(name: str, value: str) -> str:
+def _sendable(name: str, value: object) -> str:
     """httpx would refuse the value too, and show it; it may be a token with a line break at its end."""
-    if not (value.isascii() and value.isprintable()):
-        raise InvalidValueError(f"the value of the header {name!r} holds characters that cannot be sent")
+    if not isinstance(value, str) or not (value.isascii() and value.isprintable()):
+        raise InvalidValueError(f"the header {name!r} must be a text of printable ASCII characters")
     return value
 
 
-def _refuse_whole_url(path: str) -> None:
-    """Token, breaker and budget are those of one host; httpx would follow a path to another."""
-    if httpx.URL(path).is_absolute_url:
-        raise InvalidValueError("path must be a path under base_url, not a URL of its own")
+def _refuse_other_place(path: str) -> None:
+    """Token, breaker and budget are those of one place; httpx would follow a path out of it."""
+    url = httpx.URL(path)
+    if url.scheme or url.host or ".." in url.path.split("/"):
+        raise InvalidValueError("path must be a path under base_url, not a URL of its own, and without '..'")
 
 
 def _arguments(exchange: Exchange[R], attempt: Attempt) -> dict[str, Any]:
     return {
         "method": exchange.method,
         "url": exchange.path,
+        "params": exchange.params,
         "content": exchange.content,
         "headers": exchange.headers,
         "timeout": max(0.001, attempt.remaining()),

@@ -11,7 +11,7 @@ from redrive.calls.attempt import CURRENT, Attempt
 from redrive.calls.dependency import Dependency
 from redrive.calls.event import AttemptFailed, CallEvent, CallRecovered
 from redrive.clock import Clock
-from redrive.errors import DeferredError
+from redrive.errors import DeferredError, InvalidValueError
 from redrive.model.breaker import Permit
 from redrive.model.decision import Decision, Explanation, Reason, Retry
 from redrive.model.failure import Failure
@@ -45,8 +45,10 @@ class Judge:
 
     def first(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Attempt:
         """The first attempt. A call inside another guarded call never outlives the attempt around it."""
-        key_of = self.key_of
-        key = key_of(*args, **kwargs) if callable(key_of) else key_of
+        key = self.key_of
+        if callable(key):
+            key = key(*args, **kwargs)
+            key = None if key is None else usable_key(key)
         started = self.clock.monotonic()
         deadline = None if self.deadline is None else started + self.deadline
         outer = CURRENT.get()
@@ -72,8 +74,8 @@ class Judge:
         if permit is not None:
             self.dependency.report_success(permit, attempt.started)
         self.dependency.give_back()
-        if attempt.number > 1 and self._is_heard(gave_up=False):
-            self._tell(self._recovered(attempt), gave_up=False)
+        if attempt.number > 1 and self._is_heard(alarming=False):
+            self._tell(self._recovered(attempt), alarming=False)
 
     def abandoned(self, attempt: Attempt, permit: Permit | None) -> None:
         """Cancelled or interrupted: that is nobody's failure."""
@@ -118,7 +120,7 @@ class Judge:
         """What a call respects beyond the policy. The budget comes last: only a real retry is charged."""
         if not isinstance(decision, Retry):
             return decision.explanation.reason
-        if self.effect is Effect.UNSAFE and not attempt.idempotency_key and failure.may_have_executed:
+        if self.effect is Effect.UNSAFE and attempt.idempotency_key is None and failure.may_have_executed:
             return Reason.NOT_REPEATABLE
         if decision.delay > self.longest_wait:
             return Reason.TOO_LONG
@@ -161,8 +163,9 @@ class Judge:
         reason: Reason,
         wait: float | None,
     ) -> None:
-        gave_up = wait is None
-        if not self._is_heard(gave_up=gave_up):
+        # A call that an open breaker did not let through is expected; it must not flood the log in an outage.
+        alarming = wait is None and not failure.unavailable
+        if not self._is_heard(alarming=alarming):
             return
         event = AttemptFailed(
             self.operation,
@@ -175,20 +178,27 @@ class Judge:
             why,
             wait,
         )
-        self._tell(event, gave_up=gave_up)
+        self._tell(event, alarming=alarming)
 
-    def _is_heard(self, *, gave_up: bool) -> bool:
-        return bool(self.hooks) or log.is_wanted(gave_up=gave_up)
+    def _is_heard(self, *, alarming: bool) -> bool:
+        return bool(self.hooks) or log.is_wanted(alarming=alarming)
 
-    def _tell(self, event: CallEvent, *, gave_up: bool) -> None:
+    def _tell(self, event: CallEvent, *, alarming: bool) -> None:
         """Nothing that listens can harm the call."""
-        if log.is_wanted(gave_up=gave_up):
-            log.write(event, self.fields)
+        if log.is_wanted(alarming=alarming):
+            log.write(event, self.fields, alarming=alarming)
         for hook in self.hooks:
             try:
                 hook(event)
             except Exception as error:  # noqa: BLE001
                 log.complain(event.operation, hook, error)
+
+
+def usable_key(key: object) -> str:
+    """With anything else, an unsafe call would be repeated and nobody could recognise the repetition."""
+    if not isinstance(key, str) or not key or not key.isprintable():
+        raise InvalidValueError(f"an idempotency key must be a text without control characters, got {key!r}")
+    return key
 
 
 def _after(tally: Tally, decision: Retry) -> Tally:

@@ -30,7 +30,7 @@ def is_async(function: Callable[..., object]) -> bool:
         raise InvalidValueError(f"{function!r} cannot be called, so it cannot be guarded")
     inner = _innermost(function)
     if _is_generator(inner) or _is_generator(type(inner).__call__):
-        raise InvalidValueError(f"{function} is a generator; guard the calls that it makes instead")
+        raise InvalidValueError(f"{name_of(function)} is a generator; guard the calls that it makes instead")
     return iscoroutinefunction(inner) or iscoroutinefunction(type(inner).__call__)
 
 

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any
 
-from redrive.calls.event import AttemptFailed, CallEvent, fields_of
+from redrive.calls.event import CallEvent, fields_of
 from redrive.calls.kind import name_of
 from redrive.policy import probe
 from redrive.policy.recognise import type_name
@@ -40,49 +40,42 @@ def current_log_fields() -> Mapping[str, Any]:
     return _FIELDS.get()
 
 
-def is_wanted(*, gave_up: bool) -> bool:
-    return LOGGER.isEnabledFor(_level(gave_up))
+def is_wanted(*, alarming: bool) -> bool:
+    return LOGGER.isEnabledFor(_level(alarming))
 
 
-def write(event: CallEvent, fields: Mapping[str, Any]) -> None:
+def write(event: CallEvent, fields: Mapping[str, Any], *, alarming: bool) -> None:
     """Write the line of one event."""
-    gave_up = isinstance(event, AttemptFailed) and event.wait is None
-    _write(_level(gave_up), _name_of(event), {**_FIELDS.get(), **fields, **fields_of(event)})
+    _write(_level(alarming), {**_FIELDS.get(), **fields, **fields_of(event)})
 
 
 def complain(operation: str, hook: object, error: Exception) -> None:
     """Write that a hook has failed."""
     what = f"{type_name(error)}: {probe.text(error)}"
-    fields = {"operation": operation, "hook": name_of(hook), "error": what}
-    _write(logging.ERROR, "call.hook_failed", {**_FIELDS.get(), **fields})
+    fields = {"event": "call.hook_failed", "operation": operation, "hook": name_of(hook), "error": what}
+    _write(logging.ERROR, {**_FIELDS.get(), **fields})
 
 
-def _write(level: int, name: str, fields: Mapping[str, Any]) -> None:
+def _write(level: int, fields: Mapping[str, Any]) -> None:
     """Write a line, redacted. Filters and handlers are anybody's code; what they raise stays here."""
     from redrive.policy.redact import DEFAULT_REDACTOR  # compiles its patterns, so only when needed
 
     with suppress(Exception):
         record = DEFAULT_REDACTOR.value(fields)
-        line = _line(name, record)
+        line = _line(record)
         try:
             LOGGER.log(level, "%s", line, extra={"fields": record})
         except KeyError:  # a record factory of the application has put `fields` there before
             LOGGER.log(level, "%s", line)
 
 
-def _level(gave_up: bool) -> int:
-    return logging.WARNING if gave_up else logging.INFO
+def _level(alarming: bool) -> int:
+    return logging.WARNING if alarming else logging.INFO
 
 
-def _name_of(event: CallEvent) -> str:
-    if not isinstance(event, AttemptFailed):
-        return "call.recovered"
-    return "call.failed" if event.wait is None else "call.attempt_failed"
-
-
-def _line(name: str, record: Mapping[str, Any]) -> str:
-    pairs = " ".join(f"{_label(key)}={_printed(value)}" for key, value in record.items())
-    return f"{name} {pairs}"
+def _line(record: Mapping[str, Any]) -> str:
+    pairs = (f"{_label(key)}={_printed(value)}" for key, value in record.items() if key != "event")
+    return " ".join([str(record["event"]), *pairs])
 
 
 def _label(key: object) -> str:

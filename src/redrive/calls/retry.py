@@ -7,10 +7,12 @@ from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 from redrive.calls.attempt import Attempt
 from redrive.calls.dependency import Dependency
-from redrive.calls.guard import Guard
+from redrive.calls.guard import EffectWord, Guard
 from redrive.calls.judge import Hook, KeyOf
 from redrive.calls.kind import name_of
+from redrive.calls.options import refuse_unknown
 from redrive.clock import Clock
+from redrive.errors import InvalidValueError
 from redrive.model.step import Effect
 from redrive.policy.backoff import Backoff
 from redrive.policy.classify import Classifier
@@ -29,7 +31,7 @@ class GuardOptions(TypedDict, total=False):
     timeout: float
     deadline: float | None
     longest_wait: float
-    effect: Effect
+    effect: Effect | EffectWord
     idempotency_key: KeyOf | str | None
     dependency: Dependency | str | None
     classifier: Classifier
@@ -54,8 +56,14 @@ def retry(
 ) -> Callable[..., Any]:
     """Guard a function, sync or async: `@retry`, `@retry("charge card", max_attempts=5)`.
 
-    The operation is named after the function unless a name is given.
+    The operation is named after the function unless a name is given. `help(redrive.Guard)` has the options.
     """
+    refuse_unknown(options, GuardOptions)
+    if isinstance(operation, type) and issubclass(operation, BaseException):
+        raise InvalidValueError(
+            "retry takes no exception classes: what is retried follows from what an error means; "
+            "give rules of your own as classifier=Classifier([Rule.for_type(...)])"
+        )
     if operation is None or isinstance(operation, str):
         return lambda function: Guard(operation or name_of(function), **options)(function)
     return Guard(name_of(operation))(operation)
@@ -63,8 +71,10 @@ def retry(
 
 def call(operation: str, function: Callable[[Attempt], R], **options: Unpack[GuardOptions]) -> R:
     """Make one guarded call of `function(attempt)`; an async function gives an awaitable of its result."""
-    guard = Guard(operation, **options) if options else _plain_guard(operation)
-    return guard.call(function)
+    if not options:
+        return _plain_guard(operation).call(function)
+    refuse_unknown(options, GuardOptions)
+    return Guard(operation, **options).call(function)
 
 
 _PLAIN_GUARDS: dict[str, Guard] = {}

@@ -34,7 +34,7 @@ class Reason(StrEnum):
     NO_RETRIES = "no_retries", "the policy never retries"
     NOT_REPEATABLE = "not_repeatable", "it may have been executed, and has no idempotency key"
     DEADLINE = "deadline", "the next attempt would start after the deadline"
-    BUDGET_EMPTY = "budget_empty", "the retry budget of the dependency is used up"
+    BUDGET_EMPTY = "budget_empty", "the retry budget is used up"
     BREAKER_OPEN = "breaker_open", "the circuit breaker of the dependency has opened"
     TOO_LONG = "too_long", "the wait is too long to sit through"
 

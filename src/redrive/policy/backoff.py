@@ -27,6 +27,10 @@ class Backoff:
 
     def __post_init__(self) -> None:
         require("cap", self.cap, 0.0, LONGEST_DELAY)
+        if not callable(getattr(self.curve, "delay", None)):
+            raise InvalidValueError(f"curve must be a curve such as Exponential(1.0), got {self.curve!r}")
+        if not callable(getattr(self.jitter, "interval", None)):
+            raise InvalidValueError(f"jitter must be a jitter such as Full(), got {self.jitter!r}")
 
     def wait(self, failures: int, *, draw: float, previous: float | None = None) -> Wait | None:
         """The wait after `failures` failures, or None when the curve allows no further attempt."""
@@ -50,7 +54,8 @@ class Backoff:
         delay = self.curve.delay(failures)
         return None if delay is None else min(self.cap, delay)
 
-    def formula(self, failures: int) -> str:
+    def formula(self, failures: object) -> str:
+        """The formula of the planned wait, with a number or a word for the failures."""
         curve = self.curve.formula(failures)
         return curve if self.cap == LONGEST_DELAY else f"min({self.cap:g}, {curve})"
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from redrive.model.failure import Category, Delivery, ErrorClass, Failure
 from redrive.policy import known_errors as known
 from redrive.policy import probe
+from redrive.policy.bounds import choice, require_kind
 from redrive.policy.known_errors import Meaning
 from redrive.policy.public_code import CATEGORY_CODES, PublicCodes
 from redrive.policy.recognise import (
@@ -29,7 +30,12 @@ _UNKNOWN = Meaning(Category.UNKNOWN)
 
 
 class Classifier:
-    """Answers the three questions: `classify`, `category`, `is_retriable` (W5)."""
+    """Answers three questions about an error: `classify`, `category`, `is_retriable`.
+
+    rules         the application's own, asked first and in order
+    public_codes  the codes that the public is told
+    unknown       the class of errors that no rule knows; final unless said otherwise
+    """
 
     def __init__(
         self,
@@ -39,8 +45,14 @@ class Classifier:
         unknown: ErrorClass = ErrorClass.FINAL,
     ) -> None:
         self._rules = tuple(rules)
+        for rule in self._rules:
+            require_kind("a rule of a classifier", rule, Rule)
+        require_kind("public_codes", public_codes, PublicCodes)
         self._public_codes = public_codes
-        self._unknown = unknown
+        self._unknown = choice("unknown", unknown, ErrorClass)
+
+    def __repr__(self) -> str:
+        return f"Classifier({len(self._rules)} own rules)"
 
     def classify(self, error: BaseException, *, now: float | None = None) -> Failure:
         """The failure that an exception stands for. `now` serves to read an HTTP date in Retry-After."""

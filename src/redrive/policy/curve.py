@@ -14,7 +14,7 @@ class Curve(Protocol):
     def delay(self, failures: int) -> float | None:
         """The wait after so many failures (1 is the first), uncapped; None: no further attempt."""
 
-    def formula(self, failures: int) -> str: ...
+    def formula(self, failures: object) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Exponential:
         except OverflowError:
             return math.inf if self.base else 0.0
 
-    def formula(self, failures: int) -> str:
+    def formula(self, failures: object) -> str:
         return f"{self.base:g} · {self.factor:g}^({failures} - 1)"
 
 
@@ -51,7 +51,7 @@ class Linear:
         except OverflowError:
             return math.inf if self.step else self.base
 
-    def formula(self, failures: int) -> str:
+    def formula(self, failures: object) -> str:
         return f"{self.base:g} + {self.step:g} · ({failures} - 1)"
 
 
@@ -60,7 +60,7 @@ class Immediate:
     def delay(self, failures: int) -> float:
         return 0.0
 
-    def formula(self, failures: int) -> str:
+    def formula(self, failures: object) -> str:
         return "0"
 
 
@@ -69,7 +69,7 @@ class Never:
     def delay(self, failures: int) -> None:
         return None
 
-    def formula(self, failures: int) -> str:
+    def formula(self, failures: object) -> str:
         return "no retry"
 
 
@@ -93,5 +93,5 @@ class Custom:
             return None
         return math.inf if math.isnan(seconds) else max(0.0, seconds)
 
-    def formula(self, failures: int) -> str:
+    def formula(self, failures: object) -> str:
         return f"{getattr(self.function, '__name__', 'custom')}({failures})"

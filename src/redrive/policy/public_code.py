@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from redrive.errors import InvalidValueError
 from redrive.model.failure import Category
+from redrive.policy.bounds import choice
 
 _SENTENCES = {
     Category.TIMEOUT: "The service did not answer in time.",
@@ -38,6 +39,8 @@ class PublicCodes:
     default: str | None = None
 
     def __post_init__(self) -> None:
+        by_category = {choice("category", each, Category): code for each, code in self.by_category.items()}
+        object.__setattr__(self, "by_category", by_category)
         for code, message in self.messages.items():
             if message.splitlines() != [message]:
                 raise InvalidValueError(f"the public message of {code} must be one line, got {message!r}")

@@ -22,7 +22,7 @@ from redrive.model.decision import (
 from redrive.model.failure import Category, ErrorClass, Failure
 from redrive.model.step import Tally
 from redrive.policy.backoff import Backoff
-from redrive.policy.bounds import require_whole
+from redrive.policy.bounds import require_kind, require_whole
 from redrive.policy.schedule import Schedule
 
 NOT_ASKED_DELAY = 1.0
@@ -52,6 +52,7 @@ class RetryPolicy:
     ending: Ending = Ending.BURY
 
     def __post_init__(self) -> None:
+        require_kind("backoff", self.backoff, Backoff)
         require_whole("max_attempts", self.max_attempts, 1, 1_000_000)
         require_whole("max_rate_limit_waits", self.max_rate_limit_waits, 0, 1_000_000)
         require_whole("max_holds", self.max_holds, 0, 1_000_000_000)

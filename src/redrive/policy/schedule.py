@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from redrive.policy.backoff import Backoff
 
 MOST_ROWS = 1000
 _DRAWS = (0.0, 0.5, 1.0)
+_HEADINGS = ("earliest", "typical", "latest")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,43 +23,51 @@ class ScheduledAttempt:
     number: int
     wait: tuple[float, float, float]
     start: tuple[float, float, float]
-    formula: str
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
     name: str
     max_attempts: int
+    formula: str
     attempts: tuple[ScheduledAttempt, ...]
 
     @classmethod
     def of(cls, name: str, max_attempts: int, backoff: Backoff) -> Schedule:
+        formula = f"{backoff.formula('failures')} s, {backoff.jitter.describe()}"
         rows = _attempts(backoff, min(max_attempts, MOST_ROWS))
-        return cls(name, max_attempts, tuple(rows))
+        return cls(name, max_attempts, formula, tuple(rows))
 
     def __str__(self) -> str:
-        runs = "once" if len(self.attempts) == 1 else f"at most {self.max_attempts} times"
-        lines = [f"policy {self.name}: runs {runs}", ""]
-        lines.append(f"{'attempt':>7}  {'wait':^26}  {'start after the first failure':^32}  formula")
-        columns = f"{'earliest':>8} {'typical':>8} {'latest':>8}"
-        lines.append(f"{'':>7}  {columns}  {columns:>32}")
+        lines = [*self._summary(), ""]
+        lines.append(f"attempt  {'wait before it':^26}   {'starts after the first failure':^28}")
+        lines.append(f"{'':>7}  {_columns(_HEADINGS)}   {_columns(_HEADINGS)}")
         lines += [self._line(each) for each in self.attempts]
         if self.max_attempts > len(self.attempts) > 1:
             lines.append(f"… and so on, up to attempt {self.max_attempts}")
         return "\n".join(lines)
 
+    def _summary(self) -> list[str]:
+        if len(self.attempts) == 1:
+            return [f"policy {self.name}: one attempt, no retries"]
+        return [f"policy {self.name}: at most {self.max_attempts} attempts", f"waits {self.formula}"]
+
     @staticmethod
     def _line(row: ScheduledAttempt) -> str:
         if row.number == 1:
             return f"{1:>7}  {'at once':>8}"
-        wait = " ".join(f"{format_duration(each):>8}" for each in row.wait)
-        start = " ".join(f"{format_duration(each):>8}" for each in row.start)
-        return f"{row.number:>7}  {wait}  {start:>32}  {row.formula}"
+        wait = _columns([format_duration(each) for each in row.wait])
+        start = _columns([format_duration(each) for each in row.start])
+        return f"{row.number:>7}  {wait}   {start}"
+
+
+def _columns(words: Sequence[str]) -> str:
+    return " ".join(f"{word:>8}" for word in words)
 
 
 def _attempts(backoff: Backoff, count: int) -> Iterator[ScheduledAttempt]:
     zero = (0.0, 0.0, 0.0)
-    yield ScheduledAttempt(1, zero, zero, "")
+    yield ScheduledAttempt(1, zero, zero)
     start: list[float] = [0.0, 0.0, 0.0]
     previous: list[float | None] = [None, None, None]
     for failures in range(1, count):
@@ -71,8 +80,7 @@ def _attempts(backoff: Backoff, count: int) -> Iterator[ScheduledAttempt]:
             return
         start = [begin + wait for begin, wait in zip(start, seconds, strict=True)]
         previous = list(seconds)
-        formula = f"{backoff.formula(failures)}, {backoff.jitter.describe()}"
-        yield ScheduledAttempt(failures + 1, _triple(seconds), _triple(start), formula)
+        yield ScheduledAttempt(failures + 1, _triple(seconds), _triple(start))
 
 
 def _triple(values: list[float]) -> tuple[float, float, float]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from hashlib import blake2b
 
+from redrive.errors import InvalidValueError
+
 MARKER = re.compile(r"\[redacted:[a-z0-9_]{1,40}(?::[0-9a-f]{8})?\]")
 TOO_DEEP = "[redacted:too_deep]"
 CYCLE = "[redacted:cycle]"
@@ -24,6 +26,8 @@ class Marker:
     """Makes the markers of one org, or of nobody in particular when the key is empty."""
 
     def __init__(self, key: bytes = b"") -> None:
+        if not isinstance(key, bytes):
+            raise InvalidValueError("the key of a redactor must be bytes, such as key.encode()")
         self._key = blake2b(key, person=_PURPOSE).digest() if key else b""
 
     def __call__(self, kind: str, secret: str | bytes | float | None = None) -> str:
