@@ -26,6 +26,7 @@ from redrive.calls.event import CallEvent
 from redrive.errors import BreakerOpenError
 from redrive.model.breaker import BreakerState
 from redrive.policy import Immediate, Linear
+from redrive.testing import VirtualClock
 
 AT_ONCE = Backoff(Immediate())
 LONG_WAIT = Backoff(Linear(5.0, 0.0))
@@ -268,13 +269,14 @@ class TestHalfOpen:
     )
 
     async def half_open(self) -> Dependency:
-        dependency = Dependency("shop", breaker=self.POLICY)
+        clock = VirtualClock()
+        dependency = Dependency("shop", breaker=self.POLICY, clock=clock)
         guard = Guard("fail", max_attempts=1, dependency=dependency)
         for _ in range(2):
             with pytest.raises(ConnectionError):
                 guard.call(_refuse)
         assert dependency.snapshot().state is BreakerState.OPEN
-        await asyncio.sleep(0.02)
+        clock.advance(self.POLICY.cool_down)
         return dependency
 
     async def test_its_slot_is_free_again(self) -> None:

@@ -179,8 +179,8 @@ class TestTime:
         server.otherwise(silence())
         started = time.monotonic()
         with pytest.raises((AttemptTimeoutError, httpx.TimeoutException)) as caught:
-            connect(timeout=0.05).request("GET", "/")
-        assert time.monotonic() - started < 2.0
+            connect(timeout=0.2).request("GET", "/")
+        assert time.monotonic() - started < 20.0
         assert classify(caught.value).category is Category.TIMEOUT
         assert len(server.requests) == 3
 
