@@ -13,6 +13,7 @@ help:
 
 $(READY): requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Redrive needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ...")'
+	@echo "creating the environment in $(VENV) …"
 	@$(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements/uv.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --requirement requirements/dev.txt
@@ -22,6 +23,7 @@ $(READY): requirements/dev.txt pyproject.toml
 test: check
 	@$(BIN)/pytest -n 2
 
+# make check  format, lint, types and import contracts; part of make test
 check: $(READY)
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
@@ -54,5 +56,6 @@ $(VENV)/bin/uv:
 docs: $(READY)
 	@$(BIN)/python docs/reference/generate.py
 
+# make clean  removes the environment and all caches
 clean:
 	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

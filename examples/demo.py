@@ -5,11 +5,14 @@ make demo
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
 import time
 from dataclasses import replace
+from textwrap import wrap
+from types import MappingProxyType
 
 from flaky_service import FlakyService, flaky_service
 from redrive import (
@@ -26,7 +29,7 @@ from redrive.policy import CALL, STEP, Exponential, Proportional
 from redrive.policy.fingerprint import fingerprint
 from redrive.policy.redact import Redactor
 
-COLOUR = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+COLOUR = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 QUICK = replace(CALL, backoff=Backoff(Exponential(0.2, 2.0), cap=2.0, jitter=Proportional(0.25)))
 
 
@@ -45,13 +48,14 @@ def say(text: str) -> None:
 class Lines(logging.Formatter):
     """The log lines of guarded calls, indented, without the fields that say the same in every line."""
 
-    SHOWN = ("attempt", "http_status", "category", "reason", "wait_ms", "latency_ms")
+    SHOWN = MappingProxyType(
+        {"attempt": "attempt", "http_status": "status", "reason": "reason", "wait_ms": "wait_ms"}
+    )
 
     def format(self, record: logging.LogRecord) -> str:
         fields = getattr(record, "fields", {})
-        shown = " ".join(f"{name}={fields[name]}" for name in self.SHOWN if name in fields)
-        name = record.getMessage().partition(" ")[0]
-        return paint("2", f"   │ {name:<20} {shown}")
+        shown = " ".join(f"{name}={fields[field]}" for field, name in self.SHOWN.items() if field in fields)
+        return paint("2", f"   │ {fields.get('event', ''):<20}{shown}")
 
 
 def show_logs() -> None:
@@ -69,7 +73,7 @@ def policies() -> None:
 
 
 def classification() -> None:
-    title(2, "Every error is classified by a named rule; what nobody knows is final, not retried")
+    title(2, "Every error is classified by a named rule; what nobody knows is final")
     provider_down = HttpStatusError("POST /charges answered 503", status=503, headers={"retry-after": "7"})
     for error in (
         provider_down,
@@ -81,7 +85,7 @@ def classification() -> None:
         failure = classify(error)
         verdict = paint("32", "retry") if failure.retryable else paint("31", "final")
         again = f", again after {failure.retry_after:g} s" if failure.retry_after else ""
-        say(f"{type(error).__name__:<24} {failure.category:<13} {verdict}  rule {failure.rule}{again}")
+        say(f"{type(error).__name__:<22} {failure.category:<12} {verdict}  {failure.rule}{again}")
 
 
 def recovered_call(client: HttpClient, service: FlakyService) -> None:
@@ -89,7 +93,8 @@ def recovered_call(client: HttpClient, service: FlakyService) -> None:
     service.plan(503, 502, 200)
     key = idempotency_key("billing", "user_42", "invoice_7", "charge", "v1")
     answer = client.request("POST", "/charges", json={"amount": 1200}, idempotency_key=key)
-    say(f"answer {answer} after {len(service.requests)} requests, all with idempotency-key {key}")
+    say(f"answer {answer} after {len(service.requests)} requests,")
+    say(f"all with idempotency-key {key}")
 
 
 def refused_repeat(client: HttpClient, service: FlakyService) -> None:
@@ -100,7 +105,8 @@ def refused_repeat(client: HttpClient, service: FlakyService) -> None:
     except HttpStatusError as error:
         say(f"{type(error).__name__}: {error}")
         for line in error.__notes__[0].splitlines():
-            say(paint("2", line))
+            for piece in wrap(line, 76, subsequent_indent="  ", drop_whitespace=False) or [""]:
+                say(paint("2", piece))
 
 
 def rate_limit(client: HttpClient, service: FlakyService) -> None:
@@ -112,7 +118,7 @@ def rate_limit(client: HttpClient, service: FlakyService) -> None:
 
 
 def breaker(service: FlakyService) -> None:
-    title(6, "A dependency goes down: its breaker opens, calls fail at once, and it closes by itself")
+    title(6, "A dependency goes down: its breaker opens, and closes by itself")
     logging.getLogger("redrive.calls").setLevel(logging.ERROR)
     policy = BreakerPolicy(window_calls=4, minimum_calls=4, cool_down=1.0, successes_to_close=2)
     converter = Dependency("converter", breaker=policy)
@@ -121,7 +127,7 @@ def breaker(service: FlakyService) -> None:
         for number in range(1, 13):
             service.down = number < 8
             outcome = converted(client)
-            say(f"call {number:>2}   {outcome:<48} breaker {converter.snapshot().state}")
+            say(f"call {number:>2}  breaker {converter.snapshot().state:<10} {outcome}")
             time.sleep(0.2)
     say(f"12 calls, {len(service.requests) - asked} requests reached the service")
 
@@ -141,13 +147,15 @@ def evidence() -> None:
     redactor = Redactor(key=b"a key of this organization")
     password = "hunter2-and-more"
     for order in (4711, 4712):
-        message = f"order {order}: cannot connect to postgres://shop:{password}@10.0.0.7/orders"
+        message = f"order {order}: postgres://shop:{password}@db is down"
         group = fingerprint(step="load", message=redactor.text(message))
         say(redactor.text(message))
         say(paint("2", f"group {group.value[:15]}  {group.title}"))
 
 
 def main() -> None:
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without Unicode shows ? for ·
     print(paint("1", "Redrive: no failed work is ever lost"))
     show_logs()
     policies()
@@ -158,7 +166,7 @@ def main() -> None:
         rate_limit(client, service)
         breaker(service)
     evidence()
-    print("\nNext: docs/guides/retrying.md, docs/guides/classifying.md, docs/guides/breaking-circuits.md")
+    print("\nNext: the guides in docs/guides, beginning with retrying.md")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 
 
 def run(example: Example) -> None:
+    assert not example.namespace.get("printed"), "printed, but nothing shows what"
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         PythonEvaluator()(example)

@@ -20,6 +20,8 @@ from functools import cache
 from itertools import chain
 from types import TracebackType
 
+from redrive.policy import probe
+
 VERSION = "v1"
 MOST_FRAMES = 8
 LONGEST_TITLE = 400
@@ -65,6 +67,20 @@ def fingerprint(
     if places:
         return Fingerprint(_digest("frames", *situation, *chain(*places)), _raised(situation, places), title)
     return Fingerprint(_digest("message", *situation, text), _says(situation), title)
+
+
+def fingerprint_of(
+    error: BaseException, *, step: str | None = None, status: int | str | None = None, key: str | None = None
+) -> Fingerprint:
+    """The fingerprint of an exception that was caught."""
+    return fingerprint(
+        key=key,
+        error_type=probe.type_name(type(error)),
+        frames=frames_of(error),
+        step=step,
+        status=status,
+        message=probe.text(error),
+    )
 
 
 def _places(frames: Iterable[Frame]) -> list[tuple[str, str]]:
