@@ -97,14 +97,15 @@ class TestOpening:
         assert caught.value is errors[1]
         assert "breaker" in caught.value.__notes__[0]
 
+    @pytest.mark.parametrize("wait", [30.0, 40.0])
     def test_the_retry_loop_waits_when_the_wait_outlasts_the_cool_down(
-        self, clock: VirtualClock, play: Play
+        self, clock: VirtualClock, play: Play, wait: float
     ) -> None:
         where = shop(clock)
         for _ in range(3):
             _failing(play, single(where, clock), ConnectionError())
         script = Script(ConnectionError(), "probed", clock=clock)
-        guard = Guard("work", backoff=Backoff(Linear(40.0, 0.0)), dependency=where, clock=clock)
+        guard = Guard("work", backoff=Backoff(Linear(wait, 0.0)), dependency=where, clock=clock)
         assert play(script, guard) == "probed"
         assert where.snapshot().state is HALF_OPEN
 
@@ -186,6 +187,15 @@ class TestOpening:
         for _ in range(4):
             play(Script("slow", clock=clock, takes=(3.0,)), single(where, clock))
         assert where.snapshot().state is OPEN
+
+    def test_quick_calls_do_not_however_late_it_is(self, clock: VirtualClock, play: Play) -> None:
+        where = shop(clock, BreakerPolicy(window_calls=4, minimum_calls=4, slow_seconds=2.0))
+        clock.time = 1000.0
+        for _ in range(4):
+            play(Script("quick"), single(where, clock))
+            _failing(play, single(where, clock), KeyError())
+        assert where.snapshot().slow_calls == 0
+        assert where.snapshot().state is CLOSED
 
     def test_a_server_that_names_its_return_is_believed(self, clock: VirtualClock, play: Play) -> None:
         where = shop(clock)
@@ -314,6 +324,19 @@ class TestDecorator:
                 await work()
         with pytest.raises(BreakerOpenError):
             await work()
+
+    async def test_async_successes_close_it_again(self, clock: VirtualClock) -> None:
+        where = shop(clock)
+        break_it(where, clock)
+        clock.time += 30.0
+
+        @where
+        async def work() -> str:
+            await asyncio.sleep(0)
+            return "done"
+
+        assert [await work(), await work()] == ["done", "done"]
+        assert where.snapshot().state is CLOSED
 
     async def test_async_callable_object(self, clock: VirtualClock) -> None:
         """What looks sync and is not would be a success before it began."""

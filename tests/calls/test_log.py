@@ -316,6 +316,7 @@ class TestHarmless:
             assert play(Script(RetryableError(), "done"), Guard("work", backoff=AT_ONCE)) == "done"
         finally:
             logging.setLogRecordFactory(before)
+        assert [name for name, _ in lines.names] == ["call.attempt_failed", "call.recovered"]
 
 
 class TestSecrets:

@@ -6,13 +6,14 @@ import random as dice
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import update_wrapper
-from typing import Any, Literal, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 from redrive.calls.attempt import CURRENT, Attempt
 from redrive.calls.dependency import DEPENDENCIES, Dependency
 from redrive.calls.drive import drive
 from redrive.calls.judge import Hook, Judge, KeyOf, usable_key
 from redrive.calls.kind import is_async, name_of
+from redrive.calls.options import EffectWord
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.errors import InvalidValueError
 from redrive.model.step import Effect
@@ -24,8 +25,6 @@ from redrive.policy.retry import RetryPolicy
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-EffectWord = Literal["none", "idempotent", "unsafe"]
 
 
 class Guard:

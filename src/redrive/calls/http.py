@@ -6,7 +6,7 @@ and its idempotency key, and shares the breaker and the retry budget of its host
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self, TypedDict, TypeVar, Unpack, overload
 from uuid import uuid4
 
@@ -18,47 +18,26 @@ except ModuleNotFoundError as error:
     ) from error
 
 from redrive.calls.attempt import Attempt
-from redrive.calls.dependency import Dependency
 from redrive.calls.exchange import Body, Exchange, encode_json
 from redrive.calls.guard import Guard
-from redrive.calls.judge import Hook
 from redrive.calls.log import current_log_fields
-from redrive.calls.options import refuse_unknown
+from redrive.calls.options import CallOptions, names_of, refuse_unknown
 from redrive.errors import InvalidValueError
-from redrive.policy.backoff import Backoff
 from redrive.policy.bounds import require_kind
-from redrive.policy.classify import Classifier
-from redrive.policy.retry import RetryPolicy
 
 R = TypeVar("R")
 
 Token = str | Callable[[], str]
 
 
-class GuardingOptions(TypedDict, total=False):
-    """How the requests of a client are guarded: see Guard.
-
-    timeout     seconds for one attempt; 10 unless said otherwise
-    dependency  whose breaker and retry budget guard the requests; host and port unless said otherwise
-    """
-
-    policy: RetryPolicy
-    max_attempts: int | None
-    backoff: Backoff | None
-    timeout: float
-    deadline: float | None
-    longest_wait: float
-    dependency: Dependency | str
-    classifier: Classifier
-    hooks: Iterable[Hook]
-
-
-class ClientOptions(GuardingOptions, total=False):
-    """How a client is made.
+class ClientOptions(CallOptions, total=False):
+    """How a client is made, besides how its calls are guarded (see Guard).
 
     token        sent as a bearer token; a function is asked before every request, so that tokens can rotate
     headers      sent with every request
     user_header  the header that carries `user_id`; "x-user-id" unless said otherwise
+
+    Breaker and retry budget are those of host and port unless a `dependency` is named.
     """
 
     token: Token | None
@@ -84,9 +63,6 @@ class RequestOptions(TypedDict, total=False):
     user_id: str | None
 
 
-_GUARDING = frozenset(GuardingOptions.__annotations__)
-
-
 class _Client:
     """What the two clients have in common: everything but the sending."""
 
@@ -95,7 +71,7 @@ class _Client:
         url = _whole_url(base_url)
         self._options = options
         self._guarding: dict[str, Any] = {"dependency": url.netloc.decode("ascii")}
-        self._guarding |= {name: value for name, value in options.items() if name in _GUARDING}
+        self._guarding |= {name: value for name, value in options.items() if name in names_of(CallOptions)}
         Guard(base_url, **self._guarding)  # wrong options are refused here, not at the first request
         self._base_url = base_url
 

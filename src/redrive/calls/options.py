@@ -1,18 +1,58 @@
-"""Options given by keyword: an unknown one is refused with the known ones and the likeliest."""
+"""Options given by keyword. An unknown one is refused, with the known ones and the likeliest."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, TypedDict
+
+from redrive.calls.dependency import Dependency
+from redrive.calls.judge import Hook, KeyOf
+from redrive.clock import Clock
+from redrive.model.step import Effect
+from redrive.policy.backoff import Backoff
+from redrive.policy.classify import Classifier
+from redrive.policy.retry import RetryPolicy
+
+EffectWord = Literal["none", "idempotent", "unsafe"]
+
+
+class CallOptions(TypedDict, total=False):
+    """How calls are guarded, by hand or in a client: see Guard."""
+
+    policy: RetryPolicy
+    max_attempts: int | None
+    backoff: Backoff | None
+    timeout: float
+    deadline: float | None
+    longest_wait: float
+    dependency: Dependency | str | None
+    classifier: Classifier
+    hooks: Iterable[Hook]
+
+
+class GuardOptions(CallOptions, total=False):
+    """What Guard takes besides the name of the operation."""
+
+    effect: Effect | EffectWord
+    idempotency_key: KeyOf | str | None
+    fields: Mapping[str, Any] | None
+    clock: Clock
+    random: Callable[[], float]
+
+
+def names_of(options: type) -> list[str]:
+    """The names that a TypedDict of options knows."""
+    return sorted(options.__optional_keys__)  # type: ignore[attr-defined]
 
 
 def refuse_unknown(options: Mapping[str, object], known: type) -> None:
-    """`known` is the TypedDict that describes the options."""
+    names = names_of(known)
     for name in options:
-        if name not in known.__annotations__:
-            raise TypeError(f"unknown option {name!r}{_suggestion(name, known.__annotations__)}")
+        if name not in names:
+            raise TypeError(f"unknown option {name!r}{_suggestion(name, names)}")
 
 
-def _suggestion(name: str, known: Iterable[str]) -> str:
+def _suggestion(name: str, known: list[str]) -> str:
     from difflib import get_close_matches  # only for somebody who has made a mistake
 
     close = get_close_matches(name, known, n=1)

@@ -2,43 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
 from redrive.calls.attempt import Attempt
-from redrive.calls.dependency import Dependency
-from redrive.calls.guard import EffectWord, Guard
-from redrive.calls.judge import Hook, KeyOf
+from redrive.calls.guard import Guard
 from redrive.calls.kind import name_of
-from redrive.calls.options import refuse_unknown
-from redrive.clock import Clock
+from redrive.calls.options import GuardOptions, refuse_unknown
 from redrive.errors import InvalidValueError
-from redrive.model.step import Effect
-from redrive.policy.backoff import Backoff
-from redrive.policy.classify import Classifier
-from redrive.policy.retry import RetryPolicy
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class GuardOptions(TypedDict, total=False):
-    """What Guard takes besides the name of the operation."""
-
-    policy: RetryPolicy
-    max_attempts: int | None
-    backoff: Backoff | None
-    timeout: float
-    deadline: float | None
-    longest_wait: float
-    effect: Effect | EffectWord
-    idempotency_key: KeyOf | str | None
-    dependency: Dependency | str | None
-    classifier: Classifier
-    fields: Mapping[str, Any] | None
-    hooks: Iterable[Hook]
-    clock: Clock
-    random: Callable[[], float]
 
 
 @overload
