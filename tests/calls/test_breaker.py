@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 from tests.calls.script import Play, Script
@@ -516,3 +517,45 @@ class TestConcurrency:
 def _failing(play: Play, guard: Guard, error: Exception) -> None:
     with pytest.raises(type(error)):
         play(Script(error), guard)
+
+
+def test_the_original_error_survives_when_others_open_the_breaker_during_the_wait() -> None:
+    clock = VirtualClock()
+    shared = Dependency("shop", breaker=BreakerPolicy(window_calls=2, minimum_calls=2), clock=clock)
+    first = ConnectionError("the first failure")
+    executions = []
+
+    class OthersFail(VirtualClock):
+        def pause(self, seconds: float) -> None:
+            with suppress(ConnectionError):
+                shared(_refuse)()
+            super().pause(seconds)
+
+    def fail(attempt: Attempt) -> None:
+        executions.append(attempt.number)
+        raise first
+
+    with pytest.raises(ConnectionError) as caught:
+        Guard("work", dependency=shared, clock=OthersFail()).call(fail)
+    assert caught.value is first
+    assert executions == [1]
+    assert "the circuit breaker of the dependency has opened" in first.__notes__[0]
+
+
+def test_the_classifier_of_a_dependency_serves_where_the_guard_has_none() -> None:
+    class Down(Exception):
+        pass
+
+    rules = Classifier([Rule.for_type(Down, Category.NETWORK)])
+    shared = Dependency("shop", breaker=BreakerPolicy(window_calls=1, minimum_calls=1), classifier=rules)
+
+    def fail(attempt: Attempt) -> None:
+        raise Down
+
+    with pytest.raises(Down):
+        Guard("work", dependency=shared, max_attempts=1).call(fail)
+    assert shared.snapshot().state == "OPEN"
+
+
+def _refuse() -> None:
+    raise ConnectionError("another one")

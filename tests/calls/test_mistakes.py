@@ -1,10 +1,11 @@
 """Wrong choices are refused where they are made, with what is allowed, never at the first failure."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from redrive import Category, Classifier, Guard, HttpClient, RetryPolicy, Rule, call, retry
+from redrive import Category, Classifier, Dependency, Guard, HttpClient, RetryPolicy, Rule, call, retry
 from redrive.errors import InvalidValueError
 from redrive.policy import Backoff, Exponential, PublicCodes
 
@@ -113,3 +114,15 @@ def test_objects_show_what_they_are() -> None:
     assert repr(Guard("charge")) == "<Guard of 'charge': policy call, at most 3 attempts>"
     with HttpClient("http://localhost/api") as client:
         assert repr(client) == "<HttpClient of http://localhost/api>"
+
+
+async def test_what_a_sync_function_leaves_to_be_awaited_is_refused_and_counts_for_nothing() -> None:
+    """Its failure would come after the guard has looked."""
+    shared = Dependency("shop")
+
+    async def later() -> None: ...
+
+    for work in (lambda attempt: later(), lambda attempt: asyncio.get_running_loop().create_future()):
+        with pytest.raises(InvalidValueError, match="'work' gave something that is still to be awaited"):
+            Guard("work", dependency=shared).call(work)
+    assert shared.snapshot().calls == 0

@@ -181,11 +181,17 @@ class TestCustom:
     def test_nonsense_cannot_strand_work(self, answer: float, expected: float) -> None:
         assert waits(Backoff(Custom(lambda _: answer), cap=9.0), 1, 0.5) == [expected]
 
-    def test_an_exception_counts_as_the_cap(self) -> None:
+    def test_an_exception_counts_as_an_hour_or_the_cap(self) -> None:
         def broken(_: int) -> float:
             raise ZeroDivisionError
 
         assert waits(Backoff(Custom(broken), cap=9.0), 1, 0.5) == [9.0]
+        assert waits(Backoff(Custom(broken)), 1, 0.5) == [3600.0]
+        assert waits(Backoff(Custom(lambda _: math.nan)), 1, 0.5) == [3600.0]
+
+    def test_nothing_times_anything_is_nothing(self) -> None:
+        assert waits(Backoff(Exponential(0.0, 1000.0), cap=9.0), 1, 0.5) == [0.0]
+        assert Backoff(Exponential(0.0, 1000.0), cap=9.0).planned(10**6) == 0.0
 
 
 class TestRefusals:

@@ -100,6 +100,19 @@ class TestOpening:
         make_calls(breaker, "+" * 27 + "---")
         assert breaker.snapshot(0.0).state is OPEN
 
+    def test_a_full_window_is_enough_however_small(self) -> None:
+        breaker = Breaker(BreakerPolicy(window_calls=4, window_seconds=None, minimum_calls=20))
+        make_calls(breaker, "++--")
+        assert breaker.snapshot(0.0).state is OPEN
+
+    def test_the_time_window_moves_in_twelfths(self) -> None:
+        breaker = Breaker(BreakerPolicy(window_calls=None, window_seconds=120.0))
+        make_calls(breaker, "+" * 5, now=9.0)
+        make_calls(breaker, "+" * 7, now=11.0)
+        assert breaker.snapshot(119.0).calls == 12
+        make_calls(breaker, "+", now=121.0)
+        assert breaker.snapshot(121.0).calls == 8
+
 
 class TestRecovery:
     def test_nothing_passes_until_the_cool_down_is_over(self) -> None:
@@ -126,6 +139,12 @@ class TestRecovery:
         breaker.report(probes[2], OK, 31.0)
         assert breaker.snapshot(31.0).state is CLOSED
         assert breaker.snapshot(31.0).calls == 0
+
+    def test_while_probes_are_under_way_it_is_worth_asking_soon_again(self) -> None:
+        breaker = opened(BreakerPolicy(probe_slots=1, probe_seconds=60.0))
+        permit(breaker, 30.0)
+        assert breaker.admit(31.0) == Refusal(1.0, probing=True)
+        assert breaker.admit(89.5) == Refusal(0.5, probing=True)
 
     def test_one_failed_probe_opens_it_again(self) -> None:
         breaker = opened()

@@ -2,9 +2,10 @@
 
 import pytest
 
-from redrive.errors import BreakerOpenError
+from redrive.errors import BreakerOpenError, FinalError, HttpStatusError, RateLimitedError, RetryableError
 from redrive.model.failure import Category
-from redrive.policy.classify import classify
+from redrive.policy import GATEWAY, GATEWAY_CODES, PRESETS
+from redrive.policy.classify import Classifier, classify
 
 
 class OwnError(Exception):
@@ -64,3 +65,39 @@ def test_members_that_share_their_cause_are_looked_at_once() -> None:
             member.__cause__ = error
         error = ExceptionGroup("group", members)
     assert classify(error).retryable
+
+
+@pytest.mark.parametrize("status", [429, 425, 404])
+def test_a_refusal_beside_it_does_not_prove_that_nothing_was_executed(status: int) -> None:
+    """429 from one host, then something unknown at another: an unsafe call must not be repeated."""
+    refusal = HttpStatusError("refused", status=status)
+    assert not classify(refusal).may_have_executed
+    assert classify(raised(refusal, OwnError("after charging elsewhere"))).may_have_executed
+    assert classify(ExceptionGroup("two", [refusal, TimeoutError()])).may_have_executed
+
+
+def test_a_group_waits_for_the_longest_hint() -> None:
+    limits = [RateLimitedError(retry_after=5.0), RateLimitedError(retry_after=60.0)]
+    assert classify(ExceptionGroup("two", limits)).retry_after == 60.0
+
+
+def test_a_final_verdict_is_final_for_every_policy() -> None:
+    for policy in PRESETS.values():
+        assert not policy.retries(classify(FinalError("the card is stolen")))
+    assert GATEWAY.retries(classify(OwnError()))
+
+
+@pytest.mark.parametrize("status", [400, 404, 409, 425])
+def test_p2_the_gateway_never_retries_a_4xx(status: int) -> None:
+    failure = Classifier(public_codes=GATEWAY_CODES).classify(HttpStatusError("refused", status=status))
+    assert failure.public_code == "GW_4XX"
+    assert not GATEWAY.retries(failure)
+
+
+def test_a_verdict_keeps_the_status_and_the_hint_of_what_it_was_made_from() -> None:
+    busy = HttpStatusError("busy", status=503, headers={"retry-after": "7"})
+    plain, own = RetryableError("again"), RetryableError("again", retry_after=3.0)
+    for error in (plain, own):
+        error.__cause__ = busy
+    assert (classify(plain).retry_after, classify(plain).http_status) == (7.0, 503)
+    assert classify(own).retry_after == 3.0

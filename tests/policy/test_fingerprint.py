@@ -213,7 +213,7 @@ class TestFramesOf:
             "/srv/venv/lib/python3.12/site-packages/httpx/_client.py",
             "/usr/lib/python3/dist-packages/requests/api.py",
             "/usr/lib/python3.11/json/decoder.py",
-            "/root/.pyenv/versions/3.11.7/lib/python3.11/asyncio/base_events.py",
+            "/home/ada/.pyenv/versions/3.11.7/lib/python3.11/asyncio/base_events.py",
             r"C:\Users\bob\AppData\Local\Programs\Python\Python312\Lib\json\decoder.py",
             r"C:\venv\Lib\site-packages\httpx\_client.py",
             "<frozen importlib._bootstrap>",
@@ -230,7 +230,7 @@ class TestFramesOf:
 
     @pytest.mark.parametrize(("module", "own"), [("redrive.engine.executor", True), ("redrives", False)])
     def test_redrive_itself_is_not_the_application(self, module: str, own: bool) -> None:
-        assert frames_of(raising_in("/work/src/redrive/x.py", module))[0].application is not own
+        assert frames_of(raising_in("/app/src/redrive/x.py", module))[0].application is not own
 
     def test_an_exception_that_was_never_raised_has_no_frames(self) -> None:
         assert frames_of(ValueError()) == ()

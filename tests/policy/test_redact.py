@@ -495,6 +495,12 @@ def test_the_time_grows_with_the_length_of_the_text_only(unit: str) -> None:
     assert _seconds(large) < 40 * max(_seconds(small), 0.0005)
 
 
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_time_grows_with_the_length_of_a_value_only(unit: str) -> None:
+    small, large = (f"token={unit * (size // len(unit))}" for size in (2_000, 20_000))
+    assert _seconds(large) < 40 * max(_seconds(small), 0.0005)
+
+
 @pytest.mark.parametrize("unit", ["a_", "Ab", "password", "x-", "[redacted:x]"])
 def test_the_time_grows_with_the_length_of_a_name_only(unit: str) -> None:
     small, large = ({unit * (size // len(unit)): "x"} for size in (3_000, 30_000))

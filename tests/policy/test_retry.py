@@ -121,6 +121,12 @@ class TestDecide:
         assert isinstance(decision, Release)
         assert decision.at == NOW + 12
 
+    def test_without_a_hint_it_comes_up_again_in_a_second(self) -> None:
+        held = failure(Category.NETWORK, unavailable=True)
+        decision = decide(Tally(), held, STEP, now=NOW, draw=0.5)
+        assert isinstance(decision, Release)
+        assert decision.at == NOW + 1.0
+
     def test_holds_have_a_generous_limit(self) -> None:
         held = failure(Category.NETWORK, unavailable=True)
         interrupted = failure(Category.CANCELLED, ErrorClass.FINAL)

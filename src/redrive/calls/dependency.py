@@ -49,7 +49,7 @@ class Dependency:
         with self._lock:
             self._breaker = Breaker(breaker)
             self._budget = Budget(budget)
-            self._classifier = classifier
+            self.classifier = classifier
 
     def __repr__(self) -> str:
         return f"<Dependency {self.name!r}: breaker {self.snapshot().state}>"
@@ -62,9 +62,10 @@ class Dependency:
         with self._lock:
             answer = self._breaker.admit(self._clock.monotonic())
         if isinstance(answer, Refusal):
+            what = "is half-open and being probed" if answer.probing else "is open"
             raise BreakerOpenError(
                 self.name,
-                f"the circuit breaker of {self.name!r} is open; next try in {answer.retry_after:.3g} s",
+                f"the circuit breaker of {self.name!r} {what}; next try in {answer.retry_after:.3g} s",
                 retry_after=answer.retry_after,
             )
         return answer
@@ -149,7 +150,7 @@ class Dependency:
         return guarded
 
     def _report_error(self, permit: Permit, error: BaseException, started: float) -> None:
-        self.report_failure(permit, self._classifier.classify(error, now=self._clock.now()), started)
+        self.report_failure(permit, self.classifier.classify(error, now=self._clock.now()), started)
 
 
 class Dependencies:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import CoroutineType
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from typing import NoReturn, ParamSpec, TypeVar
 
 from redrive.calls.attempt import CURRENT
 from redrive.calls.judge import Judge
@@ -41,17 +41,19 @@ def drive(function: Callable[P, R], judge: Judge) -> Callable[P, R]:
                 raise
             else:
                 CURRENT.reset(token)
+                if hasattr(type(result), "__await__"):
+                    judge.abandoned(attempt, permit)
+                    _refuse(attempt.operation, result)
                 judge.succeeded(attempt, permit)
-                if type(result) is CoroutineType:
-                    _refuse(result)
                 return result
 
     return guarded
 
 
-def _refuse(result: Any) -> NoReturn:
-    result.close()
+def _refuse(operation: str, result: object) -> NoReturn:
+    if isinstance(result, CoroutineType):
+        result.close()
     raise InvalidValueError(
-        f"{result.__qualname__} was to be guarded, but is async and was called through a sync function, "
-        "which hides its failures; guard the async function itself"
+        f"{operation!r} gave something that is still to be awaited, and may fail then; "
+        "guard the async function itself"
     )

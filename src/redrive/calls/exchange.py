@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from redrive.calls import log
 from redrive.calls.attempt import Attempt
-from redrive.calls.log import LOGGER
 from redrive.errors import HttpContentError, HttpStatusError, InvalidValueError
 from redrive.model.step import Effect
 
@@ -32,8 +31,8 @@ class Exchange(Generic[R]):
     method: str
     path: str
     params: Mapping[str, str | int | float | bool] | None
-    headers: Mapping[str, str]
-    content: bytes | None
+    headers: Mapping[str, str] = field(repr=False)
+    content: bytes | None = field(repr=False)
     create_if_absent: bool
     returns: Callable[[Any], R] | None
 
@@ -44,7 +43,7 @@ class Exchange(Generic[R]):
 
     def answer(self, attempt: Attempt, status: int, headers: Mapping[str, str], body: bytes) -> R | None:
         """The result, or the error that the answer stands for."""
-        self._log(attempt, status)
+        log.write_answer(attempt, status)
         if 200 <= status < 300:
             return self._parsed(body)
         if status == 409 and self.create_if_absent:
@@ -72,16 +71,6 @@ class Exchange(Generic[R]):
         hint = "; redirects are not followed" if 300 <= status < 400 else ""
         message = f"{self} answered {status}{hint}"
         return HttpStatusError(message, status=status, headers=kept, body=excerpt[:LONGEST_EXCERPT])
-
-    def _log(self, attempt: Attempt, status: int) -> None:
-        if LOGGER.isEnabledFor(logging.DEBUG):
-            LOGGER.debug(
-                "http.answered operation=%s attempt=%d http_status=%d latency_ms=%.1f",
-                json.dumps(attempt.operation),
-                attempt.number,
-                status,
-                attempt.elapsed() * 1000,
-            )
 
     def __str__(self) -> str:
         return f"{self.method} {self.path.partition('?')[0]}"

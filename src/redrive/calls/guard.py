@@ -19,7 +19,7 @@ from redrive.errors import InvalidValueError
 from redrive.model.step import Effect
 from redrive.policy.backoff import Backoff
 from redrive.policy.bounds import LONGEST_DELAY, choice, require, require_kind
-from redrive.policy.classify import DEFAULT_CLASSIFIER, Classifier
+from redrive.policy.classify import Classifier
 from redrive.policy.presets import CALL
 from redrive.policy.retry import RetryPolicy
 
@@ -39,7 +39,7 @@ class Guard:
     effect           "unsafe": what may have been executed is repeated only with an idempotency key
     idempotency_key  a function of the call's arguments, or the key itself; the function has to send it
     dependency       its breaker and its retry budget guard the call; without one, the operation has a budget
-    classifier       says what an error means, also to the breaker
+    classifier       says what an error means, also to the breaker; that of the dependency unless given
     fields           further fields of all log lines
     hooks            functions that receive AttemptFailed and CallRecovered
     clock, random    where time and draws come from, for tests
@@ -58,7 +58,7 @@ class Guard:
         effect: Effect | EffectWord = Effect.IDEMPOTENT,
         idempotency_key: KeyOf | str | None = None,
         dependency: Dependency | str | None = None,
-        classifier: Classifier = DEFAULT_CLASSIFIER,
+        classifier: Classifier | None = None,
         fields: Mapping[str, Any] | None = None,
         hooks: Iterable[Hook] = (),
         clock: Clock = SYSTEM_CLOCK,
@@ -66,7 +66,7 @@ class Guard:
     ) -> None:
         require_kind("operation", operation, str)
         require_kind("policy", policy, RetryPolicy)
-        require_kind("classifier", classifier, Classifier)
+        require_kind("classifier", classifier, Classifier, type(None))
         require_kind("dependency", dependency, Dependency, str, type(None))
         require("timeout", timeout, 0.001, LONGEST_DELAY)
         require("longest_wait", longest_wait, 0.0, LONGEST_DELAY)

@@ -6,7 +6,10 @@ and its idempotency key, and shares the breaker and the retry budget of its host
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Self, TypedDict, TypeVar, Unpack, overload
 from uuid import uuid4
 
@@ -60,7 +63,7 @@ class RequestOptions(TypedDict, total=False):
     idempotency_key: str | None
     operation: str
     timeout: float
-    user_id: str | None
+    user_id: str | int | None
 
 
 class _Client:
@@ -105,10 +108,10 @@ class _Client:
             "content-type": None if options.get("json") is None else "application/json",
             "x-request-id": _request_id(),
             "authorization": self._authorization(),
-            "idempotency-key": options.get("idempotency_key") or None,
-            self._options.get("user_header", "x-user-id").lower(): options.get("user_id"),
-            **_lower(self._options.get("headers", {})),
-            **_lower(options.get("headers", {})),
+            "idempotency-key": options.get("idempotency_key"),
+            self._options.get("user_header", "x-user-id").lower(): _text(options.get("user_id")),
+            **_own(self._options.get("headers", {})),
+            **_own(options.get("headers", {})),
         }
         return {name: _sendable(name, value) for name, value in headers.items() if value is not None}
 
@@ -176,7 +179,7 @@ class HttpClient(_Client):
 
     def _send(self, exchange: Exchange[R], attempt: Attempt) -> R | None:
         body = Body(attempt)
-        with self._http.stream(**_arguments(exchange, attempt)) as response:
+        with _quietly(), self._http.stream(**_arguments(exchange, attempt)) as response:
             for piece in response.iter_bytes():
                 body.add(piece)
         return exchange.answer(attempt, response.status_code, response.headers, body.all())
@@ -241,9 +244,10 @@ class AsyncHttpClient(_Client):
 
     async def _send(self, exchange: Exchange[R], attempt: Attempt) -> R | None:
         body = Body(attempt)
-        async with self._http.stream(**_arguments(exchange, attempt)) as response:
-            async for piece in response.aiter_bytes():
-                body.add(piece)
+        with _quietly():
+            async with self._http.stream(**_arguments(exchange, attempt)) as response:
+                async for piece in response.aiter_bytes():
+                    body.add(piece)
         return exchange.answer(attempt, response.status_code, response.headers, body.all())
 
     async def aclose(self) -> None:
@@ -254,6 +258,22 @@ class AsyncHttpClient(_Client):
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+_QUIET: ContextVar[bool] = ContextVar("redrive_http_quiet", default=False)
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """httpx logs every request with its whole query, secrets included. Ours are logged by us, redacted."""
+    token = _QUIET.set(True)
+    try:
+        yield
+    finally:
+        _QUIET.reset(token)
+
+
+logging.getLogger("httpx").addFilter(lambda record: not _QUIET.get())
 
 
 def _whole_url(base_url: str) -> httpx.URL:
@@ -293,9 +313,20 @@ def _arguments(exchange: Exchange[R], attempt: Attempt) -> dict[str, Any]:
 
 
 def _request_id() -> str:
-    """The id of the request that is being served, so that it can be followed; else a new one."""
-    return str(current_log_fields().get("request_id") or uuid4().hex)
+    """The id of the request that is being served, so that it can be followed; else a new one.
+
+    It often comes from outside: one that cannot be sent must not stop every call.
+    """
+    known = str(current_log_fields().get("request_id") or "")
+    return known if known.isascii() and known.isprintable() and known else uuid4().hex
 
 
-def _lower(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
+def _own(headers: Mapping[str, str]) -> dict[str, str]:
+    own = {name.lower(): value for name, value in headers.items()}
+    if "idempotency-key" in own:
+        raise InvalidValueError("give the key as idempotency_key=…, so that it is known to make retries safe")
+    return own
+
+
+def _text(identity: object) -> str | None:
+    return None if identity is None else str(identity)

@@ -37,7 +37,7 @@ class Judge:
     key_of: KeyOf | str | None
     dependency: Dependency
     breaks: bool
-    classifier: Classifier
+    classifier: Classifier | None
     fields: Mapping[str, Any]
     hooks: tuple[Hook, ...]
     clock: Clock
@@ -57,12 +57,15 @@ class Judge:
         return self._attempt(1, key, started, deadline)
 
     def next(self, attempt: Attempt, error: Exception) -> Attempt | None:
-        """The attempt after a failed one; None when the wait before it ended too late."""
+        """The attempt after a failed one; None when the wait ended too late, or others opened the breaker."""
         now = self.clock.monotonic()
-        if attempt.deadline is not None and now >= attempt.deadline:
+        late = attempt.deadline is not None and now >= attempt.deadline
+        if late or (self.breaks and self.dependency.is_open_for(0.0)):
             failure = attempt.failures[-1]
-            why = Explanation(Reason.DEADLINE, failure.rule, failure.category)
-            self._give_up(attempt, now - attempt.started, failure, why, Reason.DEADLINE, error)
+            why = Explanation(
+                Reason.DEADLINE if late else Reason.BREAKER_OPEN, failure.rule, failure.category
+            )
+            self._give_up(attempt, now - attempt.started, failure, why, why.reason, error)
             return None
         following = self._attempt(attempt.number + 1, attempt.idempotency_key, now, attempt.deadline)
         following.tally = attempt.tally
@@ -88,7 +91,7 @@ class Judge:
         attempt.over = True
         seconds = self.clock.monotonic() - attempt.started
         now = self.clock.now()
-        failure = self.classifier.classify(error, now=now)
+        failure = (self.classifier or self.dependency.classifier).classify(error, now=now)
         if permit is not None:
             self.dependency.report_failure(permit, failure, attempt.started)
         decision = decide(attempt.tally, failure, self.policy, now=now, draw=self.random())
@@ -151,6 +154,8 @@ class Judge:
         reason: Reason,
         error: Exception,
     ) -> None:
+        if why.reason is not reason:
+            why = why._replace(reason=reason, wait=None, at=None)
         self._tell_failed(attempt, seconds, failure, why, reason, None)
         _add_note(error, self.operation, attempt, reason)
 

@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any
 
+from redrive.calls.attempt import Attempt
 from redrive.calls.event import CallEvent, fields_of
 from redrive.calls.kind import name_of
 from redrive.policy import probe
@@ -47,6 +48,19 @@ def is_wanted(*, alarming: bool) -> bool:
 def write(event: CallEvent, fields: Mapping[str, Any], *, alarming: bool) -> None:
     """Write the line of one event."""
     _write(_level(alarming), {**_FIELDS.get(), **fields, **fields_of(event)})
+
+
+def write_answer(attempt: Attempt, status: int) -> None:
+    """Write that the HTTP client got an answer; only for whoever wants to see everything."""
+    if LOGGER.isEnabledFor(logging.DEBUG):
+        fields = {
+            "event": "http.answered",
+            "operation": attempt.operation,
+            "attempt": attempt.number,
+            "http_status": status,
+            "latency_ms": round(attempt.elapsed() * 1000, 1),
+        }
+        _write(logging.DEBUG, {**_FIELDS.get(), **fields})
 
 
 def complain(operation: str, hook: object, error: Exception) -> None:

@@ -26,7 +26,7 @@ class CallOptions(TypedDict, total=False):
     deadline: float | None
     longest_wait: float
     dependency: Dependency | str | None
-    classifier: Classifier
+    classifier: Classifier | None
     hooks: Iterable[Hook]
 
 

@@ -33,9 +33,13 @@ class Permit(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """No call now; `retry_after` seconds from now it is worth asking again."""
+    """No call now; `retry_after` seconds from now it is worth asking again.
+
+    `probing`: the breaker is half-open and its probe slots are taken.
+    """
 
     retry_after: float
+    probing: bool = False
 
 
 class BreakerSnapshot(NamedTuple):

@@ -29,7 +29,7 @@ class Reason(StrEnum):
     INTERRUPTED = "interrupted", "the attempt was interrupted; not counted as a failure"
     FINAL_ERROR = "final_error", "trying again cannot help"
     ATTEMPTS_SPENT = "attempts_spent", "all attempts are used up"
-    RATE_LIMIT_WAITS_SPENT = "rate_limit_waits_spent", "rate-limited too often in a row"
+    RATE_LIMIT_WAITS_SPENT = "rate_limit_waits_spent", "rate-limited too often"
     HOLDS_SPENT = "holds_spent", "given back uncharged too often"
     NO_RETRIES = "no_retries", "the policy never retries"
     NOT_REPEATABLE = "not_repeatable", "it may have been executed, and has no idempotency key"

@@ -49,6 +49,8 @@ class Failure(NamedTuple):
     http_status: int | None = None
     delivery: Delivery = Delivery.MAYBE_SEEN
     unavailable: bool = False
+    said: bool = False
+    """Somebody said the class: a rule, a verdict, or a code that means something else than its category."""
 
     @property
     def retryable(self) -> bool:

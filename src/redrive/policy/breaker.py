@@ -63,6 +63,9 @@ class BreakerPolicy:
         require_whole("successes_to_close", self.successes_to_close, 1, 1000)
 
 
+PROBES_TAKEN_DELAY = 1.0
+"""Seconds until it is worth asking again while probes are under way: most of them end soon."""
+
 _CLOSED, _OPEN, _HALF_OPEN = BreakerState.CLOSED, BreakerState.OPEN, BreakerState.HALF_OPEN
 
 
@@ -105,7 +108,8 @@ class Breaker:
             return Refusal(self._open_until - now)
         if len(self._probes) < self._policy.probe_slots:
             return self._start_probe(now)
-        return Refusal(max(0.0, min(self._probes.values()) - now))
+        lease_left = min(self._probes.values()) - now
+        return Refusal(min(PROBES_TAKEN_DELAY, lease_left), probing=True)
 
     def report(
         self,

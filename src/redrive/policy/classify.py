@@ -88,17 +88,18 @@ class Classifier:
         return Finding("unknown", _UNKNOWN, error)
 
     def _find_in_group(self, error: BaseException, done: dict[int, Finding]) -> Finding | None:
-        """A group is as bad as its worst member: final, then rate-limited, then retryable, then cancelled."""
+        """A group is as bad as its worst member: final, rate-limited (the longest), retryable, cancelled."""
         if not probe.members(error):
             return None
         findings = (self._find(each, done) for each in probe.leaves(error))
         return min(findings, key=self._severity, default=None)
 
-    def _severity(self, finding: Finding) -> int:
+    def _severity(self, finding: Finding) -> tuple[int, float]:
         if finding.meaning.category is Category.CANCELLED:
-            return 3
+            return 3, 0.0
         order = (ErrorClass.FINAL, ErrorClass.RATE_LIMITED, ErrorClass.RETRYABLE)
-        return order.index(self._class_of(finding.meaning))
+        wait = retry_after_of(finding.error, None) or 0.0
+        return order.index(self._class_of(finding.meaning)), -wait
 
     def _class_of(self, meaning: Meaning) -> ErrorClass:
         if meaning.error_class is not None:
@@ -111,7 +112,7 @@ class Classifier:
         meaning = found.meaning
         category = meaning.category
         carries = carries_something(found.error)
-        stated = meaning.delivery is Delivery.SEEN or _is_stated(error, found.error)
+        stated = _is_stated(error, found.error)
         status = status_of(found.error) if carries else None
         code = found.public_code or self._public_codes.code(category, status)
         return Failure(
@@ -126,6 +127,7 @@ class Classifier:
             status,
             _delivery(meaning, found.error) if stated else Delivery.MAYBE_SEEN,
             found.unavailable and stated,
+            meaning.error_class is not None,
         )
 
 

@@ -9,6 +9,9 @@ from typing import Protocol
 
 from redrive.policy.bounds import LONGEST_DELAY, require
 
+AFTER_A_MISTAKE = 3600.0
+"""The wait after a custom function that failed."""
+
 
 class Curve(Protocol):
     def delay(self, failures: int) -> float | None:
@@ -78,7 +81,7 @@ class Custom:
     """A function of your own: failures so far → seconds, or None for no further attempt.
 
     Its mistakes cannot strand work: a negative answer counts as 0, and an exception or something that is no
-    number as the cap.
+    number as an hour, or the cap if that is less.
     """
 
     function: Callable[[int], float | None]
@@ -88,10 +91,10 @@ class Custom:
             answer = self.function(failures)
             seconds = None if answer is None else float(answer)
         except Exception:  # noqa: BLE001
-            return math.inf
+            return AFTER_A_MISTAKE
         if seconds is None:
             return None
-        return math.inf if math.isnan(seconds) else max(0.0, seconds)
+        return AFTER_A_MISTAKE if math.isnan(seconds) else max(0.0, seconds)
 
     def formula(self, failures: object) -> str:
         return f"{getattr(self.function, '__name__', 'custom')}({failures})"

@@ -39,8 +39,9 @@ GATEWAY = RetryPolicy(
     max_attempts=3,
     backoff=Backoff(Exponential(5.0, 2.0), jitter=Additive(5.0)),
     also_retry=frozenset({Category.UNKNOWN}),
+    never_retry=frozenset({Category.PROVIDER_4XX, Category.CONFLICT}),
 )
-"""Work behind a gateway (P2): waits 5–10 and 10–15 s, and retries errors it does not know."""
+"""Work behind a gateway (P2): waits 5–10 and 10–15 s; retries errors it does not know, never a 4xx."""
 
 REDRIVE_NEVER = RetryPolicy(name="never", max_attempts=1, backoff=Backoff(Never()))
 REDRIVE_LINEAR = RetryPolicy(name="linear", max_attempts=4, backoff=Backoff(Linear(5 * MINUTE, 5 * MINUTE)))

@@ -133,9 +133,13 @@ def _by_own_word(error: BaseException, depth: int) -> Finding | None:
 
 def _said(error: BaseException, error_class: ErrorClass, depth: int) -> Finding:
     """The code said whether to retry; the category is still that of the error it was made from, if known."""
+    rule = probe.short_name(type(error))
     inside = _by_what_is_inside(error, depth)
-    meaning = inside.meaning if inside else Meaning(Category.UNKNOWN)
-    return Finding(probe.short_name(type(error)), meaning._replace(error_class=error_class), error)
+    if inside is None:
+        return Finding(rule, Meaning(Category.UNKNOWN, error_class=error_class), error)
+    # Status and hint are those of the error inside, unless the verdict names a hint of its own.
+    telling = error if probe.attribute(error, "retry_after") is not None else inside.error
+    return Finding(rule, inside.meaning._replace(error_class=error_class), telling)
 
 
 def _by_deferral(error: BaseException, depth: int) -> Finding:
@@ -217,6 +221,7 @@ def _by_grpc_code(error: BaseException, keys: tuple[str, ...]) -> Finding | None
 
 _OUT_OF = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EROFS}
+    | {errno.EIO}
 )
 _UNREACHABLE = frozenset(
     {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTDOWN, errno.EADDRNOTAVAIL}

@@ -22,7 +22,7 @@ from redrive.model.decision import (
 from redrive.model.failure import Category, ErrorClass, Failure
 from redrive.model.step import Tally
 from redrive.policy.backoff import Backoff
-from redrive.policy.bounds import require_kind, require_whole
+from redrive.policy.bounds import choice, require_kind, require_whole
 from redrive.policy.schedule import Schedule
 
 NOT_ASKED_DELAY = 1.0
@@ -56,6 +56,7 @@ class RetryPolicy:
         require_whole("max_attempts", self.max_attempts, 1, 1_000_000)
         require_whole("max_rate_limit_waits", self.max_rate_limit_waits, 0, 1_000_000)
         require_whole("max_holds", self.max_holds, 0, 1_000_000_000)
+        object.__setattr__(self, "ending", choice("ending", self.ending, Ending))
 
     @property
     def max_retries(self) -> int:
@@ -66,7 +67,7 @@ class RetryPolicy:
         """Does this policy consider trying again after such a failure at all?"""
         if failure.category in self.never_retry:
             return False
-        return failure.retryable or failure.category in self.also_retry
+        return failure.retryable or (failure.category in self.also_retry and not failure.said)
 
     def backoff_for(self, category: Category) -> Backoff:
         return self.backoff_by_category.get(category, self.backoff)
@@ -160,4 +161,12 @@ def _explain(
     return Explanation(reason, failure.rule, failure.category, failures, policy.max_attempts, wait, hint, at)
 
 
-_UNCOUNTED = frozenset({Reason.RATE_LIMIT_HINT, Reason.UNAVAILABLE, Reason.INTERRUPTED})
+_UNCOUNTED = frozenset(
+    {
+        Reason.RATE_LIMIT_HINT,
+        Reason.RATE_LIMIT_WAITS_SPENT,
+        Reason.UNAVAILABLE,
+        Reason.INTERRUPTED,
+        Reason.HOLDS_SPENT,
+    }
+)

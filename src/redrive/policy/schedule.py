@@ -90,9 +90,9 @@ def _triple(values: list[float]) -> tuple[float, float, float]:
 
 def format_duration(seconds: float) -> str:
     """Short and exact enough to read: 250ms, 1.5s, 2m, 1h30m, 3d."""
-    if seconds < 1:
+    if seconds < 0.9995:
         return f"{seconds * 1000:.3g}ms" if seconds else "0s"
-    if seconds < 60:
+    if seconds < 59.95:
         return f"{seconds:.3g}s"
     if seconds < 3600:
         return _two_units(seconds, 60, "m", 1, "s")
