@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from types import CoroutineType
 from typing import NoReturn, ParamSpec, TypeVar
 
@@ -41,13 +42,21 @@ def drive(function: Callable[P, R], judge: Judge) -> Callable[P, R]:
                 raise
             else:
                 CURRENT.reset(token)
-                if hasattr(type(result), "__await__"):
+                if _is_awaited(type(result)):
                     judge.abandoned(attempt, permit)
                     _refuse(attempt.operation, result)
                 judge.succeeded(attempt, permit)
                 return result
 
     return guarded
+
+
+def _has_await(kind: type) -> bool:
+    return hasattr(kind, "__await__")
+
+
+# Asking a type for something it does not have is slow, so the answers are kept.
+_is_awaited: Callable[[type], bool] = lru_cache(maxsize=1024)(_has_await)
 
 
 def _refuse(operation: str, result: object) -> NoReturn:
