@@ -11,9 +11,10 @@ from typing import Any, ParamSpec, TypeVar, cast
 from redrive.calls.attempt import CURRENT, Attempt
 from redrive.calls.dependency import DEPENDENCIES, Dependency
 from redrive.calls.drive import drive
-from redrive.calls.judge import Hook, Judge, KeyOf, usable_key
+from redrive.calls.judge import Judge, KeyOf, usable_key
 from redrive.calls.kind import is_async, name_of
 from redrive.calls.options import EffectWord
+from redrive.calls.teller import Hook, Teller
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.errors import InvalidValueError
 from redrive.model.step import Effect
@@ -83,8 +84,7 @@ class Guard:
             dependency=_resolve(dependency, operation),
             breaks=dependency is not None,
             classifier=classifier,
-            fields=fields or {},
-            hooks=_called(hooks),
+            teller=Teller(fields or {}, _called(hooks)),
             clock=clock,
             random=random,
         )

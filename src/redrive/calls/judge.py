@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from redrive.calls import log
 from redrive.calls.attempt import CURRENT, Attempt
 from redrive.calls.dependency import Dependency
-from redrive.calls.event import AttemptFailed, CallEvent, CallRecovered
+from redrive.calls.teller import Teller
 from redrive.clock import Clock
 from redrive.errors import DeferredError, InvalidValueError
 from redrive.model.breaker import Permit
-from redrive.model.decision import Decision, Explanation, Reason, Retry
+from redrive.model.decision import Explanation, Reason, Retry
 from redrive.model.failure import Failure
 from redrive.model.step import Effect, Tally
 from redrive.policy.classify import Classifier
 from redrive.policy.retry import RetryPolicy, decide
 
 KeyOf = Callable[..., str | None]
-Hook = Callable[[CallEvent], object]
 
 MOST_FAILURES = 20
 """A call that is tried again for days remembers its last failures only."""
@@ -38,8 +36,7 @@ class Judge:
     dependency: Dependency
     breaks: bool
     classifier: Classifier | None
-    fields: Mapping[str, Any]
-    hooks: tuple[Hook, ...]
+    teller: Teller
     clock: Clock
     random: Callable[[], float]
 
@@ -62,10 +59,9 @@ class Judge:
         late = attempt.deadline is not None and now >= attempt.deadline
         if late or (self.breaks and self.dependency.is_open_for(0.0)):
             failure = attempt.failures[-1]
-            why = Explanation(
-                Reason.DEADLINE if late else Reason.BREAKER_OPEN, failure.rule, failure.category
-            )
-            self._give_up(attempt, now - attempt.started, failure, why, why.reason, error)
+            reason = Reason.DEADLINE if late else Reason.BREAKER_OPEN
+            why = Explanation(reason, failure.rule, failure.category)
+            self._give_up(attempt, now - attempt.started, failure, why, error)
             return None
         following = self._attempt(attempt.number + 1, attempt.idempotency_key, now, attempt.deadline)
         following.tally = attempt.tally
@@ -77,8 +73,8 @@ class Judge:
         if permit is not None:
             self.dependency.report_success(permit, attempt.started)
         self.dependency.give_back()
-        if attempt.number > 1 and self._is_heard(alarming=False):
-            self._tell(self._recovered(attempt), alarming=False)
+        if attempt.number > 1:
+            self.teller.recovered(attempt)
 
     def abandoned(self, attempt: Attempt, permit: Permit | None) -> None:
         """Cancelled or interrupted: that is nobody's failure."""
@@ -95,15 +91,19 @@ class Judge:
         if permit is not None:
             self.dependency.report_failure(permit, failure, attempt.started)
         decision = decide(attempt.tally, failure, self.policy, now=now, draw=self.random())
-        reason = self._reason_to_stop(attempt, permit, failure, decision)
         attempt.failures = (*attempt.failures[1 - MOST_FAILURES :], failure)
         why = decision.explanation
-        if reason is None and isinstance(decision, Retry):
+        if not isinstance(decision, Retry):
+            self._give_up(attempt, seconds, failure, why, error)
+            return None
+        reason = self._reason_to_stop(attempt, permit, failure, decision.delay)
+        if reason is None:
             attempt.tally = _after(attempt.tally, decision)
-            self._tell_failed(attempt, seconds, failure, why, why.reason, decision.delay)
+            self.teller.failed(attempt, seconds, failure, why, decision.delay)
             return decision.delay
-        self._give_up(attempt, seconds, failure, why, reason or why.reason, error)
-        if reason is Reason.TOO_LONG and isinstance(decision, Retry):
+        stopped = why._replace(reason=reason, wait=None, at=None)
+        self._give_up(attempt, seconds, failure, stopped, error)
+        if reason is Reason.TOO_LONG:
             raise self._deferred(decision.delay) from error
         return None
 
@@ -118,18 +118,16 @@ class Judge:
         return Attempt(number, self.operation, attempts, key, started, self.timeout, deadline, self.clock)
 
     def _reason_to_stop(
-        self, attempt: Attempt, permit: Permit | None, failure: Failure, decision: Decision
+        self, attempt: Attempt, permit: Permit | None, failure: Failure, delay: float
     ) -> Reason | None:
         """What a call respects beyond the policy. The budget comes last: only a real retry is charged."""
-        if not isinstance(decision, Retry):
-            return decision.explanation.reason
         if self.effect is Effect.UNSAFE and attempt.idempotency_key is None and failure.may_have_executed:
             return Reason.NOT_REPEATABLE
-        if decision.delay > self.longest_wait:
+        if delay > self.longest_wait:
             return Reason.TOO_LONG
-        if attempt.deadline is not None and self.clock.monotonic() + decision.delay >= attempt.deadline:
+        if attempt.deadline is not None and self.clock.monotonic() + delay >= attempt.deadline:
             return Reason.DEADLINE
-        if permit is not None and self.dependency.is_open_for(decision.delay):
+        if permit is not None and self.dependency.is_open_for(delay):
             return Reason.BREAKER_OPEN
         return None if self.dependency.may_retry() else Reason.BUDGET_EMPTY
 
@@ -140,63 +138,11 @@ class Judge:
             retry_after=delay,
         )
 
-    def _recovered(self, attempt: Attempt) -> CallRecovered:
-        seconds = self.clock.monotonic() - attempt.started
-        key = attempt.idempotency_key
-        return CallRecovered(self.operation, attempt.number, attempt.max_attempts, key, seconds)
-
     def _give_up(
-        self,
-        attempt: Attempt,
-        seconds: float,
-        failure: Failure,
-        why: Explanation,
-        reason: Reason,
-        error: Exception,
+        self, attempt: Attempt, seconds: float, failure: Failure, why: Explanation, error: Exception
     ) -> None:
-        if why.reason is not reason:
-            why = why._replace(reason=reason, wait=None, at=None)
-        self._tell_failed(attempt, seconds, failure, why, reason, None)
-        _add_note(error, self.operation, attempt, reason)
-
-    def _tell_failed(
-        self,
-        attempt: Attempt,
-        seconds: float,
-        failure: Failure,
-        why: Explanation,
-        reason: Reason,
-        wait: float | None,
-    ) -> None:
-        # A call that an open breaker did not let through is expected; it must not flood the log in an outage.
-        alarming = wait is None and not failure.unavailable
-        if not self._is_heard(alarming=alarming):
-            return
-        event = AttemptFailed(
-            self.operation,
-            attempt.number,
-            attempt.max_attempts,
-            attempt.idempotency_key,
-            seconds,
-            failure,
-            reason,
-            why,
-            wait,
-        )
-        self._tell(event, alarming=alarming)
-
-    def _is_heard(self, *, alarming: bool) -> bool:
-        return bool(self.hooks) or log.is_wanted(alarming=alarming)
-
-    def _tell(self, event: CallEvent, *, alarming: bool) -> None:
-        """Nothing that listens can harm the call."""
-        if log.is_wanted(alarming=alarming):
-            log.write(event, self.fields, alarming=alarming)
-        for hook in self.hooks:
-            try:
-                hook(event)
-            except Exception as error:  # noqa: BLE001
-                log.complain(event.operation, hook, error)
+        self.teller.failed(attempt, seconds, failure, why, None)
+        _add_note(error, attempt, why.reason)
 
 
 def usable_key(key: object) -> str:
@@ -212,10 +158,12 @@ def _after(tally: Tally, decision: Retry) -> Tally:
     return Tally(tally.failures, tally.rate_limit_waits + 1, tally.holds, tally.previous_delay)
 
 
-def _add_note(error: Exception, operation: str, attempt: Attempt, reason: Reason) -> None:
+def _add_note(error: Exception, attempt: Attempt, reason: Reason) -> None:
     count = attempt.number
     first = count - len(attempt.failures) + 1
-    lines = [f"redrive: {operation!r} failed after {count} attempt{'s' * (count > 1)}: {reason.sentence}"]
+    lines = [
+        f"redrive: {attempt.operation!r} failed after {count} attempt{'s' * (count > 1)}: {reason.sentence}"
+    ]
     lines += [
         f"  attempt {number}: {failure.category} ({failure.rule})"
         for number, failure in enumerate(attempt.failures, start=first)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypedDict
 
 from redrive.calls.dependency import Dependency
-from redrive.calls.judge import Hook, KeyOf
+from redrive.calls.judge import KeyOf
+from redrive.calls.teller import Hook
 from redrive.clock import Clock
 from redrive.model.step import Effect
 from redrive.policy.backoff import Backoff
