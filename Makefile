@@ -46,7 +46,7 @@ $(VENV)/.bench: $(READY) requirements/bench.txt
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock" $(LOCK)
 lock: $(VENV)/bin/uv
 	@echo uv | $(COMPILE) - --output-file requirements/uv.txt
-	@$(COMPILE) pyproject.toml --extra http --group test --group check --output-file requirements/dev.txt
+	@$(COMPILE) pyproject.toml --extra http --extra postgres --group test --group check --output-file requirements/dev.txt
 	@$(COMPILE) pyproject.toml --group bench --constraint requirements/dev.txt --output-file requirements/bench.txt
 
 $(VENV)/bin/uv:

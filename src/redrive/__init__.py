@@ -21,12 +21,16 @@ from redrive.errors import (
 )
 
 if TYPE_CHECKING:
+    from redrive.app import Redrive
     from redrive.calls.attempt import Attempt, current_attempt
     from redrive.calls.dependency import Dependency, dependency
     from redrive.calls.guard import Guard
     from redrive.calls.http import AsyncHttpClient, HttpClient
     from redrive.calls.log import log_fields
     from redrive.calls.retry import call, retry
+    from redrive.config import Settings
+    from redrive.engine.context import Context
+    from redrive.engine.handle import RunHandle
     from redrive.model.failure import Category, Delivery, ErrorClass, Failure
     from redrive.model.step import Effect
     from redrive.policy.backoff import Backoff
@@ -47,6 +51,7 @@ _HOME = {
     "BudgetPolicy": "redrive.policy.budget",
     "Category": "redrive.model.failure",
     "Classifier": "redrive.policy.classify",
+    "Context": "redrive.engine.context",
     "Delivery": "redrive.model.failure",
     "Dependency": "redrive.calls.dependency",
     "Effect": "redrive.model.step",
@@ -54,8 +59,11 @@ _HOME = {
     "Failure": "redrive.model.failure",
     "Guard": "redrive.calls.guard",
     "HttpClient": "redrive.calls.http",
+    "Redrive": "redrive.app",
     "RetryPolicy": "redrive.policy.retry",
     "Rule": "redrive.policy.rule",
+    "RunHandle": "redrive.engine.handle",
+    "Settings": "redrive.config",
     "call": "redrive.calls.retry",
     "classify": "redrive.policy.classify",
     "current_attempt": "redrive.calls.attempt",
@@ -74,6 +82,7 @@ __all__ = [
     "BudgetPolicy",
     "Category",
     "Classifier",
+    "Context",
     "DeferredError",
     "Delivery",
     "Dependency",
@@ -84,10 +93,13 @@ __all__ = [
     "Guard",
     "HttpClient",
     "RateLimitedError",
+    "Redrive",
     "RedriveError",
     "RetryPolicy",
     "RetryableError",
     "Rule",
+    "RunHandle",
+    "Settings",
     "UnavailableError",
     "call",
     "classify",

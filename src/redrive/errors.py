@@ -3,7 +3,16 @@
 RedriveError
 ├── InvalidValueError          an argument or a setting is wrong (also a ValueError)
 │   ├── NotStorableError       a value cannot be kept as JSON
-│   └── InvalidKeyError        a part of an idempotency key cannot be encoded
+│   ├── InvalidKeyError        a part of an idempotency key cannot be encoded
+│   └── PayloadError           a payload does not fit the types of the task
+├── NotFoundError              there is no such run, task, workflow or breaker
+├── ConflictError              the idempotency key was used before, for other work
+├── LeaseLostError             somebody else has the step by now; what this worker has done does not count
+├── RunFailedError             the run that was waited for did not succeed
+├── RunCancelledError          raised inside of a task whose run was cancelled
+├── StoreError                 the database cannot do what was asked
+│   ├── StoreUnavailableError  it cannot be reached or written at the moment; trying again may help
+│   └── SchemaError            its tables are of another version
 ├── TransitionError            a state was to change in a way its table does not allow
 ├── VerdictError               raised by your own code to say what a failure is
 │   ├── FinalError             trying again cannot help
@@ -47,6 +56,51 @@ class NotStorableError(InvalidValueError):
 
 class InvalidKeyError(InvalidValueError):
     """A part of an idempotency key cannot be encoded without ambiguity."""
+
+
+class PayloadError(InvalidValueError):
+    """A payload does not fit the types of the task."""
+
+
+class NotFoundError(RedriveError):
+    """There is no such run, task, workflow or breaker."""
+
+
+class ConflictError(RedriveError):
+    """The idempotency key was used before, for other work; `run_id` is the run that has it."""
+
+    def __init__(self, message: str, *, run_id: str) -> None:
+        super().__init__(message)
+        self.run_id = run_id
+
+
+class LeaseLostError(RedriveError):
+    """Somebody else has the step by now; what this worker has done does not count."""
+
+
+class RunFailedError(RedriveError):
+    """The run that was waited for did not succeed; `state` tells how it ended."""
+
+    def __init__(self, message: str, *, run_id: str, state: str) -> None:
+        super().__init__(message)
+        self.run_id = run_id
+        self.state = state
+
+
+class RunCancelledError(RedriveError):
+    """Raised inside of a task whose run was cancelled."""
+
+
+class StoreError(RedriveError):
+    """The database cannot do what was asked."""
+
+
+class StoreUnavailableError(StoreError):
+    """The database cannot be reached or written at the moment; trying again may help."""
+
+
+class SchemaError(StoreError):
+    """The tables are of another version than this program."""
 
 
 class TransitionError(RedriveError):

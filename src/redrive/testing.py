@@ -1,19 +1,37 @@
 """For the tests of programs that use Redrive: time that passes only when something waits for it.
 
-with virtual_time() as clock:
-    charge()                 # retries without sleeping
+with virtual_time() as clock:                     for guarded calls
+    charge()                                      # retries without sleeping
 assert clock.waits == [0.2, 0.4]
+
+async with in_memory(app) as test:                for an application
+    run = await app.start(checkout, order)
+    await test.drain()                            # executes what is ready
+    await test.advance(60)                        # a minute passes; executes what becomes due in it
+    assert await run.result() == ...
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from random import Random
+from typing import TYPE_CHECKING, Any
 
 from redrive.clock import SYSTEM_CLOCK
 
+if TYPE_CHECKING:
+    from redrive.app import Redrive
+    from redrive.engine.breakers import SharedBreaker
+    from redrive.engine.definition import Definition
+    from redrive.engine.task import Task
+    from redrive.engine.worker import Worker
+    from redrive.model.run import Run
+
 EPOCH = 1_700_000_000.0
 """Where a virtual clock starts, in seconds since 1970."""
+
+LONGEST_WAIT = 366 * 86_400.0
 
 
 class VirtualClock:
@@ -63,3 +81,157 @@ def virtual_time() -> Iterator[VirtualClock]:
     finally:
         SYSTEM_CLOCK.follow(None)
         DEPENDENCIES.forget()
+
+
+class Harness:
+    """An application in a test: in memory, on a virtual clock, executing when the test says so.
+
+    Sync tasks are called directly, on the thread of the test. What a task itself sleeps is really slept.
+    `await run.result()` executes whatever the run still needs, and lets time pass for it.
+    """
+
+    def __init__(self, app: Redrive, *, seed: int = 0, inline: bool = False) -> None:
+        from redrive.store.sqlite import MEMORY, SqliteDatabase
+
+        self._app = app
+        self._before = {name: vars(app)[name] for name in _WIRED}
+        self.clock = VirtualClock()
+        app.wire(SqliteDatabase(MEMORY, clock=self.clock), self.clock, Random(seed))
+        app.waiters.help = self._help
+        app.after_start = self.drain if inline else None
+        self._worker: Worker | None = None
+
+    async def drain(self) -> int:
+        """Execute what is ready, and what becomes ready by that. How many attempts were made."""
+        await self._app.open()
+        return await self._own_worker().work_off()
+
+    async def advance(self, seconds: float) -> int:
+        """Let time pass; what becomes due is executed at its time. How many attempts were made."""
+        end = self.clock.time + seconds
+        executed = await self.drain()
+        while (wait := await self._next_due()) is not None and self.clock.time + wait <= end:
+            self.clock.advance(max(wait, 0.0))
+            executed += await self.drain()
+        self.clock.advance(max(0.0, end - self.clock.time))
+        return executed + await self.drain()
+
+    async def execute(self, work: str | Task | Definition, payload: object = None, **options: Any) -> Any:
+        """Start it, execute it with all its retries, and give its result, or raise RunFailedError."""
+        run = await self._app.start(work, payload, **options)
+        return await run.result()
+
+    async def started(self, work: str | Task | Definition | None = None) -> list[Run]:
+        """The runs that were started, oldest first."""
+        from redrive.app import name_of
+
+        await self._app.open()
+        runs = await self._app.store.runs.all()
+        return [run for run in runs if work is None or run.workflow == name_of(work)]
+
+    async def assert_started(
+        self,
+        work: str | Task | Definition,
+        payload: object = ...,
+        *,
+        times: int | None = None,
+        **expected: Any,
+    ) -> Run:
+        """Was such a run started? `expected` are fields of the run: queue, priority, org, ..."""
+        from redrive.app import name_of
+
+        runs = await self.started(work)
+        found = [run for run in runs if _fits(run, payload, expected)]
+        wanted = repr(name_of(work)) + ("" if payload is ... else f" with {payload!r}")
+        wanted += f" and {expected}" if expected else ""
+        if times is not None and len(found) != times:
+            raise AssertionError(f"{wanted} was started {len(found)} times, not {times}; {_told(runs)}")
+        if not found and times != 0:
+            raise AssertionError(f"{wanted} was not started; {_told(runs)}")
+        return found[-1] if found else None  # type: ignore[return-value]
+
+    async def assert_nothing_started(self) -> None:
+        runs = await self.started()
+        if runs:
+            raise AssertionError(f"something was started: {_told(runs)}")
+
+    async def close(self) -> None:
+        """Put the application back to where it was."""
+        await self._app.close()
+        self.restore()
+
+    def restore(self) -> None:
+        vars(self._app).update(self._before)
+        self._app.after_start = None
+
+    def _own_worker(self) -> Worker:
+        if self._worker is None:
+            self._worker = self._app.worker_in_test()
+        return self._worker
+
+    async def _next_due(self) -> float | None:
+        """Seconds until something happens by itself: work is due, or a breaker may move on."""
+        waits = [await self._app.store.leases.next_due()]
+        if await self._app.store.holds.holders():
+            waits += [_until_moving(each) for each in await self._app.breakers.all()]
+        return min((wait for wait in waits if wait is not None), default=None)
+
+    async def _help(self) -> bool:
+        """Instead of waiting: execute what is there, or let time pass until something is."""
+        if await self.drain():
+            return True
+        wait = await self._next_due()
+        if wait is None or wait > LONGEST_WAIT:
+            return False
+        self.clock.advance(max(wait, 0.0))
+        await self.drain()
+        return True
+
+
+@asynccontextmanager
+async def in_memory(app: Redrive, *, seed: int = 0, inline: bool = False) -> AsyncIterator[Harness]:
+    """Put an application on a database in memory and a virtual clock, for the time of a test.
+
+    seed    of all its random numbers: jitters, ids
+    inline  everything is executed as soon as it is started, as far as it can be without time passing
+    """
+    harness = Harness(app, seed=seed, inline=inline)
+    try:
+        yield harness
+    finally:
+        await harness.close()
+
+
+_WIRED = (
+    "_enqueuer",
+    "_opened",
+    "breakers",
+    "clock",
+    "database",
+    "definitions",
+    "ids",
+    "random",
+    "store",
+    "waiters",
+)
+
+
+def _until_moving(known: SharedBreaker) -> float:
+    """A breaker that is not open any more releases what it holds in steps of a second."""
+    until = known.snapshot.open_until
+    return 1.0 if until is None else max(0.001, until - known.row.now)
+
+
+def _fits(run: Run, payload: object, expected: dict[str, Any]) -> bool:
+    from redrive.engine.payload import to_json
+    from redrive.policy.codec import decode
+
+    if payload is not ... and decode(run.input) != to_json(payload):
+        return False
+    return all(getattr(run, name) == value for name, value in expected.items())
+
+
+def _told(runs: list[Run]) -> str:
+    if not runs:
+        return "nothing was started"
+    return "started were: " + ", ".join(f"{run.workflow}({run.input})" for run in runs[-10:])

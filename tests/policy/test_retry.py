@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redrive.errors import InvalidValueError
-from redrive.model.decision import Block, Bury, Complete, Fail, Reason, Release, Retry
+from redrive.model.decision import (
+    Block,
+    Bury,
+    Complete,
+    Decision,
+    Explanation,
+    Fail,
+    Reason,
+    Release,
+    Retry,
+)
 from redrive.model.failure import Category, Delivery, ErrorClass, Failure
 from redrive.model.step import Tally
 from redrive.policy import (
@@ -36,6 +46,7 @@ def failure(
     error_class: ErrorClass = ErrorClass.RETRYABLE,
     retry_after: float | None = None,
     unavailable: bool = False,
+    delivery: Delivery = Delivery.MAYBE_SEEN,
 ) -> Failure:
     return Failure(
         category,
@@ -47,7 +58,7 @@ def failure(
         "Public.",
         retry_after,
         None,
-        Delivery.MAYBE_SEEN,
+        delivery,
         unavailable,
     )
 
@@ -193,6 +204,76 @@ class TestDecide:
         assert next_retry_at(Tally(), failure(), RUN, now=NOW, draw=0.5) == NOW + 60
         assert next_retry_at(Tally(), FINAL, RUN, now=NOW, draw=0.5) is None
         assert next_retry_at(Tally(failures=7), failure(), RUN, now=NOW, draw=0.5) is None
+
+
+FRESH = Tally()
+INTERRUPTED = failure(Category.CANCELLED, ErrorClass.FINAL)
+NOT_ASKED = failure(Category.NETWORK, retry_after=12.0, unavailable=True)
+
+
+class TestNotRepeatable:
+    """Work that must not have its effect twice, and has no key by which a repetition is recognised."""
+
+    @staticmethod
+    def decide(what: Failure | None, tally: Tally = FRESH, policy: RetryPolicy = STEP) -> Decision:
+        return decide(tally, what, policy, now=NOW, draw=0.5, repeatable=False)
+
+    @pytest.mark.parametrize(("ending", "kind"), [("bury", Bury), ("block", Block), ("fail", Fail)])
+    @pytest.mark.parametrize("what", [failure(), INTERRUPTED], ids=["failed", "interrupted"])
+    def test_what_may_have_been_executed_ends(self, what: Failure, ending: str, kind: type) -> None:
+        decision = self.decide(what, policy=replace(STEP, ending=Ending(ending)))
+        assert isinstance(decision, kind)
+        why = decision.explanation
+        assert (why.reason, why.wait, why.at) == (Reason.NOT_REPEATABLE, None, None)
+
+    @pytest.mark.parametrize(
+        "what",
+        [
+            failure(delivery=Delivery.NEVER_SEEN),
+            failure(Category.CANCELLED, ErrorClass.FINAL, delivery=Delivery.NEVER_SEEN),
+            rate_limited(3.0)._replace(delivery=Delivery.SEEN),
+            NOT_ASKED,
+            NOT_ASKED._replace(delivery=Delivery.NEVER_SEEN),
+            FINAL,
+            None,
+        ],
+    )
+    def test_in_all_other_cases_it_makes_no_difference(self, what: Failure | None) -> None:
+        assert self.decide(what) == decide(Tally(), what, STEP, now=NOW, draw=0.5)
+
+    def test_a_reason_that_ends_it_anyway_is_told_instead(self) -> None:
+        assert self.decide(FINAL).explanation.reason is Reason.FINAL_ERROR
+        assert self.decide(failure(), Tally(failures=3)).explanation.reason is Reason.ATTEMPTS_SPENT
+        holds = Tally(holds=STEP.max_holds)
+        assert self.decide(INTERRUPTED, holds).explanation.reason is Reason.HOLDS_SPENT
+
+    def test_the_servers_hint_is_still_told(self) -> None:
+        decision = self.decide(failure(retry_after=30.0))
+        assert str(decision.explanation) == (
+            "timeout (rule a rule); it may have been executed, and has no idempotency key; "
+            "failure 1, at most 4 attempts; the server asked for 30 s"
+        )
+
+
+class TestTally:
+    BEFORE = Tally(failures=2, rate_limit_waits=3, holds=4, previous_delay=5.0)
+
+    def after(self, what: Failure | None, policy: RetryPolicy = STEP) -> Tally:
+        return self.BEFORE.after(decide(self.BEFORE, what, policy, now=NOW, draw=0.5))
+
+    def test_a_retry_uses_up_an_attempt_and_is_remembered(self) -> None:
+        assert self.after(failure()) == Tally(3, 3, 4, 8.0)
+
+    def test_a_wait_for_a_rate_limit_is_counted_apart(self) -> None:
+        assert self.after(rate_limited(17.0)) == Tally(2, 4, 4, 5.0)
+
+    def test_so_is_work_that_was_given_back(self) -> None:
+        assert self.after(NOT_ASKED) == self.after(INTERRUPTED) == Tally(2, 3, 5, 5.0)
+
+    def test_an_ending_changes_nothing(self) -> None:
+        assert self.after(None) == self.after(FINAL) == self.BEFORE
+        why = Explanation(Reason.FINAL_ERROR)
+        assert all(self.BEFORE.after(ending) == self.BEFORE for ending in (Bury(why), Block(why), Fail(why)))
 
 
 class TestExplanation:

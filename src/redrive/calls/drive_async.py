@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import ParamSpec, TypeVar
 
+from redrive.bounded import bounded
 from redrive.calls.attempt import CURRENT
-from redrive.calls.bounded import bounded
 from redrive.calls.judge import Judge
 
 P = ParamSpec("P")

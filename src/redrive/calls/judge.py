@@ -14,7 +14,7 @@ from redrive.errors import DeferredError, InvalidValueError
 from redrive.model.breaker import Permit
 from redrive.model.decision import Explanation, Reason, Retry
 from redrive.model.failure import Failure
-from redrive.model.step import Effect, Tally
+from redrive.model.step import Effect
 from redrive.policy.classify import Classifier
 from redrive.policy.retry import RetryPolicy, decide
 
@@ -90,15 +90,18 @@ class Judge:
         failure = (self.classifier or self.dependency.classifier).classify(error, now=now)
         if permit is not None:
             self.dependency.report_failure(permit, failure, attempt.started)
-        decision = decide(attempt.tally, failure, self.policy, now=now, draw=self.random())
+        repeatable = self.effect is not Effect.UNSAFE or attempt.idempotency_key is not None
+        decision = decide(
+            attempt.tally, failure, self.policy, now=now, draw=self.random(), repeatable=repeatable
+        )
         attempt.failures = (*attempt.failures[1 - MOST_FAILURES :], failure)
         why = decision.explanation
         if not isinstance(decision, Retry):
             self._give_up(attempt, seconds, failure, why, error)
             return None
-        reason = self._reason_to_stop(attempt, permit, failure, decision.delay)
+        reason = self._reason_to_stop(attempt, permit, decision.delay)
         if reason is None:
-            attempt.tally = _after(attempt.tally, decision)
+            attempt.tally = attempt.tally.after(decision)
             self.teller.failed(attempt, seconds, failure, why, decision.delay)
             return decision.delay
         stopped = why._replace(reason=reason, wait=None, at=None)
@@ -117,12 +120,8 @@ class Judge:
         attempts = self.policy.max_attempts
         return Attempt(number, self.operation, attempts, key, started, self.timeout, deadline, self.clock)
 
-    def _reason_to_stop(
-        self, attempt: Attempt, permit: Permit | None, failure: Failure, delay: float
-    ) -> Reason | None:
+    def _reason_to_stop(self, attempt: Attempt, permit: Permit | None, delay: float) -> Reason | None:
         """What a call respects beyond the policy. The budget comes last: only a real retry is charged."""
-        if self.effect is Effect.UNSAFE and attempt.idempotency_key is None and failure.may_have_executed:
-            return Reason.NOT_REPEATABLE
         if delay > self.longest_wait:
             return Reason.TOO_LONG
         if attempt.deadline is not None and self.clock.monotonic() + delay >= attempt.deadline:
@@ -150,12 +149,6 @@ def usable_key(key: object) -> str:
     if not isinstance(key, str) or not key or not key.isprintable():
         raise InvalidValueError(f"an idempotency key must be a text without control characters, got {key!r}")
     return key
-
-
-def _after(tally: Tally, decision: Retry) -> Tally:
-    if decision.counted:
-        return Tally(tally.failures + 1, tally.rate_limit_waits, tally.holds, decision.delay)
-    return Tally(tally.failures, tally.rate_limit_waits + 1, tally.holds, tally.previous_delay)
 
 
 def _add_note(error: Exception, attempt: Attempt, reason: Reason) -> None:

@@ -1,19 +1,15 @@
-"""Structured log lines of calls: one for a failed attempt, one when a call recovers, none while all is well.
-
-A line is readable as it stands (`event key=value …`) and carries the same as a dictionary in `record.fields`.
-"""
+"""Log lines of calls: one for a failed attempt, one when a call recovers, none while all is well."""
 
 from __future__ import annotations
 
-import json
 import logging
-import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any
 
+from redrive import structured
 from redrive.calls.attempt import Attempt
 from redrive.calls.event import CallEvent, fields_of
 from redrive.calls.kind import name_of
@@ -21,8 +17,6 @@ from redrive.policy import probe
 from redrive.policy.recognise import type_name
 
 LOGGER = logging.getLogger("redrive.calls")
-
-_PLAIN_LABEL = re.compile(r"[A-Za-z0-9_.-]+")
 
 _FIELDS: ContextVar[Mapping[str, Any]] = ContextVar("redrive_log_fields", default=MappingProxyType({}))
 
@@ -47,7 +41,7 @@ def is_wanted(*, alarming: bool) -> bool:
 
 def write(event: CallEvent, fields: Mapping[str, Any], *, alarming: bool) -> None:
     """Write the line of one event."""
-    _write(_level(alarming), {**_FIELDS.get(), **fields, **fields_of(event)})
+    structured.write(LOGGER, _level(alarming), {**_FIELDS.get(), **fields, **fields_of(event)})
 
 
 def write_answer(attempt: Attempt, status: int) -> None:
@@ -60,45 +54,15 @@ def write_answer(attempt: Attempt, status: int) -> None:
             "http_status": status,
             "latency_ms": round(attempt.elapsed() * 1000, 1),
         }
-        _write(logging.DEBUG, {**_FIELDS.get(), **fields})
+        structured.write(LOGGER, logging.DEBUG, {**_FIELDS.get(), **fields})
 
 
 def complain(operation: str, hook: object, error: Exception) -> None:
     """Write that a hook has failed."""
     what = f"{type_name(error)}: {probe.text(error)}"
     fields = {"event": "call.hook_failed", "operation": operation, "hook": name_of(hook), "error": what}
-    _write(logging.ERROR, {**_FIELDS.get(), **fields})
-
-
-def _write(level: int, fields: Mapping[str, Any]) -> None:
-    """Write a line, redacted. Filters and handlers are anybody's code; what they raise stays here."""
-    from redrive.policy.redact import DEFAULT_REDACTOR  # compiles its patterns, so only when needed
-
-    with suppress(Exception):
-        record = DEFAULT_REDACTOR.value(fields)
-        line = _line(record)
-        try:
-            LOGGER.log(level, "%s", line, extra={"fields": record})
-        except KeyError:  # a record factory of the application has put `fields` there before
-            LOGGER.log(level, "%s", line)
+    structured.write(LOGGER, logging.ERROR, {**_FIELDS.get(), **fields})
 
 
 def _level(alarming: bool) -> int:
     return logging.WARNING if alarming else logging.INFO
-
-
-def _line(record: Mapping[str, Any]) -> str:
-    pairs = (f"{_label(key)}={_printed(value)}" for key, value in record.items() if key != "event")
-    return " ".join([str(record["event"]), *pairs])
-
-
-def _label(key: object) -> str:
-    text = str(key)
-    return text if _PLAIN_LABEL.fullmatch(text) else json.dumps(text)
-
-
-def _printed(value: object) -> str:
-    try:
-        return json.dumps(value, default=str)
-    except (TypeError, ValueError, RecursionError):
-        return json.dumps(str(value))

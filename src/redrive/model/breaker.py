@@ -42,6 +42,18 @@ class Refusal(NamedTuple):
     probing: bool = False
 
 
+class Force(NamedTuple):
+    """A person's word: the breaker stays OPEN or CLOSED until an instant, or until they take it back."""
+
+    state: BreakerState
+    reason: str
+    by: str
+    until: float | None = None
+
+    def is_over(self, now: float) -> bool:
+        return self.until is not None and self.until <= now
+
+
 class BreakerSnapshot(NamedTuple):
     """Everything a person wants to know about a breaker."""
 
@@ -54,6 +66,7 @@ class BreakerSnapshot(NamedTuple):
     open_until: float | None
     probes_under_way: int
     probe_successes: int
+    force: Force | None = None
 
 
 BREAKER_TRANSITIONS = TransitionTable(
@@ -64,5 +77,8 @@ BREAKER_TRANSITIONS = TransitionTable(
         *moves("the cool-down is over", [BreakerState.OPEN], [BreakerState.HALF_OPEN]),
         *moves("a probe failed or never reported", [BreakerState.HALF_OPEN], [BreakerState.OPEN]),
         *moves("enough probes succeeded", [BreakerState.HALF_OPEN], [BreakerState.CLOSED]),
+        *moves("a person opened it", [BreakerState.CLOSED, BreakerState.HALF_OPEN], [BreakerState.OPEN]),
+        *moves("a person closed it", [BreakerState.OPEN, BreakerState.HALF_OPEN], [BreakerState.CLOSED]),
+        *moves("a person no longer keeps it open", [BreakerState.OPEN], [BreakerState.HALF_OPEN]),
     ],
 )

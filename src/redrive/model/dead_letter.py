@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import NamedTuple
 
 from redrive.model.transition import TransitionTable, moves
 
@@ -14,6 +15,53 @@ class DeadLetterState(StrEnum):
     RESOLVED = "RESOLVED"
     IGNORED = "IGNORED"
     ARCHIVED = "ARCHIVED"
+
+
+class DeadLetter(NamedTuple):
+    """A failed step with its whole story. Payload, config and texts are redacted."""
+
+    id: str
+    org: str
+    run_id: str
+    step_index: int
+    step: str
+    task: str
+    workflow: str
+    queue: str
+    state: str
+    category: str
+    error_class: str
+    error_type: str
+    message: str
+    stack: str
+    http_status: int | None
+    public_code: str
+    public_message: str
+    reason: str
+    explanation: str
+    fingerprint: str
+    fingerprint_reason: str
+    title: str
+    attempts: int
+    failures: int
+    first_failed_at: float | None
+    last_failed_at: float | None
+    payload: str
+    config: str
+    policy: str
+    idempotency_key: str
+    correlation_id: str
+    tags: str | None
+    metadata: str | None
+    created_at: float
+    updated_at: float
+    replay_count: int
+    last_replayed_at: float | None
+    last_replayed_by: str | None
+    replay_override: str | None
+    resolved_by: str | None
+    resolved_at: float | None
+    resolution: str | None
 
 
 _O, _RE, _EX = DeadLetterState.OPEN, DeadLetterState.REPLAYING, DeadLetterState.EXHAUSTED

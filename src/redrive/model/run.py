@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import NamedTuple
 
 from redrive.model.transition import TransitionTable, moves
 
@@ -15,6 +16,76 @@ class RunState(StrEnum):
     PARTIAL = "PARTIAL"
     DLQ_PENDING = "DLQ_PENDING"
     CANCELLED = "CANCELLED"
+
+
+class Place(StrEnum):
+    """Where the work of a run lies. Workers look in `ready` only; the rest is outside of that index."""
+
+    READY = "ready"
+    WAITING = "waiting"
+    HELD = "held"
+    ALONE = "alone"
+    LEASED = "leased"
+    ENDED = "ended"
+
+
+class NewRun(NamedTuple):
+    """A run to be stored. It is due `delay` seconds after that, or at the instant `at`."""
+
+    id: str
+    org: str
+    workflow: str
+    definition: str
+    queue: str
+    priority: int
+    delay: float
+    at: float | None
+    input: str
+    idempotency_key: str | None
+    request_hash: str | None
+    correlation_id: str
+    tags: str | None
+    metadata: str | None
+
+
+class Run(NamedTuple):
+    """A run as it is remembered; what is said of a step and its attempts is said of the current one."""
+
+    id: str
+    org: str
+    workflow: str
+    definition: str
+    queue: str
+    priority: int
+    state: str
+    place: str
+    submitted_at: float
+    due_at: float | None
+    held_by: str | None
+    step_index: int
+    step_state: str
+    input: str
+    step_input: str | None
+    result: str | None
+    attempt: int
+    failures: int
+    rate_limit_waits: int
+    holds: int
+    error_class: str | None
+    first_failed_at: float | None
+    last_failed_at: float | None
+    worker: str | None
+    code_version: str | None
+    attempt_started_at: float | None
+    started_at: float | None
+    ended_at: float | None
+    idempotency_key: str | None
+    correlation_id: str
+    tags: str | None
+    metadata: str | None
+    policy_override: str | None
+    cancel_requested_at: float | None
+    progress: str | None
 
 
 _P, _R = RunState.PENDING, RunState.RUNNING

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from redrive.model.decision import Decision, Release, Retry
 from redrive.model.transition import TransitionTable, moves
 
 
@@ -39,6 +40,16 @@ class Tally:
     rate_limit_waits: int = 0
     holds: int = 0
     previous_delay: float | None = None
+
+    def after(self, decision: Decision) -> Tally:
+        """What is used up once the decision has been carried out."""
+        if isinstance(decision, Release):
+            return Tally(self.failures, self.rate_limit_waits, self.holds + 1, self.previous_delay)
+        if not isinstance(decision, Retry):
+            return self
+        if decision.counted:
+            return Tally(self.failures + 1, self.rate_limit_waits, self.holds, decision.delay)
+        return Tally(self.failures, self.rate_limit_waits + 1, self.holds, self.previous_delay)
 
 
 _P, _R, _W = StepState.PENDING, StepState.RUNNING, StepState.RETRYING

@@ -8,6 +8,12 @@ Then, half-open, a few probes pass: each holds a slot for a limited time, and on
 opens the breaker again. Every change of state starts a new generation, and results of an older one are
 dropped.
 
+A person may force it open or closed. Open, it must prove itself with probes afterwards; closed, it counts
+nothing meanwhile, and starts with empty windows.
+
+Many processes share a breaker through a row of a database: `dump` gives all it knows as plain JSON, and one
+that is `restored` from it goes on as if nothing had happened.
+
 Nearly all calls succeed through a closed breaker. While its windows hold no failure, such a success is only
 added to a number, and enters the windows when anything else happens.
 """
@@ -15,13 +21,18 @@ added to a number, and enters the windows when anything else happens.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from redrive.errors import InvalidValueError
-from redrive.model.breaker import BreakerSnapshot, BreakerState, CallOutcome, Permit, Refusal
+from redrive.model.breaker import BreakerSnapshot, BreakerState, CallOutcome, Force, Permit, Refusal
 from redrive.model.failure import Category, Delivery, Failure
-from redrive.policy.bounds import LONGEST_DELAY, require, require_whole
-from redrive.policy.window import CountWindow, TimeWindow, Window
+from redrive.policy.bounds import LONGEST_DELAY, choice, require, require_kind, require_whole
+from redrive.policy.window import LARGEST_COUNT, CountWindow, TimeWindow, Window
+
+if TYPE_CHECKING:
+    from redrive.policy.codec import JsonValue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +77,10 @@ class BreakerPolicy:
 PROBES_TAKEN_DELAY = 1.0
 """Seconds until it is worth asking again while probes are under way: most of them end soon."""
 
+FORCED_OPEN_DELAY = 60.0
+"""Seconds, at most, until it is worth asking again while a person keeps it open: they may relent."""
+
+_LATEST = 1e15
 _CLOSED, _OPEN, _HALF_OPEN = BreakerState.CLOSED, BreakerState.OPEN, BreakerState.HALF_OPEN
 
 
@@ -73,6 +88,7 @@ class Breaker:
     """The breaker of one dependency. Not thread-safe: whoever shares it locks it."""
 
     __slots__ = (
+        "_force",
         "_generation",
         "_last_probe",
         "_open_until",
@@ -91,6 +107,7 @@ class Breaker:
     def __init__(self, policy: BreakerPolicy | None = None) -> None:
         self._policy = policy or BreakerPolicy()
         self._slow_seconds = math.inf if self._policy.slow_seconds is None else self._policy.slow_seconds
+        self._force: Force | None = None
         self._generation = 0
         self._opened_at = self._open_until = 0.0
         self._last_probe = 0
@@ -100,12 +117,43 @@ class Breaker:
         self.closed_permit: Permit | None = None
         self._enter(_CLOSED)
 
+    @classmethod
+    def restored(cls, policy: BreakerPolicy, dumped: Mapping[str, Any]) -> Breaker:
+        """The breaker that was dumped; a new one if that cannot be read.
+
+        Its windows start empty if the policy has come to ask for others.
+        """
+        breaker = cls(policy)
+        try:
+            breaker._load(dumped)
+        except Exception:  # noqa: BLE001
+            return cls(policy)
+        return breaker
+
+    def dump(self) -> dict[str, JsonValue]:
+        """All it knows, as plain JSON."""
+        self._settle()
+        force = self._force
+        return {
+            "state": self._state.value,
+            "generation": self._generation,
+            "opened_at": self._opened_at,
+            "open_until": self._open_until,
+            "last_probe": self._last_probe,
+            "probes": {str(number): expiry for number, expiry in self._probes.items()},
+            "probe_successes": self._probe_successes,
+            "windows": [window.dump() for window in self._windows],
+            "force": None if force is None else {**force._asdict(), "state": force.state.value},
+        }
+
     def admit(self, now: float) -> Permit | Refusal:
         if self.closed_permit is not None:
             return self.closed_permit
         self._catch_up(now)
+        if self._state is _CLOSED:
+            return Permit(self._generation)
         if self._state is _OPEN:
-            return Refusal(self._open_until - now)
+            return self._refusal(now)
         if len(self._probes) < self._policy.probe_slots:
             return self._start_probe(now)
         lease_left = min(self._probes.values()) - now
@@ -133,6 +181,18 @@ class Breaker:
         elif self._probes.pop(permit.probe, None) is not None:
             self._end_probe(outcome, slow, now, retry_after)
 
+    def force(self, force: Force | None, now: float) -> None:
+        """Stay open or closed as a person says; None takes their word back."""
+        self._catch_up(now)
+        if force is not None:
+            self._obey(_usable(force), now)
+        elif self._force is not None:
+            self._go_on_after(self._force)
+
+    def state_at(self, now: float) -> BreakerState:
+        self._catch_up(now)
+        return self._state
+
     def snapshot(self, now: float) -> BreakerSnapshot:
         self._catch_up(now)
         self._settle()
@@ -144,13 +204,37 @@ class Breaker:
             window.failures,
             window.slow_calls,
             opened_at=None if self._state is _CLOSED else self._opened_at,
-            open_until=self._open_until if self._state is _OPEN else None,
+            open_until=self._refuses_until(now) if self._state is _OPEN else None,
             probes_under_way=len(self._probes),
             probe_successes=self._probe_successes,
+            force=self._force,
         )
 
+    def _refusal(self, now: float) -> Refusal:
+        if self._force is None:
+            return Refusal(self._open_until - now)
+        until = self._force.until
+        return Refusal(FORCED_OPEN_DELAY if until is None else min(FORCED_OPEN_DELAY, until - now))
+
+    def _refuses_until(self, now: float) -> float:
+        if self._force is None:
+            return self._open_until
+        return now + FORCED_OPEN_DELAY if self._force.until is None else self._force.until
+
+    def _obey(self, force: Force, now: float) -> None:
+        if force.is_over(now):
+            raise InvalidValueError(f"until must be later than now ({now!r}), got {force.until!r}")
+        self._settle()
+        self._force = force
+        self._opened_at = now
+        self._enter(force.state)
+
+    def _go_on_after(self, force: Force) -> None:
+        self._force = None
+        self._enter(_HALF_OPEN if force.state is _OPEN else _CLOSED)
+
     def _count(self, outcome: CallOutcome, slow: bool, now: float, retry_after: float | None) -> None:
-        if outcome is CallOutcome.NOTHING:
+        if outcome is CallOutcome.NOTHING or self._force is not None:
             return
         self._settle()
         for window in self._windows:
@@ -198,6 +282,10 @@ class Breaker:
         The order of events is that of their times, however late they are noticed: an expired probe opens the
         breaker at its expiry, and the cool-down counts from there.
         """
+        if self._force is not None:
+            if self._force.is_over(now):
+                self._go_on_after(self._force)
+            return
         if self._state is _HALF_OPEN and self._probes:
             expiry = min(self._probes.values())
             if expiry <= now:
@@ -214,7 +302,8 @@ class Breaker:
     def _enter(self, state: BreakerState) -> None:
         self._state = state
         self._generation += 1
-        self.closed_permit = Permit(self._generation) if state is _CLOSED else None
+        forced = self._force is not None
+        self.closed_permit = Permit(self._generation) if state is _CLOSED and not forced else None
         self._probes.clear()
         self._probe_successes = 0
         self._quiet_successes = 0
@@ -230,6 +319,48 @@ class Breaker:
         if policy.window_seconds is not None:
             windows.append(TimeWindow(policy.window_seconds))
         return tuple(windows)
+
+    def _load(self, dumped: Mapping[str, Any]) -> None:
+        """Raises anything if it is not what `dump` gives."""
+        force = self._force = None if dumped["force"] is None else _usable(Force(**dumped["force"]))
+        self._generation = _checked_count(dumped["generation"]) - 1
+        self._enter(BreakerState(dumped["state"]) if force is None else force.state)
+        self._opened_at = _checked_instant(dumped["opened_at"])
+        self._open_until = _checked_instant(dumped["open_until"])
+        self._last_probe = _checked_count(dumped["last_probe"])
+        self._probes = {int(number): _checked_instant(expiry) for number, expiry in dumped["probes"].items()}
+        self._probe_successes = _checked_count(dumped["probe_successes"])
+        self._windows = self._loaded_windows(dumped["windows"])
+
+    def _loaded_windows(self, dumped: list[Any]) -> tuple[Window, ...]:
+        windows = self._new_windows()
+        try:
+            for window, each in zip(windows, dumped, strict=True):
+                window.load(each)
+        except Exception:  # noqa: BLE001
+            return self._new_windows()
+        return windows
+
+
+def _usable(force: Force) -> Force:
+    state = choice("state", force.state, BreakerState)
+    if state is _HALF_OPEN:
+        raise InvalidValueError("a breaker can be forced OPEN or CLOSED; HALF_OPEN it gets by itself")
+    require_kind("reason", force.reason, str)
+    require_kind("by", force.by, str)
+    if force.until is not None:
+        _checked_instant(force.until)
+    return force._replace(state=state)
+
+
+def _checked_instant(value: float) -> float:
+    require("an instant", value, -_LATEST, _LATEST)
+    return value
+
+
+def _checked_count(value: int) -> int:
+    require_whole("a count", value, 0, LARGEST_COUNT)
+    return value
 
 
 def outcome_of(failure: Failure | None) -> CallOutcome:

@@ -78,14 +78,23 @@ class RetryPolicy:
 
 
 def decide(
-    tally: Tally, failure: Failure | None, policy: RetryPolicy, *, now: float, draw: float
+    tally: Tally,
+    failure: Failure | None,
+    policy: RetryPolicy,
+    *,
+    now: float,
+    draw: float,
+    repeatable: bool = True,
 ) -> Decision:
     """What happens after an attempt: `failure` is None when it succeeded.
 
-    `draw` is a random number from 0 to 1, `now` the instant at which the attempt ended.
+    `draw` is a random number from 0 to 1, `now` the instant at which the attempt ended. Work that is not
+    `repeatable` is done again only when the failed attempt cannot have had an effect.
     """
     if failure is None:
         return Complete(Explanation(Reason.SUCCEEDED))
+    if not repeatable and failure.may_have_executed:
+        return _not_repeated(decide(tally, failure, policy, now=now, draw=draw), policy)
     if failure.category is Category.CANCELLED:
         return _release(Reason.INTERRUPTED, tally, failure, policy, now)
     if failure.unavailable:
@@ -104,6 +113,14 @@ def next_retry_at(
     """When the work is due again; None when it is not tried again (D5)."""
     decision = decide(tally, failure, policy, now=now, draw=draw)
     return decision.at if isinstance(decision, Retry | Release) else None
+
+
+def _not_repeated(decision: Decision, policy: RetryPolicy) -> Decision:
+    """An ending in place of a repetition. Work whose dependency was not asked has not been executed."""
+    why = decision.explanation
+    if not isinstance(decision, Retry | Release) or why.reason is Reason.UNAVAILABLE:
+        return decision
+    return _ending(policy, why._replace(reason=Reason.NOT_REPEATABLE, wait=None, at=None))
 
 
 def _release(reason: Reason, tally: Tally, failure: Failure, policy: RetryPolicy, at: float) -> Decision:
@@ -138,7 +155,10 @@ def _back_off(tally: Tally, failure: Failure, policy: RetryPolicy, now: float, d
 
 
 def _end(reason: Reason, tally: Tally, failure: Failure, policy: RetryPolicy) -> Decision:
-    why = _explain(reason, tally, failure, policy)
+    return _ending(policy, _explain(reason, tally, failure, policy))
+
+
+def _ending(policy: RetryPolicy, why: Explanation) -> Decision:
     if policy.ending is Ending.BLOCK:
         return Block(why)
     if policy.ending is Ending.FAIL:

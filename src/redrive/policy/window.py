@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from redrive.errors import InvalidValueError
+from redrive.policy.bounds import require_whole
+
+if TYPE_CHECKING:
+    from redrive.policy.codec import JsonValue
 
 BUCKETS = 12
+LARGEST_COUNT = 2**62
 
 
 class CountWindow:
@@ -41,13 +50,32 @@ class CountWindow:
         """Until then, time alone does not change the window."""
         return math.inf
 
+    def dump(self) -> dict[str, JsonValue]:
+        return {
+            "size": self.size,
+            "calls": self.calls,
+            "failed": f"{self._failed:x}",
+            "slow": f"{self._slow:x}",
+        }
+
+    def load(self, dumped: Mapping[str, Any]) -> None:
+        """Go on where a dumped window of the same size stopped; any exception: it cannot be used."""
+        calls = dumped["calls"]
+        failed, slow = int(dumped["failed"], 16), int(dumped["slow"], 16)
+        require_whole("size", dumped["size"], self.size, self.size)
+        require_whole("calls", calls, 0, self.size)
+        if min(failed, slow) < 0 or max(failed, slow) >> calls:
+            raise InvalidValueError("a window holds more failures than calls")
+        self.calls, self._failed, self._slow = calls, failed, slow
+
 
 class TimeWindow:
     """The calls of the last `seconds`, counted in twelve buckets: a bucket leaves the window as a whole."""
 
-    __slots__ = ("_buckets", "_newest", "_width", "calls", "failures", "slow_calls")
+    __slots__ = ("_buckets", "_newest", "_width", "calls", "failures", "seconds", "slow_calls")
 
     def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
         self._width = seconds / BUCKETS
         self._newest = -BUCKETS
         self._buckets = [(0, 0, 0)] * BUCKETS
@@ -66,6 +94,20 @@ class TimeWindow:
         self._advance(now)
         return (self._newest + 1) * self._width
 
+    def dump(self) -> dict[str, JsonValue]:
+        buckets: list[JsonValue] = [list(bucket) for bucket in self._buckets]
+        return {"seconds": self.seconds, "newest": self._newest, "buckets": buckets}
+
+    def load(self, dumped: Mapping[str, Any]) -> None:
+        """Go on where a dumped window of the same length stopped; any exception: it cannot be used."""
+        buckets = [_checked_bucket(*bucket) for bucket in dumped["buckets"]]
+        require_whole("buckets", len(buckets), BUCKETS, BUCKETS)
+        require_whole("newest", dumped["newest"], -LARGEST_COUNT, LARGEST_COUNT)
+        if dumped["seconds"] != self.seconds:
+            raise InvalidValueError("the window was of another length")
+        self._newest, self._buckets = dumped["newest"], buckets
+        self._sum_up()
+
     def _add(self, calls: int, failures: int, slow_calls: int) -> None:
         place = self._newest % BUCKETS
         before = self._buckets[place]
@@ -82,7 +124,17 @@ class TimeWindow:
         for passed in range(max(self._newest + 1, number - BUCKETS + 1), number + 1):
             self._buckets[passed % BUCKETS] = (0, 0, 0)
         self._newest = number
+        self._sum_up()
+
+    def _sum_up(self) -> None:
         self.calls, self.failures, self.slow_calls = map(sum, zip(*self._buckets, strict=True))
+
+
+def _checked_bucket(calls: int, failures: int, slow_calls: int) -> tuple[int, int, int]:
+    require_whole("calls", calls, 0, LARGEST_COUNT)
+    require_whole("failures", failures, 0, calls)
+    require_whole("slow_calls", slow_calls, 0, calls)
+    return calls, failures, slow_calls
 
 
 Window = CountWindow | TimeWindow

@@ -9,14 +9,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Generator
 from types import coroutine
-from typing import Any, TypeVar
-
-from redrive.calls.attempt import Attempt
+from typing import Any, Protocol, TypeVar
 
 R = TypeVar("R")
 
 
-async def bounded(awaitable: Awaitable[R], attempt: Attempt) -> R:
+class Limited(Protocol):
+    """Something whose time is limited: an attempt of a call, or of a step."""
+
+    def remaining(self) -> float: ...
+
+    def out_of_time(self) -> Exception: ...
+
+
+async def bounded(awaitable: Awaitable[R], attempt: Limited) -> R:
     """The awaitable's result, or AttemptTimeoutError when the time of the attempt is over."""
     steps = awaitable.__await__()
     try:

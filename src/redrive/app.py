@@ -1,0 +1,363 @@
+"""The application object: wiring and delegation only."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from random import Random, SystemRandom
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+
+from redrive.clock import SYSTEM_CLOCK, Clock
+from redrive.config import Settings
+from redrive.engine.breakers import Breakers, BreakerSettings, Probe, SharedBreaker
+from redrive.engine.definition import Definition, StepDefinition
+from redrive.engine.enqueue import DEFAULT_ORG, Enqueuer, StartOptions
+from redrive.engine.executor import Executor
+from redrive.engine.gate import Gate
+from redrive.engine.handle import RunHandle, Waiters
+from redrive.engine.ids import Ids
+from redrive.engine.invoke import Invoker
+from redrive.engine.patience import Patience
+from redrive.engine.recorder import Recorder
+from redrive.engine.registry import Definitions, Registry
+from redrive.engine.task import Task, TaskOptions, checked_name
+from redrive.engine.telling import Listener, Teller
+from redrive.engine.threads import Threads
+from redrive.engine.worker import Worker, WorkerOptions
+from redrive.errors import InvalidValueError
+from redrive.model.breaker import BreakerState, Force
+from redrive.model.event import QueuePaused, QueueResumed
+from redrive.observe.log import LogListener
+from redrive.policy.breaker import BreakerPolicy
+from redrive.policy.codec import DEFAULT_LIMITS, Limits
+from redrive.policy.ramp import Ramp
+from redrive.policy.redact import DEFAULT_REDACTOR, Redactor
+from redrive.store.database import Database
+from redrive.store.foreign import ForeignSession, foreign_session
+from redrive.store.holds import QueueRow, WorkerRow
+from redrive.store.postgres import PostgresDatabase
+from redrive.store.sqlite import SqliteDatabase
+from redrive.store.store import Store
+
+if TYPE_CHECKING:
+    from redrive.blocking import Blocking
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Redrive:
+    """Tasks, workflows and the store they run on.
+
+    app = Redrive("sqlite:///work.db")          or postgresql://user@host/database
+
+    @app.task(retry=..., timeout=30)
+    async def charge(order: Order) -> Receipt: ...
+
+    run = await app.start(charge, order, key="order-7")
+    await run.result()
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        settings: Settings | None = None,
+        queues: Iterable[str] = (),
+        pooler: bool = False,
+        durable: bool = True,
+        redactor: Redactor = DEFAULT_REDACTOR,
+        limits: Limits = DEFAULT_LIMITS,
+        log: bool = True,
+        clock: Clock = SYSTEM_CLOCK,
+        random: Random | None = None,
+    ) -> None:
+        self.settings = Settings.load() if settings is None else settings
+        self.registry = Registry()
+        self.registry.queues |= {checked_name("queue", queue) for queue in queues}
+        self.redactor = redactor
+        self.limits = limits
+        self.teller = Teller()
+        if log:
+            self.teller.listen(LogListener())
+        self._breaker_settings: dict[str, BreakerSettings] = {}
+        self._sync: Blocking | None = None
+        self.after_start: Callable[[], Awaitable[object]] | None = None
+        database = database_at(url or self.settings.database_url, self.settings, clock, pooler, durable)
+        self.wire(database, clock, SystemRandom() if random is None else random)
+
+    def wire(self, database: Database, clock: Clock, random: Random) -> None:
+        """Put the application on a database, a clock and a source of random numbers."""
+        self.database = database
+        self.clock = clock
+        self.random = random
+        self.store = Store(database)
+        self.ids = Ids(clock, random)
+        self.breakers = Breakers(self.store, self.teller, self.ids, self.settings.breaker_policy)
+        self.breakers.settings |= self._breaker_settings
+        self.definitions = Definitions(self.store)
+        self.waiters = Waiters()
+        self._enqueuer = Enqueuer(self.store, self.registry, clock, self.ids, self.teller, self.limits)
+        self._opened: asyncio.Task[None] | None = None
+
+    # Saying what there is
+
+    @overload
+    def task(self, function: Callable[..., Any], /) -> Task: ...
+
+    @overload
+    def task(self, **options: Unpack[TaskOptions]) -> Callable[[Callable[..., Any]], Task]: ...
+
+    def task(  # type: ignore[misc]  # mypy does not match the options with those of the overload
+        self, function: Callable[..., Any] | None = None, /, **options: Any
+    ) -> Task | Callable[[Callable[..., Any]], Task]:
+        """Register a function, sync or async, as a task: see TaskOptions."""
+
+        def register(function: Callable[..., Any]) -> Task:
+            defaults = {"retry": self.settings.retry_policy, "timeout": self.settings.task_timeout}
+            task = Task.of(function, {**defaults, **options})
+            self.registry.add_task(task)
+            return task
+
+        return register if function is None else register(function)
+
+    def workflow(self, name: str, steps: Sequence[Task | StepDefinition]) -> Definition:
+        """Name an ordered list of steps. Each receives what the one before has given; the first, the payload."""
+        return self.registry.add_workflow(name, steps)
+
+    def breaker(
+        self,
+        name: str,
+        policy: BreakerPolicy | None = None,
+        *,
+        probe: Probe | None = None,
+        ramp: Ramp | None = None,
+    ) -> None:
+        """Say how the breaker of a dependency works. `probe` is a function that tells whether it is back."""
+        checked_name("breaker", name)
+        policy = self.settings.breaker_policy if policy is None else policy
+        settings = BreakerSettings(policy, probe, Ramp() if ramp is None else ramp)
+        self._breaker_settings[name] = self.breakers.settings[name] = settings
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` with every event of the engine (redrive.model.event). It must be quick."""
+        self.teller.listen(listener)
+
+    # Starting and looking up
+
+    async def start(
+        self,
+        work: str | Task | Definition,
+        payload: object = None,
+        *,
+        connection: object = None,
+        **options: Unpack[StartOptions],
+    ) -> RunHandle:
+        """Start a run: see StartOptions. With `connection`, as part of your own PostgreSQL transaction."""
+        if connection is not None:
+            session = foreign_session(connection, self.database)
+            await self.open()
+            return (await self.start_within(session, work, [payload], options))[0]
+        prepared = self._enqueuer.prepare(name_of(work), payload, options)
+        await self.open()
+        run_id = await self._enqueuer.start(*prepared)
+        if self.after_start is not None:
+            await self.after_start()
+        return self.run(run_id, prepared[0].org)
+
+    async def start_many(
+        self,
+        work: str | Task | Definition,
+        payloads: Iterable[object],
+        *,
+        connection: object = None,
+        **options: Unpack[StartOptions],
+    ) -> list[RunHandle]:
+        """Start many runs in one write, all or none of them."""
+        if options.get("key") is not None:
+            raise InvalidValueError("one idempotency key cannot stand for many runs; start them one by one")
+        if connection is not None:
+            session = foreign_session(connection, self.database)
+            await self.open()
+            return await self.start_within(session, work, payloads, options)
+        name = name_of(work)
+        prepared = [self._enqueuer.prepare(name, payload, options) for payload in payloads]
+        await self.open()
+        ids = await self._enqueuer.start_many(prepared)
+        if self.after_start is not None:
+            await self.after_start()
+        return [self.run(run_id, new.org) for run_id, (new, _) in zip(ids, prepared, strict=True)]
+
+    async def start_within(
+        self,
+        session: ForeignSession,
+        work: str | Task | Definition,
+        payloads: Iterable[object],
+        options: StartOptions,
+    ) -> list[RunHandle]:
+        """As part of somebody's transaction; the tables must be there already."""
+        name = name_of(work)
+        prepared = [self._enqueuer.prepare(name, payload, options) for payload in payloads]
+        ids = await self._enqueuer.start_within(session, prepared)
+        return [self.run(run_id, new.org) for run_id, (new, _) in zip(ids, prepared, strict=True)]
+
+    def run(self, run_id: str, org: str = DEFAULT_ORG) -> RunHandle:
+        """A handle on a run that was started before."""
+        return RunHandle(run_id, org, self.store, self.definitions, self.clock, self.waiters)
+
+    # Operating
+
+    async def pause(self, queue: str, *, by: str = "application", reason: str = "") -> None:
+        """Claim nothing more from a queue; what is in flight is finished."""
+        await self.open()
+        await self.store.holds.pause(self.registry.queue(queue), by, reason)
+        self.teller.tell(QueuePaused(queue, by, reason))
+
+    async def resume(self, queue: str, *, by: str = "application") -> None:
+        await self.open()
+        await self.store.holds.resume(self.registry.queue(queue))
+        await self.database.hint([queue])
+        self.teller.tell(QueueResumed(queue, by))
+
+    async def queues(self) -> list[QueueRow]:
+        await self.open()
+        return await self.store.holds.queues()
+
+    async def workers(self) -> list[WorkerRow]:
+        await self.open()
+        return await self.store.holds.workers()
+
+    async def force_breaker(
+        self,
+        name: str,
+        state: BreakerState | str,
+        *,
+        reason: str,
+        by: str = "application",
+        seconds: float | None = None,
+    ) -> None:
+        """Open or close a breaker by hand, for so many seconds or until it is left to itself again."""
+        await self.open()
+        until = None if seconds is None else self.clock.now() + seconds
+        await self.breakers.force(name, Force(BreakerState(state), reason, by, until))
+
+    async def release_breaker(self, name: str) -> None:
+        """Leave a forced breaker to itself again."""
+        await self.open()
+        await self.breakers.force(name, None)
+
+    async def breaker_states(self) -> list[SharedBreaker]:
+        await self.open()
+        return await self.breakers.all()
+
+    # Working
+
+    def worker(self, **options: Any) -> Worker:
+        """A worker: see WorkerOptions. `await worker.run()` works until `worker.stop()` is called."""
+        chosen = WorkerOptions(**{**self._worker_defaults(), **options})
+        for queue in chosen.queues:
+            self.registry.queue(queue)
+        return self._make_worker(chosen, Threads(self.settings.worker_threads))
+
+    def worker_in_test(self) -> Worker:
+        """A worker that executes sync tasks directly, for redrive.testing."""
+        return self._make_worker(WorkerOptions(**self._worker_defaults()), None)
+
+    async def work(self, **options: Any) -> None:
+        """Work until SIGTERM or SIGINT."""
+        await self.open()
+        await self.worker(**options).run(signals=True)
+        await self.close()
+
+    def run_worker(self, **options: Any) -> None:
+        """Work until SIGTERM or SIGINT; for programs that have no event loop."""
+        asyncio.run(self.work(**options))
+
+    # Opening and closing
+
+    async def open(self) -> None:
+        """Bring the tables up to date. Everything that needs them does it by itself."""
+        if self._opened is None or (self._opened.done() and _failed(self._opened)):
+            self._opened = asyncio.create_task(self.store.open())
+        if not self._opened.done():
+            await asyncio.shield(self._opened)
+
+    async def close(self) -> None:
+        self._opened = None
+        await self.store.close()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def sync(self) -> Blocking:
+        """The same application for programs without an event loop."""
+        if self._sync is None:
+            from redrive.blocking import Blocking  # it imports this module
+
+            self._sync = Blocking(self)
+        return self._sync
+
+    def _worker_defaults(self) -> dict[str, Any]:
+        settings = self.settings
+        days = settings.retention_days
+        return {
+            "queues": tuple(sorted(self.registry.queues)),
+            "concurrency": settings.worker_concurrency,
+            "lease_seconds": settings.worker_lease_ttl_sec,
+            "poll_seconds": settings.worker_poll_ms / 1000.0,
+            "grace_seconds": settings.worker_grace_sec,
+            "retention_seconds": None if days is None else days * 86_400.0,
+        }
+
+    def _make_worker(self, options: WorkerOptions, threads: Threads | None) -> Worker:
+        patience = Patience(self.clock, self.random, self.teller)
+        executor = Executor(
+            store=self.store,
+            clock=self.clock,
+            random=self.random,
+            ids=self.ids,
+            registry=self.registry,
+            definitions=self.definitions,
+            recorder=Recorder(self.store, patience),
+            invoker=Invoker(threads, self.teller),
+            breakers=self.breakers,
+            teller=self.teller,
+            redactor=self.redactor,
+            lease_seconds=options.lease_seconds,
+            org_concurrency=self.settings.org_concurrency,
+            finished=self.waiters.finished,
+        )
+        gate = Gate(self.store, self.breakers)
+        return Worker(executor, gate, patience, options, self.settings.code_version or "unversioned")
+
+
+def database_at(url: str, settings: Settings, clock: Clock, pooler: bool, durable: bool) -> Database:
+    """sqlite:///relative/path.db, sqlite:////absolute/path.db, sqlite://:memory:, or postgresql://…"""
+    scheme, _, rest = url.partition("://")
+    if scheme == "sqlite":
+        path = rest.removeprefix("/")
+        if not path:
+            raise InvalidValueError("the address of a SQLite database is sqlite:///path/to/file.db")
+        return SqliteDatabase(path, clock=clock, durable=durable)
+    if scheme in ("postgresql", "postgres"):
+        return PostgresDatabase(url, schema=settings.schema, pooler=pooler)
+    raise InvalidValueError(
+        f"the address of the database must begin with sqlite:/// or postgresql://, got {scheme!r}"
+    )
+
+
+def name_of(work: str | Task | Definition) -> str:
+    if isinstance(work, Task):
+        return work.name
+    return work.workflow if isinstance(work, Definition) else work
+
+
+def _failed(task: asyncio.Task[None]) -> bool:
+    return task.cancelled() or task.exception() is not None

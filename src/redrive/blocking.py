@@ -1,0 +1,137 @@
+"""The application for programs without an event loop: the same methods, waiting for their results.
+
+Everything is done by the async application, on a loop in a thread of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+
+from redrive.engine.enqueue import DEFAULT_ORG, StartOptions
+from redrive.engine.handle import RunHandle
+from redrive.engine.history import History
+from redrive.errors import InvalidValueError
+from redrive.model.dead_letter import DeadLetter
+from redrive.model.run import Run, RunState
+from redrive.store.foreign import foreign_session
+
+if TYPE_CHECKING:
+    from redrive.app import Redrive
+    from redrive.engine.definition import Definition
+    from redrive.engine.task import Task
+
+T = TypeVar("T")
+
+
+class BlockingHandle:
+    def __init__(self, handle: RunHandle, blocking: Blocking) -> None:
+        self._handle = handle
+        self._wait = blocking.wait_for
+        self.id = handle.id
+        self.org = handle.org
+
+    def __repr__(self) -> str:
+        return f"<BlockingHandle {self.id}>"
+
+    def get(self) -> Run:
+        return self._wait(self._handle.get())
+
+    def state(self) -> RunState:
+        return self._wait(self._handle.state())
+
+    def wait(self, timeout: float | None = None) -> RunState:
+        return self._wait(self._handle.wait(timeout))
+
+    def result(self, timeout: float | None = None) -> Any:
+        return self._wait(self._handle.result(timeout))
+
+    def cancel(self) -> str:
+        return self._wait(self._handle.cancel())
+
+    def history(self) -> History:
+        return self._wait(self._handle.history())
+
+    def dead_letter(self) -> DeadLetter | None:
+        return self._wait(self._handle.dead_letter())
+
+
+class Blocking:
+    def __init__(self, app: Redrive) -> None:
+        self._app = app
+        self._lock = Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def start(
+        self,
+        work: str | Task | Definition,
+        payload: object = None,
+        *,
+        connection: object = None,
+        **options: Unpack[StartOptions],
+    ) -> BlockingHandle:
+        """As Redrive.start; a connection is one of psycopg or SQLAlchemy, and is used on this very thread."""
+        if connection is None:
+            return self._handle(self.wait_for(self._app.start(work, payload, **options)))
+        return self._start_within(connection, work, [payload], options)[0]
+
+    def start_many(
+        self,
+        work: str | Task | Definition,
+        payloads: Iterable[object],
+        *,
+        connection: object = None,
+        **options: Unpack[StartOptions],
+    ) -> list[BlockingHandle]:
+        if connection is None:
+            handles = self.wait_for(self._app.start_many(work, payloads, **options))
+            return [self._handle(handle) for handle in handles]
+        return self._start_within(connection, work, list(payloads), options)
+
+    def run(self, run_id: str, org: str = DEFAULT_ORG) -> BlockingHandle:
+        return self._handle(self._app.run(run_id, org))
+
+    def pause(self, queue: str, *, by: str = "application", reason: str = "") -> None:
+        self.wait_for(self._app.pause(queue, by=by, reason=reason))
+
+    def resume(self, queue: str, *, by: str = "application") -> None:
+        self.wait_for(self._app.resume(queue, by=by))
+
+    def close(self) -> None:
+        if self._loop is not None:
+            self.wait_for(self._app.close())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop = None
+
+    def wait_for(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Have it done on the loop in the background, and wait for it."""
+        try:
+            running: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+        except RuntimeError:
+            running = None
+        if running is not None:
+            coroutine.close()
+            raise InvalidValueError("inside of an event loop use the application itself, not app.sync")
+        return asyncio.run_coroutine_threadsafe(coroutine, self._background()).result()
+
+    def _start_within(
+        self, connection: object, work: str | Task | Definition, payloads: list[object], options: StartOptions
+    ) -> list[BlockingHandle]:
+        session = foreign_session(connection, self._app.database)
+        if session.is_async:
+            raise InvalidValueError("app.sync needs a sync connection; with an async one use app.start")
+        self.wait_for(self._app.open())
+        handles = session.run(self._app.start_within(session, work, payloads, options))
+        return [self._handle(handle) for handle in handles]
+
+    def _handle(self, handle: RunHandle) -> BlockingHandle:
+        return BlockingHandle(handle, self)
+
+    def _background(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                Thread(target=self._loop.run_forever, name="redrive-sync", daemon=True).start()
+            return self._loop

@@ -1,0 +1,383 @@
+"""Settings with bounds, from a TOML file and from the environment.
+
+Each field of `Settings` says its default, what is allowed and what it means. Reading, checking and the table
+in the documentation follow from that.
+
+The file holds the settings under their own names, at its top or in a table `[redrive]`. A variable of the
+environment wins over the file; it has the prefix `REDRIVE_`, and the names of old have an alias without it. An
+empty variable counts as none.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Protocol
+
+from redrive.errors import InvalidValueError
+from redrive.policy import STEP, Additive, BreakerPolicy, Exponential, RetryPolicy
+
+PREFIX = "REDRIVE_"
+FILE_VARIABLE = f"{PREFIX}CONFIG"
+DAY_IN_MS = 86_400_000
+DEFAULT_TASK_TIMEOUT = 300.0
+
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+")
+_LONGEST_SHOWN = 100
+
+
+class Kind(Protocol):
+    """What a value may be. `parse` and `accept` raise ValueError for what it may not."""
+
+    @property
+    def bounds(self) -> str: ...
+
+    def parse(self, text: str) -> object:
+        """What a variable of the environment says."""
+
+    def accept(self, value: object) -> object:
+        """The value in its usual form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    low: int
+    high: int
+
+    @property
+    def bounds(self) -> str:
+        return f"a whole number from {self.low:,} to {self.high:,}"
+
+    def parse(self, text: str) -> int:
+        return int(text)
+
+    def accept(self, value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not self.low <= value <= self.high:
+            raise ValueError
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    low: float
+    high: float
+
+    @property
+    def bounds(self) -> str:
+        return f"a number from {self.low:,g} to {self.high:,g}"
+
+    def parse(self, text: str) -> float:
+        return float(text)
+
+    def accept(self, value: object) -> float:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not self.low <= value <= self.high
+        ):
+            raise ValueError
+        return float(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """0.5, 50 and "50%" are the same: what is above 1 is read as a percentage."""
+
+    low: float
+
+    @property
+    def bounds(self) -> str:
+        return f"a share from {self.low:g} to 1, or a percentage from {self.low * 100:g}% to 100% (50% or 50)"
+
+    def parse(self, text: str) -> object:
+        return text if text.endswith("%") else float(text)
+
+    def accept(self, value: object) -> float:
+        if isinstance(value, str) and value.endswith("%"):
+            return Number(self.low, 1.0).accept(float(value[:-1]) / 100.0)
+        number = Number(self.low, 100.0).accept(value)
+        return number / 100.0 if number > 1.0 else number
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    shortest: int
+    longest: int
+
+    @property
+    def bounds(self) -> str:
+        return f"{self.shortest} to {self.longest} bytes of printable text"
+
+    def parse(self, text: str) -> str:
+        return text
+
+    def accept(self, value: object) -> str:
+        if not isinstance(value, str) or not value.isprintable():
+            raise ValueError
+        if not self.shortest <= len(value.encode()) <= self.longest:
+            raise ValueError
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    bounds: str = "an address such as sqlite:///work.db or postgresql://user:password@host/database"
+
+    def parse(self, text: str) -> str:
+        return text
+
+    def accept(self, value: object) -> str:
+        if not isinstance(value, str) or not value.isprintable() or not _ADDRESS.fullmatch(value):
+            raise ValueError
+        return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What there is to know about one setting.
+
+    alias    another variable of the environment; None: there is none
+    without  the word that stands for None in a file and in the environment; empty: None is not allowed
+    """
+
+    name: str
+    default: Any
+    kind: Kind
+    meaning: str
+    alias: str | None
+    without: str
+
+    @property
+    def environment(self) -> str:
+        return f"{PREFIX}{self.name.upper()}"
+
+    @property
+    def variables(self) -> Iterator[str]:
+        """The variables that can hold it; the first one that does is taken."""
+        yield self.environment
+        if self.alias is not None:
+            yield self.alias
+
+    @property
+    def bounds(self) -> str:
+        return f"{self.kind.bounds}, or {self.without}" if self.without else self.kind.bounds
+
+    def parsed(self, text: str) -> object:
+        """What a variable says; what cannot be read stays as it is, and will be refused."""
+        try:
+            return self.kind.parse(text)
+        except ValueError:
+            return text
+
+    def checked(self, value: object, where: str) -> Any:
+        if self.without and (value is None or (isinstance(value, str) and value.lower() == self.without)):
+            return None
+        try:
+            return self.kind.accept(value)
+        except ValueError:
+            raise InvalidValueError(f"{where} must be {self.bounds}{self._got(value)}") from None
+
+    def shown(self, value: object) -> str:
+        return _redacted(value) if isinstance(self.kind, Address) else repr(value)
+
+    def _got(self, value: object) -> str:
+        # An address that is wrong is not known well enough to find the password in it.
+        return "" if isinstance(self.kind, Address) else f", got {_redacted(value)[:_LONGEST_SHOWN]}"
+
+
+def _setting(default: Any, kind: Kind, meaning: str, *, alias: str | None = None, without: str = "") -> Any:
+    return field(
+        default=default, metadata={"kind": kind, "meaning": meaning, "alias": alias, "without": without}
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How an application and its workers behave where the code does not say it: see `SETTINGS`."""
+
+    database_url: str = _setting(
+        "sqlite:///redrive.db", Address(), "the database that keeps all work", alias="DATABASE_URL"
+    )
+    schema: str = _setting("redrive", Text(1, 63), "the PostgreSQL schema that holds the tables")
+    retry_max_attempts: int | None = _setting(
+        None,
+        Whole(1, 1000),
+        "executions of a step in all; by default 4",
+        alias="RETRY_MAX_ATTEMPTS",
+        without="default",
+    )
+    retry_base_delay_ms: int | None = _setting(
+        None,
+        Whole(0, DAY_IN_MS),
+        "the wait after the first failure, doubled after each further one up to 2 minutes; by default 2,000",
+        alias="RETRY_BASE_DELAY_MS",
+        without="default",
+    )
+    retry_jitter_max_ms: int | None = _setting(
+        None,
+        Whole(0, DAY_IN_MS),
+        "up to so much is added to a wait at random; by default a wait is up to 25% shorter or longer",
+        alias="RETRY_JITTER_MAX_MS",
+        without="default",
+    )
+    worker_lease_ttl_sec: float = _setting(
+        60.0,
+        Number(3, 3600),
+        "after so long without a sign of life, a worker's steps are taken over by others",
+        alias="WORKER_LEASE_TTL_SEC",
+    )
+    gateway_timeout_ms: int | None = _setting(
+        None,
+        Whole(1, DAY_IN_MS),
+        "the time for one attempt of a task that names none; by default 300,000",
+        alias="GATEWAY_TIMEOUT_MS",
+        without="default",
+    )
+    worker_concurrency: int = _setting(
+        100, Whole(1, 10_000), "steps that a worker executes at once", alias="WORKER_CONCURRENCY"
+    )
+    worker_threads: int = _setting(32, Whole(1, 1000), "threads of a worker for functions that are not async")
+    worker_grace_sec: float = _setting(
+        30.0, Number(0, 3600), "the time that work in flight has to finish when a worker is told to stop"
+    )
+    worker_poll_ms: int = _setting(
+        1000, Whole(10, 60_000), "how often a worker looks for work that nothing has told it about"
+    )
+    circuit_window: int = _setting(
+        20,
+        Whole(1, 10_000),
+        "a breaker judges by the last so many calls, and never by fewer",
+        alias="CIRCUIT_WINDOW",
+    )
+    circuit_fail_threshold: float = _setting(
+        0.5,
+        Share(0.001),
+        "the share of failed calls at which a breaker opens",
+        alias="CIRCUIT_FAIL_THRESHOLD",
+    )
+    circuit_cooldown_ms: int = _setting(
+        30_000,
+        Whole(0, DAY_IN_MS),
+        "how long a breaker stays open before it tries again",
+        alias="CIRCUIT_COOLDOWN_MS",
+    )
+    retention_days: float | None = _setting(
+        30.0, Number(0.01, 36_500), "finished runs are removed after so many days", without="never"
+    )
+    org_concurrency: int | None = _setting(
+        None,
+        Whole(1, 1_000_000),
+        "steps of one organization that are executed at once, over all workers",
+        without="unlimited",
+    )
+    code_version: str = _setting("", Text(0, 200), "the version of your code, written with every attempt")
+
+    def __post_init__(self) -> None:
+        for setting in SETTINGS:
+            value = setting.checked(getattr(self, setting.name), setting.name)
+            object.__setattr__(self, setting.name, value)
+
+    @classmethod
+    def load(cls, environment: Mapping[str, str] = os.environ, file: str | Path | None = None) -> Settings:
+        """The settings of the file, or of the one that REDRIVE_CONFIG names, and of the environment."""
+        path = file or environment.get(FILE_VARIABLE)
+        from_file = {} if not path else _from_file(Path(path))
+        return cls(**(from_file | _from_environment(environment)))
+
+    def __repr__(self) -> str:
+        pairs = (f"{each.name}={each.shown(getattr(self, each.name))}" for each in SETTINGS)
+        return f"Settings({', '.join(pairs)})"
+
+    @property
+    def retry_policy(self) -> RetryPolicy:
+        """The policy of tasks that name none: STEP, as far as nothing else is set."""
+        attempts, base, jitter = self.retry_max_attempts, self.retry_base_delay_ms, self.retry_jitter_max_ms
+        if attempts is base is jitter is None:
+            return STEP
+        backoff = STEP.backoff
+        if base is not None:
+            # A base beyond the cap was asked for by name; the cap was not.
+            backoff = replace(backoff, curve=Exponential(base / 1000, 2.0), cap=max(backoff.cap, base / 1000))
+        if jitter is not None:
+            backoff = replace(backoff, jitter=Additive(jitter / 1000))
+        return replace(STEP, name="configured", max_attempts=attempts or STEP.max_attempts, backoff=backoff)
+
+    @property
+    def breaker_policy(self) -> BreakerPolicy:
+        cool_down = self.circuit_cooldown_ms / 1000.0
+        return BreakerPolicy(
+            window_calls=self.circuit_window,
+            minimum_calls=self.circuit_window,
+            failure_rate=self.circuit_fail_threshold,
+            cool_down=cool_down,
+            longest_open=max(cool_down, BreakerPolicy().longest_open),
+        )
+
+    @property
+    def task_timeout(self) -> float:
+        """Seconds."""
+        timeout = self.gateway_timeout_ms
+        return DEFAULT_TASK_TIMEOUT if timeout is None else timeout / 1000.0
+
+
+SETTINGS: tuple[Setting, ...] = tuple(
+    Setting(name=each.name, default=each.default, **each.metadata) for each in fields(Settings)
+)
+_BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    values = {}
+    for setting in SETTINGS:
+        for variable in setting.variables:
+            text = environment.get(variable, "").strip()
+            if text:
+                values[setting.name] = setting.checked(setting.parsed(text), variable)
+                break
+    return values
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    values = {}
+    for key, value in _table(path).items():
+        if key not in _BY_NAME:
+            raise InvalidValueError(f"there is no setting {key!r} in {path}{_suggestion(key)}")
+        values[key] = _BY_NAME[key].checked(value, f"{key} in {path}")
+    return values
+
+
+def _table(path: Path) -> dict[str, Any]:
+    """The settings of a file; beside a table [redrive] it may hold what belongs to others."""
+    document = _document(path)
+    table = document.get("redrive")
+    if not isinstance(table, dict):
+        return document
+    for key in document:
+        if key in _BY_NAME:
+            raise InvalidValueError(f"{key} in {path} stands outside of [redrive]; move it into that table")
+    return table
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidValueError(f"the settings in {path} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidValueError(f"the settings in {path} are not TOML: {error}") from None
+
+
+def _suggestion(key: str) -> str:
+    near = get_close_matches(key.lower().replace("-", "_"), _BY_NAME, n=1)
+    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(_BY_NAME)}"
+
+
+def _redacted(value: object) -> str:
+    from redrive.policy.redact import DEFAULT_REDACTOR  # compiles its patterns, so only when needed
+
+    return DEFAULT_REDACTOR.text(repr(value))

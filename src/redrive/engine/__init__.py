@@ -1,0 +1,1 @@
+"""Making it happen: claims, executes, decides, records."""

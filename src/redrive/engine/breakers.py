@@ -1,0 +1,208 @@
+"""Breakers that all workers share through the store.
+
+The state machine is that of `policy.breaker`; the row of the store is its memory. Whoever has something to
+report locks the row, restores the breaker, reports, and saves it. Time is the database's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import Any, NamedTuple
+
+from redrive.engine.ids import Ids
+from redrive.engine.telling import Teller
+from redrive.errors import StoreError
+from redrive.model.breaker import BreakerSnapshot, BreakerState, CallOutcome, Force, Permit, Refusal
+from redrive.model.event import BreakerChanged
+from redrive.policy.breaker import Breaker, BreakerPolicy
+from redrive.policy.codec import decode, encode
+from redrive.policy.ramp import Ramp
+from redrive.store.holds import BreakerRow
+from redrive.store.records import EventRow
+from redrive.store.store import Store
+
+HELD_BY_BREAKER = "breaker:"
+LARGEST_RELEASE = 1_000
+
+Probe = Callable[[], Awaitable[object] | object]
+
+
+class BreakerSettings(NamedTuple):
+    policy: BreakerPolicy
+    probe: Probe | None
+    ramp: Ramp
+
+
+class Report(NamedTuple):
+    """What came of a call that was let through."""
+
+    permit: Permit
+    outcome: CallOutcome
+    seconds: float = 0.0
+    retry_after: float | None = None
+
+
+class SharedBreaker(NamedTuple):
+    """A breaker as it stands in the store at `now`."""
+
+    row: BreakerRow
+    breaker: Breaker
+
+    @property
+    def snapshot(self) -> BreakerSnapshot:
+        return self.breaker.snapshot(self.row.now)
+
+    @property
+    def state(self) -> BreakerState:
+        return self.snapshot.state
+
+
+class Breakers:
+    def __init__(self, store: Store, teller: Teller, ids: Ids, policy: BreakerPolicy | None = None) -> None:
+        self._default = BreakerSettings(policy or BreakerPolicy(), None, Ramp())
+        self._store = store
+        self._ids = ids
+        self._teller = teller
+        self.settings: dict[str, BreakerSettings] = {}
+        self._reports: dict[str, list[Report]] = {}
+        self._filled = asyncio.Event()
+
+    async def look(self, name: str) -> SharedBreaker | None:
+        """As it stands now; None while nothing was ever reported to it."""
+        row = await self._store.holds.breaker(name)
+        return None if row is None else self._restored(row)
+
+    async def all(self) -> list[SharedBreaker]:
+        return [self._restored(row) for row in await self._store.holds.breakers()]
+
+    async def admit(self, name: str, calls: int) -> list[Permit | Refusal]:
+        """An answer for each of so many calls. A closed breaker lets all through and is not locked for it."""
+        known = await self.look(name)
+        if known is None or known.breaker.closed_permit is not None:
+            permit = Permit(1) if known is None else known.breaker.closed_permit or Permit(1)
+            return [permit] * calls
+        answers: list[Permit | Refusal] = await self._change(
+            name, lambda breaker, now: [breaker.admit(now) for _ in range(calls)]
+        )
+        return answers
+
+    async def force(self, name: str, force: Force | None) -> None:
+        """Open or close it by hand, or leave it to itself again."""
+        why = "left to itself" if force is None else f"forced by {force.by}: {force.reason}"
+        await self._change(name, lambda breaker, now: breaker.force(force, now), why)
+
+    def report(self, name: str, report: Report) -> None:
+        self._reports.setdefault(name, []).append(report)
+        self._filled.set()
+
+    async def run(self) -> None:
+        """Write reports until cancelled. Those of a moment in which the database is away are dropped."""
+        while True:
+            await self._filled.wait()
+            await self.flush()
+
+    async def flush(self) -> None:
+        self._filled.clear()
+        reports, self._reports = self._reports, {}
+        for name, several in sorted(reports.items()):
+            try:
+                await self._change(name, partial(_report, several))
+            except StoreError:
+                continue
+
+    async def tend(self, name: str) -> tuple[list[str], bool]:
+        """Bring a breaker that holds work forward: the queues of what was released, and is there more?"""
+        known = await self.look(name)
+        if known is None:
+            return await self._release(name, LARGEST_RELEASE), False
+        if known.state is BreakerState.CLOSED:
+            return await self._release_by_ramp(name)
+        if known.state is BreakerState.OPEN:
+            return [], False
+        if self._of(name).probe is not None:
+            await self._probe(name)
+            return [], True
+        return await self._release(name, _free_probes(known, self._of(name).policy)), False
+
+    async def _release(self, name: str, most: int) -> list[str]:
+        if most <= 0:
+            return []
+        released = await self._store.holds.release(HELD_BY_BREAKER + name, most)
+        await self._store.records.note_events(
+            [
+                EventRow(self._ids.new(), each.id, "released", each.step_index, f"by breaker:{name}")
+                for each in released
+            ]
+        )
+        return [each.queue for each in released]
+
+    async def _release_by_ramp(self, name: str) -> tuple[list[str], bool]:
+        ramp = self._of(name).ramp
+        async with self._store.database.transaction() as session:
+            row = await self._store.holds.lock_breaker(session, name)
+            since = row.now - 3600.0 if row.closed_at is None else row.closed_at
+            most = min(ramp.allowance(since, row.now, row.released), LARGEST_RELEASE)
+            await self._store.holds.save_breaker(session, row._replace(released=row.released + most))
+        released = await self._release(name, most)
+        return released, len(released) == most
+
+    async def _probe(self, name: str) -> None:
+        """Ask the dependency itself whether it is back."""
+        [answer] = await self.admit(name, 1)
+        if isinstance(answer, Refusal):
+            return
+        healthy = await _healthy(self._of(name).probe)
+        self.report(name, Report(answer, CallOutcome.SUCCEEDED if healthy else CallOutcome.FAILED))
+
+    async def _change(self, name: str, change: Callable[[Breaker, float], Any], why: str = "") -> Any:
+        async with self._store.database.transaction() as session:
+            row = await self._store.holds.lock_breaker(session, name)
+            breaker = self._restored(row).breaker
+            before = breaker.snapshot(row.now).state
+            answer = change(breaker, row.now)
+            after = breaker.snapshot(row.now).state
+            changed = row._replace(body=encode(breaker.dump()))
+            if after is BreakerState.CLOSED and before is not after:
+                changed = changed._replace(closed_at=row.now, released=0)
+            await self._store.holds.save_breaker(session, changed)
+        if before is not after or why:
+            self._teller.tell(BreakerChanged(name, str(before), str(after), why or _REASONS[after]))
+        return answer
+
+    def _of(self, name: str) -> BreakerSettings:
+        return self.settings.get(name, self._default)
+
+    def _restored(self, row: BreakerRow) -> SharedBreaker:
+        body: Any = decode(row.body)
+        return SharedBreaker(row, Breaker.restored(self._of(row.name).policy, body))
+
+
+_REASONS = {
+    BreakerState.OPEN: "too many calls failed or were slow",
+    BreakerState.HALF_OPEN: "the cool-down is over",
+    BreakerState.CLOSED: "the dependency works again",
+}
+
+
+def _report(reports: Iterable[Report], breaker: Breaker, now: float) -> None:
+    for each in reports:
+        breaker.report(each.permit, each.outcome, now, each.seconds, each.retry_after)
+
+
+def _free_probes(known: SharedBreaker, policy: BreakerPolicy) -> int:
+    return policy.probe_slots - known.snapshot.probes_under_way
+
+
+async def _healthy(probe: Probe | None) -> bool:
+    """What a probe says: False or an exception mean no, everything else yes."""
+    if probe is None:
+        return False
+    try:
+        answer = probe()
+        if isinstance(answer, Awaitable):
+            answer = await answer
+    except Exception:  # noqa: BLE001
+        return False
+    return answer is not False

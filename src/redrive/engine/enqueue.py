@@ -1,0 +1,230 @@
+"""Enqueueing: written durably first, executed by a worker afterwards (G8)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, TypedDict
+
+from redrive.clock import Clock
+from redrive.engine.definition import Definition
+from redrive.engine.ids import Ids
+from redrive.engine.payload import to_json
+from redrive.engine.registry import Registry
+from redrive.engine.task import checked_name
+from redrive.engine.telling import Teller
+from redrive.errors import InvalidValueError
+from redrive.model.event import RunQueued
+from redrive.model.run import NewRun
+from redrive.policy.bounds import LONGEST_DELAY, require, require_whole
+from redrive.policy.codec import DEFAULT_LIMITS, JsonValue, Limits, encode
+from redrive.policy.idempotency import request_hash
+from redrive.store.foreign import ForeignSession
+from redrive.store.runs import DefinitionRow
+from redrive.store.store import Store
+
+DEFAULT_ORG = "default"
+LONGEST_KEY = 255
+FARTHEST = 10 * LONGEST_DELAY
+HIGHEST_PRIORITY = 100
+
+
+class StartOptions(TypedDict, total=False):
+    """How a run is started.
+
+    org             whom it belongs to; "default" unless given
+    key             idempotency key: the same key is the same run; with another payload it is a conflict
+    priority        from -100 to 100, higher first; 0 unless given
+    delay           seconds until it is due
+    at              when it is due: a datetime with a time zone, or seconds since 1970
+    queue           another queue than that of its first task
+    correlation_id  what it has to do with; made up unless given
+    tags            words to find it by
+    metadata        anything that describes it, as JSON
+    """
+
+    org: str
+    key: str | None
+    priority: int
+    delay: float
+    at: datetime | float | None
+    queue: str | None
+    correlation_id: str | None
+    tags: Sequence[str]
+    metadata: Mapping[str, Any] | None
+
+
+class _Waiting(NamedTuple):
+    run: NewRun
+    definition: DefinitionRow
+    done: asyncio.Future[str]
+
+
+class Enqueuer:
+    """Callers that come while a write is under way share the next one."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        clock: Clock,
+        ids: Ids,
+        teller: Teller,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self._store = store
+        self._registry = registry
+        self._clock = clock
+        self._ids = ids
+        self._teller = teller
+        self._limits = limits
+        self._waiting: list[_Waiting] = []
+        self._writer: asyncio.Task[None] | None = None
+
+    def prepare(self, workflow: str, payload: object, options: StartOptions) -> tuple[NewRun, DefinitionRow]:
+        """A run to be stored. Everything that could be wrong with it is said here."""
+        definition = self._registry.workflow(workflow)
+        value = to_json(payload, limits=self._limits)
+        self._check(definition, value)
+        identifier = self._ids.new()
+        key = _checked_text("key", options.get("key"))
+        run = NewRun(
+            identifier,
+            _checked_org(options.get("org", DEFAULT_ORG)),
+            workflow,
+            definition.digest,
+            self._queue(definition, options.get("queue")),
+            _checked_priority(options.get("priority", 0)),
+            _checked_delay(options.get("delay", 0.0)),
+            self._checked_time(options),
+            encode(value, limits=self._limits),
+            key,
+            None if key is None else request_hash([workflow, value], limits=self._limits),
+            _checked_text("correlation_id", options.get("correlation_id")) or identifier,
+            _checked_tags(options.get("tags", ())),
+            _checked_metadata(options.get("metadata"), self._limits),
+        )
+        return run, DefinitionRow(definition.digest, workflow, definition.body)
+
+    async def start(self, run: NewRun, definition: DefinitionRow) -> str:
+        done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(run, definition, done))
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.create_task(self._write())
+        return await asyncio.shield(done)
+
+    async def start_many(self, runs: Sequence[tuple[NewRun, DefinitionRow]]) -> list[str]:
+        """All or nothing, in one write."""
+        if not runs:
+            return []
+        definitions = {definition.digest: definition for _, definition in runs}
+        ids = await self._store.runs.enqueue([run for run, _ in runs], list(definitions.values()))
+        await self._hint([run for run, _ in runs])
+        return ids
+
+    async def start_within(
+        self, session: ForeignSession, runs: Sequence[tuple[NewRun, DefinitionRow]]
+    ) -> list[str]:
+        """As part of somebody's own transaction: the runs exist exactly if it is committed."""
+        definitions = {definition.digest: definition for _, definition in runs}
+        new = [run for run, _ in runs]
+        ids = await self._store.runs.enqueue_within(session, new, list(definitions.values()))
+        await session.hint(sorted({run.queue for run in new}))
+        return ids
+
+    async def _write(self) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting, []
+            try:
+                ids = await self.start_many([(each.run, each.definition) for each in batch])
+            except Exception as error:  # noqa: BLE001 — it is the callers' to see
+                await self._write_apart(batch, error)
+                continue
+            for each, identifier in zip(batch, ids, strict=True):
+                _settle(each.done, identifier)
+
+    async def _write_apart(self, batch: Sequence[_Waiting], error: Exception) -> None:
+        """One caller's mistake is not the others'."""
+        if len(batch) == 1:
+            if not batch[0].done.done():
+                batch[0].done.set_exception(error)
+            return
+        for each in batch:
+            try:
+                [identifier] = await self.start_many([(each.run, each.definition)])
+            except Exception as own:  # noqa: BLE001
+                await self._write_apart([each], own)
+            else:
+                _settle(each.done, identifier)
+
+    async def _hint(self, runs: Sequence[NewRun]) -> None:
+        due = sorted({run.queue for run in runs if run.delay <= 0.0})
+        if due:
+            await self._store.database.hint(due)
+        if self._teller.wants(RunQueued):
+            for run in runs:
+                self._teller.tell(RunQueued(run.org, run.id, run.workflow, run.queue, run.correlation_id))
+
+    def _check(self, definition: Definition, value: JsonValue) -> None:
+        task = self._registry.tasks.get(definition.steps[0].task)
+        if task is not None:
+            task.signature.check(value)
+
+    def _queue(self, definition: Definition, queue: str | None) -> str:
+        return definition.steps[0].queue if queue is None else self._registry.queue(queue)
+
+    def _checked_time(self, options: StartOptions) -> float | None:
+        at = options.get("at")
+        if at is None:
+            return None
+        if options.get("delay", 0.0):
+            raise InvalidValueError("give delay or at, not both")
+        if isinstance(at, datetime):
+            if at.tzinfo is None:
+                raise InvalidValueError(
+                    f"at must have a time zone, got {at!r}; for example datetime.now(UTC)"
+                )
+            at = at.timestamp()
+        require("at, in seconds since 1970,", at, 0.0, self._clock.now() + FARTHEST)
+        return float(at)
+
+
+def _settle(done: asyncio.Future[str], identifier: str) -> None:
+    if not done.done():
+        done.set_result(identifier)
+
+
+def _checked_org(org: object) -> str:
+    return checked_name("org", org)
+
+
+def _checked_text(name: str, text: object) -> str | None:
+    if text is None:
+        return None
+    if not isinstance(text, str) or not text or len(text) > LONGEST_KEY or not text.isprintable():
+        raise InvalidValueError(
+            f"{name} must be a text of 1 to {LONGEST_KEY} printable characters, got {text!r}"
+        )
+    return text
+
+
+def _checked_priority(priority: object) -> int:
+    require_whole("priority", priority, -HIGHEST_PRIORITY, HIGHEST_PRIORITY)
+    return priority  # type: ignore[return-value]
+
+
+def _checked_delay(delay: object) -> float:
+    require("delay", delay, 0.0, FARTHEST)
+    return float(delay)  # type: ignore[arg-type]
+
+
+def _checked_tags(tags: Sequence[str]) -> str | None:
+    words: list[Any] = list(tags)
+    if isinstance(tags, str) or len(words) > 50 or not all(isinstance(word, str) and word for word in words):
+        raise InvalidValueError(f"tags must be a list of at most 50 words, got {tags!r}")
+    return encode(words) if words else None
+
+
+def _checked_metadata(metadata: Mapping[str, Any] | None, limits: Limits) -> str | None:
+    return None if metadata is None else encode(to_json(dict(metadata), limits=limits), limits=limits)

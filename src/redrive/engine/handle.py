@@ -1,0 +1,124 @@
+"""A handle on a run: look at it, wait for it, cancel it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from redrive.clock import Clock
+from redrive.engine.history import History, history_of
+from redrive.engine.waiting import wait_for
+from redrive.errors import RunFailedError
+from redrive.model.dead_letter import DeadLetter
+from redrive.model.run import Run, RunState
+from redrive.policy.codec import decode
+from redrive.store.store import Store
+
+if TYPE_CHECKING:
+    from redrive.engine.registry import Definitions
+
+FIRST_POLL, LONGEST_POLL = 0.02, 1.0
+_UNFINISHED = (RunState.PENDING, RunState.RUNNING)
+
+
+class Waiters:
+    """Who waits for runs in this process; told by the worker of this process, if there is one."""
+
+    def __init__(self) -> None:
+        self._events: dict[str, asyncio.Event] = {}
+        self.help: Callable[[], Awaitable[bool]] | None = None
+        """In tests: does some of the work instead of waiting; False when nothing was left to do."""
+
+    def event(self, run_id: str) -> asyncio.Event:
+        return self._events.setdefault(run_id, asyncio.Event())
+
+    def forget(self, run_id: str) -> None:
+        self._events.pop(run_id, None)
+
+    def finished(self, run_id: str, state: str) -> None:
+        event = self._events.get(run_id)
+        if event is not None:
+            event.set()
+
+
+class RunHandle:
+    """`await handle.result()` gives what the last step has given, or raises RunFailedError."""
+
+    def __init__(
+        self, run_id: str, org: str, store: Store, definitions: Definitions, clock: Clock, waiters: Waiters
+    ) -> None:
+        self.id = run_id
+        self.org = org
+        self._store = store
+        self._definitions = definitions
+        self._clock = clock
+        self._waiters = waiters
+
+    def __repr__(self) -> str:
+        return f"<RunHandle {self.id}>"
+
+    async def get(self) -> Run:
+        """The run as it stands now."""
+        return await self._store.runs.get(self.id, self.org)
+
+    async def state(self) -> RunState:
+        return RunState((await self._store.runs.outcome(self.id, self.org))[0])
+
+    async def wait(self, timeout: float | None = None) -> RunState:
+        """Wait until the run has ended, in whatever way. TimeoutError when that takes too long."""
+        state, _ = await self._ended(timeout)
+        return state
+
+    async def result(self, timeout: float | None = None) -> Any:
+        state, result = await self._ended(timeout)
+        if state is RunState.SUCCESS:
+            return None if result is None else decode(result)
+        raise RunFailedError(await self._story(state), run_id=self.id, state=state)
+
+    async def cancel(self) -> str:
+        """`cancelled`; `requested` when a worker is executing it just now; `ended` when it is too late."""
+        answer = await self._store.runs.cancel(self.id, self.org)
+        if answer == "cancelled":
+            self._waiters.finished(self.id, RunState.CANCELLED)
+        return answer
+
+    async def history(self) -> History:
+        """Every step, every attempt and every event, in the order in which they happened."""
+        return await history_of(await self.get(), self._store, self._definitions)
+
+    async def dead_letter(self) -> DeadLetter | None:
+        """What was kept of its failure."""
+        letters = await self._store.runs.dead_letters(self.id)
+        return letters[-1] if letters else None
+
+    async def _ended(self, timeout: float | None) -> tuple[RunState, str | None]:
+        deadline = None if timeout is None else self._clock.monotonic() + timeout
+        told = self._waiters.event(self.id)
+        pause = FIRST_POLL
+        try:
+            while True:
+                state, result = await self._store.runs.outcome(self.id, self.org)
+                if state not in _UNFINISHED:
+                    return RunState(state), result
+                if self._waiters.help is not None:
+                    if not await self._waiters.help():
+                        raise TimeoutError(f"run {self.id} is {state}, and nothing is left to be executed")
+                    continue
+                left = LONGEST_POLL if deadline is None else deadline - self._clock.monotonic()
+                if left <= 0.0:
+                    raise TimeoutError(f"run {self.id} is still {state} after {timeout:g} s")
+                told.clear()
+                await wait_for(told, min(pause, left), self._clock)
+                pause = min(pause * 1.5, LONGEST_POLL)
+        finally:
+            self._waiters.forget(self.id)
+
+    async def _story(self, state: RunState) -> str:
+        letter = await self.dead_letter()
+        if letter is None:
+            return f"run {self.id} ended as {state}"
+        return (
+            f"run {self.id} ended as {state}: step {letter.step!r} failed after {letter.attempts} attempts "
+            f"with {letter.error_type}: {letter.message} ({letter.explanation}); dead letter {letter.id}"
+        )

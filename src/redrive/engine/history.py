@@ -1,0 +1,198 @@
+"""The story of a run: its steps, attempts and events (P9), put together from what was written anyway."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from redrive.model.attempt import AttemptOutcome, AttemptRecord
+from redrive.model.run import Run, RunState
+from redrive.model.step import StepState
+from redrive.policy.codec import JsonValue, decode
+from redrive.policy.retry import RetryPolicy
+from redrive.store.runs import FinishedStep
+from redrive.store.store import Store
+
+if TYPE_CHECKING:
+    from redrive.engine.definition import Definition, StepDefinition
+    from redrive.engine.registry import Definitions
+
+
+class Step(NamedTuple):
+    """One position of a run, with all that is known about it (W6)."""
+
+    step_index: int
+    name: str
+    task: str
+    state: StepState
+    attempt_count: int
+    max_retries: int
+    retry_policy: RetryPolicy
+    retry_policy_override: str | None
+    config: JsonValue
+    output: JsonValue
+    next_retry_at: float | None
+    error_class: str | None
+    first_failed_at: float | None
+    last_failed_at: float | None
+    error_stack: str | None
+    correlation_id: str
+    started_at: float | None
+    ended_at: float | None
+
+
+class Happening(NamedTuple):
+    """Something that happened to the run. `what` is queued, started, retry, held, succeeded, finished, ..."""
+
+    at: float
+    what: str
+    step: str | None
+    attempt: int | None
+    detail: str
+
+
+class History(NamedTuple):
+    run: Run
+    steps: list[Step]
+    attempts: list[AttemptRecord]
+    events: list[Happening]
+
+
+async def history_of(run: Run, store: Store, definitions: Definitions) -> History:
+    definition = await definitions.get(run.definition)
+    finished = {step.step_index: step for step in await store.runs.steps(run.id)}
+    attempts = await store.runs.attempts(run.id)
+    attempts = sorted(
+        [*attempts, *_successes(run, definition, finished)], key=lambda each: (each.step_index, each.number)
+    )
+    steps = [
+        _step(index, step, run, finished.get(index), attempts) for index, step in enumerate(definition.steps)
+    ]
+    told = [
+        Happening(event.at, event.kind, definition.steps[event.step_index].name, None, event.detail)
+        for event in await store.runs.events(run.id)
+    ]
+    events = sorted([*_from_run(run), *_from_attempts(definition, attempts), *told], key=_order)
+    return History(run, steps, attempts, events)
+
+
+def _order(happening: Happening) -> tuple[float, int, int]:
+    """By time; what ends the run comes last."""
+    last = happening.what == "finished"
+    return happening.at, 1 if last else 0, happening.attempt or 0
+
+
+def _successes(run: Run, definition: Definition, finished: dict[int, FinishedStep]) -> list[AttemptRecord]:
+    """The attempts that succeeded are not written a second time: the finished step is their record."""
+    made = [
+        _success(
+            step.step_index, step.attempts, step.worker, step.code_version, step.started_at, step.ended_at
+        )
+        for step in finished.values()
+        if step.state == StepState.SUCCESS
+    ]
+    if run.state == RunState.SUCCESS and run.step_index not in finished:
+        made.append(
+            _success(
+                run.step_index,
+                run.attempt,
+                run.worker,
+                run.code_version,
+                run.attempt_started_at,
+                run.ended_at,
+            )
+        )
+    return made
+
+
+def _success(
+    index: int,
+    number: int,
+    worker: str | None,
+    code_version: str | None,
+    started_at: float | None,
+    ended_at: float | None,
+) -> AttemptRecord:
+    return AttemptRecord(
+        step_index=index,
+        number=number,
+        outcome=AttemptOutcome.SUCCEEDED,
+        worker=worker,
+        code_version=code_version,
+        started_at=started_at,
+        ended_at=ended_at,
+        reason="succeeded",
+        explanation="the attempt succeeded",
+    )
+
+
+def _step(
+    index: int, step: StepDefinition, run: Run, finished: FinishedStep | None, attempts: list[AttemptRecord]
+) -> Step:
+    own = [each for each in attempts if each.step_index == index]
+    failed = [each for each in own if each.outcome == AttemptOutcome.FAILED]
+    current = index == run.step_index
+    return Step(
+        step_index=index,
+        name=step.name,
+        task=step.task,
+        state=_state(index, run, finished),
+        attempt_count=run.attempt if current else (finished.attempts if finished else 0),
+        max_retries=step.retry.max_retries,
+        retry_policy=step.retry,
+        retry_policy_override=run.policy_override if current else None,
+        config=step.config,
+        output=_output(index, run, finished),
+        next_retry_at=run.due_at if current else None,
+        error_class=run.error_class if current else None,
+        first_failed_at=failed[0].ended_at if failed else None,
+        last_failed_at=failed[-1].ended_at if failed else None,
+        error_stack=failed[-1].stack if failed else None,
+        correlation_id=run.correlation_id,
+        started_at=own[0].started_at if own else None,
+        ended_at=finished.ended_at if finished else (run.ended_at if current else None),
+    )
+
+
+def _state(index: int, run: Run, finished: FinishedStep | None) -> StepState:
+    if index == run.step_index:
+        return StepState(run.step_state)
+    if finished is not None:
+        return StepState(finished.state)
+    return StepState.CANCELLED if run.state == RunState.CANCELLED else StepState.PENDING
+
+
+def _output(index: int, run: Run, finished: FinishedStep | None) -> JsonValue:
+    if finished is not None:
+        return None if finished.output is None else decode(finished.output)
+    if index == run.step_index and run.result is not None:
+        return decode(run.result)
+    return None
+
+
+def _from_run(run: Run) -> list[Happening]:
+    happened = [Happening(run.submitted_at, "queued", None, None, f"in queue {run.queue}")]
+    if run.place == "leased" and run.attempt_started_at is not None:
+        happened.append(Happening(run.attempt_started_at, "started", None, run.attempt, f"by {run.worker}"))
+    if run.place == "held":
+        happened.append(
+            Happening(run.last_failed_at or run.submitted_at, "held", None, None, f"by {run.held_by}")
+        )
+    if run.cancel_requested_at is not None:
+        happened.append(Happening(run.cancel_requested_at, "cancel requested", None, None, ""))
+    if run.ended_at is not None:
+        happened.append(Happening(run.ended_at, "finished", None, None, run.state))
+    return happened
+
+
+def _from_attempts(definition: Definition, attempts: list[AttemptRecord]) -> list[Happening]:
+    happened = []
+    for each in attempts:
+        name = definition.steps[each.step_index].name
+        if each.started_at is not None:
+            happened.append(Happening(each.started_at, "started", name, each.number, f"by {each.worker}"))
+        if each.ended_at is not None:
+            what = (
+                "retry" if each.delay is not None and each.outcome == AttemptOutcome.FAILED else each.outcome
+            )
+            happened.append(Happening(each.ended_at, str(what), name, each.number, each.explanation))
+    return happened

@@ -1,0 +1,56 @@
+"""Calling a user's function: on the loop, in a thread, or in a process of its own, and never for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from redrive.bounded import bounded
+from redrive.engine.context import Context
+from redrive.engine.process import run_in_process
+from redrive.engine.task import Isolation, Task
+from redrive.engine.telling import Teller
+from redrive.engine.threads import Threads
+from redrive.engine.work import Work
+from redrive.errors import AttemptTimeoutError
+from redrive.model.event import ThreadAbandoned
+
+
+class Invoker:
+    """`threads` is None where sync functions are called directly, as in tests."""
+
+    def __init__(self, threads: Threads | None, teller: Teller) -> None:
+        self._threads = threads
+        self._teller = teller
+
+    async def invoke(self, task: Task, work: Work, context: Context) -> Any:
+        if task.isolation is Isolation.PROCESS:
+            return await run_in_process(task, work, context)
+        args, kwargs = task.signature.arguments(work.payload, context, work.step.config)
+        if task.signature.is_async:
+            return await bounded(task.function(*args, **kwargs), context)
+        if self._threads is None:
+            return task.function(*args, **kwargs)
+        call = partial(task.function, *args, **kwargs)
+        return await self._in_thread(self._threads, call, work, context)
+
+    async def _in_thread(
+        self, threads: Threads, call: Callable[[], Any], work: Work, context: Context
+    ) -> Any:
+
+        def begun() -> float:
+            context.begin()
+            return context.remaining()
+
+        try:
+            result = await threads.run(call, begun)
+        except TimeoutError as error:
+            if isinstance(error, AttemptTimeoutError) or context.remaining() > 0.0:
+                raise
+            context.cancel()
+            self._teller.tell(ThreadAbandoned(work.ref))
+            raise context.out_of_time() from None
+        if isinstance(result, Awaitable):
+            return await bounded(result, context)
+        return result

@@ -1,0 +1,254 @@
+"""From a decision to the record of it: which rows change, and what is written beside them."""
+
+from __future__ import annotations
+
+from redrive.engine.context import step_key
+from redrive.engine.definition import StepDefinition
+from redrive.engine.evidence import Evidence
+from redrive.engine.work import Work
+from redrive.model.attempt import AttemptOutcome
+from redrive.model.claim import Claim
+from redrive.model.decision import Block, Bury, Decision, Explanation, Fail, Reason, Release, Retry
+from redrive.model.run import Place, RunState
+from redrive.model.step import StepState
+from redrive.policy.codec import JsonValue, encode, storable
+from redrive.policy.redact import Redactor
+from redrive.policy.stored import policy_to_json
+from redrive.store.records import (
+    Advanced,
+    AttemptRow,
+    Completed,
+    DeadLetterRow,
+    EventRow,
+    Parked,
+    Record,
+    Rescheduled,
+    StepRow,
+    Stopped,
+)
+
+_ENDINGS = {
+    Bury: (RunState.DLQ_PENDING, StepState.DLQ),
+    Block: (RunState.DLQ_PENDING, StepState.BLOCKED),
+    Fail: (RunState.FAILED, StepState.FAILED),
+}
+
+
+def run_state(decision: Decision) -> RunState:
+    return _ENDINGS[type(decision)][0]
+
+
+def completed(work: Work, result: str) -> Record:
+    claim = work.claim
+    change = Completed(claim.id, claim.token, claim.epoch, result)
+    step = finished_step(work, result) if len(work.definition.steps) > 1 else None
+    return Record(change, step=step, slots=work.slots)
+
+
+def advanced(work: Work, output: str, following: StepDefinition, *, ttl: float, in_place: bool) -> Record:
+    claim = work.claim
+    change = Advanced(
+        claim.id,
+        claim.token,
+        claim.epoch,
+        output,
+        StepState.RUNNING if in_place else StepState.PENDING,
+        Place.LEASED if in_place else Place.READY,
+        claim.queue if following.queue == work.step.queue else following.queue,
+        1 if in_place else 0,
+        ttl,
+    )
+    return Record(change, step=finished_step(work, output), slots=work.slots)
+
+
+def finished_step(work: Work, output: str) -> StepRow:
+    claim = work.claim
+    return StepRow(
+        claim.id,
+        claim.step_index,
+        work.step.name,
+        work.step.task,
+        StepState.SUCCESS,
+        output,
+        claim.attempt,
+        claim.worker,
+        claim.code_version,
+        claim.attempt_started_at,
+    )
+
+
+def next_claim(claim: Claim, output: str, queue: str, now: float) -> Claim:
+    """The claim of the next step under the same lease, as `advanced` has written it."""
+    return claim._replace(
+        step_index=claim.step_index + 1,
+        step_input=output,
+        queue=queue,
+        attempt=1,
+        epoch=claim.epoch + 1,
+        failures=0,
+        rate_limit_waits=0,
+        holds=0,
+        losses=0,
+        lonely_losses=0,
+        alone=0,
+        previous_delay=None,
+        attempt_started_at=now,
+        slots=None,
+        policy_override=None,
+    )
+
+
+def decided(
+    work: Work,
+    evidence: Evidence,
+    decision: Decision,
+    outcome: AttemptOutcome,
+    *,
+    now: float,
+    letter_id: str,
+    redactor: Redactor,
+) -> Record:
+    """The record of an attempt that did not succeed."""
+    if isinstance(decision, Retry | Release):
+        delay = max(0.0, decision.at - now)
+        change = rescheduled(work.claim, decision, evidence, delay)
+        return Record(
+            change, attempt_row(work, evidence, decision.explanation, outcome, delay), slots=work.slots
+        )
+    attempt = attempt_row(work, evidence, decision.explanation, outcome, None)
+    letter = dead_letter_row(work, evidence, decision.explanation, letter_id, redactor)
+    state, step_state = _ENDINGS[type(decision)]
+    return Record(
+        _stopped(work.claim, state, step_state, evidence), attempt, dead_letter=letter, slots=work.slots
+    )
+
+
+def cancelled(work: Work, evidence: Evidence) -> Record:
+    claim = work.claim
+    change = Stopped(
+        claim.id,
+        claim.token,
+        claim.epoch,
+        RunState.CANCELLED,
+        StepState.CANCELLED,
+        claim.failures,
+        None,
+        0,
+    )
+    why = Explanation(Reason.CANCELLED)
+    return Record(change, attempt_row(work, evidence, why, AttemptOutcome.CANCELLED, None), slots=work.slots)
+
+
+def parked(work: Work, held_by: str, event: EventRow | None, *, counted: bool) -> Record:
+    claim = work.claim
+    state = StepState.RETRYING if claim.failures else StepState.PENDING
+    holds = claim.holds + (1 if counted else 0)
+    return Record(Parked(claim.id, claim.token, claim.epoch, held_by, state, holds), event=event)
+
+
+def rescheduled(claim: Claim, decision: Retry | Release, evidence: Evidence, delay: float) -> Rescheduled:
+    tally = claim.tally.after(decision)
+    counted = isinstance(decision, Retry) and decision.counted
+    return Rescheduled(
+        claim.id,
+        claim.token,
+        claim.epoch,
+        _place(delay, claim.alone),
+        StepState.RETRYING if isinstance(decision, Retry) else StepState.PENDING,
+        delay,
+        tally.failures,
+        tally.rate_limit_waits,
+        tally.holds,
+        claim.losses,
+        claim.lonely_losses,
+        claim.alone,
+        tally.previous_delay,
+        str(evidence.failure.error_class),
+        1 if counted else 0,
+    )
+
+
+def attempt_row(
+    work: Work, evidence: Evidence, why: Explanation, outcome: AttemptOutcome, delay: float | None
+) -> AttemptRow:
+    claim, failure = work.claim, evidence.failure
+    return AttemptRow(
+        claim.id,
+        claim.step_index,
+        claim.attempt,
+        outcome,
+        claim.worker,
+        claim.code_version,
+        claim.attempt_started_at,
+        delay,
+        failure.category,
+        failure.error_class,
+        failure.error_type,
+        failure.message,
+        evidence.stack,
+        failure.http_status,
+        failure.public_code,
+        failure.public_message,
+        why.reason,
+        str(why),
+    )
+
+
+def dead_letter_row(
+    work: Work, evidence: Evidence, why: Explanation, letter_id: str, redactor: Redactor
+) -> DeadLetterRow:
+    failure, mark = evidence.failure, evidence.fingerprint
+    return DeadLetterRow(
+        letter_id,
+        work.claim.id,
+        work.step.name,
+        work.step.task,
+        failure.category,
+        failure.error_class,
+        failure.error_type,
+        failure.message,
+        evidence.stack,
+        failure.http_status,
+        failure.public_code,
+        failure.public_message,
+        why.reason,
+        str(why),
+        mark.value,
+        mark.reason,
+        mark.title,
+        snapshot(_payload_of(work), redactor),
+        snapshot(work.step.config, redactor),
+        encode(policy_to_json(work.policy)),
+        step_key(work.claim),
+    )
+
+
+def snapshot(value: JsonValue, redactor: Redactor) -> str:
+    """The value as it may be kept in a dead letter: without its secrets (W14)."""
+    return encode(storable(redactor.value(value)))
+
+
+def _payload_of(work: Work) -> JsonValue:
+    try:
+        return work.payload
+    except Exception:  # noqa: BLE001 — a payload that cannot be read may be the very reason
+        return work.claim.payload
+
+
+def _stopped(claim: Claim, state: RunState, step_state: StepState, evidence: Evidence) -> Stopped:
+    return Stopped(
+        claim.id,
+        claim.token,
+        claim.epoch,
+        state,
+        step_state,
+        claim.failures + 1,
+        str(evidence.failure.error_class),
+        1,
+    )
+
+
+def _place(delay: float, alone: int) -> Place:
+    if delay > 0.0:
+        return Place.WAITING
+    return Place.ALONE if alone else Place.READY

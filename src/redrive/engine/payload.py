@@ -1,0 +1,296 @@
+"""Between Python's types and JSON: what a user hands in, and what a task function is given.
+
+`to_json` writes what `from_json` reads back when it is told the type: dataclasses, TypedDicts, msgspec
+structs, attrs and pydantic classes, in them or alone dates, UUIDs, decimals, enums, sets, bytes as base64.
+Plain JSON passes as it is. The codec has the last word on everything: what has no JSON form is left in its
+place, and the codec refuses it, saying where it is and what to do.
+
+pydantic is recognised by its methods and never imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields, is_dataclass
+from functools import partial
+from inspect import Parameter
+from json import dumps
+from math import isfinite
+from typing import Annotated, Any, ForwardRef, Literal, NoReturn, TypeAlias, get_args, get_origin
+
+from msgspec import UNSET, Struct, ValidationError, convert, to_builtins
+
+from redrive.errors import InvalidValueError, NotStorableError, PayloadError
+from redrive.policy import probe
+from redrive.policy.codec import DEFAULT_LIMITS, JsonValue, Limits, encode
+from redrive.policy.codec.limits import Path
+from redrive.policy.codec.refusing import FLATTEN, KEEP_ELSEWHERE, refuse, type_name
+
+Read: TypeAlias = Callable[[JsonValue], Any]
+
+_LEAVES = frozenset({str, bool, type(None)})
+_UNTYPED = (None, Any, object, Parameter.empty)
+_MOST_SHOWN = 5
+
+
+def to_json(value: object, *, limits: Limits = DEFAULT_LIMITS) -> JsonValue:
+    """The value as JSON that the codec accepts, or NotStorableError."""
+    if _is_plain(value, limits):
+        return value  # type: ignore[return-value]
+    written: JsonValue = _Writing(limits).value(value, (), typed=False)
+    encode(written, limits=limits)
+    return written
+
+
+def from_json(value: JsonValue, annotation: object, *, name: str = "payload") -> Any:
+    """The value in the annotated type, or PayloadError. `name` says in the message what it was."""
+    read = reader(annotation, name=name)
+    return value if read is None else read(value)
+
+
+def reader(annotation: object, *, name: str = "payload") -> Read | None:
+    """What reads values of that type; None if they are to be left as they are."""
+    if is_untyped(annotation):
+        return None
+    _require_readable(annotation, name)
+    converted = _conversion(annotation)
+
+    def read(value: JsonValue) -> Any:
+        try:
+            return converted(value)
+        except (ValidationError, _Misfit) as error:
+            raise PayloadError(f"{name}: {error}") from None
+        except RecursionError:
+            raise PayloadError(f"{name}: nested too deep to be read") from None
+
+    return read
+
+
+def _conversion(annotation: Any) -> Read:
+    if isinstance(annotation, type) and _is_model(annotation):
+        return partial(_read_model, annotation)  # without msgspec, four times as fast
+    return partial(convert, type=annotation, dec_hook=_read_model, str_keys=True)
+
+
+def is_untyped(annotation: object) -> bool:
+    """Does it say nothing about the value? Neither does a name that could not be resolved."""
+    return any(annotation is each for each in _UNTYPED) or not is_resolved(annotation)
+
+
+def is_resolved(annotation: object) -> bool:
+    if isinstance(annotation, str | ForwardRef):
+        return False
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return True
+    return all(map(is_resolved, arguments[:1] if origin is Annotated else arguments))
+
+
+class _Misfit(ValueError):  # noqa: N818 — becomes a PayloadError, or part of the message of msgspec
+    pass
+
+
+class _Unreadable(Exception):  # noqa: N818 — an answer, not an error
+    pass
+
+
+def _require_readable(annotation: object, name: str) -> None:
+    """Refuse a type that no JSON can become, before any value comes along."""
+    try:
+        convert(UNSET, annotation, dec_hook=_probe, str_keys=True)
+    except ValidationError:
+        return  # it knows what it expects
+    except _Unreadable:
+        _refuse_annotation(annotation, name, "there is no way to make it from JSON")
+    except Exception as error:  # noqa: BLE001 — TypeError, and whatever evaluating the annotations of fields raises
+        _refuse_annotation(annotation, name, probe.text(error))
+
+
+def _probe(kind: Any, _value: object) -> NoReturn:
+    raise ValueError if _is_model(kind) else _Unreadable
+
+
+def _refuse_annotation(annotation: object, name: str, problem: str) -> NoReturn:
+    raise InvalidValueError(
+        f"{name} cannot be given as {_shown(annotation)}: {problem}; "
+        "annotate with a dataclass, a TypedDict, a pydantic model or JSON's own types, or leave it out"
+    )
+
+
+def _shown(annotation: object) -> str:
+    return type_name(annotation) if isinstance(annotation, type) else str(annotation)
+
+
+def _is_model(kind: type) -> bool:
+    return hasattr(kind, "model_dump") and hasattr(kind, "model_validate")
+
+
+def _read_model(kind: Any, value: Any) -> Any:
+    if not _is_model(kind):
+        raise TypeError(f"there is no way to make {_shown(kind)} from JSON")
+    try:
+        return kind.model_validate(value)
+    except ValueError as error:
+        return _read_strict_model(kind, value, error)
+
+
+def _read_strict_model(kind: Any, value: Any, error: ValueError) -> Any:
+    """A strict model takes a text for a date, or a list for a set, only if told that it reads JSON."""
+    try:
+        return kind.model_validate_json(dumps(value))
+    except (AttributeError, TypeError, ValueError, RecursionError):
+        raise _Misfit(_described(kind, error)) from None
+
+
+def _described(kind: type, error: Any) -> str:
+    """What pydantic found, without the values: they may be secret."""
+    try:
+        problems = error.errors(include_url=False, include_input=False, include_context=False)
+        lines = [f"{_place(kind, each['loc'])}: {each['msg']}" for each in problems]
+    except (AttributeError, LookupError, TypeError):
+        return f"{type_name(kind)}: {probe.text(error)}"
+    more = [f"and {len(lines) - _MOST_SHOWN} more"] if len(lines) > _MOST_SHOWN else []
+    return "; ".join(lines[:_MOST_SHOWN] + more)
+
+
+def _place(kind: type, location: Iterable[object]) -> str:
+    return ".".join([type_name(kind), *map(str, location)])
+
+
+def _is_plain(value: object, limits: Limits) -> bool:
+    """JSON's own types only. One flat loop, as in the codec: most payloads are plain, and pass only here."""
+    level: list[Any] = [value]
+    items = limits.items
+    for _ in range(limits.depth + 1):
+        deeper: list[Any] = []
+        for item in level:
+            kind = type(item)
+            if kind is dict:
+                deeper += item.values()
+                if len(deeper) > items or not all(type(key) is str for key in item):
+                    return False
+            elif kind is list:
+                deeper += item
+                if len(deeper) > items:
+                    return False
+            elif kind is int:
+                if not -0x8000_0000_0000_0000 <= item <= 0x7FFF_FFFF_FFFF_FFFF:
+                    return False
+            elif kind not in _LEAVES and not (kind is float and isfinite(item)):
+                return False
+        if not deeper:
+            return True
+        items -= len(deeper)
+        level = deeper
+    return False
+
+
+class _Writing:
+    """One walk through a value. `typed` says that a type around it tells how to read the keys of a dict."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._items = limits.items
+
+    def value(self, value: Any, path: Path, *, typed: bool) -> Any:
+        kind = type(value)
+        if len(path) > self._limits.depth:
+            refuse(path, f"is nested deeper than {self._limits.depth} levels", FLATTEN)
+        if kind in _LEAVES or kind is int or kind is float:
+            return value
+        if issubclass(kind, dict):
+            return self._dict(value, path, typed)
+        if issubclass(kind, list | tuple | set | frozenset):
+            return self._list(value, path, typed)
+        return self._object(value, path) if _has_fields(kind) else _written_leaf(value)
+
+    def _dict(self, entries: dict[Any, Any], path: Path, typed: bool) -> dict[Any, Any]:
+        self._count(dict.__len__(entries), path)
+        written = {}
+        for key, item in dict.items(entries):
+            name = _written_key(key, typed)
+            written[name] = self.value(item, (*path, name if type(name) is str else "?"), typed=typed)
+        if len(written) != dict.__len__(entries):
+            refuse(path, "has two keys that are the same as text", "give every key a text of its own")
+        return written
+
+    def _list(self, values: Any, path: Path, typed: bool) -> list[Any]:
+        base = next(base for base in _LISTS if issubclass(type(values), base))
+        self._count(base.__len__(values), path)
+        items = enumerate(base.__iter__(values))
+        written = [self.value(item, (*path, index), typed=typed) for index, item in items]
+        return _in_order(written) if base in _SETS else written
+
+    def _object(self, value: Any, path: Path) -> Any:
+        """Of its own code, anything may be raised on the way."""
+        try:
+            if _is_model(type(value)):
+                return value.model_dump(mode="json", by_alias=True, round_trip=True)
+            written = {name: self.value(item, (*path, name), typed=True) for name, item in _fields(value)}
+            return list(written.values()) if _is_array(type(value)) else written
+        except NotStorableError:
+            raise
+        except Exception as error:  # noqa: BLE001
+            problem = f"is of type {type_name(type(value))} and could not be read: {probe.text(error)}"
+            refuse(path, problem, "hand in its fields as a dict")
+
+    def _count(self, items: int, path: Path) -> None:
+        self._items -= items
+        if self._items < 0:
+            refuse(path, f"takes the value over the limit of {self._limits.items:,} items", KEEP_ELSEWHERE)
+
+
+_SETS: tuple[Any, ...] = (set, frozenset)
+_LISTS: tuple[Any, ...] = (list, tuple, *_SETS)
+
+
+def _in_order(values: list[Any]) -> list[Any]:
+    """The elements of a set: equal sets give equal JSON, where the elements can be ordered."""
+    try:
+        return sorted(values)
+    except TypeError:
+        return values
+
+
+def _has_fields(kind: type) -> bool:
+    if hasattr(kind, "__dataclass_fields__") or hasattr(kind, "__attrs_attrs__"):
+        return True
+    return issubclass(kind, Struct) or _is_model(kind)
+
+
+def _is_array(kind: Any) -> bool:
+    return issubclass(kind, Struct) and kind.__struct_config__.array_like
+
+
+def _fields(value: Any) -> list[tuple[str, Any]]:
+    """By hand, not by msgspec: it leaves out the fields whose names begin with an underscore."""
+    kind = type(value)
+    if issubclass(kind, Struct):
+        return list(_struct_fields(value))
+    described = fields(kind) if is_dataclass(kind) else kind.__attrs_attrs__
+    return [(each.name, getattr(value, each.name)) for each in described if hasattr(value, each.name)]
+
+
+def _struct_fields(value: Any) -> Iterator[tuple[str, Any]]:
+    config = value.__struct_config__
+    if config.tag is not None:
+        yield config.tag_field, config.tag
+    for name, written_name in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True):
+        if getattr(value, name) is not UNSET or config.array_like:
+            yield written_name, getattr(value, name)
+
+
+def _written_key(key: Any, typed: bool) -> Any:
+    written = key if type(key) in (str, int, float) else _written_leaf(key)
+    return str(written) if typed and type(written) in (int, float) else written
+
+
+def _written_leaf(value: Any) -> Any:
+    """As msgspec writes it, if it reads the same back: it rounds the offset of a time zone to minutes."""
+    try:
+        written = to_builtins(value)
+        read = convert(written, type(value))
+        # An hour that the clocks repeat is never equal in another zone; its text is.
+        return written if read == value or str(read) == str(value) else value
+    except Exception:  # noqa: BLE001 — foreign code; the codec refuses what is left as it is
+        return value

@@ -1,0 +1,336 @@
+"""A process of its own for one attempt: it can be stopped whatever it does, and it dies alone.
+
+The child is spawned, finds the task under its module and name, and says that it is ready. It is then given
+the claim, and answers with any number of progress notes and one result or failure. Both sides speak JSON
+through a pair of sockets; a message is its length in four bytes, its kind on a line, and the text.
+
+The child leads a group of its own, with everything that it starts. A Ctrl-C in the terminal does not reach
+it, the worker ends all of it at once, and the kernel does so when the worker itself is killed. POSIX only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable
+from contextlib import suppress
+from dataclasses import replace
+from importlib import import_module
+from multiprocessing import current_process, get_context, parent_process
+from multiprocessing.context import SpawnProcess
+from socket import socket, socketpair
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from redrive.bounded import bounded
+from redrive.clock import SYSTEM_CLOCK
+from redrive.engine.context import Context
+from redrive.engine.definition import StepDefinition
+from redrive.engine.evidence import Evidence, evidence_of
+from redrive.engine.payload import from_json, to_json
+from redrive.engine.task import Task
+from redrive.errors import DeferredError, InvalidValueError, RedriveError, RetryableError
+from redrive.model.claim import Claim
+from redrive.policy.codec import Limits, decode, encode
+from redrive.policy.redact import DEFAULT_REDACTOR
+
+if TYPE_CHECKING:
+    from redrive.engine.work import Work  # brings the store along, which the child does without
+
+GRACE: Final = 1.0
+"""Seconds for a child to end by itself, once it has answered or was told to stop."""
+
+_PAUSE = 0.002
+_SIZE_BYTES = 4
+_LARGEST_ANSWER = 16_777_216
+_ROOMY = Limits(size=268_435_456, depth=100, items=10_000_000)
+_READY, _PROGRESS, _RESULT, _FAILURE = "ready", "progress", "result", "failure"
+
+
+class ProcessDiedError(RetryableError):
+    """The process of an attempt has ended without an answer: it crashed, or was killed."""
+
+
+class RemoteError(RedriveError):
+    """The task has raised in its own process; `evidence` is what was kept of it there."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        Exception.__init__(self, evidence.failure.message)
+        self.evidence = evidence
+
+
+class RemoteDeferredError(RemoteError, DeferredError):
+    """The task has asked in its own process to be executed later."""
+
+    def __init__(self, evidence: Evidence, *, retry_after: float) -> None:
+        RemoteError.__init__(self, evidence)
+        self.retry_after = retry_after
+
+
+async def run_in_process(task: Task, work: Work, context: Context) -> Any:
+    """The result of the function, as JSON gives it back."""
+    child = _Child.started(task, context.step)
+    try:
+        answer = await bounded(_answer(child, work, context), context)
+    except BaseException:
+        child.terminate()
+        raise
+    finally:
+        await child.end()
+    if answer is None:
+        raise ProcessDiedError(f"the process of task {task.name!r} {child.ending()}")
+    return _result(*answer)
+
+
+def importable(task: Task) -> tuple[str, str]:
+    """The module and the name under which another process finds the task, or InvalidValueError."""
+    module = getattr(task.function, "__module__", None)
+    known = vars(sys.modules[module]) if module in sys.modules else {}
+    name = next((name for name, value in known.items() if value is task), None)
+    return _refuse(task.name) if name is None else (str(module), name)
+
+
+def _refuse(task: str) -> NoReturn:
+    raise InvalidValueError(
+        f"the task {task!r} is executed in a process of its own, which cannot find it; with "
+        'isolation="process" a task must stand at the top level of a module that can be imported'
+    )
+
+
+# In the worker
+
+
+_Message = tuple[str, Any]
+
+
+class _Child:
+    def __init__(self, process: SpawnProcess, connection: socket) -> None:
+        self._process = process
+        self._connection = connection
+        self._group = process.pid or 0
+        self._exit_code: int | None = None
+        self.is_ready = False
+
+    @classmethod
+    def started(cls, task: Task, step: str) -> _Child:
+        place = importable(task)
+        ours, theirs = socketpair()
+        ours.setblocking(False)
+        with theirs:
+            return cls(_started(ours, (theirs, *place, task.name, step)), ours)
+
+    async def send(self, kind: str, text: str) -> None:
+        with suppress(ConnectionError):  # what it has said before it ended can still be read
+            await asyncio.get_running_loop().sock_sendall(self._connection, _packed(kind, text))
+
+    async def receive(self) -> _Message | None:
+        """None when it has ended."""
+        try:
+            size = int.from_bytes(await self._read(_SIZE_BYTES))
+            if size > _LARGEST_ANSWER:
+                return None
+            kind, _, text = (await self._read(size)).decode().partition("\n")
+        except (EOFError, ConnectionError):
+            return None
+        return kind, decode(text)
+
+    async def _read(self, size: int) -> bytearray:
+        data = bytearray(size)
+        rest = memoryview(data)
+        while rest:
+            count = await asyncio.get_running_loop().sock_recv_into(self._connection, rest)
+            if count == 0:
+                raise EOFError
+            rest = rest[count:]
+        return data
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
+    async def end(self) -> None:
+        """Wait a moment until it has ended by itself, and kill what is left."""
+        self._connection.close()
+        try:
+            await self._wait()
+        finally:
+            self._kill()
+        await self._wait()
+        self._release()
+
+    async def _wait(self) -> None:
+        """By looking: a closed socket proves nothing, and one held open by its own children neither."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GRACE):
+                while self._process.exitcode is None:  # noqa: ASYNC110 — nobody sets an event
+                    await asyncio.sleep(_PAUSE)
+
+    def _kill(self) -> None:
+        self._process.kill()
+        with suppress(OSError):
+            os.killpg(self._group, signal.SIGKILL)
+
+    def _release(self) -> None:
+        self._exit_code = self._process.exitcode
+        if self._exit_code is not None:
+            self._process.join()
+            self._process.close()
+
+    def ending(self) -> str:
+        hint = "" if self.is_ready else f" before it could begin{_MAIN_HINT}"
+        return f"has ended without a result, {_described(self._exit_code)}{hint}"
+
+
+_MAIN_HINT = (
+    "; its error output tells more. The main module is imported there anew: "
+    'what starts the program belongs under `if __name__ == "__main__":`'
+)
+
+
+def _started(ours: socket, arguments: tuple[Any, ...]) -> SpawnProcess:
+    process = get_context("spawn").Process(target=_main, args=arguments, daemon=True)
+    try:
+        process.start()
+    except OSError as error:
+        ours.close()
+        raise ProcessDiedError(f"no process could be started: {error}") from error
+    return process
+
+
+def _described(exit_code: int | None) -> str:
+    if exit_code is None:
+        return "in a way that is not known"
+    if exit_code >= 0:
+        return f"with exit code {exit_code}"
+    known = {each.value: each.name for each in signal.Signals}
+    memory = ", perhaps since memory ran out" if exit_code == -signal.SIGKILL else ""
+    return f"killed by {known.get(-exit_code, f'signal {-exit_code}')}{memory}"
+
+
+async def _answer(child: _Child, work: Work, context: Context) -> _Message | None:
+    while (message := await child.receive()) is not None:
+        kind, value = message
+        if kind == _READY:
+            child.is_ready = True
+            await child.send(_READY, _job(work, context))
+        elif kind == _PROGRESS:
+            context.progress(*value)
+            await asyncio.sleep(0)  # a child that never stops talking must not keep the loop to itself
+        else:
+            return message
+    return None
+
+
+def _job(work: Work, context: Context) -> str:
+    job = [list(work.claim), work.step.to_json(), dict(context.results), context.remaining()]
+    return encode(job, limits=_ROOMY)
+
+
+def _result(kind: str, value: Any) -> Any:
+    if kind == _RESULT:
+        return value
+    evidence = from_json(value["evidence"], Evidence)
+    if value["retry_after"] is None:
+        raise RemoteError(evidence)
+    raise RemoteDeferredError(evidence, retry_after=value["retry_after"])
+
+
+def _packed(kind: str, text: str) -> bytes:
+    data = f"{kind}\n{text}".encode()
+    return len(data).to_bytes(_SIZE_BYTES) + data
+
+
+# In the child
+
+
+class _Line:
+    """To the worker. Once that does not listen any more, nothing is left to be said."""
+
+    def __init__(self, connection: socket) -> None:
+        self._connection = connection
+        self._lock = Lock()
+
+    def send(self, kind: str, text: str) -> None:
+        with self._lock, suppress(OSError):
+            self._connection.sendall(_packed(kind, text))
+
+    def receive(self) -> Any:
+        with self._connection.makefile("rb") as file:
+            size = int.from_bytes(file.read(_SIZE_BYTES))
+            return decode(file.read(size).decode().partition("\n")[2])
+
+    def report(self, _context: Context, fraction: float | None, note: str) -> None:
+        self.send(_PROGRESS, encode([None if fraction is None else float(fraction), str(note)]))
+
+
+def _main(connection: socket, module: str, name: str, task_name: str, step: str) -> None:
+    _settle_in(connection)
+    line = _Line(connection)
+    task: Task | None = None
+    try:
+        task = _found(module, name, task_name)
+        line.send(_READY, "null")
+        line.send(_RESULT, encode(to_json(_executed(task, line))))
+    except BaseException as error:  # noqa: BLE001 — it is the worker's to judge
+        line.send(_FAILURE, _failure(error, task, step))
+
+
+def _settle_in(connection: socket) -> None:
+    os.setsid()
+    connection.set_inheritable(False)
+    os.register_at_fork(after_in_child=connection.close)
+    signal.signal(signal.SIGTERM, _stop)
+    current_process().daemon = False  # or it could not start processes itself
+    _die_with_parent()
+
+
+def _stop(_number: int, _frame: object) -> NoReturn:
+    sys.exit("stopped by the worker")
+
+
+def _die_with_parent() -> None:
+    """Have the kernel send SIGIO to the group when the parent's end of a pipe is closed.
+
+    A thread that waits for this would not be heard while C code holds the interpreter's lock, and what Linux
+    offers (PR_SET_PDEATHSIG) ends the child alone.
+    """
+    from fcntl import F_GETFL, F_SETFL, F_SETOWN, fcntl  # not on Windows, where the rest can be imported
+
+    parent: Any = parent_process()
+    signal.signal(signal.SIGIO, signal.SIG_DFL)
+    fcntl(parent.sentinel, F_SETOWN, -os.getpgrp())
+    fcntl(parent.sentinel, F_SETFL, fcntl(parent.sentinel, F_GETFL) | os.O_ASYNC)
+    if not parent.is_alive():
+        os._exit(1)
+
+
+def _found(module: str, name: str, task_name: str) -> Task:
+    task = getattr(import_module(module), name, None)
+    return task if isinstance(task, Task) else _refuse(task_name)
+
+
+def _executed(task: Task, line: _Line) -> Any:
+    claimed, defined, results, seconds = line.receive()
+    claim = Claim(*claimed)
+    step = replace(StepDefinition.from_json(defined), timeout=seconds)
+    context = Context(claim, step, SYSTEM_CLOCK, results=results, report=line.report)
+    args, kwargs = task.signature.arguments(decode(claim.payload), context, step.config)
+    result = task.function(*args, **kwargs)
+    return asyncio.run(_awaited(result)) if isinstance(result, Awaitable) else result
+
+
+async def _awaited(result: Awaitable[Any]) -> Any:
+    return await result
+
+
+def _failure(error: BaseException, task: Task | None, step: str) -> str:
+    evidence = evidence_of(
+        error,
+        classifier=None if task is None else task.classifier,
+        redactor=DEFAULT_REDACTOR,
+        step=step,
+        now=SYSTEM_CLOCK.now(),
+    )
+    retry_after = error.retry_after if isinstance(error, DeferredError) else None
+    return encode({"evidence": to_json(evidence), "retry_after": retry_after})

@@ -1,0 +1,90 @@
+"""The recorder: gathers what came of claims and writes it in batches, each as soon as the one before is done.
+
+A record is not given up while the database is away: it is tried again, after looking which of them had been
+written although no answer came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from redrive.engine.patience import Patience
+from redrive.errors import StoreError, StoreUnavailableError
+from redrive.store.records import Record
+from redrive.store.store import Store
+
+LARGEST_BATCH = 500
+
+Recorded = Callable[[bool], None]
+
+
+class Recorder:
+    def __init__(self, store: Store, patience: Patience) -> None:
+        self._store = store
+        self._patience = patience
+        self._waiting: list[tuple[Record, Recorded]] = []
+        self._writing = 0
+        self._filled = asyncio.Event()
+
+    @property
+    def pending(self) -> int:
+        """How many records are not written yet."""
+        return len(self._waiting) + self._writing
+
+    def put(self, record: Record, recorded: Recorded) -> None:
+        """Write it soon, then call `recorded` with whether the lease was still there."""
+        self._waiting.append((record, recorded))
+        self._filled.set()
+
+    async def record(self, record: Record) -> bool:
+        """Write it; returns when it is durable."""
+        done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.put(record, lambda won: None if done.done() else done.set_result(won))
+        return await done
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            await self._filled.wait()
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Write everything that is there."""
+        while self._waiting:
+            batch, self._waiting = self._waiting[:LARGEST_BATCH], self._waiting[LARGEST_BATCH:]
+            self._writing = len(batch)
+            won = await self._write([record for record, _ in batch])
+            self._writing = 0
+            for record, recorded in batch:
+                recorded(record.change.id in won)
+        self._filled.clear()
+
+    async def _write(self, records: Sequence[Record]) -> set[str]:
+        try:
+            return await self._store.records.record(records)
+        except StoreUnavailableError as error:
+            return await self._write_again(records, error)
+        except StoreError as error:
+            return await self._write_one_by_one(records, error)
+
+    async def _write_again(self, records: Sequence[Record], error: StoreUnavailableError) -> set[str]:
+        """The commit may have succeeded nevertheless: look first, then write what is missing."""
+        written, still_open = await self._patience.persist(
+            "record", lambda: self._store.records.applied(records), error
+        )
+        rest = [record for record in records if record.change.id in still_open]
+        return written | (await self._write(rest) if rest else set())
+
+    async def _write_one_by_one(self, records: Sequence[Record], error: StoreError) -> set[str]:
+        """Something in the batch is not accepted; it must not take the others with it."""
+        if len(records) == 1:
+            # Its lease will expire, and it is judged again.
+            self._patience.tell_failure("record", str(error), 0.0)
+            return set()
+        won: set[str] = set()
+        for record in records:
+            with suppress(StoreError):
+                won |= await self._write([record])
+        return won

@@ -1,0 +1,77 @@
+"""The registry: the tasks and workflows of this program, by name. Stored names are looked up here only."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from redrive.engine.definition import Definition, StepDefinition, distinct
+from redrive.engine.task import DEFAULT_QUEUE, Task, checked_name
+from redrive.errors import InvalidValueError, NotFoundError
+from redrive.store.store import Store
+
+MOST_DEFINITIONS = 1_024
+
+
+class Registry:
+    def __init__(self) -> None:
+        self.tasks: dict[str, Task] = {}
+        self.workflows: dict[str, Definition] = {}
+        self.queues: set[str] = {DEFAULT_QUEUE}
+
+    def add_task(self, task: Task) -> None:
+        """A task is also a workflow of one step, under the same name."""
+        self._refuse_second("task", task.name, self.tasks)
+        definition = Definition(task.name, (task.step(),))
+        self._refuse_second("workflow", task.name, self.workflows)
+        self.tasks[task.name] = task
+        self.workflows[task.name] = definition
+        self.queues.add(task.queue)
+
+    def add_workflow(self, name: str, steps: Sequence[Task | StepDefinition]) -> Definition:
+        checked_name("the name of a workflow", name)
+        self._refuse_second("workflow", name, self.workflows)
+        defined = [step.step() if isinstance(step, Task) else step for step in steps]
+        definition = self.workflows[name] = Definition(name, distinct(name, defined))
+        return definition
+
+    def workflow(self, name: str) -> Definition:
+        if name not in self.workflows:
+            raise NotFoundError(f"there is no workflow or task {name!r}{_suggestion(name, self.workflows)}")
+        return self.workflows[name]
+
+    def queue(self, name: str) -> str:
+        if name not in self.queues:
+            raise NotFoundError(
+                f"there is no queue {name!r}{_suggestion(name, self.queues)}; a queue is known when a task "
+                f"names it, or the application: Redrive(..., queues=[{name!r}])"
+            )
+        return name
+
+    @staticmethod
+    def _refuse_second(what: str, name: str, known: dict[str, Task] | dict[str, Definition]) -> None:
+        if name in known:
+            raise InvalidValueError(f"there is a {what} {name!r} already; give this one another name")
+
+
+class Definitions:
+    """The definitions of stored runs, read once each."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: OrderedDict[str, Definition] = OrderedDict()
+
+    async def get(self, digest: str) -> Definition:
+        known = self._known.get(digest)
+        if known is None:
+            known = Definition.parsed(await self._store.runs.definition(digest))
+            self._known[digest] = known
+            if len(self._known) > MOST_DEFINITIONS:
+                self._known.popitem(last=False)
+        return known
+
+
+def _suggestion(name: str, known: dict[str, Definition] | set[str]) -> str:
+    close = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; known are: {', '.join(sorted(known))}"

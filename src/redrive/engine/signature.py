@@ -1,0 +1,297 @@
+"""How a task function is called: looked at once when it is registered, then only followed.
+
+    named `context`, or annotated with the context's class    is given the context
+    named `config`                                            is given the config of the step
+    one other parameter                                       is given the whole payload
+    several others                                            are given the entries of the payload, by name
+
+What `functools.partial` has set by keyword is settled and not asked for. An annotation that cannot be
+resolved when the function is registered counts as none; `Signature.unresolved` names those parameters.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from inspect import Parameter
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    NotRequired,
+    TypeAlias,
+    TypedDict,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from redrive.engine.payload import is_resolved, is_untyped, reader
+from redrive.errors import InvalidValueError, PayloadError
+from redrive.policy.codec import JsonValue
+
+Arguments: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
+_Source: TypeAlias = Literal["payload", "config", "context"]
+_Plan: TypeAlias = Callable[[JsonValue, object, JsonValue], Arguments]
+_Named: TypeAlias = Callable[[JsonValue], dict[str, Any]]
+
+_VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+_ALTERNATIVES = (Union, UnionType, Annotated)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """`arguments(payload, context, config)` gives what to call the function with; `check(payload)` refuses
+    with PayloadError, before anything is stored, a payload that the function could never be called with."""
+
+    name: str
+    is_async: bool
+    unresolved: tuple[str, ...]
+    arguments: _Plan
+    check: Callable[[JsonValue], None]
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], context_type: type, name: str | None = None) -> Signature:
+        task = name or _name_of(function)
+        _require_function(function, task)
+        parameters = _parameters(function, context_type, task)
+        named = _payload_reader(f"payload of {task!r}", _from("payload", parameters))
+        return cls(
+            task,
+            _is_async(function),
+            _unresolved(parameters),
+            _positioned(_plan(named, parameters, task), parameters),
+            _checker(named),
+        )
+
+
+class _Parameter(NamedTuple):
+    name: str
+    source: _Source
+    annotation: Any
+    default: Any
+    is_positional: bool
+
+    @property
+    def is_required(self) -> bool:
+        return self.default is Parameter.empty
+
+
+def _from(source: _Source, parameters: list[_Parameter]) -> list[_Parameter]:
+    return [each for each in parameters if each.source == source]
+
+
+def _unresolved(parameters: list[_Parameter]) -> tuple[str, ...]:
+    return tuple(
+        each.name for each in parameters if each.source != "context" and not is_resolved(each.annotation)
+    )
+
+
+def _innermost(function: Any) -> Any:
+    while isinstance(function, partial):
+        function = function.func
+    return function
+
+
+def _name_of(function: Any) -> str:
+    inner = _innermost(function)
+    return str(getattr(inner, "__name__", type(inner).__name__))
+
+
+def _called(function: Any) -> Any:
+    """What runs: the function itself, or the `__call__` of an object."""
+    return function if inspect.isroutine(function) else type(function).__call__
+
+
+def _globals_of(function: Any) -> dict[str, Any]:
+    """Where the names in its annotations are looked up, behind partials, decorators and methods."""
+    written = inspect.unwrap(_called(inspect.unwrap(_innermost(function))))
+    return getattr(written, "__globals__", {})
+
+
+def _is_async(function: Any) -> bool:
+    return inspect.iscoroutinefunction(_called(_innermost(function)))
+
+
+def _require_function(function: Any, task: str) -> None:
+    inner = _innermost(function)
+    if not callable(inner) or isinstance(inner, type):
+        what = "a class" if isinstance(inner, type) else f"of type {type(inner).__name__}"
+        raise InvalidValueError(f"task {task!r} is {what}; register a function")
+    called = _called(inner)
+    if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
+        raise InvalidValueError(f"task {task!r} is a generator; return one value instead, such as a list")
+
+
+def _parameters(function: Any, context_type: type, task: str) -> list[_Parameter]:
+    settled = function.keywords if isinstance(function, partial) else {}
+    names = _globals_of(function)
+    return [
+        _parameter(each, names, context_type, task)
+        for each in _inspected(function, task).parameters.values()
+        if each.name not in settled
+    ]
+
+
+def _inspected(function: Any, task: str) -> inspect.Signature:
+    try:
+        if sys.version_info >= (3, 14):
+            from annotationlib import Format
+
+            return inspect.signature(function, annotation_format=Format.FORWARDREF)
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        raise InvalidValueError(
+            f"task {task!r} does not tell its parameters; wrap it in a function that names them"
+        ) from None
+
+
+def _parameter(parameter: Parameter, names: dict[str, Any], context_type: type, task: str) -> _Parameter:
+    if parameter.kind in _VARIADIC:
+        raise InvalidValueError(f"task {task!r} has the parameter {parameter}; name every parameter instead")
+    annotation = _resolved(parameter.annotation, names)
+    source = _source(parameter.name, annotation, context_type)
+    is_positional = parameter.kind is Parameter.POSITIONAL_ONLY
+    return _Parameter(parameter.name, source, annotation, parameter.default, is_positional)
+
+
+def _source(name: str, annotation: Any, context_type: type) -> _Source:
+    if name == "context" or _is_context(annotation, context_type):
+        return "context"
+    return "config" if name == "config" else "payload"
+
+
+def _resolved(annotation: Any, names: dict[str, Any]) -> Any:
+    """One at a time: a name that is known only to the type checker does not spoil the others."""
+
+    def holder() -> None: ...
+
+    holder.__annotations__ = {"it": annotation}
+    try:
+        return get_type_hints(holder, names, include_extras=True)["it"]
+    except Exception:  # noqa: BLE001 — evaluating an annotation can raise anything
+        return annotation
+
+
+def _is_context(annotation: Any, context_type: type) -> bool:
+    """An annotation that only the type checker can resolve is judged by its text."""
+    text = getattr(annotation, "__forward_arg__", annotation)
+    if isinstance(text, str):
+        return context_type.__name__ in re.findall(r"\w+", text)
+    origin = get_origin(annotation)
+    if origin in _ALTERNATIVES:
+        return any(_is_context(each, context_type) for each in get_args(annotation))
+    return annotation is context_type or origin is context_type
+
+
+def _payload_reader(owner: str, parameters: list[_Parameter]) -> _Named:
+    if not parameters:
+        return lambda payload: {}
+    if len(parameters) == 1:
+        return _whole(owner, parameters[0])
+    return _by_name(owner, parameters)
+
+
+def _whole(owner: str, parameter: _Parameter) -> _Named:
+    name, read = parameter.name, reader(parameter.annotation, name=owner)
+    if not parameter.is_required:
+        return lambda value: {} if value is None else {name: read(value) if read else value}
+    if read is None:
+        return lambda value: {name: value}
+    return lambda value: {name: read(value)}
+
+
+def _by_name(owner: str, parameters: list[_Parameter]) -> _Named:
+    names = frozenset(each.name for each in parameters)
+    required = frozenset(each.name for each in parameters if each.is_required)
+    read = _entries_reader(owner, parameters)
+
+    def named(payload: JsonValue) -> dict[str, Any]:
+        entries = {} if payload is None and not required else payload
+        if not isinstance(entries, dict) or not required <= entries.keys() <= names:
+            raise PayloadError(f"{owner}: {_misfit(entries, names, required)}")
+        return read(entries)
+
+    return named
+
+
+def _entries_reader(owner: str, parameters: list[_Parameter]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """All entries are read at once, as a TypedDict: the path in a message then begins with the name."""
+    if all(is_untyped(each.annotation) for each in parameters):
+        return dict
+    for each in parameters:
+        reader(each.annotation, name=f"{each.name!r} in the {owner}")
+    types = {each.name: _entry_type(each) for each in parameters}
+    return reader(TypedDict("Payload", types), name=owner) or dict  # type: ignore[operator]
+
+
+def _entry_type(parameter: _Parameter) -> Any:
+    kind = Any if is_untyped(parameter.annotation) else parameter.annotation
+    return kind if parameter.is_required else NotRequired[kind]
+
+
+def _misfit(payload: Any, names: frozenset[str], required: frozenset[str]) -> str:
+    if not isinstance(payload, dict):
+        return f"expected an object with {_listed(names)}, got {_json_name(payload)}"
+    missing = required - payload.keys()
+    if not missing:
+        return _unknown(payload.keys() - names, names)
+    unknown = payload.keys() - names
+    return f"{_listed(missing)} missing" + (f", and {_unknown(unknown, names)}" if unknown else "")
+
+
+def _unknown(unknown: Iterable[str], names: frozenset[str]) -> str:
+    from difflib import get_close_matches  # only for somebody who has made a mistake
+
+    name = min(unknown)
+    close = get_close_matches(name, names, n=1)
+    meant = f"; did you mean {close[0]!r}?" if close else ";"
+    return f"{name[:60]!r} is unknown{meant} known are {_listed(names)}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, sorted(names)))
+
+
+def _json_name(value: object) -> str:
+    return "null" if value is None else f"`{type(value).__name__}`"
+
+
+def _plan(named: _Named, parameters: list[_Parameter], task: str) -> _Plan:
+    contexts = [each.name for each in _from("context", parameters)]
+    configs = _from("config", parameters)
+    if not contexts and not configs:
+        return lambda payload, context, config: ((), named(payload))
+    configured = _payload_reader(f"config of {task!r}", configs)
+
+    def arguments(payload: JsonValue, context: object, config: JsonValue) -> Arguments:
+        return (), {**named(payload), **configured(config), **dict.fromkeys(contexts, context)}
+
+    return arguments
+
+
+def _positioned(plan: _Plan, parameters: list[_Parameter]) -> _Plan:
+    """The same plan for a function with positional-only parameters."""
+    positions = [(each.name, each.default) for each in parameters if each.is_positional]
+    if not positions:
+        return plan
+
+    def arguments(payload: JsonValue, context: object, config: JsonValue) -> Arguments:
+        _, named = plan(payload, context, config)
+        return tuple(named.pop(name, default) for name, default in positions), named
+
+    return arguments
+
+
+def _checker(named: _Named) -> Callable[[JsonValue], None]:
+    def check(payload: JsonValue) -> None:
+        named(payload)
+
+    return check

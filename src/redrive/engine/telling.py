@@ -1,0 +1,38 @@
+"""Telling listeners what happened. Nothing that listens can harm the work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from redrive.model.event import Event
+
+Listener = Callable[[Event], object]
+
+
+class Teller:
+    """A listener may have a method `wants(kind)`: events it does not want are not even made for it."""
+
+    def __init__(self) -> None:
+        self._listeners: list[Listener] = []
+
+    def listen(self, listener: Listener) -> None:
+        self._listeners.append(listener)
+
+    def forget(self, listener: Listener) -> None:
+        self._listeners.remove(listener)
+
+    def wants(self, kind: type[Event]) -> bool:
+        """Is there anybody who wants to hear this? For the events that every piece of work would make."""
+        return any(_wants(listener, kind) for listener in self._listeners)
+
+    def tell(self, event: Event) -> None:
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except Exception:  # noqa: BLE001, S112 — a listener is anybody's code
+                continue
+
+
+def _wants(listener: Listener, kind: type[Event]) -> bool:
+    wants = getattr(listener, "wants", None)
+    return True if wants is None else bool(wants(kind))

@@ -1,0 +1,81 @@
+"""Threads for sync tasks: made when needed, and none of them keeps the program from ending."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any
+
+_Outcome = tuple[Any, BaseException | None]
+_Job = tuple[Callable[[], Any], asyncio.Future[_Outcome], asyncio.AbstractEventLoop]
+
+
+class Threads:
+    """A thread whose function does not end in time is abandoned: it may end when it likes, unheard."""
+
+    def __init__(self, most: int) -> None:
+        self._room = asyncio.Semaphore(most)
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._idle = 0
+
+    async def run(self, function: Callable[[], Any], begun: Callable[[], float]) -> Any:
+        """Execute in a thread. `begun` is called when it starts, and gives the seconds it may take.
+
+        TimeoutError when it takes longer; the thread is then abandoned.
+        """
+        async with self._room:
+            seconds = begun()
+            future = self._begin(_in_context(function))
+            try:
+                result, error = await asyncio.wait_for(future, seconds)
+            finally:
+                future.cancel()
+            self._idle += 1
+        if error is not None:
+            raise error
+        return result
+
+    def close(self) -> None:
+        for _ in range(self._idle):
+            self._jobs.put(None)
+        self._idle = 0
+
+    def _begin(self, function: Callable[[], Any]) -> asyncio.Future[_Outcome]:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[_Outcome] = loop.create_future()
+        self._jobs.put((function, future, loop))
+        if self._idle > 0:
+            self._idle -= 1
+        else:
+            Thread(target=self._work, name="redrive-task", daemon=True).start()
+        return future
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            function, future, loop = job
+            outcome = _outcome_of(function)
+            try:
+                loop.call_soon_threadsafe(_settle, future, outcome)
+            except RuntimeError:  # the loop has been closed
+                return
+            del job, function, future, outcome
+
+
+def _outcome_of(function: Callable[[], Any]) -> _Outcome:
+    try:
+        return function(), None
+    except BaseException as error:  # noqa: BLE001 — it is the waiting task's to judge
+        return None, error
+
+
+def _settle(future: asyncio.Future[_Outcome], outcome: _Outcome) -> None:
+    if not future.done():
+        future.set_result(outcome)
+
+
+def _in_context(function: Callable[[], Any]) -> Callable[[], Any]:
+    context = contextvars.copy_context()
+    return lambda: context.run(function)

@@ -1,0 +1,139 @@
+"""Work: a claim, and what this worker knows about it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from enum import StrEnum
+from functools import cached_property
+
+from redrive.engine.context import Context
+from redrive.engine.definition import Definition, StepDefinition
+from redrive.engine.task import Task
+from redrive.model.breaker import Permit
+from redrive.model.claim import Claim
+from redrive.model.event import StepRef
+from redrive.policy.codec import JsonValue, decode, encode, storable
+from redrive.policy.retry import RetryPolicy
+from redrive.policy.stored import policy_from_json
+from redrive.store.records import Progress, Record
+
+LONGEST_NOTE = 500
+
+
+class Interruption(StrEnum):
+    """Why a step is stopped from outside."""
+
+    CANCELLED = "cancelled"
+    DRAINED = "drained"
+    LOST = "lost"
+
+
+class Work:
+    """`task` is None when no task of that name is registered here.
+
+    interruption  why it is to be stopped, once it is
+    running       the asyncio task while the user's function is executed
+    completion    the record of its success, when the task has written it within a transaction of its own
+    progress      what the task has said last about how far it is
+    """
+
+    __slots__ = (
+        "__dict__",
+        "_ended",
+        "claim",
+        "completion",
+        "context",
+        "definition",
+        "interruption",
+        "limits",
+        "permit",
+        "progress",
+        "results",
+        "running",
+        "slots",
+        "step",
+        "task",
+    )
+
+    def __init__(
+        self, claim: Claim, definition: Definition, task: Task | None, limits: dict[str, int]
+    ) -> None:
+        self.claim = claim
+        self.definition = definition
+        self.step: StepDefinition = definition.steps[claim.step_index]
+        self.task = task
+        self.limits = limits
+        self.permit: Permit | None = None
+        self.slots: str | None = claim.slots
+        self.results: dict[str, JsonValue] | None = None if claim.step_index else {}
+        self.context: Context | None = None
+        self.interruption: Interruption | None = None
+        self.running: asyncio.Task[object] | None = None
+        self.completion: Record | None = None
+        self.progress: tuple[float | None, str] | None = None
+        self._ended: Callable[[Work], None] | None = None
+
+    def when_done(self, ended: Callable[[Work], None]) -> None:
+        self._ended = ended
+
+    def done(self) -> None:
+        """Nothing more will be written for this claim."""
+        if self._ended is not None:
+            self._ended(self)
+
+    def pass_on(self, following: Work) -> None:
+        """The next step of the run goes on in its place."""
+        following._ended = self._ended
+
+    def interrupt(self, why: Interruption) -> None:
+        """Stop it: at once where the function can be stopped, else as soon as it listens."""
+        if self.interruption is None:
+            self.interruption = why
+            if self.context is not None:
+                self.context.cancel()
+            if self.running is not None:
+                self.running.cancel()
+
+    def take_progress(self) -> Progress:
+        """What is to be written, once."""
+        fraction, note = self.progress or (None, "")
+        self.progress = None
+        text = encode({"fraction": fraction, "note": note})
+        return Progress(self.claim.id, self.claim.token, self.claim.epoch, text)
+
+    def note_progress(self, context: Context, fraction: float | None, note: str) -> None:
+        self.progress = (fraction, str(storable(note))[:LONGEST_NOTE])
+
+    @property
+    def is_bound(self) -> bool:
+        """Has a breaker or a limit to be asked before it is executed?"""
+        return self.task is not None and (self.step.breaker is not None or bool(self.limits))
+
+    @property
+    def is_last_step(self) -> bool:
+        return self.claim.step_index + 1 == len(self.definition.steps)
+
+    @cached_property
+    def payload(self) -> JsonValue:
+        return decode(self.claim.payload)
+
+    @cached_property
+    def policy(self) -> RetryPolicy:
+        override = self.claim.policy_override
+        return self.step.retry if override is None else policy_from_json(decode(override))
+
+    @property
+    def ref(self) -> StepRef:
+        claim = self.claim
+        return StepRef(
+            claim.org,
+            claim.id,
+            claim.workflow,
+            claim.step_index,
+            self.step.name,
+            self.step.task,
+            claim.queue,
+            claim.attempt,
+            claim.correlation_id,
+        )

@@ -1,0 +1,248 @@
+"""What the engine tells: past-tense events for logs, metrics, traces and your own listeners (decision 10)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from redrive.model.decision import Explanation
+from redrive.model.failure import Failure
+
+
+class StepRef(NamedTuple):
+    """Which attempt of which step of which run."""
+
+    org: str
+    run_id: str
+    workflow: str
+    step_index: int
+    step: str
+    task: str
+    queue: str
+    attempt: int
+    correlation_id: str
+
+
+class RunQueued(NamedTuple):
+    org: str
+    run_id: str
+    workflow: str
+    queue: str
+    correlation_id: str
+
+
+class StepStarted(NamedTuple):
+    ref: StepRef
+    failures: int
+
+
+class StepSucceeded(NamedTuple):
+    ref: StepRef
+    seconds: float
+    failures: int
+
+
+class RetryScheduled(NamedTuple):
+    """`counted`: the attempt used up one of its budget."""
+
+    ref: StepRef
+    seconds: float
+    failure: Failure
+    explanation: Explanation
+    delay: float
+    counted: bool
+
+
+class StepReleased(NamedTuple):
+    """Given back uncharged: interrupted, drained, deferred, or its lease was lost."""
+
+    ref: StepRef
+    reason: str
+    delay: float
+
+
+class StepHeld(NamedTuple):
+    ref: StepRef
+    held_by: str
+
+
+class StepDied(NamedTuple):
+    """Nothing more can be done automatically; a dead letter was written."""
+
+    ref: StepRef
+    seconds: float
+    failure: Failure
+    explanation: Explanation
+    state: str
+
+
+class RunFinished(NamedTuple):
+    org: str
+    run_id: str
+    workflow: str
+    queue: str
+    correlation_id: str
+    state: str
+    seconds: float
+
+
+class LeaseLost(NamedTuple):
+    """A result came too late: somebody else has the step by now, and nothing was written."""
+
+    ref: StepRef
+
+
+class TaskUnknown(NamedTuple):
+    """No task of that name is registered here; the step waits for a worker that knows it."""
+
+    ref: StepRef
+    delay: float
+
+
+class HeldReleased(NamedTuple):
+    held_by: str
+    runs: int
+
+
+class BreakerChanged(NamedTuple):
+    breaker: str
+    before: str
+    after: str
+    reason: str
+
+
+class QueuePaused(NamedTuple):
+    queue: str
+    by: str
+    reason: str
+
+
+class QueueResumed(NamedTuple):
+    queue: str
+    by: str
+
+
+class WorkerStarted(NamedTuple):
+    worker: str
+    queues: tuple[str, ...]
+    concurrency: int
+
+
+class WorkerStopping(NamedTuple):
+    worker: str
+    in_flight: int
+    grace: float
+
+
+class WorkerStopped(NamedTuple):
+    worker: str
+    requeued: int
+
+
+class StoreFailed(NamedTuple):
+    """The database could not be used; it is tried again after `wait` seconds."""
+
+    doing: str
+    error: str
+    wait: float
+
+
+class StoreRecovered(NamedTuple):
+    doing: str
+    seconds: float
+
+
+class ThreadAbandoned(NamedTuple):
+    """A sync function is still running after its time; the step goes on without it."""
+
+    ref: StepRef
+
+
+Event = (
+    RunQueued
+    | StepStarted
+    | StepSucceeded
+    | RetryScheduled
+    | StepReleased
+    | StepHeld
+    | StepDied
+    | RunFinished
+    | LeaseLost
+    | TaskUnknown
+    | HeldReleased
+    | BreakerChanged
+    | QueuePaused
+    | QueueResumed
+    | WorkerStarted
+    | WorkerStopping
+    | WorkerStopped
+    | StoreFailed
+    | StoreRecovered
+    | ThreadAbandoned
+)
+
+_NAMES: dict[type, str] = {
+    RunQueued: "run.queued",
+    StepStarted: "step.started",
+    StepSucceeded: "step.succeeded",
+    RetryScheduled: "step.retry_scheduled",
+    StepReleased: "step.released",
+    StepHeld: "step.held",
+    StepDied: "step.died",
+    RunFinished: "run.finished",
+    LeaseLost: "step.lease_lost",
+    TaskUnknown: "task.unknown",
+    HeldReleased: "held.released",
+    BreakerChanged: "breaker.changed",
+    QueuePaused: "queue.paused",
+    QueueResumed: "queue.resumed",
+    WorkerStarted: "worker.started",
+    WorkerStopping: "worker.stopping",
+    WorkerStopped: "worker.stopped",
+    StoreFailed: "store.failed",
+    StoreRecovered: "store.recovered",
+    ThreadAbandoned: "thread.abandoned",
+}
+
+
+def name_of(event: Event) -> str:
+    return _NAMES[type(event)]
+
+
+def fields_of(event: Event) -> dict[str, Any]:
+    """The event as flat fields, under the names that all logs use."""
+    fields: dict[str, Any] = {"event": name_of(event)}
+    for name, value in event._asdict().items():
+        if isinstance(value, StepRef):
+            fields |= value._asdict()
+        elif isinstance(value, Failure):
+            fields |= _failure_fields(value)
+        elif isinstance(value, Explanation):
+            fields |= {"reason": str(value.reason), "explanation": str(value)}
+        else:
+            fields[_FIELD_NAMES.get(name, name)] = _milliseconds(name, value)
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+_FIELD_NAMES = {
+    "seconds": "duration_ms",
+    "delay": "delay_ms",
+    "wait": "wait_ms",
+    "org": "org_id",
+    "grace": "grace_ms",
+}
+
+
+def _milliseconds(name: str, value: Any) -> Any:
+    return round(value * 1000, 1) if name in ("seconds", "delay", "wait", "grace") else value
+
+
+def _failure_fields(failure: Failure) -> dict[str, Any]:
+    return {
+        "category": str(failure.category),
+        "error_class": str(failure.error_class),
+        "error_code": failure.public_code,
+        "retryable": failure.retryable,
+        "http_status": failure.http_status,
+        "rule": failure.rule,
+        "error": f"{failure.error_type}: {failure.message}",
+    }

@@ -1,0 +1,146 @@
+"""The log of the engine: a line for everything out of the ordinary, and none for work that simply succeeds.
+
+What every piece of work would tell is written at DEBUG only. What a failing dependency or database makes
+happen a thousand times a second is written once a second for each cause, with the number that was left out.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from threading import Lock
+from types import MappingProxyType
+from typing import Any
+
+from redrive import structured
+from redrive.clock import SYSTEM_CLOCK, Clock
+from redrive.model import event as events
+from redrive.model.breaker import BreakerState
+from redrive.model.decision import Explanation
+from redrive.model.event import Event, fields_of
+from redrive.model.step import StepState
+
+LOGGER = logging.getLogger("redrive.engine")
+
+SECONDS_BETWEEN = 1.0
+MOST_CAUSES = 10_000
+
+LEVELS: Mapping[type, int] = MappingProxyType(
+    {
+        events.RunQueued: logging.DEBUG,
+        events.StepStarted: logging.DEBUG,
+        events.StepSucceeded: logging.DEBUG,
+        events.RunFinished: logging.DEBUG,
+        events.RetryScheduled: logging.INFO,
+        events.StepReleased: logging.INFO,
+        events.StepHeld: logging.INFO,
+        events.HeldReleased: logging.INFO,
+        events.QueuePaused: logging.INFO,
+        events.QueueResumed: logging.INFO,
+        events.WorkerStarted: logging.INFO,
+        events.WorkerStopping: logging.INFO,
+        events.WorkerStopped: logging.INFO,
+        events.StoreRecovered: logging.INFO,
+        events.LeaseLost: logging.WARNING,
+        events.TaskUnknown: logging.WARNING,
+        events.BreakerChanged: logging.WARNING,
+        events.StoreFailed: logging.WARNING,
+        events.ThreadAbandoned: logging.WARNING,
+        events.StepDied: logging.ERROR,
+    }
+)
+
+_STATUS: Mapping[type, StepState] = MappingProxyType(
+    {
+        events.RunQueued: StepState.PENDING,
+        events.StepStarted: StepState.RUNNING,
+        events.StepSucceeded: StepState.SUCCESS,
+        events.RetryScheduled: StepState.RETRYING,
+        events.StepReleased: StepState.PENDING,
+        events.StepHeld: StepState.PENDING,
+        events.TaskUnknown: StepState.PENDING,
+    }
+)
+
+_NAMES = MappingProxyType(
+    {"org": "org_id", "state": "status", "before": "breaker_state_before", "after": "breaker_state"}
+)
+
+
+class LogListener:
+    """Writes the events of the engine to the logger `redrive.engine`."""
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._throttle = _Throttle(clock)
+
+    def wants(self, kind: type[Event]) -> bool:
+        """Would an ordinary event of this type be written? A success after failures is no ordinary one."""
+        return LOGGER.isEnabledFor(LEVELS.get(kind, logging.INFO))
+
+    def __call__(self, event: Event) -> None:
+        level = _level(event)
+        if not LOGGER.isEnabledFor(level):
+            return
+        cause = _cause(event)
+        suppressed = 0 if cause is None else self._throttle.pass_(cause)
+        if suppressed is not None:
+            more = {"suppressed": suppressed} if suppressed else {}
+            structured.write(LOGGER, level, _fields(event) | more)
+
+
+class _Throttle:
+    """Lets one a second pass of each cause."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        self._passed: dict[object, tuple[float, int]] = {}
+
+    def pass_(self, cause: object) -> int | None:
+        """How many were kept back since the last one that passed; None: this one is kept back too."""
+        now = self._clock.monotonic()
+        with self._lock:
+            since, suppressed = self._passed.get(cause, (-math.inf, 0))
+            # A clock that a test has exchanged may have gone back.
+            if 0.0 <= now - since < SECONDS_BETWEEN:
+                self._passed[cause] = (since, suppressed + 1)
+                return None
+            self._remember(cause, now)
+            return suppressed
+
+    def _remember(self, cause: object, now: float) -> None:
+        """As the newest; the oldest makes room, because causes may be as many as keys of users."""
+        self._passed.pop(cause, None)
+        if len(self._passed) >= MOST_CAUSES:
+            del self._passed[next(iter(self._passed))]
+        self._passed[cause] = (now, 0)
+
+
+def _level(event: Event) -> int:
+    if isinstance(event, events.StepSucceeded) and event.failures:
+        return logging.INFO
+    if isinstance(event, events.BreakerChanged) and event.after != BreakerState.OPEN:
+        return logging.INFO
+    return LEVELS.get(type(event), logging.INFO)
+
+
+def _cause(event: Event) -> tuple[str, str] | None:
+    """What may make very many events of this kind at once."""
+    if isinstance(event, events.StepHeld):
+        return "held", event.held_by
+    if isinstance(event, events.TaskUnknown):
+        return "unknown", event.ref.task
+    if isinstance(event, events.StoreFailed):
+        return "failed", event.doing
+    return None
+
+
+def _fields(event: Event) -> dict[str, Any]:
+    """The fields of the event, under the names and with the status that P9 and G14 ask for."""
+    fields = {_NAMES.get(name, name): value for name, value in fields_of(event).items()}
+    explanation = getattr(event, "explanation", None)
+    if isinstance(explanation, Explanation) and explanation.max_attempts:
+        fields["max_attempts"] = explanation.max_attempts
+    status = _STATUS.get(type(event))
+    return fields if status is None else fields | {"status": str(status)}

@@ -1,0 +1,39 @@
+"""Fixtures for pytest. Say which application is meant by overriding `redrive_app`:
+
+@pytest.fixture
+def redrive_app():
+    return my_program.app
+
+async def test_checkout(redrive_test):
+    run = await my_program.app.start("checkout", {...})
+    await redrive_test.drain()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from redrive.app import Redrive
+    from redrive.testing import Harness
+
+
+@pytest.fixture
+def redrive_app() -> Redrive:
+    """The application under test; override it."""
+    from redrive.app import Redrive
+
+    return Redrive("sqlite://:memory:", log=False)
+
+
+@pytest.fixture
+def redrive_test(redrive_app: Redrive) -> Iterator[Harness]:
+    """The application in memory, on a virtual clock: see redrive.testing.Harness."""
+    from redrive.testing import Harness
+
+    harness = Harness(redrive_app)
+    yield harness
+    harness.restore()

@@ -1,0 +1,113 @@
+"""The session over a connection of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from redrive.errors import InvalidValueError
+from redrive.store.database import Database, Row
+from redrive.store.foreign.asyncpg import AsyncpgDriver
+from redrive.store.foreign.driver import Driver
+from redrive.store.foreign.psycopg import PsycopgDriver
+from redrive.store.foreign.sqlalchemy import SqlalchemyDriver, SqlalchemySessionDriver
+from redrive.store.postgres_hint import channel_of
+from redrive.store.statement import Query, Statement
+
+_DRIVERS: Mapping[tuple[str, str], Callable[[Any], Driver]] = {
+    ("asyncpg", "Connection"): AsyncpgDriver,
+    ("asyncpg", "PoolConnectionProxy"): AsyncpgDriver,
+    ("psycopg", "Connection"): partial(PsycopgDriver, is_async=False),
+    ("psycopg", "AsyncConnection"): partial(PsycopgDriver, is_async=True),
+    ("sqlalchemy", "Connection"): partial(SqlalchemyDriver, is_async=False),
+    ("sqlalchemy", "Session"): partial(SqlalchemySessionDriver, is_async=False),
+    ("sqlalchemy", "scoped_session"): partial(SqlalchemySessionDriver, is_async=False),
+    ("sqlalchemy", "AsyncConnection"): partial(SqlalchemyDriver, is_async=True),
+    ("sqlalchemy", "AsyncSession"): partial(SqlalchemySessionDriver, is_async=True),
+    ("sqlalchemy", "async_scoped_session"): partial(SqlalchemySessionDriver, is_async=True),
+}
+"""By the package and the name of a class: nothing is imported that the user has not imported."""
+
+_SUPPORTED = (
+    "an asyncpg Connection, a psycopg 3 Connection or AsyncConnection, "
+    "or a SQLAlchemy 2 Connection, Session, AsyncConnection or AsyncSession"
+)
+_NOTIFY = Query("notify", "SELECT pg_catalog.pg_notify($1, $2)", ("channel", "queue"))
+
+
+class _Hint(NamedTuple):
+    channel: str
+    queue: str
+
+
+class ForeignSession:
+    """Executes statements in the user's transaction."""
+
+    def __init__(self, driver: Driver, schema: str) -> None:
+        self._driver = driver
+        self._schema = schema
+
+    @property
+    def is_async(self) -> bool:
+        return self._driver.is_async
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """For an async connection the coroutine, to be awaited; for a sync one its result, at once."""
+        return coroutine if self.is_async else _result_at_once(coroutine)
+
+    async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Row]:
+        query = statement.postgres
+        return await self._fetch_all(query, [query.arguments(parameters)])
+
+    async def fetch_many(self, statement: Statement, rows: Sequence[Any]) -> list[Row]:
+        query = statement.postgres
+        return await self._fetch_all(query, [*map(query.reader, rows)])
+
+    async def hint(self, queues: Sequence[str]) -> None:
+        """Tell idle workers that there is work. PostgreSQL does it when the transaction commits."""
+        channel = channel_of(self._schema)
+        await self._fetch_all(_NOTIFY, [_Hint(channel, queue) for queue in dict.fromkeys(queues)])
+
+    async def _fetch_all(self, query: Query, rows: Sequence[tuple[Any, ...]]) -> list[Row]:
+        spelling = self._driver.spelling
+        text = spelling.text(query, self._schema)
+        if rows and query.batched:
+            return await self._driver.fetch(text, spelling.arrays([*zip(*rows, strict=True)]))
+        return [found for values in rows for found in await self._driver.fetch(text, values)]
+
+
+def foreign_session(connection: object, database: Database) -> ForeignSession:
+    schema = _schema_of(database)
+    driver = _driver_of(connection)
+    driver.check()
+    return ForeignSession(driver, schema)
+
+
+def _schema_of(database: Database) -> str:
+    schema = getattr(database, "schema", None) or getattr(database, "_schema", None)
+    if not isinstance(schema, str):
+        raise InvalidValueError(
+            "joining a transaction needs PostgreSQL: the runs must be kept in the database that the "
+            "transaction is in; give the app the address of it"
+        )
+    return schema
+
+
+def _driver_of(connection: object) -> Driver:
+    # Not type(): a tracing proxy tells the class of what it stands for only so.
+    for each in connection.__class__.__mro__:
+        driver = _DRIVERS.get((each.__module__.partition(".")[0], each.__name__))
+        if driver is not None:
+            return driver(connection)
+    name = f"{type(connection).__module__}.{type(connection).__qualname__}"
+    raise InvalidValueError(f"cannot join a transaction over {name}; give {_SUPPORTED}")
+
+
+def _result_at_once(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+    coroutine.close()
+    raise RuntimeError("what is done over a sync connection must not wait for anything but that connection")

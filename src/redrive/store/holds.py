@@ -1,0 +1,133 @@
+"""What keeps ready work from being executed: breakers, concurrency limits, paused queues."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from redrive.store.database import Database, Session
+from redrive.store.statement import statements
+
+_SQL = statements("holds")
+
+
+class BreakerRow(NamedTuple):
+    """A shared breaker. `closed_at` and `released` tell of its recovery; `now` is when it was read."""
+
+    name: str
+    body: str
+    closed_at: float | None
+    released: int
+    updated_at: float
+    now: float
+
+
+class LimitRow(NamedTuple):
+    name: str
+    maximum: int
+    in_use: int
+
+
+class QueueRow(NamedTuple):
+    name: str
+    paused_at: float | None
+    paused_by: str | None
+    reason: str | None
+
+
+class WorkerRow(NamedTuple):
+    id: str
+    started_at: float
+    seen_at: float
+    code_version: str
+    queues: str
+    concurrency: int
+    in_flight: int
+    state: str
+    now: float
+
+
+class Released(NamedTuple):
+    id: str
+    step_index: int
+    queue: str
+
+
+class Holds:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def holders(self) -> list[str]:
+        """The names of everything that holds work at the moment."""
+        return [row[0] for row in await self._database.fetch(_SQL["holders"], {})]
+
+    async def count_held(self, held_by: str, most: int = 10_000) -> int:
+        """How much is held; counted up to `most`."""
+        [row] = await self._database.fetch(_SQL["count_held"], {"held_by": held_by, "most": most})
+        return int(row[0])
+
+    async def release(self, held_by: str, most: int) -> list[Released]:
+        rows = await self._database.fetch(_SQL["release"], {"held_by": held_by, "most": most})
+        return [Released._make(row) for row in rows]
+
+    async def lock_limits(self, session: Session, maxima: dict[str, int]) -> dict[str, int]:
+        """The free slots of these limits, locked in order of names until the transaction ends."""
+        free = {}
+        for name, maximum in sorted(maxima.items()):
+            await session.fetch(_SQL["ensure_limit"], {"name": name, "maximum": maximum})
+            [row] = await session.fetch(_SQL["lock_limit"], {"name": name})
+            free[name] = maximum - LimitRow._make(row).in_use
+        return free
+
+    async def save_limits(self, session: Session, limits: Sequence[LimitRow]) -> None:
+        await session.fetch_many(_SQL["save_limit"], limits)
+
+    async def free_of(self, name: str) -> int:
+        rows = await self._database.fetch(_SQL["free_of"], {"name": name})
+        return int(rows[0][0]) if rows else 1
+
+    async def breakers(self) -> list[BreakerRow]:
+        return [BreakerRow._make(row) for row in await self._database.fetch(_SQL["breakers"], {})]
+
+    async def breaker(self, name: str) -> BreakerRow | None:
+        rows = await self._database.fetch(_SQL["breaker"], {"name": name})
+        return BreakerRow._make(rows[0]) if rows else None
+
+    async def lock_breaker(self, session: Session, name: str) -> BreakerRow:
+        """The breaker, locked until the transaction ends; made if it is not there yet."""
+        rows = await session.fetch(_SQL["lock_breaker"], {"name": name})
+        if not rows:
+            await session.fetch(_SQL["ensure_breaker"], {"name": name})
+            rows = await session.fetch(_SQL["lock_breaker"], {"name": name})
+        return BreakerRow._make(rows[0])
+
+    async def save_breaker(self, session: Session, row: BreakerRow) -> None:
+        await session.fetch(_SQL["save_breaker"], row._asdict())
+
+    async def pause(self, queue: str, by: str, reason: str) -> None:
+        await self._database.fetch(_SQL["pause"], {"name": queue, "by": by, "reason": reason})
+
+    async def resume(self, queue: str) -> None:
+        await self._database.fetch(_SQL["resume"], {"name": queue})
+
+    async def queues(self) -> list[QueueRow]:
+        return [QueueRow._make(row) for row in await self._database.fetch(_SQL["queues"], {})]
+
+    async def heartbeat(
+        self, worker: str, code_version: str, queues: str, concurrency: int, in_flight: int, state: str
+    ) -> None:
+        parameters = {
+            "id": worker,
+            "code_version": code_version,
+            "queues": queues,
+            "concurrency": concurrency,
+            "in_flight": in_flight,
+            "state": state,
+        }
+        await self._database.fetch(_SQL["heartbeat"], parameters)
+
+    async def workers(self) -> list[WorkerRow]:
+        return [WorkerRow._make(row) for row in await self._database.fetch(_SQL["workers"], {})]
+
+    async def forget_workers(self, age: float) -> None:
+        await self._database.fetch(_SQL["forget_workers"], {"age": age})

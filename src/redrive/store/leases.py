@@ -1,0 +1,91 @@
+"""Leases: who may execute what, and until when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from redrive.model.claim import Claim
+from redrive.policy.codec import encode
+from redrive.store.database import Database
+from redrive.store.statement import statements
+
+_SQL = statements("leases")
+
+
+class Holder(NamedTuple):
+    """What a worker writes beside the claims it takes."""
+
+    token: int
+    worker: str
+    code_version: str
+    ttl: float
+
+
+class Renewal(NamedTuple):
+    id: str
+    token: int
+    ttl: float
+
+
+class Leases:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def claim(
+        self, queue: str, most: int, holder: Holder, workflows: Sequence[str] | None = None
+    ) -> list[Claim]:
+        """Take up to `most` ready runs, in order of priority and submission (D6)."""
+        parameters = {"queue": queue, "most": most, "workflows": _listed(workflows), **holder._asdict()}
+        rows = await self._database.fetch(_SQL["claim"], parameters)
+        return sorted(map(Claim._make, rows), key=lambda claim: claim.order)
+
+    async def claim_alone(
+        self, queue: str, holder: Holder, workflows: Sequence[str] | None = None
+    ) -> list[Claim]:
+        """Take one run that is suspected of killing its worker."""
+        parameters = {"queue": queue, "workflows": _listed(workflows), **holder._asdict()}
+        return [Claim._make(row) for row in await self._database.fetch(_SQL["claim_alone"], parameters)]
+
+    async def adopt(self, token: int, worker: str) -> list[Claim]:
+        """The claims that were committed although the answer never arrived."""
+        rows = await self._database.fetch(_SQL["adopt"], {"token": token, "worker": worker})
+        return sorted(map(Claim._make, rows), key=lambda claim: claim.order)
+
+    async def reclaim(self, token: int, ttl: float, most: int) -> list[Claim]:
+        """Take over expired leases; the old token is void. Worker and attempt are the lost ones."""
+        rows = await self._database.fetch(_SQL["reclaim"], {"token": token, "ttl": ttl, "most": most})
+        return [Claim._make(row) for row in rows]
+
+    async def renew(self, renewals: Sequence[Renewal]) -> set[tuple[str, int]]:
+        """Prolong leases; those that are not in the answer belong to somebody else, or have ended."""
+        rows = await self._database.fetch_many(_SQL["renew"], sorted(renewals))
+        return {(row[0], row[1]) for row in rows}
+
+    async def cancelling(self, worker: str) -> list[tuple[str, int]]:
+        """The worker's claims whose run somebody has cancelled."""
+        rows = await self._database.fetch(_SQL["cancelling"], {"worker": worker})
+        return [(row[0], row[1]) for row in rows]
+
+    async def ready_queues(self, queues: Sequence[str]) -> set[str]:
+        """Those of the queues that are not paused and have something ready."""
+        rows = await self._database.fetch(_SQL["ready_queues"], {"queues": encode(list(queues))})
+        return {row[0] for row in rows}
+
+    async def lonely_queues(self, queues: Sequence[str]) -> set[str]:
+        """Those of the queues that are not paused and have something to be executed alone."""
+        rows = await self._database.fetch(_SQL["lonely_queues"], {"queues": encode(list(queues))})
+        return {row[0] for row in rows}
+
+    async def promote(self, most: int) -> list[str]:
+        """Make ready what has become due. The queues, one for each run."""
+        return [row[0] for row in await self._database.fetch(_SQL["promote"], {"most": most})]
+
+    async def next_due(self) -> float | None:
+        """Seconds until the next waiting run is due."""
+        [row] = await self._database.fetch(_SQL["next_due"], {})
+        return None if row[0] is None else float(row[0])
+
+
+def _listed(names: Sequence[str] | None) -> str | None:
+    return None if names is None else encode(list(names))

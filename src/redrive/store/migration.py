@@ -1,0 +1,56 @@
+"""Migrations: the versions of the tables, forward only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+from redrive.errors import SchemaError
+
+_ONLY_POSTGRES = re.compile(r"/\* postgres: (.*?) \*/")
+
+CREATE_LEDGER = """CREATE TABLE IF NOT EXISTS redrive.migrations (
+    version integer PRIMARY KEY, name text NOT NULL, applied_at double precision NOT NULL
+)"""
+READ_LEDGER = "SELECT version FROM redrive.migrations ORDER BY version"
+
+
+class Migration(NamedTuple):
+    version: int
+    name: str
+    text: str
+
+    def for_sqlite(self) -> list[str]:
+        return _statements(self.text.replace("redrive.", ""))
+
+    def for_postgres(self) -> list[str]:
+        return _statements(_ONLY_POSTGRES.sub(r"\1", self.text))
+
+
+@cache
+def migrations() -> tuple[Migration, ...]:
+    found = sorted((files("redrive.store") / "migrations").iterdir(), key=lambda file: file.name)
+    return tuple(
+        Migration(int(file.name[:4]), file.name[5:-4], file.read_text(encoding="utf-8"))
+        for file in found
+        if file.name.endswith(".sql")
+    )
+
+
+def pending(applied: Iterable[int]) -> list[Migration]:
+    """The migrations still to be applied. Tables of a newer program are refused."""
+    done = set(applied)
+    newest = migrations()[-1].version
+    if done and max(done) > newest:
+        raise SchemaError(
+            f"the database is at version {max(done)}, this program knows up to {newest}; "
+            f"install the newer Redrive that has migrated it"
+        )
+    return [each for each in migrations() if each.version not in done]
+
+
+def _statements(text: str) -> list[str]:
+    return [part.strip() for part in text.split(";\n") if part.strip()]

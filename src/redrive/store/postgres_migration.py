@@ -1,0 +1,47 @@
+"""Bringing the tables in PostgreSQL up to date, in the transaction of the given connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+
+from redrive.store.migration import CREATE_LEDGER, READ_LEDGER, pending
+
+TIMEOUT = 3600.0
+
+_LOCK = "SELECT pg_catalog.pg_advisory_xact_lock($1)"
+_FIND_SCHEMA = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1"
+_FIND_LEDGER = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = $1 AND tablename = 'migrations'"
+_ENTER = """INSERT INTO redrive.migrations (version, name, applied_at)
+VALUES ($1, $2, CAST(extract(epoch FROM statement_timestamp()) AS double precision))"""
+
+Qualified = Callable[[str], str]
+"""Puts the name of the schema into a statement."""
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+async def migrate(connection: Any, schema: str, qualified: Qualified) -> None:
+    await connection.execute(_LOCK, _lock_key(schema), timeout=TIMEOUT)
+    await _create_ledger(connection, schema, qualified)
+    applied = [row[0] for row in await connection.fetch(qualified(READ_LEDGER))]
+    for migration in pending(applied):
+        for text in migration.for_postgres():
+            await connection.execute(qualified(text), timeout=TIMEOUT)
+        await connection.execute(qualified(_ENTER), migration.version, migration.name)
+
+
+async def _create_ledger(connection: Any, schema: str, qualified: Qualified) -> None:
+    """IF NOT EXISTS would ask for the right to create even what exists."""
+    if not await connection.fetch(_FIND_SCHEMA, schema):
+        await connection.execute(f"CREATE SCHEMA {quoted(schema)}")
+    if not await connection.fetch(_FIND_LEDGER, schema):
+        await connection.execute(qualified(CREATE_LEDGER))
+
+
+def _lock_key(schema: str) -> int:
+    digest = sha256(f"redrive migrations {schema}".encode()).digest()
+    return int.from_bytes(digest[:8], "big", signed=True)

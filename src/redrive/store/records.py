@@ -1,0 +1,272 @@
+"""Recording what came of claims: fenced writes, in batches, each with everything that belongs to it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from redrive.policy.codec import decode
+from redrive.store.database import Database, Session
+from redrive.store.statement import statements
+
+_SQL = statements("records")
+_LEASES = statements("leases")
+
+
+class AttemptRow(NamedTuple):
+    run_id: str
+    step_index: int
+    number: int
+    outcome: str
+    worker: str
+    code_version: str
+    started_at: float
+    delay: float | None
+    category: str | None
+    error_class: str | None
+    error_type: str | None
+    message: str | None
+    stack: str | None
+    http_status: int | None
+    public_code: str | None
+    public_message: str | None
+    reason: str
+    explanation: str
+
+
+class StepRow(NamedTuple):
+    run_id: str
+    step_index: int
+    name: str
+    task: str
+    state: str
+    output: str | None
+    attempts: int
+    worker: str
+    code_version: str
+    started_at: float
+
+
+class EventRow(NamedTuple):
+    id: str
+    run_id: str
+    kind: str
+    step_index: int
+    detail: str
+
+
+class DeadLetterRow(NamedTuple):
+    id: str
+    run_id: str
+    step: str
+    task: str
+    category: str
+    error_class: str
+    error_type: str
+    message: str
+    stack: str
+    http_status: int | None
+    public_code: str
+    public_message: str
+    reason: str
+    explanation: str
+    fingerprint: str
+    fingerprint_reason: str
+    title: str
+    payload: str
+    config: str
+    policy: str
+    idempotency_key: str
+
+
+class Completed(NamedTuple):
+    """The last step has succeeded, and with it the run. A run of one step has no row for it."""
+
+    id: str
+    token: int
+    epoch: int
+    result: str
+
+
+class Advanced(NamedTuple):
+    """A step has succeeded, the next one is at hand: `attempt` is 1 when it starts under the same lease."""
+
+    id: str
+    token: int
+    epoch: int
+    step_input: str
+    step_state: str
+    place: str
+    queue: str
+    attempt: int
+    ttl: float
+
+
+class Rescheduled(NamedTuple):
+    """The step will be executed again. `failed` is 1 when the attempt was counted as a failure."""
+
+    id: str
+    token: int
+    epoch: int
+    place: str
+    step_state: str
+    delay: float
+    failures: int
+    rate_limit_waits: int
+    holds: int
+    losses: int
+    lonely_losses: int
+    alone: int
+    previous_delay: float | None
+    error_class: str | None
+    failed: int
+
+
+class Stopped(NamedTuple):
+    """The run has ended without success."""
+
+    id: str
+    token: int
+    epoch: int
+    state: str
+    step_state: str
+    failures: int
+    error_class: str | None
+    failed: int
+
+
+class Parked(NamedTuple):
+    """Held by a breaker or a full limit: the attempt never was."""
+
+    id: str
+    token: int
+    epoch: int
+    held_by: str
+    step_state: str
+    holds: int
+
+
+Change = Completed | Advanced | Rescheduled | Stopped | Parked
+
+
+class Record(NamedTuple):
+    """A change of a run, and what is written beside it: all of it, or nothing when the lease was lost."""
+
+    change: Change
+    attempt: AttemptRow | None = None
+    step: StepRow | None = None
+    dead_letter: DeadLetterRow | None = None
+    event: EventRow | None = None
+    slots: str | None = None
+
+
+_STATEMENTS = {
+    Completed: _SQL["complete"],
+    Advanced: _SQL["advance"],
+    Rescheduled: _SQL["reschedule"],
+    Stopped: _SQL["stop"],
+    Parked: _SQL["park"],
+}
+
+
+class Records:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def record(self, records: Sequence[Record]) -> set[str]:
+        """Write what came of claims, at most one record a run; the ids of those that had their lease."""
+        if all(_is_plain(record) for record in records):
+            rows = await self._database.fetch_many(
+                _SQL["complete"], _ordered(each.change for each in records)
+            )
+            return {row[0] for row in rows}
+        async with self._database.transaction() as session:
+            return await self.record_within(session, records)
+
+    async def record_within(self, session: Session, records: Sequence[Record]) -> set[str]:
+        won: set[str] = set()
+        for kind, statement in _STATEMENTS.items():
+            changes = _ordered(each.change for each in records if type(each.change) is kind)
+            if changes:
+                won |= {row[0] for row in await session.fetch_many(statement, changes)}
+        await self._write_beside(session, [each for each in records if each.change.id in won])
+        return won
+
+    async def applied(self, records: Sequence[Record]) -> tuple[set[str], set[str]]:
+        """After a commit whose outcome is unknown: the ids that were written, and those that still can be."""
+        changes = _ordered(each.change for each in records)
+        found = {row[0]: row for row in await self._database.fetch_many(_LEASES["settled"], changes)}
+        fates = {each.id: _fate(each, *found[each.id][1:]) for each in changes if each.id in found}
+        return {each for each in fates if fates[each] == "written"}, {
+            each for each in fates if fates[each] == "open"
+        }
+
+    async def occupy(self, session: Session, slots: Sequence[Occupied]) -> set[str]:
+        """Note on the runs which slots they have taken."""
+        return {row[0] for row in await session.fetch_many(_SQL["occupy"], slots)}
+
+    async def note_progress(self, several: Sequence[Progress]) -> None:
+        await self._database.fetch_many(_SQL["progress"], several)
+
+    async def note_events(self, events: Sequence[EventRow]) -> None:
+        await self._database.fetch_many(_SQL["insert_event"], events)
+
+    async def _write_beside(self, session: Session, records: Sequence[Record]) -> None:
+        for statement, rows in (
+            (_SQL["insert_attempt"], [each.attempt for each in records if each.attempt]),
+            (_SQL["insert_step"], [each.step for each in records if each.step]),
+            (_SQL["insert_dead_letter"], [each.dead_letter for each in records if each.dead_letter]),
+            (_SQL["insert_event"], [each.event for each in records if each.event]),
+            (_SQL["free_slots"], _freed(each.slots for each in records if each.slots)),
+        ):
+            if rows:
+                await session.fetch_many(statement, rows)
+
+
+class Occupied(NamedTuple):
+    id: str
+    token: int
+    epoch: int
+    slots: str
+
+
+class Progress(NamedTuple):
+    id: str
+    token: int
+    epoch: int
+    progress: str
+
+
+class _Freed(NamedTuple):
+    name: str
+    freed: int
+
+
+def _freed(slots: Iterable[str]) -> list[_Freed]:
+    """In order of names: whoever locks several counters locks them in the same order."""
+    counts = Counter(name for each in slots for name in _names(each))
+    return [_Freed(name, count) for name, count in sorted(counts.items())]
+
+
+def _names(slots: str) -> list[str]:
+    names = decode(slots)
+    return [str(name) for name in names] if isinstance(names, list) else []
+
+
+def _is_plain(record: Record) -> bool:
+    return type(record.change) is Completed and record.step is None and record.slots is None
+
+
+def _ordered(changes: Iterable[Change]) -> list[Change]:
+    """In order of ids: two batches that share rows then do not wait for each other crosswise."""
+    return sorted(changes, key=lambda change: change.id)
+
+
+def _fate(change: Change, token: int, epoch: int, place: str) -> str:
+    if token != change.token:
+        return "lost"
+    if epoch == change.epoch:
+        return "open" if place == "leased" else "written"
+    goes_on = isinstance(change, Advanced) and change.attempt == 1 and epoch == change.epoch + 1
+    return "written" if goes_on else "lost"

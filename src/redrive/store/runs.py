@@ -1,0 +1,157 @@
+"""Runs: putting them in, looking them up, cancelling them, removing them when they are old."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from redrive.errors import ConflictError, NotFoundError
+from redrive.model.attempt import AttemptRecord
+from redrive.model.dead_letter import DeadLetter
+from redrive.model.run import NewRun, Run
+from redrive.store.database import Database, Session
+from redrive.store.statement import statements
+
+_SQL = statements("runs")
+
+
+class DefinitionRow(NamedTuple):
+    digest: str
+    workflow: str
+    body: str
+
+
+class FinishedStep(NamedTuple):
+    step_index: int
+    name: str
+    task: str
+    state: str
+    output: str | None
+    attempts: int
+    worker: str | None
+    code_version: str | None
+    started_at: float | None
+    ended_at: float | None
+
+
+class RunEvent(NamedTuple):
+    id: str
+    kind: str
+    at: float
+    step_index: int
+    detail: str
+
+
+class _Id(NamedTuple):
+    id: str
+
+
+class Runs:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._defined: set[str] = set()
+
+    async def enqueue(self, runs: Sequence[NewRun], definitions: Sequence[DefinitionRow]) -> list[str]:
+        """Store new runs: their ids, or that of the run that has the same idempotency key already.
+
+        Doing it again with the same ids changes nothing, so whoever does not know whether it was done may.
+        """
+        fresh = [each for each in definitions if each.digest not in self._defined]
+        ids = await self.enqueue_within(self._database, runs, fresh)
+        self._defined |= {each.digest for each in fresh}
+        return ids
+
+    async def enqueue_within(
+        self, session: Session, runs: Sequence[NewRun], definitions: Sequence[DefinitionRow]
+    ) -> list[str]:
+        """The same, in somebody's transaction."""
+        if definitions:
+            await session.fetch_many(_SQL["define"], definitions)
+        stored = {row[0] for row in await session.fetch_many(_SQL["enqueue"], runs)}
+        if len(stored) == len(runs):
+            return [run.id for run in runs]
+        return [run.id if run.id in stored else await _existing(session, run) for run in runs]
+
+    async def definition(self, digest: str) -> str:
+        rows = await self._database.fetch(_SQL["definition"], {"digest": digest})
+        if not rows:
+            raise NotFoundError(f"the definition {digest} is not in the database")
+        return str(rows[0][0])
+
+    async def get(self, run_id: str, org: str) -> Run:
+        rows = await self._database.fetch(_SQL["get"], {"id": run_id, "org": org})
+        if not rows:
+            raise NotFoundError(f"there is no run {run_id!r}")
+        return Run._make(rows[0])
+
+    async def all(self) -> list[Run]:
+        """Every run of every org, oldest first: for small databases, as in tests."""
+        return [Run._make(row) for row in await self._database.fetch(_SQL["all"], {})]
+
+    async def outcome(self, run_id: str, org: str) -> tuple[str, str | None]:
+        """The state of a run, and its result where it has one."""
+        rows = await self._database.fetch(_SQL["outcome"], {"id": run_id, "org": org})
+        if not rows:
+            raise NotFoundError(f"there is no run {run_id!r}")
+        return rows[0][0], rows[0][1]
+
+    async def steps(self, run_id: str) -> list[FinishedStep]:
+        return [FinishedStep._make(row) for row in await self._database.fetch(_SQL["steps"], {"id": run_id})]
+
+    async def attempts(self, run_id: str) -> list[AttemptRecord]:
+        return [
+            AttemptRecord._make(row) for row in await self._database.fetch(_SQL["attempts"], {"id": run_id})
+        ]
+
+    async def events(self, run_id: str) -> list[RunEvent]:
+        return [RunEvent._make(row) for row in await self._database.fetch(_SQL["events"], {"id": run_id})]
+
+    async def dead_letters(self, run_id: str) -> list[DeadLetter]:
+        return [
+            DeadLetter._make(row) for row in await self._database.fetch(_SQL["dead_letters"], {"id": run_id})
+        ]
+
+    async def count_by_state(self, org: str) -> dict[str, int]:
+        return {row[0]: row[1] for row in await self._database.fetch(_SQL["count_by_state"], {"org": org})}
+
+    async def count_by_place(self, org: str) -> dict[str, int]:
+        return {row[0]: row[1] for row in await self._database.fetch(_SQL["count_by_place"], {"org": org})}
+
+    async def cancel(self, run_id: str, org: str) -> str:
+        """`cancelled`, or `requested` when a worker has to be told first, or `ended` when it is too late."""
+        async with self._database.transaction() as session:
+            for name, answer in (("cancel_idle", "cancelled"), ("cancel_leased", "requested")):
+                if await session.fetch(_SQL[name], {"id": run_id, "org": org}):
+                    return answer
+        await self.outcome(run_id, org)
+        return "ended"
+
+    async def remove_expired(self, age: float, most: int) -> int:
+        """Remove runs that ended more than `age` seconds ago, never one with a live dead letter."""
+        async with self._database.transaction() as session:
+            rows = await session.fetch(_SQL["expired"], {"age": age, "most": most})
+            ids = [_Id(row[0]) for row in rows]
+            if not ids:
+                return 0
+            for name in ("delete_attempts", "delete_steps", "delete_events", "delete_dead_letters"):
+                await session.fetch_many(_SQL[name], ids)
+            return len(await session.fetch_many(_SQL["delete_run"], ids))
+
+
+async def _existing(session: Session, run: NewRun) -> str:
+    """The run that is already there: by the same id, or by the same idempotency key."""
+    if run.idempotency_key is None:
+        return run.id
+    parameters = {"org": run.org, "idempotency_key": run.idempotency_key}
+    rows = await session.fetch(_SQL["known"], parameters)
+    return run.id if not rows else _same_request(run, rows[0][0], rows[0][1])
+
+
+def _same_request(run: NewRun, known_id: str, known_hash: str) -> str:
+    if known_hash != run.request_hash:
+        raise ConflictError(
+            f"the idempotency key {run.idempotency_key!r} belongs to run {known_id}, which was started "
+            f"with another workflow or another payload; use another key for other work",
+            run_id=known_id,
+        )
+    return known_id

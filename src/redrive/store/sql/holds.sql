@@ -1,0 +1,74 @@
+-- name: holders
+WITH RECURSIVE holders (name) AS (
+    SELECT min(held_by) FROM redrive.runs WHERE place = 'held'
+    UNION ALL
+    SELECT (SELECT min(held_by) FROM redrive.runs WHERE place = 'held' AND held_by > holders.name)
+    FROM holders WHERE holders.name IS NOT NULL
+)
+SELECT name FROM holders WHERE name IS NOT NULL
+
+-- name: count_held
+SELECT count(*) FROM (SELECT 1 FROM redrive.runs WHERE place = 'held' AND held_by = :held_by LIMIT :most) AS counted
+
+-- name: release
+UPDATE redrive.runs SET place = CASE WHEN alone = 1 THEN 'alone' ELSE 'ready' END, held_by = NULL
+WHERE id IN (
+    SELECT id FROM redrive.runs
+    WHERE place = 'held' AND held_by = :held_by
+    ORDER BY priority DESC, submitted_at, id
+    LIMIT :most
+)
+RETURNING id, step_index, queue
+
+-- name: lock_limit
+SELECT name, maximum, in_use FROM redrive.limits WHERE name = :name
+
+-- name: save_limit
+INSERT INTO redrive.limits (name, maximum, in_use) VALUES (:name, :maximum, :in_use)
+ON CONFLICT (name) DO UPDATE SET maximum = excluded.maximum, in_use = excluded.in_use
+
+-- name: ensure_limit
+INSERT INTO redrive.limits (name, maximum, in_use) VALUES (:name, :maximum, 0)
+ON CONFLICT (name) DO NOTHING
+
+-- name: free_of
+SELECT maximum - in_use FROM redrive.limits WHERE name = :name
+
+-- name: breaker
+SELECT name, body, closed_at, released, updated_at, :now FROM redrive.breakers WHERE name = :name
+
+-- name: breakers
+SELECT name, body, closed_at, released, updated_at, :now FROM redrive.breakers ORDER BY name
+
+-- name: ensure_breaker
+INSERT INTO redrive.breakers (name, body, closed_at, released, updated_at) VALUES (:name, '{}', NULL, 0, :now)
+ON CONFLICT (name) DO NOTHING
+
+-- name: lock_breaker
+SELECT name, body, closed_at, released, updated_at, :now FROM redrive.breakers WHERE name = :name
+
+-- name: save_breaker
+UPDATE redrive.breakers SET body = :body, closed_at = :closed_at, released = :released, updated_at = :now
+WHERE name = :name
+
+-- name: pause
+INSERT INTO redrive.queues (name, paused_at, paused_by, reason) VALUES (:name, :now, :by, :reason)
+ON CONFLICT (name) DO UPDATE SET paused_at = :now, paused_by = excluded.paused_by, reason = excluded.reason
+
+-- name: resume
+UPDATE redrive.queues SET paused_at = NULL, paused_by = NULL, reason = NULL WHERE name = :name
+
+-- name: queues
+SELECT name, paused_at, paused_by, reason FROM redrive.queues ORDER BY name
+
+-- name: heartbeat
+INSERT INTO redrive.workers (id, started_at, seen_at, code_version, queues, concurrency, in_flight, state)
+VALUES (:id, :now, :now, :code_version, :queues, :concurrency, :in_flight, :state)
+ON CONFLICT (id) DO UPDATE SET seen_at = :now, in_flight = excluded.in_flight, state = excluded.state
+
+-- name: workers
+SELECT id, started_at, seen_at, code_version, queues, concurrency, in_flight, state, :now
+FROM redrive.workers ORDER BY started_at
+
+-- name: forget_workers
+DELETE FROM redrive.workers WHERE seen_at < :now - :age

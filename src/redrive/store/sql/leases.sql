@@ -1,0 +1,78 @@
+-- name: _claim
+id, org, workflow, definition, queue, priority, submitted_at, step_index, input, step_input, attempt, epoch,
+    failures, rate_limit_waits, holds, losses, lonely_losses, previous_delay, attempt_started_at, token, worker,
+    code_version, idempotency_key, correlation_id, tags, metadata, slots, policy_override, alone, cancel_requested_at
+
+-- name: _lease
+place = 'leased', state = 'RUNNING', step_state = 'RUNNING', attempt = attempt + 1, epoch = epoch + 1,
+    token = :token, worker = :worker, code_version = :code_version, lease_expires_at = :now + :ttl,
+    attempt_started_at = :now, started_at = COALESCE(started_at, :now), due_at = NULL, held_by = NULL
+
+-- name: claim
+UPDATE redrive.runs SET {_lease}
+WHERE id IN (
+    SELECT id FROM redrive.runs
+    WHERE place = 'ready' AND queue = :queue
+        AND (:workflows IS NULL OR workflow IN (SELECT value FROM json_each(:workflows)))
+        AND NOT EXISTS (SELECT 1 FROM redrive.queues WHERE name = :queue AND paused_at IS NOT NULL)
+    ORDER BY priority DESC, submitted_at, id
+    LIMIT :most
+)
+RETURNING {_claim}
+
+-- name: claim_alone
+UPDATE redrive.runs SET {_lease}
+WHERE id IN (
+    SELECT id FROM redrive.runs
+    WHERE place = 'alone' AND queue = :queue
+        AND (:workflows IS NULL OR workflow IN (SELECT value FROM json_each(:workflows)))
+        AND NOT EXISTS (SELECT 1 FROM redrive.queues WHERE name = :queue AND paused_at IS NOT NULL)
+    ORDER BY submitted_at
+    LIMIT 1
+)
+RETURNING {_claim}
+
+-- name: adopt
+SELECT {_claim} FROM redrive.runs WHERE place = 'leased' AND token = :token AND worker = :worker
+
+-- name: reclaim
+UPDATE redrive.runs SET token = :token, lease_expires_at = :now + :ttl
+WHERE id IN (
+    SELECT id FROM redrive.runs
+    WHERE place = 'leased' AND lease_expires_at < :now
+    ORDER BY lease_expires_at
+    LIMIT :most
+)
+RETURNING {_claim}
+
+-- name: renew
+UPDATE redrive.runs SET lease_expires_at = :now + :ttl
+WHERE id = :id AND token = :token AND place = 'leased'
+RETURNING id, token
+
+-- name: cancelling
+SELECT id, token FROM redrive.runs
+WHERE place = 'leased' AND cancel_requested_at IS NOT NULL AND worker = :worker
+
+-- name: settled
+SELECT id, token, epoch, place FROM redrive.runs WHERE id = :id
+
+-- name: ready_queues
+SELECT DISTINCT wanted.value FROM json_each(:queues) AS wanted
+WHERE EXISTS (SELECT 1 FROM redrive.runs WHERE place = 'ready' AND queue = wanted.value)
+    AND NOT EXISTS (SELECT 1 FROM redrive.queues WHERE name = wanted.value AND paused_at IS NOT NULL)
+
+-- name: lonely_queues
+SELECT DISTINCT wanted.value FROM json_each(:queues) AS wanted
+WHERE EXISTS (SELECT 1 FROM redrive.runs WHERE place = 'alone' AND queue = wanted.value)
+    AND NOT EXISTS (SELECT 1 FROM redrive.queues WHERE name = wanted.value AND paused_at IS NOT NULL)
+
+-- name: promote
+UPDATE redrive.runs SET place = CASE WHEN alone = 1 THEN 'alone' ELSE 'ready' END, due_at = NULL
+WHERE id IN (
+    SELECT id FROM redrive.runs WHERE place = 'waiting' AND due_at <= :now ORDER BY due_at LIMIT :most
+)
+RETURNING queue
+
+-- name: next_due
+SELECT min(due_at) - :now FROM redrive.runs WHERE place = 'waiting'

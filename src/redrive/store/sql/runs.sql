@@ -1,0 +1,99 @@
+-- name: define
+INSERT INTO redrive.definitions (digest, workflow, body, created_at) VALUES (:digest, :workflow, :body, :now)
+ON CONFLICT (digest) DO NOTHING
+
+-- name: definition
+SELECT body FROM redrive.definitions WHERE digest = :digest
+
+-- name: enqueue
+INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place, submitted_at, due_at, step_index,
+    step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses, lonely_losses, alone, idempotency_key,
+    request_hash, correlation_id, tags, metadata)
+VALUES (:id, :org, :workflow, :definition, :queue, :priority, 'PENDING',
+    CASE WHEN COALESCE(:at, :now + :delay) <= :now THEN 'ready' ELSE 'waiting' END, :now,
+    CASE WHEN COALESCE(:at, :now + :delay) <= :now THEN NULL ELSE COALESCE(:at, :now + :delay) END, 0,
+    'PENDING', :input, 0, 0, 0, 0, 0, 0, 0, 0, :idempotency_key,
+    :request_hash, :correlation_id, :tags, :metadata)
+ON CONFLICT DO NOTHING
+RETURNING id
+
+-- name: known
+SELECT id, request_hash FROM redrive.runs WHERE org = :org AND idempotency_key = :idempotency_key
+
+-- name: _run
+id, org, workflow, definition, queue, priority, state, place, submitted_at, due_at, held_by, step_index, step_state,
+    input, step_input, result, attempt, failures, rate_limit_waits, holds, error_class, first_failed_at,
+    last_failed_at, worker, code_version, attempt_started_at, started_at, ended_at, idempotency_key, correlation_id,
+    tags, metadata, policy_override, cancel_requested_at, progress
+
+-- name: get
+SELECT {_run} FROM redrive.runs WHERE id = :id AND org = :org
+
+-- name: all
+SELECT {_run} FROM redrive.runs ORDER BY submitted_at, id
+
+-- name: outcome
+SELECT state, result FROM redrive.runs WHERE id = :id AND org = :org
+
+-- name: steps
+SELECT step_index, name, task, state, output, attempts, worker, code_version, started_at, ended_at
+FROM redrive.steps WHERE run_id = :id ORDER BY step_index
+
+-- name: attempts
+SELECT step_index, number, outcome, worker, code_version, started_at, ended_at, reason, explanation, delay,
+    category, error_class, error_type, message, stack, http_status, public_code, public_message
+FROM redrive.attempts WHERE run_id = :id ORDER BY step_index, number
+
+-- name: events
+SELECT id, kind, at, step_index, detail FROM redrive.run_events WHERE run_id = :id ORDER BY at, id
+
+-- name: dead_letters
+SELECT id, org, run_id, step_index, step, task, workflow, queue, state, category, error_class, error_type, message, stack,
+    http_status, public_code, public_message, reason, explanation, fingerprint, fingerprint_reason, title, attempts,
+    failures, first_failed_at, last_failed_at, payload, config, policy, idempotency_key, correlation_id, tags, metadata,
+    created_at, updated_at, replay_count, last_replayed_at, last_replayed_by, replay_override, resolved_by, resolved_at,
+    resolution
+FROM redrive.dead_letters WHERE run_id = :id ORDER BY created_at
+
+-- name: count_by_place
+SELECT place, count(*) FROM redrive.runs WHERE org = :org GROUP BY place
+
+-- name: count_by_state
+SELECT state, count(*) FROM redrive.runs WHERE org = :org GROUP BY state
+
+-- name: cancel_idle
+UPDATE redrive.runs
+SET place = 'ended', state = 'CANCELLED', step_state = 'CANCELLED', cancel_requested_at = :now, ended_at = :now,
+    due_at = NULL, held_by = NULL
+WHERE id = :id AND org = :org AND (place IN ('ready', 'waiting', 'held', 'alone'))
+RETURNING id, step_index
+
+-- name: cancel_leased
+UPDATE redrive.runs SET cancel_requested_at = COALESCE(cancel_requested_at, :now)
+WHERE id = :id AND org = :org AND place = 'leased'
+RETURNING id, step_index
+
+-- name: expired
+SELECT id FROM redrive.runs AS run
+WHERE place = 'ended' AND ended_at < :now - :age
+    AND NOT EXISTS (
+        SELECT 1 FROM redrive.dead_letters
+        WHERE run_id = run.id AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
+    )
+ORDER BY ended_at
+LIMIT :most
+
+-- name: delete_attempts
+DELETE FROM redrive.attempts WHERE run_id = :id
+
+-- name: delete_steps
+DELETE FROM redrive.steps WHERE run_id = :id
+
+-- name: delete_events
+DELETE FROM redrive.run_events WHERE run_id = :id
+
+-- name: delete_dead_letters
+DELETE FROM redrive.dead_letters WHERE run_id = :id AND state NOT IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
+
+-- name: delete_run
+DELETE FROM redrive.runs WHERE id = :id AND place = 'ended' RETURNING id

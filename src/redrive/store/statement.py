@@ -1,0 +1,111 @@
+"""SQL statements: one text each, in the `.sql` file of its module, for both databases.
+
+A file holds sections that begin with `-- name: claim`. Parameters are written `:name`, tables
+`redrive.runs`, the present moment `:now`: on PostgreSQL the database's clock, on SQLite the injected one. A
+section whose name begins with `_` is a fragment: `{_claim}` stands for it in the others.
+
+A section of the same name in `<module>.postgres.sql` takes its place on PostgreSQL, and its first line says
+why. When that text unnests arrays, one execution serves a whole batch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from operator import attrgetter
+from typing import Any
+
+_SECTION = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
+_POSTGRES_NOW = "CAST(extract(epoch FROM now()) AS double precision)"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A statement for one database. `names` are its parameters in the order in which it takes them.
+
+    timed    the moment has to be given too, before all others
+    batched  takes an array for every parameter, and serves a whole batch
+    """
+
+    name: str
+    text: str
+    names: tuple[str, ...]
+    timed: bool = False
+    batched: bool = False
+
+    def arguments(self, parameters: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple([parameters[name] for name in self.names])
+
+    @property
+    def reader(self) -> Callable[[Any], tuple[Any, ...]]:
+        """Takes the parameters out of the attributes of an object."""
+        if len(self.names) == 1:
+            only = attrgetter(self.names[0])
+            return lambda row: (only(row),)
+        return attrgetter(*self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    sqlite: Query
+    postgres: Query
+
+
+@cache
+def statements(module: str) -> Mapping[str, Statement]:
+    """All statements of one module, by name."""
+    sections = dict(_sections(f"{module}.sql"))
+    fragments = {name: text for name, text in sections.items() if name.startswith("_")}
+    shared = dict(_filled(sections, fragments))
+    overrides = dict(_filled(dict(_sections(f"{module}.postgres.sql")), fragments))
+    strangers = overrides.keys() - shared.keys()
+    if strangers:
+        raise LookupError(f"{module}.postgres.sql overrides what {module}.sql does not have: {strangers}")
+    return {
+        name: Statement(_sqlite(name, text), _postgres(name, overrides.get(name, text)))
+        for name, text in shared.items()
+    }
+
+
+def statement(module: str, name: str) -> Statement:
+    return statements(module)[name]
+
+
+def _sections(file: str) -> Iterator[tuple[str, str]]:
+    place = files("redrive.store") / "sql" / file
+    if not place.is_file():
+        return
+    _, *parts = _SECTION.split(place.read_text(encoding="utf-8"))
+    yield from zip(parts[::2], map(str.strip, parts[1::2]), strict=True)
+
+
+def _filled(sections: Mapping[str, str], fragments: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name, text in sections.items():
+        if name not in fragments:
+            for fragment, content in fragments.items():
+                text = text.replace(f"{{{fragment}}}", content)
+            yield name, text
+
+
+def _sqlite(name: str, text: str) -> Query:
+    text = text.replace("redrive.", "")
+    timed = ":now" in text
+    names = _names(text.replace(":now", "?1"))
+    first = 2 if timed else 1
+    numbered = _PARAMETER.sub(lambda match: f"?{names.index(match[1]) + first}", text.replace(":now", "?1"))
+    return Query(name, numbered, names, timed)
+
+
+def _postgres(name: str, text: str) -> Query:
+    text = text.replace(":now", _POSTGRES_NOW)
+    names = _names(text)
+    numbered = _PARAMETER.sub(lambda match: f"${names.index(match[1]) + 1}", text)
+    return Query(name, numbered, names, batched="unnest(" in text)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_PARAMETER.findall(text)))
