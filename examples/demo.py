@@ -1,172 +1,240 @@
-"""What Redrive does so far: policies that explain themselves, classified errors, guarded calls.
+"""make demo: a shop whose payment gateway goes down in the middle of business.
 
-make demo
+A real worker, a real SQLite file, a real HTTP server; about 25 seconds.
 """
 
 from __future__ import annotations
 
-import io
+import asyncio
 import logging
-import os
 import sys
-import time
-from dataclasses import replace
-from textwrap import wrap
-from types import MappingProxyType
+import tempfile
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from textwrap import shorten
+from typing import Any
 
-from flaky_service import FlakyService, flaky_service
-from redrive import (
-    Backoff,
-    BreakerOpenError,
-    BreakerPolicy,
-    Dependency,
-    HttpClient,
-    classify,
-    idempotency_key,
-)
-from redrive.errors import HttpStatusError
-from redrive.policy import CALL, STEP, Exponential, Proportional
-from redrive.policy.fingerprint import fingerprint
-from redrive.policy.redact import Redactor
+from flaky_service import running
+from redrive import Redrive, RunHandle
+from redrive.clock import SYSTEM_CLOCK
+from redrive.engine.enqueue import DEFAULT_ORG
+from redrive.engine.history import History
+from redrive.model.dead_letter import DeadLetter
+from redrive.model.event import BreakerChanged, Event, HeldReleased
+from screen import BOLD, DIM, GREEN, RED, YELLOW, draw, field, heading, paint, prepare, say, tell
+from shop import PATIENT, Gateway, Order, client_of, shop
 
-COLOUR = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-QUICK = replace(CALL, backoff=Backoff(Exponential(0.2, 2.0), cap=2.0, jitter=Proportional(0.25)))
-
-
-def paint(code: str, text: str) -> str:
-    return f"\033[{code}m{text}\033[0m" if COLOUR else text
+ORDERS_A_SECOND = 7
+POISON = 6
+CARD = "4242 4242 4242 4242"
+FRAME = 0.1
+HEADER = f"{'time':>6}  {'gateway':<7}  {'breaker':<9}  {'retrying':>8}  {'shipped':>7}  held"
+STATES = {"CLOSED": GREEN, "HALF_OPEN": YELLOW, "OPEN": RED}
 
 
-def title(number: int, text: str) -> None:
-    print("\n" + paint("1", f"{number}. {text}"))
+class Business:
+    """The shop at work: takes orders, and shows a line about itself every second."""
+
+    def __init__(self, app: Redrive, gateway: Gateway) -> None:
+        self.app = app
+        self.gateway = gateway
+        self.runs: list[RunHandle] = []
+        self._began = SYSTEM_CLOCK.monotonic()
+        self._numbers = count(1)
+        self._notes: list[str] = []
+        app.listen(self._hear)
+
+    async def go_on(self, seconds: float, *, ordering: bool) -> None:
+        """Let so much time pass, with new orders or without."""
+        end = SYSTEM_CLOCK.monotonic() + seconds
+        while (left := end - SYSTEM_CLOCK.monotonic()) > 0.0:
+            await self._second(min(1.0, left), ordering)
+
+    async def finish(self, within: float) -> None:
+        """Until every order has ended."""
+        end = SYSTEM_CLOCK.monotonic() + within
+        while await self._unfinished() and SYSTEM_CLOCK.monotonic() < end:
+            await self._second(1.0, ordering=False)
+
+    async def _second(self, seconds: float, ordering: bool) -> None:
+        end = SYSTEM_CLOCK.monotonic() + seconds
+        orders = ORDERS_A_SECOND if ordering else 0
+        while (left := end - SYSTEM_CLOCK.monotonic()) > FRAME:
+            if orders:
+                orders -= 1
+                await self._order()
+            draw(await self._line(), keep=False)
+            await asyncio.sleep(min(FRAME, left))
+        for _ in range(orders):
+            await self._order()
+        await asyncio.sleep(max(0.0, end - SYSTEM_CLOCK.monotonic()))
+        draw(await self._line(), keep=True)
+        self._notes.clear()
+
+    async def _order(self) -> None:
+        number = next(self._numbers)
+        card = Gateway.EXPIRED if number == POISON else CARD
+        order = Order(number, cents=900 + 37 * number, card=card)
+        self.runs.append(await self.app.start("checkout", order, key=f"order-{number}", tags=["demo"]))
+
+    async def _line(self) -> str:
+        places = await self.app.store.runs.count_by_place(DEFAULT_ORG)
+        states = await self.app.store.runs.count_by_state(DEFAULT_ORG)
+        held = places.get("held", 0)
+        gateway, colour = ("down", RED) if self.gateway.down else ("up", GREEN)
+        breaker = await self._breaker()
+        bar = f"{held:>3} {'■' * min(held, 30)}" if held else f"{held:>3}"
+        note = f"  {' · '.join(self._notes)}" if self._notes else ""
+        return "  ".join(
+            [
+                f"{SYSTEM_CLOCK.monotonic() - self._began:>4.0f} s",
+                paint(colour, f"{gateway:<7}"),
+                paint(STATES[breaker], f"{breaker.lower().replace('_', '-'):<9}"),
+                f"{places.get('waiting', 0):>8}",
+                f"{states.get('SUCCESS', 0):>7}",
+                paint(YELLOW, bar) + paint(DIM, note),
+            ]
+        )
+
+    async def _breaker(self) -> str:
+        return next((str(each.state) for each in await self.app.breaker_states()), "CLOSED")
+
+    async def _unfinished(self) -> int:
+        states = await self.app.store.runs.count_by_state(DEFAULT_ORG)
+        return states.get("PENDING", 0) + states.get("RUNNING", 0)
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, BreakerChanged) and event.after == "OPEN":
+            self._notes.append("breaker opens" if event.before == "CLOSED" else "a probe failed")
+        elif isinstance(event, BreakerChanged) and event.after == "CLOSED":
+            self._notes.append("probes succeed")
+        elif isinstance(event, HeldReleased):
+            self._notes.append(f"released {event.runs}")
 
 
-def say(text: str) -> None:
-    print(f"   {text}")
-
-
-class Lines(logging.Formatter):
-    """The log lines of guarded calls, indented, without the fields that say the same in every line."""
-
-    SHOWN = MappingProxyType(
-        {"attempt": "attempt", "http_status": "status", "reason": "reason", "wait_ms": "wait_ms"}
+def introduce() -> None:
+    print(paint(BOLD, "Redrive: no failed work is ever lost"))
+    print()
+    tell(
+        "A shop takes orders. Each is a run of three steps: reserve, charge, ship. To charge, it asks a "
+        "payment gateway over HTTP. One worker does the work; everything is kept in one SQLite file."
     )
 
-    def format(self, record: logging.LogRecord) -> str:
-        fields = getattr(record, "fields", {})
-        shown = " ".join(f"{name}={fields[field]}" for field, name in self.SHOWN.items() if field in fields)
-        return paint("2", f"   │ {fields.get('event', ''):<20}{shown}")
+
+async def do_business(business: Business) -> None:
+    heading("1  All is well")
+    say(HEADER, DIM)
+    await business.go_on(3.0, ordering=True)
+
+    heading("2  The gateway goes down; orders keep coming")
+    tell(
+        "The first charges fail and are retried, each after a wait of its own. Then the breaker opens: what "
+        "comes now is held before it is tried, and loses none of its attempts."
+    )
+    print()
+    say(HEADER, DIM)
+    business.gateway.down = True
+    await business.go_on(8.0, ordering=True)
+
+    heading("3  The gateway is back; nobody has to do anything")
+    tell(
+        "Probes find out. Held work is let go in growing portions, so that it does not knock the gateway over."
+    )
+    print()
+    say(HEADER, DIM)
+    business.gateway.down = False
+    await business.finish(within=30.0)
 
 
-def show_logs() -> None:
-    handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(Lines())
-    logger = logging.getLogger("redrive.calls")
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
+async def show_patience(histories: list[History]) -> None:
+    heading("4  One of the orders that had to wait")
+    found = max(histories, key=lambda each: (each.run.state == "SUCCESS", len(each.events)))
+    begin = found.run.submitted_at
+    for each in found.events:
+        what = f"{each.step or ''}{f', attempt {each.attempt}' if each.attempt else ''}"
+        colour = {"succeeded": GREEN, "finished": GREEN, "retry": RED, "held": YELLOW}.get(each.what, "")
+        say(f"{each.at - begin:>7.3f} s  {paint(colour, f'{each.what:<10}')}  {what:<18}  {_why(each.detail)}")
+    print()
+    tell(f"Its policy: {str(PATIENT.explain()).splitlines()[0]}, {str(PATIENT.explain()).splitlines()[1]}.")
 
 
-def policies() -> None:
-    title(1, "A policy explains its whole schedule before anything runs")
-    for line in str(STEP.explain()).splitlines():
-        say(line)
+def _why(detail: str) -> str:
+    """Of the explanation of a wait, the computation."""
+    wait = next((part for part in detail.split("; ") if part.startswith("wait ")), None)
+    if wait is None:
+        return paint(DIM, "" if detail.startswith("by 0") else shorten(detail, 44, placeholder=" …"))
+    return f"again in {wait.rpartition('→ ')[2]}"
 
 
-def classification() -> None:
-    title(2, "Every error is classified by a named rule; what nobody knows is final")
-    provider_down = HttpStatusError("POST /charges answered 503", status=503, headers={"retry-after": "7"})
-    for error in (
-        provider_down,
-        TimeoutError(),
-        ConnectionRefusedError(),
-        ValueError("no such plan"),
-        KeyError("id"),
-    ):
-        failure = classify(error)
-        verdict = paint("32", "retry") if failure.retryable else paint("31", "final")
-        again = f", again after {failure.retry_after:g} s" if failure.retry_after else ""
-        say(f"{type(error).__name__:<22} {failure.category:<12} {verdict}  {failure.rule}{again}")
+def show_dead_letter(letter: DeadLetter, history: History) -> None:
+    heading("5  The order that cannot be charged is a dead letter, with its whole story")
+    field("step", f"{letter.step} of {letter.workflow}, run {letter.run_id}")
+    field("what", f"{letter.error_type.rpartition('.')[2]}: {letter.message}", RED)
+    field("meaning", f"{letter.category}, {letter.error_class}; told to the public as {letter.public_code}")
+    field("decision", letter.explanation)
+    field("payload", letter.payload)
+    field("group", f"{letter.fingerprint[:15]}  {letter.title}")
+    field("same key", letter.idempotency_key)
+    for each in history.attempts:
+        spent = ((each.ended_at or 0.0) - (each.started_at or 0.0)) * 1000
+        name = history.steps[each.step_index].name
+        field("attempts" if each is history.attempts[0] else "", f"{name} {each.number}: {each.outcome} after {spent:.0f} ms")
+    field("where", letter.stack.strip().splitlines()[-3].strip() if letter.stack else "")
 
 
-def recovered_call(client: HttpClient, service: FlakyService) -> None:
-    title(3, "A call fails twice and recovers; the key makes repeating it safe")
-    service.plan(503, 502, 200)
-    key = idempotency_key("billing", "user_42", "invoice_7", "charge", "v1")
-    answer = client.request("POST", "/charges", json={"amount": 1200}, idempotency_key=key)
-    say(f"answer {answer} after {len(service.requests)} requests,")
-    say(f"all with idempotency-key {key}")
+def show_sum(states: dict[str, int], gateway: Gateway) -> bool:
+    heading("6  Nothing is lost")
+    started = sum(states.values())
+    shipped, dead = states.get("SUCCESS", 0), states.get("DLQ_PENDING", 0)
+    rows = [
+        ("orders taken", started, ""),
+        ("shipped", shipped, GREEN),
+        ("dead letters", dead, RED),
+        ("lost", started - shipped - dead, BOLD),
+    ]
+    for name, number, colour in rows:
+        say(f"{name:<26}{paint(colour, f'{number:>5}')}")
+    print()
+    asked = sum(request == "POST /charges" for request in gateway.requests)
+    say(f"{'requests to charge':<26}{asked:>5}")
+    say(f"{'cards charged':<26}{len(gateway.charged):>5}   each once, by its idempotency key")
+    return started == shipped + dead == len(gateway.charged) + dead
 
 
-def refused_repeat(client: HttpClient, service: FlakyService) -> None:
-    title(4, "Without a key, what may have been executed is not repeated")
-    service.plan(502)
-    try:
-        client.request("POST", "/charges", json={"amount": 1200})
-    except HttpStatusError as error:
-        say(f"{type(error).__name__}: {error}")
-        for line in error.__notes__[0].splitlines():
-            for piece in wrap(line, 76, subsequent_indent="  ", drop_whitespace=False) or [""]:
-                say(paint("2", piece))
+def invite(file: Path) -> None:
+    heading("Look at it yourself")
+    say(f"{'.venv/bin/python examples/look.py ' + str(file)}")
+    say("the code of the shop: examples/shop.py; how it works: docs/guides/running-work.md", DIM)
+    say("outbound calls alone: .venv/bin/python examples/calls_demo.py", DIM)
 
 
-def rate_limit(client: HttpClient, service: FlakyService) -> None:
-    title(5, "A rate limit with a hint waits exactly that long, and costs no attempt")
-    service.plan(429, retry_after="1")
-    started = time.monotonic()
-    client.request("GET", "/charges")
-    say(f"answered after {time.monotonic() - started:.2f} s")
-
-
-def breaker(service: FlakyService) -> None:
-    title(6, "A dependency goes down: its breaker opens, and closes by itself")
-    logging.getLogger("redrive.calls").setLevel(logging.ERROR)
-    policy = BreakerPolicy(window_calls=4, minimum_calls=4, cool_down=1.0, successes_to_close=2)
-    converter = Dependency("converter", breaker=policy)
-    asked = len(service.requests)
-    with HttpClient(service.url, dependency=converter, policy=replace(CALL, max_attempts=1)) as client:
-        for number in range(1, 13):
-            service.down = number < 8
-            outcome = converted(client)
-            say(f"call {number:>2}  breaker {converter.snapshot().state:<10} {outcome}")
-            time.sleep(0.2)
-    say(f"12 calls, {len(service.requests) - asked} requests reached the service")
-
-
-def converted(client: HttpClient) -> str:
-    try:
-        client.request("GET", "/convert")
-    except BreakerOpenError as error:
-        return paint("33", f"not asked; next try in {error.retry_after:.1f} s")
-    except HttpStatusError as error:
-        return paint("31", str(error))
-    return paint("32", "GET /convert answered 200")
-
-
-def evidence() -> None:
-    title(7, "What is kept is redacted, and equal failures group together")
-    redactor = Redactor(key=b"a key of this organization")
-    password = "hunter2-and-more"
-    for order in (4711, 4712):
-        message = f"order {order}: postgres://shop:{password}@db is down"
-        group = fingerprint(step="load", message=redactor.text(message))
-        say(redactor.text(message))
-        say(paint("2", f"group {group.value[:15]}  {group.title}"))
+async def play(file: Path) -> bool:
+    with running(Gateway()) as gateway:
+        async with client_of(gateway) as client, shop(f"sqlite:///{file}", client) as app:
+            worker = app.worker(poll_seconds=0.5)
+            working = asyncio.create_task(worker.run())
+            business = Business(app, gateway)
+            await do_business(business)
+            worker.stop()
+            await working
+            histories = [await run.history() for run in business.runs]
+            await show_patience(histories)
+            for run, history in zip(business.runs, histories, strict=True):
+                if (letter := await run.dead_letter()) is not None:
+                    show_dead_letter(letter, history)
+            return show_sum(await app.store.runs.count_by_state(DEFAULT_ORG), gateway)
 
 
 def main() -> None:
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal without Unicode shows ? for ·
-    print(paint("1", "Redrive: no failed work is ever lost"))
-    show_logs()
-    policies()
-    classification()
-    with flaky_service() as service, HttpClient(service.url, policy=QUICK) as client:
-        recovered_call(client, service)
-        refused_repeat(client, service)
-        rate_limit(client, service)
-        breaker(service)
-    evidence()
-    print("\nNext: the guides in docs/guides, beginning with retrying.md")
+    prepare()
+    logging.getLogger("redrive").setLevel(logging.CRITICAL)  # the demo does the talking
+    introduce()
+    file = Path(tempfile.mkdtemp(prefix="redrive-demo-")) / "shop.db"
+    with suppress(KeyboardInterrupt):
+        fine = asyncio.run(play(file))
+        invite(file)
+        sys.exit(0 if fine else "something was lost: please report it")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A small local service that misbehaves on command, for the demo and the examples."""
+"""A small local service that misbehaves on command, for the demos and the guides."""
 
 from __future__ import annotations
 
@@ -8,6 +8,20 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple, TypeVar
+
+S = TypeVar("S", bound="FlakyService")
+
+Answer = tuple[int, dict[str, str]]
+
+
+class Request(NamedTuple):
+    """`key` is its idempotency key, `body` the JSON that came with it."""
+
+    method: str
+    path: str
+    key: str
+    body: Any
 
 
 class FlakyService:
@@ -17,43 +31,43 @@ class FlakyService:
         self.url = ""
         self.down = False
         self.requests: list[str] = []
-        self._planned: deque[tuple[int, dict[str, str]]] = deque()
+        self._planned: deque[Answer] = deque()
 
     def plan(self, *statuses: int, **headers: str) -> None:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         self._planned.extend((status, named) for status in statuses)
 
-    def answer(self) -> tuple[int, dict[str, str]]:
+    def answer(self, request: Request) -> Answer:
+        self.requests.append(f"{request.method} {request.path}")
         if self.down:
             return 503, {}
         return self._planned.popleft() if self._planned else (200, {})
 
 
 @contextmanager
-def flaky_service() -> Iterator[FlakyService]:
-    """Run the service on a free port of the loopback interface."""
-    service = FlakyService()
+def running(service: S) -> Iterator[S]:
+    """Run a service on a free port of the loopback interface."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         wbufsize = -1  # one packet an answer
 
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("content-length") or 0))
-            self._respond()
+            self._respond(self.rfile.read(int(self.headers.get("content-length") or 0)))
 
         def do_GET(self) -> None:
-            self._respond()
+            self._respond(b"")
 
-        def _respond(self) -> None:
-            service.requests.append(f"{self.command} {self.path}")
-            status, headers = service.answer()
-            body = json.dumps({"status": status}).encode()
+        def _respond(self, body: bytes) -> None:
+            key = self.headers.get("idempotency-key", "")
+            request = Request(self.command, self.path, key, json.loads(body or "null"))
+            status, headers = service.answer(request)
+            answer = json.dumps({"status": status}).encode()
             self.send_response(status)
-            for name, value in {**headers, "content-length": str(len(body))}.items():
+            for name, value in {**headers, "content-length": str(len(answer))}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(answer)
 
         def log_message(self, *_: object) -> None:
             """Quiet: the demo does the talking."""
@@ -68,3 +82,9 @@ def flaky_service() -> Iterator[FlakyService]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextmanager
+def flaky_service() -> Iterator[FlakyService]:
+    with running(FlakyService()) as service:
+        yield service

@@ -16,15 +16,18 @@ from redrive.engine.enqueue import DEFAULT_ORG, Enqueuer, StartOptions
 from redrive.engine.executor import Executor
 from redrive.engine.gate import Gate
 from redrive.engine.handle import RunHandle, Waiters
+from redrive.engine.herald import Herald
 from redrive.engine.ids import Ids
 from redrive.engine.invoke import Invoker
+from redrive.engine.judge import Judge
+from redrive.engine.options import WorkerOptions
 from redrive.engine.patience import Patience
 from redrive.engine.recorder import Recorder
 from redrive.engine.registry import Definitions, Registry
 from redrive.engine.task import Task, TaskOptions, checked_name
 from redrive.engine.telling import Listener, Teller
 from redrive.engine.threads import Threads
-from redrive.engine.worker import Worker, WorkerOptions
+from redrive.engine.worker import Worker
 from redrive.errors import InvalidValueError
 from redrive.model.breaker import BreakerState, Force
 from redrive.model.event import QueuePaused, QueueResumed
@@ -97,7 +100,10 @@ class Redrive:
         self.breakers.settings |= self._breaker_settings
         self.definitions = Definitions(self.store)
         self.waiters = Waiters()
-        self._enqueuer = Enqueuer(self.store, self.registry, clock, self.ids, self.teller, self.limits)
+        self._patience = Patience(clock, random, self.teller)
+        self._enqueuer = Enqueuer(
+            self.store, self.registry, clock, self.ids, self.teller, self._patience, self.limits
+        )
         self._opened: asyncio.Task[None] | None = None
 
     # Saying what there is
@@ -108,7 +114,7 @@ class Redrive:
     @overload
     def task(self, **options: Unpack[TaskOptions]) -> Callable[[Callable[..., Any]], Task]: ...
 
-    def task(  # type: ignore[misc]  # mypy does not match the options with those of the overload
+    def task(  # type: ignore[misc]  # mypy: the options of the overload
         self, function: Callable[..., Any] | None = None, /, **options: Any
     ) -> Task | Callable[[Callable[..., Any]], Task]:
         """Register a function, sync or async, as a task: see TaskOptions."""
@@ -317,25 +323,25 @@ class Redrive:
         }
 
     def _make_worker(self, options: WorkerOptions, threads: Threads | None) -> Worker:
-        patience = Patience(self.clock, self.random, self.teller)
+        recorder = Recorder(self.store, self._patience)
+        herald = Herald(self.teller, self.clock, self.waiters.finished)
         executor = Executor(
             store=self.store,
             clock=self.clock,
-            random=self.random,
             ids=self.ids,
             registry=self.registry,
             definitions=self.definitions,
-            recorder=Recorder(self.store, patience),
+            recorder=recorder,
             invoker=Invoker(threads, self.teller),
             breakers=self.breakers,
             teller=self.teller,
-            redactor=self.redactor,
+            judge=Judge(self.clock, self.random, self.ids, recorder, herald, self.redactor),
+            limits=self.limits,
             lease_seconds=options.lease_seconds,
             org_concurrency=self.settings.org_concurrency,
-            finished=self.waiters.finished,
+            code_version=self.settings.code_version or "unversioned",
         )
-        gate = Gate(self.store, self.breakers)
-        return Worker(executor, gate, patience, options, self.settings.code_version or "unversioned")
+        return Worker(executor, Gate(self.store, self.breakers), self._patience, options)
 
 
 def database_at(url: str, settings: Settings, clock: Clock, pooler: bool, durable: bool) -> Database:

@@ -3,9 +3,8 @@
 Each field of `Settings` says its default, what is allowed and what it means. Reading, checking and the table
 in the documentation follow from that.
 
-The file holds the settings under their own names, at its top or in a table `[redrive]`. A variable of the
-environment wins over the file; it has the prefix `REDRIVE_`, and the names of old have an alias without it. An
-empty variable counts as none.
+The file holds the settings under their names, at its top or in a table `[redrive]`. A variable of the
+environment, such as REDRIVE_WORKER_CONCURRENCY, wins over the file; an empty one counts as none.
 """
 
 from __future__ import annotations
@@ -13,35 +12,51 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Protocol
 
 from redrive.errors import InvalidValueError
-from redrive.policy import STEP, Additive, BreakerPolicy, Exponential, RetryPolicy
+from redrive.policy import STEP, Additive, Backoff, BreakerPolicy, Exponential, RetryPolicy
+from redrive.policy.bounds import require, require_whole
 
 PREFIX = "REDRIVE_"
 FILE_VARIABLE = f"{PREFIX}CONFIG"
 DAY_IN_MS = 86_400_000
 DEFAULT_TASK_TIMEOUT = 300.0
 
+ALIASES = frozenset(
+    {
+        "CIRCUIT_COOLDOWN_MS",
+        "CIRCUIT_FAIL_THRESHOLD",
+        "CIRCUIT_WINDOW",
+        "DATABASE_URL",
+        "GATEWAY_TIMEOUT_MS",
+        "RETRY_BASE_DELAY_MS",
+        "RETRY_JITTER_MAX_MS",
+        "RETRY_MAX_ATTEMPTS",
+        "WORKER_CONCURRENCY",
+        "WORKER_LEASE_TTL_SEC",
+    }
+)
+"""The variables that are read without the prefix too. Others, such as SCHEMA, may be meant for anybody."""
+
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+")
+_PASSWORD = re.compile(r"(://[^:]*:).*@")
 _LONGEST_SHOWN = 100
 
 
 class Kind(Protocol):
-    """What a value may be. `parse` and `accept` raise ValueError for what it may not."""
+    """What a value may be."""
 
     @property
     def bounds(self) -> str: ...
 
-    def parse(self, text: str) -> object:
-        """What a variable of the environment says."""
-
-    def accept(self, value: object) -> object:
-        """The value in its usual form."""
+    def accept(self, value: Any) -> object:
+        """The value in its usual form; ValueError if it is not allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +68,9 @@ class Whole:
     def bounds(self) -> str:
         return f"a whole number from {self.low:,} to {self.high:,}"
 
-    def parse(self, text: str) -> int:
-        return int(text)
-
-    def accept(self, value: object) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not self.low <= value <= self.high:
-            raise ValueError
-        return value
+    def accept(self, value: Any) -> int:
+        require_whole("it", value, self.low, self.high)
+        return int(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +82,8 @@ class Number:
     def bounds(self) -> str:
         return f"a number from {self.low:,g} to {self.high:,g}"
 
-    def parse(self, text: str) -> float:
-        return float(text)
-
-    def accept(self, value: object) -> float:
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not self.low <= value <= self.high
-        ):
-            raise ValueError
+    def accept(self, value: Any) -> float:
+        require("it", value, self.low, self.high)
         return float(value)
 
 
@@ -94,10 +97,7 @@ class Share:
     def bounds(self) -> str:
         return f"a share from {self.low:g} to 1, or a percentage from {self.low * 100:g}% to 100% (50% or 50)"
 
-    def parse(self, text: str) -> object:
-        return text if text.endswith("%") else float(text)
-
-    def accept(self, value: object) -> float:
+    def accept(self, value: Any) -> float:
         if isinstance(value, str) and value.endswith("%"):
             return Number(self.low, 1.0).accept(float(value[:-1]) / 100.0)
         number = Number(self.low, 100.0).accept(value)
@@ -113,35 +113,30 @@ class Text:
     def bounds(self) -> str:
         return f"{self.shortest} to {self.longest} bytes of printable text"
 
-    def parse(self, text: str) -> str:
-        return text
-
-    def accept(self, value: object) -> str:
-        if not isinstance(value, str) or not value.isprintable():
+    def accept(self, value: Any) -> str:
+        if not _is_printable(value) or not self.shortest <= len(value.encode()) <= self.longest:
             raise ValueError
-        if not self.shortest <= len(value.encode()) <= self.longest:
-            raise ValueError
-        return value
+        return str(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
     bounds: str = "an address such as sqlite:///work.db or postgresql://user:password@host/database"
 
-    def parse(self, text: str) -> str:
-        return text
-
-    def accept(self, value: object) -> str:
-        if not isinstance(value, str) or not value.isprintable() or not _ADDRESS.fullmatch(value):
+    def accept(self, value: Any) -> str:
+        if not _is_printable(value) or not _ADDRESS.fullmatch(value):
             raise ValueError
-        return value
+        return str(value)
+
+
+def _is_printable(value: object) -> bool:
+    return isinstance(value, str) and value.isprintable()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """What there is to know about one setting.
 
-    alias    another variable of the environment; None: there is none
     without  the word that stands for None in a file and in the environment; empty: None is not allowed
     """
 
@@ -149,7 +144,6 @@ class Setting:
     default: Any
     kind: Kind
     meaning: str
-    alias: str | None
     without: str
 
     @property
@@ -157,22 +151,24 @@ class Setting:
         return f"{PREFIX}{self.name.upper()}"
 
     @property
-    def variables(self) -> Iterator[str]:
-        """The variables that can hold it; the first one that does is taken."""
-        yield self.environment
-        if self.alias is not None:
-            yield self.alias
+    def alias(self) -> str | None:
+        """Another variable, which counts when the first one is not set."""
+        return self.name.upper() if self.name.upper() in ALIASES else None
 
     @property
     def bounds(self) -> str:
-        return f"{self.kind.bounds}, or {self.without}" if self.without else self.kind.bounds
+        return f'{self.kind.bounds}, or "{self.without}"' if self.without else self.kind.bounds
+
+    def text_in(self, environment: Mapping[str, str]) -> tuple[str, str] | None:
+        """The variable that holds it, and what that says."""
+        for variable in filter(None, (self.environment, self.alias)):
+            if text := environment.get(variable, "").strip():
+                return variable, text
+        return None
 
     def parsed(self, text: str) -> object:
-        """What a variable says; what cannot be read stays as it is, and will be refused."""
-        try:
-            return self.kind.parse(text)
-        except ValueError:
-            return text
+        """What a variable says; what is no number stays as it is."""
+        return text if isinstance(self.kind, Text | Address) else _number(text)
 
     def checked(self, value: object, where: str) -> Any:
         if self.without and (value is None or (isinstance(value, str) and value.lower() == self.without)):
@@ -183,64 +179,52 @@ class Setting:
             raise InvalidValueError(f"{where} must be {self.bounds}{self._got(value)}") from None
 
     def shown(self, value: object) -> str:
-        return _redacted(value) if isinstance(self.kind, Address) else repr(value)
+        if not isinstance(self.kind, Address):
+            return repr(value)
+        return _redacted(_PASSWORD.sub(r"\1***@", str(value)))
 
     def _got(self, value: object) -> str:
         # An address that is wrong is not known well enough to find the password in it.
         return "" if isinstance(self.kind, Address) else f", got {_redacted(value)[:_LONGEST_SHOWN]}"
 
 
-def _setting(default: Any, kind: Kind, meaning: str, *, alias: str | None = None, without: str = "") -> Any:
-    return field(
-        default=default, metadata={"kind": kind, "meaning": meaning, "alias": alias, "without": without}
-    )
+def _setting(default: Any, kind: Kind, meaning: str, without: str = "") -> Any:
+    return field(default=default, metadata={"kind": kind, "meaning": meaning, "without": without})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """How an application and its workers behave where the code does not say it: see `SETTINGS`."""
 
-    database_url: str = _setting(
-        "sqlite:///redrive.db", Address(), "the database that keeps all work", alias="DATABASE_URL"
-    )
+    database_url: str = _setting("sqlite:///redrive.db", Address(), "the database that keeps all work")
     schema: str = _setting("redrive", Text(1, 63), "the PostgreSQL schema that holds the tables")
     retry_max_attempts: int | None = _setting(
-        None,
-        Whole(1, 1000),
-        "executions of a step in all; by default 4",
-        alias="RETRY_MAX_ATTEMPTS",
-        without="default",
+        None, Whole(1, 1000), "executions of a step in all; by default 4", "default"
     )
     retry_base_delay_ms: int | None = _setting(
         None,
         Whole(0, DAY_IN_MS),
         "the wait after the first failure, doubled after each further one up to 2 minutes; by default 2,000",
-        alias="RETRY_BASE_DELAY_MS",
-        without="default",
+        "default",
     )
     retry_jitter_max_ms: int | None = _setting(
         None,
         Whole(0, DAY_IN_MS),
         "up to so much is added to a wait at random; by default a wait is up to 25% shorter or longer",
-        alias="RETRY_JITTER_MAX_MS",
-        without="default",
+        "default",
     )
     worker_lease_ttl_sec: float = _setting(
         60.0,
         Number(3, 3600),
         "after so long without a sign of life, a worker's steps are taken over by others",
-        alias="WORKER_LEASE_TTL_SEC",
     )
     gateway_timeout_ms: int | None = _setting(
         None,
         Whole(1, DAY_IN_MS),
         "the time for one attempt of a task that names none; by default 300,000",
-        alias="GATEWAY_TIMEOUT_MS",
-        without="default",
+        "default",
     )
-    worker_concurrency: int = _setting(
-        100, Whole(1, 10_000), "steps that a worker executes at once", alias="WORKER_CONCURRENCY"
-    )
+    worker_concurrency: int = _setting(100, Whole(1, 10_000), "steps that a worker executes at once")
     worker_threads: int = _setting(32, Whole(1, 1000), "threads of a worker for functions that are not async")
     worker_grace_sec: float = _setting(
         30.0, Number(0, 3600), "the time that work in flight has to finish when a worker is told to stop"
@@ -249,31 +233,22 @@ class Settings:
         1000, Whole(10, 60_000), "how often a worker looks for work that nothing has told it about"
     )
     circuit_window: int = _setting(
-        20,
-        Whole(1, 10_000),
-        "a breaker judges by the last so many calls, and never by fewer",
-        alias="CIRCUIT_WINDOW",
+        20, Whole(1, 10_000), "so many calls, the last ones, are what a breaker judges by"
     )
     circuit_fail_threshold: float = _setting(
-        0.5,
-        Share(0.001),
-        "the share of failed calls at which a breaker opens",
-        alias="CIRCUIT_FAIL_THRESHOLD",
+        0.5, Share(0.001), "the share of failed calls at which a breaker opens"
     )
     circuit_cooldown_ms: int = _setting(
-        30_000,
-        Whole(0, DAY_IN_MS),
-        "how long a breaker stays open before it tries again",
-        alias="CIRCUIT_COOLDOWN_MS",
+        30_000, Whole(0, DAY_IN_MS), "how long a breaker stays open before it tries again"
     )
     retention_days: float | None = _setting(
-        30.0, Number(0.01, 36_500), "finished runs are removed after so many days", without="never"
+        30.0, Number(0.01, 36_500), "finished runs are removed after so many days", "never"
     )
     org_concurrency: int | None = _setting(
         None,
         Whole(1, 1_000_000),
         "steps of one organization that are executed at once, over all workers",
-        without="unlimited",
+        "unlimited",
     )
     code_version: str = _setting("", Text(0, 200), "the version of your code, written with every attempt")
 
@@ -296,16 +271,20 @@ class Settings:
     @property
     def retry_policy(self) -> RetryPolicy:
         """The policy of tasks that name none: STEP, as far as nothing else is set."""
-        attempts, base, jitter = self.retry_max_attempts, self.retry_base_delay_ms, self.retry_jitter_max_ms
-        if attempts is base is jitter is None:
+        if self.retry_max_attempts is self.retry_base_delay_ms is self.retry_jitter_max_ms is None:
             return STEP
+        attempts = self.retry_max_attempts or STEP.max_attempts
+        return replace(STEP, name="configured", max_attempts=attempts, backoff=self._backoff())
+
+    def _backoff(self) -> Backoff:
         backoff = STEP.backoff
-        if base is not None:
-            # A base beyond the cap was asked for by name; the cap was not.
-            backoff = replace(backoff, curve=Exponential(base / 1000, 2.0), cap=max(backoff.cap, base / 1000))
-        if jitter is not None:
-            backoff = replace(backoff, jitter=Additive(jitter / 1000))
-        return replace(STEP, name="configured", max_attempts=attempts or STEP.max_attempts, backoff=backoff)
+        if self.retry_base_delay_ms is not None:
+            base = self.retry_base_delay_ms / 1000.0
+            # Whoever asks for a base beyond the cap has not asked for the cap.
+            backoff = replace(backoff, curve=Exponential(base, 2.0), cap=max(base, backoff.cap))
+        if self.retry_jitter_max_ms is not None:
+            backoff = replace(backoff, jitter=Additive(self.retry_jitter_max_ms / 1000.0))
+        return backoff
 
     @property
     def breaker_policy(self) -> BreakerPolicy:
@@ -334,11 +313,9 @@ _BY_NAME = {setting.name: setting for setting in SETTINGS}
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     values = {}
     for setting in SETTINGS:
-        for variable in setting.variables:
-            text = environment.get(variable, "").strip()
-            if text:
-                values[setting.name] = setting.checked(setting.parsed(text), variable)
-                break
+        if (found := setting.text_in(environment)) is not None:
+            variable, text = found
+            values[setting.name] = setting.checked(setting.parsed(text), variable)
     return values
 
 
@@ -365,11 +342,18 @@ def _table(path: Path) -> dict[str, Any]:
 
 def _document(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InvalidValueError(f"the settings in {path} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise InvalidValueError(f"the settings in {path} are not TOML: {error}") from None
+
+
+def _number(text: str) -> object:
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
 
 
 def _suggestion(key: str) -> str:

@@ -205,6 +205,7 @@ async def in_memory(app: Redrive, *, seed: int = 0, inline: bool = False) -> Asy
 _WIRED = (
     "_enqueuer",
     "_opened",
+    "_patience",
     "breakers",
     "clock",
     "database",

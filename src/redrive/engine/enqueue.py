@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypedDict
 from redrive.clock import Clock
 from redrive.engine.definition import Definition
 from redrive.engine.ids import Ids
+from redrive.engine.patience import Patience
 from redrive.engine.payload import to_json
 from redrive.engine.registry import Registry
 from redrive.engine.task import checked_name
@@ -28,6 +29,7 @@ DEFAULT_ORG = "default"
 LONGEST_KEY = 255
 FARTHEST = 10 * LONGEST_DELAY
 HIGHEST_PRIORITY = 100
+MOST_TRIES = 4
 
 
 class StartOptions(TypedDict, total=False):
@@ -71,6 +73,7 @@ class Enqueuer:
         clock: Clock,
         ids: Ids,
         teller: Teller,
+        patience: Patience,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self._store = store
@@ -78,6 +81,7 @@ class Enqueuer:
         self._clock = clock
         self._ids = ids
         self._teller = teller
+        self._patience = patience
         self._limits = limits
         self._waiting: list[_Waiting] = []
         self._writer: asyncio.Task[None] | None = None
@@ -118,9 +122,13 @@ class Enqueuer:
         """All or nothing, in one write."""
         if not runs:
             return []
-        definitions = {definition.digest: definition for _, definition in runs}
-        ids = await self._store.runs.enqueue([run for run, _ in runs], list(definitions.values()))
-        await self._hint([run for run, _ in runs])
+        definitions = list({definition.digest: definition for _, definition in runs}.values())
+        new = [run for run, _ in runs]
+        # The ids are ours, so trying again cannot store anything twice.
+        ids = await self._patience.persist(
+            "enqueue", lambda: self._store.runs.enqueue(new, definitions), tries=MOST_TRIES
+        )
+        await self._hint(new)
         return ids
 
     async def start_within(

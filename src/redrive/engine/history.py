@@ -173,10 +173,6 @@ def _from_run(run: Run) -> list[Happening]:
     happened = [Happening(run.submitted_at, "queued", None, None, f"in queue {run.queue}")]
     if run.place == "leased" and run.attempt_started_at is not None:
         happened.append(Happening(run.attempt_started_at, "started", None, run.attempt, f"by {run.worker}"))
-    if run.place == "held":
-        happened.append(
-            Happening(run.last_failed_at or run.submitted_at, "held", None, None, f"by {run.held_by}")
-        )
     if run.cancel_requested_at is not None:
         happened.append(Happening(run.cancel_requested_at, "cancel requested", None, None, ""))
     if run.ended_at is not None:

@@ -110,7 +110,7 @@ def decided(
 ) -> Record:
     """The record of an attempt that did not succeed."""
     if isinstance(decision, Retry | Release):
-        delay = max(0.0, decision.at - now)
+        delay = decision.delay if isinstance(decision, Retry) else max(0.0, decision.at - now)
         change = rescheduled(work.claim, decision, evidence, delay)
         return Record(
             change, attempt_row(work, evidence, decision.explanation, outcome, delay), slots=work.slots
@@ -139,10 +139,11 @@ def cancelled(work: Work, evidence: Evidence) -> Record:
     return Record(change, attempt_row(work, evidence, why, AttemptOutcome.CANCELLED, None), slots=work.slots)
 
 
-def parked(work: Work, held_by: str, event: EventRow | None, *, counted: bool) -> Record:
+def parked(work: Work, held_by: str, event: EventRow | None) -> Record:
+    """Waits for a breaker are counted, and told in the history; those for a limit are not."""
     claim = work.claim
     state = StepState.RETRYING if claim.failures else StepState.PENDING
-    holds = claim.holds + (1 if counted else 0)
+    holds = claim.holds + (0 if event is None else 1)
     return Record(Parked(claim.id, claim.token, claim.epoch, held_by, state, holds), event=event)
 
 

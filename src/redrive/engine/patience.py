@@ -29,13 +29,20 @@ class Patience:
         self._teller.tell(StoreFailed(doing, error, wait))
 
     async def persist(
-        self, doing: str, action: Callable[[], Awaitable[T]], error: StoreUnavailableError | None = None
+        self,
+        doing: str,
+        action: Callable[[], Awaitable[T]],
+        error: StoreUnavailableError | None = None,
+        *,
+        tries: int | None = None,
     ) -> T:
-        """Try until it succeeds. `error` is what has happened already, to begin with a wait."""
+        """Try until it succeeds, or so many times. `error` has happened already: begin with a wait."""
         failures, began = 0, self._clock.monotonic()
         while True:
             if error is not None:
                 failures += 1
+                if failures == tries:
+                    raise error
                 await self._wait(doing, failures, error)
             try:
                 result = await action()

@@ -156,8 +156,8 @@ class _Child:
             await self._wait()
         finally:
             self._kill()
-        await self._wait()
-        self._release()
+            await self._wait()
+            self._release()
 
     async def _wait(self) -> None:
         """By looking: a closed socket proves nothing, and one held open by its own children neither."""

@@ -7,8 +7,9 @@ written although no answer came.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from typing import TypeVar
 
 from redrive.engine.patience import Patience
 from redrive.errors import StoreError, StoreUnavailableError
@@ -16,6 +17,8 @@ from redrive.store.records import Record
 from redrive.store.store import Store
 
 LARGEST_BATCH = 500
+
+T = TypeVar("T")
 
 Recorded = Callable[[bool], None]
 
@@ -43,6 +46,13 @@ class Recorder:
         done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self.put(record, lambda won: None if done.done() else done.set_result(won))
         return await done
+
+    async def applied(self, record: Record) -> tuple[set[str], set[str]]:
+        """Was this record written, by somebody's own transaction? See Records.applied."""
+        return await self.patiently("record", lambda: self._store.records.applied([record]))
+
+    async def patiently(self, doing: str, action: Callable[[], Awaitable[T]]) -> T:
+        return await self._patience.persist(doing, action)
 
     async def run(self) -> None:
         """Write until cancelled."""

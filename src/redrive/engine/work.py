@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from enum import StrEnum
 from functools import cached_property
+from typing import Protocol
 
 from redrive.engine.context import Context
 from redrive.engine.definition import Definition, StepDefinition
@@ -29,6 +29,14 @@ class Interruption(StrEnum):
     LOST = "lost"
 
 
+class Flight(Protocol):
+    """Where a work is while it is executed."""
+
+    def land(self, work: Work) -> None: ...
+
+    def follow(self, work: Work, following: Work) -> None: ...
+
+
 class Work:
     """`task` is None when no task of that name is registered here.
 
@@ -40,11 +48,11 @@ class Work:
 
     __slots__ = (
         "__dict__",
-        "_ended",
         "claim",
         "completion",
         "context",
         "definition",
+        "flight",
         "interruption",
         "limits",
         "permit",
@@ -56,14 +64,12 @@ class Work:
         "task",
     )
 
-    def __init__(
-        self, claim: Claim, definition: Definition, task: Task | None, limits: dict[str, int]
-    ) -> None:
+    def __init__(self, claim: Claim, definition: Definition, task: Task | None) -> None:
         self.claim = claim
         self.definition = definition
         self.step: StepDefinition = definition.steps[claim.step_index]
         self.task = task
-        self.limits = limits
+        self.limits: dict[str, int] = {}
         self.permit: Permit | None = None
         self.slots: str | None = claim.slots
         self.results: dict[str, JsonValue] | None = None if claim.step_index else {}
@@ -72,19 +78,17 @@ class Work:
         self.running: asyncio.Task[object] | None = None
         self.completion: Record | None = None
         self.progress: tuple[float | None, str] | None = None
-        self._ended: Callable[[Work], None] | None = None
+        self.flight: Flight | None = None
 
-    def when_done(self, ended: Callable[[Work], None]) -> None:
-        self._ended = ended
-
-    def done(self) -> None:
+    def land(self) -> None:
         """Nothing more will be written for this claim."""
-        if self._ended is not None:
-            self._ended(self)
+        if self.flight is not None:
+            self.flight.land(self)
 
-    def pass_on(self, following: Work) -> None:
-        """The next step of the run goes on in its place."""
-        following._ended = self._ended
+    def hand_over(self, following: Work) -> None:
+        """The next step of the run goes on under the same lease."""
+        if self.flight is not None:
+            self.flight.follow(self, following)
 
     def interrupt(self, why: Interruption) -> None:
         """Stop it: at once where the function can be stopped, else as soon as it listens."""

@@ -114,8 +114,9 @@ class PostgresDatabase:
         """A connection that does not confirm it is thrown away."""
         rolled_back = False
         try:
-            with suppress(StoreError):
-                await self._connections.asked(connection.execute, "ROLLBACK", timeout=RELEASE_TIMEOUT)
+            with suppress(StoreError, TimeoutError):
+                async with asyncio.timeout(RELEASE_TIMEOUT):
+                    await self._connections.asked(connection.execute, "ROLLBACK")
                 rolled_back = True
         finally:
             if not rolled_back:

@@ -100,10 +100,10 @@ def _driver() -> Any:
 @cache
 def _connection_class() -> Any:
     class Connection(_driver().Connection):  # type: ignore[misc]
-        async def close(self, *, timeout: float | None = None) -> None:
+        async def close(self, **options: Any) -> None:
             """Whether the server hears of it or not: asyncpg would wait for it, and complain."""
             with suppress(Exception):
-                await asyncio.wait_for(super().close(timeout=timeout), RELEASE_TIMEOUT)
+                await asyncio.wait_for(super().close(**options), RELEASE_TIMEOUT)
 
     return Connection
 

@@ -1,0 +1,170 @@
+"""Claiming: taking as much ready work as there is room for, in batches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from redrive.clock import Clock
+from redrive.engine.executor import Executor
+from redrive.engine.flight import Flight
+from redrive.engine.gate import Gate
+from redrive.engine.options import WorkerOptions
+from redrive.engine.patience import Patience
+from redrive.engine.waiting import wait_for
+from redrive.engine.work import Work
+from redrive.errors import RedriveError
+from redrive.model.claim import Claim
+from redrive.store.leases import Holder
+from redrive.store.records import Record, Rescheduled
+from redrive.store.store import Store
+
+MOST_PENDING_RECORDS = 2_000
+UNREADABLE_DELAY = 60.0
+SHORT_WAIT = 0.005
+
+_UNREADABLE = (RedriveError, LookupError, TypeError, ValueError)
+
+
+class Claimer:
+    def __init__(
+        self,
+        worker_id: str,
+        executor: Executor,
+        gate: Gate,
+        flight: Flight,
+        patience: Patience,
+        options: WorkerOptions,
+    ) -> None:
+        self.lonely: set[str] = set()
+        self.wake = asyncio.Event()
+        self._worker_id = worker_id
+        self._executor = executor
+        self._store: Store = executor.store
+        self._clock: Clock = executor.clock
+        self._gate = gate
+        self._flight = flight
+        self._patience = patience
+        self._options = options
+        self._turn = 0
+        self._unsure: int | None = None
+
+    # Room
+
+    def free(self) -> int:
+        if self._executor.recorder.pending >= MOST_PENDING_RECORDS:
+            return 0
+        return self._options.concurrency - self._flight.executing
+
+    async def wait_for_room(self, stopping: asyncio.Event) -> int:
+        """Wait until a good part is free, but not long when only little is: large batches are cheap."""
+        if 0 < self.free() < self._options.concurrency // 4:
+            self._flight.room_made.clear()
+            await wait_for(self._flight.room_made, SHORT_WAIT, self._clock)
+        while self.free() <= 0 and not stopping.is_set():
+            self._flight.room_made.clear()
+            await wait_for(self._flight.room_made, self._options.poll_seconds, self._clock)
+        return self.free()
+
+    # Claims
+
+    async def claim(self, room: int) -> int:
+        """Claim up to `room` runs and set them going; how many there were."""
+        await self.adopt()
+        self._turn += 1
+        if self.lonely:
+            return await self._claim_alone(self.lonely.pop())
+        claimed = 0
+        for queue in await self._queues():
+            claimed += await self._claim_from(queue, room - claimed)
+            if claimed >= room:
+                break
+        return claimed
+
+    async def adopt(self) -> None:
+        """When the answer to a claim never arrived: take what was committed nevertheless."""
+        if self._unsure is None:
+            return
+        claims = await self._store.leases.adopt(self._unsure, self._worker_id)
+        self._unsure = None
+        await self._take([each for each in claims if not self._flight.knows(each.id)])
+
+    async def _queues(self) -> list[str]:
+        """Those to be asked; every queue gets its turn to be the first."""
+        queues = self._options.queues
+        if len(queues) == 1:
+            return list(queues)
+        ready = await self._store.leases.ready_queues(queues)
+        first = self._turn % len(queues)
+        return [queue for queue in queues[first:] + queues[:first] if queue in ready]
+
+    async def _claim_from(self, queue: str, room: int) -> int:
+        leases, workflows = self._store.leases, self._options.workflows
+        return await self._claimed(lambda holder: leases.claim(queue, room, holder, workflows))
+
+    async def _claim_alone(self, queue: str) -> int:
+        """Something that is suspected of killing its worker gets one for itself."""
+        leases, workflows = self._store.leases, self._options.workflows
+        await self._all_landed()
+        claimed = await self._claimed(lambda holder: leases.claim_alone(queue, holder, workflows))
+        await self._all_landed()
+        return claimed
+
+    async def _claimed(self, claim: Callable[[Holder], Awaitable[Sequence[Claim]]]) -> int:
+        since = self._clock.monotonic()
+        token = self._unsure = self._executor.ids.token()
+        version = self._executor.code_version
+        claims = await claim(Holder(token, self._worker_id, version, self._options.lease_seconds))
+        self._unsure = None
+        await self._take(claims, since)
+        return len(claims)
+
+    async def _all_landed(self) -> None:
+        while len(self._flight) and not self._executor.stopping:
+            await self._flight.landing(self._options.poll_seconds)
+
+    async def _take(self, claims: Sequence[Claim], since: float | None = None) -> None:
+        works = [work for claim in claims if (work := await self.readable(claim, since)) is not None]
+        if not any(work.is_bound for work in works):
+            self._launch(works)
+            return
+        passage = await self._patience.persist("gate", lambda: self._gate.pass_(works))
+        self._launch(passage.admitted)
+        for work, held_by, refusal in passage.held:
+            self._executor.judge.hold(work, held_by, None if refusal is None else refusal.retry_after)
+
+    def _launch(self, works: Sequence[Work]) -> None:
+        for work in works:
+            self._flight.launch(work, self._executor.execute(work))
+
+    async def readable(self, claim: Claim, since: float | None = None) -> Work | None:
+        """The work that a claim stands for; a row that cannot be read stops no other and is not lost."""
+        try:
+            work = await self._patience.persist("read", lambda: self._executor.work_of(claim))
+        except _UNREADABLE as error:
+            self._executor.recorder.put(_postponed(claim), lambda won: None)
+            self._patience.tell_failure("read", f"run {claim.id}: {error}", UNREADABLE_DELAY)
+            return None
+        self._flight.board(work, self._clock.monotonic() if since is None else since)
+        return work
+
+
+def _postponed(claim: Claim) -> Record:
+    change = Rescheduled(
+        claim.id,
+        claim.token,
+        claim.epoch,
+        "waiting",
+        "PENDING",
+        UNREADABLE_DELAY,
+        claim.failures,
+        claim.rate_limit_waits,
+        claim.holds + 1,
+        claim.losses,
+        claim.lonely_losses,
+        claim.alone,
+        claim.previous_delay,
+        None,
+        0,
+    )
+    return Record(change, slots=claim.slots)

@@ -1,0 +1,98 @@
+"""What is in flight: the works of one worker, their leases, and the room that is left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from redrive.clock import Clock
+from redrive.engine.keeper import Keeper, Key
+from redrive.engine.waiting import wait_for
+from redrive.engine.work import Interruption, Work
+from redrive.store.database import Database
+
+
+class Flight:
+    """`failed` is called with what has escaped the executor: a mistake of ours, and no step's failure."""
+
+    def __init__(
+        self, database: Database, clock: Clock, lease_seconds: float, failed: Callable[[BaseException], None]
+    ) -> None:
+        self.keeper = Keeper(database, clock, lease_seconds, self._lost_from_thread)
+        self.executing = 0
+        self.room_made = asyncio.Event()
+        self.landed = asyncio.Event()
+        self.slots_freed: Callable[[], None] = lambda: None
+        self._clock = clock
+        self._failed = failed
+        self._works: dict[str, Work] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __len__(self) -> int:
+        return len(self._works)
+
+    @property
+    def works(self) -> list[Work]:
+        return list(self._works.values())
+
+    def knows(self, run_id: str) -> bool:
+        return run_id in self._works
+
+    def board(self, work: Work, since: float) -> None:
+        """From here on its lease is kept, until it lands. `since` is when it was claimed, at the latest."""
+        self._loop = asyncio.get_running_loop()
+        before = self._works.get(work.claim.id)
+        if before is not None and before.claim.token != work.claim.token:
+            before.interrupt(Interruption.LOST)
+        self._works[work.claim.id] = work
+        work.flight = self
+        self.keeper.hold(work.claim, since)
+
+    def launch(self, work: Work, execution: Coroutine[Any, Any, None]) -> None:
+        self.executing += 1
+        task = asyncio.create_task(execution)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def follow(self, work: Work, following: Work) -> None:
+        """The next step of the same run goes on under the same lease."""
+        following.flight = self
+        if self._works.get(work.claim.id) is work:
+            self._works[work.claim.id] = following
+
+    def land(self, work: Work) -> None:
+        """Nothing more will be written for this claim."""
+        self.keeper.drop(work.claim)
+        if self._works.get(work.claim.id) is work:
+            del self._works[work.claim.id]
+        if work.slots is not None:
+            self.slots_freed()
+        self.landed.set()
+
+    def interrupt(self, run_id: str, token: int, why: Interruption) -> None:
+        work = self._works.get(run_id)
+        if work is not None and work.claim.token == token:
+            work.interrupt(why)
+
+    async def landing(self, seconds: float) -> None:
+        """Wait until something lands, at most so long."""
+        await wait_for(self.landed, seconds, self._clock)
+        self.landed.clear()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self.executing -= 1
+        self.room_made.set()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failed(error)
+
+    def _lost_from_thread(self, keys: list[Key]) -> None:
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._lost, keys)
+
+    def _lost(self, keys: list[Key]) -> None:
+        """Fence ourselves: stop the handlers, and send nothing further for them."""
+        for run_id, token in keys:
+            self.interrupt(run_id, token, Interruption.LOST)

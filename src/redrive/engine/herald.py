@@ -1,0 +1,89 @@
+"""The herald: tells what was written, once it is written, and lets the work land."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from redrive.clock import Clock
+from redrive.engine.evidence import Evidence
+from redrive.engine.outcome import run_state
+from redrive.engine.telling import Teller
+from redrive.engine.work import Work
+from redrive.model import event
+from redrive.model.decision import Decision, Release, Retry
+from redrive.model.run import RunState
+
+
+@dataclass(slots=True)
+class Herald:
+    """`won` says each time whether the lease was still there; if not, nothing has changed."""
+
+    teller: Teller
+    clock: Clock
+    finished: Callable[[str, str], None]
+    due_in: Callable[[float], None] = lambda seconds: None
+
+    def started(self, work: Work) -> None:
+        if self.teller.wants(event.StepStarted):
+            self.teller.tell(event.StepStarted(work.ref, work.claim.failures))
+
+    def step_succeeded(self, work: Work, seconds: float, won: bool) -> None:
+        if not won:
+            self.lost(work)
+        elif work.claim.failures or self.teller.wants(event.StepSucceeded):
+            self.teller.tell(event.StepSucceeded(work.ref, seconds, work.claim.failures))
+
+    def run_succeeded(self, work: Work, seconds: float, won: bool) -> None:
+        self.step_succeeded(work, seconds, won)
+        self.run_ended(work, RunState.SUCCESS, won)
+
+    def run_ended(self, work: Work, state: RunState, won: bool) -> None:
+        work.land()
+        if not won:
+            return
+        claim = work.claim
+        self.finished(claim.id, state)
+        if self.teller.wants(event.RunFinished):
+            names = (claim.org, claim.id, claim.workflow, claim.queue, claim.correlation_id)
+            seconds = max(0.0, self.clock.now() - claim.submitted_at)
+            self.teller.tell(event.RunFinished(*names, state, seconds))
+
+    def held(self, work: Work, held_by: str, won: bool) -> None:
+        work.land()
+        if won:
+            self.teller.tell(event.StepHeld(work.ref, held_by))
+
+    def unknown(self, work: Work, delay: float) -> None:
+        self.teller.tell(event.TaskUnknown(work.ref, delay))
+
+    def lost(self, work: Work) -> None:
+        work.land()
+        self.teller.tell(event.LeaseLost(work.ref))
+
+    def decided(self, work: Work, evidence: Evidence, decision: Decision, seconds: float, won: bool) -> None:
+        if not won:
+            self.lost(work)
+        elif isinstance(decision, Retry):
+            self._will_retry(work, evidence, decision, seconds)
+        elif isinstance(decision, Release):
+            self._was_released(work, decision)
+        else:
+            state = run_state(decision)
+            why = decision.explanation
+            self.teller.tell(event.StepDied(work.ref, seconds, evidence.failure, why, state))
+            self.run_ended(work, state, won)
+
+    def _will_retry(self, work: Work, evidence: Evidence, decision: Retry, seconds: float) -> None:
+        work.land()
+        self.due_in(decision.delay)
+        why, delay = decision.explanation, decision.delay
+        self.teller.tell(
+            event.RetryScheduled(work.ref, seconds, evidence.failure, why, delay, decision.counted)
+        )
+
+    def _was_released(self, work: Work, decision: Release) -> None:
+        work.land()
+        delay = max(0.0, decision.at - self.clock.now())
+        self.due_in(delay)
+        self.teller.tell(event.StepReleased(work.ref, decision.explanation.reason, delay))

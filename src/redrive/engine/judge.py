@@ -1,0 +1,176 @@
+"""The judge: what becomes of an attempt that did not succeed. It decides by policy, and has it recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+
+from redrive.clock import Clock
+from redrive.engine import outcome
+from redrive.engine.evidence import Evidence, evidence_of, evidence_without_error
+from redrive.engine.herald import Herald
+from redrive.engine.ids import Ids
+from redrive.engine.recorder import Recorder
+from redrive.engine.work import Work
+from redrive.errors import DeferredError
+from redrive.model.attempt import AttemptOutcome
+from redrive.model.claim import Claim
+from redrive.model.decision import Bury, Decision, Explanation, Reason, Release
+from redrive.model.failure import Category, ErrorClass
+from redrive.model.run import RunState
+from redrive.model.step import Effect
+from redrive.policy.redact import Redactor
+from redrive.policy.retry import decide
+from redrive.store.records import EventRow
+
+UNKNOWN_TASK_DELAY = 10.0
+INTERRUPTED_DELAY = 1.0
+MOST_LOSSES = 2
+"""So many workers may die while executing a step among others; from then on it is executed alone."""
+MOST_LONELY_LOSSES = 3
+
+
+@dataclass(slots=True)
+class Judge:
+    clock: Clock
+    random: Random
+    ids: Ids
+    recorder: Recorder
+    herald: Herald
+    redactor: Redactor
+
+    def evidence(self, work: Work, error: BaseException) -> Evidence:
+        return evidence_of(
+            error,
+            classifier=None if work.task is None else work.task.classifier,
+            redactor=self.redactor,
+            step=work.step.name,
+            now=self.clock.now(),
+        )
+
+    def failed(self, work: Work, evidence: Evidence, error: BaseException, seconds: float) -> None:
+        decision = self._deferred(work, evidence, error) or self._decide(work, evidence)
+        if isinstance(decision, Release) and decision.at <= self.clock.now() and work.interruption is None:
+            decision = _later(decision, self.clock.now() + INTERRUPTED_DELAY)
+        released = isinstance(decision, Release)
+        how = AttemptOutcome.RELEASED if released else AttemptOutcome.FAILED
+        self._record(work, evidence, decision, how, seconds)
+
+    def cancelled(self, work: Work) -> None:
+        evidence = evidence_without_error(
+            Category.CANCELLED, ErrorClass.FINAL, "cancelled", "the run was cancelled", step=work.step.name
+        )
+        ended = partial(self.herald.run_ended, work, RunState.CANCELLED)
+        self.recorder.put(outcome.cancelled(work, evidence), ended)
+
+    def unknown(self, work: Work) -> None:
+        """No task of that name is registered here: given back, for a worker that knows it."""
+        evidence = evidence_without_error(
+            Category.MISSING_CONFIG,
+            ErrorClass.RETRYABLE,
+            "unknown_task",
+            f"no task {work.step.task!r} is registered here; deploy a worker that knows it",
+            step=work.step.name,
+            unavailable=True,
+            retry_after=UNKNOWN_TASK_DELAY,
+        )
+        decision = self._decide(work, evidence)
+        if isinstance(decision, Release):
+            decision = Release(decision.at, decision.explanation._replace(reason=Reason.UNKNOWN_TASK))
+        self.herald.unknown(work, UNKNOWN_TASK_DELAY)
+        self._record(work, evidence, decision, AttemptOutcome.RELEASED, 0.0)
+
+    def lost(self, work: Work) -> None:
+        """An attempt whose worker has let its lease expire; nobody knows how far it came."""
+        if work.claim.cancel_requested_at is not None:
+            self.cancelled(work)
+            return
+        evidence = evidence_without_error(
+            Category.CANCELLED,
+            ErrorClass.RETRYABLE,
+            "lease_lost",
+            f"the worker {work.claim.worker} has stopped renewing its lease: it died, or was cut off",
+            step=work.step.name,
+        )
+        decision = self._decide(work, evidence)
+        work.claim = _with_loss(work.claim)
+        if work.claim.lonely_losses >= MOST_LONELY_LOSSES:
+            evidence, decision = _crashed(work)
+        self._record(work, evidence, decision, AttemptOutcome.LOST, 0.0)
+
+    def hold(self, work: Work, held_by: str, retry_after: float | None) -> None:
+        """Park what may not be executed now. `retry_after` is a breaker's; held by one too often, it ends."""
+        if retry_after is None:
+            self._park(work, held_by, None)
+            return
+        evidence = evidence_without_error(
+            Category.NETWORK,
+            ErrorClass.RETRYABLE,
+            "breaker_open",
+            f"held by {held_by}",
+            step=work.step.name,
+            unavailable=True,
+            retry_after=retry_after,
+        )
+        decision = self._decide(work, evidence)
+        if isinstance(decision, Release):
+            claim = work.claim
+            event = EventRow(self.ids.new(), claim.id, "held", claim.step_index, f"by {held_by}")
+            self._park(work, held_by, event)
+        else:
+            self._record(work, evidence, decision, AttemptOutcome.RELEASED, 0.0)
+
+    def _decide(self, work: Work, evidence: Evidence) -> Decision:
+        return decide(
+            work.claim.tally,
+            evidence.failure,
+            work.policy,
+            now=self.clock.now(),
+            draw=self.random.random(),
+            repeatable=work.step.effect is not Effect.UNSAFE,
+        )
+
+    def _deferred(self, work: Work, evidence: Evidence, error: BaseException) -> Decision | None:
+        if not isinstance(error, DeferredError):
+            return None
+        if work.claim.holds >= work.policy.max_holds:
+            return Bury(Explanation(Reason.HOLDS_SPENT, evidence.failure.rule, evidence.failure.category))
+        at = self.clock.now() + error.retry_after
+        return Release(at, Explanation(Reason.DEFERRED, at=at))
+
+    def _park(self, work: Work, held_by: str, event: EventRow | None) -> None:
+        self.recorder.put(outcome.parked(work, held_by, event), partial(self.herald.held, work, held_by))
+
+    def _record(
+        self, work: Work, evidence: Evidence, decision: Decision, how: AttemptOutcome, seconds: float
+    ) -> None:
+        now, letter_id = self.clock.now(), self.ids.new()
+        record = outcome.decided(
+            work, evidence, decision, how, now=now, letter_id=letter_id, redactor=self.redactor
+        )
+        self.recorder.put(record, partial(self.herald.decided, work, evidence, decision, seconds))
+
+
+def _later(decision: Release, at: float) -> Release:
+    """Interrupted by its own doing: not at once again, or it would turn in circles."""
+    return Release(at, decision.explanation._replace(at=at))
+
+
+def _with_loss(claim: Claim) -> Claim:
+    if claim.alone:
+        return claim._replace(lonely_losses=claim.lonely_losses + 1)
+    losses = claim.losses + 1
+    return claim._replace(losses=losses, alone=1 if losses >= MOST_LOSSES else 0)
+
+
+def _crashed(work: Work) -> tuple[Evidence, Decision]:
+    alone = work.claim.lonely_losses
+    evidence = evidence_without_error(
+        Category.RESOURCE,
+        ErrorClass.FINAL,
+        "worker_crashed",
+        f"{work.claim.losses + alone} workers died while executing it, {alone} of them with nothing else",
+        step=work.step.name,
+    )
+    return evidence, Bury(Explanation(Reason.WORKER_CRASHED, "worker_crashed", Category.RESOURCE))

@@ -1,0 +1,124 @@
+"""Upkeep: what time brings, and what other workers have left behind."""
+
+from __future__ import annotations
+
+import asyncio
+
+from redrive.engine.breakers import HELD_BY_BREAKER
+from redrive.engine.claiming import Claimer
+from redrive.engine.executor import Executor
+from redrive.engine.flight import Flight
+from redrive.engine.gate import HELD_BY_LIMIT
+from redrive.engine.options import WorkerOptions
+from redrive.engine.work import Interruption
+from redrive.model.event import HeldReleased
+from redrive.policy.codec import encode
+
+LARGEST_PROMOTION = 500
+LARGEST_RECLAIM = 100
+LARGEST_REMOVAL = 200
+WORKERS_REMEMBERED = 86_400.0
+
+
+class Upkeep:
+    def __init__(
+        self, worker_id: str, executor: Executor, claimer: Claimer, flight: Flight, options: WorkerOptions
+    ) -> None:
+        self.due = asyncio.Event()
+        self._worker_id = worker_id
+        self._executor = executor
+        self._store = executor.store
+        self._clock = executor.clock
+        self._claimer = claimer
+        self._flight = flight
+        self._options = options
+        self._soonest: float | None = None
+
+    # What time brings
+
+    async def promote(self) -> bool:
+        """Make ready what has become due, and release what need not be held any more; is there more of it?"""
+        self._soonest = None
+        self.due.clear()
+        due = await self._store.leases.promote(LARGEST_PROMOTION)
+        released, more = await self._release_held()
+        if due or released:
+            self._claimer.wake.set()
+        next_due = await self._store.leases.next_due()
+        if next_due is not None:
+            self._expect(next_due)
+        return len(due) == LARGEST_PROMOTION or more
+
+    def wait(self, longest: float) -> float:
+        """How long nothing will become due, as far as is known; at most so long."""
+        if self._soonest is None:
+            return longest
+        return min(longest, max(0.0, self._soonest - self._clock.monotonic()))
+
+    def due_in(self, seconds: float) -> None:
+        """Something will be due in so many seconds: do not sleep beyond it."""
+        if self._expect(seconds):
+            self.due.set()
+
+    def _expect(self, seconds: float) -> bool:
+        at = self._clock.monotonic() + max(0.0, seconds)
+        if self._soonest is not None and self._soonest <= at:
+            return False
+        self._soonest = at
+        return True
+
+    async def _release_held(self) -> tuple[int, bool]:
+        count, more = 0, False
+        for holder in await self._store.holds.holders():
+            queues, again = await self._release(holder)
+            if queues:
+                self._executor.teller.tell(HeldReleased(holder, len(queues)))
+            count += len(queues)
+            more = more or (again and bool(queues))
+        return count, more
+
+    async def _release(self, holder: str) -> tuple[list[str], bool]:
+        if holder.startswith(HELD_BY_BREAKER):
+            return await self._executor.breakers.tend(holder.removeprefix(HELD_BY_BREAKER))
+        free = await self._store.holds.free_of(holder.removeprefix(HELD_BY_LIMIT))
+        released = await self._store.holds.release(holder, free) if free > 0 else []
+        return [each.queue for each in released], False
+
+    # Looking after oneself and the others
+
+    async def maintain(self) -> None:
+        """Take over expired leases, pass on cancellations, write down progress."""
+        await self.reclaim()
+        self._claimer.lonely = await self._store.leases.lonely_queues(self._options.queues)
+        if self._claimer.lonely:
+            self._claimer.wake.set()
+        for run_id, token in await self._store.leases.cancelling(self._worker_id):
+            self._flight.interrupt(run_id, token, Interruption.CANCELLED)
+        noted = [work.take_progress() for work in self._flight.works if work.progress is not None]
+        if noted:
+            await self._store.records.note_progress(noted)
+
+    async def reclaim(self) -> int:
+        """Judge attempts whose workers have let their leases expire; how many."""
+        token = self._executor.ids.token()
+        claims = await self._store.leases.reclaim(token, self._options.lease_seconds, LARGEST_RECLAIM)
+        for claim in claims:
+            work = await self._claimer.readable(claim)
+            if work is not None:
+                self._executor.judge.lost(work)
+        return len(claims)
+
+    async def remove_expired(self) -> bool:
+        """Remove old finished runs, a few at a time; is there more of it?"""
+        await self._store.holds.forget_workers(WORKERS_REMEMBERED)
+        age = self._options.retention_seconds
+        if age is None:
+            return False
+        return await self._store.runs.remove_expired(age, LARGEST_REMOVAL) == LARGEST_REMOVAL
+
+    async def heartbeat(self, state: str) -> None:
+        queues = encode(list(self._options.queues))
+        concurrency, version = self._options.concurrency, self._executor.code_version
+        await self._store.holds.heartbeat(
+            self._worker_id, version, queues, concurrency, len(self._flight), state
+        )

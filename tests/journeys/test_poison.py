@@ -1,0 +1,141 @@
+"""Work that can never succeed, or that kills whoever touches it, is put aside; its neighbours are not harmed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from typing import Any
+
+import pytest
+from tests.journeys.journal import note
+from tests.journeys.world import PATIENCE, World, quick, until
+
+from redrive.app import Redrive
+from redrive.engine.context import Context
+
+PASSWORD = "canary-Pa55-of-ada-9471"
+API_KEY = "canary-k3y-of-shop-6230"
+AWS_KEY = "AKIAIOSFODNN7CANARYQ"
+
+
+async def test_a_poison_step_is_buried_at_once_with_its_story_and_without_its_secrets(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", "redrive")
+    app = world.app()
+
+    @app.task
+    async def load(user: dict[str, Any]) -> dict[str, Any]:
+        return user
+
+    @app.task(retry=quick(max_attempts=5))
+    async def check(user: dict[str, Any], context: Context) -> dict[str, Any]:
+        note("checked", name=user["name"])
+        if user["name"] == "ada":
+            raise ValueError(f"no such plan, password={user['password']} key {AWS_KEY}")
+        return user
+
+    @app.task
+    async def publish(user: dict[str, Any]) -> str:
+        return f"published {user['name']}"
+
+    app.workflow("import", [load, check.step(config={"plan": "gold", "api_key": API_KEY}), publish])
+
+    async with world.working(app):
+        poison = await app.start(
+            "import", {"name": "ada", "password": PASSWORD}, correlation_id="request 17", key="import-ada"
+        )
+        others = [await app.start("import", {"name": name, "password": ""}) for name in ("bob", "eve")]
+        assert await poison.wait(PATIENCE) == "DLQ_PENDING"
+        assert [await each.result(PATIENCE) for each in others] == ["published bob", "published eve"]
+
+    assert world.journal.count("checked", name="ada") == 1
+    history = await poison.history()
+    assert [(step.name, step.state) for step in history.steps] == [
+        ("load", "SUCCESS"), ("check", "DLQ"), ("publish", "PENDING"),
+    ]  # fmt: skip
+    assert [each.what for each in history.events] == [
+        "queued", "started", "succeeded", "started", "failed", "finished",
+    ]  # fmt: skip
+
+    letter = await poison.dead_letter()
+    assert letter is not None
+    assert (letter.org, letter.run_id, letter.workflow) == ("default", poison.id, "import")
+    assert (letter.step_index, letter.step, letter.task) == (1, "check", "check")
+    assert (letter.category, letter.error_class, letter.error_type) == ("validation", "final", "ValueError")
+    assert (letter.reason, letter.state, letter.attempts, letter.failures) == ("final_error", "OPEN", 1, 1)
+    assert "no such plan" in letter.message
+    assert "in check" in letter.stack
+    assert letter.correlation_id == "request 17"
+    assert letter.idempotency_key == "import-ada:1"
+    assert json.loads(letter.payload)["name"] == "ada"
+    assert json.loads(letter.config)["plan"] == "gold"
+    assert json.loads(letter.policy)["max_attempts"] == 5
+    assert letter.first_failed_at == letter.last_failed_at is not None
+    assert (letter.replay_count, letter.resolved_by) == (0, None)
+
+    logged = [record.getMessage() + repr(vars(record)) for record in caplog.records]
+    assert any("step.died" in line for line in logged)
+    for secret in (PASSWORD, API_KEY, AWS_KEY):
+        assert secret not in repr(letter)
+        assert secret not in repr(history.attempts)
+        assert secret not in repr(history.events)
+        assert not any(secret in line for line in logged)
+
+
+def crashing(app: Redrive) -> None:
+    @app.task
+    async def bomb(number: int) -> None:
+        note("bomb")
+        await asyncio.sleep(0.2)
+        os._exit(1)
+
+    @app.task
+    async def innocent(number: int) -> int:
+        note("innocent", number=number)
+        await asyncio.sleep(0.4)
+        return number
+
+
+async def test_a_step_that_kills_its_process_ends_alone_and_its_neighbours_succeed(world: World) -> None:
+    app = world.app(crashing)
+    bomb = await app.start("bomb", 0)
+    innocents = [await app.start("innocent", number) for number in range(6)]
+
+    async with world.supervised(crashing, concurrency=5) as workers:
+        assert await bomb.wait(PATIENCE) == "DLQ_PENDING"
+        assert [await each.result(PATIENCE) for each in innocents] == list(range(6))
+
+    letter = await bomb.dead_letter()
+    assert letter is not None
+    assert letter.reason == "worker_crashed"
+    assert "5 workers have died while executing it, 3 of them with nothing else" in letter.message
+    assert world.journal.count("bomb") == 5
+    assert [each.exit_code for each in workers[:5]] == [1, 1, 1, 1, 1]
+    attempts = (await bomb.history()).attempts
+    assert [each.outcome for each in attempts] == ["lost"] * 5
+    assert len({each.worker for each in attempts}) == 5
+    for each in innocents:
+        assert await each.dead_letter() is None
+    assert_alone_at_last(world)
+
+
+def assert_alone_at_last(world: World) -> None:
+    """In the last three processes that the bomb has killed, nothing else had been started beside it."""
+    killed = [each.process for each in world.journal.of("bomb")][2:]
+    for process in killed:
+        last = [each for each in world.journal.of() if each.process == process and each.what == "innocent"]
+        [bomb] = [each for each in world.journal.of("bomb") if each.process == process]
+        assert all(bomb.at - each.at >= 0.4 for each in last)
+
+
+async def test_work_goes_on_while_something_waits_to_be_executed_alone(world: World) -> None:
+    """The worker that is restarted in between serves new work too."""
+    app = world.app(crashing)
+    bomb = await app.start("bomb", 0)
+    async with world.supervised(crashing, concurrency=5):
+        await until(lambda: world.journal.count("bomb") >= 2)
+        later = [await app.start("innocent", number) for number in range(3)]
+        assert [await each.result(PATIENCE) for each in later] == [0, 1, 2]
+        assert await bomb.wait(PATIENCE) == "DLQ_PENDING"

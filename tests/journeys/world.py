@@ -1,0 +1,238 @@
+"""The world of a story: a database, applications on it, workers that are real processes, and a journal.
+
+    app = world.app(shop)                       # an application, with the tasks that `shop` registers on it
+    worker = await world.worker(shop)           # a process that executes them
+    run = await app.start("charge", 7)
+    await until(lambda: world.journal.count("charging"))
+    worker.kill()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psycopg
+from tests.journeys.journal import VARIABLE, Journal
+
+from redrive.app import Redrive
+from redrive.config import Settings
+from redrive.engine.worker import Worker
+from redrive.model.run import Run
+from redrive.policy import Backoff, Exponential, RetryPolicy
+
+PATIENCE = 45.0
+"""Seconds after which a story is given up: it hangs."""
+
+QUICK = {"lease_seconds": 1.0, "poll_seconds": 0.1, "grace_seconds": 20.0}
+ROOT = Path(__file__).parents[2]
+
+T = TypeVar("T")
+Define = Callable[[Redrive], object]
+
+
+def quick(max_attempts: int, base: float = 0.03, **more: Any) -> RetryPolicy:
+    """A policy that a story can wait for."""
+    return RetryPolicy(max_attempts=max_attempts, backoff=Backoff(Exponential(base), cap=60.0), **more)
+
+
+async def until(condition: Callable[[], T | Awaitable[T]], within: float = PATIENCE) -> T:
+    """Look again and again until it is so; what it was in the end."""
+    deadline = time.monotonic() + within
+    while True:
+        found = condition()
+        value: T = await found if inspect.isawaitable(found) else found
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"still waiting after {within:g} s: {_told(condition)}"
+        await asyncio.sleep(0.02)
+
+
+def _told(condition: Callable[[], object]) -> str:
+    try:
+        return inspect.getsource(condition).strip()
+    except OSError:
+        return repr(condition)
+
+
+class WorkerProcess:
+    """A worker that can be killed, paused and asked to stop."""
+
+    def __init__(self, process: subprocess.Popen[bytes], told: Path, log: Path) -> None:
+        self._process = process
+        self._told = told
+        self._log = log
+        self.pid = process.pid
+
+    def told(self, event: str) -> list[dict[str, Any]]:
+        """The events of this name that its engine has told so far."""
+        lines = self._told.read_text().split("\n")[:-1]
+        return [fields for line in lines if (fields := json.loads(line))["event"] == event]
+
+    @property
+    def id(self) -> str:
+        return str(self.told("worker.started")[0]["worker"])
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._process.poll()
+
+    async def ready(self) -> None:
+        await until(lambda: self.told("worker.started") or self._dead_at_once())
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def freeze(self) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
+    def ask_to_stop(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+
+    async def exited(self) -> int:
+        await until(lambda: self.exit_code is not None)
+        return self._process.wait()
+
+    async def stopped(self) -> int:
+        self.ask_to_stop()
+        return await self.exited()
+
+    def _dead_at_once(self) -> bool:
+        assert self.exit_code is None, f"the worker has ended with {self.exit_code}:\n{self.log}"
+        return False
+
+
+class World:
+    def __init__(self, url: str, folder: Path, schema: str) -> None:
+        self.url = url
+        self.folder = folder
+        self.schema = schema
+        self.journal = Journal(folder / "journal")
+        self._apps: list[Redrive] = []
+        self._workers: list[WorkerProcess] = []
+        self._others: list[World] = []
+
+    @property
+    def is_postgres(self) -> bool:
+        return self.url.startswith("postgresql")
+
+    def other(self) -> World:
+        """Another database, and the same journal."""
+        folder = self.folder / f"other-{len(self._others)}"
+        folder.mkdir()
+        url = self.url if self.is_postgres else f"sqlite:///{folder}/work.db"
+        other = World(url, folder, new_schema())
+        other.journal = self.journal
+        self._others.append(other)
+        return other
+
+    def app(self, define: Define | None = None, **settings: Any) -> Redrive:
+        app = Redrive(settings=Settings(database_url=self.url, schema=self.schema, **settings))
+        if define is not None:
+            define(app)
+        self._apps.append(app)
+        return app
+
+    @asynccontextmanager
+    async def working(self, app: Redrive, **options: Any) -> AsyncIterator[Worker]:
+        """A worker in the process of the story, where a process of its own does not matter."""
+        await app.open()
+        worker = app.worker(**{**QUICK, **options})
+        task = asyncio.create_task(worker.run())
+        try:
+            yield worker
+        finally:
+            worker.stop()
+            await asyncio.wait_for(task, PATIENCE)
+
+    async def worker(self, define: Define, *, version: str = "", **options: Any) -> WorkerProcess:
+        worker = self.start_worker(define, version=version, **options)
+        await worker.ready()
+        return worker
+
+    def start_worker(self, define: Define, *, version: str = "", **options: Any) -> WorkerProcess:
+        number = len(self._workers)
+        told, log = self.folder / f"told-{number}", self.folder / f"log-{number}"
+        command = [sys.executable, "-m", "tests.journeys.worker", f"{define.__module__}:{define.__name__}"]
+        environment = {
+            **os.environ,
+            "REDRIVE_DATABASE_URL": self.url,
+            "REDRIVE_SCHEMA": self.schema,
+            "REDRIVE_CODE_VERSION": version,
+            VARIABLE: str(self.journal.path),
+        }
+        with told.open("wb") as output, log.open("wb") as errors:
+            process = subprocess.Popen(
+                [*command, json.dumps({**QUICK, **options})],
+                cwd=ROOT,
+                env=environment,
+                stdout=output,
+                stderr=errors,
+            )
+        worker = WorkerProcess(process, told, log)
+        self._workers.append(worker)
+        return worker
+
+    @asynccontextmanager
+    async def supervised(self, define: Define, **options: Any) -> AsyncIterator[list[WorkerProcess]]:
+        """A worker that is started again whenever it dies, as by systemd."""
+        workers: list[WorkerProcess] = []
+
+        async def supervise() -> None:
+            while True:
+                workers.append(self.start_worker(define, **options))
+                while workers[-1].exit_code is None:
+                    await asyncio.sleep(0.02)
+
+        task = asyncio.create_task(supervise())
+        try:
+            yield workers
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+
+    async def runs(self) -> list[Run]:
+        """All runs of the database, as somebody from outside sees them."""
+        app = self._apps[0]
+        await app.open()
+        return await app.store.runs.all()
+
+    async def places(self) -> dict[str, int]:
+        places: dict[str, int] = {}
+        for run in await self.runs():
+            places[run.place] = places.get(run.place, 0) + 1
+        return places
+
+    async def close(self) -> None:
+        for worker in self._workers:
+            worker.kill()
+        for app in self._apps:
+            await app.close()
+        for other in self._others:
+            await other.close()
+        if self.is_postgres:
+            with psycopg.connect(self.url, autocommit=True) as connection:
+                connection.execute(f"DROP SCHEMA IF EXISTS {self.schema} CASCADE".encode())
+
+
+def new_schema() -> str:
+    return f"journey_{uuid.uuid4().hex}"

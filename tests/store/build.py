@@ -1,0 +1,248 @@
+"""What the tests of the store are made of: runs, claims, records, and a look at the tables themselves."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from redrive.model.claim import Claim
+from redrive.model.run import NewRun
+from redrive.store.database import Database, Session
+from redrive.store.leases import Holder
+from redrive.store.migration import migrations
+from redrive.store.records import (
+    Advanced,
+    AttemptRow,
+    Change,
+    Completed,
+    DeadLetterRow,
+    EventRow,
+    Parked,
+    Record,
+    Rescheduled,
+    StepRow,
+    Stopped,
+)
+from redrive.store.runs import DefinitionRow
+from redrive.store.statement import Statement, _postgres, _sqlite
+from redrive.store.store import Store
+
+ORG = "default"
+EXPIRED = -1.0
+"""The length of a lease that is over at once."""
+
+DEFINITION = DefinitionRow("digest", "greet", "{}")
+TABLES = tuple(re.findall(r"CREATE TABLE redrive\.(\w+)", "".join(each.text for each in migrations())))
+
+_tokens = itertools.count(1)
+
+
+def said(text: str) -> Statement:
+    """A statement of the test's own, written as those of the store are."""
+    return Statement(_sqlite("test", text), _postgres("test", text))
+
+
+async def ask(session: Session, text: str, **parameters: Any) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in await session.fetch(said(text), parameters)]
+
+
+async def value(session: Session, text: str, **parameters: Any) -> Any:
+    [[found]] = await ask(session, text, **parameters)
+    return found
+
+
+async def column(database: Database, run_id: str, *names: str) -> Any:
+    """Columns of a run, those included that no read of the store shows."""
+    [found] = await ask(database, f"SELECT {', '.join(names)} FROM redrive.runs WHERE id = :id", id=run_id)
+    return found if len(names) > 1 else found[0]
+
+
+async def tables(database: Database) -> dict[str, list[str]]:
+    """Everything that is stored."""
+    return {
+        table: sorted(map(repr, await ask(database, f"SELECT * FROM redrive.{table}"))) for table in TABLES
+    }
+
+
+# Runs
+
+
+def new_run(**changes: Any) -> NewRun:
+    identifier = uuid.uuid4().hex
+    run = NewRun(
+        id=identifier,
+        org=ORG,
+        workflow="greet",
+        definition=DEFINITION.digest,
+        queue="default",
+        priority=0,
+        delay=0.0,
+        at=None,
+        input='{"name":"Ada"}',
+        idempotency_key=None,
+        request_hash=None,
+        correlation_id=identifier,
+        tags=None,
+        metadata=None,
+    )
+    return run._replace(**changes)
+
+
+async def enqueued(store: Store, number: int = 1, **changes: Any) -> list[str]:
+    return await store.runs.enqueue([new_run(**changes) for _ in range(number)], [DEFINITION])
+
+
+def holder(ttl: float = 60.0, worker: str = "worker 1", code_version: str = "v1") -> Holder:
+    return Holder(next(_tokens), worker, code_version, ttl)
+
+
+async def claimed(store: Store, ttl: float = 60.0, **changes: Any) -> Claim:
+    """The only run of its queue, leased."""
+    [run_id] = await enqueued(store, **changes)
+    [claim] = await store.leases.claim(changes.get("queue", "default"), 10, holder(ttl))
+    assert claim.id == run_id
+    return claim
+
+
+# Records
+
+
+def completed(claim: Claim, **changes: Any) -> Completed:
+    return Completed(claim.id, claim.token, claim.epoch, '"done"')._replace(**changes)
+
+
+def advanced(claim: Claim, **changes: Any) -> Advanced:
+    ready = Advanced(claim.id, claim.token, claim.epoch, '"so far"', "PENDING", "ready", claim.queue, 0, 60.0)
+    return ready._replace(**changes)
+
+
+def advanced_in_place(claim: Claim, **changes: Any) -> Advanced:
+    return advanced(claim, step_state="RUNNING", place="leased", attempt=1)._replace(**changes)
+
+
+def rescheduled(claim: Claim, **changes: Any) -> Rescheduled:
+    change = Rescheduled(
+        claim.id,
+        claim.token,
+        claim.epoch,
+        place="waiting",
+        step_state="RETRYING",
+        delay=60.0,
+        failures=claim.failures + 1,
+        rate_limit_waits=claim.rate_limit_waits,
+        holds=claim.holds,
+        losses=claim.losses,
+        lonely_losses=claim.lonely_losses,
+        alone=claim.alone,
+        previous_delay=60.0,
+        error_class="transient",
+        failed=1,
+    )
+    return change._replace(**changes)
+
+
+def stopped(claim: Claim, **changes: Any) -> Stopped:
+    change = Stopped(claim.id, claim.token, claim.epoch, "DLQ_PENDING", "DLQ", claim.failures + 1, "final", 1)
+    return change._replace(**changes)
+
+
+def parked(claim: Claim, **changes: Any) -> Parked:
+    change = Parked(claim.id, claim.token, claim.epoch, "breaker:mail", "PENDING", claim.holds)
+    return change._replace(**changes)
+
+
+KINDS: dict[str, Callable[..., Change]] = {
+    "completed": completed,
+    "advanced": advanced,
+    "advanced in place": advanced_in_place,
+    "rescheduled": rescheduled,
+    "stopped": stopped,
+    "parked": parked,
+}
+
+
+def attempt_row(claim: Claim, **changes: Any) -> AttemptRow:
+    row = AttemptRow(
+        run_id=claim.id,
+        step_index=claim.step_index,
+        number=claim.attempt,
+        outcome="failed",
+        worker=claim.worker,
+        code_version=claim.code_version,
+        started_at=claim.attempt_started_at,
+        delay=60.0,
+        category="timeout",
+        error_class="transient",
+        error_type="TimeoutError",
+        message="no answer",
+        stack="Traceback",
+        http_status=504,
+        public_code="timeout",
+        public_message="It took too long.",
+        reason="retry",
+        explanation="attempt 1 of 4: timeout, again in 60 s",
+    )
+    return row._replace(**changes)
+
+
+def step_row(claim: Claim, **changes: Any) -> StepRow:
+    row = StepRow(
+        run_id=claim.id,
+        step_index=claim.step_index,
+        name="first",
+        task="greet",
+        state="SUCCESS",
+        output='"so far"',
+        attempts=claim.attempt,
+        worker=claim.worker,
+        code_version=claim.code_version,
+        started_at=claim.attempt_started_at,
+    )
+    return row._replace(**changes)
+
+
+def event_row(claim: Claim, **changes: Any) -> EventRow:
+    return EventRow(uuid.uuid4().hex, claim.id, "held", claim.step_index, "{}")._replace(**changes)
+
+
+def dead_letter_row(claim: Claim, **changes: Any) -> DeadLetterRow:
+    row = DeadLetterRow(
+        id=uuid.uuid4().hex,
+        run_id=claim.id,
+        step="first",
+        task="greet",
+        category="validation",
+        error_class="final",
+        error_type="ValueError",
+        message="no such name",
+        stack="Traceback",
+        http_status=None,
+        public_code="invalid",
+        public_message="The input is not valid.",
+        reason="final",
+        explanation="validation is never retried",
+        fingerprint="f" * 16,
+        fingerprint_reason="type and place",
+        title="ValueError in greet",
+        payload="{}",
+        config="{}",
+        policy="{}",
+        idempotency_key=f"{claim.id}:0",
+    )
+    return row._replace(**changes)
+
+
+def full(change: Change, claim: Claim, slots: str = '["mail"]') -> Record:
+    """With everything beside it that a record can have."""
+    beside = (attempt_row(claim), step_row(claim), dead_letter_row(claim), event_row(claim))
+    return Record(change, *beside, slots)
+
+
+async def buried(store: Store, claim: Claim) -> str:
+    """End the run with a dead letter."""
+    letter = dead_letter_row(claim)
+    assert await store.records.record([Record(stopped(claim), attempt_row(claim), dead_letter=letter)])
+    return letter.id

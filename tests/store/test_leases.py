@@ -1,0 +1,679 @@
+"""Claims, renewals, reclaims and promotions: who may execute what, and until when."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import pairwise
+
+import psycopg
+import pytest
+from tests.servers import PostgresServer
+from tests.store.build import (
+    EXPIRED,
+    ORG,
+    advanced_in_place,
+    ask,
+    buried,
+    claimed,
+    column,
+    completed,
+    enqueued,
+    holder,
+    new_run,
+    parked,
+    rescheduled,
+    tables,
+    value,
+)
+
+from redrive.model.claim import Claim
+from redrive.store.database import Database
+from redrive.store.leases import Renewal
+from redrive.store.postgres import PostgresDatabase
+from redrive.store.records import Record
+from redrive.store.sqlite import SqliteDatabase
+from redrive.store.statement import Query, Statement, statement
+from redrive.store.store import Store
+
+
+@pytest.fixture
+def store(database: Database) -> Store:
+    return Store(database)
+
+
+@asynccontextmanager
+async def several(database: Database, number: int) -> AsyncIterator[list[Store]]:
+    """Stores with connections of their own, as several workers have."""
+    databases = [database.another() for _ in range(number)]
+    try:
+        yield [Store(each) for each in databases]
+    finally:
+        for each in databases:
+            await each.close()
+
+
+def renewal(claim: Claim, ttl: float = 60.0) -> Renewal:
+    return Renewal(claim.id, claim.token, ttl)
+
+
+async def seconds_left(database: Database, run_id: str) -> float:
+    return float(
+        await value(database, "SELECT lease_expires_at - :now FROM redrive.runs WHERE id = :id", id=run_id)
+    )
+
+
+async def waiting(store: Store, number: int, delay: float = 60.0) -> list[str]:
+    """Runs that failed once."""
+    ids = await enqueued(store, number)
+    claims = await store.leases.claim("default", number, holder())
+    await store.records.record([Record(rescheduled(claim, delay=delay)) for claim in claims])
+    return ids
+
+
+# Claiming
+
+
+async def test_claimed_in_order_of_priority_then_submission_then_id_d6(
+    store: Store, database: Database
+) -> None:
+    runs = [new_run(id=f"run {number}", priority=number % 3) for number in range(9)]
+    random.Random(1).shuffle(runs)
+    await store.runs.enqueue(runs, [])
+    await ask(database, "UPDATE redrive.runs SET submitted_at = 100.0")
+    await ask(database, "UPDATE redrive.runs SET submitted_at = 50.0 WHERE id IN ('run 5', 'run 7')")
+
+    claims = [claim.id for _ in range(5) for claim in await store.leases.claim("default", 2, holder())]
+
+    expected = ["run 5", "run 2", "run 8", "run 7", "run 1", "run 4", "run 0", "run 3", "run 6"]
+    assert claims == expected
+
+
+async def test_an_old_retry_goes_before_new_work_d6(store: Store) -> None:
+    [old] = await waiting(store, 1, delay=EXPIRED)
+    await enqueued(store, 3)
+    await store.leases.promote(10)
+
+    [claim] = await store.leases.claim("default", 1, holder())
+
+    assert claim.id == old
+
+
+@pytest.mark.parametrize("most", [0, 1, 3, 7, 8])
+async def test_never_more_than_asked_for(store: Store, database: Database, most: int) -> None:
+    await enqueued(store, 7)
+
+    claims = await store.leases.claim("default", most, holder())
+
+    assert len(claims) == min(most, 7)
+    assert await value(database, "SELECT count(*) FROM redrive.runs WHERE place = 'leased'") == len(claims)
+
+
+async def test_other_queues_are_left_alone(store: Store) -> None:
+    await enqueued(store, queue="mail")
+
+    assert await store.leases.claim("default", 10, holder()) == []
+    assert len(await store.leases.claim("mail", 10, holder())) == 1
+
+
+@pytest.mark.parametrize(
+    ("workflows", "expected"),
+    [(["pay"], ["pay"]), (["pay", 'it\'s "quoted"'], ['it\'s "quoted"', "pay"]), (["other"], []), ([], [])],
+)
+async def test_limited_to_named_workflows_d7(store: Store, workflows: list[str], expected: list[str]) -> None:
+    for name in ("greet", "pay", 'it\'s "quoted"'):
+        await enqueued(store, workflow=name)
+
+    claims = await store.leases.claim("default", 10, holder(), workflows)
+
+    assert sorted(claim.workflow for claim in claims) == expected
+
+
+async def test_paused_queues_are_skipped(store: Store) -> None:
+    await enqueued(store, 2)
+    await store.holds.pause("default", "ada", "deployment")
+    await store.holds.pause("mail", "ada", "deployment")
+
+    assert await store.leases.claim("default", 10, holder()) == []
+    await store.holds.resume("default")
+    assert len(await store.leases.claim("default", 10, holder())) == 2
+
+
+@pytest.mark.parametrize("place", ["held", "waiting", "ended", "alone", "leased"])
+async def test_only_ready_runs_are_claimed(store: Store, database: Database, place: str) -> None:
+    [run_id] = await enqueued(store)
+    await ask(database, "UPDATE redrive.runs SET place = :place WHERE id = :id", place=place, id=run_id)
+
+    assert await store.leases.claim("default", 10, holder()) == []
+
+
+async def test_a_claim_carries_everything(store: Store, database: Database) -> None:
+    run = new_run(
+        priority=3,
+        idempotency_key="key",
+        request_hash="hash",
+        correlation_id="c",
+        tags='["a"]',
+        metadata='{"b":1}',
+    )
+    await store.runs.enqueue([run], [])
+    taken = holder(ttl=60.0, worker="worker 7", code_version="v7")
+
+    [claim] = await store.leases.claim("default", 1, taken)
+
+    assert claim[:6] == (run.id, ORG, "greet", "digest", "default", 3)
+    assert (claim.step_index, claim.input, claim.step_input) == (0, run.input, None)
+    assert (claim.attempt, claim.epoch) == (1, 1)
+    assert (claim.token, claim.worker, claim.code_version) == (taken.token, "worker 7", "v7")
+    assert (claim.idempotency_key, claim.correlation_id) == ("key", "c")
+    assert (claim.tags, claim.metadata, claim.slots, claim.policy_override) == (
+        '["a"]',
+        '{"b":1}',
+        None,
+        None,
+    )
+    assert (claim.alone, claim.cancel_requested_at) == (0, None)
+    stored = await store.runs.get(run.id, ORG)
+    assert (stored.state, stored.place, stored.step_state) == ("RUNNING", "leased", "RUNNING")
+    assert stored.started_at == stored.attempt_started_at == claim.attempt_started_at
+    assert 55.0 < await seconds_left(database, run.id) <= 60.0
+
+
+async def test_an_attempt_clears_the_due_time_and_keeps_the_counts_d8(
+    store: Store, database: Database
+) -> None:
+    claim = await claimed(store)
+    change = rescheduled(
+        claim, delay=EXPIRED, failures=2, rate_limit_waits=3, holds=4, losses=5, lonely_losses=6
+    )
+    await store.records.record([Record(change)])
+    first = await store.runs.get(claim.id, ORG)
+    assert first.due_at is not None
+    await store.leases.promote(10)
+
+    [again] = await store.leases.claim("default", 1, holder())
+
+    assert (again.attempt, again.epoch) == (2, 2)
+    assert again.token != claim.token
+    assert (again.failures, again.rate_limit_waits, again.holds) == (2, 3, 4)
+    assert (again.losses, again.lonely_losses, again.previous_delay) == (5, 6, 60.0)
+    second = await store.runs.get(claim.id, ORG)
+    assert (second.due_at, second.held_by) == (None, None)
+    assert (second.started_at, second.first_failed_at) == (first.started_at, first.first_failed_at)
+    assert second.error_class == "transient"
+
+
+async def test_concurrent_claimers_never_share_a_run_i4(store: Store, database: Database) -> None:
+    async def work(worker: Store, name: str) -> list[Claim]:
+        taken = []
+        while claims := await worker.leases.claim("default", 3, holder(worker=name)):
+            assert len(claims) <= 3
+            taken += claims
+        return taken
+
+    async with several(database, 4) as workers:
+        for _ in range(6):
+            ids = await enqueued(store, 20)
+            names = [f"worker {number}" for number in range(4)]
+            taken = await asyncio.gather(*map(work, workers, names))
+            claims = [claim for each in taken for claim in each]
+            # A claimer whose rows were locked by others may go home early; what it left is taken now.
+            claims += await work(store, "worker 4")
+
+            assert sorted(claim.id for claim in claims) == sorted(ids)
+            assert {claim.epoch for claim in claims} == {1}
+            await store.records.record([Record(completed(claim)) for claim in claims])
+
+
+async def test_concurrent_claimers_of_one_run_have_one_winner_i4(store: Store, database: Database) -> None:
+    async with several(database, 4) as workers:
+        for _ in range(10):
+            [run_id] = await enqueued(store)
+            answers = await asyncio.gather(*[each.leases.claim("default", 5, holder()) for each in workers])
+            claims = [claim for answer in answers for claim in answer]
+
+            assert [claim.id for claim in claims] == [run_id]
+            assert await column(database, run_id, "token", "epoch") == (claims[0].token, 1)
+            await store.records.record([Record(completed(claims[0]))])
+
+
+async def test_ready_queues(store: Store) -> None:
+    for queue in ("a", "b", "it's"):
+        await enqueued(store, 2, queue=queue)
+    await enqueued(store, queue="later", delay=60.0)
+    await store.holds.pause("b", "ada", "")
+
+    assert await store.leases.ready_queues(["a", "b", "it's", "later", "none"]) == {"a", "it's"}
+    assert await store.leases.ready_queues(["a"]) == {"a"}
+    assert await store.leases.ready_queues([]) == set()
+
+
+# Alone
+
+
+async def suspects(store: Store, number: int) -> list[str]:
+    await enqueued(store, number)
+    claims = await store.leases.claim("default", number, holder())
+    await store.records.record(
+        [Record(rescheduled(claim, place="alone", alone=1, delay=0.0)) for claim in claims]
+    )
+    return [claim.id for claim in claims]
+
+
+async def test_suspects_are_claimed_one_by_one_oldest_first(store: Store, database: Database) -> None:
+    ids = await suspects(store, 3)
+    for number, run_id in enumerate(ids):
+        at = {"at": 300.0 - number, "id": run_id}
+        await ask(database, "UPDATE redrive.runs SET submitted_at = :at WHERE id = :id", **at)
+
+    claims = [claim for _ in range(4) for claim in await store.leases.claim_alone("default", holder())]
+
+    assert [claim.id for claim in claims] == ids[::-1]
+    assert {(claim.alone, claim.attempt, claim.epoch) for claim in claims} == {(1, 2, 2)}
+
+
+async def test_suspects_obey_queue_pause_and_workflows(store: Store) -> None:
+    await suspects(store, 1)
+
+    assert await store.leases.claim_alone("mail", holder()) == []
+    assert await store.leases.claim_alone("default", holder(), ["pay"]) == []
+    assert await store.leases.lonely_queues(["default", "mail"]) == {"default"}
+    await store.holds.pause("default", "ada", "")
+    assert await store.leases.claim_alone("default", holder()) == []
+    assert await store.leases.lonely_queues(["default", "mail"]) == set()
+    await store.holds.resume("default")
+    assert len(await store.leases.claim_alone("default", holder(), ["greet"])) == 1
+
+
+async def test_concurrent_claimers_of_a_suspect_have_one_winner_i4(store: Store, database: Database) -> None:
+    async with several(database, 3) as workers:
+        for _ in range(5):
+            [run_id] = await suspects(store, 1)
+            answers = await asyncio.gather(
+                *[each.leases.claim_alone("default", holder()) for each in workers]
+            )
+            claims = [claim for answer in answers for claim in answer]
+
+            assert [claim.id for claim in claims] == [run_id]
+            await store.records.record([Record(completed(claims[0]))])
+
+
+# Unknown commits
+
+
+async def test_adopting_finds_exactly_the_claims_of_the_token(store: Store) -> None:
+    await enqueued(store, 5)
+    mine = await store.leases.claim("default", 3, holder(worker="me"))
+    other = await store.leases.claim("default", 1, holder(worker="me"))
+    await store.records.record([Record(completed(mine[0]))])
+    token = mine[0].token
+
+    assert await store.leases.adopt(token, "me") == mine[1:]
+    assert await store.leases.adopt(other[0].token, "me") == other
+    assert await store.leases.adopt(token, "somebody else") == []
+    assert await store.leases.adopt(token + 1000, "me") == []
+
+
+async def test_what_was_reclaimed_is_not_adopted(store: Store) -> None:
+    claim = await claimed(store, EXPIRED)
+    await store.leases.reclaim(999_999, 60.0, 10)
+
+    assert await store.leases.adopt(claim.token, claim.worker) == []
+
+
+# Renewing
+
+
+async def test_renewing_prolongs_only_matching_leases_p7(store: Store, database: Database) -> None:
+    await enqueued(store, 4)
+    kept, stale, done, untouched = await store.leases.claim("default", 4, holder(ttl=5.0))
+    await store.records.record([Record(completed(done))])
+    renewals = [renewal(kept), renewal(stale)._replace(token=-1), renewal(done), Renewal("nobody", 1, 60.0)]
+
+    assert await store.leases.renew(renewals) == {(kept.id, kept.token)}
+
+    assert 55.0 < await seconds_left(database, kept.id) <= 60.0
+    assert await seconds_left(database, stale.id) <= 5.0
+    assert await seconds_left(database, untouched.id) <= 5.0
+    assert await column(database, done.id, "lease_expires_at") is None
+
+
+async def test_each_lease_has_its_own_length(store: Store, database: Database) -> None:
+    await enqueued(store, 2)
+    short, long = await store.leases.claim("default", 2, holder())
+
+    await store.leases.renew([renewal(long, 900.0), renewal(short, 9.0)])
+
+    assert 5.0 < await seconds_left(database, short.id) <= 9.0
+    assert 895.0 < await seconds_left(database, long.id) <= 900.0
+
+
+async def test_a_renewed_lease_is_not_reclaimed(store: Store) -> None:
+    claim = await claimed(store, EXPIRED)
+    assert await store.leases.renew([renewal(claim)]) == {(claim.id, claim.token)}
+
+    assert await store.leases.reclaim(999_999, 60.0, 10) == []
+
+
+async def test_a_reclaimed_lease_is_not_renewed(store: Store, database: Database) -> None:
+    claim = await claimed(store, EXPIRED)
+    [taken] = await store.leases.reclaim(999_999, 30.0, 10)
+
+    assert await store.leases.renew([renewal(claim, 900.0)]) == set()
+    assert await seconds_left(database, taken.id) <= 30.0
+
+
+async def test_renewing_nothing(store: Store) -> None:
+    assert await store.leases.renew([]) == set()
+
+
+# Reclaiming
+
+
+async def test_only_expired_leases_are_reclaimed_p6(store: Store, database: Database) -> None:
+    await enqueued(store, 3)
+    [lost] = await store.leases.claim("default", 1, holder(EXPIRED, "dead worker", "v0"))
+    [healthy] = await store.leases.claim("default", 1, holder())
+
+    [taken] = await store.leases.reclaim(999_999, 60.0, 10)
+
+    assert taken == lost._replace(token=999_999)
+    assert 55.0 < await seconds_left(database, lost.id) <= 60.0
+    assert await column(database, lost.id, "place", "state", "attempt", "epoch") == (
+        "leased",
+        "RUNNING",
+        1,
+        1,
+    )
+    assert await column(database, healthy.id, "token") == healthy.token
+    assert await store.leases.reclaim(999_998, 60.0, 10) == []
+
+
+async def test_reclaiming_needs_no_row_of_the_dead_worker(store: Store) -> None:
+    await claimed(store, EXPIRED)
+    await store.holds.forget_workers(-1.0)
+
+    assert len(await store.leases.reclaim(999_999, 60.0, 10)) == 1
+
+
+async def test_reclaiming_is_bounded_and_takes_the_longest_expired_first(store: Store) -> None:
+    await enqueued(store, 5)
+    lost = [
+        claim
+        for ttl in (-3.0, -9.0, -6.0, -1.0, -4.0)
+        for claim in await store.leases.claim("default", 1, holder(ttl))
+    ]
+
+    batches = [await store.leases.reclaim(token, 60.0, 2) for token in (901, 902, 903, 904)]
+
+    by_expiry = [lost[number].id for number in (1, 2, 4, 0, 3)]
+    assert [{claim.id for claim in batch} for batch in batches] == [
+        set(by_expiry[:2]),
+        set(by_expiry[2:4]),
+        set(by_expiry[4:]),
+        set(),
+    ]
+
+
+async def test_the_last_step_of_a_reclaim_is_the_usual_record(store: Store) -> None:
+    """Recovery only requeues: the reclaimer writes under its own token, then anybody may claim (I4)."""
+    lost = await claimed(store, EXPIRED)
+    [taken] = await store.leases.reclaim(999_999, 60.0, 10)
+    change = rescheduled(taken, place="ready", failures=0, losses=1, failed=0)
+
+    assert await store.records.record([Record(change)]) == {lost.id}
+
+    [again] = await store.leases.claim("default", 1, holder())
+    assert (again.attempt, again.epoch, again.losses, again.failures) == (2, 2, 1, 0)
+
+
+async def test_concurrent_reclaimers_do_not_share_a_lease_i4(store: Store, database: Database) -> None:
+    async with several(database, 4) as workers:
+        for tokens in ((1001, 1002, 1003, 1004), (1005, 1006, 1007, 1008), (1009, 1010, 1011, 1012)):
+            ids = await enqueued(store, 10)
+            await store.leases.claim("default", 10, holder(EXPIRED))
+            answers = await asyncio.gather(
+                *[each.leases.reclaim(token, 60.0, 10) for each, token in zip(workers, tokens, strict=True)]
+            )
+            claims = [claim for answer in answers for claim in answer]
+
+            assert sorted(claim.id for claim in claims) == sorted(ids)
+            for claim in claims:
+                assert await column(database, claim.id, "token") == claim.token
+            await store.records.record([Record(completed(claim)) for claim in claims])
+
+
+@pytest.mark.parametrize("rounds", [10])
+async def test_a_late_record_and_a_reclaim_have_one_winner_i4(
+    store: Store, database: Database, rounds: int
+) -> None:
+    async with several(database, 2) as (worker, reclaimer):
+        for token in range(2001, 2001 + rounds):
+            claim = await claimed(store, EXPIRED)
+            won, taken = await asyncio.gather(
+                worker.records.record([Record(completed(claim))]), reclaimer.leases.reclaim(token, 60.0, 10)
+            )
+
+            assert (won == {claim.id}) != (len(taken) == 1)
+            if taken:
+                assert await store.records.record([Record(completed(taken[0]))]) == {claim.id}
+
+
+@pytest.mark.parametrize("rounds", [10])
+async def test_a_renewal_and_a_reclaim_have_one_winner_i4(
+    store: Store, database: Database, rounds: int
+) -> None:
+    async with several(database, 2) as (worker, reclaimer):
+        for token in range(3001, 3001 + rounds):
+            claim = await claimed(store, EXPIRED)
+            renewed, taken = await asyncio.gather(
+                worker.leases.renew([renewal(claim)]), reclaimer.leases.reclaim(token, 60.0, 10)
+            )
+
+            assert len(renewed) + len(taken) == 1
+            await store.records.record([Record(completed(each)) for each in taken or [claim]])
+
+
+async def test_epochs_rise_by_one_i4(store: Store) -> None:
+    claim = await claimed(store)
+    epochs = [claim.epoch]
+    for change in (
+        rescheduled(claim, place="ready"),
+        parked(claim, epoch=2, holds=1),
+        advanced_in_place(claim, epoch=3),
+        rescheduled(claim, epoch=4, place="ready"),
+    ):
+        assert await store.records.record([Record(change._replace(token=claim.token))]) == {claim.id}
+        if isinstance(change, type(parked(claim))):
+            await store.holds.release("breaker:mail", 1)
+        if change.epoch == 3:
+            epochs.append(4)
+            continue
+        [claim] = await store.leases.claim("default", 1, holder())
+        epochs.append(claim.epoch)
+
+    assert [after - before for before, after in pairwise(epochs)] == [1, 1, 1, 1]
+
+
+# Promoting
+
+
+async def test_only_what_is_due_is_promoted(store: Store, database: Database) -> None:
+    due = await waiting(store, 2, delay=EXPIRED)
+    [later] = await waiting(store, 1, delay=60.0)
+
+    assert await store.leases.promote(10) == ["default", "default"]
+
+    assert {await column(database, run_id, "place", "due_at") for run_id in due} == {("ready", None)}
+    assert await column(database, later, "place") == "waiting"
+    assert await store.leases.promote(10) == []
+
+
+async def test_promoting_is_bounded_and_takes_the_longest_due_first(store: Store, database: Database) -> None:
+    ids = [(await waiting(store, 1, delay=delay))[0] for delay in (-3.0, -9.0, -6.0)]
+
+    assert len(await store.leases.promote(2)) == 2
+
+    assert [await column(database, run_id, "place") for run_id in ids] == ["waiting", "ready", "ready"]
+
+
+async def test_concurrent_promotions_promote_each_run_once(store: Store, database: Database) -> None:
+    await waiting(store, 20, delay=EXPIRED)
+    async with several(database, 3) as workers:
+        answers = await asyncio.gather(*[each.leases.promote(20) for each in workers])
+
+    assert sum(map(len, answers)) == 20
+
+
+async def test_a_suspect_is_promoted_to_be_alone(store: Store, database: Database) -> None:
+    claim = await claimed(store)
+    await store.records.record([Record(rescheduled(claim, delay=EXPIRED, alone=1))])
+
+    assert await store.leases.promote(10) == ["default"]
+
+    assert await column(database, claim.id, "place", "due_at") == ("alone", None)
+    assert await store.leases.claim("default", 10, holder()) == []
+
+
+async def test_next_due(store: Store) -> None:
+    assert await store.leases.next_due() is None
+    await enqueued(store)
+    assert await store.leases.next_due() is None
+    await enqueued(store, delay=600.0)
+    await enqueued(store, delay=60.0)
+
+    soon = await store.leases.next_due()
+
+    assert soon is not None
+    assert 50.0 < soon <= 60.0
+
+
+async def test_next_due_of_what_is_overdue_is_not_in_the_future(store: Store) -> None:
+    await waiting(store, 1, delay=-5.0)
+
+    soon = await store.leases.next_due()
+
+    assert soon is not None
+    assert soon <= -5.0
+
+
+# Cancelling
+
+
+async def test_a_worker_is_told_of_its_cancelled_runs_only(store: Store) -> None:
+    await enqueued(store, 4)
+    mine, running, done = await store.leases.claim("default", 3, holder(worker="me"))
+    [other] = await store.leases.claim("default", 1, holder(worker="other"))
+    for claim in (mine, other, done):
+        assert await store.runs.cancel(claim.id, ORG) == "requested"
+    await store.records.record([Record(completed(done))])
+
+    assert await store.leases.cancelling("me") == [(mine.id, mine.token)]
+    assert await store.leases.cancelling("other") == [(other.id, other.token)]
+    assert await store.leases.cancelling("nobody") == []
+    assert running.cancel_requested_at is None
+
+
+# Query plans: the hot index serves (decision 7)
+
+Parameters = dict[str, object]
+HOT = {
+    "runs_ready": ("leases", "claim"),
+    "runs_waiting": ("leases", "promote"),
+    "runs_leased": ("leases", "reclaim"),
+    "runs_held": ("holds", "release"),
+}
+ARGUMENTS: Parameters = {
+    "queue": "default",
+    "workflows": None,
+    "most": 10,
+    "held_by": "breaker:mail",
+    "token": 1,
+    "worker": "w",
+    "code_version": "v",
+    "ttl": 60.0,
+}
+
+
+async def much_of_everything(store: Store, database: Database) -> None:
+    """Little that is hot, much that is not."""
+    await enqueued(store, 1500)
+    await ask(
+        database,
+        "CREATE TABLE redrive.numbered AS SELECT id, row_number() OVER (ORDER BY id) AS n FROM redrive.runs",
+    )
+    await ask(
+        database,
+        """UPDATE redrive.runs SET place = CASE
+            WHEN n <= 20 THEN 'ready' WHEN n <= 300 THEN 'waiting' WHEN n <= 400 THEN 'held'
+            WHEN n <= 450 THEN 'leased' WHEN n <= 460 THEN 'alone' ELSE 'ended' END,
+            due_at = CASE WHEN n > 20 AND n <= 300 THEN :now + n * 10 - 500 END,
+            held_by = CASE WHEN n > 300 AND n <= 400 THEN CASE WHEN n <= 310 THEN :name ELSE 'other' END END,
+            lease_expires_at = CASE WHEN n > 400 AND n <= 450 THEN :now + n - 405 END,
+            ended_at = CASE WHEN n > 460 THEN :now - n END,
+            submitted_at = submitted_at + n
+        FROM redrive.numbered WHERE numbered.id = runs.id""",
+        name=ARGUMENTS["held_by"],
+    )
+    if isinstance(database, PostgresDatabase):
+        await ask(database, "VACUUM ANALYZE redrive.runs")
+
+
+def explained(module: str, name: str) -> Statement:
+    return Statement(
+        *(
+            Query("explain", f"{prefix} {query.text}", query.names, query.timed)
+            for prefix, query in zip(
+                ("EXPLAIN QUERY PLAN", "EXPLAIN"),
+                (statement(module, name).sqlite, statement(module, name).postgres),
+                strict=True,
+            )
+        )
+    )
+
+
+@pytest.mark.parametrize("index", HOT)
+async def test_the_hot_index_serves(store: Store, database: Database, index: str) -> None:
+    await much_of_everything(store, database)
+
+    rows = await database.fetch(explained(*HOT[index]), ARGUMENTS)
+
+    plan = "\n".join(str(row[-1]) for row in rows)
+    assert index in plan, plan
+    if isinstance(database, SqliteDatabase):
+        assert "SCAN runs" not in plan.replace(f"SCAN runs USING INDEX {index}", ""), plan
+        assert "TEMP B-TREE" not in plan, plan
+    else:
+        assert "Seq Scan on runs" not in plan, plan
+        assert "Sort" not in plan, plan
+
+
+async def test_the_hot_index_serves_prepared_statements_too(
+    live_postgres: PostgresServer, postgres_database: PostgresDatabase
+) -> None:
+    """PostgreSQL plans a prepared statement anew without its values, once it has been used a few times."""
+    await much_of_everything(Store(postgres_database), postgres_database)
+    with psycopg.connect(live_postgres.url) as connection:
+        for index, (module, name) in HOT.items():
+            text = postgres_database._qualified(statement(module, name).postgres.text)
+            rows = connection.execute(f"EXPLAIN (GENERIC_PLAN) {text}".encode()).fetchall()
+            plan = "\n".join(row[0] for row in rows)
+            assert index in plan, plan
+            assert "Seq Scan on runs" not in plan, plan
+
+
+async def test_a_pile_of_other_work_is_not_even_looked_at(store: Store, database: Database) -> None:
+    """Waiting, held, ended and dead runs of the same queue: a claim finds the one that is ready."""
+    await waiting(store, 50)
+    claims = [await claimed(store) for _ in range(3)]
+    for claim in claims:
+        await buried(store, claim)
+    before = await tables(database)
+    [run_id] = await enqueued(store)
+
+    assert [claim.id for claim in await store.leases.claim("default", 100, holder())] == [run_id]
+
+    after = await tables(database)
+    assert len(set(after["runs"]) - set(before["runs"])) == 1

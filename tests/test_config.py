@@ -1,0 +1,728 @@
+"""Settings: bounds, file and environment, aliases, and passwords that nobody gets to see (P10, M9)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from redrive.config import (
+    ALIASES,
+    DEFAULT_TASK_TIMEOUT,
+    SETTINGS,
+    Number,
+    Setting,
+    Settings,
+    Share,
+    Text,
+    Whole,
+)
+from redrive.engine.task import DEFAULT_TIMEOUT
+from redrive.engine.worker import WorkerOptions
+from redrive.errors import InvalidValueError
+from redrive.policy import STEP, Additive, BreakerPolicy, Exponential, Proportional
+
+DEFAULTS = {
+    "database_url": "sqlite:///redrive.db",
+    "schema": "redrive",
+    "retry_max_attempts": None,
+    "retry_base_delay_ms": None,
+    "retry_jitter_max_ms": None,
+    "worker_lease_ttl_sec": 60.0,
+    "gateway_timeout_ms": None,
+    "worker_concurrency": 100,
+    "worker_threads": 32,
+    "worker_grace_sec": 30.0,
+    "worker_poll_ms": 1000,
+    "circuit_window": 20,
+    "circuit_fail_threshold": 0.5,
+    "circuit_cooldown_ms": 30_000,
+    "retention_days": 30.0,
+    "org_concurrency": None,
+    "code_version": "",
+}
+
+WHOLE: list[tuple[str, int, int]] = [
+    ("retry_max_attempts", 1, 1000),
+    ("retry_base_delay_ms", 0, 86_400_000),
+    ("retry_jitter_max_ms", 0, 86_400_000),
+    ("gateway_timeout_ms", 1, 86_400_000),
+    ("worker_concurrency", 1, 10_000),
+    ("worker_threads", 1, 1000),
+    ("worker_poll_ms", 10, 60_000),
+    ("circuit_window", 1, 10_000),
+    ("circuit_cooldown_ms", 0, 86_400_000),
+    ("org_concurrency", 1, 1_000_000),
+]
+NUMBERS: list[tuple[str, float, float]] = [
+    ("worker_lease_ttl_sec", 3, 3600),
+    ("worker_grace_sec", 0, 3600),
+    ("retention_days", 0.01, 36_500),
+]
+WORDS = {
+    "retry_max_attempts": "default",
+    "retry_base_delay_ms": "default",
+    "retry_jitter_max_ms": "default",
+    "gateway_timeout_ms": "default",
+    "retention_days": "never",
+    "org_concurrency": "unlimited",
+}
+
+P10 = """
+    RETRY_MAX_ATTEMPTS RETRY_BASE_DELAY_MS RETRY_JITTER_MAX_MS WORKER_LEASE_TTL_SEC GATEWAY_TIMEOUT_MS
+    WORKER_CONCURRENCY CIRCUIT_WINDOW CIRCUIT_FAIL_THRESHOLD CIRCUIT_COOLDOWN_MS DATABASE_URL
+"""
+
+BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+
+def variable_of(name: str) -> str:
+    return f"REDRIVE_{name.upper()}"
+
+
+def given(name: str, value: object) -> Any:
+    """The value of a setting that was made in code."""
+    options: dict[str, Any] = {name: value}
+    return getattr(Settings(**options), name)
+
+
+def from_environment(name: str, text: str) -> Any:
+    return getattr(Settings.load({variable_of(name): text}), name)
+
+
+def toml(path: Path, text: str) -> Path:
+    file = path / "redrive.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def from_file(path: Path, name: str, text: str) -> Any:
+    return getattr(Settings.load({}, toml(path, f"{name} = {text}\n")), name)
+
+
+class TestDefaults:
+    def test_are_these(self) -> None:
+        assert dataclasses.asdict(Settings()) == DEFAULTS
+        assert dataclasses.asdict(Settings.load({})) == DEFAULTS
+
+    def test_are_those_of_the_engine(self) -> None:
+        options, settings = WorkerOptions(queues=()), Settings()
+        assert options.concurrency == settings.worker_concurrency
+        assert options.lease_seconds == settings.worker_lease_ttl_sec
+        assert options.poll_seconds * 1000 == settings.worker_poll_ms
+        assert options.grace_seconds == settings.worker_grace_sec
+        assert settings.retention_days is not None
+        assert options.retention_seconds == settings.retention_days * 86_400.0
+        assert DEFAULT_TASK_TIMEOUT == DEFAULT_TIMEOUT
+
+    def test_the_environment_is_that_of_the_process(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("REDRIVE_WORKER_CONCURRENCY", "7")
+        assert Settings.load().worker_concurrency == 7
+
+    def test_settings_do_not_change(self) -> None:
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            Settings().schema = "other"  # type: ignore[misc]
+
+    def test_settings_can_be_compared_copied_and_sent(self) -> None:
+        settings = Settings(worker_concurrency=7, retention_days=None)
+        assert settings == Settings(worker_concurrency=7, retention_days=None)
+        assert hash(settings) == hash(Settings(worker_concurrency=7, retention_days=None))
+        assert pickle.loads(pickle.dumps(settings)) == settings
+        assert dataclasses.replace(settings, worker_concurrency=8).worker_concurrency == 8
+
+    def test_there_are_no_others(self) -> None:
+        with pytest.raises(TypeError):
+            Settings(concurrency=7)  # type: ignore[call-arg]
+
+
+class TestBounds:
+    @pytest.mark.parametrize(("name", "low", "high"), WHOLE)
+    def test_of_whole_numbers(self, tmp_path: Path, name: str, low: int, high: int) -> None:
+        for inside in (low, low + 1, high - 1, high):
+            assert given(name, inside) == inside
+            assert from_environment(name, str(inside)) == inside
+            assert from_file(tmp_path, name, str(inside)) == inside
+        for outside in (low - 1, high + 1):
+            for refused in (
+                lambda outside=outside: given(name, outside),
+                lambda outside=outside: from_environment(name, str(outside)),
+                lambda outside=outside: from_file(tmp_path, name, str(outside)),
+            ):
+                with pytest.raises(InvalidValueError, match=f"from {low:,} to {high:,}.*, got {outside}"):
+                    refused()
+
+    @pytest.mark.parametrize(("name", "low", "high"), NUMBERS)
+    def test_of_numbers(self, tmp_path: Path, name: str, low: float, high: float) -> None:
+        for inside in (low, math.nextafter(low, math.inf), math.nextafter(high, 0.0), high):
+            for value in (
+                given(name, inside),
+                from_environment(name, repr(inside)),
+                from_file(tmp_path, name, repr(inside)),
+            ):
+                assert value == inside
+                assert type(value) is float
+        for outside in (math.nextafter(low, -math.inf), math.nextafter(high, math.inf), low - 1, high + 1):
+            with pytest.raises(InvalidValueError, match=f"from {low:,g} to {high:,g}"):
+                given(name, outside)
+            with pytest.raises(InvalidValueError, match=f"^{variable_of(name)} must be a number"):
+                from_environment(name, repr(outside))
+            with pytest.raises(InvalidValueError, match=f"^{name} in .*redrive.toml must be a number"):
+                from_file(tmp_path, name, repr(float(outside)))
+
+    @pytest.mark.parametrize("name", [name for name, _, _ in WHOLE])
+    @pytest.mark.parametrize("value", ["5", 20.0, 20.5, True, math.nan, math.inf, b"20", [20], {}, object()])
+    def test_what_is_no_whole_number(self, name: str, value: object) -> None:
+        with pytest.raises(InvalidValueError, match=f"^{name} must be a whole number from"):
+            given(name, value)
+
+    @pytest.mark.parametrize("name", [name for name, _, _ in NUMBERS])
+    @pytest.mark.parametrize("value", ["5", True, math.nan, math.inf, -math.inf, b"5", [5], 5 + 0j, object()])
+    def test_what_is_no_number(self, name: str, value: object) -> None:
+        with pytest.raises(InvalidValueError, match=f"^{name} must be a number from"):
+            given(name, value)
+
+    @pytest.mark.parametrize("name", [name for name, _, _ in WHOLE])
+    @pytest.mark.parametrize(
+        "text", ["many", "20.5", "2e1", "20 s", "0x14", "nan", "inf", "true", "1,0", "--5"]
+    )
+    def test_variables_that_are_no_whole_number(self, name: str, text: str) -> None:
+        with pytest.raises(InvalidValueError, match=f"^{variable_of(name)} must be a whole number from"):
+            from_environment(name, text)
+
+    @pytest.mark.parametrize("name", [name for name, _, _ in NUMBERS])
+    @pytest.mark.parametrize("text", ["many", "20 s", "0x14", "nan", "inf", "-inf", "true", "1,5", "1.5.2"])
+    def test_variables_that_are_no_number(self, name: str, text: str) -> None:
+        with pytest.raises(InvalidValueError, match=f"^{variable_of(name)} must be a number from"):
+            from_environment(name, text)
+
+    @pytest.mark.parametrize("name", [name for name, _, _ in [*WHOLE, *NUMBERS]])
+    @pytest.mark.parametrize("text", ['"20"', "true", "[20]", "{ a = 20 }", "2020-01-01", "nan", "inf"])
+    def test_values_in_a_file_that_are_no_number(self, tmp_path: Path, name: str, text: str) -> None:
+        with pytest.raises(InvalidValueError, match=f"^{name} in .*redrive.toml must be a"):
+            from_file(tmp_path, name, text)
+
+    @pytest.mark.parametrize("name", [name for name, *_ in [*WHOLE, *NUMBERS] if name not in WORDS])
+    def test_none_where_there_is_no_without(self, name: str) -> None:
+        with pytest.raises(InvalidValueError, match=f"^{name} must be"):
+            given(name, None)
+
+    def test_a_very_long_number(self) -> None:
+        with pytest.raises(InvalidValueError) as caught:
+            from_environment("worker_concurrency", "9" * 100_000)
+        assert len(str(caught.value)) < 300
+
+    def test_a_very_long_text_is_cut(self) -> None:
+        with pytest.raises(InvalidValueError) as caught:
+            from_environment("worker_concurrency", "many" * 100_000)
+        assert len(str(caught.value)) < 300
+
+    @pytest.mark.parametrize("text", [" 20 ", "\t20\n", "+20", "020", "2_0"])
+    def test_whole_numbers_may_be_written_in_some_ways(self, text: str) -> None:
+        assert from_environment("worker_concurrency", text) == 20
+
+    @pytest.mark.parametrize("text", ["20", "20.0", "2e1", " 20 "])
+    def test_numbers_may_be_written_in_some_ways(self, text: str) -> None:
+        assert from_environment("worker_grace_sec", text) == 20.0
+
+    def test_the_error_is_a_value_error(self) -> None:
+        with pytest.raises(ValueError):
+            Settings(worker_threads=0)
+
+
+class TestWithout:
+    @pytest.mark.parametrize(("name", "word"), WORDS.items())
+    def test_the_word_stands_for_none(self, tmp_path: Path, name: str, word: str) -> None:
+        for spelled in (word, word.upper(), word.title()):
+            assert given(name, spelled) is None
+            assert from_environment(name, f" {spelled} ") is None
+            assert from_file(tmp_path, name, f'"{spelled}"') is None
+        assert given(name, None) is None
+
+    @pytest.mark.parametrize(("name", "word"), WORDS.items())
+    def test_the_message_names_it(self, name: str, word: str) -> None:
+        with pytest.raises(InvalidValueError, match=f", or \"{word}\", got 'sometimes'$"):
+            from_environment(name, "sometimes")
+
+    def test_the_environment_can_take_back_what_the_file_says(self, tmp_path: Path) -> None:
+        file = toml(tmp_path, "org_concurrency = 5\n")
+        assert Settings.load({"REDRIVE_ORG_CONCURRENCY": "unlimited"}, file).org_concurrency is None
+
+
+class TestShare:
+    @pytest.mark.parametrize(
+        ("text", "share"),
+        [
+            ("0.001", 0.001),
+            ("0.5", 0.5),
+            ("1", 1.0),
+            ("1.0", 1.0),
+            ("1.5", 0.015),
+            ("2", 0.02),
+            ("50", 0.5),
+            ("99.9", 0.999),
+            ("100", 1.0),
+            ("0.1%", 0.001),
+            ("1%", 0.01),
+            ("50%", 0.5),
+            ("50 %", 0.5),
+            ("100%", 1.0),
+        ],
+    )
+    def test_as_text(self, text: str, share: float) -> None:
+        assert from_environment("circuit_fail_threshold", text) == pytest.approx(share, rel=1e-12)
+
+    @pytest.mark.parametrize(
+        ("value", "share"), [(1, 1.0), (50, 0.5), (0.25, 0.25), ("25%", 0.25), (100, 1.0)]
+    )
+    def test_in_code_and_in_a_file(self, tmp_path: Path, value: object, share: float) -> None:
+        assert given("circuit_fail_threshold", value) == share
+        text = f'"{value}"' if isinstance(value, str) else repr(value)
+        assert from_file(tmp_path, "circuit_fail_threshold", text) == share
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "0",
+            "0.0009",
+            "-0.5",
+            "-50",
+            "100.1",
+            "101",
+            "0%",
+            "0.09%",
+            "100.1%",
+            "-1%",
+            "%",
+            "half",
+            "nan",
+            "nan%",
+        ]
+        + ["inf", "inf%", "50%%", "1e400%"],
+    )
+    def test_what_is_refused(self, text: str) -> None:
+        with pytest.raises(InvalidValueError) as caught:
+            from_environment("circuit_fail_threshold", text)
+        assert str(caught.value).startswith(
+            "REDRIVE_CIRCUIT_FAIL_THRESHOLD must be a share from 0.001 to 1, "
+            "or a percentage from 0.1% to 100% (50% or 50), got "
+        )
+
+    @pytest.mark.parametrize("value", [True, None, "0.5", [0.5], math.nan])
+    def test_what_is_refused_in_code(self, value: object) -> None:
+        with pytest.raises(InvalidValueError, match=r"^circuit_fail_threshold must be"):
+            given("circuit_fail_threshold", value)
+
+
+class TestText:
+    @pytest.mark.parametrize("value", ["a", "x" * 63, "my schema", "123", "ä" * 31])
+    def test_schema(self, value: str) -> None:
+        assert given("schema", value) == value
+        assert from_environment("schema", value) == value
+
+    @pytest.mark.parametrize("value", ["", "x" * 64, "ä" * 32, "a\0b", "a\nb", "\ud800", 5, None, b"redrive"])
+    def test_no_schema(self, value: object) -> None:
+        with pytest.raises(InvalidValueError, match=r"^schema must be 1 to 63 bytes of printable text, got "):
+            given("schema", value)
+
+    @pytest.mark.parametrize("value", ["", "2024", "1.2.3+abc", "x" * 200])
+    def test_code_version(self, value: str) -> None:
+        assert given("code_version", value) == value
+        assert from_environment("code_version", value) == value
+
+    @pytest.mark.parametrize("value", ["x" * 201, "a\0b", 2024, None])
+    def test_no_code_version(self, value: object) -> None:
+        with pytest.raises(InvalidValueError, match=r"^code_version must be 0 to 200 bytes"):
+            given("code_version", value)
+
+
+ADDRESSES = [
+    "sqlite:///work.db",
+    "sqlite:////var/lib/work.db",
+    "sqlite://:memory:",
+    "postgresql://app@host:5432/shop",
+    "postgres://app:secret-7@[::1]/shop?sslmode=require",
+]
+
+
+class TestAddress:
+    @pytest.mark.parametrize("address", ADDRESSES)
+    def test_is_taken_as_it_is(self, tmp_path: Path, address: str) -> None:
+        assert given("database_url", address) == address
+        assert from_environment("database_url", address) == address
+        assert from_file(tmp_path, "database_url", f'"{address}"') == address
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            "app:secret-7@host/shop",
+            "host=db password=secret-7",
+            "://app:secret-7@host",
+            "postgresql://",
+            "postgresql://app:secret-7@host/\nshop",
+            ["postgresql://app:secret-7@host"],
+            {"url": "secret-7"},
+            "",
+            None,
+        ],
+    )
+    def test_a_bad_one_is_refused_and_never_shown(self, value: object) -> None:
+        with pytest.raises(InvalidValueError) as caught:
+            given("database_url", value)
+        assert str(caught.value) == (
+            "database_url must be an address such as sqlite:///work.db or postgresql://user:password@host/database"
+        )
+        assert caught.value.__cause__ is None
+
+    def test_nor_from_the_environment_or_a_file(self, tmp_path: Path) -> None:
+        for variable in ("REDRIVE_DATABASE_URL", "DATABASE_URL"):
+            with pytest.raises(InvalidValueError, match=f"^{variable} must be an address") as caught:
+                Settings.load({variable: "app:secret-7@host"})
+            assert "secret-7" not in str(caught.value)
+        with pytest.raises(InvalidValueError, match=r"^database_url in .* must be an address") as caught:
+            from_file(tmp_path, "database_url", '["secret-7"]')
+        assert "secret-7" not in str(caught.value)
+
+    def test_one_in_the_wrong_place_shows_no_password(self) -> None:
+        with pytest.raises(InvalidValueError) as caught:
+            from_environment("worker_concurrency", "postgresql://app:secret-7@host/shop")
+        assert "secret-7" not in str(caught.value)
+
+
+class TestRepr:
+    @pytest.mark.parametrize(
+        "address",
+        [
+            "postgresql://app:{}@host/shop",
+            "postgresql://app:{}@host:5432/shop?sslmode=require",
+            "postgresql://app:{}@one:1,two:2/shop",
+            "postgresql://:{}@host/shop",
+            "postgresql://me@corp:{}@host/shop",
+            "postgresql://app:{}@[::1]:5432/shop",
+        ],
+    )
+    @pytest.mark.parametrize(
+        "password",
+        [
+            "secret-7",
+            "p@ss-7",
+            "se/cret7",
+            "se:cret7",
+            "se#cr?et7",
+            "se cret7",
+            "'se\"cret7",
+            "@/secret7",
+            "<b7>",
+        ]
+        + ["s%40cret7", "ключ7", "postgres-7", "a,b;c7", "]se[cret7"],
+    )
+    def test_hides_any_password(self, address: str, password: str) -> None:
+        settings = Settings(database_url=address.format(password))
+        for text in (repr(settings), str(settings), f"{settings}", f"{[settings]}"):
+            assert password not in text
+            assert "shop" in text
+
+    @pytest.mark.parametrize("name", ["password", "sslpassword"])
+    def test_hides_one_that_is_a_parameter(self, name: str) -> None:
+        settings = Settings(database_url=f"postgresql://host/shop?{name}=secret-7&sslmode=require")
+        assert "secret-7" not in repr(settings)
+        assert "sslmode=require" in repr(settings)
+
+    @pytest.mark.parametrize("address", ["sqlite:///work.db", "postgresql://app@host:5432/shop"])
+    def test_shows_an_address_without_one(self, address: str) -> None:
+        assert f"database_url={address!r}" in repr(Settings(database_url=address))
+
+    def test_shows_all_the_others(self) -> None:
+        shown = repr(Settings())
+        assert shown.startswith("Settings(database_url='sqlite:///redrive.db', schema='redrive', ")
+        for name, value in DEFAULTS.items():
+            assert f"{name}={value!r}" in shown
+
+
+class TestEnvironment:
+    def test_all_at_once(self) -> None:
+        settings = Settings.load(
+            {
+                "REDRIVE_DATABASE_URL": "postgresql://app@host/shop",
+                "REDRIVE_SCHEMA": "jobs",
+                "REDRIVE_RETRY_MAX_ATTEMPTS": "7",
+                "REDRIVE_RETRY_BASE_DELAY_MS": "100",
+                "REDRIVE_RETRY_JITTER_MAX_MS": "50",
+                "REDRIVE_WORKER_LEASE_TTL_SEC": "30",
+                "REDRIVE_GATEWAY_TIMEOUT_MS": "15000",
+                "REDRIVE_WORKER_CONCURRENCY": "8",
+                "REDRIVE_WORKER_THREADS": "4",
+                "REDRIVE_WORKER_GRACE_SEC": "5",
+                "REDRIVE_WORKER_POLL_MS": "200",
+                "REDRIVE_CIRCUIT_WINDOW": "10",
+                "REDRIVE_CIRCUIT_FAIL_THRESHOLD": "25%",
+                "REDRIVE_CIRCUIT_COOLDOWN_MS": "1000",
+                "REDRIVE_RETENTION_DAYS": "never",
+                "REDRIVE_ORG_CONCURRENCY": "3",
+                "REDRIVE_CODE_VERSION": "1.2.3",
+            }
+        )
+        assert settings == Settings(
+            database_url="postgresql://app@host/shop",
+            schema="jobs",
+            retry_max_attempts=7,
+            retry_base_delay_ms=100,
+            retry_jitter_max_ms=50,
+            worker_lease_ttl_sec=30.0,
+            gateway_timeout_ms=15_000,
+            worker_concurrency=8,
+            worker_threads=4,
+            worker_grace_sec=5.0,
+            worker_poll_ms=200,
+            circuit_window=10,
+            circuit_fail_threshold=0.25,
+            circuit_cooldown_ms=1000,
+            retention_days=None,
+            org_concurrency=3,
+            code_version="1.2.3",
+        )
+
+    def test_p10_the_aliases_are_these(self) -> None:
+        assert frozenset(P10.split()) == ALIASES
+        assert {setting.alias for setting in SETTINGS} - {None} == ALIASES
+
+    @pytest.mark.parametrize("alias", P10.split())
+    def test_p10_each_alias_is_read(self, alias: str) -> None:
+        text = "sqlite:///other.db" if alias == "DATABASE_URL" else "17"
+        changed = Settings.load({alias: text})
+        assert changed == Settings.load({f"REDRIVE_{alias}": text})
+        assert changed != Settings()
+
+    def test_the_prefixed_one_wins(self) -> None:
+        environment = {"WORKER_CONCURRENCY": "5", "REDRIVE_WORKER_CONCURRENCY": "6"}
+        assert Settings.load(environment).worker_concurrency == 6
+
+    def test_an_alias_that_does_not_count_is_not_read(self) -> None:
+        environment = {"WORKER_CONCURRENCY": "many", "REDRIVE_WORKER_CONCURRENCY": "6"}
+        assert Settings.load(environment).worker_concurrency == 6
+
+    @pytest.mark.parametrize("empty", ["", " ", "\t\n"])
+    def test_an_empty_one_counts_as_none(self, empty: str) -> None:
+        assert Settings.load({setting.environment: empty for setting in SETTINGS}) == Settings()
+        environment = {"WORKER_CONCURRENCY": "5", "REDRIVE_WORKER_CONCURRENCY": empty}
+        assert Settings.load(environment).worker_concurrency == 5
+
+    def test_the_message_names_the_variable_that_was_read(self) -> None:
+        with pytest.raises(InvalidValueError) as caught:
+            Settings.load({"WORKER_CONCURRENCY": "many"})
+        assert str(caught.value) == "WORKER_CONCURRENCY must be a whole number from 1 to 10,000, got 'many'"
+
+    @pytest.mark.parametrize("variable", ["SCHEMA", "CODE_VERSION", "WORKER_THREADS", "RETENTION_DAYS"])
+    def test_what_may_be_meant_for_anybody_needs_the_prefix(self, variable: str) -> None:
+        assert Settings.load({variable: "17"}) == Settings()
+
+    def test_other_variables_with_the_prefix_belong_to_other_parts(self) -> None:
+        assert Settings.load({"REDRIVE_SERVER_PORT": "8080", "redrive_schema": "x"}) == Settings()
+
+
+class TestFile:
+    @pytest.mark.parametrize("heading", ["", "[redrive]\n"])
+    def test_at_the_top_or_in_a_table(self, tmp_path: Path, heading: str) -> None:
+        file = toml(tmp_path, f'{heading}worker_concurrency = 7\nschema = "jobs"\nretention_days = "never"\n')
+        expected = Settings(worker_concurrency=7, schema="jobs", retention_days=None)
+        assert Settings.load({}, file) == expected
+        assert Settings.load({}, str(file)) == expected
+        assert Settings.load({"REDRIVE_CONFIG": str(file)}) == expected
+
+    def test_the_one_that_is_given_comes_before_the_variable(self, tmp_path: Path) -> None:
+        file = toml(tmp_path, "worker_threads = 7\n")
+        assert Settings.load({"REDRIVE_CONFIG": "/does/not/exist"}, file).worker_threads == 7
+
+    def test_an_empty_one(self, tmp_path: Path) -> None:
+        assert Settings.load({}, toml(tmp_path, "")) == Settings()
+        assert Settings.load({}, toml(tmp_path, "[redrive]\n")) == Settings()
+        assert Settings.load({"REDRIVE_CONFIG": ""}) == Settings()
+
+    @pytest.mark.parametrize("variable", ["REDRIVE_WORKER_CONCURRENCY", "WORKER_CONCURRENCY"])
+    def test_the_environment_wins(self, tmp_path: Path, variable: str) -> None:
+        file = toml(tmp_path, "worker_concurrency = 7\nworker_threads = 8\n")
+        settings = Settings.load({variable: "9"}, file)
+        assert (settings.worker_concurrency, settings.worker_threads) == (9, 8)
+
+    def test_a_bad_value_is_refused_also_where_the_environment_wins(self, tmp_path: Path) -> None:
+        with pytest.raises(InvalidValueError, match="^worker_threads in "):
+            Settings.load({"REDRIVE_WORKER_THREADS": "8"}, toml(tmp_path, "worker_threads = 0\n"))
+
+    def test_what_others_keep_beside_the_table(self, tmp_path: Path) -> None:
+        file = toml(tmp_path, 'title = "shop"\n[redrive]\nworker_threads = 7\n[web]\nport = 80\n')
+        assert Settings.load({}, file).worker_threads == 7
+
+    def test_a_setting_beside_the_table_is_refused(self, tmp_path: Path) -> None:
+        file = toml(tmp_path, 'schema = "jobs"\n[redrive]\nworker_threads = 7\n')
+        with pytest.raises(InvalidValueError, match=r"^schema in .* stands outside of \[redrive\]; move it"):
+            Settings.load({}, file)
+
+    @pytest.mark.parametrize(
+        ("key", "suggestion"),
+        [
+            ("worker_concurency", "worker_concurrency"),
+            ("WORKER_CONCURRENCY", "worker_concurrency"),
+            ("worker-concurrency", "worker_concurrency"),
+            ("concurrency", "org_concurrency"),
+            ("database", "database_url"),
+            ("retry_max_attemps", "retry_max_attempts"),
+        ],
+    )
+    @pytest.mark.parametrize("heading", ["", "[redrive]\n"])
+    def test_an_unknown_key(self, tmp_path: Path, heading: str, key: str, suggestion: str) -> None:
+        with pytest.raises(
+            InvalidValueError, match=f"^there is no setting '{key}' in .*redrive.toml; did you mean "
+        ):
+            Settings.load({}, toml(tmp_path, f"{heading}{key} = 7\n"))
+        with pytest.raises(InvalidValueError, match=rf"did you mean {suggestion}\?$"):
+            Settings.load({}, toml(tmp_path, f"{heading}{key} = 7\n"))
+
+    def test_an_unknown_key_that_is_near_to_nothing(self, tmp_path: Path) -> None:
+        with pytest.raises(
+            InvalidValueError, match="^there is no setting 'zzz' in .*; there are database_url, schema"
+        ):
+            Settings.load({}, toml(tmp_path, 'zzz = "secret-7"\n'))
+
+    def test_the_value_of_an_unknown_key_is_not_shown(self, tmp_path: Path) -> None:
+        with pytest.raises(InvalidValueError) as caught:
+            Settings.load({}, toml(tmp_path, 'database_uri = "secret-7"\n'))
+        assert "secret-7" not in str(caught.value)
+
+    def test_redrive_that_is_no_table(self, tmp_path: Path) -> None:
+        with pytest.raises(InvalidValueError, match="^there is no setting 'redrive'"):
+            Settings.load({}, toml(tmp_path, "redrive = 7\n"))
+
+    def test_one_that_is_not_there(self, tmp_path: Path) -> None:
+        with pytest.raises(
+            InvalidValueError, match=r"^the settings in .*none\.toml cannot be read: No such file"
+        ):
+            Settings.load({}, tmp_path / "none.toml")
+        with pytest.raises(InvalidValueError, match="cannot be read: Is a directory"):
+            Settings.load({}, tmp_path)
+
+    @pytest.mark.parametrize(
+        "content",
+        [b"worker_threads =", b"\xff\xfe", b"a = 1\na = 2", b"worker_threads = " + b"9" * 5000, b"a = 1\x00"]
+        + [b"a = " + b"[" * 100_000],
+        ids=["half", "bytes", "twice", "long", "nul", "deep"],
+    )
+    def test_one_that_is_not_toml(self, tmp_path: Path, content: bytes) -> None:
+        file = tmp_path / "redrive.toml"
+        file.write_bytes(content)
+        with pytest.raises(InvalidValueError, match=r"^the settings in .*redrive\.toml are not TOML: "):
+            Settings.load({}, file)
+
+    def test_one_that_windows_has_written(self, tmp_path: Path) -> None:
+        file = tmp_path / "redrive.toml"
+        file.write_bytes(b"\xef\xbb\xbfworker_threads = 7\r\nschema = 'jobs'\r\n")
+        assert Settings.load({}, file) == Settings(worker_threads=7, schema="jobs")
+
+
+class TestRetryPolicy:
+    def test_is_step_when_nothing_is_set(self) -> None:
+        assert Settings().retry_policy is STEP
+
+    def test_attempts(self) -> None:
+        policy = Settings(retry_max_attempts=7).retry_policy
+        assert policy == dataclasses.replace(STEP, name="configured", max_attempts=7)
+
+    def test_base_delay(self) -> None:
+        policy = Settings(retry_base_delay_ms=500).retry_policy
+        assert policy.max_attempts == STEP.max_attempts
+        assert policy.backoff.curve == Exponential(0.5, 2.0)
+        assert policy.backoff.cap == STEP.backoff.cap == 120.0
+        assert policy.backoff.jitter == Proportional(0.25)
+
+    def test_jitter(self) -> None:
+        policy = Settings(retry_jitter_max_ms=250).retry_policy
+        assert policy.backoff == dataclasses.replace(STEP.backoff, jitter=Additive(0.25))
+
+    def test_p2_as_it_is_documented(self) -> None:
+        settings = Settings(retry_max_attempts=3, retry_base_delay_ms=5000, retry_jitter_max_ms=5000)
+        waits = [settings.retry_policy.backoff.wait(failures, draw=0.5) for failures in (1, 2)]
+        assert [(wait.low, wait.high) for wait in waits if wait is not None] == [(5.0, 10.0), (10.0, 15.0)]
+
+    def test_nothing_is_taken_for_unset(self) -> None:
+        backoff = Settings(retry_base_delay_ms=0, retry_jitter_max_ms=0).retry_policy.backoff
+        assert (backoff.curve, backoff.jitter) == (Exponential(0.0, 2.0), Additive(0.0))
+
+    def test_a_base_beyond_the_cap_is_meant(self) -> None:
+        backoff = Settings(retry_base_delay_ms=600_000).retry_policy.backoff
+        assert [backoff.planned(failures) for failures in (1, 2)] == [600.0, 600.0]
+
+    @pytest.mark.parametrize("attempts", [1, 1000])
+    @pytest.mark.parametrize("milliseconds", [0, 86_400_000])
+    def test_every_bound_makes_a_policy(self, attempts: int, milliseconds: int) -> None:
+        settings = Settings(
+            retry_max_attempts=attempts,
+            retry_base_delay_ms=milliseconds,
+            retry_jitter_max_ms=milliseconds,
+        )
+        assert settings.retry_policy.max_attempts == attempts
+
+
+class TestBreakerPolicy:
+    def test_is_the_default_when_nothing_is_set(self) -> None:
+        assert Settings().breaker_policy == BreakerPolicy()
+
+    def test_as_it_is_set(self) -> None:
+        settings = Settings(circuit_window=50, circuit_fail_threshold=0.25, circuit_cooldown_ms=1500)
+        expected = BreakerPolicy(window_calls=50, minimum_calls=50, failure_rate=0.25, cool_down=1.5)
+        assert settings.breaker_policy == expected
+
+    @pytest.mark.parametrize("window", [1, 10_000])
+    @pytest.mark.parametrize("threshold", [0.001, 1.0])
+    @pytest.mark.parametrize("cooldown", [0, 86_400_000])
+    def test_every_bound_makes_a_policy(self, window: int, threshold: float, cooldown: int) -> None:
+        settings = Settings(
+            circuit_window=window, circuit_fail_threshold=threshold, circuit_cooldown_ms=cooldown
+        )
+        policy = settings.breaker_policy
+        assert policy.cool_down * 1000 == cooldown
+        assert policy.longest_open >= policy.cool_down
+
+
+class TestTaskTimeout:
+    def test_in_seconds(self) -> None:
+        assert Settings().task_timeout == 300.0
+        assert Settings(gateway_timeout_ms=1).task_timeout == 0.001
+        assert Settings(gateway_timeout_ms=15_000).task_timeout == 15.0
+
+
+class TestTable:
+    """What the documentation is made from."""
+
+    def test_has_every_setting(self) -> None:
+        assert [setting.name for setting in SETTINGS] == list(DEFAULTS)
+        assert {setting.name: setting.default for setting in SETTINGS} == DEFAULTS
+
+    @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+    def test_every_setting_is_described(self, setting: Setting) -> None:
+        assert setting.environment == variable_of(setting.name)
+        assert setting.alias in (None, setting.name.upper())
+        assert setting.bounds
+        assert setting.meaning
+        assert "\n" not in setting.meaning
+
+    @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+    def test_every_default_is_allowed_and_none_has_a_word(self, setting: Setting) -> None:
+        assert setting.checked(setting.default, setting.name) == setting.default
+        assert setting.without == WORDS.get(setting.name, "")
+
+    @pytest.mark.parametrize(
+        ("kind", "bounds"),
+        [
+            (Whole(1, 10_000), "a whole number from 1 to 10,000"),
+            (Number(0.01, 36_500), "a number from 0.01 to 36,500"),
+            (Share(0.001), "a share from 0.001 to 1, or a percentage from 0.1% to 100% (50% or 50)"),
+            (Text(1, 63), "1 to 63 bytes of printable text"),
+        ],
+    )
+    def test_bounds_in_words(self, kind: Any, bounds: str) -> None:
+        assert kind.bounds == bounds
+
+    def test_the_word_is_part_of_the_bounds(self) -> None:
+        assert BY_NAME["retention_days"].bounds == 'a number from 0.01 to 36,500, or "never"'
