@@ -7,30 +7,44 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import sys
 import tempfile
-from contextlib import suppress
+import time
 from itertools import count
 from pathlib import Path
-from textwrap import shorten
-from typing import Any
 
 from flaky_service import running
 from redrive import Redrive, RunHandle
-from redrive.clock import SYSTEM_CLOCK
 from redrive.engine.enqueue import DEFAULT_ORG
-from redrive.engine.history import History
+from redrive.engine.history import Happening, History
 from redrive.model.dead_letter import DeadLetter
 from redrive.model.event import BreakerChanged, Event, HeldReleased
-from screen import BOLD, DIM, GREEN, RED, YELLOW, draw, field, heading, paint, prepare, say, tell
+from screen import (
+    BOLD,
+    COLUMNS,
+    DIM,
+    GREEN,
+    RED,
+    YELLOW,
+    draw,
+    field,
+    heading,
+    paint,
+    prepare,
+    say,
+    tell,
+)
 from shop import PATIENT, Gateway, Order, client_of, shop
 
 ORDERS_A_SECOND = 7
 POISON = 6
 CARD = "4242 4242 4242 4242"
 FRAME = 0.1
-HEADER = f"{'time':>6}  {'gateway':<7}  {'breaker':<9}  {'retrying':>8}  {'shipped':>7}  held"
-STATES = {"CLOSED": GREEN, "HALF_OPEN": YELLOW, "OPEN": RED}
+LONGEST_BAR = max(10, min(24, COLUMNS - 70))
+A_FULL_BAR = 75
+COLOURS = {"CLOSED": GREEN, "HALF_OPEN": YELLOW, "OPEN": RED}
+HAPPENINGS = {"succeeded": GREEN, "finished": GREEN, "retry": RED, "held": YELLOW, "released": YELLOW}
 
 
 class Business:
@@ -40,173 +54,182 @@ class Business:
         self.app = app
         self.gateway = gateway
         self.runs: list[RunHandle] = []
-        self._began = SYSTEM_CLOCK.monotonic()
+        self._began = time.monotonic()
         self._numbers = count(1)
-        self._notes: list[str] = []
+        self._note = ""
+        self._released = 0
         app.listen(self._hear)
 
-    async def go_on(self, seconds: float, *, ordering: bool) -> None:
-        """Let so much time pass, with new orders or without."""
-        end = SYSTEM_CLOCK.monotonic() + seconds
-        while (left := end - SYSTEM_CLOCK.monotonic()) > 0.0:
-            await self._second(min(1.0, left), ordering)
+    async def go_on(self, seconds: int, *, ordering: bool) -> None:
+        for _ in range(seconds):
+            await self._second(ORDERS_A_SECOND if ordering else 0)
 
-    async def finish(self, within: float) -> None:
+    async def finish(self, within: int) -> None:
         """Until every order has ended."""
-        end = SYSTEM_CLOCK.monotonic() + within
-        while await self._unfinished() and SYSTEM_CLOCK.monotonic() < end:
-            await self._second(1.0, ordering=False)
+        for _ in range(within):
+            await self._second(0)
+            states = await self.app.store.runs.count_by_state(DEFAULT_ORG)
+            if not states.get("PENDING", 0) + states.get("RUNNING", 0):
+                return
 
-    async def _second(self, seconds: float, ordering: bool) -> None:
-        end = SYSTEM_CLOCK.monotonic() + seconds
-        orders = ORDERS_A_SECOND if ordering else 0
-        while (left := end - SYSTEM_CLOCK.monotonic()) > FRAME:
+    async def _second(self, orders: int) -> None:
+        self._note, self._released = "", 0
+        end = time.monotonic() + 1.0
+        while time.monotonic() < end - FRAME:
             if orders:
                 orders -= 1
                 await self._order()
             draw(await self._line(), keep=False)
-            await asyncio.sleep(min(FRAME, left))
-        for _ in range(orders):
-            await self._order()
-        await asyncio.sleep(max(0.0, end - SYSTEM_CLOCK.monotonic()))
+            await asyncio.sleep(FRAME)
+        await asyncio.sleep(max(0.0, end - time.monotonic()))
         draw(await self._line(), keep=True)
-        self._notes.clear()
 
     async def _order(self) -> None:
         number = next(self._numbers)
         card = Gateway.EXPIRED if number == POISON else CARD
         order = Order(number, cents=900 + 37 * number, card=card)
-        self.runs.append(await self.app.start("checkout", order, key=f"order-{number}", tags=["demo"]))
+        self.runs.append(await self.app.start("checkout", order, key=f"order-{number}"))
 
     async def _line(self) -> str:
         places = await self.app.store.runs.count_by_place(DEFAULT_ORG)
         states = await self.app.store.runs.count_by_state(DEFAULT_ORG)
-        held = places.get("held", 0)
+        breakers = await self.app.breaker_states()
+        breaker = breakers[0].state if breakers else "CLOSED"
         gateway, colour = ("down", RED) if self.gateway.down else ("up", GREEN)
-        breaker = await self._breaker()
-        bar = f"{held:>3} {'■' * min(held, 30)}" if held else f"{held:>3}"
-        note = f"  {' · '.join(self._notes)}" if self._notes else ""
-        return "  ".join(
-            [
-                f"{SYSTEM_CLOCK.monotonic() - self._began:>4.0f} s",
-                paint(colour, f"{gateway:<7}"),
-                paint(STATES[breaker], f"{breaker.lower().replace('_', '-'):<9}"),
-                f"{places.get('waiting', 0):>8}",
-                f"{states.get('SUCCESS', 0):>7}",
-                paint(YELLOW, bar) + paint(DIM, note),
-            ]
-        )
-
-    async def _breaker(self) -> str:
-        return next((str(each.state) for each in await self.app.breaker_states()), "CLOSED")
-
-    async def _unfinished(self) -> int:
-        states = await self.app.store.runs.count_by_state(DEFAULT_ORG)
-        return states.get("PENDING", 0) + states.get("RUNNING", 0)
+        held = places.get("held", 0)
+        columns = [
+            f"{time.monotonic() - self._began:>3.0f} s",
+            paint(colour, f"{gateway:<7}"),
+            paint(COLOURS[breaker], f"{breaker.lower().replace('_', '-'):<9}"),
+            f"{states.get('SUCCESS', 0):>7}",
+            f"{places.get('waiting', 0):>8}",
+            paint(YELLOW, f"{held:>4} {_bar(held)}") if held else f"{held:>4} {_bar(held)}",
+            paint(DIM, f"released {self._released}" if self._released else self._note),
+        ]
+        return "  ".join(columns)
 
     def _hear(self, event: Event) -> None:
-        if isinstance(event, BreakerChanged) and event.after == "OPEN":
-            self._notes.append("breaker opens" if event.before == "CLOSED" else "a probe failed")
-        elif isinstance(event, BreakerChanged) and event.after == "CLOSED":
-            self._notes.append("probes succeed")
-        elif isinstance(event, HeldReleased):
-            self._notes.append(f"released {event.runs}")
+        if isinstance(event, HeldReleased):
+            self._released += event.runs
+        elif isinstance(event, BreakerChanged):
+            self._note = {
+                ("CLOSED", "OPEN"): "breaker opens",
+                ("HALF_OPEN", "OPEN"): "probe failed",
+                ("HALF_OPEN", "CLOSED"): "probes succeed",
+            }.get((event.before, event.after), "")
+
+
+def _bar(number: int) -> str:
+    blocks = min(LONGEST_BAR, -(-number * LONGEST_BAR // A_FULL_BAR))
+    return f"{'■' * blocks:<{LONGEST_BAR}}"
+
+
+def show_columns() -> None:
+    say(f"{'time':>5}  {'gateway':<7}  {'breaker':<9}  {'shipped':>7}  {'retrying':>8}  held", DIM)
 
 
 def introduce() -> None:
-    print(paint(BOLD, "Redrive: no failed work is ever lost"))
-    print()
+    print(paint(BOLD, "Redrive: no failed work is ever lost") + "\n")
     tell(
         "A shop takes orders. Each is a run of three steps: reserve, charge, ship. To charge, it asks a "
-        "payment gateway over HTTP. One worker does the work; everything is kept in one SQLite file."
+        "payment gateway over HTTP. A worker does the work; all of it is kept in one SQLite file."
     )
 
 
 async def do_business(business: Business) -> None:
     heading("1  All is well")
-    say(HEADER, DIM)
-    await business.go_on(3.0, ordering=True)
+    show_columns()
+    await business.go_on(4, ordering=True)
 
     heading("2  The gateway goes down; orders keep coming")
     tell(
-        "The first charges fail and are retried, each after a wait of its own. Then the breaker opens: what "
-        "comes now is held before it is tried, and loses none of its attempts."
+        "The first charges fail and are retried, each after a wait of its own. Then the breaker opens: "
+        "what comes now is held before it is tried, and loses none of its attempts."
     )
     print()
-    say(HEADER, DIM)
+    show_columns()
     business.gateway.down = True
-    await business.go_on(8.0, ordering=True)
+    await business.go_on(9, ordering=True)
 
-    heading("3  The gateway is back; nobody has to do anything")
-    tell(
-        "Probes find out. Held work is let go in growing portions, so that it does not knock the gateway over."
-    )
+    heading("3  The gateway is back")
+    tell("Probes find out by themselves. Held work is let go in growing portions.")
     print()
-    say(HEADER, DIM)
+    show_columns()
     business.gateway.down = False
-    await business.finish(within=30.0)
+    await business.finish(within=30)
 
 
-async def show_patience(histories: list[History]) -> None:
+def show_patience(histories: list[History]) -> None:
     heading("4  One of the orders that had to wait")
     found = max(histories, key=lambda each: (each.run.state == "SUCCESS", len(each.events)))
-    begin = found.run.submitted_at
     for each in found.events:
-        what = f"{each.step or ''}{f', attempt {each.attempt}' if each.attempt else ''}"
-        colour = {"succeeded": GREEN, "finished": GREEN, "retry": RED, "held": YELLOW}.get(each.what, "")
-        say(f"{each.at - begin:>7.3f} s  {paint(colour, f'{each.what:<10}')}  {what:<18}  {_why(each.detail)}")
+        attempt = f"{each.step}, attempt {each.attempt}" if each.attempt else each.step or ""
+        what = paint(HAPPENINGS.get(each.what, ""), f"{each.what:<9}")
+        say(f"{each.at - found.run.submitted_at:>6.2f} s  {what}  {attempt:<18}  {_reason(each)}")
     print()
-    tell(f"Its policy: {str(PATIENT.explain()).splitlines()[0]}, {str(PATIENT.explain()).splitlines()[1]}.")
+    for line in str(PATIENT.explain()).splitlines()[:2]:
+        say(line, DIM)
 
 
-def _why(detail: str) -> str:
-    """Of the explanation of a wait, the computation."""
-    wait = next((part for part in detail.split("; ") if part.startswith("wait ")), None)
-    if wait is None:
-        return paint(DIM, "" if detail.startswith("by 0") else shorten(detail, 44, placeholder=" …"))
-    return f"again in {wait.rpartition('→ ')[2]}"
+def _reason(each: Happening) -> str:
+    if each.what == "retry":
+        # wait min(8, 0.5 · 2^(1 - 1)) = 0.5 s, jitter ±25% [0.375 … 0.625], draw 0.3 → 0.45 s
+        computed = re.search(r"wait (.*), jitter (\S+) .* → (\S+) s", each.detail)
+        return (
+            "" if computed is None else "{} {} → {:.2f} s".format(*computed.groups()[:2], float(computed[3]))
+        )
+    return each.detail if each.what in ("held", "released", "finished", "queued") else ""
 
 
 def show_dead_letter(letter: DeadLetter, history: History) -> None:
     heading("5  The order that cannot be charged is a dead letter, with its whole story")
-    field("step", f"{letter.step} of {letter.workflow}, run {letter.run_id}")
+    field("run", f"{letter.run_id}, step {letter.step} of {letter.workflow}")
     field("what", f"{letter.error_type.rpartition('.')[2]}: {letter.message}", RED)
-    field("meaning", f"{letter.category}, {letter.error_class}; told to the public as {letter.public_code}")
+    field("where", _own_frame(letter.stack))
+    field("meaning", f"{letter.category}, {letter.error_class}; the public is told {letter.public_code}")
     field("decision", letter.explanation)
-    field("payload", letter.payload)
-    field("group", f"{letter.fingerprint[:15]}  {letter.title}")
-    field("same key", letter.idempotency_key)
+    field("payload", letter.payload.replace(",", ", "))
+    field("group", f"{letter.fingerprint}  {letter.title}")
+    field("key", f"{letter.idempotency_key}, the same on every attempt")
+    label = "attempts"
     for each in history.attempts:
-        spent = ((each.ended_at or 0.0) - (each.started_at or 0.0)) * 1000
-        name = history.steps[each.step_index].name
-        field("attempts" if each is history.attempts[0] else "", f"{name} {each.number}: {each.outcome} after {spent:.0f} ms")
-    field("where", letter.stack.strip().splitlines()[-3].strip() if letter.stack else "")
+        spent = 1000 * ((each.ended_at or 0.0) - (each.started_at or 0.0))
+        field(
+            label, f"{history.steps[each.step_index].name} {each.number}: {each.outcome} after {spent:.0f} ms"
+        )
+        label = ""
+
+
+def _own_frame(stack: str) -> str:
+    frames = re.findall(r'File ".*?(\w+\.py)", line (\d+), in (\w+)', stack)
+    return next((f"{file}, line {line}, in {name}" for file, line, name in frames if file == "shop.py"), "")
 
 
 def show_sum(states: dict[str, int], gateway: Gateway) -> bool:
     heading("6  Nothing is lost")
-    started = sum(states.values())
-    shipped, dead = states.get("SUCCESS", 0), states.get("DLQ_PENDING", 0)
-    rows = [
-        ("orders taken", started, ""),
-        ("shipped", shipped, GREEN),
-        ("dead letters", dead, RED),
-        ("lost", started - shipped - dead, BOLD),
-    ]
-    for name, number, colour in rows:
-        say(f"{name:<26}{paint(colour, f'{number:>5}')}")
-    print()
+    started, shipped, dead = sum(states.values()), states.get("SUCCESS", 0), states.get("DLQ_PENDING", 0)
     asked = sum(request == "POST /charges" for request in gateway.requests)
-    say(f"{'requests to charge':<26}{asked:>5}")
-    say(f"{'cards charged':<26}{len(gateway.charged):>5}   each once, by its idempotency key")
-    return started == shipped + dead == len(gateway.charged) + dead
+    for name, number, colour, remark in (
+        ("orders taken", started, BOLD, ""),
+        ("shipped", shipped, GREEN, ""),
+        ("dead letters", dead, RED, "waiting for somebody to fix the cause"),
+        ("lost", started - shipped - dead, BOLD, ""),
+        ("", None, "", ""),
+        ("requests to charge", asked, "", "failed ones and repeated ones among them"),
+        ("cards charged", len(gateway.charged), "", "each once, by its idempotency key"),
+    ):
+        shown = "" if number is None else paint(colour, f"{number:>5}")
+        say(f"{name:<20}{shown}  {paint(DIM, remark)}")
+    return started == shipped + dead and shipped == len(gateway.charged)
 
 
 def invite(file: Path) -> None:
     heading("Look at it yourself")
-    say(f"{'.venv/bin/python examples/look.py ' + str(file)}")
-    say("the code of the shop: examples/shop.py; how it works: docs/guides/running-work.md", DIM)
-    say("outbound calls alone: .venv/bin/python examples/calls_demo.py", DIM)
+    say(f".venv/bin/python examples/look.py {file}")
+    print()
+    say("the shop             examples/shop.py", DIM)
+    say("how to write one     docs/guides/running-work.md", DIM)
+    say("outbound calls       .venv/bin/python examples/calls_demo.py", DIM)
 
 
 async def play(file: Path) -> bool:
@@ -219,7 +242,7 @@ async def play(file: Path) -> bool:
             worker.stop()
             await working
             histories = [await run.history() for run in business.runs]
-            await show_patience(histories)
+            show_patience(histories)
             for run, history in zip(business.runs, histories, strict=True):
                 if (letter := await run.dead_letter()) is not None:
                     show_dead_letter(letter, history)
@@ -231,10 +254,12 @@ def main() -> None:
     logging.getLogger("redrive").setLevel(logging.CRITICAL)  # the demo does the talking
     introduce()
     file = Path(tempfile.mkdtemp(prefix="redrive-demo-")) / "shop.db"
-    with suppress(KeyboardInterrupt):
+    try:
         fine = asyncio.run(play(file))
-        invite(file)
-        sys.exit(0 if fine else "something was lost: please report it")
+    except KeyboardInterrupt:
+        sys.exit("\n")
+    invite(file)
+    sys.exit(0 if fine else "\nthe sums do not agree: that is a bug, please report it")
 
 
 if __name__ == "__main__":

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import sys
 from textwrap import wrap
 
-WIDTH = 88
 LIVE = sys.stdout.isatty()
 COLOUR = LIVE and not os.environ.get("NO_COLOR")
+COLUMNS = shutil.get_terminal_size((88, 24)).columns
+WIDTH = max(60, min(COLUMNS, 88))
 
 BOLD, DIM, RED, GREEN, YELLOW = "1", "2", "31", "32", "33"
 
@@ -20,15 +22,15 @@ def prepare() -> None:
 
 
 def paint(code: str, text: str) -> str:
-    return f"\033[{code}m{text}\033[0m" if COLOUR and text.strip() else text
+    return f"\033[{code}m{text}\033[0m" if COLOUR and code and text.strip() else text
 
 
 def heading(text: str) -> None:
-    print(f"\n{paint(BOLD, text)}\n")
+    print(f"\n\n{paint(BOLD, text)}\n")
 
 
 def say(text: str = "", code: str = "") -> None:
-    print(f"  {paint(code, text) if code else text}", flush=True)
+    print(f"  {paint(code, text)}".rstrip(), flush=True)
 
 
 def tell(text: str) -> None:
@@ -39,8 +41,8 @@ def tell(text: str) -> None:
 
 def field(name: str, text: str, code: str = "") -> None:
     """A name and its text, which goes on under itself where it is long."""
-    for line in wrap(text, WIDTH - 18) or [""]:
-        say(f"{paint(DIM, f'{name:<14}')}  {paint(code, line) if code else line}")
+    for line in wrap(text, WIDTH - 14, break_on_hyphens=False) or [""]:
+        say(f"{paint(DIM, f'{name:<10}')}  {paint(code, line)}")
         name = ""
 
 

@@ -10,11 +10,11 @@ from redrive.policy import Exponential, Proportional
 from redrive.policy.ramp import Ramp
 
 PATIENT = RetryPolicy(
-    name="charge",
+    name="patient",
     max_attempts=5,
     backoff=Backoff(Exponential(base=0.5, factor=2.0), cap=8.0, jitter=Proportional(0.25)),
 )
-CAUTIOUS = BreakerPolicy(window_calls=12, minimum_calls=12, cool_down=2.0, successes_to_close=2)
+CAUTIOUS = BreakerPolicy(cool_down=2.0, successes_to_close=2)
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from redrive.config import (
     Text,
     Whole,
 )
+from redrive.engine.options import WorkerOptions
 from redrive.engine.task import DEFAULT_TIMEOUT
-from redrive.engine.worker import WorkerOptions
 from redrive.errors import InvalidValueError
 from redrive.policy import STEP, Additive, BreakerPolicy, Exponential, Proportional
 
@@ -110,7 +110,7 @@ class TestDefaults:
         assert dataclasses.asdict(Settings.load({})) == DEFAULTS
 
     def test_are_those_of_the_engine(self) -> None:
-        options, settings = WorkerOptions(queues=()), Settings()
+        options, settings = WorkerOptions(queues=("default",)), Settings()
         assert options.concurrency == settings.worker_concurrency
         assert options.lease_seconds == settings.worker_lease_ttl_sec
         assert options.poll_seconds * 1000 == settings.worker_poll_ms
@@ -147,13 +147,13 @@ class TestBounds:
             assert from_environment(name, str(inside)) == inside
             assert from_file(tmp_path, name, str(inside)) == inside
         for outside in (low - 1, high + 1):
-            for refused in (
-                lambda outside=outside: given(name, outside),
-                lambda outside=outside: from_environment(name, str(outside)),
-                lambda outside=outside: from_file(tmp_path, name, str(outside)),
-            ):
-                with pytest.raises(InvalidValueError, match=f"from {low:,} to {high:,}.*, got {outside}"):
-                    refused()
+            allowed = f"must be a whole number from {low:,} to {high:,}.*, got {outside}$"
+            with pytest.raises(InvalidValueError, match=f"^{name} {allowed}"):
+                given(name, outside)
+            with pytest.raises(InvalidValueError, match=f"^{variable_of(name)} {allowed}"):
+                from_environment(name, str(outside))
+            with pytest.raises(InvalidValueError, match=f"^{name} in .*redrive.toml {allowed}"):
+                from_file(tmp_path, name, str(outside))
 
     @pytest.mark.parametrize(("name", "low", "high"), NUMBERS)
     def test_of_numbers(self, tmp_path: Path, name: str, low: float, high: float) -> None:
@@ -300,8 +300,11 @@ class TestShare:
             "half",
             "nan",
             "nan%",
-        ]
-        + ["inf", "inf%", "50%%", "1e400%"],
+            "inf",
+            "inf%",
+            "50%%",
+            "1e400%",
+        ],
     )
     def test_what_is_refused(self, text: str) -> None:
         with pytest.raises(InvalidValueError) as caught:
@@ -416,8 +419,12 @@ class TestRepr:
             "'se\"cret7",
             "@/secret7",
             "<b7>",
-        ]
-        + ["s%40cret7", "ключ7", "postgres-7", "a,b;c7", "]se[cret7"],
+            "s%40cret7",
+            "ключ7",
+            "postgres-7",
+            "a,b;c7",
+            "]se[cret7",
+        ],
     )
     def test_hides_any_password(self, address: str, password: str) -> None:
         settings = Settings(database_url=address.format(password))
@@ -548,7 +555,7 @@ class TestFile:
         assert (settings.worker_concurrency, settings.worker_threads) == (9, 8)
 
     def test_a_bad_value_is_refused_also_where_the_environment_wins(self, tmp_path: Path) -> None:
-        with pytest.raises(InvalidValueError, match="^worker_threads in "):
+        with pytest.raises(InvalidValueError, match=r"^worker_threads in "):
             Settings.load({"REDRIVE_WORKER_THREADS": "8"}, toml(tmp_path, "worker_threads = 0\n"))
 
     def test_what_others_keep_beside_the_table(self, tmp_path: Path) -> None:
@@ -582,7 +589,7 @@ class TestFile:
 
     def test_an_unknown_key_that_is_near_to_nothing(self, tmp_path: Path) -> None:
         with pytest.raises(
-            InvalidValueError, match="^there is no setting 'zzz' in .*; there are database_url, schema"
+            InvalidValueError, match=r"^there is no setting 'zzz' in .*; there are database_url, schema"
         ):
             Settings.load({}, toml(tmp_path, 'zzz = "secret-7"\n'))
 
@@ -592,7 +599,7 @@ class TestFile:
         assert "secret-7" not in str(caught.value)
 
     def test_redrive_that_is_no_table(self, tmp_path: Path) -> None:
-        with pytest.raises(InvalidValueError, match="^there is no setting 'redrive'"):
+        with pytest.raises(InvalidValueError, match=r"^there is no setting 'redrive'"):
             Settings.load({}, toml(tmp_path, "redrive = 7\n"))
 
     def test_one_that_is_not_there(self, tmp_path: Path) -> None:
@@ -605,8 +612,14 @@ class TestFile:
 
     @pytest.mark.parametrize(
         "content",
-        [b"worker_threads =", b"\xff\xfe", b"a = 1\na = 2", b"worker_threads = " + b"9" * 5000, b"a = 1\x00"]
-        + [b"a = " + b"[" * 100_000],
+        [
+            b"worker_threads =",
+            b"\xff\xfe",
+            b"a = 1\na = 2",
+            b"worker_threads = " + b"9" * 5000,
+            b"a = 1\x00",
+            b"a = " + b"[" * 100_000,
+        ],
         ids=["half", "bytes", "twice", "long", "nul", "deep"],
     )
     def test_one_that_is_not_toml(self, tmp_path: Path, content: bytes) -> None:

@@ -128,7 +128,7 @@ class Redrive:
         return register if function is None else register(function)
 
     def workflow(self, name: str, steps: Sequence[Task | StepDefinition]) -> Definition:
-        """Name an ordered list of steps. Each receives what the one before has given; the first, the payload."""
+        """Name an ordered list of steps: the first receives the payload, the others what the last gave."""
         return self.registry.add_workflow(name, steps)
 
     def breaker(

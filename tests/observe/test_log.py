@@ -1,4 +1,4 @@
-"""The log of the engine: levels, names of fields, no line for ordinary work, no flood, no secrets (D9, P9, G14)."""
+"""The log of the engine: levels and names, no flood, no secrets (D9, P9, G14)."""
 
 from __future__ import annotations
 

@@ -290,7 +290,7 @@ async def recovered(database: PostgresDatabase, work: Callable[[], Awaitable[obj
 async def test_lost_connections_are_replaced(postgres_database: PostgresDatabase, admin: Any) -> None:
     numbers = await asyncio.gather(*[process(postgres_database) for _ in range(8)])
     for number in set(numbers):
-        await admin.execute("SELECT pg_terminate_backend($1)", number)
+        await admin.execute("SELECT pg_terminate_backend($1, 5000)", number)
 
     await recovered(postgres_database, lambda: names(postgres_database))
     await asyncio.gather(*[names(postgres_database) for _ in range(8)])
@@ -303,7 +303,7 @@ async def test_a_connection_lost_inside_of_a_transaction(
         async with postgres_database.transaction() as session:
             [[number]] = await session.fetch(PROCESS, {})
             await session.fetch(INSERT, {"name": "a", "maximum": 1})
-            await admin.execute("SELECT pg_terminate_backend($1)", number)
+            await admin.execute("SELECT pg_terminate_backend($1, 5000)", number)
             await asyncio.sleep(0.02)
             await session.fetch(INSERT, {"name": "b", "maximum": 1})
 
@@ -314,7 +314,7 @@ async def test_a_connection_lost_before_the_commit(postgres_database: PostgresDa
     with pytest.raises(StoreUnavailableError):
         async with postgres_database.transaction() as session:
             [[number]] = await session.fetch(PROCESS, {})
-            await admin.execute("SELECT pg_terminate_backend($1)", number)
+            await admin.execute("SELECT pg_terminate_backend($1, 5000)", number)
 
     assert await names(postgres_database) == []
 
@@ -583,7 +583,7 @@ async def listening(database: PostgresDatabase) -> AsyncIterator[list[str]]:
 
 
 async def terminate_listeners(admin: Any, channel: str) -> Sequence[Any]:
-    kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN %' || $1 || '%'"
+    kill = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE query LIKE 'LISTEN %' || $1 || '%'"
     return list(await admin.fetch(kill, channel))
 
 

@@ -15,7 +15,7 @@ from redrive.engine.payload import to_json
 from redrive.engine.registry import Registry
 from redrive.engine.task import checked_name
 from redrive.engine.telling import Teller
-from redrive.errors import InvalidValueError
+from redrive.errors import InvalidValueError, StoreUnavailableError
 from redrive.model.event import RunQueued
 from redrive.model.run import NewRun
 from redrive.policy.bounds import LONGEST_DELAY, require, require_whole
@@ -126,7 +126,10 @@ class Enqueuer:
         new = [run for run, _ in runs]
         # The ids are ours, so trying again cannot store anything twice.
         ids = await self._patience.persist(
-            "enqueue", lambda: self._store.runs.enqueue(new, definitions), tries=MOST_TRIES
+            "enqueue",
+            lambda: self._store.runs.enqueue(new, definitions),
+            errors=StoreUnavailableError,
+            tries=MOST_TRIES,
         )
         await self._hint(new)
         return ids

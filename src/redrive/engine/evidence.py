@@ -26,6 +26,9 @@ class Evidence(NamedTuple):
 def evidence_of(
     error: BaseException, *, classifier: Classifier | None, redactor: Redactor, step: str, now: float
 ) -> Evidence:
+    gathered = error.__dict__.get("evidence")
+    if isinstance(gathered, Evidence):  # where the error was raised: in a process of its own
+        return gathered
     failure = (classifier or DEFAULT_CLASSIFIER).classify(error, now=now)
     mark = fingerprint_of(error, step=step, status=failure.http_status)
     clean = failure._replace(message=_clean(failure.message, LONGEST_MESSAGE, redactor))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from redrive.clock import Clock
@@ -57,6 +57,10 @@ class RunHandle:
 
     def __repr__(self) -> str:
         return f"<RunHandle {self.id}>"
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        """`await handle` is `await handle.result()`."""
+        return self.result().__await__()
 
     async def get(self) -> Run:
         """The run as it stands now."""

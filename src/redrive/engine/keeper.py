@@ -10,7 +10,6 @@ from collections.abc import Callable
 from threading import Event, Thread
 
 from redrive.clock import Clock
-from redrive.errors import StoreError
 from redrive.model.claim import Claim
 from redrive.store.database import Database
 from redrive.store.leases import Leases, Renewal
@@ -59,7 +58,7 @@ class Keeper:
             return
         try:
             renewed = await leases.renew([Renewal(*key, self._lease_seconds) for key in due])
-        except StoreError:
+        except Exception:  # noqa: BLE001 — whatever it is, the leases are not renewed, and the others must be
             self._fence([key for key in due if self._is_over(key)])
             return
         for key in due:

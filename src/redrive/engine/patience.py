@@ -1,4 +1,4 @@
-"""Patience with the database: what fails because it is away is tried again, further and further apart."""
+"""Patience with the database: what it does not do now is tried again, further and further apart."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from redrive.clock import Clock
 from redrive.engine.telling import Teller
-from redrive.errors import StoreUnavailableError
+from redrive.errors import StoreError
 from redrive.model.event import StoreFailed, StoreRecovered
 from redrive.policy.backoff import Backoff
 from redrive.policy.curve import Exponential
@@ -32,11 +32,15 @@ class Patience:
         self,
         doing: str,
         action: Callable[[], Awaitable[T]],
-        error: StoreUnavailableError | None = None,
+        error: StoreError | None = None,
         *,
+        errors: type[StoreError] = StoreError,
         tries: int | None = None,
     ) -> T:
-        """Try until it succeeds, or so many times. `error` has happened already: begin with a wait."""
+        """Try until it succeeds, or so many times. `error` has happened already: begin with a wait.
+
+        A database that refuses is no reason for a worker to die: others may mend it meanwhile.
+        """
         failures, began = 0, self._clock.monotonic()
         while True:
             if error is not None:
@@ -46,14 +50,14 @@ class Patience:
                 await self._wait(doing, failures, error)
             try:
                 result = await action()
-            except StoreUnavailableError as again:
+            except errors as again:
                 error = again
                 continue
             if failures:
                 self._teller.tell(StoreRecovered(doing, self._clock.monotonic() - began))
             return result
 
-    async def _wait(self, doing: str, failures: int, error: StoreUnavailableError) -> None:
+    async def _wait(self, doing: str, failures: int, error: StoreError) -> None:
         wait = BACKOFF.wait(failures, draw=self._random.random())
         seconds = 1.0 if wait is None else wait.seconds
         self._teller.tell(StoreFailed(doing, str(error), seconds))

@@ -22,7 +22,7 @@ from multiprocessing import current_process, get_context, parent_process
 from multiprocessing.context import SpawnProcess
 from socket import socket, socketpair
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from redrive.bounded import bounded
 from redrive.clock import SYSTEM_CLOCK
@@ -109,7 +109,7 @@ class _Child:
     def __init__(self, process: SpawnProcess, connection: socket) -> None:
         self._process = process
         self._connection = connection
-        self._group = process.pid or 0
+        self._group = cast("int", process.pid)
         self._exit_code: int | None = None
         self.is_ready = False
 

@@ -1,0 +1,778 @@
+"""Fenced writes: what came of a claim is written once, whole, by the one who has the lease."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+
+import pytest
+from tests.store.build import (
+    EXPIRED,
+    KINDS,
+    ORG,
+    advanced,
+    advanced_in_place,
+    ask,
+    attempt_row,
+    buried,
+    claimed,
+    column,
+    completed,
+    dead_letter_row,
+    enqueued,
+    event_row,
+    full,
+    holder,
+    parked,
+    rescheduled,
+    step_row,
+    stopped,
+    tables,
+    value,
+)
+
+from redrive.errors import StoreError
+from redrive.model.claim import Claim
+from redrive.store.database import Database
+from redrive.store.records import Occupied, Progress, Record
+from redrive.store.store import Store
+
+PLACES = {
+    "completed": ("ended", "SUCCESS", "SUCCESS"),
+    "advanced": ("ready", "RUNNING", "PENDING"),
+    "advanced in place": ("leased", "RUNNING", "RUNNING"),
+    "rescheduled": ("waiting", "RUNNING", "RETRYING"),
+    "stopped": ("ended", "DLQ_PENDING", "DLQ"),
+    "parked": ("held", "RUNNING", "PENDING"),
+}
+RETRY_FIELDS = (
+    "failures",
+    "rate_limit_waits",
+    "holds",
+    "losses",
+    "lonely_losses",
+    "alone",
+    "previous_delay",
+    "error_class",
+    "first_failed_at",
+    "last_failed_at",
+    "slots",
+    "progress",
+)
+CLEARED = (0, 0, 0, 0, 0, 0, None, None, None, None, None, None)
+
+
+@pytest.fixture
+def store(database: Database) -> Store:
+    return Store(database)
+
+
+async def limit(database: Database, in_use: int, name: str = "mail") -> None:
+    await ask(
+        database,
+        "INSERT INTO redrive.limits (name, maximum, in_use) VALUES (:name, 9, :in_use)",
+        name=name,
+        in_use=in_use,
+    )
+
+
+async def in_use(database: Database, name: str = "mail") -> int:
+    return int(await value(database, "SELECT in_use FROM redrive.limits WHERE name = :name", name=name))
+
+
+async def used_up(store: Store, **changes: int) -> Claim:
+    """A claim of a run that has seen everything before."""
+    claim = await claimed(store)
+    before = rescheduled(
+        claim, delay=EXPIRED, failures=2, rate_limit_waits=3, holds=4, losses=5, lonely_losses=6, **changes
+    )
+    await store.records.record([Record(before)])
+    await store.leases.promote(1)
+    take = store.leases.claim_alone("default", holder()) if changes else store.leases.claim("default", 1, holder())
+    [again] = await take
+    await store.records.note_progress([Progress(again.id, again.token, again.epoch, '{"done":1}')])
+    async with store.database.transaction() as session:
+        await store.records.occupy(session, [Occupied(again.id, again.token, again.epoch, '["mail"]')])
+    return again
+
+
+# Fencing
+
+
+async def wrong_token(store: Store, claim: Claim) -> Claim:
+    return claim._replace(token=claim.token + 1_000_000)
+
+
+async def wrong_epoch(store: Store, claim: Claim) -> Claim:
+    return claim._replace(epoch=claim.epoch + 1)
+
+
+async def earlier_epoch(store: Store, claim: Claim) -> Claim:
+    """The step before, under the same lease."""
+    await store.records.record([Record(advanced_in_place(claim))])
+    return claim
+
+
+async def reclaimed(store: Store, claim: Claim) -> Claim:
+    await store.leases.renew([])
+    await ask(store.database, "UPDATE redrive.runs SET lease_expires_at = 1.0 WHERE id = :id", id=claim.id)
+    assert len(await store.leases.reclaim(999_999, 60.0, 1)) == 1
+    return claim
+
+
+async def claimed_again(store: Store, claim: Claim) -> Claim:
+    await reclaimed(store, claim)
+    await store.records.record([Record(rescheduled(claim._replace(token=999_999), place="ready"))])
+    assert len(await store.leases.claim("default", 1, holder())) == 1
+    return claim
+
+
+async def succeeded(store: Store, claim: Claim) -> Claim:
+    await store.records.record([Record(completed(claim))])
+    return claim
+
+
+async def died(store: Store, claim: Claim) -> Claim:
+    await buried(store, claim)
+    return claim
+
+
+async def given_back(store: Store, claim: Claim) -> Claim:
+    await store.records.record([Record(rescheduled(claim))])
+    return claim
+
+
+async def cancelled(store: Store, claim: Claim) -> Claim:
+    await store.records.record([Record(rescheduled(claim))])
+    assert await store.runs.cancel(claim.id, ORG) == "cancelled"
+    return claim
+
+
+async def removed(store: Store, claim: Claim) -> Claim:
+    await store.records.record([Record(completed(claim))])
+    assert await store.runs.remove_expired(EXPIRED, 10) == 1
+    return claim
+
+
+REASONS: list[Callable[[Store, Claim], Awaitable[Claim]]] = [
+    wrong_token,
+    wrong_epoch,
+    earlier_epoch,
+    reclaimed,
+    claimed_again,
+    succeeded,
+    died,
+    given_back,
+    cancelled,
+    removed,
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_without_the_lease_nothing_is_written_i4(store: Store, database: Database, kind: str) -> None:
+    await limit(database, 5)
+    for lose in REASONS:
+        claim = await lose(store, await claimed(store))
+        before = await tables(database)
+
+        won = await store.records.record([full(KINDS[kind](claim), claim)])
+
+        assert won == set(), lose
+        assert await tables(database) == before, lose
+        await ask(database, "UPDATE redrive.runs SET place = 'ended'")
+
+
+@pytest.mark.parametrize("lose", REASONS)
+async def test_a_plain_completion_without_the_lease_writes_nothing_i4(
+    store: Store, database: Database, lose: Callable[[Store, Claim], Awaitable[Claim]]
+) -> None:
+    """The quick way, which needs no transaction."""
+    claim = await lose(store, await claimed(store))
+    before = await tables(database)
+
+    assert await store.records.record([Record(completed(claim))]) == set()
+    assert await tables(database) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_late_record_whose_token_still_matches_is_accepted(
+    store: Store, database: Database, kind: str
+) -> None:
+    claim = await claimed(store, EXPIRED)
+
+    assert await store.records.record([Record(KINDS[kind](claim))]) == {claim.id}
+
+    assert await column(database, claim.id, "place", "state", "step_state") == PLACES[kind]
+    assert len(await store.leases.reclaim(999_999, 60.0, 10)) == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_same_record_counts_once_i4(store: Store, database: Database, kind: str) -> None:
+    await limit(database, 5)
+    claim = await claimed(store)
+    record = full(KINDS[kind](claim), claim)
+    assert await store.records.record([record]) == {claim.id}
+    before = await tables(database)
+
+    assert await store.records.record([record]) == set()
+
+    assert await tables(database) == before
+    assert await in_use(database) == 4
+
+
+async def test_two_workers_that_record_one_claim_have_one_winner_i4(store: Store, database: Database) -> None:
+    other = Store(database.another())
+    for _ in range(5):
+        claim = await claimed(store)
+        answers = await asyncio.gather(
+            store.records.record([Record(stopped(claim), dead_letter=dead_letter_row(claim))]),
+            other.records.record([Record(completed(claim), step=step_row(claim))]),
+        )
+
+        assert sorted(map(len, answers)) == [0, 1]
+        letters = await store.runs.dead_letters(claim.id)
+        steps = await store.runs.steps(claim.id)
+        assert (len(letters), len(steps)) == (len(answers[0]), len(answers[1]))
+    await other.close()
+
+
+async def test_one_lost_lease_does_not_cost_the_others_theirs(store: Store) -> None:
+    await enqueued(store, 3)
+    claims = await store.leases.claim("default", 3, holder())
+    lost = claims[1]._replace(token=-1)
+
+    won = await store.records.record([full(stopped(claim), claim) for claim in (claims[0], lost, claims[2])])
+
+    assert won == {claims[0].id, claims[2].id}
+    assert await store.runs.attempts(lost.id) == []
+    assert await store.runs.dead_letters(lost.id) == []
+
+
+async def test_all_kinds_in_one_batch(store: Store, database: Database) -> None:
+    await enqueued(store, len(KINDS))
+    claims = await store.leases.claim("default", len(KINDS), holder())
+    records = [Record(make(claim)) for make, claim in zip(KINDS.values(), claims, strict=True)]
+
+    assert await store.records.record(records) == {claim.id for claim in claims}
+
+    for kind, claim in zip(KINDS, claims, strict=True):
+        assert await column(database, claim.id, "place", "state", "step_state") == PLACES[kind]
+
+
+async def test_an_empty_batch(store: Store) -> None:
+    assert await store.records.record([]) == set()
+
+
+# Unknown commits
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_after_an_unknown_commit_written_open_and_lost_are_told_apart(store: Store, kind: str) -> None:
+    await enqueued(store, 3)
+    written, unwritten, lost = await store.leases.claim("default", 3, holder())
+    records = [Record(KINDS[kind](claim)) for claim in (written, unwritten, lost)]
+    await store.records.record(records[:1])
+    await reclaimed(store, lost)
+
+    assert await store.records.applied(records) == ({written.id}, {unwritten.id})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_is_open_can_be_written(store: Store, kind: str) -> None:
+    claim = await claimed(store)
+    record = full(KINDS[kind](claim), claim)
+    _, still_open = await store.records.applied([record])
+
+    assert await store.records.record([record]) == still_open == {claim.id}
+    assert await store.records.applied([record]) == ({claim.id}, set())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_is_gone_is_neither_written_nor_open(store: Store, kind: str) -> None:
+    claim = await removed(store, await claimed(store))
+
+    assert await store.records.applied([Record(KINDS[kind](claim))]) == (set(), set())
+
+
+async def test_a_step_that_is_over_is_not_open_under_the_lease_of_the_next(store: Store) -> None:
+    """The lease goes on in place, so only the epoch tells the steps apart."""
+    claim = await claimed(store)
+    await store.records.record([Record(advanced_in_place(claim))])
+
+    for kind in ("completed", "rescheduled", "stopped", "parked"):
+        assert await store.records.applied([Record(KINDS[kind](claim))]) == (set(), set())
+
+
+async def test_applied_of_nothing(store: Store) -> None:
+    assert await store.records.applied([]) == (set(), set())
+
+
+# Completing
+
+
+async def test_success_clears_the_retry_fields_d8(store: Store, database: Database) -> None:
+    claim = await used_up(store)
+    assert await column(database, claim.id, *RETRY_FIELDS) != CLEARED
+
+    await store.records.record([Record(completed(claim))])
+
+    assert await column(database, claim.id, *RETRY_FIELDS) == CLEARED
+    run = await store.runs.get(claim.id, ORG)
+    assert (run.place, run.state, run.step_state, run.result) == ("ended", "SUCCESS", "SUCCESS", '"done"')
+    assert (run.due_at, run.held_by) == (None, None)
+    assert run.ended_at is not None
+    assert await column(database, claim.id, "lease_expires_at") is None
+    assert await store.runs.outcome(claim.id, ORG) == ("SUCCESS", '"done"')
+
+
+async def test_a_batch_gives_each_run_its_own_result(store: Store) -> None:
+    await enqueued(store, 20)
+    claims = await store.leases.claim("default", 20, holder())
+
+    won = await store.records.record([Record(completed(claim, result=f'"{claim.id}"')) for claim in claims])
+
+    assert won == {claim.id for claim in claims}
+    for claim in claims:
+        assert await store.runs.outcome(claim.id, ORG) == ("SUCCESS", f'"{claim.id}"')
+
+
+@pytest.mark.parametrize("beside", ["attempt", "event", "dead_letter", "step"])
+async def test_what_lies_beside_a_completion_is_written_too(
+    store: Store, database: Database, beside: str
+) -> None:
+    """All of it, or nothing: whichever way the completion takes."""
+    claim = await claimed(store)
+    everything = full(completed(claim), claim)
+    record = Record(everything.change)._replace(**{beside: getattr(everything, beside)})
+
+    await store.records.record([record])
+
+    table = {"attempt": "attempts", "event": "run_events", "dead_letter": "dead_letters", "step": "steps"}[beside]
+    assert await value(database, f"SELECT count(*) FROM redrive.{table}") == 1
+
+
+# Advancing
+
+
+async def test_advancing_gives_the_next_step_to_anybody(store: Store, database: Database) -> None:
+    claim = await used_up(store)
+    change = advanced(claim, queue="mail", step_input='{"sum":3}')
+
+    await store.records.record([Record(change, step=step_row(claim))])
+
+    assert await column(database, claim.id, *RETRY_FIELDS) == CLEARED
+    leased = ("step_index", "attempt", "epoch", "lease_expires_at", "attempt_started_at", "policy_override")
+    assert await column(database, claim.id, *leased) == (1, 0, 2, None, None, None)
+    assert await store.leases.claim("default", 1, holder()) == []
+    [following] = await store.leases.claim("mail", 1, holder())
+    assert (following.step_index, following.attempt, following.epoch) == (1, 1, 3)
+    assert (following.payload, following.input) == ('{"sum":3}', claim.input)
+    assert (following.submitted_at, following.priority) == (claim.submitted_at, claim.priority)
+
+
+async def test_advancing_in_place_keeps_the_lease(store: Store, database: Database) -> None:
+    claim = await used_up(store)
+
+    await store.records.record([Record(advanced_in_place(claim, ttl=600.0), step=step_row(claim))])
+
+    assert await column(database, claim.id, *RETRY_FIELDS) == CLEARED
+    assert await column(database, claim.id, "step_index", "attempt", "epoch") == (1, 1, 3)
+    assert await column(database, claim.id, "token", "worker", "place") == (claim.token, claim.worker, "leased")
+    started, expires = await column(database, claim.id, "attempt_started_at", "lease_expires_at")
+    assert expires - started == pytest.approx(600.0, abs=1e-5)
+    assert started >= claim.attempt_started_at
+    assert await store.records.record([Record(completed(claim))]) == set()
+    following = claim._replace(epoch=3)
+    assert await store.records.record([Record(completed(following))]) == {claim.id}
+
+
+async def test_a_finished_step_is_remembered(store: Store) -> None:
+    claim = await claimed(store)
+
+    await store.records.record([Record(advanced_in_place(claim), step=step_row(claim))])
+
+    [step] = await store.runs.steps(claim.id)
+    assert step[:6] == (0, "first", "greet", "SUCCESS", '"so far"', 1)
+    assert (step.worker, step.code_version, step.started_at) == ("worker 1", "v1", claim.attempt_started_at)
+    assert step.ended_at == (await store.runs.get(claim.id, ORG)).attempt_started_at
+
+
+async def test_steps_come_in_order_and_a_repeated_one_replaces_its_row(store: Store) -> None:
+    claim = await claimed(store)
+    for index in (2, 0, 1):
+        row = step_row(claim, step_index=index, name=f"step {index}")
+        await store.records.record([Record(advanced_in_place(claim), step=row)])
+        claim = claim._replace(epoch=claim.epoch + 1)
+    again = step_row(claim, step_index=1, name="ignored", state="FAILED", output=None, attempts=7)
+    await store.records.record([Record(advanced_in_place(claim), step=again)])
+
+    steps = await store.runs.steps(claim.id)
+
+    assert [(step.step_index, step.state, step.attempts) for step in steps] == [
+        (0, "SUCCESS", 1),
+        (1, "FAILED", 7),
+        (2, "SUCCESS", 1),
+    ]
+
+
+# Rescheduling
+
+
+@pytest.mark.parametrize("delay", [0.25, 60.0, 86_400.0 * 30])
+async def test_a_retry_waits_exactly_its_delay_by_the_clock_of_the_database_w1(
+    store: Store, database: Database, delay: float
+) -> None:
+    claim = await claimed(store)
+    earliest = await value(database, "SELECT :now")
+
+    await store.records.record([Record(rescheduled(claim, delay=delay), attempt_row(claim, delay=delay))])
+
+    run = await store.runs.get(claim.id, ORG)
+    assert run.due_at is not None
+    assert run.last_failed_at is not None
+    assert run.due_at - run.last_failed_at == pytest.approx(delay, abs=1e-5)
+    assert earliest <= run.last_failed_at <= await value(database, "SELECT :now")
+    [attempt] = await store.runs.attempts(claim.id)
+    assert attempt.ended_at == run.last_failed_at
+    assert (run.place, run.state, run.step_state) == ("waiting", "RUNNING", "RETRYING")
+
+
+async def test_scheduling_a_retry_clears_the_lease_p3(store: Store, database: Database) -> None:
+    claim = await used_up(store)
+
+    await store.records.record([Record(rescheduled(claim))])
+
+    assert await column(database, claim.id, "lease_expires_at", "slots") == (None, None)
+    assert await store.leases.adopt(claim.token, claim.worker) == []
+    assert await store.leases.reclaim(999_999, 60.0, 10) == []
+
+
+async def test_the_first_failure_is_kept_and_the_last_one_moves_w6(store: Store) -> None:
+    claim = await claimed(store)
+    await store.records.record([Record(rescheduled(claim, place="ready"))])
+    first = await store.runs.get(claim.id, ORG)
+    assert first.first_failed_at == first.last_failed_at is not None
+    assert first.due_at is None
+    await asyncio.sleep(0.002)
+    [claim] = await store.leases.claim("default", 1, holder())
+
+    await store.records.record([Record(rescheduled(claim, place="ready"))])
+
+    second = await store.runs.get(claim.id, ORG)
+    assert second.first_failed_at == first.first_failed_at
+    assert second.last_failed_at is not None
+    assert second.last_failed_at > first.last_failed_at
+    assert (second.failures, second.attempt) == (2, 2)
+
+
+async def test_a_wait_that_is_no_failure_leaves_the_failure_times_alone_d4(store: Store) -> None:
+    claim = await claimed(store)
+    change = rescheduled(claim, failures=0, rate_limit_waits=1, failed=0, error_class="rate_limited")
+
+    await store.records.record([Record(change)])
+
+    run = await store.runs.get(claim.id, ORG)
+    assert (run.failures, run.rate_limit_waits, run.error_class) == (0, 1, "rate_limited")
+    assert (run.first_failed_at, run.last_failed_at) == (None, None)
+
+
+async def test_everything_that_was_used_up_is_kept(store: Store, database: Database) -> None:
+    claim = await used_up(store, alone=1)
+
+    fields = RETRY_FIELDS[:8]
+    assert await column(database, claim.id, *fields) == (2, 3, 4, 5, 6, 1, 60.0, "transient")
+
+
+@pytest.mark.parametrize("place", ["waiting", "ready", "alone"])
+async def test_cancelled_meanwhile_it_is_ready_at_once(store: Store, database: Database, place: str) -> None:
+    claim = await claimed(store)
+    assert await store.runs.cancel(claim.id, ORG) == "requested"
+
+    await store.records.record([Record(rescheduled(claim, place=place))])
+
+    assert await column(database, claim.id, "place", "due_at") == ("ready", None)
+    [again] = await store.leases.claim("default", 1, holder())
+    assert again.cancel_requested_at is not None
+
+
+async def test_cancelled_meanwhile_it_is_not_held(store: Store, database: Database) -> None:
+    """A breaker may stay open for hours; the cancellation must not wait for it."""
+    claim = await claimed(store)
+    assert await store.runs.cancel(claim.id, ORG) == "requested"
+
+    await store.records.record([Record(parked(claim))])
+
+    assert await column(database, claim.id, "place") != "held"
+
+
+# Attempts and events
+
+
+async def test_an_attempt_is_remembered_with_its_explanation(store: Store) -> None:
+    claim = await claimed(store)
+    row = attempt_row(claim)
+
+    await store.records.record([Record(rescheduled(claim), row)])
+
+    [attempt] = await store.runs.attempts(claim.id)
+    kept = attempt._asdict()
+    ended_at = kept.pop("ended_at")
+    expected = row._asdict()
+    assert expected.pop("run_id") == claim.id
+    assert kept == expected
+    assert ended_at >= claim.attempt_started_at
+
+
+async def test_every_attempt_has_a_row_of_its_own(store: Store) -> None:
+    claim = await claimed(store)
+    for number in (1, 2, 3):
+        row = attempt_row(claim, message=f"failure {number}")
+        await store.records.record([Record(rescheduled(claim, place="ready"), row)])
+        [claim] = await store.leases.claim("default", 1, holder())
+
+    attempts = await store.runs.attempts(claim.id)
+
+    assert [(each.number, each.message) for each in attempts] == [
+        (1, "failure 1"),
+        (2, "failure 2"),
+        (3, "failure 3"),
+    ]
+
+
+async def test_scheduling_an_attempt_twice_has_no_effect_w4(store: Store) -> None:
+    """Run, step and number identify it: the first row stays."""
+    claim = await claimed(store)
+    await store.records.record([Record(rescheduled(claim, place="ready"), attempt_row(claim))])
+    [again] = await store.leases.claim("default", 1, holder())
+
+    await store.records.record([Record(rescheduled(again), attempt_row(claim, message="another"))])
+
+    assert [each.message for each in await store.runs.attempts(claim.id)] == ["no answer"]
+
+
+async def test_events_are_told_in_order(store: Store) -> None:
+    claim = await claimed(store)
+    await store.records.record([Record(parked(claim), event=event_row(claim, id="b"))])
+    await asyncio.sleep(0.002)
+    await store.records.note_events([event_row(claim, id="a", kind="released", detail='{"by":"ada"}')])
+
+    events = await store.runs.events(claim.id)
+
+    assert [(event.id, event.kind, event.step_index, event.detail) for event in events] == [
+        ("b", "held", 0, "{}"),
+        ("a", "released", 0, '{"by":"ada"}'),
+    ]
+    assert events[0].at < events[1].at
+
+
+async def test_progress_is_fenced(store: Store) -> None:
+    claim = await claimed(store)
+    await store.records.note_progress([Progress(claim.id, claim.token, claim.epoch, "1")])
+    await store.records.note_progress([Progress(claim.id, claim.token + 1, claim.epoch, "2")])
+    await store.records.note_progress([Progress(claim.id, claim.token, claim.epoch + 1, "3")])
+
+    assert (await store.runs.get(claim.id, ORG)).progress == "1"
+
+
+# Stopping
+
+
+async def test_a_dead_letter_is_written_with_the_end_of_its_run_w2(store: Store) -> None:
+    claim = await claimed(store, tags='["a"]', metadata='{"b":1}', correlation_id="c", queue="mail")
+    row = dead_letter_row(claim)
+
+    await store.records.record([Record(stopped(claim), attempt_row(claim), dead_letter=row)])
+
+    run = await store.runs.get(claim.id, ORG)
+    assert (run.place, run.state, run.step_state, run.failures) == ("ended", "DLQ_PENDING", "DLQ", 1)
+    assert (run.error_class, run.due_at, run.worker) == ("final", None, claim.worker)
+    assert run.ended_at == run.first_failed_at == run.last_failed_at is not None
+    [letter] = await store.runs.dead_letters(claim.id)
+    assert {name: getattr(letter, name) for name in row._fields} == row._asdict()
+    assert (letter.org, letter.workflow, letter.queue, letter.step_index) == (ORG, "greet", "mail", 0)
+    assert (letter.state, letter.attempts, letter.failures, letter.replay_count) == ("OPEN", 1, 1, 0)
+    assert (letter.tags, letter.metadata, letter.correlation_id) == ('["a"]', '{"b":1}', "c")
+    assert letter.created_at == letter.updated_at == letter.first_failed_at == letter.last_failed_at == run.ended_at
+
+
+async def test_an_end_that_is_no_failure_has_no_failure_times(store: Store) -> None:
+    claim = await claimed(store)
+    change = stopped(claim, state="CANCELLED", step_state="CANCELLED", failures=0, error_class=None, failed=0)
+
+    await store.records.record([Record(change)])
+
+    run = await store.runs.get(claim.id, ORG)
+    assert (run.state, run.failures, run.first_failed_at, run.last_failed_at) == ("CANCELLED", 0, None, None)
+    assert await store.runs.dead_letters(claim.id) == []
+
+
+async def replayed(database: Database, claim: Claim, state: str = "REPLAYING") -> None:
+    """As a replay will do it: the run is ready again, its dead letter knows."""
+    await ask(
+        database, "UPDATE redrive.runs SET place = 'ready', state = 'RUNNING' WHERE id = :id", id=claim.id
+    )
+    text = "UPDATE redrive.dead_letters SET state = :state, replay_count = 1 WHERE run_id = :id"
+    await ask(database, text, id=claim.id, state=state)
+
+
+@pytest.mark.parametrize("state", ["REPLAYING", "OPEN", "EXHAUSTED"])
+async def test_dying_again_reopens_the_live_dead_letter_i7(
+    store: Store, database: Database, state: str
+) -> None:
+    claim = await claimed(store)
+    letter_id = await buried(store, claim)
+    [before] = await store.runs.dead_letters(claim.id)
+    await replayed(database, claim, state)
+    await asyncio.sleep(0.002)
+    [again] = await store.leases.claim("default", 1, holder())
+    row = dead_letter_row(again, message="another reason", title="another title", payload='{"new":1}')
+
+    assert await store.records.record([Record(stopped(again), dead_letter=row)]) == {claim.id}
+
+    [letter] = await store.runs.dead_letters(claim.id)
+    assert (letter.id, letter.state, letter.replay_count) == (letter_id, "OPEN", 1)
+    assert (letter.message, letter.title, letter.payload) == ("another reason", "another title", '{"new":1}')
+    assert (letter.attempts, letter.failures) == (2, 2)
+    assert letter.created_at == before.created_at < letter.updated_at
+    assert letter.first_failed_at == before.first_failed_at
+
+
+@pytest.mark.parametrize("state", ["RESOLVED", "IGNORED", "ARCHIVED"])
+async def test_dying_again_after_it_was_put_away_makes_a_new_dead_letter_i7(
+    store: Store, database: Database, state: str
+) -> None:
+    claim = await claimed(store)
+    await buried(store, claim)
+    await replayed(database, claim, state)
+    [again] = await store.leases.claim("default", 1, holder())
+
+    await buried(store, again)
+
+    assert sorted(letter.state for letter in await store.runs.dead_letters(claim.id)) == sorted(["OPEN", state])
+
+
+async def test_two_steps_of_a_run_have_a_dead_letter_each_i7(store: Store, database: Database) -> None:
+    claim = await claimed(store)
+    await buried(store, claim)
+    await replayed(database, claim, "OPEN")
+    [again] = await store.leases.claim("default", 1, holder())
+    await store.records.record([Record(advanced_in_place(again))])
+
+    await buried(store, again._replace(epoch=again.epoch + 1, step_index=1))
+
+    assert {letter.step_index for letter in await store.runs.dead_letters(claim.id)} == {0, 1}
+
+
+@pytest.mark.parametrize("broken", ["dead_letter", "attempt", "step", "event"])
+async def test_all_or_nothing_w2(store: Store, database: Database, broken: str) -> None:
+    """A row that the database refuses takes the whole record with it, and all others of the batch."""
+    await limit(database, 5)
+    await enqueued(store, 3)
+    claims = await store.leases.claim("default", 3, holder())
+    records = [full(stopped(claim), claim) for claim in claims]
+    missing = {"dead_letter": "message", "attempt": "reason", "step": "state", "event": "kind"}[broken]
+    bad = getattr(records[1], broken)._replace(**{missing: None})
+    records[1] = records[1]._replace(**{broken: bad})
+    before = await tables(database)
+
+    with pytest.raises(StoreError):
+        await store.records.record(records)
+
+    assert await tables(database) == before
+    # One by one, as the recorder goes on, the others are written.
+    assert await store.records.record([records[0]]) == {claims[0].id}
+    assert await store.records.record([records[2]]) == {claims[2].id}
+
+
+async def test_a_record_in_a_transaction_that_fails_never_was(store: Store, database: Database) -> None:
+    claim = await claimed(store)
+    before = await tables(database)
+
+    with pytest.raises(RuntimeError):
+        async with database.transaction() as session:
+            assert await store.records.record_within(session, [full(completed(claim), claim)]) == {claim.id}
+            raise RuntimeError
+
+    assert await tables(database) == before
+    assert await store.records.applied([Record(completed(claim))]) == (set(), {claim.id})
+
+
+# Parking
+
+
+async def test_a_held_run_was_not_attempted_i3(store: Store, database: Database) -> None:
+    claim = await used_up(store)
+
+    await store.records.record([Record(parked(claim, holds=5, step_state="RETRYING"), event=event_row(claim))])
+
+    run = await store.runs.get(claim.id, ORG)
+    assert (run.place, run.held_by, run.step_state) == ("held", "breaker:mail", "RETRYING")
+    assert (run.attempt, run.failures, run.holds) == (1, 2, 5)
+    assert await column(database, claim.id, "epoch", "lease_expires_at") == (2, None)
+    await store.holds.release("breaker:mail", 1)
+    [again] = await store.leases.claim("default", 1, holder())
+    assert (again.attempt, again.epoch) == (2, 3)
+
+
+# Slots
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "parked"])
+async def test_slots_are_freed_with_the_record(store: Store, database: Database, kind: str) -> None:
+    await limit(database, 5, "mail")
+    await limit(database, 2, "it's")
+    claim = await claimed(store)
+    async with database.transaction() as session:
+        slots = json.dumps(["it's", "mail"])
+        kept = await store.records.occupy(session, [Occupied(claim.id, claim.token, claim.epoch, slots)])
+    assert kept == {claim.id}
+
+    await store.records.record([Record(KINDS[kind](claim), slots=slots)])
+
+    assert (await in_use(database, "mail"), await in_use(database, "it's")) == (4, 1)
+    assert await column(database, claim.id, "slots") is None
+
+
+async def test_slots_of_a_batch_are_counted_together_and_never_below_zero(
+    store: Store, database: Database
+) -> None:
+    await limit(database, 5, "mail")
+    await limit(database, 1, "fax")
+    await enqueued(store, 3)
+    claims = await store.leases.claim("default", 3, holder())
+
+    await store.records.record([Record(completed(claim), slots='["mail","fax","none"]') for claim in claims])
+
+    assert (await in_use(database, "mail"), await in_use(database, "fax")) == (2, 0)
+
+
+async def test_concurrent_records_free_every_slot(store: Store, database: Database) -> None:
+    await limit(database, 24, "a")
+    await limit(database, 24, "b")
+    await enqueued(store, 24)
+    claims = await store.leases.claim("default", 24, holder())
+    others = [Store(database.another()) for _ in range(4)]
+
+    async def record(other: Store, mine: list[Claim]) -> None:
+        for number, claim in enumerate(mine):
+            names = ["a", "b"] if number % 2 else ["b", "a"]
+            await other.records.record([Record(completed(claim), slots=json.dumps(names))])
+
+    await asyncio.gather(*[record(other, claims[number::4]) for number, other in enumerate(others)])
+    for other in others:
+        await other.close()
+
+    assert (await in_use(database, "a"), await in_use(database, "b")) == (0, 0)
+
+
+async def test_slots_are_noted_under_the_lease_only(store: Store, database: Database) -> None:
+    claim = await claimed(store)
+    wrong = [
+        Occupied(claim.id, claim.token + 1, claim.epoch, "[]"),
+        Occupied(claim.id, claim.token, claim.epoch + 1, "[]"),
+    ]
+    async with database.transaction() as session:
+        assert await store.records.occupy(session, wrong) == set()
+
+    assert await column(database, claim.id, "slots") is None
