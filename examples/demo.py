@@ -174,10 +174,8 @@ def show_patience(histories: list[History]) -> None:
 def _reason(each: Happening) -> str:
     if each.what == "retry":
         # wait min(8, 0.5 · 2^(1 - 1)) = 0.5 s, jitter ±25% [0.375 … 0.625], draw 0.3 → 0.45 s
-        computed = re.search(r"wait (.*), jitter (\S+) .* → (\S+) s", each.detail)
-        return (
-            "" if computed is None else "{} {} → {:.2f} s".format(*computed.groups()[:2], float(computed[3]))
-        )
+        computed = re.search(r"= (\S+ s), jitter (\S+) .* → (\S+) s", each.detail)
+        return f"again in {computed[1]} {computed[2]} → {float(computed[3]):.2f} s" if computed else ""
     return each.detail if each.what in ("held", "released", "finished", "queued") else ""
 
 
@@ -189,7 +187,7 @@ def show_dead_letter(letter: DeadLetter, history: History) -> None:
     field("meaning", f"{letter.category}, {letter.error_class}; the public is told {letter.public_code}")
     field("decision", letter.explanation)
     field("payload", letter.payload.replace(",", ", "))
-    field("group", f"{letter.fingerprint}  {letter.title}")
+    field("group", f"{letter.fingerprint[:15]}  {letter.title}")
     field("key", f"{letter.idempotency_key}, the same on every attempt")
     label = "attempts"
     for each in history.attempts:

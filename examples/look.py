@@ -1,6 +1,6 @@
 """Look into a database: all runs, or one with its whole story.
 
-python examples/look.py work.db [run]
+python examples/look.py work.db [run …]
 """
 
 from __future__ import annotations
@@ -42,13 +42,20 @@ async def show_one(app: Redrive, run_id: str) -> None:
             print(paint(DIM, f"{name:<19}"), value)
 
 
-async def main() -> None:
+async def look(file: str, *runs: str) -> None:
+    async with Redrive(f"sqlite:///{file}") as app:
+        if not runs:
+            await show_all(app)
+        for run in runs:
+            await show_one(app, run)
+
+
+def main() -> None:
     prepare()
-    if len(sys.argv) not in (2, 3) or not Path(sys.argv[1]).exists():
+    if len(sys.argv) < 2 or not Path(sys.argv[1]).exists():
         sys.exit(__doc__)
-    async with Redrive(f"sqlite:///{sys.argv[1]}") as app:
-        await (show_all(app) if len(sys.argv) == 2 else show_one(app, sys.argv[2]))
+    asyncio.run(look(*sys.argv[1:]))
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

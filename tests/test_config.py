@@ -10,21 +10,12 @@ from typing import Any
 
 import pytest
 
-from redrive.config import (
-    ALIASES,
-    DEFAULT_TASK_TIMEOUT,
-    SETTINGS,
-    Number,
-    Setting,
-    Settings,
-    Share,
-    Text,
-    Whole,
-)
+from redrive.config import DEFAULT_TASK_TIMEOUT, SETTINGS, Settings
 from redrive.engine.options import WorkerOptions
 from redrive.engine.task import DEFAULT_TIMEOUT
 from redrive.errors import InvalidValueError
 from redrive.policy import STEP, Additive, BreakerPolicy, Exponential, Proportional
+from redrive.setting import ALIASES, Number, Setting, Share, Text, Whole
 
 DEFAULTS = {
     "database_url": "sqlite:///redrive.db",

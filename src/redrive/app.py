@@ -82,7 +82,7 @@ class Redrive:
         self.limits = limits
         self.teller = Teller()
         if log:
-            self.teller.listen(LogListener())
+            self.teller.listen(LogListener(clock))
         self._breaker_settings: dict[str, BreakerSettings] = {}
         self._sync: Blocking | None = None
         self.after_start: Callable[[], Awaitable[object]] | None = None
@@ -354,9 +354,8 @@ def database_at(url: str, settings: Settings, clock: Clock, pooler: bool, durabl
         return SqliteDatabase(path, clock=clock, durable=durable)
     if scheme in ("postgresql", "postgres"):
         return PostgresDatabase(url, schema=settings.schema, pooler=pooler)
-    raise InvalidValueError(
-        f"the address of the database must begin with sqlite:/// or postgresql://, got {scheme!r}"
-    )
+    # Not shown: it may hold a password.
+    raise InvalidValueError("the address of the database must begin with sqlite:/// or postgresql://")
 
 
 def name_of(work: str | Task | Definition) -> str:

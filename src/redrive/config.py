@@ -10,182 +10,20 @@ environment, such as REDRIVE_WORKER_CONCURRENCY, wins over the file; an empty on
 from __future__ import annotations
 
 import os
-import re
 import tomllib
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from redrive.errors import InvalidValueError
 from redrive.policy import STEP, Additive, Backoff, BreakerPolicy, Exponential, RetryPolicy
-from redrive.policy.bounds import require, require_whole
+from redrive.setting import PREFIX, Address, Kind, Number, Setting, Share, Text, Whole
 
-PREFIX = "REDRIVE_"
 FILE_VARIABLE = f"{PREFIX}CONFIG"
 DAY_IN_MS = 86_400_000
 DEFAULT_TASK_TIMEOUT = 300.0
-
-ALIASES = frozenset(
-    {
-        "CIRCUIT_COOLDOWN_MS",
-        "CIRCUIT_FAIL_THRESHOLD",
-        "CIRCUIT_WINDOW",
-        "DATABASE_URL",
-        "GATEWAY_TIMEOUT_MS",
-        "RETRY_BASE_DELAY_MS",
-        "RETRY_JITTER_MAX_MS",
-        "RETRY_MAX_ATTEMPTS",
-        "WORKER_CONCURRENCY",
-        "WORKER_LEASE_TTL_SEC",
-    }
-)
-"""The variables that are read without the prefix too. Others, such as SCHEMA, may be meant for anybody."""
-
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+")
-_PASSWORD = re.compile(r"(://[^:]*:).*@")
-_LONGEST_SHOWN = 100
-
-
-class Kind(Protocol):
-    """What a value may be."""
-
-    @property
-    def bounds(self) -> str: ...
-
-    def accept(self, value: Any) -> object:
-        """The value in its usual form; ValueError if it is not allowed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Whole:
-    low: int
-    high: int
-
-    @property
-    def bounds(self) -> str:
-        return f"a whole number from {self.low:,} to {self.high:,}"
-
-    def accept(self, value: Any) -> int:
-        require_whole("it", value, self.low, self.high)
-        return int(value)
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    low: float
-    high: float
-
-    @property
-    def bounds(self) -> str:
-        return f"a number from {self.low:,g} to {self.high:,g}"
-
-    def accept(self, value: Any) -> float:
-        require("it", value, self.low, self.high)
-        return float(value)
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """0.5, 50 and "50%" are the same: what is above 1 is read as a percentage."""
-
-    low: float
-
-    @property
-    def bounds(self) -> str:
-        return f"a share from {self.low:g} to 1, or a percentage from {self.low * 100:g}% to 100% (50% or 50)"
-
-    def accept(self, value: Any) -> float:
-        if isinstance(value, str) and value.endswith("%"):
-            return Number(self.low, 1.0).accept(float(value[:-1]) / 100.0)
-        number = Number(self.low, 100.0).accept(value)
-        return number / 100.0 if number > 1.0 else number
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    shortest: int
-    longest: int
-
-    @property
-    def bounds(self) -> str:
-        return f"{self.shortest} to {self.longest} bytes of printable text"
-
-    def accept(self, value: Any) -> str:
-        if not _is_printable(value) or not self.shortest <= len(value.encode()) <= self.longest:
-            raise ValueError
-        return str(value)
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    bounds: str = "an address such as sqlite:///work.db or postgresql://user:password@host/database"
-
-    def accept(self, value: Any) -> str:
-        if not _is_printable(value) or not _ADDRESS.fullmatch(value):
-            raise ValueError
-        return str(value)
-
-
-def _is_printable(value: object) -> bool:
-    return isinstance(value, str) and value.isprintable()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """What there is to know about one setting.
-
-    without  the word that stands for None in a file and in the environment; empty: None is not allowed
-    """
-
-    name: str
-    default: Any
-    kind: Kind
-    meaning: str
-    without: str
-
-    @property
-    def environment(self) -> str:
-        return f"{PREFIX}{self.name.upper()}"
-
-    @property
-    def alias(self) -> str | None:
-        """Another variable, which counts when the first one is not set."""
-        return self.name.upper() if self.name.upper() in ALIASES else None
-
-    @property
-    def bounds(self) -> str:
-        return f'{self.kind.bounds}, or "{self.without}"' if self.without else self.kind.bounds
-
-    def text_in(self, environment: Mapping[str, str]) -> tuple[str, str] | None:
-        """The variable that holds it, and what that says."""
-        for variable in filter(None, (self.environment, self.alias)):
-            if text := environment.get(variable, "").strip():
-                return variable, text
-        return None
-
-    def parsed(self, text: str) -> object:
-        """What a variable says; what is no number stays as it is."""
-        return text if isinstance(self.kind, Text | Address) else _number(text)
-
-    def checked(self, value: object, where: str) -> Any:
-        if self.without and (value is None or (isinstance(value, str) and value.lower() == self.without)):
-            return None
-        try:
-            return self.kind.accept(value)
-        except ValueError:
-            raise InvalidValueError(f"{where} must be {self.bounds}{self._got(value)}") from None
-
-    def shown(self, value: object) -> str:
-        if not isinstance(self.kind, Address):
-            return repr(value)
-        return _redacted(_PASSWORD.sub(r"\1***@", str(value)))
-
-    def _got(self, value: object) -> str:
-        # An address that is wrong is not known well enough to find the password in it.
-        return "" if isinstance(self.kind, Address) else f", got {_redacted(value)[:_LONGEST_SHOWN]}"
 
 
 def _setting(default: Any, kind: Kind, meaning: str, without: str = "") -> Any:
@@ -349,19 +187,6 @@ def _document(path: Path) -> dict[str, Any]:
         raise InvalidValueError(f"the settings in {path} are not TOML: {error}") from None
 
 
-def _number(text: str) -> object:
-    for kind in (int, float):
-        with suppress(ValueError):
-            return kind(text)
-    return text
-
-
 def _suggestion(key: str) -> str:
     near = get_close_matches(key.lower().replace("-", "_"), _BY_NAME, n=1)
     return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(_BY_NAME)}"
-
-
-def _redacted(value: object) -> str:
-    from redrive.policy.redact import DEFAULT_REDACTOR  # compiles its patterns, so only when needed
-
-    return DEFAULT_REDACTOR.text(repr(value))

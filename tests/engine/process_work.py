@@ -55,7 +55,7 @@ def claim(payload: str, run_input: str) -> Claim:
 
 def work_of(task: Task, payload: object, timeout: float = 20.0) -> Work:
     steps = (task.step(FIRST), task.step("second", config={"limit": 3}, timeout=timeout))
-    return Work(claim(encode(payload), encode({"the": "input"})), Definition("flow", steps), task, {})
+    return Work(claim(encode(payload), encode({"the": "input"})), Definition("flow", steps), task)
 
 
 async def executed(task: Task, payload: object, *, timeout: float = 20.0, report: Any = None) -> Any:

@@ -43,7 +43,7 @@ async def test_each_step_is_given_what_the_one_before_has_given() -> None:
         return [doubled, context.results["first"]]
 
     app.workflow("sums", [first, second, third])
-    async with seamed(app, watch=True) as (test, _):
+    async with seamed(app, watch=True):
         run = await app.start("sums", 4)
         assert await run.result() == [{"doubled": 10}, 5]
         history = await run.history()
@@ -90,7 +90,7 @@ async def test_a_step_that_has_to_ask_somebody_is_claimed_anew(options: dict[str
         return number + 1
 
     @app.task(**options)
-    async def second(number: int, context: Context) -> list[int]:
+    async def second(number: int, context: Context) -> list[Any]:
         return [number, context.attempt, context.fence, context.results["first"]]
 
     @app.task
@@ -98,7 +98,7 @@ async def test_a_step_that_has_to_ask_somebody_is_claimed_anew(options: dict[str
         return numbers
 
     app.workflow("flow", [first, second, third])
-    async with seamed(app, watch=True) as (test, _):
+    async with seamed(app, watch=True):
         run = await app.start("flow", 1)
         assert await run.result() == [2, 1, 2, 2]
         await check_ended(app, 1)

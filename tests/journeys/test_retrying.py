@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import httpx
 import pytest
+from tests.journeys.apps import quick
 from tests.journeys.journal import note
-from tests.journeys.world import PATIENCE, World, quick, until
+from tests.journeys.world import PATIENCE, World, until
 from tests.misbehaving import MisbehavingServer, answer, reset
 
 from redrive.engine.history import History

@@ -12,10 +12,10 @@ import sys
 from importlib import import_module
 
 from redrive.app import Redrive
-from redrive.engine import executor
+from redrive.engine import judge
 from redrive.model.event import Event, fields_of
 
-executor.UNKNOWN_TASK_DELAY = 0.3
+judge.UNKNOWN_TASK_DELAY = 0.3
 """Stories cannot wait for the ten seconds of the real one."""
 
 

@@ -30,7 +30,6 @@ from redrive.app import Redrive
 from redrive.config import Settings
 from redrive.engine.worker import Worker
 from redrive.model.run import Run
-from redrive.policy import Backoff, Exponential, RetryPolicy
 
 PATIENCE = 45.0
 """Seconds after which a story is given up: it hangs."""
@@ -40,11 +39,6 @@ ROOT = Path(__file__).parents[2]
 
 T = TypeVar("T")
 Define = Callable[[Redrive], object]
-
-
-def quick(max_attempts: int, base: float = 0.03, **more: Any) -> RetryPolicy:
-    """A policy that a story can wait for."""
-    return RetryPolicy(max_attempts=max_attempts, backoff=Backoff(Exponential(base), cap=60.0), **more)
 
 
 async def until(condition: Callable[[], T | Awaitable[T]], within: float = PATIENCE) -> T:
@@ -221,6 +215,11 @@ class World:
         for run in await self.runs():
             places[run.place] = places.get(run.place, 0) + 1
         return places
+
+    @staticmethod
+    def clock_is_past(run: Run, seconds: float) -> bool:
+        """Have so many seconds passed since its attempt was started?"""
+        return time.time() > (run.attempt_started_at or 0.0) + seconds
 
     async def close(self) -> None:
         for worker in self._workers:

@@ -213,7 +213,7 @@ def fields_of(event: Event) -> dict[str, Any]:
     fields: dict[str, Any] = {"event": name_of(event)}
     for name, value in event._asdict().items():
         if isinstance(value, StepRef):
-            fields |= value._asdict()
+            fields |= {_FIELD_NAMES.get(each, each): part for each, part in value._asdict().items()}
         elif isinstance(value, Failure):
             fields |= _failure_fields(value)
         elif isinstance(value, Explanation):

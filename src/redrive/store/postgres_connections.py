@@ -82,10 +82,8 @@ class Connections:
         if self._pool is None or self._loop is not loop:
             sizes = {"min_size": 0, "max_size": self._most}
             pool = self.driver.create_pool(self._url, **sizes, reset=_nothing_to_reset, **self._options)
-            self._pool, self._loop = (
-                await pool,
-                loop,
-            )  # which waits for nothing, as it begins with no connection
+            await pool  # for nothing, as it begins without a connection
+            self._pool, self._loop = pool, loop
         return self._pool
 
 

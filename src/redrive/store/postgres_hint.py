@@ -33,9 +33,9 @@ Heard = Callable[[str], None]
 
 def channel_of(schema: str) -> str:
     name = f"redrive_{schema}"
-    return (
-        name if len(name.encode()) <= LONGEST_NAME else f"redrive_{sha256(schema.encode()).hexdigest()[:32]}"
-    )
+    if len(name.encode()) <= LONGEST_NAME:
+        return name
+    return f"redrive_{sha256(schema.encode()).hexdigest()[:32]}"
 
 
 class Announcer:

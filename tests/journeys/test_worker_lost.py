@@ -1,0 +1,92 @@
+"""A worker dies, or falls asleep, in the middle of a step: another one finishes it, and the first cannot harm."""
+
+from __future__ import annotations
+
+import pytest
+from tests.journeys.apps import stuck_at_first, until_told
+from tests.journeys.world import PATIENCE, World, until
+
+
+@pytest.mark.parametrize("task", ["charge", "charge_in_thread"])
+async def test_a_worker_is_killed_and_another_finishes(world: World, task: str) -> None:
+    app = world.app(stuck_at_first)
+    first = await world.worker(stuck_at_first)
+    run = await app.start(task, 7, key="order-7")
+    await until(lambda: world.journal.count("charging") == 1)
+
+    second = await world.worker(stuck_at_first)
+    first.kill()
+    assert await run.result(PATIENCE) == "charged by attempt 2"
+
+    lost, done = world.journal.of("charging")
+    assert (lost.process, done.process) == (first.pid, second.pid)
+    assert lost["key"] == done["key"] == "order-7:0"
+    assert lost["fence"] < done["fence"]
+    assert world.journal.count("charged") == 1
+
+    history = await run.history()
+    assert [each.outcome for each in history.attempts] == ["lost", "succeeded"]
+    assert [each.worker for each in history.attempts] == [first.id, second.id]
+    assert history.attempts[0].reason == "interrupted"
+    assert "not counted as a failure" in history.attempts[0].explanation
+    assert await second.stopped() == 0
+    assert await world.places() == {"ended": 1}
+
+
+async def test_a_lost_attempt_is_not_charged(world: World) -> None:
+    """A task with a single attempt survives the death of its worker."""
+    app = world.app(stuck_at_first)
+    first = await world.worker(stuck_at_first)
+    run = await app.start("charge", 7)
+    await until(lambda: world.journal.count("charging") == 1)
+    first.kill()
+    second = await world.worker(stuck_at_first)
+    await until(lambda: world.journal.count("charging") == 2)
+    assert second.told("step.released")[0]["attempt"] == 1
+    assert await run.result(PATIENCE) == "charged by attempt 2"
+    assert (await run.history()).steps[0].first_failed_at is None
+
+
+async def test_the_result_of_a_worker_that_slept_past_its_lease_does_not_count(world: World) -> None:
+    app = world.app(until_told)
+    sign = world.folder / "go on"
+    zombie = await world.worker(until_told, grace_seconds=600.0)
+    run = await app.start("charge", str(sign))
+    await until(lambda: world.journal.count("charging") == 1)
+
+    zombie.freeze()
+    other = await world.worker(until_told)
+    assert await run.result(PATIENCE) == "charged by attempt 2"
+    sign.touch()
+    zombie.thaw()
+
+    await until(lambda: zombie.told("step.lease_lost"))
+    assert await run.result(PATIENCE) == "charged by attempt 2"
+    history = await run.history()
+    assert [each.outcome for each in history.attempts] == ["lost", "succeeded"]
+    assert history.run.worker == other.id
+
+    assert await other.stopped() == 0
+    again = await app.start("charge", str(sign))
+    assert await again.result(PATIENCE) == "charged by attempt 1"  # it is alive, and of use again
+    assert (await again.get()).worker == zombie.id
+    assert await zombie.stopped() == 0  # with nothing in flight it does not wait for its long grace
+    assert zombie.told("worker.stopped")[0]["requeued"] == 0
+
+
+async def test_a_worker_that_slept_alone_stops_cleanly_in_the_middle_of_what_it_took_up_again(
+    world: World,
+) -> None:
+    """Nobody else was there: it may keep its lease or take the work over from itself, but leaves none behind."""
+    app = world.app(until_told)
+    sign = world.folder / "never"
+    worker = await world.worker(until_told, grace_seconds=0.5)
+    await app.start("charge", str(sign))
+    await until(lambda: world.journal.count("charging") == 1)
+    worker.freeze()
+    frozen = await until(app.store.runs.all)
+    await until(lambda: world.clock_is_past(frozen[0], 1.5))
+    worker.thaw()
+    await until(lambda: worker.told("worker.started") and world.clock_is_past(frozen[0], 2.5))
+    assert await worker.stopped() == 0
+    assert "leased" not in await world.places()
