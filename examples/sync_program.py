@@ -30,7 +30,7 @@ def count_words(text: str, context: Context) -> int:
 
 
 def main() -> None:
-    runs = [app.sync.start(count_words, {"text": text}) for text in ("one two three", "four five", "")]
+    runs = [app.sync.start(count_words, text) for text in ("one two three", "four five", "")]
     for run in runs:
         try:
             print(f"{run.id}: {run.result(timeout=30)} words")
@@ -46,6 +46,8 @@ if __name__ == "__main__":
     else:
         environment = {**os.environ, "REDRIVE_DATABASE_URL": DATABASE}
         worker = subprocess.Popen([sys.executable, __file__, "work"], env=environment)
-        main()
-        worker.terminate()  # SIGTERM: it finishes what it has begun
-        worker.wait()
+        try:
+            main()
+        finally:
+            worker.terminate()  # SIGTERM: it finishes what it has begun
+            worker.wait()

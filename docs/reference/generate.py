@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from redrive.config import FILE_VARIABLE, PREFIX, SETTINGS, Setting
 from redrive.model.breaker import BREAKER_TRANSITIONS
 from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS
 from redrive.model.run import RUN_TRANSITIONS
@@ -37,7 +38,30 @@ def policies() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-PAGES = {"states.md": states, "policies.md": policies}
+def settings() -> str:
+    aliases = ", ".join(f"`{setting.alias}`" for setting in SETTINGS if setting.alias)
+    rows = [f"| `{each.name}` | {_default(each)} | {each.bounds} | {each.meaning} |" for each in SETTINGS]
+    parts = [
+        "# Settings",
+        NOTE,
+        "How an application and its workers behave where the code does not say it. What the code says wins "
+        "over the environment, and that over the file.",
+        "\n".join(["| setting | default | allowed | meaning |", "| --- | --- | --- | --- |", *rows]),
+        f"In the environment a setting is `{PREFIX}` and its name in capitals: `{SETTINGS[0].environment}`. "
+        f"These are read without the prefix too: {aliases}.",
+        f"The file is TOML, at the path that `{FILE_VARIABLE}` names. It holds the settings under their "
+        "names, at its top or in a table `[redrive]`. A value out of its bounds is refused, with a message "
+        "that names them; so is a name that is not known.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _default(setting: Setting) -> str:
+    default = setting.without if setting.default is None else setting.default
+    return f"`{default}`" if default != "" else ""
+
+
+PAGES = {"states.md": states, "policies.md": policies, "settings.md": settings}
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ RedriveError
 │   └── BreakerOpenError       its circuit breaker is open
 ├── DeferredError              the wait is too long to sit through; come back later
 ├── AttemptTimeoutError        an attempt ran out of time (also a TimeoutError)
+├── ProcessDiedError           the process of an attempt has ended without an answer
 └── HttpError                  an HTTP exchange ended without a usable answer
     ├── HttpStatusError        the server answered with an error status
     └── HttpContentError       the answer is not what was agreed (not JSON, wrong shape)
@@ -153,6 +154,10 @@ class DeferredError(RedriveError):
 
 class AttemptTimeoutError(RedriveError, TimeoutError):
     """An attempt did not finish within its time."""
+
+
+class ProcessDiedError(RedriveError):
+    """The process of an attempt has ended without an answer: it crashed, or was killed."""
 
 
 class HttpError(RedriveError):

@@ -20,13 +20,12 @@ from redrive.clock import SYSTEM_CLOCK
 from redrive.engine.evidence import evidence_of
 from redrive.engine.process import (
     GRACE,
-    ProcessDiedError,
     RemoteDeferredError,
     RemoteError,
     importable,
 )
 from redrive.engine.task import Task
-from redrive.errors import AttemptTimeoutError, DeferredError, InvalidValueError
+from redrive.errors import AttemptTimeoutError, DeferredError, InvalidValueError, ProcessDiedError
 from redrive.model.failure import Category, ErrorClass
 from redrive.policy.classify import classify
 from redrive.policy.redact import DEFAULT_REDACTOR

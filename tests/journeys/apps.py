@@ -41,9 +41,9 @@ def crashing(app: Redrive) -> None:
 
 
 def stuck_at_first(app: Redrive) -> None:
-    """The first attempt never ends; the second one does."""
+    """The first attempt never ends; the second one does. Failures are not forgiven."""
 
-    @app.task
+    @app.task(max_attempts=1)
     async def charge(order: int, context: Context) -> str:
         note("charging", attempt=context.attempt, key=context.idempotency_key, fence=context.fence)
         if context.attempt == 1:
@@ -51,7 +51,7 @@ def stuck_at_first(app: Redrive) -> None:
         note("charged", key=context.idempotency_key)
         return f"charged by attempt {context.attempt}"
 
-    @app.task
+    @app.task(max_attempts=1)
     def charge_in_thread(order: int, context: Context) -> str:
         note("charging", attempt=context.attempt, key=context.idempotency_key, fence=context.fence)
         if context.attempt == 1:

@@ -28,13 +28,10 @@ def evidence_of(
 ) -> Evidence:
     gathered = error.__dict__.get("evidence")
     if isinstance(gathered, Evidence):  # where the error was raised: in a process of its own
-        return gathered
+        return _redacted(gathered, redactor)
     failure = (classifier or DEFAULT_CLASSIFIER).classify(error, now=now)
     mark = fingerprint_of(error, step=step, status=failure.http_status)
-    clean = failure._replace(message=_clean(failure.message, LONGEST_MESSAGE, redactor))
-    title = redactor.text(mark.title)
-    stack = _clean(_stack(error), LONGEST_STACK, redactor)
-    return Evidence(clean, stack, Fingerprint(mark.value, redactor.text(mark.reason), title))
+    return _redacted(Evidence(failure, _stack(error), mark), redactor)
 
 
 def evidence_without_error(
@@ -60,6 +57,14 @@ def evidence_without_error(
         unavailable=unavailable,
     )
     return Evidence(failure, "", fingerprint(error_type=rule, step=step, message=message))
+
+
+def _redacted(evidence: Evidence, redactor: Redactor) -> Evidence:
+    failure, mark = evidence.failure, evidence.fingerprint
+    message = _clean(failure.message, LONGEST_MESSAGE, redactor)
+    stack = _clean(evidence.stack, LONGEST_STACK, redactor)
+    marked = Fingerprint(mark.value, redactor.text(mark.reason), redactor.text(mark.title))
+    return Evidence(failure._replace(message=message), stack, marked)
 
 
 def _stack(error: BaseException) -> str:

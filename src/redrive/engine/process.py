@@ -31,7 +31,7 @@ from redrive.engine.definition import StepDefinition
 from redrive.engine.evidence import Evidence, evidence_of
 from redrive.engine.payload import from_json, to_json
 from redrive.engine.task import Task
-from redrive.errors import DeferredError, InvalidValueError, RedriveError, RetryableError
+from redrive.errors import DeferredError, InvalidValueError, ProcessDiedError, RedriveError
 from redrive.model.claim import Claim
 from redrive.policy.codec import Limits, decode, encode
 from redrive.policy.redact import DEFAULT_REDACTOR
@@ -47,10 +47,6 @@ _SIZE_BYTES = 4
 _LARGEST_ANSWER = 16_777_216
 _ROOMY = Limits(size=268_435_456, depth=100, items=10_000_000)
 _READY, _PROGRESS, _RESULT, _FAILURE = "ready", "progress", "result", "failure"
-
-
-class ProcessDiedError(RetryableError):
-    """The process of an attempt has ended without an answer: it crashed, or was killed."""
 
 
 class RemoteError(RedriveError):

@@ -142,6 +142,7 @@ LIBRARY_ERRORS: Table = MappingProxyType(
         **_named("jsonschema", _NOT_VALID, "ValidationError"),
         **_named("marshmallow", _NOT_VALID, "ValidationError"),
         **_named("redrive", _TIMEOUT, "AttemptTimeoutError"),
+        **_named("redrive", _USED_UP, "ProcessDiedError"),
         **_named("redrive", _BAD_ANSWER, "HttpContentError"),
         **_named("redrive", _BAD_REQUEST, "InvalidValueError"),
     }

@@ -1,0 +1,205 @@
+"""The gateway is down: its work is held, uncharged and in sight, other work goes on, and everything resumes."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import httpx
+import pytest
+from tests.journeys.apps import quick
+from tests.journeys.world import PATIENCE, World, until
+from tests.misbehaving import MisbehavingServer, answer
+
+from redrive.app import Redrive
+from redrive.engine.breakers import Probe, SharedBreaker
+from redrive.policy import BreakerPolicy
+
+ORDERS = 12
+POLICY = BreakerPolicy(
+    window_calls=4,
+    window_seconds=None,
+    minimum_calls=4,
+    cool_down=0.8,
+    probe_slots=1,
+    successes_to_close=1,
+)
+
+
+def shop(app: Redrive, gateway: MisbehavingServer, max_attempts: int, probe: Probe | None = None) -> None:
+    app.breaker("gateway", POLICY, probe=probe)
+
+    @app.task(breaker="gateway", retry=quick(max_attempts=max_attempts))
+    async def ship(order: int) -> int:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            (await client.post(f"{gateway.url}/ship/{order}")).raise_for_status()
+        return order
+
+    @app.task
+    async def other(number: int) -> int:
+        return number
+
+
+async def breaker_of(app: Redrive) -> SharedBreaker:
+    [breaker] = await app.breaker_states()
+    return breaker
+
+
+async def all_held(world: World) -> bool:
+    return (await world.places()).get("held") == ORDERS
+
+
+async def test_the_gateway_is_down_and_work_is_held_and_resumes(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "redrive.engine")
+    app = world.app()
+    with MisbehavingServer() as gateway:
+        shop(app, gateway, max_attempts=4, probe=lambda: is_up(gateway))
+        gateway.otherwise(answer(503))
+        async with world.working(app, concurrency=4):
+            orders = [await app.start("ship", number) for number in range(ORDERS)]
+            await until(lambda: all_held(world))
+
+            breaker = await breaker_of(app)
+            assert breaker.state == "OPEN"
+            for run in [await each.get() for each in orders]:
+                assert (run.state, run.held_by) == ("RUNNING", "breaker:gateway")
+                assert run.step_state in ("PENDING", "RETRYING")
+            assert any(each.what == "held" for each in (await orders[-1].history()).events)
+
+            calls = shipments(gateway)
+            assert await (await app.start("other", 1)).result(PATIENCE) == 1
+            await until(lambda: time.time() > (breaker.snapshot.open_until or 0.0) + 1.0)
+            assert shipments(gateway) == calls  # the health probe was asked in the meantime, in vain
+            assert await all_held(world)
+
+            gateway.otherwise(answer(200))
+            assert [await each.result(PATIENCE) for each in orders] == list(range(ORDERS))
+        assert (await breaker_of(app)).state == "CLOSED"
+
+    untouched = [each for each in [await order.history() for order in orders] if len(each.attempts) == 1]
+    assert len(untouched) >= ORDERS - 8  # all but those that were under way when the gateway went down
+    told = [vars(each)["fields"] for each in caplog.records if "breaker.changed" in each.getMessage()]
+    assert told[0]["breaker_state"] == "OPEN"
+    assert told[-1]["breaker_state"] == "CLOSED"
+
+
+async def is_up(gateway: MisbehavingServer) -> bool:
+    async with httpx.AsyncClient(trust_env=False) as client:
+        return (await client.get(f"{gateway.url}/health")).is_success
+
+
+def shipments(gateway: MisbehavingServer) -> int:
+    return len([each for each in gateway.requests if each.path.startswith("/ship")])
+
+
+async def test_nothing_is_dispatched_while_the_breaker_is_open_and_probes_find_the_gateway_back(
+    world: World,
+) -> None:
+    """Without a health probe one piece of work at a time is let through, to see."""
+    app = world.app()
+    with MisbehavingServer() as gateway:
+        shop(app, gateway, max_attempts=4)
+        gateway.otherwise(answer(503))
+        async with world.working(app, concurrency=4):
+            orders = [await app.start("ship", number) for number in range(ORDERS)]
+            await until(lambda: all_held(world))
+            breaker = await breaker_of(app)
+            calls = shipments(gateway)
+            await until(lambda: time.time() > (breaker.snapshot.open_until or 0.0) - 0.05)
+            assert shipments(gateway) == calls
+            await until(lambda: shipments(gateway) > calls)
+            gateway.otherwise(answer(200))
+            assert [await each.result(PATIENCE) for each in orders] == list(range(ORDERS))
+
+
+async def test_an_outage_of_many_cool_downs_buries_nothing(world: World) -> None:
+    """Whatever is let through as a probe must not pay for the outage with its own budget."""
+    app = world.app()
+    with MisbehavingServer() as gateway:
+        shop(app, gateway, max_attempts=3)
+        app.breaker("gateway", BreakerPolicy(**{**_fields(POLICY), "cool_down": 0.1}))
+        gateway.otherwise(answer(503))
+        async with world.working(app, concurrency=4):
+            orders = [await app.start("ship", number) for number in range(ORDERS)]
+            await until(lambda: shipments(gateway) >= 30)
+            gateway.otherwise(answer(200))
+            assert {await each.wait(PATIENCE) for each in orders} == {"SUCCESS"}
+
+
+def _fields(policy: BreakerPolicy) -> dict[str, object]:
+    return {name: getattr(policy, name) for name in BreakerPolicy.__dataclass_fields__}
+
+
+async def test_a_person_opens_the_breaker_for_a_while(world: World) -> None:
+    app = world.app()
+    with MisbehavingServer() as gateway:
+        shop(app, gateway, max_attempts=1)
+        async with world.working(app):
+            await app.force_breaker("gateway", "OPEN", reason="maintenance", by="ada", seconds=1.0)
+            forced = await breaker_of(app)
+            assert forced.snapshot.force is not None
+            assert (forced.snapshot.force.reason, forced.snapshot.force.by) == ("maintenance", "ada")
+            orders = [await app.start("ship", number) for number in range(ORDERS)]
+            await until(lambda: all_held(world))
+            assert shipments(gateway) == 0
+            assert await (await app.start("other", 1)).result(PATIENCE) == 1
+
+            assert [await each.result(PATIENCE) for each in orders] == list(range(ORDERS))
+            assert time.time() > (forced.snapshot.force.until or 0.0)
+    for order in orders:
+        attempts = (await order.history()).attempts
+        assert [each.outcome for each in attempts] == ["succeeded"]
+
+
+async def test_a_person_closes_the_breaker_and_releases_it_again(world: World) -> None:
+    app = world.app()
+    with MisbehavingServer() as gateway:
+        shop(app, gateway, max_attempts=3)
+        await app.force_breaker("gateway", "CLOSED", reason="we know better", by="ada")
+        gateway.otherwise(answer(503))
+        async with world.working(app, concurrency=4):
+            orders = [await app.start("ship", number) for number in range(4)]
+            assert {await each.wait(PATIENCE) for each in orders} == {"DLQ_PENDING"}
+            assert shipments(gateway) == 12  # each of them has had all of its attempts
+            assert (await breaker_of(app)).state == "CLOSED"
+
+            await app.release_breaker("gateway")
+            for number in range(ORDERS):
+                await app.start("ship", number)
+            await until(lambda: all_held(world))
+            assert (await breaker_of(app)).state == "OPEN"
+
+
+async def test_a_person_opens_it_until_further_notice_and_takes_that_back(world: World) -> None:
+    app = world.app()
+    with MisbehavingServer() as gateway:
+        shop(app, gateway, max_attempts=1)
+        async with world.working(app):
+            await app.force_breaker("gateway", "OPEN", reason="incident 7", by="ada")
+            orders = [await app.start("ship", number) for number in range(ORDERS)]
+            await until(lambda: all_held(world))
+            await app.release_breaker("gateway")
+            assert [await each.result(PATIENCE) for each in orders] == list(range(ORDERS))
+
+
+async def test_a_task_with_a_limit_and_a_breaker_recovers_too(world: World) -> None:
+    """What the limit holds back after the breaker has let it through must not keep the probe's slot."""
+    app = world.app()
+    with MisbehavingServer() as gateway:
+        app.breaker("gateway", BreakerPolicy(**{**_fields(POLICY), "probe_slots": 3, "successes_to_close": 3}))
+
+        @app.task(breaker="gateway", concurrency=1, retry=quick(max_attempts=2))
+        async def ship(order: int) -> int:
+            async with httpx.AsyncClient(trust_env=False) as client:
+                (await client.post(f"{gateway.url}/ship/{order}")).raise_for_status()
+            return order
+
+        await app.force_breaker("gateway", "OPEN", reason="maintenance", by="ada")
+        async with world.working(app):
+            orders = [await app.start("ship", number) for number in range(ORDERS)]
+            await until(lambda: all_held(world))
+            await app.release_breaker("gateway")
+            assert [await each.result(PATIENCE) for each in orders] == list(range(ORDERS))
+        assert (await breaker_of(app)).state == "CLOSED"
