@@ -21,7 +21,7 @@ class Entry(NamedTuple):
         return self.facts[name]
 
 
-def note(what: str, **facts: Any) -> None:
+def note(what: str, /, **facts: Any) -> None:
     """Called by tasks, in whatever process they are executed."""
     line = json.dumps({"what": what, "at": time.time(), "process": os.getpid(), "facts": facts}) + "\n"
     file = os.open(os.environ[VARIABLE], os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
@@ -42,5 +42,5 @@ class Journal:
         entries = [Entry(**json.loads(line)) for line in self.path.read_text().splitlines()]
         return [entry for entry in entries if not whats or entry.what in whats]
 
-    def count(self, what: str, **facts: Any) -> int:
+    def count(self, what: str, /, **facts: Any) -> int:
         return len([each for each in self.of(what) if facts.items() <= each.facts.items()])

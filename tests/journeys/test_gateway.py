@@ -7,7 +7,8 @@ import time
 
 import httpx
 import pytest
-from tests.journeys.apps import quick
+from tests.journeys.apps import file_exists, quick
+from tests.journeys.journal import note
 from tests.journeys.world import PATIENCE, World, until
 from tests.misbehaving import MisbehavingServer, answer
 
@@ -184,22 +185,31 @@ async def test_a_person_opens_it_until_further_notice_and_takes_that_back(world:
             assert [await each.result(PATIENCE) for each in orders] == list(range(ORDERS))
 
 
-async def test_a_task_with_a_limit_and_a_breaker_recovers_too(world: World) -> None:
-    """What the limit holds back after the breaker has let it through must not keep the probe's slot."""
+async def test_what_a_limit_holds_back_does_not_keep_the_probe_slots_of_a_breaker(world: World) -> None:
+    """The breaker lets three probes through, but the limit of the task is full."""
     app = world.app()
-    with MisbehavingServer() as gateway:
-        app.breaker("gateway", BreakerPolicy(**{**_fields(POLICY), "probe_slots": 3, "successes_to_close": 3}))
+    policy = BreakerPolicy(probe_slots=3, probe_seconds=600.0, successes_to_close=1)
+    app.breaker("gateway", policy)
+    sign = world.folder / "go on"
 
-        @app.task(breaker="gateway", concurrency=1, retry=quick(max_attempts=2))
-        async def ship(order: int) -> int:
-            async with httpx.AsyncClient(trust_env=False) as client:
-                (await client.post(f"{gateway.url}/ship/{order}")).raise_for_status()
-            return order
+    @app.task(breaker="gateway", concurrency=1)
+    async def ship(order: int) -> int:
+        note("shipping", order=order)
+        if order == 0:
+            await file_exists(str(sign))
+        return order
 
+    async with world.working(app):
+        first = await app.start(ship, 0)
+        await until(lambda: world.journal.count("shipping") == 1)
         await app.force_breaker("gateway", "OPEN", reason="maintenance", by="ada")
-        async with world.working(app):
-            orders = [await app.start("ship", number) for number in range(ORDERS)]
-            await until(lambda: all_held(world))
-            await app.release_breaker("gateway")
-            assert [await each.result(PATIENCE) for each in orders] == list(range(ORDERS))
-        assert (await breaker_of(app)).state == "CLOSED"
+        rest = [await app.start(ship, number) for number in range(1, 4)]
+        await until(lambda: held_by(world, "breaker:gateway", 3))
+        await app.release_breaker("gateway")
+        await until(lambda: held_by(world, "limit:task:ship", 3))
+        sign.touch()
+        assert [await each.result(15.0) for each in [first, *rest]] == [0, 1, 2, 3]
+
+
+async def held_by(world: World, name: str, count: int) -> bool:
+    return [run.held_by for run in await world.runs()].count(name) == count

@@ -8,7 +8,9 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from redrive.model.attempt import AttemptRecord
 from redrive.model.claim import Claim
+from redrive.model.dead_letter import DeadLetter
 from redrive.model.run import NewRun
 from redrive.store.database import Database, Session
 from redrive.store.leases import Holder
@@ -26,7 +28,7 @@ from redrive.store.records import (
     StepRow,
     Stopped,
 )
-from redrive.store.runs import DefinitionRow
+from redrive.store.runs import DefinitionRow, FinishedStep, RunEvent
 from redrive.store.statement import Statement, _postgres, _sqlite
 from redrive.store.store import Store
 
@@ -105,6 +107,22 @@ async def claimed(store: Store, ttl: float = 60.0, **changes: Any) -> Claim:
     [claim] = await store.leases.claim(changes.get("queue", "default"), 10, holder(ttl))
     assert claim.id == run_id
     return claim
+
+
+async def steps_of(store: Store, run_id: str) -> list[FinishedStep]:
+    return await store.runs.steps(run_id)
+
+
+async def attempts_of(store: Store, run_id: str) -> list[AttemptRecord]:
+    return await store.runs.attempts(run_id)
+
+
+async def events_of(store: Store, run_id: str) -> list[RunEvent]:
+    return await store.runs.events(run_id)
+
+
+async def dead_letters_of(store: Store, run_id: str) -> list[DeadLetter]:
+    return await store.runs.dead_letters(run_id)
 
 
 # Records

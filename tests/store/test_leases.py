@@ -651,13 +651,13 @@ async def test_the_hot_index_serves(store: Store, database: Database) -> None:
 
 
 async def test_the_hot_index_serves_prepared_statements_too(
-    live_postgres: PostgresServer, postgres_database: PostgresDatabase
+    live_postgres: PostgresServer, postgres_database: PostgresDatabase, schema: str
 ) -> None:
     """PostgreSQL plans a prepared statement anew without its values, once it has been used a few times."""
     await much_of_everything(Store(postgres_database), postgres_database)
     with psycopg.connect(live_postgres.url) as connection:
         for index, (module, name) in HOT.items():
-            text = postgres_database._qualified(statement(module, name).postgres.text)
+            text = statement(module, name).postgres.text.replace("redrive.", f"{schema}.")
             rows = connection.execute(f"EXPLAIN (GENERIC_PLAN) {text}".encode()).fetchall()
             plan = "\n".join(row[0] for row in rows)
             assert index in plan, plan

@@ -583,7 +583,8 @@ async def listening(database: PostgresDatabase) -> AsyncIterator[list[str]]:
 
 
 async def terminate_listeners(admin: Any, channel: str) -> Sequence[Any]:
-    kill = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE query LIKE 'LISTEN %' || $1 || '%'"
+    listeners = "pg_stat_activity WHERE query LIKE 'LISTEN %' || $1 || '%'"
+    kill = f"SELECT pg_terminate_backend(pid, 5000) FROM {listeners}"
     return list(await admin.fetch(kill, channel))
 
 

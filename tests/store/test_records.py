@@ -15,18 +15,22 @@ from tests.store.build import (
     advanced_in_place,
     ask,
     attempt_row,
+    attempts_of,
     buried,
     claimed,
     column,
     completed,
     dead_letter_row,
+    dead_letters_of,
     enqueued,
     event_row,
+    events_of,
     full,
     holder,
     parked,
     rescheduled,
     step_row,
+    steps_of,
     stopped,
     tables,
     value,
@@ -231,8 +235,8 @@ async def test_two_workers_that_record_one_claim_have_one_winner_i4(store: Store
         )
 
         assert sorted(map(len, answers)) == [0, 1]
-        letters = await store.runs.dead_letters(claim.id)
-        steps = await store.runs.steps(claim.id)
+        letters = await dead_letters_of(store, claim.id)
+        steps = await steps_of(store, claim.id)
         assert (len(letters), len(steps)) == (len(answers[0]), len(answers[1]))
     await other.close()
 
@@ -245,8 +249,8 @@ async def test_one_lost_lease_does_not_cost_the_others_theirs(store: Store) -> N
     won = await store.records.record([full(stopped(claim), claim) for claim in (claims[0], lost, claims[2])])
 
     assert won == {claims[0].id, claims[2].id}
-    assert await store.runs.attempts(lost.id) == []
-    assert await store.runs.dead_letters(lost.id) == []
+    assert await attempts_of(store, lost.id) == []
+    assert await dead_letters_of(store, lost.id) == []
 
 
 async def test_all_kinds_in_one_batch(store: Store, database: Database) -> None:
@@ -392,7 +396,7 @@ async def test_a_finished_step_is_remembered(store: Store) -> None:
 
     await store.records.record([Record(advanced_in_place(claim), step=step_row(claim))])
 
-    [step] = await store.runs.steps(claim.id)
+    [step] = await steps_of(store, claim.id)
     assert step[:6] == (0, "first", "greet", "SUCCESS", '"so far"', 1)
     assert (step.worker, step.code_version, step.started_at) == ("worker 1", "v1", claim.attempt_started_at)
     assert step.ended_at == (await store.runs.get(claim.id, ORG)).attempt_started_at
@@ -407,7 +411,7 @@ async def test_steps_come_in_order_and_a_repeated_one_replaces_its_row(store: St
     again = step_row(claim, step_index=1, name="ignored", state="FAILED", output=None, attempts=7)
     await store.records.record([Record(advanced_in_place(claim), step=again)])
 
-    steps = await store.runs.steps(claim.id)
+    steps = await steps_of(store, claim.id)
 
     assert [(step.step_index, step.state, step.attempts) for step in steps] == [
         (0, "SUCCESS", 1),
@@ -433,7 +437,7 @@ async def test_a_retry_waits_exactly_its_delay_by_the_clock_of_the_database_w1(
     assert run.last_failed_at is not None
     assert run.due_at - run.last_failed_at == pytest.approx(delay, abs=1e-5)
     assert earliest <= run.last_failed_at <= await value(database, "SELECT :now")
-    [attempt] = await store.runs.attempts(claim.id)
+    [attempt] = await attempts_of(store, claim.id)
     assert attempt.ended_at == run.last_failed_at
     assert (run.place, run.state, run.step_state) == ("waiting", "RUNNING", "RETRYING")
 
@@ -515,7 +519,7 @@ async def test_an_attempt_is_remembered_with_its_explanation(store: Store) -> No
 
     await store.records.record([Record(rescheduled(claim), row)])
 
-    [attempt] = await store.runs.attempts(claim.id)
+    [attempt] = await attempts_of(store, claim.id)
     kept = attempt._asdict()
     ended_at = kept.pop("ended_at")
     expected = row._asdict()
@@ -531,7 +535,7 @@ async def test_every_attempt_has_a_row_of_its_own(store: Store) -> None:
         await store.records.record([Record(rescheduled(claim, place="ready"), row)])
         [claim] = await store.leases.claim("default", 1, holder())
 
-    attempts = await store.runs.attempts(claim.id)
+    attempts = await attempts_of(store, claim.id)
 
     assert [(each.number, each.message) for each in attempts] == [
         (1, "failure 1"),
@@ -548,7 +552,7 @@ async def test_scheduling_an_attempt_twice_has_no_effect_w4(store: Store) -> Non
 
     await store.records.record([Record(rescheduled(again), attempt_row(claim, message="another"))])
 
-    assert [each.message for each in await store.runs.attempts(claim.id)] == ["no answer"]
+    assert [each.message for each in await attempts_of(store, claim.id)] == ["no answer"]
 
 
 async def test_events_are_told_in_order(store: Store) -> None:
@@ -557,7 +561,7 @@ async def test_events_are_told_in_order(store: Store) -> None:
     await asyncio.sleep(0.002)
     await store.records.note_events([event_row(claim, id="a", kind="released", detail='{"by":"ada"}')])
 
-    events = await store.runs.events(claim.id)
+    events = await events_of(store, claim.id)
 
     assert [(event.id, event.kind, event.step_index, event.detail) for event in events] == [
         ("b", "held", 0, "{}"),
@@ -588,7 +592,7 @@ async def test_a_dead_letter_is_written_with_the_end_of_its_run_w2(store: Store)
     assert (run.place, run.state, run.step_state, run.failures) == ("ended", "DLQ_PENDING", "DLQ", 1)
     assert (run.error_class, run.due_at, run.worker) == ("final", None, claim.worker)
     assert run.ended_at == run.first_failed_at == run.last_failed_at is not None
-    [letter] = await store.runs.dead_letters(claim.id)
+    [letter] = await dead_letters_of(store, claim.id)
     assert {name: getattr(letter, name) for name in row._fields} == row._asdict()
     assert (letter.org, letter.workflow, letter.queue, letter.step_index) == (ORG, "greet", "mail", 0)
     assert (letter.state, letter.attempts, letter.failures, letter.replay_count) == ("OPEN", 1, 1, 0)
@@ -604,7 +608,7 @@ async def test_an_end_that_is_no_failure_has_no_failure_times(store: Store) -> N
 
     run = await store.runs.get(claim.id, ORG)
     assert (run.state, run.failures, run.first_failed_at, run.last_failed_at) == ("CANCELLED", 0, None, None)
-    assert await store.runs.dead_letters(claim.id) == []
+    assert await dead_letters_of(store, claim.id) == []
 
 
 async def replayed(database: Database, claim: Claim, state: str = "REPLAYING") -> None:
@@ -622,7 +626,7 @@ async def test_dying_again_reopens_the_live_dead_letter_i7(
 ) -> None:
     claim = await claimed(store)
     letter_id = await buried(store, claim)
-    [before] = await store.runs.dead_letters(claim.id)
+    [before] = await dead_letters_of(store, claim.id)
     await replayed(database, claim, state)
     await asyncio.sleep(0.002)
     [again] = await store.leases.claim("default", 1, holder())
@@ -630,7 +634,7 @@ async def test_dying_again_reopens_the_live_dead_letter_i7(
 
     assert await store.records.record([Record(stopped(again), dead_letter=row)]) == {claim.id}
 
-    [letter] = await store.runs.dead_letters(claim.id)
+    [letter] = await dead_letters_of(store, claim.id)
     assert (letter.id, letter.state, letter.replay_count) == (letter_id, "OPEN", 1)
     assert (letter.message, letter.title, letter.payload) == ("another reason", "another title", '{"new":1}')
     assert (letter.attempts, letter.failures) == (2, 2)
@@ -649,7 +653,7 @@ async def test_dying_again_after_it_was_put_away_makes_a_new_dead_letter_i7(
 
     await buried(store, again)
 
-    assert sorted(letter.state for letter in await store.runs.dead_letters(claim.id)) == sorted(["OPEN", state])
+    assert sorted(letter.state for letter in await dead_letters_of(store, claim.id)) == sorted(["OPEN", state])
 
 
 async def test_two_steps_of_a_run_have_a_dead_letter_each_i7(store: Store, database: Database) -> None:
@@ -661,7 +665,7 @@ async def test_two_steps_of_a_run_have_a_dead_letter_each_i7(store: Store, datab
 
     await buried(store, again._replace(epoch=again.epoch + 1, step_index=1))
 
-    assert {letter.step_index for letter in await store.runs.dead_letters(claim.id)} == {0, 1}
+    assert {letter.step_index for letter in await dead_letters_of(store, claim.id)} == {0, 1}
 
 
 @pytest.mark.parametrize("broken", ["dead_letter", "attempt", "step", "event"])

@@ -10,9 +10,9 @@ from functools import wraps
 from threading import Lock
 from typing import ParamSpec, TypeVar, cast
 
-from redrive.calls.kind import is_async
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.errors import BreakerOpenError, InvalidValueError
+from redrive.kind import is_async
 from redrive.model.breaker import BreakerSnapshot, CallOutcome, Permit, Refusal
 from redrive.model.failure import Failure
 from redrive.policy.breaker import Breaker, BreakerPolicy, outcome_of

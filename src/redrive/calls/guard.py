@@ -12,11 +12,11 @@ from redrive.calls.attempt import CURRENT, Attempt
 from redrive.calls.dependency import DEPENDENCIES, Dependency
 from redrive.calls.drive import drive
 from redrive.calls.judge import Judge, KeyOf, usable_key
-from redrive.calls.kind import is_async, name_of
 from redrive.calls.options import EffectWord
 from redrive.calls.teller import Hook, Teller
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.errors import InvalidValueError
+from redrive.kind import is_async, name_of
 from redrive.model.step import Effect
 from redrive.policy.backoff import Backoff
 from redrive.policy.bounds import LONGEST_DELAY, choice, require, require_kind

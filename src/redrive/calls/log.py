@@ -12,7 +12,7 @@ from typing import Any
 from redrive import structured
 from redrive.calls.attempt import Attempt
 from redrive.calls.event import CallEvent, fields_of
-from redrive.calls.kind import name_of
+from redrive.kind import name_of
 from redrive.policy import probe
 from redrive.policy.recognise import type_name
 

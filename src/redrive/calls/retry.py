@@ -7,9 +7,9 @@ from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
 from redrive.calls.attempt import Attempt
 from redrive.calls.guard import Guard
-from redrive.calls.kind import name_of
 from redrive.calls.options import GuardOptions, refuse_unknown
 from redrive.errors import InvalidValueError
+from redrive.kind import name_of
 
 P = ParamSpec("P")
 R = TypeVar("R")

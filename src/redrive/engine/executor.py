@@ -183,7 +183,9 @@ class Executor:
 
     async def _context(self, work: Work) -> Context:
         if work.results is None:
-            rows = await self.recorder.patiently("results", lambda: self.store.runs.steps(work.claim.id))
+            rows = await self.recorder.patiently(
+                "results", lambda: self.store.runs.steps(work.claim.id, work.claim.org)
+            )
             work.results = {row.name: None if row.output is None else decode(row.output) for row in rows}
         return Context(
             work.claim,

@@ -93,7 +93,7 @@ class RunHandle:
 
     async def dead_letter(self) -> DeadLetter | None:
         """What was kept of its failure."""
-        letters = await self._store.runs.dead_letters(self.id)
+        letters = await self._store.runs.dead_letters(self.id, self.org)
         return letters[-1] if letters else None
 
     async def _ended(self, timeout: float | None) -> tuple[RunState, str | None]:

@@ -59,8 +59,8 @@ class History(NamedTuple):
 
 async def history_of(run: Run, store: Store, definitions: Definitions) -> History:
     definition = await definitions.get(run.definition)
-    finished = {step.step_index: step for step in await store.runs.steps(run.id)}
-    attempts = await store.runs.attempts(run.id)
+    finished = {step.step_index: step for step in await store.runs.steps(run.id, run.org)}
+    attempts = await store.runs.attempts(run.id, run.org)
     attempts = sorted(
         [*attempts, *_successes(run, definition, finished)], key=lambda each: (each.step_index, each.number)
     )
@@ -69,7 +69,7 @@ async def history_of(run: Run, store: Store, definitions: Definitions) -> Histor
     ]
     told = [
         Happening(event.at, event.kind, definition.steps[event.step_index].name, None, event.detail)
-        for event in await store.runs.events(run.id)
+        for event in await store.runs.events(run.id, run.org)
     ]
     events = sorted([*_from_run(run), *_from_attempts(definition, attempts), *told], key=_order)
     return History(run, steps, attempts, events)

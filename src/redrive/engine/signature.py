@@ -35,6 +35,7 @@ from typing import (
 
 from redrive.engine.payload import is_resolved, is_untyped, reader
 from redrive.errors import InvalidValueError, PayloadError
+from redrive.kind import innermost
 from redrive.policy.codec import JsonValue
 
 Arguments: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
@@ -94,14 +95,8 @@ def _unresolved(parameters: list[_Parameter]) -> tuple[str, ...]:
     )
 
 
-def _innermost(function: Any) -> Any:
-    while isinstance(function, partial):
-        function = function.func
-    return function
-
-
 def _name_of(function: Any) -> str:
-    inner = _innermost(function)
+    inner = innermost(function)
     return str(getattr(inner, "__name__", type(inner).__name__))
 
 
@@ -112,16 +107,16 @@ def _called(function: Any) -> Any:
 
 def _globals_of(function: Any) -> dict[str, Any]:
     """Where the names in its annotations are looked up, behind partials, decorators and methods."""
-    written = inspect.unwrap(_called(inspect.unwrap(_innermost(function))))
+    written = inspect.unwrap(_called(inspect.unwrap(innermost(function))))
     return getattr(written, "__globals__", {})
 
 
 def _is_async(function: Any) -> bool:
-    return inspect.iscoroutinefunction(_called(_innermost(function)))
+    return inspect.iscoroutinefunction(_called(innermost(function)))
 
 
 def _require_function(function: Any, task: str) -> None:
-    inner = _innermost(function)
+    inner = innermost(function)
     if not callable(inner) or isinstance(inner, type):
         what = "a class" if isinstance(inner, type) else f"of type {type(inner).__name__}"
         raise InvalidValueError(f"task {task!r} is {what}; register a function")

@@ -39,7 +39,7 @@ class PostgresDatabase:
         self._copy = partial(
             PostgresDatabase, url, schema=schema, pooler=pooler, connections=connections, clock=clock
         )
-        self._schema = _checked(schema)
+        self.schema = _checked(schema)
         self._channel = channel_of(schema)
         self._pooler = pooler
         self._clock = clock
@@ -69,7 +69,7 @@ class PostgresDatabase:
 
     async def migrate(self) -> None:
         async with self._transaction() as connection:
-            await self._connections.asked(migrate, connection, self._schema, self._qualified)
+            await self._connections.asked(migrate, connection, self.schema, self._qualified)
 
     async def hint(self, queues: Sequence[str]) -> None:
         """Workers of this object are told at once, those of others in the background."""
@@ -143,7 +143,7 @@ class PostgresDatabase:
     def _qualified(self, text: str) -> str:
         known = self._texts.get(text)
         if known is None:
-            known = self._texts[text] = text.replace("redrive.", f"{quoted(self._schema)}.")
+            known = self._texts[text] = text.replace("redrive.", f"{quoted(self.schema)}.")
         return known
 
 

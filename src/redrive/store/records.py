@@ -254,8 +254,11 @@ def _names(slots: str) -> list[str]:
     return [str(name) for name in names] if isinstance(names, list) else []
 
 
+_NOTHING_BESIDE = (None,) * (len(Record._fields) - 1)
+
+
 def _is_plain(record: Record) -> bool:
-    return type(record.change) is Completed and record.step is None and record.slots is None
+    return type(record.change) is Completed and record[1:] == _NOTHING_BESIDE
 
 
 def _ordered(changes: Iterable[Change]) -> list[Change]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from redrive.errors import ConflictError, NotFoundError
 from redrive.model.attempt import AttemptRecord
 from redrive.model.dead_letter import DeadLetter
-from redrive.model.run import NewRun, Run
+from redrive.model.run import NewRun, Place, Run
 from redrive.store.database import Database, Session
 from redrive.store.statement import statements
 
@@ -57,7 +57,11 @@ class Runs:
         Doing it again with the same ids changes nothing, so whoever does not know whether it was done may.
         """
         fresh = [each for each in definitions if each.digest not in self._defined]
-        ids = await self.enqueue_within(self._database, runs, fresh)
+        if len(runs) == 1 or all(run.idempotency_key is None for run in runs):
+            ids = await self.enqueue_within(self._database, runs, fresh)
+        else:
+            async with self._database.transaction() as session:  # a conflict refuses all of them
+                ids = await self.enqueue_within(session, runs, fresh)
         self._defined |= {each.digest for each in fresh}
         return ids
 
@@ -95,20 +99,28 @@ class Runs:
             raise NotFoundError(f"there is no run {run_id!r}")
         return rows[0][0], rows[0][1]
 
-    async def steps(self, run_id: str) -> list[FinishedStep]:
-        return [FinishedStep._make(row) for row in await self._database.fetch(_SQL["steps"], {"id": run_id})]
-
-    async def attempts(self, run_id: str) -> list[AttemptRecord]:
+    async def steps(self, run_id: str, org: str) -> list[FinishedStep]:
         return [
-            AttemptRecord._make(row) for row in await self._database.fetch(_SQL["attempts"], {"id": run_id})
+            FinishedStep._make(row)
+            for row in await self._database.fetch(_SQL["steps"], {"id": run_id, "org": org})
         ]
 
-    async def events(self, run_id: str) -> list[RunEvent]:
-        return [RunEvent._make(row) for row in await self._database.fetch(_SQL["events"], {"id": run_id})]
-
-    async def dead_letters(self, run_id: str) -> list[DeadLetter]:
+    async def attempts(self, run_id: str, org: str) -> list[AttemptRecord]:
         return [
-            DeadLetter._make(row) for row in await self._database.fetch(_SQL["dead_letters"], {"id": run_id})
+            AttemptRecord._make(row)
+            for row in await self._database.fetch(_SQL["attempts"], {"id": run_id, "org": org})
+        ]
+
+    async def events(self, run_id: str, org: str) -> list[RunEvent]:
+        return [
+            RunEvent._make(row)
+            for row in await self._database.fetch(_SQL["events"], {"id": run_id, "org": org})
+        ]
+
+    async def dead_letters(self, run_id: str, org: str) -> list[DeadLetter]:
+        return [
+            DeadLetter._make(row)
+            for row in await self._database.fetch(_SQL["dead_letters"], {"id": run_id, "org": org})
         ]
 
     async def count_by_state(self, org: str) -> dict[str, int]:
@@ -119,32 +131,39 @@ class Runs:
 
     async def cancel(self, run_id: str, org: str) -> str:
         """`cancelled`, or `requested` when a worker has to be told first, or `ended` when it is too late."""
-        async with self._database.transaction() as session:
+        parameters = {"id": run_id, "org": org}
+        while True:
             for name, answer in (("cancel_idle", "cancelled"), ("cancel_leased", "requested")):
-                if await session.fetch(_SQL[name], {"id": run_id, "org": org}):
+                if await self._database.fetch(_SQL[name], parameters):
                     return answer
-        await self.outcome(run_id, org)
-        return "ended"
+            # Neither idle nor leased: it has ended, or a worker has given it back in between.
+            if (await self.get(run_id, org)).place == Place.ENDED:
+                return "ended"
 
     async def remove_expired(self, age: float, most: int) -> int:
         """Remove runs that ended more than `age` seconds ago, never one with a live dead letter."""
         async with self._database.transaction() as session:
             rows = await session.fetch(_SQL["expired"], {"age": age, "most": most})
             ids = [_Id(row[0]) for row in rows]
-            if not ids:
-                return 0
-            for name in ("delete_attempts", "delete_steps", "delete_events", "delete_dead_letters"):
+            for name in _OF_A_RUN if ids else ():
                 await session.fetch_many(_SQL[name], ids)
-            return len(await session.fetch_many(_SQL["delete_run"], ids))
+            return len(ids)
+
+
+_OF_A_RUN = ("delete_attempts", "delete_steps", "delete_events", "delete_dead_letters", "delete_run")
 
 
 async def _existing(session: Session, run: NewRun) -> str:
-    """The run that is already there: by the same id, or by the same idempotency key."""
-    if run.idempotency_key is None:
-        return run.id
+    """The run that is already there: by the same idempotency key, or by the same id."""
     parameters = {"org": run.org, "idempotency_key": run.idempotency_key}
-    rows = await session.fetch(_SQL["known"], parameters)
-    return run.id if not rows else _same_request(run, rows[0][0], rows[0][1])
+    while True:
+        for known_id, known_hash in await session.fetch(_SQL["known"], parameters):
+            return _same_request(run, known_id, known_hash)
+        if await session.fetch(_SQL["present"], {"id": run.id}):
+            return run.id
+        # What was there has been removed in between, by retention.
+        if await session.fetch_many(_SQL["enqueue"], [run]):
+            return run.id
 
 
 def _same_request(run: NewRun, known_id: str, known_hash: str) -> str:

@@ -85,7 +85,7 @@ def foreign_session(connection: object, database: Database) -> ForeignSession:
 
 
 def _schema_of(database: Database) -> str:
-    schema = getattr(database, "schema", None) or getattr(database, "_schema", None)
+    schema = getattr(database, "schema", None)
     if not isinstance(schema, str):
         raise InvalidValueError(
             "joining a transaction needs PostgreSQL: the runs must be kept in the database that the "

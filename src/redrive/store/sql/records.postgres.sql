@@ -7,3 +7,94 @@ FROM unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:epoch AS intege
     AS batch (id, token, epoch, result)
 WHERE run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch AND run.place = 'leased'
 RETURNING run.id
+
+-- name: advance
+-- One round trip for the whole batch.
+UPDATE redrive.runs AS run
+SET step_index = step_index + 1, step_state = batch.step_state, step_input = batch.step_input, place = batch.place,
+    queue = batch.queue, attempt = batch.attempt, epoch = run.epoch + batch.attempt,
+    attempt_started_at = CASE WHEN batch.attempt = 1 THEN :now END,
+    lease_expires_at = CASE WHEN batch.attempt = 1 THEN :now + batch.ttl END,
+    policy_override = NULL, {_clean}
+FROM unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:epoch AS integer[]), CAST(:step_state AS text[]),
+    CAST(:step_input AS text[]), CAST(:place AS text[]), CAST(:queue AS text[]), CAST(:attempt AS integer[]),
+    CAST(:ttl AS double precision[]))
+    AS batch (id, token, epoch, step_state, step_input, place, queue, attempt, ttl)
+WHERE run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch AND run.place = 'leased'
+RETURNING run.id
+
+-- name: reschedule
+-- One round trip for the whole batch.
+UPDATE redrive.runs AS run
+SET place = CASE WHEN cancel_requested_at IS NULL THEN batch.place ELSE 'ready' END, step_state = batch.step_state,
+    due_at = CASE WHEN batch.place = 'waiting' AND cancel_requested_at IS NULL THEN :now + batch.delay END,
+    failures = batch.failures, rate_limit_waits = batch.rate_limit_waits, holds = batch.holds, losses = batch.losses,
+    lonely_losses = batch.lonely_losses, alone = batch.alone, previous_delay = batch.previous_delay,
+    error_class = batch.error_class,
+    first_failed_at = CASE WHEN batch.failed = 1 THEN COALESCE(first_failed_at, :now) ELSE first_failed_at END,
+    last_failed_at = CASE WHEN batch.failed = 1 THEN :now ELSE last_failed_at END,
+    lease_expires_at = NULL, slots = NULL
+FROM unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:epoch AS integer[]), CAST(:place AS text[]),
+    CAST(:step_state AS text[]), CAST(:delay AS double precision[]), CAST(:failures AS integer[]),
+    CAST(:rate_limit_waits AS integer[]), CAST(:holds AS integer[]), CAST(:losses AS integer[]),
+    CAST(:lonely_losses AS integer[]), CAST(:alone AS integer[]), CAST(:previous_delay AS double precision[]),
+    CAST(:error_class AS text[]), CAST(:failed AS integer[]))
+    AS batch (id, token, epoch, place, step_state, delay, failures, rate_limit_waits, holds, losses, lonely_losses,
+        alone, previous_delay, error_class, failed)
+WHERE run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch AND run.place = 'leased'
+RETURNING run.id
+
+-- name: stop
+-- One round trip for the whole batch.
+UPDATE redrive.runs AS run
+SET place = 'ended', state = batch.state, step_state = batch.step_state, ended_at = :now,
+    failures = batch.failures, error_class = batch.error_class,
+    first_failed_at = CASE WHEN batch.failed = 1 THEN COALESCE(first_failed_at, :now) ELSE first_failed_at END,
+    last_failed_at = CASE WHEN batch.failed = 1 THEN :now ELSE last_failed_at END,
+    lease_expires_at = NULL, slots = NULL
+FROM unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:epoch AS integer[]), CAST(:state AS text[]),
+    CAST(:step_state AS text[]), CAST(:failures AS integer[]), CAST(:error_class AS text[]), CAST(:failed AS integer[]))
+    AS batch (id, token, epoch, state, step_state, failures, error_class, failed)
+WHERE run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch AND run.place = 'leased'
+RETURNING run.id
+
+-- name: park
+-- One round trip for the whole batch.
+UPDATE redrive.runs AS run
+SET place = CASE WHEN cancel_requested_at IS NULL THEN 'held' ELSE 'ready' END,
+    held_by = CASE WHEN cancel_requested_at IS NULL THEN batch.held_by END,
+    step_state = batch.step_state, attempt = run.attempt - 1, holds = batch.holds, lease_expires_at = NULL
+FROM unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:epoch AS integer[]), CAST(:held_by AS text[]),
+    CAST(:step_state AS text[]), CAST(:holds AS integer[]))
+    AS batch (id, token, epoch, held_by, step_state, holds)
+WHERE run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch AND run.place = 'leased'
+RETURNING run.id
+
+-- name: insert_attempt
+-- One round trip for the whole batch.
+INSERT INTO redrive.attempts (run_id, step_index, number, outcome, worker, code_version, started_at, ended_at, delay,
+    category, error_class, error_type, message, stack, http_status, public_code, public_message, reason, explanation)
+SELECT run_id, step_index, number, outcome, worker, code_version, started_at, :now, delay,
+    category, error_class, error_type, message, stack, http_status, public_code, public_message, reason, explanation
+FROM unnest(CAST(:run_id AS text[]), CAST(:step_index AS integer[]), CAST(:number AS integer[]),
+    CAST(:outcome AS text[]), CAST(:worker AS text[]), CAST(:code_version AS text[]),
+    CAST(:started_at AS double precision[]), CAST(:delay AS double precision[]), CAST(:category AS text[]),
+    CAST(:error_class AS text[]), CAST(:error_type AS text[]), CAST(:message AS text[]), CAST(:stack AS text[]),
+    CAST(:http_status AS integer[]), CAST(:public_code AS text[]), CAST(:public_message AS text[]),
+    CAST(:reason AS text[]), CAST(:explanation AS text[]))
+    AS batch (run_id, step_index, number, outcome, worker, code_version, started_at, delay, category, error_class,
+        error_type, message, stack, http_status, public_code, public_message, reason, explanation)
+ON CONFLICT (run_id, step_index, number) DO NOTHING
+
+-- name: insert_step
+-- One round trip for the whole batch.
+INSERT INTO redrive.steps (run_id, step_index, name, task, state, output, attempts, worker, code_version, started_at,
+    ended_at)
+SELECT run_id, step_index, name, task, state, output, attempts, worker, code_version, started_at, :now
+FROM unnest(CAST(:run_id AS text[]), CAST(:step_index AS integer[]), CAST(:name AS text[]), CAST(:task AS text[]),
+    CAST(:state AS text[]), CAST(:output AS text[]), CAST(:attempts AS integer[]), CAST(:worker AS text[]),
+    CAST(:code_version AS text[]), CAST(:started_at AS double precision[]))
+    AS batch (run_id, step_index, name, task, state, output, attempts, worker, code_version, started_at)
+ON CONFLICT (run_id, step_index) DO UPDATE
+SET state = excluded.state, output = excluded.output, attempts = excluded.attempts, worker = excluded.worker,
+    code_version = excluded.code_version, started_at = excluded.started_at, ended_at = excluded.ended_at

@@ -46,8 +46,9 @@ RETURNING id
 
 -- name: park
 UPDATE redrive.runs
-SET place = 'held', held_by = :held_by, step_state = :step_state, attempt = attempt - 1, holds = :holds,
-    lease_expires_at = NULL
+SET place = CASE WHEN cancel_requested_at IS NULL THEN 'held' ELSE 'ready' END,
+    held_by = CASE WHEN cancel_requested_at IS NULL THEN :held_by END,
+    step_state = :step_state, attempt = attempt - 1, holds = :holds, lease_expires_at = NULL
 WHERE {_fence}
 RETURNING id
 

@@ -16,3 +16,15 @@ FROM unnest(CAST(:id AS text[]), CAST(:org AS text[]), CAST(:workflow AS text[])
         correlation_id, tags, metadata)
 ON CONFLICT DO NOTHING
 RETURNING id
+
+-- name: expired
+-- The rows are locked: whoever replays a run in this moment waits, or was first. What is live is asked afterwards.
+SELECT id FROM redrive.runs
+WHERE place = 'ended' AND ended_at < :now - :age
+    AND NOT EXISTS (
+        SELECT 1 FROM redrive.dead_letters
+        WHERE run_id = runs.id AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
+    )
+ORDER BY ended_at
+LIMIT :most
+FOR UPDATE OF runs SKIP LOCKED

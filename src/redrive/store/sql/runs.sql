@@ -37,15 +37,21 @@ SELECT state, result FROM redrive.runs WHERE id = :id AND org = :org
 
 -- name: steps
 SELECT step_index, name, task, state, output, attempts, worker, code_version, started_at, ended_at
-FROM redrive.steps WHERE run_id = :id ORDER BY step_index
+FROM redrive.steps
+WHERE run_id = :id AND EXISTS (SELECT 1 FROM redrive.runs WHERE id = :id AND org = :org)
+ORDER BY step_index
 
 -- name: attempts
 SELECT step_index, number, outcome, worker, code_version, started_at, ended_at, reason, explanation, delay,
     category, error_class, error_type, message, stack, http_status, public_code, public_message
-FROM redrive.attempts WHERE run_id = :id ORDER BY step_index, number
+FROM redrive.attempts
+WHERE run_id = :id AND EXISTS (SELECT 1 FROM redrive.runs WHERE id = :id AND org = :org)
+ORDER BY step_index, number
 
 -- name: events
-SELECT id, kind, at, step_index, detail FROM redrive.run_events WHERE run_id = :id ORDER BY at, id
+SELECT id, kind, at, step_index, detail FROM redrive.run_events
+WHERE run_id = :id AND EXISTS (SELECT 1 FROM redrive.runs WHERE id = :id AND org = :org)
+ORDER BY at, id
 
 -- name: dead_letters
 SELECT id, org, run_id, step_index, step, task, workflow, queue, state, category, error_class, error_type, message, stack,
@@ -53,13 +59,16 @@ SELECT id, org, run_id, step_index, step, task, workflow, queue, state, category
     failures, first_failed_at, last_failed_at, payload, config, policy, idempotency_key, correlation_id, tags, metadata,
     created_at, updated_at, replay_count, last_replayed_at, last_replayed_by, replay_override, resolved_by, resolved_at,
     resolution
-FROM redrive.dead_letters WHERE run_id = :id ORDER BY created_at
+FROM redrive.dead_letters WHERE run_id = :id AND org = :org ORDER BY created_at
 
 -- name: count_by_place
 SELECT place, count(*) FROM redrive.runs WHERE org = :org GROUP BY place
 
 -- name: count_by_state
 SELECT state, count(*) FROM redrive.runs WHERE org = :org GROUP BY state
+
+-- name: present
+SELECT 1 FROM redrive.runs WHERE id = :id
 
 -- name: cancel_idle
 UPDATE redrive.runs
@@ -96,4 +105,4 @@ DELETE FROM redrive.run_events WHERE run_id = :id
 DELETE FROM redrive.dead_letters WHERE run_id = :id AND state NOT IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
 
 -- name: delete_run
-DELETE FROM redrive.runs WHERE id = :id AND place = 'ended' RETURNING id
+DELETE FROM redrive.runs WHERE id = :id

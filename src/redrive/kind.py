@@ -1,4 +1,4 @@
-"""What kind of function is this? A guard has to know before it is called."""
+"""What kind of function is this? Whoever calls it has to know before."""
 
 from __future__ import annotations
 
@@ -28,23 +28,24 @@ def is_async(function: Callable[..., object]) -> bool:
             return bool(flags & CO_COROUTINE)
     if not callable(function):
         raise InvalidValueError(f"{function!r} cannot be called, so it cannot be guarded")
-    inner = _innermost(function)
+    inner = innermost(function)
     if _is_generator(inner) or _is_generator(type(inner).__call__):
         raise InvalidValueError(f"{name_of(function)} is a generator; guard the calls that it makes instead")
     return iscoroutinefunction(inner) or iscoroutinefunction(type(inner).__call__)
 
 
+def innermost(function: Any) -> Any:
+    """The function itself, behind all partials of it."""
+    while isinstance(function, partial):
+        function = function.func
+    return function
+
+
 def name_of(function: object) -> str:
     """What a person would call it; partial functions and callable objects have no name of their own."""
-    inner = _innermost(function)
+    inner = innermost(function)
     return str(getattr(inner, "__qualname__", type(inner).__qualname__))
 
 
 def _is_generator(function: Callable[..., object]) -> bool:
     return isgeneratorfunction(function) or isasyncgenfunction(function)
-
-
-def _innermost(function: Any) -> Any:
-    while isinstance(function, partial):
-        function = function.func
-    return function

@@ -1,4 +1,4 @@
-"""Random histories of random policies: the budget holds, nothing is lost, the states add up (I1, I3, I7, I10, I16)."""
+"""Random histories of random policies: budgets hold, nothing is lost, states add up (I1 I3 I7 I10 I16)."""
 
 from __future__ import annotations
 

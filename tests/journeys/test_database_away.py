@@ -1,0 +1,43 @@
+"""The database goes away under a running worker and comes back: the worker recovers by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import psycopg
+from tests.journeys.apps import two_halves
+from tests.journeys.world import PATIENCE, World, until
+
+RUNS = 150
+
+
+async def test_all_connections_are_cut_again_and_again(postgres_world: World) -> None:
+    world = postgres_world
+    app = world.app(two_halves)
+    runs = await app.start_many("halves", range(RUNS))
+    await app.close()
+    worker = await world.worker(two_halves, concurrency=10, lease_seconds=3.0)
+
+    with psycopg.connect(world.url, autocommit=True) as connection:
+        cut = 0
+        while cut < 60 or not worker.told("store.failed"):
+            cut += len(connection.execute(CUT, {"own": connection.info.backend_pid}).fetchall())
+            await asyncio.sleep(0.05)
+        succeeded = f"SELECT count(*) FROM {world.schema}.runs WHERE state = 'SUCCESS'".encode()
+        await until(lambda: connection.execute(succeeded).fetchone() == (RUNS,))
+
+    assert [await run.result(PATIENCE) for run in runs] == [2 * number for number in range(RUNS)]
+    for half, index in (("first half", 0), ("second half", 1)):
+        executed = Counter(each["run"] for each in world.journal.of(half))
+        for run in runs:
+            attempts = [each for each in (await run.history()).attempts if each.step_index == index]
+            assert executed[run.id] <= len(attempts)  # nothing was executed that is not on record
+            assert [each.outcome for each in attempts][:-1] == ["lost"] * (len(attempts) - 1)
+    assert worker.told("store.recovered")
+    assert await worker.stopped() == 0
+    assert await world.places() == {"ended": RUNS}
+
+
+CUT = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE application_name = 'redrive' AND pid <> %(own)s"""

@@ -1,0 +1,86 @@
+"""SIGTERM in the middle: nothing more is claimed, what is in flight is finished or given back, no lease is left."""
+
+from __future__ import annotations
+
+import pytest
+from tests.journeys.apps import mail_and_shop, stuck_at_first, until_told
+from tests.journeys.world import PATIENCE, World, until
+
+NEVER_TO_BE_WAITED_FOR = 600.0
+
+
+async def test_a_worker_that_is_told_to_stop_finishes_what_it_has_begun(world: World) -> None:
+    app = world.app(until_told)
+    sign = world.folder / "go on"
+    worker = await world.worker(until_told, concurrency=1, grace_seconds=NEVER_TO_BE_WAITED_FOR)
+    begun = await app.start("charge", str(sign))
+    await until(lambda: world.journal.count("charging") == 1)
+
+    worker.ask_to_stop()
+    await until(lambda: worker.told("worker.stopping"))
+    later = await app.start("charge", str(sign))
+    sign.touch()
+    assert await worker.exited() == 0
+
+    assert await begun.result(PATIENCE) == "charged by attempt 1"
+    untouched = await later.get()
+    assert (untouched.state, untouched.place, untouched.attempt) == ("PENDING", "ready", 0)
+    assert worker.told("worker.stopped")[0]["requeued"] == 0
+    assert await world.places() == {"ended": 1, "ready": 1}
+    [row] = await app.workers()
+    assert (row.state, row.in_flight) == ("stopped", 0)
+
+
+@pytest.mark.parametrize("task", ["charge", "charge_in_thread"])
+async def test_what_cannot_be_finished_in_time_is_given_back_uncharged(world: World, task: str) -> None:
+    app = world.app(stuck_at_first)
+    worker = await world.worker(stuck_at_first, grace_seconds=0.3)
+    run = await app.start(task, 7)
+    await until(lambda: world.journal.count("charging") == 1)
+    assert await worker.stopped() == 0
+    await assert_given_back(world, run.id)
+    assert worker.told("worker.stopped")[0]["requeued"] == 1
+
+    await world.worker(stuck_at_first)
+    assert await run.result(PATIENCE) == "charged by attempt 2"
+    assert [each.outcome for each in (await run.history()).attempts] == ["released", "succeeded"]
+
+
+async def assert_given_back(world: World, run_id: str) -> None:
+    [run] = await world.runs()
+    assert (run.id, run.place, run.step_state) == (run_id, "ready", "PENDING")
+    assert (run.failures, run.attempt) == (0, 1)
+
+
+async def test_a_second_sigterm_gives_it_back_at_once(world: World) -> None:
+    app = world.app(stuck_at_first)
+    worker = await world.worker(stuck_at_first, grace_seconds=NEVER_TO_BE_WAITED_FOR)
+    run = await app.start("charge", 7)
+    await until(lambda: world.journal.count("charging") == 1)
+    worker.ask_to_stop()
+    await until(lambda: worker.told("worker.stopping"))
+    assert worker.exit_code is None
+    worker.ask_to_stop()
+    assert await worker.exited() == 0
+    await assert_given_back(world, run.id)
+
+
+async def test_a_worker_with_nothing_to_do_stops(world: World) -> None:
+    app = world.app(mail_and_shop)
+    await app.open()
+    worker = await world.worker(mail_and_shop, grace_seconds=NEVER_TO_BE_WAITED_FOR, poll_seconds=60.0)
+    assert await worker.stopped() == 0
+
+
+async def test_a_worker_that_has_handed_work_on_to_another_queue_does_not_wait_for_it(world: World) -> None:
+    app = world.app(mail_and_shop)
+    options = {"queues": ["default"], "grace_seconds": NEVER_TO_BE_WAITED_FOR}
+    worker = await world.worker(mail_and_shop, **options)
+    run = await app.start("order", 7)
+    await until(lambda: worker.told("step.succeeded"))
+    assert await worker.stopped() == 0
+
+    waiting = await run.get()
+    assert (waiting.place, waiting.queue, waiting.step_index) == ("ready", "mail", 1)
+    await world.worker(mail_and_shop, queues=["mail"])
+    assert await run.result(PATIENCE) == "sent 700"

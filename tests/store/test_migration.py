@@ -1,0 +1,200 @@
+"""Bringing the tables up to date: once, whole, from wherever, and never backwards."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.servers import PostgresServer
+from tests.store.build import TABLES, ask, enqueued, tables, value
+
+from redrive.errors import SchemaError, StoreError
+from redrive.store import migration
+from redrive.store.database import Database
+from redrive.store.migration import Migration, migrations, pending
+from redrive.store.postgres import PostgresDatabase
+from redrive.store.sqlite import SqliteDatabase
+from redrive.store.store import Store
+
+MIGRATE = """
+import asyncio, sys
+from redrive.store.sqlite import SqliteDatabase
+from redrive.store.store import Store
+
+async def main():
+    store = Store(SqliteDatabase(sys.argv[1]))
+    sys.stdin.readline()
+    await store.open()
+    await store.runs.all()
+    await store.close()
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
+    """A database without tables."""
+    if request.param == "sqlite":
+        sqlite = SqliteDatabase(str(tmp_path / "fresh.db"))
+        yield sqlite
+        await sqlite.close()
+        return
+    server: PostgresServer = request.getfixturevalue("live_postgres")
+    schema = f"test_{uuid.uuid4().hex}"
+    postgres = PostgresDatabase(server.url, schema=schema)
+    yield postgres
+    await ask(postgres, f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+    await postgres.close()
+
+
+async def versions(database: Database) -> list[int]:
+    return [row[0] for row in await ask(database, "SELECT version FROM redrive.migrations ORDER BY version")]
+
+
+def with_another(monkeypatch: pytest.MonkeyPatch, text: str) -> Migration:
+    another = Migration(migrations()[-1].version + 1, "another", text)
+    known = (*migrations(), another)
+    monkeypatch.setattr(migration, "migrations", lambda: known)
+    return another
+
+
+def test_versions_have_no_gaps() -> None:
+    assert [each.version for each in migrations()] == list(range(1, len(migrations()) + 1))
+    assert len({each.name for each in migrations()}) == len(migrations())
+
+
+async def test_migrating_again_changes_nothing(database: Database) -> None:
+    await enqueued(Store(database), 2)
+    before = await tables(database)
+
+    await database.migrate()
+    await Store(database).open()
+
+    assert await tables(database) == before
+    assert await versions(database) == [each.version for each in migrations()]
+
+
+async def test_the_ledger_says_what_and_when(database: Database) -> None:
+    now = await value(database, "SELECT :now")
+
+    rows = await ask(database, "SELECT version, name, applied_at FROM redrive.migrations ORDER BY version")
+
+    assert [row[:2] for row in rows] == [(each.version, each.name) for each in migrations()]
+    assert all(now - 600 < row[2] <= now for row in rows)
+
+
+async def test_several_objects_migrate_at_once(fresh: Database) -> None:
+    others = [fresh.another() for _ in range(4)]
+
+    await asyncio.gather(*[other.migrate() for other in others])
+
+    assert await versions(fresh) == [each.version for each in migrations()]
+    for other in others:
+        await other.close()
+
+
+@pytest.mark.parametrize("rounds", [3])
+async def test_several_processes_migrate_one_file_at_once(tmp_path: Path, rounds: int) -> None:
+    pipe = asyncio.subprocess.PIPE
+    for number in range(rounds):
+        path = str(tmp_path / f"{number}.db")
+        started = [
+            await asyncio.create_subprocess_exec(
+                sys.executable, "-c", MIGRATE, path, stdin=pipe, stdout=pipe, stderr=pipe
+            )
+            for _ in range(4)
+        ]
+
+        outputs = await asyncio.gather(*[each.communicate(b"go\n") for each in started])
+
+        assert [each.returncode for each in started] == [0] * 4, outputs
+        database = SqliteDatabase(path)
+        assert await versions(database) == [each.version for each in migrations()]
+        await database.close()
+
+
+async def test_tables_of_a_newer_program_are_refused(database: Database) -> None:
+    await ask(database, "INSERT INTO redrive.migrations VALUES (9999, 'future', 0)")
+    before = await tables(database)
+
+    with pytest.raises(SchemaError, match=r"version 9999.*install the newer Redrive"):
+        await database.migrate()
+
+    assert await tables(database) == before
+    await ask(database, "DELETE FROM redrive.migrations WHERE version = 9999")
+    await database.migrate()
+
+
+async def test_a_later_migration_is_added(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    await enqueued(Store(database))
+    text = "ALTER TABLE redrive.runs ADD COLUMN extra text;\n\nCREATE TABLE redrive.more (a integer);\n"
+    another = with_another(monkeypatch, text)
+
+    await database.migrate()
+    await database.migrate()
+
+    assert await versions(database) == [each.version for each in migrations()] + [another.version]
+    assert await ask(database, "SELECT extra FROM redrive.runs") == [(None,)]
+    assert await ask(database, "SELECT a FROM redrive.more") == []
+
+
+async def test_a_migration_that_fails_never_was(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    await enqueued(Store(database))
+    before = await tables(database)
+    with_another(monkeypatch, "CREATE TABLE redrive.more (a integer);\nDELETE FROM redrive.runs;\nNONSENSE;\n")
+
+    with pytest.raises(StoreError, match="NONSENSE"):
+        await database.migrate()
+
+    assert await tables(database) == before
+    with pytest.raises(StoreError):
+        await ask(database, "SELECT a FROM redrive.more")
+
+
+async def test_a_first_migration_that_fails_leaves_no_table(
+    fresh: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_another(monkeypatch, "NONSENSE;\n")
+    with pytest.raises(StoreError):
+        await fresh.migrate()
+    with pytest.raises(StoreError):
+        await versions(fresh)
+    monkeypatch.undo()
+
+    await fresh.migrate()
+
+    assert await versions(fresh) == [each.version for each in migrations()]
+
+
+async def test_without_tables_the_error_says_so(fresh: Database) -> None:
+    with pytest.raises(StoreError, match=r"runs"):
+        await Store(fresh).runs.all()
+
+
+def test_what_is_pending() -> None:
+    everything = list(migrations())
+
+    assert pending([]) == everything
+    assert pending([each.version for each in everything]) == []
+    assert pending([everything[0].version]) == everything[1:]
+
+
+async def test_both_databases_have_the_same_columns(
+    tmp_path: Path, postgres_database: PostgresDatabase, schema: str
+) -> None:
+    sqlite = SqliteDatabase(str(tmp_path / "redrive.db"))
+    await sqlite.migrate()
+    for table in TABLES:
+        text = f"SELECT name, \"notnull\" = 1 OR pk > 0 FROM pragma_table_info('{table}')"
+        on_sqlite = [(name, bool(required)) for name, required in await ask(sqlite, text)]
+        text = """SELECT column_name, is_nullable = 'NO' FROM information_schema.columns
+            WHERE table_schema = :schema AND table_name = :name ORDER BY ordinal_position"""
+        on_postgres = await ask(postgres_database, text, schema=schema, name=table)
+
+        assert on_sqlite == on_postgres != [], table
+    await sqlite.close()

@@ -1,0 +1,208 @@
+"""One text for both databases: how it is read, and what an override must keep."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from redrive.model.claim import Claim
+from redrive.model.run import NewRun, Run
+from redrive.store import records, statement
+from redrive.store.statement import Query, statements
+
+FOLDER = files("redrive.store") / "sql"
+MODULES = sorted(file.name.removesuffix(".sql") for file in FOLDER.iterdir() if file.name.count(".") == 1)
+OVERRIDES = [
+    (module, name, text)
+    for module in MODULES
+    for name, text in statement._sections(f"{module}.postgres.sql")
+]
+
+
+@pytest.fixture
+def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of its own for the statements of a test."""
+    (tmp_path / "sql").mkdir()
+    monkeypatch.setattr(statement, "files", lambda _package: tmp_path)
+    monkeypatch.setattr(statement, "statements", statement.statements.__wrapped__)
+    return tmp_path / "sql"
+
+
+def test_there_is_something_to_check() -> None:
+    assert {"runs", "leases", "records", "holds"} <= set(MODULES)
+    assert len(OVERRIDES) >= 10
+
+
+def test_every_file_belongs_to_a_module() -> None:
+    names = {file.name.split(".")[0] for file in FOLDER.iterdir()}
+
+    assert names == set(MODULES)
+    assert all((files("redrive.store") / f"{name}.py").is_file() for name in names)
+
+
+@pytest.mark.parametrize(("module", "name", "text"), OVERRIDES, ids=lambda value: str(value)[:20])
+def test_an_override_says_why_in_its_first_line(module: str, name: str, text: str) -> None:
+    assert re.match(r"-- \w.{10,}\n", text), f"{module}.{name}"
+
+
+@pytest.mark.parametrize(("module", "name", "text"), OVERRIDES, ids=lambda value: str(value)[:20])
+def test_an_override_takes_the_same_parameters(module: str, name: str, text: str) -> None:
+    query = statements(module)[name]
+
+    assert set(query.sqlite.names) == set(query.postgres.names)
+
+
+@pytest.mark.parametrize(("module", "name", "text"), OVERRIDES, ids=lambda value: str(value)[:20])
+def test_an_override_answers_with_the_same_columns(module: str, name: str, text: str) -> None:
+    """As far as the texts tell: what they return is written alike."""
+    query = statements(module)[name]
+    if "RETURNING" in query.sqlite.text:
+        shared, override = (
+            re.sub(r"\b(run|redrive)\.|\s+", "", each.text.rpartition("RETURNING")[2])
+            for each in (query.sqlite, query.postgres)
+        )
+        assert shared == override
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_statements_are_complete(module: str) -> None:
+    for name, each in statements(module).items():
+        assert each.sqlite.name == each.postgres.name == name
+        for query in (each.sqlite, each.postgres):
+            assert not re.search(r"\{\w*\}", query.text.replace("'{}'", "")), "a fragment that does not exist"
+            assert not re.search(r"(?<!:):[a-z]", query.text), "a parameter that was not replaced"
+        assert "redrive." not in each.sqlite.text
+        assert ("?1" in each.sqlite.text) or not (each.sqlite.names or each.sqlite.timed)
+        assert not each.postgres.timed
+        assert not each.sqlite.batched
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_parameter_begins_like_the_moment(module: str) -> None:
+    """`:now` is replaced as a text: `:nowhere` would be broken."""
+    for file in (f"{module}.sql", f"{module}.postgres.sql"):
+        for name, text in statement._sections(file):
+            assert not re.search(r":now\w", text), name
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_names_are_used_once(module: str) -> None:
+    for file in (f"{module}.sql", f"{module}.postgres.sql"):
+        names = [name for name, _ in statement._sections(file)]
+        assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_rule_stands_in_sql(module: str) -> None:
+    """Decision 4: SQL compares and sets. It throws no dice and computes no backoff."""
+    for each in statements(module).values():
+        assert not re.search(r"\b(random|power|pow|exp)\s*\(", each.sqlite.text + each.postgres.text)
+
+
+def test_claims_and_runs_have_the_columns_of_their_statements() -> None:
+    fragment = dict(statement._sections("leases.sql"))["_claim"]
+    assert tuple(re.findall(r"\w+", fragment)) == Claim._fields
+    fragment = dict(statement._sections("runs.sql"))["_run"]
+    assert tuple(re.findall(r"\w+", fragment)) == Run._fields
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "kind"),
+    [
+        ("runs", "enqueue", NewRun),
+        ("records", "complete", records.Completed),
+        ("records", "advance", records.Advanced),
+        ("records", "reschedule", records.Rescheduled),
+        ("records", "stop", records.Stopped),
+        ("records", "park", records.Parked),
+        ("records", "insert_attempt", records.AttemptRow),
+        ("records", "insert_step", records.StepRow),
+        ("records", "insert_event", records.EventRow),
+        ("records", "insert_dead_letter", records.DeadLetterRow),
+        ("records", "occupy", records.Occupied),
+        ("records", "progress", records.Progress),
+    ],
+)
+def test_what_is_given_is_what_is_stored(module: str, name: str, kind: type[tuple[object, ...]]) -> None:
+    """No field is forgotten on the way."""
+    query = statements(module)[name]
+
+    assert set(query.sqlite.names) == set(query.postgres.names) == set(kind._fields)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("change", ["complete", "advance", "reschedule", "stop", "park", "occupy", "progress"])
+def test_every_write_of_a_worker_is_fenced(change: str) -> None:
+    query = statements("records")[change]
+    for text in (query.sqlite.text, query.postgres.text):
+        fence = text.rpartition("WHERE")[2]
+        assert all(guard in fence for guard in ("token =", "epoch =", "place = 'leased'")), text
+
+
+# Reading
+
+
+def test_parameters_are_numbered_in_order_of_appearance(loaded: Path) -> None:
+    (loaded / "a.sql").write_text("-- name: one\nSELECT :b, :a_c, :b FROM redrive.runs WHERE x::text = :a\n")
+
+    query = statement.statements("a")["one"]
+
+    assert query.sqlite == Query("one", "SELECT ?1, ?2, ?1 FROM runs WHERE x::text = ?3", ("b", "a_c", "a"))
+    text = "SELECT $1, $2, $1 FROM redrive.runs WHERE x::text = $3"
+    assert query.postgres == Query("one", text, ("b", "a_c", "a"))
+    assert query.sqlite.arguments({"a": 1, "b": 2, "a_c": 3, "more": 4}) == (2, 3, 1)
+
+
+def test_the_moment_comes_first_on_sqlite_and_from_the_server_on_postgresql(loaded: Path) -> None:
+    (loaded / "a.sql").write_text("-- name: one\nSELECT :a + :now, :now - :b\n")
+
+    query = statement.statements("a")["one"]
+
+    assert query.sqlite == Query("one", "SELECT ?2 + ?1, ?1 - ?3", ("a", "b"), timed=True)
+    assert query.postgres.names == ("a", "b")
+    assert query.postgres.text.count("now()") == 2
+
+
+def test_fragments_stand_for_their_text_in_both_files(loaded: Path) -> None:
+    (loaded / "a.sql").write_text(
+        "-- name: _f\nx = :x\n\n-- name: one\nSELECT {_f}\n\n-- name: two\nSELECT {_f}, {_f}\n"
+    )
+    (loaded / "a.postgres.sql").write_text("-- name: two\n-- Because it must.\nSELECT 2, {_f}\n")
+
+    found = statement.statements("a")
+
+    assert set(found) == {"one", "two"}
+    assert found["one"].sqlite.text == "SELECT x = ?1"
+    assert found["one"].postgres.text == "SELECT x = $1"
+    assert found["two"].sqlite.text == "SELECT x = ?1, x = ?1"
+    assert found["two"].postgres.text == "-- Because it must.\nSELECT 2, x = $1"
+
+
+def test_only_an_override_that_unnests_serves_a_batch(loaded: Path) -> None:
+    (loaded / "a.sql").write_text("-- name: one\nSELECT :a\n\n-- name: two\nSELECT :a\n")
+    (loaded / "a.postgres.sql").write_text("-- name: two\n-- One round trip.\nSELECT unnest(:a)\n")
+
+    found = statement.statements("a")
+
+    assert [found[name].postgres.batched for name in ("one", "two")] == [False, True]
+
+
+def test_an_override_of_nothing_is_refused(loaded: Path) -> None:
+    (loaded / "a.sql").write_text("-- name: one\nSELECT 1\n")
+    (loaded / "a.postgres.sql").write_text("-- name: onne\n-- A slip.\nSELECT 1\n")
+
+    with pytest.raises(LookupError, match="onne"):
+        statement.statements("a")
+
+
+def test_a_statement_that_does_not_exist() -> None:
+    with pytest.raises(KeyError):
+        statement.statement("runs", "unknown")
+
+
+@pytest.mark.parametrize(("names", "expected"), [(("a",), (1,)), (("b", "a"), (2, 1))])
+def test_a_row_gives_its_attributes(names: tuple[str, ...], expected: tuple[int, ...]) -> None:
+    assert Query("q", "", names).reader(SimpleNamespace(a=1, b=2)) == expected
