@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from redrive.config import FILE_VARIABLE, PREFIX, SETTINGS, Setting
+from redrive.config import FILE_VARIABLE, SETTINGS
 from redrive.model.breaker import BREAKER_TRANSITIONS
 from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS
 from redrive.model.run import RUN_TRANSITIONS
 from redrive.model.step import STEP_TRANSITIONS
 from redrive.policy import PRESETS
+from redrive.setting import PREFIX, Setting
 
 HERE = Path(__file__).parent
 NOTE = "<!-- Written by generate.py; change the code, then run make docs. -->"

@@ -105,6 +105,7 @@ class Redrive:
             self.store, self.registry, clock, self.ids, self.teller, self._patience, self.limits
         )
         self._opened: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     # Saying what there is
 
@@ -211,6 +212,11 @@ class Redrive:
         """A handle on a run that was started before."""
         return RunHandle(run_id, org, self.store, self.definitions, self.clock, self.waiters)
 
+    async def counts(self, org: str = DEFAULT_ORG) -> dict[str, int]:
+        """How many runs there are in each state."""
+        await self.open()
+        return await self.store.runs.count_by_state(org)
+
     # Operating
 
     async def pause(self, queue: str, *, by: str = "application", reason: str = "") -> None:
@@ -271,7 +277,6 @@ class Redrive:
 
     async def work(self, **options: Any) -> None:
         """Work until SIGTERM or SIGINT."""
-        await self.open()
         await self.worker(**options).run(signals=True)
         await self.close()
 
@@ -283,13 +288,20 @@ class Redrive:
 
     async def open(self) -> None:
         """Bring the tables up to date. Everything that needs them does it by itself."""
-        if self._opened is None or (self._opened.done() and _failed(self._opened)):
+        loop = asyncio.get_running_loop()
+        if self._loop is not None and self._loop is not loop and not self._loop.is_closed():
+            raise InvalidValueError(
+                "this application is in use on another event loop; close it there first, "
+                "or make an application of its own for each"
+            )
+        if self._loop is not loop or self._opened is None or _failed(self._opened):
+            self._loop = loop
             self._opened = asyncio.create_task(self.store.open())
         if not self._opened.done():
             await asyncio.shield(self._opened)
 
     async def close(self) -> None:
-        self._opened = None
+        self._opened = self._loop = None
         await self.store.close()
 
     async def __aenter__(self) -> Self:
@@ -341,7 +353,7 @@ class Redrive:
             org_concurrency=self.settings.org_concurrency,
             code_version=self.settings.code_version or "unversioned",
         )
-        return Worker(executor, Gate(self.store, self.breakers), self._patience, options)
+        return Worker(executor, Gate(self.store, self.breakers), self._patience, options, self.open)
 
 
 def database_at(url: str, settings: Settings, clock: Clock, pooler: bool, durable: bool) -> Database:
@@ -365,4 +377,4 @@ def name_of(work: str | Task | Definition) -> str:
 
 
 def _failed(task: asyncio.Task[None]) -> bool:
-    return task.cancelled() or task.exception() is not None
+    return task.done() and (task.cancelled() or task.exception() is not None)

@@ -204,6 +204,7 @@ async def in_memory(app: Redrive, *, seed: int = 0, inline: bool = False) -> Asy
 
 _WIRED = (
     "_enqueuer",
+    "_loop",
     "_opened",
     "_patience",
     "breakers",

@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 VARIABLE = "JOURNEY_JOURNAL"
 
 
-class Entry(NamedTuple):
+@dataclass(frozen=True)
+class Entry:
     what: str
     at: float
     process: int
     facts: dict[str, Any]
 
-    def __getitem__(self, name: Any) -> Any:
+    def __getitem__(self, name: str) -> Any:
         return self.facts[name]
 
 

@@ -69,9 +69,7 @@ async def test_an_effect_in_the_same_database_happens_exactly_once(postgres_worl
 
         booked = connection.execute(f"SELECT account, attempt FROM {world.schema}.bookings".encode())
         assert dict(booked.fetchall()) == {"before commit": 2, "after commit": 1, "undisturbed": 1}
-        assert connection.execute(
-            f"SELECT count(*) FROM {world.schema}.bookings".encode()
-        ).fetchone() == (3,)
+        assert connection.execute(f"SELECT count(*) FROM {world.schema}.bookings".encode()).fetchone() == (3,)
     outcomes = [[each.outcome for each in (await run.history()).attempts] for run in runs]
     assert outcomes == [["lost", "succeeded"], ["succeeded"], ["succeeded"]]
 

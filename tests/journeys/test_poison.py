@@ -1,4 +1,4 @@
-"""Work that can never succeed, or that kills whoever touches it, is put aside; its neighbours are not harmed."""
+"""Work that can never succeed, or that kills whoever touches it, is put aside; its neighbours go on."""
 
 from __future__ import annotations
 

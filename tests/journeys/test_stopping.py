@@ -1,4 +1,4 @@
-"""SIGTERM in the middle: nothing more is claimed, what is in flight is finished or given back, no lease is left."""
+"""SIGTERM in the middle: nothing more is claimed, what is in flight is finished or given back."""
 
 from __future__ import annotations
 
@@ -74,8 +74,7 @@ async def test_a_worker_with_nothing_to_do_stops(world: World) -> None:
 
 async def test_a_worker_that_has_handed_work_on_to_another_queue_does_not_wait_for_it(world: World) -> None:
     app = world.app(mail_and_shop)
-    options = {"queues": ["default"], "grace_seconds": NEVER_TO_BE_WAITED_FOR}
-    worker = await world.worker(mail_and_shop, **options)
+    worker = await world.worker(mail_and_shop, queues=["default"], grace_seconds=NEVER_TO_BE_WAITED_FOR)
     run = await app.start("order", 7)
     await until(lambda: worker.told("step.succeeded"))
     assert await worker.stopped() == 0

@@ -1,10 +1,10 @@
 """The world of a story: a database, applications on it, workers that are real processes, and a journal.
 
-    app = world.app(shop)                       # an application, with the tasks that `shop` registers on it
-    worker = await world.worker(shop)           # a process that executes them
-    run = await app.start("charge", 7)
-    await until(lambda: world.journal.count("charging"))
-    worker.kill()
+app = world.app(shop)                       # an application, with the tasks that `shop` registers on it
+worker = await world.worker(shop)           # a process that executes them
+run = await app.start("charge", 7)
+await until(lambda: world.journal.count("charging"))
+worker.kill()
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import psycopg
 from tests.journeys.journal import VARIABLE, Journal
@@ -37,18 +37,16 @@ PATIENCE = 45.0
 QUICK = {"lease_seconds": 1.0, "poll_seconds": 0.1, "grace_seconds": 20.0}
 ROOT = Path(__file__).parents[2]
 
-T = TypeVar("T")
 Define = Callable[[Redrive], object]
 
 
-async def until(condition: Callable[[], T | Awaitable[T]], within: float = PATIENCE) -> T:
-    """Look again and again until it is so; what it was in the end."""
+async def until(condition: Callable[[], object], within: float = PATIENCE) -> None:
+    """Look again and again until it is so."""
     deadline = time.monotonic() + within
     while True:
         found = condition()
-        value: T = await found if inspect.isawaitable(found) else found
-        if value:
-            return value
+        if await found if inspect.isawaitable(found) else found:
+            return
         assert time.monotonic() < deadline, f"still waiting after {within:g} s: {_told(condition)}"
         await asyncio.sleep(0.02)
 
@@ -215,11 +213,6 @@ class World:
         for run in await self.runs():
             places[run.place] = places.get(run.place, 0) + 1
         return places
-
-    @staticmethod
-    def clock_is_past(run: Run, seconds: float) -> bool:
-        """Have so many seconds passed since its attempt was started?"""
-        return time.time() > (run.attempt_started_at or 0.0) + seconds
 
     async def close(self) -> None:
         for worker in self._workers:

@@ -250,7 +250,7 @@ class TestNotRepeatable:
     def test_the_servers_hint_is_still_told(self) -> None:
         decision = self.decide(failure(retry_after=30.0))
         assert str(decision.explanation) == (
-            "timeout (rule a rule); it may have been executed, and has no idempotency key; "
+            "timeout (rule a rule); it may have been executed, and must not be executed twice; "
             "failure 1, at most 4 attempts; the server asked for 30 s"
         )
 

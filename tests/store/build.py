@@ -110,19 +110,19 @@ async def claimed(store: Store, ttl: float = 60.0, **changes: Any) -> Claim:
 
 
 async def steps_of(store: Store, run_id: str) -> list[FinishedStep]:
-    return await store.runs.steps(run_id)
+    return await store.runs.steps(run_id, ORG)
 
 
 async def attempts_of(store: Store, run_id: str) -> list[AttemptRecord]:
-    return await store.runs.attempts(run_id)
+    return await store.runs.attempts(run_id, ORG)
 
 
 async def events_of(store: Store, run_id: str) -> list[RunEvent]:
-    return await store.runs.events(run_id)
+    return await store.runs.events(run_id, ORG)
 
 
 async def dead_letters_of(store: Store, run_id: str) -> list[DeadLetter]:
-    return await store.runs.dead_letters(run_id)
+    return await store.runs.dead_letters(run_id, ORG)
 
 
 # Records

@@ -403,10 +403,10 @@ async def test_every_kind_of_record(
     runs = Runs(postgres_database)
     places = [(await runs.get(claim.id, ORG)).place for claim in claims]
     assert places == ["ended", "ready", "leased", "waiting", "ended", "held"]
-    assert [each.name for each in await runs.steps(claims[1].id)] == ["first"]
-    assert [each.message for each in await runs.attempts(claims[3].id)] == ["100% of :it $1"]
-    assert [each.message for each in await runs.dead_letters(claims[4].id)] == ["100% of :it $1"]
-    assert [each.kind for each in await runs.events(claims[4].id)] == ["buried"]
+    assert [each.name for each in await runs.steps(claims[1].id, claims[1].org)] == ["first"]
+    assert [each.message for each in await runs.attempts(claims[3].id, claims[3].org)] == ["100% of :it $1"]
+    assert [each.message for each in await runs.dead_letters(claims[4].id, claims[4].org)] == ["100% of :it $1"]
+    assert [each.kind for each in await runs.events(claims[4].id, claims[4].org)] == ["buried"]
 
 
 async def test_one_row_for_a_statement_that_takes_batches(

@@ -58,7 +58,9 @@ async def test_counting_is_bounded(store: Store) -> None:
     assert await store.holds.count_held("nobody") == 0
 
 
-async def test_released_in_order_of_priority_then_submission_then_id(store: Store, database: Database) -> None:
+async def test_released_in_order_of_priority_then_submission_then_id(
+    store: Store, database: Database
+) -> None:
     for name, priority in (("a", 0), ("b", 1), ("c", 0), ("d", 1), ("e", 0)):
         await held(store, 1, id=name, priority=priority)
     await ask(database, "UPDATE redrive.runs SET submitted_at = 100.0")
@@ -184,7 +186,9 @@ async def test_a_breaker_is_made_when_it_is_first_needed(store: Store, database:
     assert await store.holds.breaker("mail") is None
     async with database.transaction() as session:
         row = await store.holds.lock_breaker(session, "mail")
-        await store.holds.save_breaker(session, row._replace(body='{"state":"open"}', closed_at=5.0, released=7))
+        await store.holds.save_breaker(
+            session, row._replace(body='{"state":"open"}', closed_at=5.0, released=7)
+        )
     assert (row.name, row.body, row.closed_at, row.released) == ("mail", "{}", None, 0)
     assert row.updated_at == row.now
 
@@ -270,7 +274,12 @@ async def test_heartbeats(store: Store) -> None:
     assert (first.id, first.code_version, first.queues) == ("w1", "v1", '["default"]')
     assert (first.concurrency, first.in_flight, first.state) == (10, 0, "running")
     assert first.started_at == first.seen_at <= first.now
-    assert (again.id, again.in_flight, again.state, again.started_at) == ("w1", 7, "stopping", first.started_at)
+    assert (again.id, again.in_flight, again.state, again.started_at) == (
+        "w1",
+        7,
+        "stopping",
+        first.started_at,
+    )
     assert again.seen_at > first.seen_at
     assert (other.id, other.concurrency) == ("w2", 5)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import pairwise
 
@@ -33,7 +33,7 @@ from redrive.model.claim import Claim
 from redrive.store.database import Database
 from redrive.store.leases import Renewal
 from redrive.store.postgres import PostgresDatabase
-from redrive.store.records import Record
+from redrive.store.records import Change, Record
 from redrive.store.statement import Query, Statement, statement
 from redrive.store.store import Store
 
@@ -362,6 +362,35 @@ async def test_a_reclaimed_lease_is_not_renewed(store: Store, database: Database
 
     assert await store.leases.renew([renewal(claim, 900.0)]) == set()
     assert await seconds_left(database, taken.id) <= 30.0
+
+
+@pytest.mark.parametrize("make", [completed, rescheduled])
+async def test_renewals_and_records_do_not_wait_for_one_another_crosswise(
+    store: Store, database: Database, make: Callable[[Claim], Change]
+) -> None:
+    """Both come in batches, from one thread each, over the same rows: a deadlock would fail one of them."""
+    async with several(database, 1) as [keeper]:
+        for _ in range(8):
+            await enqueued(store, 200)
+            claims = await store.leases.claim("default", 200, holder())
+            renewals = [renewal(claim) for claim in claims]
+
+            await asyncio.gather(
+                keeper.leases.renew(renewals),
+                store.records.record([Record(make(claim)) for claim in claims]),
+                keeper.leases.renew(renewals),
+            )
+
+
+@pytest.mark.parametrize("token", [0, 2**63 - 1])
+async def test_every_token_of_63_bits_is_kept(store: Store, token: int) -> None:
+    await enqueued(store)
+    [claim] = await store.leases.claim("default", 1, holder()._replace(token=token))
+
+    assert claim.token == token
+    assert await store.leases.renew([renewal(claim)]) == {(claim.id, token)}
+    assert await store.leases.adopt(token, claim.worker) == [claim]
+    assert await store.records.record([Record(completed(claim))]) == {claim.id}
 
 
 async def test_renewing_nothing(store: Store) -> None:

@@ -146,7 +146,9 @@ async def test_a_later_migration_is_added(database: Database, monkeypatch: pytes
 async def test_a_migration_that_fails_never_was(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     await enqueued(Store(database))
     before = await tables(database)
-    with_another(monkeypatch, "CREATE TABLE redrive.more (a integer);\nDELETE FROM redrive.runs;\nNONSENSE;\n")
+    with_another(
+        monkeypatch, "CREATE TABLE redrive.more (a integer);\nDELETE FROM redrive.runs;\nNONSENSE;\n"
+    )
 
     with pytest.raises(StoreError, match="NONSENSE"):
         await database.migrate()

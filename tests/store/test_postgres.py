@@ -193,7 +193,7 @@ async def test_cancelled_inside_of_a_transaction(
             started.set()
             await session.fetch(SLEEP, {})
 
-    async with opened(live_postgres.url, schema=postgres_database._schema, connections=1) as database:
+    async with opened(live_postgres.url, schema=postgres_database.schema, connections=1) as database:
         started = asyncio.Event()
         number = await process(database)
         task = asyncio.create_task(long_transaction())
@@ -223,7 +223,7 @@ async def test_cancelled_at_any_point(
         async with database.transaction() as session:
             await session.fetch_many(INSERT, [limit("a"), limit("b")])
 
-    async with opened(live_postgres.url, schema=postgres_database._schema, connections=1) as database:
+    async with opened(live_postgres.url, schema=postgres_database.schema, connections=1) as database:
         await names(database)
         task = asyncio.create_task(write())
         for _ in range(steps):
@@ -329,7 +329,7 @@ async def test_read_only_connections_are_replaced(
     async def insert(name: str) -> None:
         await database.fetch(INSERT, {"name": name, "maximum": 1})
 
-    async with opened(live_postgres.url, schema=postgres_database._schema, connections=3) as database:
+    async with opened(live_postgres.url, schema=postgres_database.schema, connections=3) as database:
         await asyncio.gather(freeze(), freeze(), freeze())
         with pytest.raises(StoreUnavailableError, match="read-only"):
             await insert("a")
@@ -461,7 +461,7 @@ async def test_behind_a_pooler_nothing_stays_prepared(
     live_postgres: PostgresServer, postgres_database: PostgresDatabase
 ) -> None:
     prepared = said("SELECT statement FROM pg_prepared_statements")
-    options = {"schema": postgres_database._schema, "pooler": True, "connections": 1}
+    options = {"schema": postgres_database.schema, "pooler": True, "connections": 1}
 
     async with opened(live_postgres.url, **options) as database:
         await database.migrate()
@@ -545,7 +545,7 @@ async def plain_user(admin: Any) -> AsyncIterator[str]:
 async def test_a_user_who_may_only_use_the_tables(
     live_postgres: PostgresServer, postgres_database: PostgresDatabase, admin: Any, plain_user: str
 ) -> None:
-    schema = postgres_database._schema
+    schema = postgres_database.schema
     await admin.execute(
         f"GRANT USAGE ON SCHEMA {schema} TO {plain_user};"
         f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {plain_user}"
@@ -654,7 +654,7 @@ async def test_a_lost_listener_comes_back(
 ) -> None:
     async with listening(other) as heard:
         for _ in range(3):
-            assert len(await terminate_listeners(admin, postgres_database._schema)) == 1
+            assert len(await terminate_listeners(admin, postgres_database.schema)) == 1
             await eventually(lambda: heard == [""])
             await postgres_database.hint(["mail"])
             await eventually(lambda: heard == ["", "mail"])
@@ -671,7 +671,7 @@ async def test_nobody_listens_afterwards(
     await asyncio.sleep(0.05)
 
     assert heard == []
-    assert await terminate_listeners(admin, postgres_database._schema) == []
+    assert await terminate_listeners(admin, postgres_database.schema) == []
 
 
 async def test_listening_to_nobody_does_not_fail() -> None:
@@ -687,7 +687,7 @@ async def test_behind_a_pooler_only_local_hints_are_heard(
     live_postgres: PostgresServer, postgres_database: PostgresDatabase, admin: Any
 ) -> None:
     heard: list[str] = []
-    options = {"schema": postgres_database._schema, "pooler": True}
+    options = {"schema": postgres_database.schema, "pooler": True}
     async with (
         opened(live_postgres.url, **options) as pooled,
         listening(postgres_database) as direct,
@@ -696,7 +696,7 @@ async def test_behind_a_pooler_only_local_hints_are_heard(
         await pooled.hint(["mail"])
         assert heard == ["mail"]
         await eventually(lambda: direct == ["mail"])
-    assert await terminate_listeners(admin, postgres_database._schema) == []
+    assert await terminate_listeners(admin, postgres_database.schema) == []
 
 
 class Proxy:
@@ -757,7 +757,7 @@ async def test_a_listener_notices_that_the_network_is_silent(
     proxy = Proxy(live_postgres.url)
     async with proxy.running() as port:
         url = f"postgresql://postgres@127.0.0.1:{port}/postgres?sslmode=disable"
-        async with opened(url, schema=postgres_database._schema) as remote, listening(remote) as heard:
+        async with opened(url, schema=postgres_database.schema) as remote, listening(remote) as heard:
             await asyncio.sleep(0.3)
             assert heard == []
 
@@ -783,7 +783,7 @@ async def test_a_silent_network_holds_nobody_up_for_long(
     proxy = Proxy(live_postgres.url)
     async with proxy.running() as port:
         url = f"postgresql://postgres@127.0.0.1:{port}/postgres?sslmode=disable"
-        async with opened(url, schema=postgres_database._schema, connections=3) as remote:
+        async with opened(url, schema=postgres_database.schema, connections=3) as remote:
             await asyncio.gather(*[work(remote) for _ in range(3)])
             proxy.silence()
             async with asyncio.timeout(3):

@@ -93,7 +93,11 @@ async def used_up(store: Store, **changes: int) -> Claim:
     )
     await store.records.record([Record(before)])
     await store.leases.promote(1)
-    take = store.leases.claim_alone("default", holder()) if changes else store.leases.claim("default", 1, holder())
+    take = (
+        store.leases.claim_alone("default", holder())
+        if changes
+        else store.leases.claim("default", 1, holder())
+    )
     [again] = await take
     await store.records.note_progress([Progress(again.id, again.token, again.epoch, '{"done":1}')])
     async with store.database.transaction() as session:
@@ -308,6 +312,19 @@ async def test_a_step_that_is_over_is_not_open_under_the_lease_of_the_next(store
         assert await store.records.applied([Record(KINDS[kind](claim))]) == (set(), set())
 
 
+@pytest.mark.parametrize("kind", ["advanced", "rescheduled", "parked"])
+async def test_what_was_written_and_has_gone_on_since_is_not_open(store: Store, kind: str) -> None:
+    claim = await claimed(store)
+    record = Record(KINDS[kind](claim))
+    await store.records.record([record])
+    await ask(store.database, "UPDATE redrive.runs SET place = 'ready'")
+    assert len(await store.leases.claim("default", 1, holder())) == 1
+
+    _, still_open = await store.records.applied([record])
+
+    assert still_open == set()
+
+
 async def test_applied_of_nothing(store: Store) -> None:
     assert await store.records.applied([]) == (set(), set())
 
@@ -352,7 +369,9 @@ async def test_what_lies_beside_a_completion_is_written_too(
 
     await store.records.record([record])
 
-    table = {"attempt": "attempts", "event": "run_events", "dead_letter": "dead_letters", "step": "steps"}[beside]
+    table = {"attempt": "attempts", "event": "run_events", "dead_letter": "dead_letters", "step": "steps"}[
+        beside
+    ]
     assert await value(database, f"SELECT count(*) FROM redrive.{table}") == 1
 
 
@@ -382,7 +401,11 @@ async def test_advancing_in_place_keeps_the_lease(store: Store, database: Databa
 
     assert await column(database, claim.id, *RETRY_FIELDS) == CLEARED
     assert await column(database, claim.id, "step_index", "attempt", "epoch") == (1, 1, 3)
-    assert await column(database, claim.id, "token", "worker", "place") == (claim.token, claim.worker, "leased")
+    assert await column(database, claim.id, "token", "worker", "place") == (
+        claim.token,
+        claim.worker,
+        "leased",
+    )
     started, expires = await column(database, claim.id, "attempt_started_at", "lease_expires_at")
     assert expires - started == pytest.approx(600.0, abs=1e-5)
     assert started >= claim.attempt_started_at
@@ -597,7 +620,13 @@ async def test_a_dead_letter_is_written_with_the_end_of_its_run_w2(store: Store)
     assert (letter.org, letter.workflow, letter.queue, letter.step_index) == (ORG, "greet", "mail", 0)
     assert (letter.state, letter.attempts, letter.failures, letter.replay_count) == ("OPEN", 1, 1, 0)
     assert (letter.tags, letter.metadata, letter.correlation_id) == ('["a"]', '{"b":1}', "c")
-    assert letter.created_at == letter.updated_at == letter.first_failed_at == letter.last_failed_at == run.ended_at
+    assert (
+        letter.created_at
+        == letter.updated_at
+        == letter.first_failed_at
+        == letter.last_failed_at
+        == run.ended_at
+    )
 
 
 async def test_an_end_that_is_no_failure_has_no_failure_times(store: Store) -> None:
@@ -653,7 +682,9 @@ async def test_dying_again_after_it_was_put_away_makes_a_new_dead_letter_i7(
 
     await buried(store, again)
 
-    assert sorted(letter.state for letter in await dead_letters_of(store, claim.id)) == sorted(["OPEN", state])
+    assert sorted(letter.state for letter in await dead_letters_of(store, claim.id)) == sorted(
+        ["OPEN", state]
+    )
 
 
 async def test_two_steps_of_a_run_have_a_dead_letter_each_i7(store: Store, database: Database) -> None:
@@ -708,7 +739,9 @@ async def test_a_record_in_a_transaction_that_fails_never_was(store: Store, data
 async def test_a_held_run_was_not_attempted_i3(store: Store, database: Database) -> None:
     claim = await used_up(store)
 
-    await store.records.record([Record(parked(claim, holds=5, step_state="RETRYING"), event=event_row(claim))])
+    await store.records.record(
+        [Record(parked(claim, holds=5, step_state="RETRYING"), event=event_row(claim))]
+    )
 
     run = await store.runs.get(claim.id, ORG)
     assert (run.place, run.held_by, run.step_state) == ("held", "breaker:mail", "RETRYING")

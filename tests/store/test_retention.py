@@ -40,7 +40,9 @@ async def ended(store: Store, age: float = 0.0) -> Claim:
     """A run with everything a run can leave behind; its dead letter is dealt with."""
     claim = await claimed(store)
     await store.records.record([full(stopped(claim), claim)])
-    await ask(store.database, "UPDATE redrive.dead_letters SET state = 'RESOLVED' WHERE run_id = :id", id=claim.id)
+    await ask(
+        store.database, "UPDATE redrive.dead_letters SET state = 'RESOLVED' WHERE run_id = :id", id=claim.id
+    )
     text = "UPDATE redrive.runs SET ended_at = :now - :age WHERE id = :id"
     await ask(store.database, text, id=claim.id, age=age)
     return claim
@@ -149,7 +151,9 @@ async def test_a_run_that_is_replayed_in_that_moment_keeps_its_history_i1(
     claim = await ended(store, 2 * DAY)
     other = Store(database.another())
     async with database.transaction() as session:
-        await ask(session, "UPDATE redrive.runs SET place = 'ready', state = 'RUNNING' WHERE id = :id", id=claim.id)
+        await ask(
+            session, "UPDATE redrive.runs SET place = 'ready', state = 'RUNNING' WHERE id = :id", id=claim.id
+        )
         removing = asyncio.create_task(other.runs.remove_expired(DAY, 10))
         await asyncio.wait({removing}, timeout=0.1)
 
@@ -159,7 +163,9 @@ async def test_a_run_that_is_replayed_in_that_moment_keeps_its_history_i1(
     await other.close()
 
 
-async def test_a_dead_letter_that_is_reopened_in_that_moment_is_kept_i1(store: Store, database: Database) -> None:
+async def test_a_dead_letter_that_is_reopened_in_that_moment_is_kept_i1(
+    store: Store, database: Database
+) -> None:
     claim = await ended(store, 2 * DAY)
     other = Store(database.another())
     async with database.transaction() as session:

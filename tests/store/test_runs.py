@@ -56,7 +56,18 @@ async def test_a_new_run_is_ready(store: Store, database: Database) -> None:
     assert await store.runs.enqueue([run], [DEFINITION]) == [run.id]
 
     stored = await store.runs.get(run.id, "acme")
-    same = ("id", "org", "workflow", "definition", "queue", "priority", "input", "correlation_id", "tags", "metadata")
+    same = (
+        "id",
+        "org",
+        "workflow",
+        "definition",
+        "queue",
+        "priority",
+        "input",
+        "correlation_id",
+        "tags",
+        "metadata",
+    )
     assert [getattr(stored, name) for name in same] == [getattr(run, name) for name in same]
     assert (stored.state, stored.place, stored.step_state) == ("PENDING", "ready", "PENDING")
     assert (stored.step_index, stored.attempt, stored.failures, stored.due_at) == (0, 0, 0, None)
@@ -124,7 +135,8 @@ async def test_a_definition_that_was_rolled_back_is_written_again(store: Store, 
 
 
 @pytest.mark.parametrize(
-    ("delay", "place"), [(-60.0, "ready"), (0.0, "ready"), (0.5, "waiting"), (60.0, "waiting"), (1e9, "waiting")]
+    ("delay", "place"),
+    [(-60.0, "ready"), (0.0, "ready"), (0.5, "waiting"), (60.0, "waiting"), (1e9, "waiting")],
 )
 async def test_delayed(store: Store, delay: float, place: str) -> None:
     [run_id] = await enqueued(store, delay=delay)
@@ -156,9 +168,13 @@ async def test_a_delayed_run_is_claimed_only_when_it_is_due(store: Store, databa
     assert len(await store.leases.claim("default", 10, holder())) == 1
 
 
-@pytest.mark.parametrize("text", ["ü", "\U0001f600", "it's", 'a "b"', "x" * 100_000, "{}; DROP TABLE runs", "%s :now ?1 $1"])
+@pytest.mark.parametrize(
+    "text", ["ü", "\U0001f600", "it's", 'a "b"', "x" * 100_000, "{}; DROP TABLE runs", "%s :now ?1 $1"]
+)
 async def test_texts_come_back_as_they_were(store: Store, text: str) -> None:
-    run = new_run(org=text[:200], workflow=text[:200], queue=text[:200], input=text, correlation_id=text[:200])
+    run = new_run(
+        org=text[:200], workflow=text[:200], queue=text[:200], input=text, correlation_id=text[:200]
+    )
     await store.runs.enqueue([run], [])
 
     [claim] = await store.leases.claim(run.queue, 1, holder(), [run.workflow])
@@ -213,10 +229,21 @@ async def test_a_conflict_refuses_the_whole_batch_i1(store: Store, database: Dat
 
 
 async def test_a_key_twice_in_one_batch(store: Store, database: Database) -> None:
-    first = keyed()
+    one, same = keyed(), keyed()
 
-    assert await store.runs.enqueue([first, keyed(), new_run(id="x")], []) == [first.id, first.id, "x"]
-    assert await count(database) == 2
+    first, second, other = await store.runs.enqueue([one, same, new_run(id="x")], [])
+
+    assert first == second
+    assert first in (one.id, same.id)
+    assert other == "x"
+    assert {run.id for run in await store.runs.all()} == {first, "x"}
+
+
+async def test_a_key_twice_in_one_batch_for_different_work(store: Store, database: Database) -> None:
+    with pytest.raises(ConflictError):
+        await store.runs.enqueue([keyed(), new_run(), keyed(content="other")], [])
+
+    assert await count(database) == 0
 
 
 async def test_orgs_have_keys_of_their_own_i8(store: Store, database: Database) -> None:
@@ -240,6 +267,36 @@ async def test_one_key_enqueued_by_several_at_once_is_one_run(store: Store, data
         assert await count(database) == number + 1
     for other in others:
         await other.close()
+
+
+async def test_batches_of_keys_do_not_wait_for_one_another_crosswise(
+    store: Store, database: Database
+) -> None:
+    """The same keys in another order: a deadlock would fail one of them."""
+    other = Store(database.another())
+    for number in range(6):
+        forwards = [keyed(f"{number}-{each}") for each in range(200)]
+        backwards = [keyed(f"{number}-{each}") for each in reversed(range(200))]
+
+        mine, theirs = await asyncio.gather(
+            store.runs.enqueue(forwards, []), other.runs.enqueue(backwards, [])
+        )
+
+        assert mine == theirs[::-1]
+    await other.close()
+
+
+async def test_batches_of_definitions_do_not_wait_for_one_another_crosswise(
+    store: Store, database: Database
+) -> None:
+    other = Store(database.another())
+    for number in range(6):
+        definitions = [DefinitionRow(f"{number}-{each}", "greet", "{}") for each in range(50)]
+
+        await asyncio.gather(
+            store.runs.enqueue([new_run()], definitions), other.runs.enqueue([new_run()], definitions[::-1])
+        )
+    await other.close()
 
 
 class _Between:
@@ -306,7 +363,13 @@ async def test_counts_are_those_of_the_org_and_add_up_i8_i16(store: Store) -> No
     await store.records.record([Record(completed(claims[0])), Record(parked(claims[1]))])
 
     assert await store.runs.count_by_state("a") == {"PENDING": 3, "RUNNING": 2, "SUCCESS": 1}
-    assert await store.runs.count_by_place("a") == {"waiting": 2, "ready": 1, "leased": 1, "held": 1, "ended": 1}
+    assert await store.runs.count_by_place("a") == {
+        "waiting": 2,
+        "ready": 1,
+        "leased": 1,
+        "held": 1,
+        "ended": 1,
+    }
     assert await store.runs.count_by_state("b") == {"PENDING": 3}
     assert await store.runs.count_by_state("c") == {}
 
@@ -385,22 +448,22 @@ async def test_a_run_that_is_given_back_in_that_moment_is_cancelled_nevertheless
         giving_back.append(task)
         await asyncio.wait({task}, timeout=0.1)  # it may have to wait for the cancellation
 
-    answer = await Runs(_Interrupted(database, statement("runs", "cancel_leased"), give_back)).cancel(claim.id, ORG)
-    if giving_back:
-        await giving_back[0]
+    answer = await Runs(_Interrupted(database, statement("runs", "cancel_leased"), give_back)).cancel(
+        claim.id, ORG
+    )
+    assert await giving_back[0] == {claim.id}
     await worker.close()
 
     assert answer in ("cancelled", "requested")
     assert await column(database, claim.id, "cancel_requested_at") is not None
 
 
-class _Interrupted:
-    """A database in whose transactions something happens before a statement."""
+class _Interrupted(_Between):
+    """A database in which something happens before a statement, inside of a transaction or not."""
 
     def __init__(self, database: Database, before: Statement, happens: Any) -> None:
+        super().__init__(database, before, happens)
         self._database = database
-        self._before = before
-        self._happens = happens
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._database, name)

@@ -38,11 +38,20 @@ async def main():
     sys.stdin.readline()
     for number in range(int(sys.argv[2])):
         async with store.database.transaction() as session:
-            free = await store.holds.lock_limits(session, {"shared": 1_000_000})
-            await store.holds.save_limits(session, [LimitRow("shared", 1_000_000, 1_000_001 - free["shared"])])
+            free = await store.holds.lock_limits(session, {"shared": 1000})
+            await store.holds.save_limits(session, [LimitRow("shared", 1000, 1001 - free["shared"])])
     await store.close()
 
 asyncio.run(main())
+"""
+
+BEGIN = """
+import apsw, sys
+connection = apsw.Connection(sys.argv[1])
+connection.execute("BEGIN IMMEDIATE")
+connection.execute("INSERT INTO limits VALUES ('a', 1, 1)")
+print("in", flush=True)
+sys.stdin.read()
 """
 
 AS_NOBODY = """
@@ -220,7 +229,7 @@ async def test_a_transaction_has_one_moment(path: Path) -> None:
 
 
 async def test_a_batch_is_all_or_nothing(database: SqliteDatabase) -> None:
-    rows = [new_run(), new_run(org=None), new_run()]
+    rows = [new_run(), new_run(workflow=None), new_run()]
     with pytest.raises(StoreError):
         await Store(database).runs.enqueue(rows, [])
 
@@ -369,13 +378,9 @@ async def test_a_file_that_stays_locked(
 
 
 async def test_a_process_that_is_killed_leaves_no_lock(database: SqliteDatabase, path: Path) -> None:
-    program = (
-        "import apsw, sys; connection = apsw.Connection(sys.argv[1]); connection.execute('BEGIN IMMEDIATE'); "
-        "connection.execute(\"INSERT INTO limits VALUES ('a', 1, 1)\"); print('in', flush=True); sys.stdin.read()"
-    )
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", program, str(path), stdin=pipe, stdout=pipe
+        sys.executable, "-c", BEGIN, str(path), stdin=pipe, stdout=pipe
     )
     assert process.stdout is not None
     assert await process.stdout.readline() == b"in\n"
@@ -506,7 +511,9 @@ def as_nobody(path: Path) -> str:
     return found.stdout
 
 
-@pytest.mark.parametrize("content", [b"not a database, but long enough to be taken for one" * 100, b"x" * 4096])
+@pytest.mark.parametrize(
+    "content", [b"not a database, but long enough to be taken for one" * 100, b"x" * 4096]
+)
 async def test_a_file_of_another_kind_is_refused_and_left_as_it_is(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     database = SqliteDatabase(str(path))

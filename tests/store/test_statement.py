@@ -17,9 +17,7 @@ from redrive.store.statement import Query, statements
 FOLDER = files("redrive.store") / "sql"
 MODULES = sorted(file.name.removesuffix(".sql") for file in FOLDER.iterdir() if file.name.count(".") == 1)
 OVERRIDES = [
-    (module, name, text)
-    for module in MODULES
-    for name, text in statement._sections(f"{module}.postgres.sql")
+    (module, name, text) for module in MODULES for name, text in statement._sections(f"{module}.postgres.sql")
 ]
 
 
@@ -134,7 +132,9 @@ def test_what_is_given_is_what_is_stored(module: str, name: str, kind: type[tupl
     assert set(query.sqlite.names) == set(query.postgres.names) == set(kind._fields)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("change", ["complete", "advance", "reschedule", "stop", "park", "occupy", "progress"])
+@pytest.mark.parametrize(
+    "change", ["complete", "advance", "reschedule", "stop", "park", "occupy", "progress"]
+)
 def test_every_write_of_a_worker_is_fenced(change: str) -> None:
     query = statements("records")[change]
     for text in (query.sqlite.text, query.postgres.text):

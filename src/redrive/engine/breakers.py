@@ -160,7 +160,7 @@ class Breakers:
         async with self._store.database.transaction() as session:
             row = await self._store.holds.lock_breaker(session, name)
             breaker = self._restored(row).breaker
-            before = breaker.snapshot(row.now).state
+            before = _stored_state(row)
             answer = change(breaker, row.now)
             after = breaker.snapshot(row.now).state
             changed = row._replace(body=encode(breaker.dump()))
@@ -184,6 +184,13 @@ _REASONS = {
     BreakerState.HALF_OPEN: "the cool-down is over",
     BreakerState.CLOSED: "the dependency works again",
 }
+
+
+def _stored_state(row: BreakerRow) -> BreakerState:
+    """As it was last written; time alone may have changed it since."""
+    body: Any = decode(row.body)
+    state = body.get("state", BreakerState.CLOSED)
+    return BreakerState(state) if state in list(BreakerState) else BreakerState.CLOSED
 
 
 def _report(reports: Iterable[Report], breaker: Breaker, now: float) -> None:

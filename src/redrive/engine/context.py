@@ -196,7 +196,7 @@ class Context:
         raises LeaseLostError: roll back.
         """
         if self._complete is None:
-            raise InvalidValueError("a step can be completed within a transaction of PostgreSQL only")
+            raise InvalidValueError("a step in a process of its own cannot be completed within a transaction")
         return self._complete(result, connection)
 
 

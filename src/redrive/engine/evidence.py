@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import traceback
+from types import TracebackType
 from typing import NamedTuple
 
 from redrive.model.failure import Category, ErrorClass, Failure
 from redrive.policy.classify import DEFAULT_CLASSIFIER, Classifier
 from redrive.policy.codec import storable
 from redrive.policy.fingerprint import Fingerprint, fingerprint, fingerprint_of
+from redrive.policy.public_code import CATEGORY_CODES
 from redrive.policy.redact import Redactor
 
 LONGEST_MESSAGE = 4_000
@@ -45,14 +47,15 @@ def evidence_without_error(
     retry_after: float | None = None,
 ) -> Evidence:
     """For what no exception tells: a lost lease, an open breaker, a task that is not known here."""
+    code = rule.upper()
     failure = Failure(
         category,
         error_class,
         rule,
         rule,
         message,
-        rule.upper(),
-        message,
+        code,
+        CATEGORY_CODES.message(code, category),
         retry_after=retry_after,
         unavailable=unavailable,
     )
@@ -70,11 +73,19 @@ def _redacted(evidence: Evidence, redactor: Redactor) -> Evidence:
 def _stack(error: BaseException) -> str:
     try:
         story = traceback.TracebackException(
-            type(error), error, error.__traceback__, limit=-MOST_FRAMES, compact=True
+            type(error), error, _from_the_task_on(error.__traceback__), limit=-MOST_FRAMES, compact=True
         )
         return "".join(story.format())
     except BaseException:  # noqa: BLE001 — an exception is anybody's code
         return "<the exception could not be printed>"
+
+
+def _from_the_task_on(trace: TracebackType | None) -> TracebackType | None:
+    """Without the frames in which Redrive calls the task."""
+    own = trace
+    while own is not None and str(own.tb_frame.f_globals.get("__name__")).startswith("redrive."):
+        own = own.tb_next
+    return trace if own is None else own
 
 
 def _clean(text: str, longest: int, redactor: Redactor) -> str:

@@ -113,6 +113,8 @@ class Executor:
         record = outcome.advanced(work, result, step, ttl=self.lease_seconds, in_place=in_place)
         won = await self.recorder.record(record)
         self.herald.step_succeeded(work, seconds, won)
+        if won and not in_place:
+            await self.store.database.hint([following.claim.queue])
         if not won or not in_place:
             work.land()
             return None
@@ -178,6 +180,7 @@ class Executor:
         else:
             self.herald.step_succeeded(work, seconds, won=True)
             work.land()
+            await self.store.database.hint([self._following(work, "null", seconds).claim.queue])
 
     # What is around an attempt: the context, limits, breakers.
 

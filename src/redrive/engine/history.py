@@ -182,10 +182,14 @@ def _from_run(run: Run) -> list[Happening]:
 
 def _from_attempts(definition: Definition, attempts: list[AttemptRecord]) -> list[Happening]:
     happened = []
+    ended: dict[int, float] = {}
     for each in attempts:
         name = definition.steps[each.step_index].name
+        ended[each.step_index] = each.ended_at or 0.0
         if each.started_at is not None:
-            happened.append(Happening(each.started_at, "started", name, each.number, f"by {each.worker}"))
+            # A step that goes on in place starts, by the worker's clock, before the one before it is written.
+            started_at = max(each.started_at, ended.get(each.step_index - 1, 0.0))
+            happened.append(Happening(started_at, "started", name, each.number, f"by {each.worker}"))
         if each.ended_at is not None:
             what = (
                 "retry" if each.delay is not None and each.outcome == AttemptOutcome.FAILED else each.outcome

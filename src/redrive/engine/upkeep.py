@@ -57,6 +57,8 @@ class Upkeep:
 
     def due_in(self, seconds: float) -> None:
         """Something will be due in so many seconds: do not sleep beyond it."""
+        if seconds <= 0.0:
+            self._claimer.wake.set()
         if self._expect(seconds):
             self.due.set()
 

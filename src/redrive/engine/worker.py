@@ -8,10 +8,11 @@ recorder and the breakers write what they have gathered.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
-from typing import Any, NamedTuple
+from types import TracebackType
+from typing import Any, NamedTuple, Self
 
 from redrive.engine.claiming import Claimer
 from redrive.engine.executor import Executor
@@ -40,9 +41,17 @@ class Health(NamedTuple):
 
 
 class Worker:
-    def __init__(self, executor: Executor, gate: Gate, patience: Patience, options: WorkerOptions) -> None:
+    def __init__(
+        self,
+        executor: Executor,
+        gate: Gate,
+        patience: Patience,
+        options: WorkerOptions,
+        opened: Callable[[], Awaitable[None]],
+    ) -> None:
         self.id = executor.ids.new()
         self.options = options
+        self._open = opened
         self._executor = executor
         self._clock = executor.clock
         self._database = executor.store.database
@@ -55,9 +64,11 @@ class Worker:
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
         self._last_poll = self._clock.monotonic()
+        self._background: asyncio.Task[None] | None = None
 
     async def run(self, *, signals: bool = False) -> None:
         """Work until `stop` is called; with `signals`, SIGTERM and SIGINT call it. A second one hurries."""
+        await self._open()
         self._executor.teller.tell(WorkerStarted(self.id, self.options.queues, self.options.concurrency))
         async with AsyncExitStack() as stack:
             if signals:
@@ -70,6 +81,18 @@ class Worker:
                 await self._until_stopped([*working, *recording])
                 requeued = await self._drain(working)
         self._executor.teller.tell(WorkerStopped(self.id, requeued))
+
+    async def __aenter__(self) -> Self:
+        """`async with app.worker():` works in the background for the time of the block."""
+        self._background = asyncio.create_task(self.run())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        if self._background is not None:
+            await self._background
 
     def stop(self) -> None:
         """Claim nothing more and finish what is in flight; called again: give it back at once."""

@@ -32,7 +32,7 @@ class Reason(StrEnum):
     RATE_LIMIT_WAITS_SPENT = "rate_limit_waits_spent", "rate-limited too often"
     HOLDS_SPENT = "holds_spent", "given back uncharged too often"
     NO_RETRIES = "no_retries", "the policy never retries"
-    NOT_REPEATABLE = "not_repeatable", "it may have been executed, and has no idempotency key"
+    NOT_REPEATABLE = "not_repeatable", "it may have been executed, and must not be executed twice"
     DEADLINE = "deadline", "the next attempt would start after the deadline"
     BUDGET_EMPTY = "budget_empty", "the retry budget is used up"
     BREAKER_OPEN = "breaker_open", "the circuit breaker of the dependency has opened"

@@ -70,8 +70,10 @@ class Runs:
     ) -> list[str]:
         """The same, in somebody's transaction."""
         if definitions:
-            await session.fetch_many(_SQL["define"], definitions)
-        stored = {row[0] for row in await session.fetch_many(_SQL["enqueue"], runs)}
+            await session.fetch_many(_SQL["define"], sorted(definitions))
+        # In order of keys: two batches that share some then do not wait for each other crosswise.
+        ordered = sorted(runs, key=lambda run: (str(run.org), run.idempotency_key or ""))
+        stored = {row[0] for row in await session.fetch_many(_SQL["enqueue"], ordered)}
         if len(stored) == len(runs):
             return [run.id for run in runs]
         return [run.id if run.id in stored else await _existing(session, run) for run in runs]

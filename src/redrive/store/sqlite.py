@@ -117,6 +117,7 @@ class SqliteDatabase:
         if self._thread is not None:
             self._thread.shutdown(wait=False)
             self._thread = ThreadPoolExecutor(1, "redrive-sqlite")
+        self._turn = asyncio.Lock()  # the next event loop to use it may be another one
 
     async def _watch(self, heard: Callable[[str], None]) -> None:
         """SQLite counts the commits of other connections; asking for the number is cheap."""
@@ -156,10 +157,19 @@ class SqliteDatabase:
                 _create_private(self.path)
             connection = apsw.Connection(self.path)
             connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-            connection.pragma("journal_mode", "wal")
+            self._use_wal(connection)
             connection.pragma("synchronous", "full" if self._durable else "off")
             self._connection = connection
         return self._connection
+
+    def _use_wal(self, connection: apsw.Connection) -> None:
+        """Where others do so in the same moment, SQLite does not wait for them by itself."""
+        for _ in range(BUSY_TIMEOUT_MS // 50):
+            with suppress(apsw.BusyError):
+                connection.pragma("journal_mode", "wal")
+                return
+            self._clock.pause(0.05)
+        connection.pragma("journal_mode", "wal")
 
     def _fetch(self, query: Query, parameters: Mapping[str, Any]) -> list[Row]:
         values = query.arguments(parameters)
@@ -236,5 +246,5 @@ class _Transaction:
 
 def _create_private(path: str) -> None:
     """The file holds payloads: only its owner may read it. SQLite gives its companions the same rights."""
-    with suppress(FileExistsError, FileNotFoundError, PermissionError):
+    with suppress(OSError):  # if it cannot be made, opening it will say why
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))

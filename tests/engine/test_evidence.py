@@ -1,0 +1,145 @@
+"""Evidence: bounded, redacted, storable, and never failing."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from redrive import Category, Classifier, ErrorClass, Rule
+from redrive.engine.evidence import (
+    LONGEST_MESSAGE,
+    LONGEST_STACK,
+    Evidence,
+    evidence_of,
+    evidence_without_error,
+)
+from redrive.policy.redact import DEFAULT_REDACTOR
+
+SLACK = 100
+
+
+def made_of(error: BaseException, classifier: Classifier | None = None) -> Evidence:
+    return evidence_of(error, classifier=classifier, redactor=DEFAULT_REDACTOR, step="pay", now=0.0)
+
+
+def raised(error: BaseException) -> BaseException:
+    try:
+        raise error
+    except BaseException as caught:
+        return caught
+
+
+def check(evidence: Evidence) -> None:
+    texts = [
+        evidence.failure.message,
+        evidence.stack,
+        evidence.fingerprint.title,
+        evidence.fingerprint.reason,
+    ]
+    assert len(texts[0]) <= LONGEST_MESSAGE + SLACK
+    assert len(texts[1]) <= LONGEST_STACK + SLACK
+    for text in texts:
+        text.encode()
+        assert "\x00" not in text
+    assert evidence.fingerprint.value
+
+
+def test_an_ordinary_error() -> None:
+    evidence = made_of(raised(ConnectionError("no route")))
+    assert evidence.failure.category is Category.NETWORK
+    assert evidence.failure.message == "no route"
+    assert evidence.stack.startswith("Traceback (most recent call last)")
+    assert evidence.stack.rstrip().endswith("ConnectionError: no route")
+    check(evidence)
+
+
+@given(st.text(st.characters(codec=None), max_size=300))
+def test_any_text_can_be_kept(text: str) -> None:
+    check(made_of(raised(ValueError(text))))
+
+
+def test_a_text_of_50_megabytes_is_cut_and_quick() -> None:
+    began = time.process_time()
+    evidence = made_of(raised(ValueError("y" * 50_000_000)))
+    assert time.process_time() - began < 5.0
+    assert "characters left out" in evidence.failure.message
+    check(evidence)
+
+
+def test_a_chain_of_10000_causes_is_cut_and_quick() -> None:
+    error: BaseException = raised(ValueError("the very first"))
+    for number in range(10_000):
+        outer = raised(ValueError(number))
+        outer.__cause__ = error
+        error = outer
+    began = time.process_time()
+    evidence = made_of(error)
+    assert time.process_time() - began < 5.0
+    check(evidence)
+
+
+def test_deep_recursion_keeps_the_end_of_the_stack() -> None:
+    def endless(number: int) -> int:
+        return endless(number + 1) + 1
+
+    try:
+        endless(0)
+    except RecursionError as error:
+        evidence = made_of(error)
+    check(evidence)
+    assert "endless" in evidence.stack
+
+
+def test_secrets_are_redacted_also_where_the_text_is_cut() -> None:
+    secret = "sk_live_51HxQ2eAbCdEfGhIjKlMnOpQr"
+    for padding in (0, 1_950, 1_990, 1_999, 3_990, 15_990, 100_000, 99_990):
+        error = raised(ValueError("x" * padding + f" api_key={secret} " + "y" * padding))
+        evidence = made_of(error)
+        everything = evidence.failure.message + evidence.stack + evidence.fingerprint.title
+        assert secret not in everything
+        assert secret[:20] not in everything
+        check(evidence)
+
+
+@pytest.mark.parametrize("name", ["__str__", "__repr__", "__class__", "__traceback__", "args", "__notes__"])
+def test_hostile_exceptions(name: str) -> None:
+    def hostile(self: Any) -> Any:
+        raise SystemExit("hostile")
+
+    value: Any = hostile if name in ("__str__", "__repr__") else property(hostile)
+    kind = type("Hostile", (Exception,), {name: value})
+    try:
+        raise kind
+    except Exception as error:
+        check(made_of(error))
+
+
+def test_notes_that_are_no_text() -> None:
+    error = ValueError("x")
+    error.__notes__ = 5  # type: ignore[assignment]
+    check(made_of(raised(error)))
+
+
+def test_the_classifier_of_the_application_is_asked() -> None:
+    class FullError(Exception):
+        pass
+
+    classifier = Classifier([Rule.for_type(FullError, Category.RESOURCE, public_code="FULL")])
+    failure = made_of(raised(FullError()), classifier).failure
+    assert (failure.category, failure.error_class, failure.public_code) == (
+        (Category.RESOURCE, ErrorClass.RETRYABLE, "FULL")
+    )
+
+
+def test_what_no_exception_tells() -> None:
+    evidence = evidence_without_error(
+        Category.CANCELLED, ErrorClass.RETRYABLE, "lease_lost", "the worker died", step="pay"
+    )
+    assert (evidence.failure.rule, evidence.failure.message, evidence.stack) == (
+        ("lease_lost", "the worker died", "")
+    )
+    check(evidence)
