@@ -32,6 +32,7 @@ from redrive.errors import InvalidValueError
 from redrive.model.breaker import BreakerState, Force
 from redrive.model.event import QueuePaused, QueueResumed
 from redrive.observe.log import LogListener
+from redrive.policy.bounds import choice
 from redrive.policy.breaker import BreakerPolicy
 from redrive.policy.codec import DEFAULT_LIMITS, Limits
 from redrive.policy.ramp import Ramp
@@ -210,7 +211,7 @@ class Redrive:
 
     def run(self, run_id: str, org: str = DEFAULT_ORG) -> RunHandle:
         """A handle on a run that was started before."""
-        return RunHandle(run_id, org, self.store, self.definitions, self.clock, self.waiters)
+        return RunHandle(run_id, org, self.store, self.definitions, self.clock, self.waiters, self.teller)
 
     async def counts(self, org: str = DEFAULT_ORG) -> dict[str, int]:
         """How many runs there are in each state."""
@@ -251,7 +252,7 @@ class Redrive:
         """Open or close a breaker by hand, for so many seconds or until it is left to itself again."""
         await self.open()
         until = None if seconds is None else self.clock.now() + seconds
-        await self.breakers.force(name, Force(BreakerState(state), reason, by, until))
+        await self.breakers.force(name, Force(choice("state", state, BreakerState), reason, by, until))
 
     async def release_breaker(self, name: str) -> None:
         """Leave a forced breaker to itself again."""
@@ -364,7 +365,7 @@ def database_at(url: str, settings: Settings, clock: Clock, pooler: bool, durabl
         if not path:
             raise InvalidValueError("the address of a SQLite database is sqlite:///path/to/file.db")
         return SqliteDatabase(path, clock=clock, durable=durable)
-    if scheme in ("postgresql", "postgres"):
+    if scheme in ("postgresql", "postgres") and rest:
         return PostgresDatabase(url, schema=settings.schema, pooler=pooler)
     # Not shown: it may hold a password.
     raise InvalidValueError("the address of the database must begin with sqlite:/// or postgresql://")

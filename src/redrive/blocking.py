@@ -63,6 +63,7 @@ class Blocking:
         self._app = app
         self._lock = Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: Thread | None = None
 
     def start(
         self,
@@ -100,10 +101,14 @@ class Blocking:
         self.wait_for(self._app.resume(queue, by=by))
 
     def close(self) -> None:
-        if self._loop is not None:
-            self.wait_for(self._app.close())
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._loop = None
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is not None and thread is not None:
+            asyncio.run_coroutine_threadsafe(self._app.close(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
 
     def wait_for(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Have it done on the loop in the background, and wait for it."""
@@ -133,5 +138,6 @@ class Blocking:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                Thread(target=self._loop.run_forever, name="redrive-sync", daemon=True).start()
+                self._thread = Thread(target=self._loop.run_forever, name="redrive-sync", daemon=True)
+                self._thread.start()
             return self._loop

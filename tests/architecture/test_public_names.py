@@ -10,7 +10,8 @@ import redrive
 PUBLIC = """
     AsyncHttpClient Attempt Backoff BreakerOpenError BreakerPolicy BudgetPolicy Category Classifier Context
     DeferredError Delivery Dependency Effect ErrorClass Failure FinalError Guard HttpClient RateLimitedError
-    Redrive RedriveError RetryPolicy RetryableError Rule RunHandle Settings UnavailableError call classify current_attempt dependency
+    Redrive RedriveError RetryPolicy RetryableError Rule RunHandle Settings UnavailableError call classify
+    current_attempt dependency
     idempotency_key log_fields retry
 """
 

@@ -212,17 +212,17 @@ async def test_two_records_of_one_run_in_one_batch_are_told_apart() -> None:
         test.clock.advance(61)
         [new] = await app.store.leases.reclaim(2, 60.0, 10)
         recorder = Recorder(app.store, Patience(app.clock, app.random, app.teller))
-        won: list[tuple[str, bool]] = []
+        won: list[tuple[str, str | None]] = []
         late = Record(Completed(old.id, old.token, old.epoch, "1"))
         judged = Record(
             Rescheduled(
                 new.id, new.token, new.epoch, "waiting", "PENDING", 5.0, 0, 0, 1, 1, 0, 0, None, None, 0
             )
         )
-        recorder.put(late, lambda yes: won.append(("late", yes)))
-        recorder.put(judged, lambda yes: won.append(("judged", yes)))
+        recorder.put(late, lambda place: won.append(("late", place)))
+        recorder.put(judged, lambda place: won.append(("judged", place)))
         await recorder.flush()
-        assert won == [("late", False), ("judged", True)]
+        assert won == [("late", None), ("judged", "waiting")]
         assert (await run.get()).place == "waiting"
 
 

@@ -41,7 +41,7 @@ class Journal:
         """What was noted, in the order in which it happened."""
         if not self.path.exists():
             return []
-        entries = [Entry(**json.loads(line)) for line in self.path.read_text().splitlines()]
+        entries = [Entry(**json.loads(line)) for line in self.path.read_text().split("\n")[:-1]]
         return [entry for entry in entries if not whats or entry.what in whats]
 
     def count(self, what: str, /, **facts: Any) -> int:

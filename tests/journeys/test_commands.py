@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import threading
 
 import asyncpg
 import psycopg
@@ -63,6 +65,7 @@ async def test_an_effect_in_the_same_database_happens_exactly_once(postgres_worl
         accounts = ["before commit", "after commit", "undisturbed"]
         runs = [await app.start("book", account) for account in accounts]
         await until(lambda: world.journal.count("to be killed") == 2, within=15.0)
+        assert await runs[-1].result(PATIENCE) == "booked undisturbed"
         first.kill()
         await world.worker(with_effect_in_database)
         assert [await run.result(PATIENCE) for run in runs] == [f"booked {account}" for account in accounts]
@@ -93,3 +96,12 @@ def test_a_program_without_an_event_loop(world: World) -> None:
         assert worker.exit_code is None
     finally:
         app.sync.close()
+    wait_until_nothing_is_left_of_it()
+
+
+def wait_until_nothing_is_left_of_it() -> None:
+    """No thread; and no open event loop, of which Python would warn when it is collected."""
+    for thread in [each for each in threading.enumerate() if each.name == "redrive-sync"]:
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+    gc.collect()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 
 import psycopg
@@ -21,9 +20,13 @@ async def test_all_connections_are_cut_again_and_again(postgres_world: World) ->
 
     with psycopg.connect(world.url, autocommit=True) as connection:
         cut = 0
-        while cut < 60 or not worker.told("store.failed"):
+
+        def cut_all_connections() -> bool:
+            nonlocal cut
             cut += len(connection.execute(CUT, {"own": connection.info.backend_pid}).fetchall())
-            await asyncio.sleep(0.05)
+            return cut >= 60 and len(worker.told("store.failed")) >= 3
+
+        await until(cut_all_connections)
         succeeded = f"SELECT count(*) FROM {world.schema}.runs WHERE state = 'SUCCESS'".encode()
         await until(lambda: connection.execute(succeeded).fetchone() == (RUNS,))
 

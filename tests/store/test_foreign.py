@@ -405,7 +405,9 @@ async def test_every_kind_of_record(
     assert places == ["ended", "ready", "leased", "waiting", "ended", "held"]
     assert [each.name for each in await runs.steps(claims[1].id, claims[1].org)] == ["first"]
     assert [each.message for each in await runs.attempts(claims[3].id, claims[3].org)] == ["100% of :it $1"]
-    assert [each.message for each in await runs.dead_letters(claims[4].id, claims[4].org)] == ["100% of :it $1"]
+    assert [each.message for each in await runs.dead_letters(claims[4].id, claims[4].org)] == [
+        "100% of :it $1"
+    ]
     assert [each.kind for each in await runs.events(claims[4].id, claims[4].org)] == ["buried"]
 
 

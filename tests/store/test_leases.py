@@ -382,6 +382,21 @@ async def test_renewals_and_records_do_not_wait_for_one_another_crosswise(
             )
 
 
+async def test_a_renewal_waits_for_nobody(postgres_database: PostgresDatabase) -> None:
+    """Why the above cannot happen. What is being written in this moment is passed over, and counts as kept."""
+    store = Store(postgres_database)
+    await enqueued(store, 5)
+    claims = await store.leases.claim("default", 5, holder())
+    async with several(postgres_database, 1) as [keeper], postgres_database.transaction() as session:
+        await ask(session, "SELECT id FROM redrive.runs WHERE id = :id FOR UPDATE", id=claims[0].id)
+        renewed = await keeper.leases.renew([renewal(claim, 900.0) for claim in claims])
+
+    assert renewed == {(claim.id, claim.token) for claim in claims}
+    left = [await seconds_left(postgres_database, claim.id) for claim in claims]
+    assert left[0] <= 60.0
+    assert min(left[1:]) > 60.0
+
+
 @pytest.mark.parametrize("token", [0, 2**63 - 1])
 async def test_every_token_of_63_bits_is_kept(store: Store, token: int) -> None:
     await enqueued(store)

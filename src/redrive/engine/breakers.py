@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from redrive.engine.ids import Ids
 from redrive.engine.telling import Teller
-from redrive.errors import StoreError
+from redrive.errors import NotStorableError, StoreError
 from redrive.model.breaker import BreakerSnapshot, BreakerState, CallOutcome, Force, Permit, Refusal
 from redrive.model.event import BreakerChanged
 from redrive.policy.breaker import Breaker, BreakerPolicy
@@ -175,8 +175,7 @@ class Breakers:
         return self.settings.get(name, self._default)
 
     def _restored(self, row: BreakerRow) -> SharedBreaker:
-        body: Any = decode(row.body)
-        return SharedBreaker(row, Breaker.restored(self._of(row.name).policy, body))
+        return SharedBreaker(row, Breaker.restored(self._of(row.name).policy, _body(row)))
 
 
 _REASONS = {
@@ -186,10 +185,18 @@ _REASONS = {
 }
 
 
+def _body(row: BreakerRow) -> dict[str, Any]:
+    """What cannot be read is as if it were not there: the breaker starts anew."""
+    try:
+        body = decode(row.body)
+    except NotStorableError:
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
 def _stored_state(row: BreakerRow) -> BreakerState:
     """As it was last written; time alone may have changed it since."""
-    body: Any = decode(row.body)
-    state = body.get("state", BreakerState.CLOSED)
+    state = _body(row).get("state", BreakerState.CLOSED)
     return BreakerState(state) if state in list(BreakerState) else BreakerState.CLOSED
 
 

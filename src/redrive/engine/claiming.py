@@ -47,7 +47,7 @@ class Claimer:
         self._patience = patience
         self._options = options
         self._turn = 0
-        self._unsure: int | None = None
+        self._unsure: tuple[int, float] | None = None
 
     # Room
 
@@ -85,9 +85,10 @@ class Claimer:
         """When the answer to a claim never arrived: take what was committed nevertheless."""
         if self._unsure is None:
             return
-        claims = await self._store.leases.adopt(self._unsure, self._worker_id)
+        token, since = self._unsure
+        claims = await self._store.leases.adopt(token, self._worker_id)
         self._unsure = None
-        await self._take([each for each in claims if not self._flight.knows(each.id)])
+        await self._take([each for each in claims if not self._flight.knows(each.id)], since)
 
     async def _queues(self) -> list[str]:
         """Those to be asked; every queue gets its turn to be the first."""
@@ -111,8 +112,7 @@ class Claimer:
         return claimed
 
     async def _claimed(self, claim: Callable[[Holder], Awaitable[Sequence[Claim]]]) -> int:
-        since = self._clock.monotonic()
-        token = self._unsure = self._executor.ids.token()
+        token, since = self._unsure = self._executor.ids.token(), self._clock.monotonic()
         version = self._executor.code_version
         claims = await claim(Holder(token, self._worker_id, version, self._options.lease_seconds))
         self._unsure = None
@@ -121,17 +121,37 @@ class Claimer:
 
     async def _all_landed(self) -> None:
         while len(self._flight) and not self._executor.stopping:
-            await self._flight.landing(self._options.poll_seconds)
+            await self._flight.landed.wait()
+            self._flight.landed.clear()
 
     async def _take(self, claims: Sequence[Claim], since: float | None = None) -> None:
         works = [work for claim in claims if (work := await self.readable(claim, since)) is not None]
+        await self._take_through(works)
+
+    async def _take_through(self, works: Sequence[Work]) -> None:
         if not any(work.is_bound for work in works):
             self._launch(works)
             return
+        try:
+            await self._pass(works)
+        except Exception as error:  # noqa: BLE001 — whatever it is about, it is not the worker's end
+            await self._pass_one_by_one(works, error)
+
+    async def _pass(self, works: Sequence[Work]) -> None:
         passage = await self._patience.persist("gate", lambda: self._gate.pass_(works))
         self._launch(passage.admitted)
         for work, held_by, refusal in passage.held:
             self._executor.judge.hold(work, held_by, None if refusal is None else refusal.retry_after)
+        for work in passage.lost:
+            self._executor.herald.lost(work)
+
+    async def _pass_one_by_one(self, works: Sequence[Work], error: Exception) -> None:
+        if len(works) == 1:
+            judge = self._executor.judge
+            judge.failed(works[0], judge.evidence(works[0], error), error, 0.0)
+            return
+        for work in works:
+            await self._take_through([work])
 
     def _launch(self, works: Sequence[Work]) -> None:
         for work in works:
@@ -142,7 +162,7 @@ class Claimer:
         try:
             work = await self._patience.persist("read", lambda: self._executor.work_of(claim))
         except _UNREADABLE as error:
-            self._executor.recorder.put(_postponed(claim), lambda won: None)
+            self._executor.recorder.put(_postponed(claim), lambda won: self._flight.landed.set())
             self._patience.tell_failure("read", f"run {claim.id}: {error}", UNREADABLE_DELAY)
             return None
         self._flight.board(work, self._clock.monotonic() if since is None else since)

@@ -38,6 +38,7 @@ class Context:
         "_report",
         "_started",
         "_step",
+        "max_attempts",
         "results",
     )
 
@@ -47,6 +48,7 @@ class Context:
         step: StepDefinition,
         clock: Clock,
         *,
+        max_attempts: int | None = None,
         results: Mapping[str, JsonValue] = MappingProxyType({}),
         report: Callable[[Context, float | None, str], None] | None = None,
         complete: Callable[[object, object], Any] | None = None,
@@ -57,6 +59,7 @@ class Context:
         self._started = clock.monotonic()
         self._expires = self._started + step.timeout
         self._cancelled = False
+        self.max_attempts = step.retry.max_attempts if max_attempts is None else max_attempts
         self._report = report
         self._complete = complete
         self.results = results
@@ -89,10 +92,6 @@ class Context:
     def failures(self) -> int:
         """How many attempts of this step have failed so far; waits that cost nothing are not among them."""
         return self._claim.failures
-
-    @property
-    def max_attempts(self) -> int:
-        return self._step.retry.max_attempts
 
     @property
     def idempotency_key(self) -> str:

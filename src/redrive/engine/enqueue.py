@@ -13,12 +13,12 @@ from redrive.engine.ids import Ids
 from redrive.engine.patience import Patience
 from redrive.engine.payload import to_json
 from redrive.engine.registry import Registry
-from redrive.engine.task import checked_name
+from redrive.engine.task import checked_name, refuse_unknown
 from redrive.engine.telling import Teller
 from redrive.errors import InvalidValueError, StoreUnavailableError
 from redrive.model.event import RunQueued
 from redrive.model.run import NewRun
-from redrive.policy.bounds import LONGEST_DELAY, require, require_whole
+from redrive.policy.bounds import LONGEST_DELAY, require, require_kind, require_whole
 from redrive.policy.codec import DEFAULT_LIMITS, JsonValue, Limits, encode
 from redrive.policy.idempotency import request_hash
 from redrive.store.foreign import ForeignSession
@@ -30,6 +30,7 @@ LONGEST_KEY = 255
 FARTHEST = 10 * LONGEST_DELAY
 HIGHEST_PRIORITY = 100
 MOST_TRIES = 4
+MOST_TAGS = 50
 
 
 class StartOptions(TypedDict, total=False):
@@ -88,6 +89,7 @@ class Enqueuer:
 
     def prepare(self, workflow: str, payload: object, options: StartOptions) -> tuple[NewRun, DefinitionRow]:
         """A run to be stored. Everything that could be wrong with it is said here."""
+        refuse_unknown("a run is started with no option", options, StartOptions.__optional_keys__)
         definition = self._registry.workflow(workflow)
         value = to_json(payload, limits=self._limits)
         self._check(definition, value)
@@ -131,7 +133,8 @@ class Enqueuer:
             errors=StoreUnavailableError,
             tries=MOST_TRIES,
         )
-        await self._hint(new)
+        stored = set(ids)
+        await self._hint([run for run in new if run.id in stored])
         return ids
 
     async def start_within(
@@ -231,11 +234,14 @@ def _checked_delay(delay: object) -> float:
 
 
 def _checked_tags(tags: Sequence[str]) -> str | None:
-    words: list[Any] = list(tags)
-    if isinstance(tags, str) or len(words) > 50 or not all(isinstance(word, str) and word for word in words):
-        raise InvalidValueError(f"tags must be a list of at most 50 words, got {tags!r}")
+    words: list[Any] = list(tags) if isinstance(tags, list | tuple | set | frozenset) else [None]
+    if len(words) > MOST_TAGS or not all(isinstance(word, str) and word for word in words):
+        raise InvalidValueError(f"tags must be a list of at most {MOST_TAGS} words, got {tags!r}")
     return encode(words) if words else None
 
 
 def _checked_metadata(metadata: Mapping[str, Any] | None, limits: Limits) -> str | None:
-    return None if metadata is None else encode(to_json(dict(metadata), limits=limits), limits=limits)
+    if metadata is None:
+        return None
+    require_kind("metadata", metadata, Mapping)
+    return encode(to_json(dict(metadata), limits=limits), limits=limits)

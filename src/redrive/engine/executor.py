@@ -25,6 +25,7 @@ from redrive.engine.work import Interruption, Work
 from redrive.errors import LeaseLostError, StoreError
 from redrive.model.breaker import CallOutcome
 from redrive.model.claim import Claim
+from redrive.model.run import Place
 from redrive.policy.breaker import outcome_of
 from redrive.policy.codec import Limits, decode, encode
 from redrive.store.foreign import ForeignSession, foreign_session
@@ -49,6 +50,7 @@ class Executor:
     org_concurrency: int | None
     code_version: str
     stopping: bool = False
+    attempts: int = 0
 
     @property
     def herald(self) -> Herald:
@@ -58,6 +60,7 @@ class Executor:
         definition = await self.definitions.get(claim.definition)
         work = Work(claim, definition, self.registry.tasks.get(definition.steps[claim.step_index].task))
         work.limits = self._limits(work)
+        _ = work.policy  # one that cannot be read must be noticed here
         return work
 
     async def execute(self, work: Work) -> None:
@@ -88,6 +91,7 @@ class Executor:
         """What the function gives: a result that can be stored, or an error."""
         if work.interruption is not None:
             return "", asyncio.CancelledError()
+        self.attempts += 1
         work.running = asyncio.current_task()
         try:
             value = await self.invoker.invoke(task, work, context)
@@ -111,12 +115,11 @@ class Executor:
         in_place = self._goes_on(work, following)
         step = following.step
         record = outcome.advanced(work, result, step, ttl=self.lease_seconds, in_place=in_place)
-        won = await self.recorder.record(record)
-        self.herald.step_succeeded(work, seconds, won)
-        if won and not in_place:
-            await self.store.database.hint([following.claim.queue])
-        if not won or not in_place:
+        place = await self.recorder.record(record)
+        self.herald.step_succeeded(work, seconds, place)
+        if place != Place.LEASED:
             work.land()
+            await self.store.database.hint([following.claim.queue])
             return None
         following.results = {**(work.results or {}), work.step.name: decode(result)}
         following.interruption = work.interruption
@@ -176,9 +179,9 @@ class Executor:
             return
         self._report(work, CallOutcome.SUCCEEDED, seconds)
         if work.is_last_step:
-            self.herald.run_succeeded(work, seconds, won=True)
+            self.herald.run_succeeded(work, seconds, Place.ENDED)
         else:
-            self.herald.step_succeeded(work, seconds, won=True)
+            self.herald.step_succeeded(work, seconds, Place.READY)
             work.land()
             await self.store.database.hint([self._following(work, "null", seconds).claim.queue])
 
@@ -194,6 +197,7 @@ class Executor:
             work.claim,
             work.step,
             self.clock,
+            max_attempts=work.policy.max_attempts,
             results=work.results,
             report=work.note_progress,
             complete=partial(self._complete_within, work),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from redrive.clock import Clock
@@ -27,7 +28,7 @@ class Flight:
         self._clock = clock
         self._failed = failed
         self._works: dict[str, Work] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def __len__(self) -> int:
@@ -53,8 +54,8 @@ class Flight:
     def launch(self, work: Work, execution: Coroutine[Any, Any, None]) -> None:
         self.executing += 1
         task = asyncio.create_task(execution)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        self.tasks.add(task)
+        task.add_done_callback(partial(self._ended, work))
 
     def follow(self, work: Work, following: Work) -> None:
         """The next step of the same run goes on under the same lease."""
@@ -81,11 +82,14 @@ class Flight:
         await wait_for(self.landed, seconds, self._clock)
         self.landed.clear()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+    def _ended(self, work: Work, task: asyncio.Task[None]) -> None:
+        self.tasks.discard(task)
         self.executing -= 1
         self.room_made.set()
-        if not task.cancelled() and (error := task.exception()) is not None:
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if error is not None:
+            # Its lease is not kept any more: it will expire, and somebody will judge it.
+            self.land(self._works.get(work.claim.id, work))
             self._failed(error)
 
     def _lost_from_thread(self, keys: list[Key]) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from redrive.engine.breakers import HELD_BY_BREAKER, Breakers
+from redrive.engine.breakers import HELD_BY_BREAKER, Breakers, Report
 from redrive.engine.work import Work
-from redrive.model.breaker import Permit, Refusal
+from redrive.model.breaker import CallOutcome, Permit, Refusal
 from redrive.policy.codec import encode
 from redrive.store.holds import LimitRow
 from redrive.store.records import Occupied
@@ -17,10 +17,11 @@ HELD_BY_LIMIT = "limit:"
 
 
 class Passage(NamedTuple):
-    """What may be executed, and what has to wait for what."""
+    """What may be executed, what has to wait for what, and what somebody else has by now."""
 
     admitted: list[Work]
     held: list[tuple[Work, str, Refusal | None]]
+    lost: list[Work]
 
 
 class Gate:
@@ -29,11 +30,14 @@ class Gate:
         self._breakers = breakers
 
     async def pass_(self, works: Sequence[Work]) -> Passage:
+        """May be repeated when its answer was lost."""
         bound = [work for work in works if work.is_bound]
-        passage = Passage([work for work in works if not work.is_bound], [])
-        if bound:
-            allowed = await self._by_breakers(bound, passage)
-            await self._by_limits(allowed, passage)
+        passage = Passage([work for work in works if not work.is_bound], [], [])
+        allowed = await self._by_breakers(bound, passage)
+        limited = [work for work in allowed if work.limits]
+        passage.admitted.extend(work for work in allowed if not work.limits)
+        if limited:
+            await self._by_limits(limited, passage)
         return passage
 
     async def _by_breakers(self, works: Sequence[Work], passage: Passage) -> list[Work]:
@@ -53,28 +57,47 @@ class Gate:
         return allowed
 
     async def _by_limits(self, works: Sequence[Work], passage: Passage) -> None:
-        passage.admitted.extend(work for work in works if not work.limits)
-        limited = [work for work in works if work.limits]
-        if not limited:
-            return
-        maxima = {name: maximum for work in limited for name, maximum in work.limits.items()}
+        maxima = {name: maximum for work in works for name, maximum in work.limits.items()}
         async with self._store.database.transaction() as session:
             free = await self._store.holds.lock_limits(session, maxima)
-            occupied = []
-            for work in limited:
-                full = next((name for name in work.limits if free[name] <= 0), None)
-                if full is not None:
-                    passage.held.append((work, HELD_BY_LIMIT + full, None))
-                    continue
-                for name in work.limits:
-                    free[name] -= 1
-                work.slots = encode(sorted(work.limits))
-                occupied.append(Occupied(work.claim.id, work.claim.token, work.claim.epoch, work.slots))
-            kept = await self._store.records.occupy(session, occupied) if occupied else set()
-            lost = [work for work in limited if work.slots is not None and work.claim.id not in kept]
-            for work in lost:
-                for name in work.limits:
-                    free[name] += 1
+            known = await self._store.records.occupied(session, [_fence(work) for work in works])
+            split = _split(works, known, free)
+            await self._store.records.occupy(session, [_fence(work) for work in split.admitted])
             rows = [LimitRow(name, maxima[name], maxima[name] - free[name]) for name in sorted(maxima)]
             await self._store.holds.save_limits(session, rows)
-        passage.admitted.extend(work for work in limited if work.claim.id in kept)
+        for work in (*split.lost, *(held for held, _, _ in split.held)):
+            self._give_probe_back(work)
+        passage.admitted.extend(split.admitted)
+        passage.held.extend(split.held)
+        passage.lost.extend(split.lost)
+
+    def _give_probe_back(self, work: Work) -> None:
+        if work.permit is not None and work.step.breaker is not None:
+            self._breakers.report(work.step.breaker, Report(work.permit, CallOutcome.NOTHING))
+
+
+def _split(works: Sequence[Work], known: Mapping[str, str | None], free: dict[str, int]) -> Passage:
+    """Give away the free slots. `known` are the slots that each run has already, where it is still ours."""
+    passage = Passage([], [], [])
+    for work in works:
+        work.slots = known.get(work.claim.id)
+        full = next((name for name in work.limits if free[name] <= 0), None)
+        if work.claim.id not in known:
+            passage.lost.append(work)
+        elif work.slots is None and full is not None:
+            passage.held.append((work, HELD_BY_LIMIT + full, None))
+        else:
+            _occupy(work, free)
+            passage.admitted.append(work)
+    return passage
+
+
+def _occupy(work: Work, free: dict[str, int]) -> None:
+    if work.slots is None:
+        work.slots = encode(sorted(work.limits))
+        for name in work.limits:
+            free[name] -= 1
+
+
+def _fence(work: Work) -> Occupied:
+    return Occupied(work.claim.id, work.claim.token, work.claim.epoch, work.slots)

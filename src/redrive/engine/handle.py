@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from redrive.clock import Clock
 from redrive.engine.history import History, history_of
+from redrive.engine.telling import Teller
 from redrive.engine.waiting import wait_for
 from redrive.errors import RunFailedError
 from redrive.model.dead_letter import DeadLetter
+from redrive.model.event import RunFinished
 from redrive.model.run import Run, RunState
 from redrive.policy.codec import decode
 from redrive.store.store import Store
@@ -46,7 +48,14 @@ class RunHandle:
     """`await handle.result()` gives what the last step has given, or raises RunFailedError."""
 
     def __init__(
-        self, run_id: str, org: str, store: Store, definitions: Definitions, clock: Clock, waiters: Waiters
+        self,
+        run_id: str,
+        org: str,
+        store: Store,
+        definitions: Definitions,
+        clock: Clock,
+        waiters: Waiters,
+        teller: Teller,
     ) -> None:
         self.id = run_id
         self.org = org
@@ -54,6 +63,7 @@ class RunHandle:
         self._definitions = definitions
         self._clock = clock
         self._waiters = waiters
+        self._teller = teller
 
     def __repr__(self) -> str:
         return f"<RunHandle {self.id}>"
@@ -85,6 +95,7 @@ class RunHandle:
         answer = await self._store.runs.cancel(self.id, self.org)
         if answer == "cancelled":
             self._waiters.finished(self.id, RunState.CANCELLED)
+            self._teller.tell(_finished(await self.get()))
         return answer
 
     async def history(self) -> History:
@@ -126,3 +137,8 @@ class RunHandle:
             f"run {self.id} ended as {state}: step {letter.step!r} failed after {letter.attempts} attempts "
             f"with {letter.error_type}: {letter.message} ({letter.explanation}); dead letter {letter.id}"
         )
+
+
+def _finished(run: Run) -> RunFinished:
+    seconds = max(0.0, (run.ended_at or run.submitted_at) - run.submitted_at)
+    return RunFinished(run.org, run.id, run.workflow, run.queue, run.correlation_id, run.state, seconds)

@@ -17,7 +17,7 @@ from redrive.model.run import RunState
 
 @dataclass(slots=True)
 class Herald:
-    """`won` says each time whether the lease was still there; if not, nothing has changed."""
+    """`place` says each time where the run lies now; None: the lease was lost, and nothing has changed."""
 
     teller: Teller
     clock: Clock
@@ -28,19 +28,19 @@ class Herald:
         if self.teller.wants(event.StepStarted):
             self.teller.tell(event.StepStarted(work.ref, work.claim.failures))
 
-    def step_succeeded(self, work: Work, seconds: float, won: bool) -> None:
-        if not won:
+    def step_succeeded(self, work: Work, seconds: float, place: str | None) -> None:
+        if place is None:
             self.lost(work)
         elif work.claim.failures or self.teller.wants(event.StepSucceeded):
             self.teller.tell(event.StepSucceeded(work.ref, seconds, work.claim.failures))
 
-    def run_succeeded(self, work: Work, seconds: float, won: bool) -> None:
-        self.step_succeeded(work, seconds, won)
-        self.run_ended(work, RunState.SUCCESS, won)
+    def run_succeeded(self, work: Work, seconds: float, place: str | None) -> None:
+        self.step_succeeded(work, seconds, place)
+        self.run_ended(work, RunState.SUCCESS, place)
 
-    def run_ended(self, work: Work, state: RunState, won: bool) -> None:
+    def run_ended(self, work: Work, state: RunState, place: str | None) -> None:
         work.land()
-        if not won:
+        if place is None:
             return
         claim = work.claim
         self.finished(claim.id, state)
@@ -49,9 +49,9 @@ class Herald:
             seconds = max(0.0, self.clock.now() - claim.submitted_at)
             self.teller.tell(event.RunFinished(*names, state, seconds))
 
-    def held(self, work: Work, held_by: str, won: bool) -> None:
+    def held(self, work: Work, held_by: str, place: str | None) -> None:
         work.land()
-        if won:
+        if place is not None:
             self.teller.tell(event.StepHeld(work.ref, held_by))
 
     def unknown(self, work: Work, delay: float) -> None:
@@ -61,8 +61,10 @@ class Herald:
         work.land()
         self.teller.tell(event.LeaseLost(work.ref))
 
-    def decided(self, work: Work, evidence: Evidence, decision: Decision, seconds: float, won: bool) -> None:
-        if not won:
+    def decided(
+        self, work: Work, evidence: Evidence, decision: Decision, seconds: float, place: str | None
+    ) -> None:
+        if place is None:
             self.lost(work)
         elif isinstance(decision, Retry):
             self._will_retry(work, evidence, decision, seconds)
@@ -72,7 +74,7 @@ class Herald:
             state = run_state(decision)
             why = decision.explanation
             self.teller.tell(event.StepDied(work.ref, seconds, evidence.failure, why, state))
-            self.run_ended(work, state, won)
+            self.run_ended(work, state, place)
 
     def _will_retry(self, work: Work, evidence: Evidence, decision: Retry, seconds: float) -> None:
         work.land()

@@ -9,7 +9,7 @@ from redrive.model.run import Run, RunState
 from redrive.model.step import StepState
 from redrive.policy.codec import JsonValue, decode
 from redrive.policy.retry import RetryPolicy
-from redrive.store.runs import FinishedStep
+from redrive.store.runs import FinishedStep, RunEvent
 from redrive.store.store import Store
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ class Happening(NamedTuple):
     step: str | None
     attempt: int | None
     detail: str
+    step_index: int = -1
 
 
 class History(NamedTuple):
@@ -67,18 +68,20 @@ async def history_of(run: Run, store: Store, definitions: Definitions) -> Histor
     steps = [
         _step(index, step, run, finished.get(index), attempts) for index, step in enumerate(definition.steps)
     ]
-    told = [
-        Happening(event.at, event.kind, definition.steps[event.step_index].name, None, event.detail)
-        for event in await store.runs.events(run.id, run.org)
-    ]
+    told = [_told(event, definition) for event in await store.runs.events(run.id, run.org)]
     events = sorted([*_from_run(run), *_from_attempts(definition, attempts), *told], key=_order)
     return History(run, steps, attempts, events)
 
 
-def _order(happening: Happening) -> tuple[float, int, int]:
-    """By time; what ends the run comes last."""
-    last = happening.what == "finished"
-    return happening.at, 1 if last else 0, happening.attempt or 0
+def _told(event: RunEvent, definition: Definition) -> Happening:
+    name = definition.steps[event.step_index].name
+    return Happening(event.at, event.kind, name, None, event.detail, event.step_index)
+
+
+def _order(happening: Happening) -> tuple[float, bool, int, int, bool]:
+    """By time; in one and the same moment by step and attempt, and what ends the run last."""
+    what = happening.what
+    return happening.at, what == "finished", happening.step_index, happening.attempt or 0, what != "started"
 
 
 def _successes(run: Run, definition: Definition, finished: dict[int, FinishedStep]) -> list[AttemptRecord]:
@@ -172,7 +175,11 @@ def _output(index: int, run: Run, finished: FinishedStep | None) -> JsonValue:
 def _from_run(run: Run) -> list[Happening]:
     happened = [Happening(run.submitted_at, "queued", None, None, f"in queue {run.queue}")]
     if run.place == "leased" and run.attempt_started_at is not None:
-        happened.append(Happening(run.attempt_started_at, "started", None, run.attempt, f"by {run.worker}"))
+        happened.append(
+            Happening(
+                run.attempt_started_at, "started", None, run.attempt, f"by {run.worker}", run.step_index
+            )
+        )
     if run.cancel_requested_at is not None:
         happened.append(Happening(run.cancel_requested_at, "cancel requested", None, None, ""))
     if run.ended_at is not None:
@@ -184,15 +191,14 @@ def _from_attempts(definition: Definition, attempts: list[AttemptRecord]) -> lis
     happened = []
     ended: dict[int, float] = {}
     for each in attempts:
-        name = definition.steps[each.step_index].name
-        ended[each.step_index] = each.ended_at or 0.0
+        index, name, number = each.step_index, definition.steps[each.step_index].name, each.number
+        ended[index] = each.ended_at or 0.0
         if each.started_at is not None:
             # A step that goes on in place starts, by the worker's clock, before the one before it is written.
-            started_at = max(each.started_at, ended.get(each.step_index - 1, 0.0))
-            happened.append(Happening(started_at, "started", name, each.number, f"by {each.worker}"))
+            at = max(each.started_at, ended.get(index - 1, 0.0))
+            happened.append(Happening(at, "started", name, number, f"by {each.worker}", index))
         if each.ended_at is not None:
-            what = (
-                "retry" if each.delay is not None and each.outcome == AttemptOutcome.FAILED else each.outcome
-            )
-            happened.append(Happening(each.ended_at, str(what), name, each.number, each.explanation))
+            will_retry = each.delay is not None and each.outcome == AttemptOutcome.FAILED
+            what = "retry" if will_retry else str(each.outcome)
+            happened.append(Happening(each.ended_at, what, name, number, each.explanation, index))
     return happened

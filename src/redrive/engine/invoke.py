@@ -30,10 +30,11 @@ class Invoker:
         args, kwargs = task.signature.arguments(work.payload, context, work.step.config)
         if task.signature.is_async:
             return await bounded(task.function(*args, **kwargs), context)
-        if self._threads is None:
-            return task.function(*args, **kwargs)
         call = partial(task.function, *args, **kwargs)
-        return await self._in_thread(self._threads, call, work, context)
+        result = (
+            call() if self._threads is None else await self._in_thread(self._threads, call, work, context)
+        )
+        return await bounded(result, context) if isinstance(result, Awaitable) else result
 
     async def _in_thread(
         self, threads: Threads, call: Callable[[], Any], work: Work, context: Context
@@ -44,13 +45,10 @@ class Invoker:
             return context.remaining()
 
         try:
-            result = await threads.run(call, begun)
+            return await threads.run(call, begun)
         except TimeoutError as error:
             if isinstance(error, AttemptTimeoutError) or context.remaining() > 0.0:
                 raise
             context.cancel()
             self._teller.tell(ThreadAbandoned(work.ref))
             raise context.out_of_time() from None
-        if isinstance(result, Awaitable):
-            return await bounded(result, context)
-        return result

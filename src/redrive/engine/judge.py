@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from math import isnan
 from random import Random
 
 from redrive.clock import Clock
@@ -16,16 +17,16 @@ from redrive.engine.work import Work
 from redrive.errors import DeferredError
 from redrive.model.attempt import AttemptOutcome
 from redrive.model.claim import Claim
-from redrive.model.decision import Bury, Decision, Explanation, Reason, Release
+from redrive.model.decision import Decision, Explanation, Reason, Release
 from redrive.model.failure import Category, ErrorClass
 from redrive.model.run import RunState
 from redrive.model.step import Effect
+from redrive.policy.bounds import LONGEST_DELAY
 from redrive.policy.redact import Redactor
-from redrive.policy.retry import decide
+from redrive.policy.retry import decide, end
 from redrive.store.records import EventRow
 
 UNKNOWN_TASK_DELAY = 10.0
-INTERRUPTED_DELAY = 1.0
 MOST_LOSSES = 2
 """So many workers may die while executing a step among others; from then on it is executed alone."""
 MOST_LONELY_LOSSES = 3
@@ -50,9 +51,9 @@ class Judge:
         )
 
     def failed(self, work: Work, evidence: Evidence, error: BaseException, seconds: float) -> None:
+        if evidence.failure.category is Category.CANCELLED and work.interruption is None:
+            evidence = _charged(evidence)
         decision = self._deferred(work, evidence, error) or self._decide(work, evidence)
-        if isinstance(decision, Release) and decision.at <= self.clock.now() and work.interruption is None:
-            decision = _later(decision, self.clock.now() + INTERRUPTED_DELAY)
         released = isinstance(decision, Release)
         how = AttemptOutcome.RELEASED if released else AttemptOutcome.FAILED
         self._record(work, evidence, decision, how, seconds)
@@ -135,8 +136,8 @@ class Judge:
         if not isinstance(error, DeferredError):
             return None
         if work.claim.holds >= work.policy.max_holds:
-            return Bury(Explanation(Reason.HOLDS_SPENT, evidence.failure.rule, evidence.failure.category))
-        at = self.clock.now() + error.retry_after
+            return end(Reason.HOLDS_SPENT, work.claim.tally, evidence.failure, work.policy)
+        at = self.clock.now() + _bounded(error.retry_after)
         return Release(at, Explanation(Reason.DEFERRED, at=at))
 
     def _park(self, work: Work, held_by: str, event: EventRow | None) -> None:
@@ -152,9 +153,14 @@ class Judge:
         self.recorder.put(record, partial(self.herald.decided, work, evidence, decision, seconds))
 
 
-def _later(decision: Release, at: float) -> Release:
-    """Interrupted by its own doing: not at once again, or it would turn in circles."""
-    return Release(at, decision.explanation._replace(at=at))
+def _charged(evidence: Evidence) -> Evidence:
+    """Interrupted by its own doing, as by sys.exit(): an ordinary failure, or it would turn in circles."""
+    failure = evidence.failure._replace(category=Category.UNKNOWN, error_class=ErrorClass.RETRYABLE)
+    return evidence._replace(failure=failure)
+
+
+def _bounded(seconds: float) -> float:
+    return 0.0 if isnan(seconds) else min(max(0.0, seconds), LONGEST_DELAY)
 
 
 def _with_loss(claim: Claim) -> Claim:
@@ -173,4 +179,4 @@ def _crashed(work: Work) -> tuple[Evidence, Decision]:
         f"{work.claim.losses + alone} workers died while executing it, {alone} of them with nothing else",
         step=work.step.name,
     )
-    return evidence, Bury(Explanation(Reason.WORKER_CRASHED, "worker_crashed", Category.RESOURCE))
+    return evidence, end(Reason.WORKER_CRASHED, work.claim.tally, evidence.failure, work.policy)

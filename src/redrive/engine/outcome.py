@@ -52,8 +52,6 @@ def advanced(work: Work, output: str, following: StepDefinition, *, ttl: float, 
         claim.token,
         claim.epoch,
         output,
-        StepState.RUNNING if in_place else StepState.PENDING,
-        Place.LEASED if in_place else Place.READY,
         claim.queue if following.queue == work.step.queue else following.queue,
         1 if in_place else 0,
         ttl,
@@ -111,16 +109,14 @@ def decided(
     """The record of an attempt that did not succeed."""
     if isinstance(decision, Retry | Release):
         delay = decision.delay if isinstance(decision, Retry) else max(0.0, decision.at - now)
-        change = rescheduled(work.claim, decision, evidence, delay)
-        return Record(
-            change, attempt_row(work, evidence, decision.explanation, outcome, delay), slots=work.slots
-        )
+        again = rescheduled(work.claim, decision, evidence, delay)
+        row = attempt_row(work, evidence, decision.explanation, outcome, delay)
+        return Record(again, row, slots=work.slots)
     attempt = attempt_row(work, evidence, decision.explanation, outcome, None)
     letter = dead_letter_row(work, evidence, decision.explanation, letter_id, redactor)
     state, step_state = _ENDINGS[type(decision)]
-    return Record(
-        _stopped(work.claim, state, step_state, evidence), attempt, dead_letter=letter, slots=work.slots
-    )
+    change = _stopped(work.claim, state, step_state, evidence, decision.explanation)
+    return Record(change, attempt, dead_letter=letter, slots=work.slots)
 
 
 def cancelled(work: Work, evidence: Evidence) -> Record:
@@ -236,16 +232,18 @@ def _payload_of(work: Work) -> JsonValue:
         return work.claim.payload
 
 
-def _stopped(claim: Claim, state: RunState, step_state: StepState, evidence: Evidence) -> Stopped:
+def _stopped(
+    claim: Claim, state: RunState, step_state: StepState, evidence: Evidence, why: Explanation
+) -> Stopped:
     return Stopped(
         claim.id,
         claim.token,
         claim.epoch,
         state,
         step_state,
-        claim.failures + 1,
+        why.failures,
         str(evidence.failure.error_class),
-        1,
+        1 if why.failures > claim.failures else 0,
     )
 
 

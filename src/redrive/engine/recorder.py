@@ -20,7 +20,7 @@ LARGEST_BATCH = 500
 
 T = TypeVar("T")
 
-Recorded = Callable[[bool], None]
+Recorded = Callable[[str | None], None]
 
 
 class Recorder:
@@ -37,17 +37,17 @@ class Recorder:
         return len(self._waiting) + self._writing
 
     def put(self, record: Record, recorded: Recorded) -> None:
-        """Write it soon, then call `recorded` with whether the lease was still there."""
+        """Write it soon, then call `recorded` with where the run lies now, or None if the lease was lost."""
         self._waiting.append((record, recorded))
         self._filled.set()
 
-    async def record(self, record: Record) -> bool:
-        """Write it; returns when it is durable."""
-        done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self.put(record, lambda won: None if done.done() else done.set_result(won))
+    async def record(self, record: Record) -> str | None:
+        """Write it; when it is durable, where the run lies now, or None if the lease was lost."""
+        done: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self.put(record, lambda place: None if done.done() else done.set_result(place))
         return await done
 
-    async def applied(self, record: Record) -> tuple[set[str], set[str]]:
+    async def applied(self, record: Record) -> tuple[dict[str, str], set[str]]:
         """Was this record written, by somebody's own transaction? See Records.applied."""
         return await self.patiently("record", lambda: self._store.records.applied([record]))
 
@@ -63,15 +63,28 @@ class Recorder:
     async def flush(self) -> None:
         """Write everything that is there."""
         while self._waiting:
-            batch, self._waiting = self._waiting[:LARGEST_BATCH], self._waiting[LARGEST_BATCH:]
-            self._writing = len(batch)
-            won = await self._write([record for record, _ in batch])
-            self._writing = 0
+            batch = self._next_batch()
+            self._writing += len(batch)
+            places = await self._write([record for record, _ in batch])
+            self._writing -= len(batch)
             for record, recorded in batch:
-                recorded(record.change.id in won)
+                recorded(places.get(record.change.id))
         self._filled.clear()
 
-    async def _write(self, records: Sequence[Record]) -> set[str]:
+    def _next_batch(self) -> list[tuple[Record, Recorded]]:
+        """At most one record a run: a second one is not fenced against the first within one statement."""
+        batch: dict[str, tuple[Record, Recorded]] = {}
+        rest = []
+        for entry in self._waiting:
+            run_id = entry[0].change.id
+            if len(batch) < LARGEST_BATCH and run_id not in batch:
+                batch[run_id] = entry
+            else:
+                rest.append(entry)
+        self._waiting = rest
+        return list(batch.values())
+
+    async def _write(self, records: Sequence[Record]) -> dict[str, str]:
         try:
             return await self._store.records.record(records)
         except StoreUnavailableError as error:
@@ -79,21 +92,21 @@ class Recorder:
         except StoreError as error:
             return await self._write_one_by_one(records, error)
 
-    async def _write_again(self, records: Sequence[Record], error: StoreUnavailableError) -> set[str]:
+    async def _write_again(self, records: Sequence[Record], error: StoreUnavailableError) -> dict[str, str]:
         """The commit may have succeeded nevertheless: look first, then write what is missing."""
         written, still_open = await self._patience.persist(
             "record", lambda: self._store.records.applied(records), error
         )
         rest = [record for record in records if record.change.id in still_open]
-        return written | (await self._write(rest) if rest else set())
+        return written | (await self._write(rest) if rest else {})
 
-    async def _write_one_by_one(self, records: Sequence[Record], error: StoreError) -> set[str]:
+    async def _write_one_by_one(self, records: Sequence[Record], error: StoreError) -> dict[str, str]:
         """Something in the batch is not accepted; it must not take the others with it."""
         if len(records) == 1:
             # Its lease will expire, and it is judged again.
             self._patience.tell_failure("record", str(error), 0.0)
-            return set()
-        won: set[str] = set()
+            return {}
+        won: dict[str, str] = {}
         for record in records:
             with suppress(StoreError):
                 won |= await self._write([record])

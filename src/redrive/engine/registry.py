@@ -42,6 +42,7 @@ class Registry:
         return self.workflows[name]
 
     def queue(self, name: str) -> str:
+        checked_name("queue", name)
         if name not in self.queues:
             raise NotFoundError(
                 f"there is no queue {name!r}{_suggestion(name, self.queues)}; a queue is known when a task "
@@ -66,6 +67,8 @@ class Definitions:
         known = self._known.get(digest)
         if known is None:
             known = Definition.parsed(await self._store.runs.definition(digest))
+            if known.digest != digest:
+                raise InvalidValueError(f"the stored definition {digest} is not what was stored")
             self._known[digest] = known
             if len(self._known) > MOST_DEFINITIONS:
                 self._known.popitem(last=False)

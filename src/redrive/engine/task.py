@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from enum import StrEnum
+from hashlib import sha256
 from typing import Any, TypedDict
 
 from redrive.engine.context import Context
@@ -83,7 +84,7 @@ class Task:
 
     @classmethod
     def of(cls, function: Callable[..., Any], options: Mapping[str, Any]) -> Task:
-        _refuse_unknown(options)
+        refuse_unknown("a task has no option", options, TaskOptions.__optional_keys__)
         name = checked_name("the name of a task", options.get("name") or _name_of(function))
         signature = Signature.of(function, Context, name)
         isolation = choice("isolation", options.get("isolation", Isolation.THREAD), Isolation)
@@ -143,7 +144,14 @@ class Task:
             return {}
         if self.concurrency_key is None:
             return {f"task:{self.name}": self.concurrency}
-        return {f"key:{self.name}:{self.concurrency_key(payload)}": self.concurrency}
+        return {f"key:{self.name}:{_printable(str(self.concurrency_key(payload)))}": self.concurrency}
+
+
+def _printable(key: str) -> str:
+    """Keys come out of payloads: a long or odd one is represented by its hash."""
+    if len(key) <= LONGEST_NAME and key.isascii() and key.isprintable():
+        return key
+    return "#" + sha256(key.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 def checked_name(what: str, name: object) -> str:
@@ -155,13 +163,13 @@ def checked_name(what: str, name: object) -> str:
     return name
 
 
-def _refuse_unknown(options: Mapping[str, Any]) -> None:
-    known = sorted(TaskOptions.__optional_keys__)
+def refuse_unknown(complaint: str, options: Mapping[str, Any], known: frozenset[str]) -> None:
+    """A mistyped option must not be silently ignored."""
     for option in options:
         if option not in known:
             close = get_close_matches(option, known, n=1)
-            meant = f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(known)}"
-            raise InvalidValueError(f"a task has no option {option!r}; {meant}")
+            meant = f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(sorted(known))}"
+            raise InvalidValueError(f"{complaint} {option!r}; {meant}")
 
 
 def _name_of(function: Callable[..., Any]) -> str:

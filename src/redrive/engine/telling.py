@@ -23,16 +23,22 @@ class Teller:
 
     def wants(self, kind: type[Event]) -> bool:
         """Is there anybody who wants to hear this? For the events that every piece of work would make."""
-        return any(_wants(listener, kind) for listener in self._listeners)
+        return any(_wants(listener, kind) for listener in list(self._listeners))
 
     def tell(self, event: Event) -> None:
-        for listener in self._listeners:
+        for listener in list(self._listeners):
             try:
-                listener(event)
+                if _wants(listener, type(event)):
+                    listener(event)
             except Exception:  # noqa: BLE001, S112 — a listener is anybody's code
                 continue
 
 
 def _wants(listener: Listener, kind: type[Event]) -> bool:
     wants = getattr(listener, "wants", None)
-    return True if wants is None else bool(wants(kind))
+    if wants is None:
+        return True
+    try:
+        return bool(wants(kind))
+    except Exception:  # noqa: BLE001
+        return True

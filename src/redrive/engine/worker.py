@@ -109,19 +109,24 @@ class Worker:
 
     async def work_off(self) -> int:
         """Execute what is ready, and what becomes ready by that, until nothing is: how many. For tests."""
-        executed = 0
+        before = self._executor.attempts
         async with _running([self._executor.recorder.run]):
             while True:
                 await self.upkeep.maintain()
+                await self._written()
                 await self.upkeep.promote()
+                others = set(self.flight.tasks)
                 claimed = await self.claimer.claim(self.options.concurrency)
-                while len(self.flight) or self._executor.recorder.pending:
-                    await self.flight.landed.wait()
-                    self.flight.landed.clear()
+                await asyncio.gather(*(self.flight.tasks - others), return_exceptions=True)
+                await self._written()
                 await self._executor.breakers.flush()
                 if not claimed:
-                    return executed
-                executed += claimed
+                    return self._executor.attempts - before
+
+    async def _written(self) -> None:
+        while self._executor.recorder.pending:
+            await self.flight.landed.wait()
+            self.flight.landed.clear()
 
     # The loops
 

@@ -101,7 +101,7 @@ def decide(
         wait = NOT_ASKED_DELAY if failure.retry_after is None else failure.retry_after
         return _release(Reason.UNAVAILABLE, tally, failure, policy, now + wait)
     if not policy.retries(failure):
-        return _end(Reason.FINAL_ERROR, tally, failure, policy)
+        return end(Reason.FINAL_ERROR, tally, failure, policy)
     if failure.error_class is ErrorClass.RATE_LIMITED and failure.retry_after is not None:
         return _wait_for_rate_limit(tally, failure, failure.retry_after, policy, now)
     return _back_off(tally, failure, policy, now, draw)
@@ -125,7 +125,7 @@ def _not_repeated(decision: Decision, policy: RetryPolicy) -> Decision:
 
 def _release(reason: Reason, tally: Tally, failure: Failure, policy: RetryPolicy, at: float) -> Decision:
     if tally.holds >= policy.max_holds:
-        return _end(Reason.HOLDS_SPENT, tally, failure, policy)
+        return end(Reason.HOLDS_SPENT, tally, failure, policy)
     return Release(at, _explain(reason, tally, failure, policy, at=at))
 
 
@@ -133,7 +133,7 @@ def _wait_for_rate_limit(
     tally: Tally, failure: Failure, hint: float, policy: RetryPolicy, now: float
 ) -> Decision:
     if tally.rate_limit_waits >= policy.max_rate_limit_waits:
-        return _end(Reason.RATE_LIMIT_WAITS_SPENT, tally, failure, policy)
+        return end(Reason.RATE_LIMIT_WAITS_SPENT, tally, failure, policy)
     at = now + hint
     why = _explain(Reason.RATE_LIMIT_HINT, tally, failure, policy, at=at, hint=hint)
     return Retry(at, hint, counted=False, explanation=why)
@@ -142,10 +142,10 @@ def _wait_for_rate_limit(
 def _back_off(tally: Tally, failure: Failure, policy: RetryPolicy, now: float, draw: float) -> Decision:
     failures = tally.failures + 1
     if failures >= policy.max_attempts:
-        return _end(Reason.ATTEMPTS_SPENT, tally, failure, policy)
+        return end(Reason.ATTEMPTS_SPENT, tally, failure, policy)
     wait = policy.backoff_for(failure.category).wait(failures, draw=draw, previous=tally.previous_delay)
     if wait is None:
-        return _end(Reason.NO_RETRIES, tally, failure, policy)
+        return end(Reason.NO_RETRIES, tally, failure, policy)
     # A server in trouble may ask for more time than the formula gives (503 with Retry-After).
     hint = failure.retry_after
     delay = wait.seconds if hint is None else max(wait.seconds, hint)
@@ -154,7 +154,8 @@ def _back_off(tally: Tally, failure: Failure, policy: RetryPolicy, now: float, d
     return Retry(at, delay, counted=True, explanation=why)
 
 
-def _end(reason: Reason, tally: Tally, failure: Failure, policy: RetryPolicy) -> Decision:
+def end(reason: Reason, tally: Tally, failure: Failure, policy: RetryPolicy) -> Decision:
+    """Nothing more is done automatically; what becomes of the step is the policy's choice."""
     return _ending(policy, _explain(reason, tally, failure, policy))
 
 
@@ -188,5 +189,6 @@ _UNCOUNTED = frozenset(
         Reason.UNAVAILABLE,
         Reason.INTERRUPTED,
         Reason.HOLDS_SPENT,
+        Reason.WORKER_CRASHED,
     }
 )

@@ -59,8 +59,13 @@ class Leases:
 
     async def renew(self, renewals: Sequence[Renewal]) -> set[tuple[str, int]]:
         """Prolong leases; those that are not in the answer belong to somebody else, or have ended."""
-        rows = await self._database.fetch_many(_SQL["renew"], sorted(renewals))
-        return {(row[0], row[1]) for row in rows}
+        rows = await self._database.fetch_many(_SQL["renew"], renewals)
+        renewed = {(row[0], row[1]) for row in rows}
+        passed_over = [each for each in renewals if (each.id, each.token) not in renewed]
+        if passed_over:
+            rows = await self._database.fetch_many(_SQL["kept"], passed_over)
+            renewed |= {(row[0], row[1]) for row in rows}
+        return renewed
 
     async def cancelling(self, worker: str) -> list[tuple[str, int]]:
         """The worker's claims whose run somebody has cancelled."""

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from redrive.errors import NotStorableError
 from redrive.policy.codec import decode
 from redrive.store.database import Database, Session
 from redrive.store.statement import statements
@@ -90,16 +91,15 @@ class Completed(NamedTuple):
 
 
 class Advanced(NamedTuple):
-    """A step has succeeded, the next one is at hand: `attempt` is 1 when it starts under the same lease."""
+    """A step has succeeded. `in_place` is 1 when the next one is to start under the same lease: it does so,
+    unless somebody has asked to cancel the run."""
 
     id: str
     token: int
     epoch: int
     step_input: str
-    step_state: str
-    place: str
     queue: str
-    attempt: int
+    in_place: int
     ttl: float
 
 
@@ -174,37 +174,40 @@ class Records:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def record(self, records: Sequence[Record]) -> set[str]:
-        """Write what came of claims, at most one record a run; the ids of those that had their lease."""
+    async def record(self, records: Sequence[Record]) -> dict[str, str]:
+        """Write what came of claims, at most one record a run; where those lie now that had their lease."""
         if all(_is_plain(record) for record in records):
             rows = await self._database.fetch_many(
                 _SQL["complete"], _ordered(each.change for each in records)
             )
-            return {row[0] for row in rows}
+            return {row[0]: row[1] for row in rows}
         async with self._database.transaction() as session:
             return await self.record_within(session, records)
 
-    async def record_within(self, session: Session, records: Sequence[Record]) -> set[str]:
-        won: set[str] = set()
+    async def record_within(self, session: Session, records: Sequence[Record]) -> dict[str, str]:
+        won: dict[str, str] = {}
         for kind, statement in _STATEMENTS.items():
             changes = _ordered(each.change for each in records if type(each.change) is kind)
             if changes:
-                won |= {row[0] for row in await session.fetch_many(statement, changes)}
+                won |= {row[0]: row[1] for row in await session.fetch_many(statement, changes)}
         await self._write_beside(session, [each for each in records if each.change.id in won])
         return won
 
-    async def applied(self, records: Sequence[Record]) -> tuple[set[str], set[str]]:
-        """After a commit whose outcome is unknown: the ids that were written, and those that still can be."""
+    async def applied(self, records: Sequence[Record]) -> tuple[dict[str, str], set[str]]:
+        """After a commit whose outcome is unknown: what was written, and the ids that still can be."""
         changes = _ordered(each.change for each in records)
         found = {row[0]: row for row in await self._database.fetch_many(_LEASES["settled"], changes)}
         fates = {each.id: _fate(each, *found[each.id][1:]) for each in changes if each.id in found}
-        return {each for each in fates if fates[each] == "written"}, {
-            each for each in fates if fates[each] == "open"
-        }
+        written = {each: found[each][3] for each in fates if fates[each] == "written"}
+        return written, {each for each in fates if fates[each] == "open"}
 
-    async def occupy(self, session: Session, slots: Sequence[Occupied]) -> set[str]:
+    async def occupied(self, session: Session, claims: Sequence[Occupied]) -> dict[str, str | None]:
+        """The slots that these claims have noted so far; what is not in it has lost its lease."""
+        return {row[0]: row[1] for row in await session.fetch_many(_SQL["occupied"], claims)}
+
+    async def occupy(self, session: Session, claims: Sequence[Occupied]) -> None:
         """Note on the runs which slots they have taken."""
-        return {row[0] for row in await session.fetch_many(_SQL["occupy"], slots)}
+        await session.fetch_many(_SQL["occupy"], claims)
 
     async def note_progress(self, several: Sequence[Progress]) -> None:
         await self._database.fetch_many(_SQL["progress"], several)
@@ -228,7 +231,7 @@ class Occupied(NamedTuple):
     id: str
     token: int
     epoch: int
-    slots: str
+    slots: str | None
 
 
 class Progress(NamedTuple):
@@ -250,7 +253,10 @@ def _freed(slots: Iterable[str]) -> list[_Freed]:
 
 
 def _names(slots: str) -> list[str]:
-    names = decode(slots)
+    try:
+        names = decode(slots)
+    except NotStorableError:
+        return []
     return [str(name) for name in names] if isinstance(names, list) else []
 
 
@@ -271,5 +277,5 @@ def _fate(change: Change, token: int, epoch: int, place: str) -> str:
         return "lost"
     if epoch == change.epoch:
         return "open" if place == "leased" else "written"
-    goes_on = isinstance(change, Advanced) and change.attempt == 1 and epoch == change.epoch + 1
+    goes_on = isinstance(change, Advanced) and change.in_place == 1 and epoch == change.epoch + 1
     return "written" if goes_on else "lost"

@@ -146,7 +146,10 @@ class Runs:
         """Remove runs that ended more than `age` seconds ago, never one with a live dead letter."""
         async with self._database.transaction() as session:
             rows = await session.fetch(_SQL["expired"], {"age": age, "most": most})
-            ids = [_Id(row[0]) for row in rows]
+            found = [_Id(row[0]) for row in rows]
+            # Asked again now that the runs are locked: one may have been reopened before.
+            live = {row[0] for row in await session.fetch_many(_SQL["live"], found)} if found else set()
+            ids = [each for each in found if each.id not in live]
             for name in _OF_A_RUN if ids else ():
                 await session.fetch_many(_SQL[name], ids)
             return len(ids)

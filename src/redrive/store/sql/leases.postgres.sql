@@ -41,11 +41,23 @@ UPDATE redrive.runs SET token = :token, lease_expires_at = :now + :ttl FROM pick
 RETURNING {_claim}
 
 -- name: renew
+-- One round trip for the whole batch; SKIP LOCKED, since what is being recorded in this moment needs no renewal.
+WITH picked AS MATERIALIZED (
+    SELECT run.id AS picked_id, batch.ttl AS picked_ttl FROM redrive.runs AS run
+    JOIN unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:ttl AS double precision[]))
+        AS batch (id, token, ttl) ON run.id = batch.id AND run.token = batch.token
+    WHERE run.place = 'leased'
+    FOR UPDATE OF run SKIP LOCKED
+)
+UPDATE redrive.runs SET lease_expires_at = :now + picked_ttl FROM picked WHERE id = picked_id
+RETURNING id, token
+
+-- name: kept
 -- One round trip for the whole batch.
-UPDATE redrive.runs AS run SET lease_expires_at = :now + batch.ttl
-FROM unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:ttl AS double precision[])) AS batch (id, token, ttl)
-WHERE run.id = batch.id AND run.token = batch.token AND run.place = 'leased'
-RETURNING run.id, run.token
+SELECT run.id, run.token FROM redrive.runs AS run
+JOIN unnest(CAST(:id AS text[]), CAST(:token AS bigint[])) AS batch (id, token)
+    ON run.id = batch.id AND run.token = batch.token
+WHERE run.place = 'leased'
 
 -- name: settled
 -- One round trip for the whole batch.

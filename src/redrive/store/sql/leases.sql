@@ -50,6 +50,9 @@ UPDATE redrive.runs SET lease_expires_at = :now + :ttl
 WHERE id = :id AND token = :token AND place = 'leased'
 RETURNING id, token
 
+-- name: kept
+SELECT id, token FROM redrive.runs WHERE id = :id AND token = :token AND place = 'leased'
+
 -- name: cancelling
 SELECT id, token FROM redrive.runs
 WHERE place = 'leased' AND cancel_requested_at IS NOT NULL AND worker = :worker

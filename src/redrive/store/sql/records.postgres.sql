@@ -6,22 +6,25 @@ SET place = 'ended', state = 'SUCCESS', step_state = 'SUCCESS', result = batch.r
 FROM unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:epoch AS integer[]), CAST(:result AS text[]))
     AS batch (id, token, epoch, result)
 WHERE run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch AND run.place = 'leased'
-RETURNING run.id
+RETURNING run.id, run.place
 
 -- name: advance
 -- One round trip for the whole batch.
 UPDATE redrive.runs AS run
-SET step_index = step_index + 1, step_state = batch.step_state, step_input = batch.step_input, place = batch.place,
-    queue = batch.queue, attempt = batch.attempt, epoch = run.epoch + batch.attempt,
-    attempt_started_at = CASE WHEN batch.attempt = 1 THEN :now END,
-    lease_expires_at = CASE WHEN batch.attempt = 1 THEN :now + batch.ttl END,
+SET step_index = step_index + 1,
+    step_state = CASE WHEN in_place = 1 AND cancel_requested_at IS NULL THEN 'RUNNING' ELSE 'PENDING' END,
+    step_input = batch.step_input, queue = batch.queue,
+    place = CASE WHEN in_place = 1 AND cancel_requested_at IS NULL THEN 'leased' ELSE 'ready' END,
+    attempt = CASE WHEN in_place = 1 AND cancel_requested_at IS NULL THEN 1 ELSE 0 END,
+    epoch = CASE WHEN in_place = 1 AND cancel_requested_at IS NULL THEN run.epoch + 1 ELSE run.epoch END,
+    attempt_started_at = CASE WHEN in_place = 1 AND cancel_requested_at IS NULL THEN :now END,
+    lease_expires_at = CASE WHEN in_place = 1 AND cancel_requested_at IS NULL THEN :now + batch.ttl END,
     policy_override = NULL, {_clean}
-FROM unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:epoch AS integer[]), CAST(:step_state AS text[]),
-    CAST(:step_input AS text[]), CAST(:place AS text[]), CAST(:queue AS text[]), CAST(:attempt AS integer[]),
-    CAST(:ttl AS double precision[]))
-    AS batch (id, token, epoch, step_state, step_input, place, queue, attempt, ttl)
+FROM unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:epoch AS integer[]), CAST(:step_input AS text[]),
+    CAST(:queue AS text[]), CAST(:in_place AS integer[]), CAST(:ttl AS double precision[]))
+    AS batch (id, token, epoch, step_input, queue, in_place, ttl)
 WHERE run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch AND run.place = 'leased'
-RETURNING run.id
+RETURNING run.id, run.place
 
 -- name: reschedule
 -- One round trip for the whole batch.
@@ -42,7 +45,7 @@ FROM unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:epoch AS intege
     AS batch (id, token, epoch, place, step_state, delay, failures, rate_limit_waits, holds, losses, lonely_losses,
         alone, previous_delay, error_class, failed)
 WHERE run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch AND run.place = 'leased'
-RETURNING run.id
+RETURNING run.id, run.place
 
 -- name: stop
 -- One round trip for the whole batch.
@@ -56,7 +59,7 @@ FROM unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:epoch AS intege
     CAST(:step_state AS text[]), CAST(:failures AS integer[]), CAST(:error_class AS text[]), CAST(:failed AS integer[]))
     AS batch (id, token, epoch, state, step_state, failures, error_class, failed)
 WHERE run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch AND run.place = 'leased'
-RETURNING run.id
+RETURNING run.id, run.place
 
 -- name: park
 -- One round trip for the whole batch.
@@ -68,7 +71,7 @@ FROM unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:epoch AS intege
     CAST(:step_state AS text[]), CAST(:holds AS integer[]))
     AS batch (id, token, epoch, held_by, step_state, holds)
 WHERE run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch AND run.place = 'leased'
-RETURNING run.id
+RETURNING run.id, run.place
 
 -- name: insert_attempt
 -- One round trip for the whole batch.

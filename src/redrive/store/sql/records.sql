@@ -1,6 +1,9 @@
 -- name: _fence
 id = :id AND token = :token AND epoch = :epoch AND place = 'leased'
 
+-- name: _goes_on
+:in_place = 1 AND cancel_requested_at IS NULL
+
 -- name: _clean
 failures = 0, rate_limit_waits = 0, holds = 0, losses = 0, lonely_losses = 0, alone = 0, previous_delay = NULL,
     error_class = NULL, first_failed_at = NULL, last_failed_at = NULL, slots = NULL, progress = NULL
@@ -10,17 +13,18 @@ UPDATE redrive.runs
 SET place = 'ended', state = 'SUCCESS', step_state = 'SUCCESS', result = :result, ended_at = :now,
     lease_expires_at = NULL, {_clean}
 WHERE {_fence}
-RETURNING id
+RETURNING id, place
 
 -- name: advance
 UPDATE redrive.runs
-SET step_index = step_index + 1, step_state = :step_state, step_input = :step_input, place = :place, queue = :queue,
-    attempt = :attempt, epoch = epoch + :attempt,
-    attempt_started_at = CASE WHEN :attempt = 1 THEN :now END,
-    lease_expires_at = CASE WHEN :attempt = 1 THEN :now + :ttl END,
+SET step_index = step_index + 1, step_state = CASE WHEN {_goes_on} THEN 'RUNNING' ELSE 'PENDING' END,
+    step_input = :step_input, place = CASE WHEN {_goes_on} THEN 'leased' ELSE 'ready' END, queue = :queue,
+    attempt = CASE WHEN {_goes_on} THEN 1 ELSE 0 END, epoch = CASE WHEN {_goes_on} THEN epoch + 1 ELSE epoch END,
+    attempt_started_at = CASE WHEN {_goes_on} THEN :now END,
+    lease_expires_at = CASE WHEN {_goes_on} THEN :now + :ttl END,
     policy_override = NULL, {_clean}
 WHERE {_fence}
-RETURNING id
+RETURNING id, place
 
 -- name: reschedule
 UPDATE redrive.runs
@@ -32,7 +36,7 @@ SET place = CASE WHEN cancel_requested_at IS NULL THEN :place ELSE 'ready' END, 
     last_failed_at = CASE WHEN :failed = 1 THEN :now ELSE last_failed_at END,
     lease_expires_at = NULL, slots = NULL
 WHERE {_fence}
-RETURNING id
+RETURNING id, place
 
 -- name: stop
 UPDATE redrive.runs
@@ -42,7 +46,7 @@ SET place = 'ended', state = :state, step_state = :step_state, ended_at = :now,
     last_failed_at = CASE WHEN :failed = 1 THEN :now ELSE last_failed_at END,
     lease_expires_at = NULL, slots = NULL
 WHERE {_fence}
-RETURNING id
+RETURNING id, place
 
 -- name: park
 UPDATE redrive.runs
@@ -50,7 +54,10 @@ SET place = CASE WHEN cancel_requested_at IS NULL THEN 'held' ELSE 'ready' END,
     held_by = CASE WHEN cancel_requested_at IS NULL THEN :held_by END,
     step_state = :step_state, attempt = attempt - 1, holds = :holds, lease_expires_at = NULL
 WHERE {_fence}
-RETURNING id
+RETURNING id, place
+
+-- name: occupied
+SELECT id, slots FROM redrive.runs WHERE {_fence}
 
 -- name: occupy
 UPDATE redrive.runs SET slots = :slots WHERE {_fence} RETURNING id

@@ -18,7 +18,7 @@ ON CONFLICT DO NOTHING
 RETURNING id
 
 -- name: expired
--- The rows are locked: whoever replays a run in this moment waits, or was first. What is live is asked afterwards.
+-- The rows are locked: whoever replays a run in this moment waits, or was first.
 SELECT id FROM redrive.runs
 WHERE place = 'ended' AND ended_at < :now - :age
     AND NOT EXISTS (

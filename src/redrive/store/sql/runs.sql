@@ -92,6 +92,10 @@ WHERE place = 'ended' AND ended_at < :now - :age
 ORDER BY ended_at
 LIMIT :most
 
+-- name: live
+SELECT run_id FROM redrive.dead_letters
+WHERE run_id = :id AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
+
 -- name: delete_attempts
 DELETE FROM redrive.attempts WHERE run_id = :id
 
