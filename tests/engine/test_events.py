@@ -50,7 +50,7 @@ async def test_the_story_of_a_run_that_succeeds_after_a_failure() -> None:
     assert (retry.explanation.reason, retry.explanation.failures) == ("backoff", 1)
     again = ref._replace(attempt=2)
     assert second == event.StepStarted(again, 1)
-    assert succeeded == event.StepSucceeded(again, 2.0, 1)
+    assert succeeded == event.StepRecovered(again, 2.0, 1)
     assert finished == event.RunFinished("acme", run.id, "flaky", "default", "trace", "SUCCESS", 9.0)
 
 

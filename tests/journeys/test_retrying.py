@@ -67,7 +67,7 @@ async def test_it_fails_twice_is_retried_at_the_computed_times_and_succeeds(
         [first.delay, second.delay], abs=1e-3
     )
     assert all(each["run_id"] == run.id and each["max_attempts"] == 4 for each in retries)
-    [success] = [each for each in told if each["event"] == "step.succeeded"]
+    [success] = [each for each in told if each["event"] == "step.recovered"]
     assert (success["attempt"], success["failures"]) == (3, 2)
 
 

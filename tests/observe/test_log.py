@@ -26,6 +26,7 @@ from redrive.model.event import (
     RunQueued,
     StepDied,
     StepHeld,
+    StepRecovered,
     StepReleased,
     StepStarted,
     StepSucceeded,
@@ -64,8 +65,8 @@ ONE_OF_EACH: list[tuple[Event, int]] = [
     (RunQueued("acme", "run-7", "orders", "default", "corr-9"), D),
     (StepStarted(REF, 0), D),
     (StepStarted(REF, 2), D),
-    (StepSucceeded(REF, 0.25, 0), D),
-    (StepSucceeded(REF, 0.25, 2), I),
+    (StepSucceeded(REF, 0.25), D),
+    (StepRecovered(REF, 0.25, 2), I),
     (RunFinished("acme", "run-7", "orders", "default", "corr-9", "SUCCESS", 1.5), D),
     (RetryScheduled(REF, 0.25, FAILURE, RETRY, 2.0, True), I),
     (StepReleased(REF, "interrupted", 0.0), I),
@@ -163,7 +164,7 @@ class TestLevels:
 
     def test_work_that_simply_succeeds_is_silent_at_info(self, listener: LogListener, lines: Lines) -> None:
         LOGGER.setLevel(I)
-        for event in (ONE_OF_EACH[0][0], StepStarted(REF, 0), StepSucceeded(REF, 1.0, 0), ONE_OF_EACH[5][0]):
+        for event in (ONE_OF_EACH[0][0], StepStarted(REF, 0), StepSucceeded(REF, 1.0), ONE_OF_EACH[5][0]):
             listener(event)
         assert lines.records == []
 
@@ -238,7 +239,7 @@ class TestFields:
         assert "all attempts are used up" in fields["explanation"]
 
     def test_d9_success_after_retry(self, listener: LogListener, lines: Lines) -> None:
-        fields = written(listener, lines, StepSucceeded(REF, 0.25, 2))
+        fields = written(listener, lines, StepRecovered(REF, 0.25, 2))
         expected = {"status": "SUCCESS", "attempt": 3, "failures": 2, "duration_ms": 250.0}
         assert expected.items() <= fields.items()
 

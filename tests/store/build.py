@@ -133,12 +133,12 @@ def completed(claim: Claim, **changes: Any) -> Completed:
 
 
 def advanced(claim: Claim, **changes: Any) -> Advanced:
-    ready = Advanced(claim.id, claim.token, claim.epoch, '"so far"', "PENDING", "ready", claim.queue, 0, 60.0)
-    return ready._replace(**changes)
+    change = Advanced(claim.id, claim.token, claim.epoch, '"so far"', claim.queue, 0, 60.0)
+    return change._replace(**changes)
 
 
 def advanced_in_place(claim: Claim, **changes: Any) -> Advanced:
-    return advanced(claim, step_state="RUNNING", place="leased", attempt=1)._replace(**changes)
+    return advanced(claim, in_place=1)._replace(**changes)
 
 
 def rescheduled(claim: Claim, **changes: Any) -> Rescheduled:

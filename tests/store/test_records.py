@@ -186,7 +186,7 @@ async def test_without_the_lease_nothing_is_written_i4(store: Store, database: D
 
         won = await store.records.record([full(KINDS[kind](claim), claim)])
 
-        assert won == set(), lose
+        assert won == {}, lose
         assert await tables(database) == before, lose
         await ask(database, "UPDATE redrive.runs SET place = 'ended'")
 
@@ -199,7 +199,7 @@ async def test_a_plain_completion_without_the_lease_writes_nothing_i4(
     claim = await lose(store, await claimed(store))
     before = await tables(database)
 
-    assert await store.records.record([Record(completed(claim))]) == set()
+    assert await store.records.record([Record(completed(claim))]) == {}
     assert await tables(database) == before
 
 
@@ -209,7 +209,7 @@ async def test_a_late_record_whose_token_still_matches_is_accepted(
 ) -> None:
     claim = await claimed(store, EXPIRED)
 
-    assert await store.records.record([Record(KINDS[kind](claim))]) == {claim.id}
+    assert await store.records.record([Record(KINDS[kind](claim))]) == {claim.id: PLACES[kind][0]}
 
     assert await column(database, claim.id, "place", "state", "step_state") == PLACES[kind]
     assert len(await store.leases.reclaim(999_999, 60.0, 10)) == 0
@@ -220,10 +220,10 @@ async def test_the_same_record_counts_once_i4(store: Store, database: Database, 
     await limit(database, 5)
     claim = await claimed(store)
     record = full(KINDS[kind](claim), claim)
-    assert await store.records.record([record]) == {claim.id}
+    assert await store.records.record([record]) == {claim.id: PLACES[kind][0]}
     before = await tables(database)
 
-    assert await store.records.record([record]) == set()
+    assert await store.records.record([record]) == {}
 
     assert await tables(database) == before
     assert await in_use(database) == 4
@@ -238,7 +238,7 @@ async def test_two_workers_that_record_one_claim_have_one_winner_i4(store: Store
             other.records.record([Record(completed(claim), step=step_row(claim))]),
         )
 
-        assert sorted(map(len, answers)) == [0, 1]
+        assert sorted(answers, key=len) == [{}, {claim.id: "ended"}]
         letters = await dead_letters_of(store, claim.id)
         steps = await steps_of(store, claim.id)
         assert (len(letters), len(steps)) == (len(answers[0]), len(answers[1]))
@@ -252,7 +252,7 @@ async def test_one_lost_lease_does_not_cost_the_others_theirs(store: Store) -> N
 
     won = await store.records.record([full(stopped(claim), claim) for claim in (claims[0], lost, claims[2])])
 
-    assert won == {claims[0].id, claims[2].id}
+    assert won == {claims[0].id: "ended", claims[2].id: "ended"}
     assert await attempts_of(store, lost.id) == []
     assert await dead_letters_of(store, lost.id) == []
 
@@ -262,14 +262,15 @@ async def test_all_kinds_in_one_batch(store: Store, database: Database) -> None:
     claims = await store.leases.claim("default", len(KINDS), holder())
     records = [Record(make(claim)) for make, claim in zip(KINDS.values(), claims, strict=True)]
 
-    assert await store.records.record(records) == {claim.id for claim in claims}
+    places = {claim.id: PLACES[kind][0] for kind, claim in zip(KINDS, claims, strict=True)}
+    assert await store.records.record(records) == places
 
     for kind, claim in zip(KINDS, claims, strict=True):
         assert await column(database, claim.id, "place", "state", "step_state") == PLACES[kind]
 
 
 async def test_an_empty_batch(store: Store) -> None:
-    assert await store.records.record([]) == set()
+    assert await store.records.record([]) == {}
 
 
 # Unknown commits
@@ -283,24 +284,26 @@ async def test_after_an_unknown_commit_written_open_and_lost_are_told_apart(stor
     await store.records.record(records[:1])
     await reclaimed(store, lost)
 
-    assert await store.records.applied(records) == ({written.id}, {unwritten.id})
+    assert await store.records.applied(records) == ({written.id: PLACES[kind][0]}, {unwritten.id})
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_what_is_open_can_be_written(store: Store, kind: str) -> None:
     claim = await claimed(store)
     record = full(KINDS[kind](claim), claim)
-    _, still_open = await store.records.applied([record])
+    assert await store.records.applied([record]) == ({}, {claim.id})
 
-    assert await store.records.record([record]) == still_open == {claim.id}
-    assert await store.records.applied([record]) == ({claim.id}, set())
+    won = await store.records.record([record])
+
+    assert won == {claim.id: PLACES[kind][0]}
+    assert await store.records.applied([record]) == (won, set())
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_what_is_gone_is_neither_written_nor_open(store: Store, kind: str) -> None:
     claim = await removed(store, await claimed(store))
 
-    assert await store.records.applied([Record(KINDS[kind](claim))]) == (set(), set())
+    assert await store.records.applied([Record(KINDS[kind](claim))]) == ({}, set())
 
 
 async def test_a_step_that_is_over_is_not_open_under_the_lease_of_the_next(store: Store) -> None:
@@ -309,7 +312,7 @@ async def test_a_step_that_is_over_is_not_open_under_the_lease_of_the_next(store
     await store.records.record([Record(advanced_in_place(claim))])
 
     for kind in ("completed", "rescheduled", "stopped", "parked"):
-        assert await store.records.applied([Record(KINDS[kind](claim))]) == (set(), set())
+        assert await store.records.applied([Record(KINDS[kind](claim))]) == ({}, set())
 
 
 @pytest.mark.parametrize("kind", ["advanced", "rescheduled", "parked"])
@@ -326,7 +329,7 @@ async def test_what_was_written_and_has_gone_on_since_is_not_open(store: Store, 
 
 
 async def test_applied_of_nothing(store: Store) -> None:
-    assert await store.records.applied([]) == (set(), set())
+    assert await store.records.applied([]) == ({}, set())
 
 
 # Completing
@@ -353,7 +356,7 @@ async def test_a_batch_gives_each_run_its_own_result(store: Store) -> None:
 
     won = await store.records.record([Record(completed(claim, result=f'"{claim.id}"')) for claim in claims])
 
-    assert won == {claim.id for claim in claims}
+    assert won == dict.fromkeys([claim.id for claim in claims], "ended")
     for claim in claims:
         assert await store.runs.outcome(claim.id, ORG) == ("SUCCESS", f'"{claim.id}"')
 
@@ -382,7 +385,9 @@ async def test_advancing_gives_the_next_step_to_anybody(store: Store, database: 
     claim = await used_up(store)
     change = advanced(claim, queue="mail", step_input='{"sum":3}')
 
-    await store.records.record([Record(change, step=step_row(claim))])
+    won = await store.records.record([Record(change, step=step_row(claim))])
+
+    assert won == {claim.id: "ready"}
 
     assert await column(database, claim.id, *RETRY_FIELDS) == CLEARED
     leased = ("step_index", "attempt", "epoch", "lease_expires_at", "attempt_started_at", "policy_override")
@@ -397,21 +402,56 @@ async def test_advancing_gives_the_next_step_to_anybody(store: Store, database: 
 async def test_advancing_in_place_keeps_the_lease(store: Store, database: Database) -> None:
     claim = await used_up(store)
 
-    await store.records.record([Record(advanced_in_place(claim, ttl=600.0), step=step_row(claim))])
+    won = await store.records.record([Record(advanced_in_place(claim, ttl=600.0), step=step_row(claim))])
+
+    assert won == {claim.id: "leased"}
 
     assert await column(database, claim.id, *RETRY_FIELDS) == CLEARED
     assert await column(database, claim.id, "step_index", "attempt", "epoch") == (1, 1, 3)
-    assert await column(database, claim.id, "token", "worker", "place") == (
-        claim.token,
-        claim.worker,
-        "leased",
-    )
+    leased = (claim.token, claim.worker, "leased", "RUNNING")
+    assert await column(database, claim.id, "token", "worker", "place", "step_state") == leased
     started, expires = await column(database, claim.id, "attempt_started_at", "lease_expires_at")
     assert expires - started == pytest.approx(600.0, abs=1e-5)
     assert started >= claim.attempt_started_at
-    assert await store.records.record([Record(completed(claim))]) == set()
+    assert await store.records.record([Record(completed(claim))]) == {}
     following = claim._replace(epoch=3)
-    assert await store.records.record([Record(completed(following))]) == {claim.id}
+    assert await store.records.record([Record(completed(following))]) == {claim.id: "ended"}
+
+
+async def test_cancelled_meanwhile_it_does_not_go_on_in_place(store: Store, database: Database) -> None:
+    """Nobody may execute another step of it; whoever recorded is told, and no longer has the lease."""
+    claim = await used_up(store)
+    assert await store.runs.cancel(claim.id, ORG) == "requested"
+    record = Record(advanced_in_place(claim, queue="mail"), step=step_row(claim))
+
+    won = await store.records.record([record])
+
+    assert won == {claim.id: "ready"}
+    assert await store.records.applied([record]) == (won, set())
+    assert await column(database, claim.id, *RETRY_FIELDS) == CLEARED
+    assert await column(database, claim.id, "place", "state", "step_state") == PLACES["advanced"]
+    leased = ("step_index", "attempt", "epoch", "lease_expires_at", "attempt_started_at")
+    assert await column(database, claim.id, *leased) == (1, 0, 2, None, None)
+    assert [step.name for step in await steps_of(store, claim.id)] == ["first"]
+    for epoch in (claim.epoch, claim.epoch + 1):
+        assert await store.records.record([Record(completed(claim, epoch=epoch))]) == {}
+    [following] = await store.leases.claim("mail", 1, holder())
+    assert following.cancel_requested_at is not None
+    assert (following.step_index, following.attempt, following.epoch) == (1, 1, 3)
+
+
+async def test_of_a_batch_only_those_go_on_in_place_that_were_not_cancelled(store: Store) -> None:
+    await enqueued(store, 3)
+    claims = await store.leases.claim("default", 3, holder())
+    assert await store.runs.cancel(claims[1].id, ORG) == "requested"
+    records = [Record(advanced_in_place(claim)) for claim in claims]
+
+    won = await store.records.record(records)
+
+    assert won == {claims[0].id: "leased", claims[1].id: "ready", claims[2].id: "leased"}
+    assert await store.records.applied(records) == (won, set())
+    following = [Record(completed(claim, epoch=claim.epoch + 1)) for claim in claims]
+    assert await store.records.record(following) == {claims[0].id: "ended", claims[2].id: "ended"}
 
 
 async def test_a_finished_step_is_remembered(store: Store) -> None:
@@ -512,12 +552,24 @@ async def test_everything_that_was_used_up_is_kept(store: Store, database: Datab
 
 
 @pytest.mark.parametrize("place", ["waiting", "ready", "alone"])
+async def test_it_lies_where_it_was_put(store: Store, database: Database, place: str) -> None:
+    claim = await claimed(store)
+
+    assert await store.records.record([Record(rescheduled(claim, place=place))]) == {claim.id: place}
+
+    assert await column(database, claim.id, "place") == place
+
+
+@pytest.mark.parametrize("place", ["waiting", "ready", "alone"])
 async def test_cancelled_meanwhile_it_is_ready_at_once(store: Store, database: Database, place: str) -> None:
     claim = await claimed(store)
     assert await store.runs.cancel(claim.id, ORG) == "requested"
 
-    await store.records.record([Record(rescheduled(claim, place=place))])
+    record = Record(rescheduled(claim, place=place))
+    won = await store.records.record([record])
 
+    assert won == {claim.id: "ready"}
+    assert await store.records.applied([record]) == (won, set())
     assert await column(database, claim.id, "place", "due_at") == ("ready", None)
     [again] = await store.leases.claim("default", 1, holder())
     assert again.cancel_requested_at is not None
@@ -528,9 +580,9 @@ async def test_cancelled_meanwhile_it_is_not_held(store: Store, database: Databa
     claim = await claimed(store)
     assert await store.runs.cancel(claim.id, ORG) == "requested"
 
-    await store.records.record([Record(parked(claim))])
+    assert await store.records.record([Record(parked(claim))]) == {claim.id: "ready"}
 
-    assert await column(database, claim.id, "place") != "held"
+    assert await column(database, claim.id, "place", "held_by") == ("ready", None)
 
 
 # Attempts and events
@@ -661,7 +713,7 @@ async def test_dying_again_reopens_the_live_dead_letter_i7(
     [again] = await store.leases.claim("default", 1, holder())
     row = dead_letter_row(again, message="another reason", title="another title", payload='{"new":1}')
 
-    assert await store.records.record([Record(stopped(again), dead_letter=row)]) == {claim.id}
+    assert await store.records.record([Record(stopped(again), dead_letter=row)]) == {claim.id: "ended"}
 
     [letter] = await dead_letters_of(store, claim.id)
     assert (letter.id, letter.state, letter.replay_count) == (letter_id, "OPEN", 1)
@@ -716,8 +768,8 @@ async def test_all_or_nothing_w2(store: Store, database: Database, broken: str) 
 
     assert await tables(database) == before
     # One by one, as the recorder goes on, the others are written.
-    assert await store.records.record([records[0]]) == {claims[0].id}
-    assert await store.records.record([records[2]]) == {claims[2].id}
+    assert await store.records.record([records[0]]) == {claims[0].id: "ended"}
+    assert await store.records.record([records[2]]) == {claims[2].id: "ended"}
 
 
 async def test_a_record_in_a_transaction_that_fails_never_was(store: Store, database: Database) -> None:
@@ -726,11 +778,12 @@ async def test_a_record_in_a_transaction_that_fails_never_was(store: Store, data
 
     with pytest.raises(RuntimeError):
         async with database.transaction() as session:
-            assert await store.records.record_within(session, [full(completed(claim), claim)]) == {claim.id}
+            won = await store.records.record_within(session, [full(completed(claim), claim)])
+            assert won == {claim.id: "ended"}
             raise RuntimeError
 
     assert await tables(database) == before
-    assert await store.records.applied([Record(completed(claim))]) == (set(), {claim.id})
+    assert await store.records.applied([Record(completed(claim))]) == ({}, {claim.id})
 
 
 # Parking
@@ -762,8 +815,8 @@ async def test_slots_are_freed_with_the_record(store: Store, database: Database,
     claim = await claimed(store)
     async with database.transaction() as session:
         slots = json.dumps(["it's", "mail"])
-        kept = await store.records.occupy(session, [Occupied(claim.id, claim.token, claim.epoch, slots)])
-    assert kept == {claim.id}
+        await store.records.occupy(session, [Occupied(claim.id, claim.token, claim.epoch, slots)])
+    assert await column(database, claim.id, "slots") == slots
 
     await store.records.record([Record(KINDS[kind](claim), slots=slots)])
 
@@ -810,6 +863,52 @@ async def test_slots_are_noted_under_the_lease_only(store: Store, database: Data
         Occupied(claim.id, claim.token, claim.epoch + 1, "[]"),
     ]
     async with database.transaction() as session:
-        assert await store.records.occupy(session, wrong) == set()
+        await store.records.occupy(session, wrong)
 
     assert await column(database, claim.id, "slots") is None
+
+
+def fence(claim: Claim, slots: str | None = None) -> Occupied:
+    return Occupied(claim.id, claim.token, claim.epoch, slots)
+
+
+async def test_noted_slots_are_told(store: Store, database: Database) -> None:
+    await enqueued(store, 3)
+    claims = await store.leases.claim("default", 3, holder())
+    one, two, none = (claim.id for claim in claims)
+    async with database.transaction() as session:
+        assert await store.records.occupied(session, []) == {}
+        known = await store.records.occupied(session, [fence(claim) for claim in claims])
+        assert known == {one: None, two: None, none: None}
+        await store.records.occupy(session, [fence(claims[0], '["mail"]'), fence(claims[1], '["it\'s"]')])
+
+        # What is stored counts, not what is asked with.
+        known = await store.records.occupied(session, [fence(claim, '["fax"]') for claim in claims])
+
+    assert known == {one: '["mail"]', two: '["it\'s"]', none: None}
+    assert [await column(database, claim.id, "slots") for claim in claims] == list(known.values())
+
+
+async def test_noted_slots_can_be_taken_back(store: Store, database: Database) -> None:
+    claim = await claimed(store)
+    async with database.transaction() as session:
+        await store.records.occupy(session, [fence(claim, '["mail"]')])
+        await store.records.occupy(session, [fence(claim)])
+
+        assert await store.records.occupied(session, [fence(claim)]) == {claim.id: None}
+
+
+@pytest.mark.parametrize("lose", REASONS)
+async def test_slots_are_not_told_to_who_has_lost_the_lease_i4(
+    store: Store, database: Database, lose: Callable[[Store, Claim], Awaitable[Claim]]
+) -> None:
+    lost = await claimed(store)
+    async with database.transaction() as session:
+        await store.records.occupy(session, [fence(lost, '["mail"]')])
+    lost = await lose(store, lost)
+    kept = await claimed(store, queue="mail")
+
+    async with database.transaction() as session:
+        known = await store.records.occupied(session, [fence(lost), fence(kept)])
+
+    assert known == {kept.id: None}

@@ -178,7 +178,7 @@ async def test_in_memory() -> None:
 
     claim = await claimed(store)
 
-    assert await store.records.record([Record(completed(claim))]) == {claim.id}
+    assert await store.records.record([Record(completed(claim))]) == {claim.id: "ended"}
     assert await store.runs.outcome(claim.id, ORG) == ("SUCCESS", '"done"')
     await store.close()
 
@@ -438,7 +438,7 @@ async def test_a_full_disk_is_said_and_got_over(database: SqliteDatabase) -> Non
 
     assert await tables(database) == before
     make_room()
-    assert await store.records.record([Record(completed(claim, result=large))]) == {claim.id}
+    assert await store.records.record([Record(completed(claim, result=large))]) == {claim.id: "ended"}
     assert len(await enqueued(store, 3, input=large)) == 3
     await usable(database)
 

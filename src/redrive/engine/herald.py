@@ -31,8 +31,10 @@ class Herald:
     def step_succeeded(self, work: Work, seconds: float, place: str | None) -> None:
         if place is None:
             self.lost(work)
-        elif work.claim.failures or self.teller.wants(event.StepSucceeded):
-            self.teller.tell(event.StepSucceeded(work.ref, seconds, work.claim.failures))
+        elif work.claim.failures:
+            self.teller.tell(event.StepRecovered(work.ref, seconds, work.claim.failures))
+        elif self.teller.wants(event.StepSucceeded):
+            self.teller.tell(event.StepSucceeded(work.ref, seconds))
 
     def run_succeeded(self, work: Work, seconds: float, place: str | None) -> None:
         self.step_succeeded(work, seconds, place)

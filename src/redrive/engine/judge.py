@@ -16,17 +16,20 @@ from redrive.engine.recorder import Recorder
 from redrive.engine.work import Work
 from redrive.errors import DeferredError
 from redrive.model.attempt import AttemptOutcome
+from redrive.model.breaker import CallOutcome
 from redrive.model.claim import Claim
 from redrive.model.decision import Decision, Explanation, Reason, Release
 from redrive.model.failure import Category, ErrorClass
 from redrive.model.run import RunState
 from redrive.model.step import Effect
 from redrive.policy.bounds import LONGEST_DELAY
+from redrive.policy.breaker import outcome_of
 from redrive.policy.redact import Redactor
 from redrive.policy.retry import decide, end
 from redrive.store.records import EventRow
 
 UNKNOWN_TASK_DELAY = 10.0
+PROBE_DELAY = 0.1
 MOST_LOSSES = 2
 """So many workers may die while executing a step among others; from then on it is executed alone."""
 MOST_LONELY_LOSSES = 3
@@ -53,7 +56,11 @@ class Judge:
     def failed(self, work: Work, evidence: Evidence, error: BaseException, seconds: float) -> None:
         if evidence.failure.category is Category.CANCELLED and work.interruption is None:
             evidence = _charged(evidence)
-        decision = self._deferred(work, evidence, error) or self._decide(work, evidence)
+        decision = (
+            self._deferred(work, evidence, error)
+            or self._failed_probe(work, evidence)
+            or self._decide(work, evidence)
+        )
         released = isinstance(decision, Release)
         how = AttemptOutcome.RELEASED if released else AttemptOutcome.FAILED
         self._record(work, evidence, decision, how, seconds)
@@ -139,6 +146,19 @@ class Judge:
             return end(Reason.HOLDS_SPENT, work.claim.tally, evidence.failure, work.policy)
         at = self.clock.now() + _bounded(error.retry_after)
         return Release(at, Explanation(Reason.DEFERRED, at=at))
+
+    def _failed_probe(self, work: Work, evidence: Evidence) -> Decision | None:
+        """What was let through to see whether the dependency is back does not pay for the outage."""
+        failure = evidence.failure
+        if work.permit is None or not work.permit.probe or outcome_of(failure) is not CallOutcome.FAILED:
+            return None
+        if work.step.effect is Effect.UNSAFE and failure.may_have_executed:
+            return None
+        held = evidence._replace(failure=failure._replace(unavailable=True, retry_after=PROBE_DELAY))
+        decision = self._decide(work, held)
+        if isinstance(decision, Release):
+            return Release(decision.at, decision.explanation._replace(reason=Reason.PROBE))
+        return decision
 
     def _park(self, work: Work, held_by: str, event: EventRow | None) -> None:
         self.recorder.put(outcome.parked(work, held_by, event), partial(self.herald.held, work, held_by))

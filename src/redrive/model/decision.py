@@ -36,6 +36,7 @@ class Reason(StrEnum):
     DEADLINE = "deadline", "the next attempt would start after the deadline"
     BUDGET_EMPTY = "budget_empty", "the retry budget is used up"
     BREAKER_OPEN = "breaker_open", "the circuit breaker of the dependency has opened"
+    PROBE = "probe", "let through to see whether the dependency is back: it is not; not counted as a failure"
     WORKER_CRASHED = "worker_crashed", "its worker died again and again while executing it alone"
     DEFERRED = "deferred", "the task asked to be executed again later; not counted as a failure"
     UNKNOWN_TASK = "unknown_task", "no task of that name is registered here; not counted as a failure"

@@ -36,6 +36,15 @@ class StepStarted(NamedTuple):
 
 
 class StepSucceeded(NamedTuple):
+    """At the first attempt that counts."""
+
+    ref: StepRef
+    seconds: float
+
+
+class StepRecovered(NamedTuple):
+    """A step has succeeded after failures."""
+
     ref: StepRef
     seconds: float
     failures: int
@@ -161,6 +170,7 @@ Event = (
     RunQueued
     | StepStarted
     | StepSucceeded
+    | StepRecovered
     | RetryScheduled
     | StepReleased
     | StepHeld
@@ -184,6 +194,7 @@ _NAMES: dict[type, str] = {
     RunQueued: "run.queued",
     StepStarted: "step.started",
     StepSucceeded: "step.succeeded",
+    StepRecovered: "step.recovered",
     RetryScheduled: "step.retry_scheduled",
     StepReleased: "step.released",
     StepHeld: "step.held",

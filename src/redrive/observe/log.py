@@ -33,6 +33,7 @@ LEVELS: Mapping[type, int] = MappingProxyType(
         events.StepSucceeded: logging.DEBUG,
         events.RunFinished: logging.DEBUG,
         events.RetryScheduled: logging.INFO,
+        events.StepRecovered: logging.INFO,
         events.StepReleased: logging.INFO,
         events.StepHeld: logging.INFO,
         events.HeldReleased: logging.INFO,
@@ -56,6 +57,7 @@ _STATUS: Mapping[type, StepState] = MappingProxyType(
         events.RunQueued: StepState.PENDING,
         events.StepStarted: StepState.RUNNING,
         events.StepSucceeded: StepState.SUCCESS,
+        events.StepRecovered: StepState.SUCCESS,
         events.RetryScheduled: StepState.RETRYING,
         events.StepReleased: StepState.PENDING,
         events.StepHeld: StepState.PENDING,
@@ -75,7 +77,7 @@ class LogListener:
         self._throttle = _Throttle(clock)
 
     def wants(self, kind: type[Event]) -> bool:
-        """Would an ordinary event of this type be written? A success after failures is no ordinary one."""
+        """Would an event of this type be written?"""
         return LOGGER.isEnabledFor(LEVELS.get(kind, logging.INFO))
 
     def __call__(self, event: Event) -> None:
@@ -118,8 +120,6 @@ class _Throttle:
 
 
 def _level(event: Event) -> int:
-    if isinstance(event, events.StepSucceeded) and event.failures:
-        return logging.INFO
     if isinstance(event, events.BreakerChanged) and event.after != BreakerState.OPEN:
         return logging.INFO
     return LEVELS.get(type(event), logging.INFO)
