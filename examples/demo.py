@@ -233,18 +233,15 @@ def invite(file: Path) -> None:
 async def play(file: Path) -> bool:
     with running(Gateway()) as gateway:
         async with client_of(gateway) as client, shop(f"sqlite:///{file}", client) as app:
-            worker = app.worker(poll_seconds=0.5)
-            working = asyncio.create_task(worker.run())
             business = Business(app, gateway)
-            await do_business(business)
-            worker.stop()
-            await working
+            async with app.worker(poll_seconds=0.5):
+                await do_business(business)
             histories = [await run.history() for run in business.runs]
             show_patience(histories)
             for run, history in zip(business.runs, histories, strict=True):
                 if (letter := await run.dead_letter()) is not None:
                     show_dead_letter(letter, history)
-            return show_sum(await app.store.runs.count_by_state(DEFAULT_ORG), gateway)
+            return show_sum(await app.counts(), gateway)
 
 
 def main() -> None:

@@ -31,17 +31,11 @@ async def send(letter: Letter, context: Context) -> str:
 
 
 async def main() -> None:
-    async with app:
-        worker = app.worker()
-        working = asyncio.create_task(worker.run())
-
+    async with app, app.worker():
         run = await app.start(send, Letter("Ada", "Dear Ada, …"), key="letter-7")
         print(await run.result(timeout=30))
         for each in (await run.history()).attempts:
             print(f"  attempt {each.number}: {each.outcome}; {each.explanation}")
-
-        worker.stop()
-        await working
 
 
 if __name__ == "__main__":

@@ -45,18 +45,13 @@ invoicing = app.workflow("invoicing", [render, book])
 async def main() -> None:
     connection = await asyncpg.connect(URL)
     await connection.execute("CREATE TABLE IF NOT EXISTS invoices (id serial PRIMARY KEY, text text)")
-    async with app:
-        worker = app.worker()
-        working = asyncio.create_task(worker.run())
-
+    async with app, app.worker():
         async with connection.transaction():  # the invoice and its run exist together, or not at all
             invoice = await connection.fetchval("INSERT INTO invoices DEFAULT VALUES RETURNING id")
             run = await app.start(invoicing, invoice, key=f"invoice-{invoice}", connection=connection)
 
         print(await run.result(timeout=30))
         print(await connection.fetchval("SELECT text FROM invoices WHERE id = $1", invoice))
-        worker.stop()
-        await working
     await connection.close()
 
 
