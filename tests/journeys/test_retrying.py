@@ -71,12 +71,15 @@ async def test_it_fails_twice_is_retried_at_the_computed_times_and_succeeds(
     assert (success["attempt"], success["failures"]) == (3, 2)
 
 
+ROUNDING = 0.000_001
+
+
 def assert_spaced_as_stored(history: History) -> None:
     for before, after in pairwise(history.attempts):
         assert before.ended_at is not None
         assert before.delay is not None
         assert after.started_at is not None
-        assert after.started_at - before.ended_at >= before.delay - 1e-6
+        assert after.started_at - before.ended_at >= before.delay - ROUNDING
 
 
 async def test_it_is_rate_limited_more_often_than_it_has_attempts_and_succeeds(world: World) -> None:

@@ -1,8 +1,10 @@
 """SQL statements: one text each, in the `.sql` file of its module, for both databases.
 
 A file holds sections that begin with `-- name: claim`. Parameters are written `:name`, tables
-`redrive.runs`, the present moment `:now`: on PostgreSQL the database's clock, on SQLite the injected one. A
-section whose name begins with `_` is a fragment: `{_claim}` stands for it in the others.
+`redrive.runs`. The present moment is `:now`: on PostgreSQL by the database's clock, on SQLite by the injected
+one. It is that of the beginning of the transaction; what must not lie before something that the statement has
+just read takes `:clock`. A section whose name begins with `_` is a fragment: `{_claim}` stands for it in the
+others.
 
 A section of the same name in `<module>.postgres.sql` takes its place on PostgreSQL, and its first line says
 why. When that text unnests arrays, one execution serves a whole batch.
@@ -21,6 +23,7 @@ from typing import Any
 _SECTION = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 _POSTGRES_NOW = "CAST(extract(epoch FROM now()) AS double precision)"
+_POSTGRES_CLOCK = "CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ def _filled(sections: Mapping[str, str], fragments: Mapping[str, str]) -> Iterat
 
 
 def _sqlite(name: str, text: str) -> Query:
-    text = text.replace("redrive.", "")
+    text = text.replace("redrive.", "").replace(":clock", ":now")
     timed = ":now" in text
     names = _names(text.replace(":now", "?1"))
     first = 2 if timed else 1
@@ -101,7 +104,7 @@ def _sqlite(name: str, text: str) -> Query:
 
 
 def _postgres(name: str, text: str) -> Query:
-    text = text.replace(":now", _POSTGRES_NOW)
+    text = text.replace(":now", _POSTGRES_NOW).replace(":clock", _POSTGRES_CLOCK)
     names = _names(text)
     numbered = _PARAMETER.sub(lambda match: f"${names.index(match[1]) + 1}", text)
     return Query(name, numbered, names, batched="unnest(" in text)

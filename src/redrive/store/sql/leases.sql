@@ -6,7 +6,7 @@ id, org, workflow, definition, queue, priority, submitted_at, step_index, input,
 -- name: _lease
 place = 'leased', state = 'RUNNING', step_state = 'RUNNING', attempt = attempt + 1, epoch = epoch + 1,
     token = :token, worker = :worker, code_version = :code_version, lease_expires_at = :now + :ttl,
-    attempt_started_at = :now, started_at = COALESCE(started_at, :now), due_at = NULL, held_by = NULL
+    attempt_started_at = :clock, started_at = COALESCE(started_at, :clock), due_at = NULL, held_by = NULL
 
 -- name: claim
 UPDATE redrive.runs SET {_lease}
