@@ -153,7 +153,7 @@ async def test_execute_raises_as_in_production() -> None:
 
     async with in_memory(app) as test, asyncio.timeout(PATIENCE):
         with pytest.raises(
-            RunFailedError, match=r"step 'bad' failed after 1 attempts with ValueError: broken"
+            RunFailedError, match=r"step 'bad' failed after 1 attempt with ValueError: broken"
         ):
             await test.execute(bad)
 

@@ -98,7 +98,9 @@ def test_an_application_of_ones_own(tmp_path: Path) -> None:
 
 def test_without_an_application(tmp_path: Path) -> None:
     (tmp_path / "test_nothing.py").write_text(WITHOUT)
-    assert "2 passed" in (told := run_pytest(tmp_path)), told
+    told = run_pytest(tmp_path)
+    assert "2 errors" in told, told
+    assert "define a fixture redrive_app" in told, told
 
 
 def test_its_fixtures_are_documented(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ class TestSecrets:
 
 class TestForgery:
     @pytest.mark.parametrize(
-        "text", ["a\nb", "a\r\nb", "\x1b[31m", 'q" event="forged', "\u2028", "\x00", "ключ"]
+        "text", ["a\nb", "a\r\nb", "\x1b[31m", 'q" event="forged', "\u2028", "\x00", "\x85", "\u202e"]
     )
     def test_neither_names_nor_values_nor_the_event_break_out(self, lines: Lines, text: str) -> None:
         structured.write(LOGGER, logging.INFO, {"event": text, text: 1, "value": text})
@@ -97,6 +97,10 @@ class TestForgery:
         assert line.isascii()
         assert line.isprintable()
         assert line == f"{json.dumps(text)} {json.dumps(text)}=1 value={json.dumps(text)}"
+
+    def test_what_can_be_read_stays_readable(self, lines: Lines) -> None:
+        structured.write(LOGGER, logging.INFO, {"event": "x", "wait": "2 · 2^1 ±25% → ключ"})
+        assert lines.records[0].getMessage() == 'x wait="2 · 2^1 ±25% → ключ"'
 
     def test_a_percent_sign_is_a_percent_sign(self, lines: Lines) -> None:
         structured.write(LOGGER, logging.INFO, {"event": "x", "error": "100 %s %d %(name)s"})

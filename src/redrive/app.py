@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import fields
 from random import Random, SystemRandom
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
@@ -24,7 +25,7 @@ from redrive.engine.options import WorkerOptions
 from redrive.engine.patience import Patience
 from redrive.engine.recorder import Recorder
 from redrive.engine.registry import Definitions, Registry
-from redrive.engine.task import Task, TaskOptions, checked_name
+from redrive.engine.task import Task, TaskOptions, checked_name, refuse_unknown
 from redrive.engine.telling import Listener, Teller
 from redrive.engine.threads import Threads
 from redrive.engine.worker import Worker
@@ -267,6 +268,8 @@ class Redrive:
 
     def worker(self, **options: Any) -> Worker:
         """A worker: see WorkerOptions. `await worker.run()` works until `worker.stop()` is called."""
+        known = frozenset(each.name for each in fields(WorkerOptions))
+        refuse_unknown("a worker has no option", options, known)
         chosen = WorkerOptions(**{**self._worker_defaults(), **options})
         for queue in chosen.queues:
             self.registry.queue(queue)
@@ -374,7 +377,11 @@ def database_at(url: str, settings: Settings, clock: Clock, pooler: bool, durabl
 def name_of(work: str | Task | Definition) -> str:
     if isinstance(work, Task):
         return work.name
-    return work.workflow if isinstance(work, Definition) else work
+    if isinstance(work, Definition):
+        return work.workflow
+    if not isinstance(work, str):
+        raise InvalidValueError(f"{work!r} is neither a task nor a workflow; is @app.task missing?")
+    return work
 
 
 def _failed(task: asyncio.Task[None]) -> bool:

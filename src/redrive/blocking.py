@@ -10,6 +10,7 @@ from collections.abc import Coroutine, Iterable
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
+from redrive.engine.breakers import SharedBreaker
 from redrive.engine.enqueue import DEFAULT_ORG, StartOptions
 from redrive.engine.handle import RunHandle
 from redrive.engine.history import History
@@ -17,6 +18,7 @@ from redrive.errors import InvalidValueError
 from redrive.model.dead_letter import DeadLetter
 from redrive.model.run import Run, RunState
 from redrive.store.foreign import foreign_session
+from redrive.store.holds import QueueRow, WorkerRow
 
 if TYPE_CHECKING:
     from redrive.app import Redrive
@@ -99,6 +101,32 @@ class Blocking:
 
     def resume(self, queue: str, *, by: str = "application") -> None:
         self.wait_for(self._app.resume(queue, by=by))
+
+    def queues(self) -> list[QueueRow]:
+        return self.wait_for(self._app.queues())
+
+    def workers(self) -> list[WorkerRow]:
+        return self.wait_for(self._app.workers())
+
+    def counts(self, org: str = DEFAULT_ORG) -> dict[str, int]:
+        return self.wait_for(self._app.counts(org))
+
+    def breaker_states(self) -> list[SharedBreaker]:
+        return self.wait_for(self._app.breaker_states())
+
+    def force_breaker(
+        self,
+        name: str,
+        state: str,
+        *,
+        reason: str,
+        by: str = "application",
+        seconds: float | None = None,
+    ) -> None:
+        self.wait_for(self._app.force_breaker(name, state, reason=reason, by=by, seconds=seconds))
+
+    def release_breaker(self, name: str) -> None:
+        self.wait_for(self._app.release_breaker(name))
 
     def close(self) -> None:
         with self._lock:

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 @pytest.fixture
 def redrive_app() -> Redrive:
     """The application under test; override it."""
-    from redrive.app import Redrive
-
-    return Redrive("sqlite://:memory:", log=False)
+    raise pytest.UsageError(
+        "define a fixture redrive_app that returns your application, in this file or in conftest.py"
+    )
 
 
 @pytest.fixture

@@ -8,20 +8,25 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
 _PLAIN_LABEL = re.compile(r"[A-Za-z0-9_.-]+")
 
 
-def write(logger: logging.Logger, level: int, fields: Mapping[str, Any]) -> None:
-    """Write a line, redacted. Filters and handlers are anybody's code; what they raise stays here."""
+def write(
+    logger: logging.Logger, level: int, fields: Mapping[str, Any], hidden: Collection[str] = ()
+) -> None:
+    """Write a line, redacted. Filters and handlers are anybody's code; what they raise stays here.
+
+    `hidden` are fields that `record.fields` carries, but the line does not show.
+    """
     from redrive.policy.redact import DEFAULT_REDACTOR  # compiles its patterns, so only when needed
 
     with suppress(Exception):
         record = DEFAULT_REDACTOR.value(fields)
-        line = _line(record)
+        line = _line({key: value for key, value in record.items() if key not in hidden})
         try:
             logger.log(level, "%s", line, extra={"fields": record}, stacklevel=2)
         except KeyError:  # a record factory of the application has put `fields` there before
@@ -40,6 +45,12 @@ def _label(key: object) -> str:
 
 def _printed(value: object) -> str:
     try:
-        return json.dumps(value, default=str)
+        text = json.dumps(value, default=str, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
-        return json.dumps(str(value))
+        text = json.dumps(str(value), ensure_ascii=False)
+    return text if text.isprintable() else "".join(map(_escaped, text))
+
+
+def _escaped(character: str) -> str:
+    """What could move the cursor, hide text or begin a line."""
+    return character if character.isprintable() else json.dumps(character)[1:-1]

@@ -19,6 +19,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from redrive.clock import SYSTEM_CLOCK
+from redrive.errors import InvalidValueError
 
 if TYPE_CHECKING:
     from redrive.app import Redrive
@@ -139,7 +140,11 @@ class Harness:
     ) -> Run:
         """Was such a run started? `expected` are fields of the run: queue, priority, org, ..."""
         from redrive.app import name_of
+        from redrive.model.run import Run
 
+        strangers = expected.keys() - set(Run._fields)
+        if strangers:
+            raise InvalidValueError(f"a run has no field {min(strangers)!r}; it has {Run._fields}")
         runs = await self.started(work)
         found = [run for run in runs if _fits(run, payload, expected)]
         wanted = repr(name_of(work)) + ("" if payload is ... else f" with {payload!r}")

@@ -237,23 +237,23 @@ def group(depth: int) -> BaseException:
 
 
 RAISED: dict[str, tuple[Callable[[], BaseException], str]] = {
-    "hostile": (Hostile, "final_error"),
-    "without text": (NoText, "final_error"),
-    "exiting": (Exiting, "final_error"),
-    "huge": (Huge, "final_error"),
-    "odd attributes": (OddAttributes, "final_error"),
+    "hostile": (Hostile, "unknown_error"),
+    "without text": (NoText, "unknown_error"),
+    "exiting": (Exiting, "unknown_error"),
+    "huge": (Huge, "unknown_error"),
+    "odd attributes": (OddAttributes, "unknown_error"),
     "nul and surrogates": (lambda: ValueError("a\x00b\ud800c"), "final_error"),
     "a long chain": (lambda: chain(10_000), "final_error"),
     "a ring": (ring, "final_error"),
     "a group": (lambda: group(3), "final_error"),
     "a deep group": (lambda: group(2_000), "final_error"),
     "a group of retryables": (lambda: ExceptionGroup("g", [ConnectionError()] * 3), "attempts_spent"),
-    "StopIteration": (lambda: StopIteration(5), "final_error"),
-    "StopAsyncIteration": (StopAsyncIteration, "final_error"),
-    "RecursionError": (RecursionError, "final_error"),
+    "StopIteration": (lambda: StopIteration(5), "unknown_error"),
+    "StopAsyncIteration": (StopAsyncIteration, "unknown_error"),
+    "RecursionError": (RecursionError, "unknown_error"),
     "MemoryError": (MemoryError, "attempts_spent"),
-    "AssertionError": (lambda: AssertionError("x"), "final_error"),
-    "a type": (lambda: TypeError(), "final_error"),
+    "AssertionError": (lambda: AssertionError("x"), "unknown_error"),
+    "a type": (lambda: TypeError(), "unknown_error"),
     "unicode": (lambda: UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"), "final_error"),
 }
 

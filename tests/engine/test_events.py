@@ -113,7 +113,7 @@ async def test_a_result_that_came_too_late_is_told_once_and_changes_nothing() ->
     [lost] = heard.of(event.LeaseLost)
     assert (lost.ref.run_id, lost.ref.attempt) == (run.id, 1)
     [released] = heard.of(event.StepReleased)
-    assert released.reason == "interrupted"
+    assert released.reason == "lease_lost"
     assert len(heard.of(event.RunFinished)) == len(heard.of(event.StepSucceeded)) == 1
     assert [(each.number, each.outcome) for each in history.attempts] == [(1, "lost"), (2, "succeeded")]
 

@@ -120,7 +120,7 @@ async def test_of_a_run_that_has_only_been_queued_and_of_one_that_is_executed() 
     async with bench(app) as test:
         run = await app.start(work)
         history = await run.history()
-        assert [(each.what, each.detail) for each in history.events] == [("queued", "in queue default")]
+        assert [(each.what, each.detail) for each in history.events] == [("queued", "")]
         assert (history.steps[0].state, history.attempts) == ("PENDING", [])
         await test.drain()
     assert seen == ["queued", "started"]

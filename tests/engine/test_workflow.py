@@ -306,11 +306,12 @@ async def test_an_unknown_task_waits_for_a_worker_that_knows_it() -> None:
         task = app.registry.tasks.pop("later")
         await test.drain()
         waiting = await run.get()
-        assert (waiting.place, waiting.due_at, waiting.step_state) == ("waiting", EPOCH + 10.0, "PENDING")
+        assert (waiting.place, waiting.due_at, waiting.step_state) == ("waiting", EPOCH + 0.1, "PENDING")
         assert (waiting.failures, waiting.holds) == (0, 1)
         assert await run.dead_letter() is None
         await test.advance(30.0)
-        assert [each.delay for each in heard.of(TaskUnknown)] == [10.0] * 4
+        delays = [each.delay for each in heard.of(TaskUnknown)]
+        assert delays == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0])
         assert {each.reason for each in heard.of(StepReleased)} == {"unknown_task"}
         app.registry.tasks["later"] = task
         await test.advance(10.0)

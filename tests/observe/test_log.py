@@ -72,7 +72,7 @@ ONE_OF_EACH: list[tuple[Event, int]] = [
     (StepReleased(REF, "interrupted", 0.0), I),
     (StepHeld(REF, "breaker:smtp"), I),
     (HeldReleased("breaker:smtp", 12), I),
-    (StepDied(REF, 0.25, FAILURE, SPENT, "DLQ_PENDING"), E),
+    (StepDied(REF, 0.25, FAILURE, SPENT, "DLQ_PENDING", "letter", "shop.py:7 in pay"), E),
     (LeaseLost(REF), W),
     (TaskUnknown(REF, 30.0), W),
     (BreakerChanged("smtp", "CLOSED", "OPEN", "half of the calls failed"), W),
@@ -232,7 +232,9 @@ class TestFields:
         assert expected.items() <= fields.items()
 
     def test_d9_budget_used_up(self, listener: LogListener, lines: Lines) -> None:
-        fields = written(listener, lines, StepDied(REF, 0.25, FAILURE, SPENT, "DLQ_PENDING"))
+        fields = written(
+            listener, lines, StepDied(REF, 0.25, FAILURE, SPENT, "DLQ_PENDING", "letter", "shop.py:7 in pay")
+        )
         assert fields["reason"] == "attempts_spent"
         assert fields["status"] == "DLQ_PENDING"
         assert (fields["attempt"], fields["max_attempts"], fields["error_code"]) == (3, 4, "GW_5XX")
@@ -423,7 +425,12 @@ class TestSecrets:
     @pytest.mark.parametrize(
         ("event", "secret"),
         [
-            (StepDied(REF, 0.1, FAILURE._replace(message=f"{STRIPE} refused"), SPENT, "FAILED"), STRIPE),
+            (
+                StepDied(
+                    REF, 0.1, FAILURE._replace(message=f"{STRIPE} refused"), SPENT, "FAILED", "letter", ""
+                ),
+                STRIPE,
+            ),
             (RetryScheduled(REF, 0.1, FAILURE._replace(message=f"{STRIPE} ?"), RETRY, 1.0, True), STRIPE),
             (StoreFailed("claim", "cannot reach postgresql://app:hunter2-x9Qz@db/shop", 1.0), "hunter2-x9Qz"),
             (QueuePaused("default", "ada", "password=correct-horse-7"), "correct-horse-7"),
@@ -445,7 +452,9 @@ class TestHarmless:
     )
     def test_hostile_text_stays_in_its_line(self, listener: LogListener, lines: Lines, text: str) -> None:
         ref = REF._replace(task=text, correlation_id=text, step=text)
-        listener(StepDied(ref, 0.1, FAILURE._replace(message=text, rule=text), SPENT, "FAILED"))
+        listener(
+            StepDied(ref, 0.1, FAILURE._replace(message=text, rule=text), SPENT, "FAILED", "letter", text)
+        )
         listener(TaskUnknown(ref, 1.0))
         listener(QueuePaused(text, text, text))
         assert len(lines.records) == 3

@@ -168,7 +168,7 @@ class Breakers:
                 changed = changed._replace(closed_at=row.now, released=0)
             await self._store.holds.save_breaker(session, changed)
         if before is not after or why:
-            self._teller.tell(BreakerChanged(name, str(before), str(after), why or _REASONS[after]))
+            self._teller.tell(BreakerChanged(name, str(before), str(after), why or _reason(before, after)))
         return answer
 
     def _of(self, name: str) -> BreakerSettings:
@@ -176,6 +176,12 @@ class Breakers:
 
     def _restored(self, row: BreakerRow) -> SharedBreaker:
         return SharedBreaker(row, Breaker.restored(self._of(row.name).policy, _body(row)))
+
+
+def _reason(before: BreakerState, after: BreakerState) -> str:
+    if before is BreakerState.HALF_OPEN and after is BreakerState.OPEN:
+        return "a probe failed or never reported"
+    return _REASONS[after]
 
 
 _REASONS = {

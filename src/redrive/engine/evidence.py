@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import traceback
+from pathlib import PurePath
 from types import TracebackType
 from typing import NamedTuple
 
 from redrive.model.failure import Category, ErrorClass, Failure
 from redrive.policy.classify import DEFAULT_CLASSIFIER, Classifier
 from redrive.policy.codec import storable
-from redrive.policy.fingerprint import Fingerprint, fingerprint, fingerprint_of
+from redrive.policy.fingerprint import Fingerprint, fingerprint, fingerprint_of, frames_of
 from redrive.policy.public_code import CATEGORY_CODES
 from redrive.policy.redact import Redactor
 
@@ -20,9 +21,12 @@ MOST_FRAMES = 60
 
 
 class Evidence(NamedTuple):
+    """`where` is the innermost line of the application that the error passed."""
+
     failure: Failure
     stack: str
     fingerprint: Fingerprint
+    where: str = ""
 
 
 def evidence_of(
@@ -33,7 +37,7 @@ def evidence_of(
         return _redacted(gathered, redactor)
     failure = (classifier or DEFAULT_CLASSIFIER).classify(error, now=now)
     mark = fingerprint_of(error, step=step, status=failure.http_status)
-    return _redacted(Evidence(failure, _stack(error), mark), redactor)
+    return _redacted(Evidence(failure, _stack(error), mark, _where(error)), redactor)
 
 
 def evidence_without_error(
@@ -67,7 +71,14 @@ def _redacted(evidence: Evidence, redactor: Redactor) -> Evidence:
     message = _clean(failure.message, LONGEST_MESSAGE, redactor)
     stack = _clean(evidence.stack, LONGEST_STACK, redactor)
     marked = Fingerprint(mark.value, redactor.text(mark.reason), redactor.text(mark.title))
-    return Evidence(failure._replace(message=message), stack, marked)
+    return Evidence(failure._replace(message=message), stack, marked, evidence.where)
+
+
+def _where(error: BaseException) -> str:
+    for frame in frames_of(error):
+        if frame.application:
+            return f"{PurePath(frame.file).name}:{frame.line} in {frame.function}"
+    return ""
 
 
 def _stack(error: BaseException) -> str:

@@ -88,7 +88,11 @@ class RunHandle:
         state, result = await self._ended(timeout)
         if state is RunState.SUCCESS:
             return None if result is None else decode(result)
-        raise RunFailedError(await self._story(state), run_id=self.id, state=state)
+        error = RunFailedError(await self._story(state), run_id=self.id, state=state)
+        letter = await self.dead_letter()
+        if letter is not None and letter.stack:
+            error.add_note(letter.stack)
+        raise error
 
     async def cancel(self) -> str:
         """`cancelled`; `requested` when a worker is executing it just now; `ended` when it is too late."""
@@ -117,9 +121,9 @@ class RunHandle:
                 if state not in _UNFINISHED:
                     return RunState(state), result
                 if self._waiters.help is not None:
-                    if not await self._waiters.help():
-                        raise TimeoutError(f"run {self.id} is {state}, and nothing is left to be executed")
-                    continue
+                    if await self._waiters.help() or await self.state() not in _UNFINISHED:
+                        continue
+                    raise TimeoutError(f"run {self.id} is {state}, and nothing is left to be executed")
                 left = LONGEST_POLL if deadline is None else deadline - self._clock.monotonic()
                 if left <= 0.0:
                     raise TimeoutError(f"run {self.id} is still {state} after {timeout:g} s")
@@ -133,8 +137,9 @@ class RunHandle:
         letter = await self.dead_letter()
         if letter is None:
             return f"run {self.id} ended as {state}"
+        attempts = f"{letter.attempts} attempt{'s' * (letter.attempts != 1)}"
         return (
-            f"run {self.id} ended as {state}: step {letter.step!r} failed after {letter.attempts} attempts "
+            f"run {self.id} ended as {state}: step {letter.step!r} failed after {attempts} "
             f"with {letter.error_type}: {letter.message} ({letter.explanation}); dead letter {letter.id}"
         )
 

@@ -64,7 +64,13 @@ class Herald:
         self.teller.tell(event.LeaseLost(work.ref))
 
     def decided(
-        self, work: Work, evidence: Evidence, decision: Decision, seconds: float, place: str | None
+        self,
+        work: Work,
+        evidence: Evidence,
+        decision: Decision,
+        seconds: float,
+        letter_id: str,
+        place: str | None,
     ) -> None:
         if place is None:
             self.lost(work)
@@ -75,7 +81,9 @@ class Herald:
         else:
             state = run_state(decision)
             why = decision.explanation
-            self.teller.tell(event.StepDied(work.ref, seconds, evidence.failure, why, state))
+            self.teller.tell(
+                event.StepDied(work.ref, seconds, evidence.failure, why, state, letter_id, evidence.where)
+            )
             self.run_ended(work, state, place)
 
     def _will_retry(self, work: Work, evidence: Evidence, decision: Retry, seconds: float) -> None:

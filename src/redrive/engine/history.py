@@ -61,10 +61,8 @@ class History(NamedTuple):
 async def history_of(run: Run, store: Store, definitions: Definitions) -> History:
     definition = await definitions.get(run.definition)
     finished = {step.step_index: step for step in await store.runs.steps(run.id, run.org)}
-    attempts = await store.runs.attempts(run.id, run.org)
-    attempts = sorted(
-        [*attempts, *_successes(run, definition, finished)], key=lambda each: (each.step_index, each.number)
-    )
+    failed = await store.runs.attempts(run.id, run.org)
+    attempts = _one_after_the_other([*failed, *_successes(run, definition, finished)])
     steps = [
         _step(index, step, run, finished.get(index), attempts) for index, step in enumerate(definition.steps)
     ]
@@ -82,6 +80,18 @@ def _order(happening: Happening) -> tuple[float, bool, int, int, bool]:
     """By time; in one and the same moment by step and attempt, and what ends the run last."""
     what = happening.what
     return happening.at, what == "finished", happening.step_index, happening.attempt or 0, what != "started"
+
+
+def _one_after_the_other(attempts: list[AttemptRecord]) -> list[AttemptRecord]:
+    """A step that goes on in place starts, by the worker's clock, before the one before it is written."""
+    ordered = sorted(attempts, key=lambda each: (each.step_index, each.number))
+    ended = {each.step_index: each.ended_at or 0.0 for each in ordered}
+    return [
+        each
+        if each.started_at is None
+        else each._replace(started_at=max(each.started_at, ended.get(each.step_index - 1, 0.0)))
+        for each in ordered
+    ]
 
 
 def _successes(run: Run, definition: Definition, finished: dict[int, FinishedStep]) -> list[AttemptRecord]:
@@ -173,7 +183,7 @@ def _output(index: int, run: Run, finished: FinishedStep | None) -> JsonValue:
 
 
 def _from_run(run: Run) -> list[Happening]:
-    happened = [Happening(run.submitted_at, "queued", None, None, f"in queue {run.queue}")]
+    happened = [Happening(run.submitted_at, "queued", None, None, "")]
     if run.place == "leased" and run.attempt_started_at is not None:
         happened.append(
             Happening(
@@ -189,14 +199,10 @@ def _from_run(run: Run) -> list[Happening]:
 
 def _from_attempts(definition: Definition, attempts: list[AttemptRecord]) -> list[Happening]:
     happened = []
-    ended: dict[int, float] = {}
     for each in attempts:
         index, name, number = each.step_index, definition.steps[each.step_index].name, each.number
-        ended[index] = each.ended_at or 0.0
         if each.started_at is not None:
-            # A step that goes on in place starts, by the worker's clock, before the one before it is written.
-            at = max(each.started_at, ended.get(index - 1, 0.0))
-            happened.append(Happening(at, "started", name, number, f"by {each.worker}", index))
+            happened.append(Happening(each.started_at, "started", name, number, f"by {each.worker}", index))
         if each.ended_at is not None:
             will_retry = each.delay is not None and each.outcome == AttemptOutcome.FAILED
             what = "retry" if will_retry else str(each.outcome)

@@ -28,7 +28,8 @@ from redrive.policy.redact import Redactor
 from redrive.policy.retry import decide, end
 from redrive.store.records import EventRow
 
-UNKNOWN_TASK_DELAY = 10.0
+UNKNOWN_TASK_DELAY, LONGEST_UNKNOWN_DELAY = 0.1, 10.0
+"""Soon at first: while a new release is rolled out, another worker knows the task already."""
 PROBE_DELAY = 0.1
 MOST_LOSSES = 2
 """So many workers may die while executing a step among others; from then on it is executed alone."""
@@ -74,6 +75,7 @@ class Judge:
 
     def unknown(self, work: Work) -> None:
         """No task of that name is registered here: given back, for a worker that knows it."""
+        delay = min(LONGEST_UNKNOWN_DELAY, UNKNOWN_TASK_DELAY * 2.0 ** min(work.claim.holds, 20))
         evidence = evidence_without_error(
             Category.MISSING_CONFIG,
             ErrorClass.RETRYABLE,
@@ -81,12 +83,12 @@ class Judge:
             f"no task {work.step.task!r} is registered here; deploy a worker that knows it",
             step=work.step.name,
             unavailable=True,
-            retry_after=UNKNOWN_TASK_DELAY,
+            retry_after=delay,
         )
         decision = self._decide(work, evidence)
         if isinstance(decision, Release):
             decision = Release(decision.at, decision.explanation._replace(reason=Reason.UNKNOWN_TASK))
-        self.herald.unknown(work, UNKNOWN_TASK_DELAY)
+        self.herald.unknown(work, delay)
         self._record(work, evidence, decision, AttemptOutcome.RELEASED, 0.0)
 
     def lost(self, work: Work) -> None:
@@ -102,6 +104,8 @@ class Judge:
             step=work.step.name,
         )
         decision = self._decide(work, evidence)
+        if isinstance(decision, Release):
+            decision = Release(decision.at, decision.explanation._replace(reason=Reason.LEASE_LOST))
         work.claim = _with_loss(work.claim)
         if work.claim.lonely_losses >= MOST_LONELY_LOSSES:
             evidence, decision = _crashed(work)
@@ -170,7 +174,7 @@ class Judge:
         record = outcome.decided(
             work, evidence, decision, how, now=now, letter_id=letter_id, redactor=self.redactor
         )
-        self.recorder.put(record, partial(self.herald.decided, work, evidence, decision, seconds))
+        self.recorder.put(record, partial(self.herald.decided, work, evidence, decision, seconds, letter_id))
 
 
 def _charged(evidence: Evidence) -> Evidence:

@@ -32,7 +32,7 @@ class Registry:
     def add_workflow(self, name: str, steps: Sequence[Task | StepDefinition]) -> Definition:
         checked_name("the name of a workflow", name)
         self._refuse_second("workflow", name, self.workflows)
-        defined = [step.step() if isinstance(step, Task) else step for step in steps]
+        defined = [_step_of(name, step) for step in steps]
         definition = self.workflows[name] = Definition(name, distinct(name, defined))
         return definition
 
@@ -45,8 +45,8 @@ class Registry:
         checked_name("queue", name)
         if name not in self.queues:
             raise NotFoundError(
-                f"there is no queue {name!r}{_suggestion(name, self.queues)}; a queue is known when a task "
-                f"names it, or the application: Redrive(..., queues=[{name!r}])"
+                f"there is no queue {name!r}: a queue is known when a task names it, or the application, "
+                f"Redrive(..., queues=[{name!r}]){_suggestion(name, self.queues)}"
             )
         return name
 
@@ -54,6 +54,16 @@ class Registry:
     def _refuse_second(what: str, name: str, known: dict[str, Task] | dict[str, Definition]) -> None:
         if name in known:
             raise InvalidValueError(f"there is a {what} {name!r} already; give this one another name")
+
+
+def _step_of(workflow: str, step: object) -> StepDefinition:
+    if isinstance(step, Task):
+        return step.step()
+    if not isinstance(step, StepDefinition):
+        raise InvalidValueError(
+            f"a step of the workflow {workflow!r} is {step!r}, which is no task; is @app.task missing?"
+        )
+    return step
 
 
 class Definitions:

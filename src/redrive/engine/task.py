@@ -67,7 +67,7 @@ class TaskOptions(TypedDict, total=False):
     classifier: Classifier | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Task:
     name: str
     function: Callable[..., Any]
@@ -109,6 +109,9 @@ class Task:
             isolation=isolation,
             classifier=classifier,
         )
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name!r}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Just call the function, here and now."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from os import getpid
+from socket import gethostname
 
 from redrive.engine.breakers import HELD_BY_BREAKER
 from redrive.engine.claiming import Claimer
@@ -122,5 +124,5 @@ class Upkeep:
         queues = encode(list(self._options.queues))
         concurrency, version = self._options.concurrency, self._executor.code_version
         await self._store.holds.heartbeat(
-            self._worker_id, version, queues, concurrency, len(self._flight), state
+            self._worker_id, version, queues, concurrency, len(self._flight), state, gethostname(), getpid()
         )

@@ -24,7 +24,7 @@ from redrive.engine.signals import until_signalled
 from redrive.engine.upkeep import Upkeep
 from redrive.engine.waiting import wait_for
 from redrive.engine.work import Interruption
-from redrive.errors import StoreError
+from redrive.errors import StoreError, StoreUnavailableError
 from redrive.model.event import WorkerStarted, WorkerStopped, WorkerStopping
 
 UNHEALTHY_AFTER = 30.0
@@ -68,7 +68,7 @@ class Worker:
 
     async def run(self, *, signals: bool = False) -> None:
         """Work until `stop` is called; with `signals`, SIGTERM and SIGINT call it. A second one hurries."""
-        await self._open()
+        await self._patience.persist("open", self._open, errors=StoreUnavailableError)
         self._executor.teller.tell(WorkerStarted(self.id, self.options.queues, self.options.concurrency))
         async with AsyncExitStack() as stack:
             if signals:

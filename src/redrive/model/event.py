@@ -75,13 +75,15 @@ class StepHeld(NamedTuple):
 
 
 class StepDied(NamedTuple):
-    """Nothing more can be done automatically; a dead letter was written."""
+    """Nothing more can be done automatically; a dead letter was written. `where` is a line of your code."""
 
     ref: StepRef
     seconds: float
     failure: Failure
     explanation: Explanation
     state: str
+    dlq_id: str
+    where: str
 
 
 class RunFinished(NamedTuple):

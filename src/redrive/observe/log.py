@@ -17,7 +17,7 @@ from redrive import structured
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.model import event as events
 from redrive.model.breaker import BreakerState
-from redrive.model.decision import Explanation
+from redrive.model.decision import Explanation, Reason
 from redrive.model.event import Event, fields_of
 from redrive.model.step import StepState
 
@@ -88,7 +88,8 @@ class LogListener:
         suppressed = 0 if cause is None else self._throttle.pass_(cause)
         if suppressed is not None:
             more = {"suppressed": suppressed} if suppressed else {}
-            structured.write(LOGGER, level, _fields(event) | more)
+            fields = _fields(event) | more
+            structured.write(LOGGER, level, _ordered(fields), _redundant(fields))
 
 
 class _Throttle:
@@ -120,6 +121,8 @@ class _Throttle:
 
 
 def _level(event: Event) -> int:
+    if isinstance(event, events.StepReleased) and event.reason == Reason.LEASE_LOST:
+        return logging.WARNING
     if isinstance(event, events.BreakerChanged) and event.after != BreakerState.OPEN:
         return logging.INFO
     return LEVELS.get(type(event), logging.INFO)
@@ -131,6 +134,8 @@ def _cause(event: Event) -> tuple[str, str] | None:
         return "held", event.held_by
     if isinstance(event, events.TaskUnknown):
         return "unknown", event.ref.task
+    if isinstance(event, events.StepReleased):
+        return event.reason, event.ref.task
     if isinstance(event, events.StoreFailed):
         return "failed", event.doing
     return None
@@ -144,3 +149,46 @@ def _fields(event: Event) -> dict[str, Any]:
         fields["max_attempts"] = explanation.max_attempts
     status = _STATUS.get(type(event))
     return fields if status is None else fields | {"status": str(status)}
+
+
+_FIRST = (
+    "event",
+    "task",
+    "workflow",
+    "step",
+    "attempt",
+    "max_attempts",
+    "error",
+    "delay_ms",
+    "where",
+    "dlq_id",
+)
+_LAST = ("explanation", "run_id", "correlation_id")
+_SAID_OTHERWISE = frozenset(
+    {
+        "category",
+        "counted",
+        "error_class",
+        "error_code",
+        "reason",
+        "retryable",
+        "rule",
+        "status",
+        "step_index",
+    }
+)
+
+
+def _ordered(fields: dict[str, Any]) -> dict[str, Any]:
+    """What a person looks for first, first."""
+    middle = [name for name in fields if name not in _FIRST and name not in _LAST]
+    return {name: fields[name] for name in (*_FIRST, *middle, *_LAST) if name in fields}
+
+
+def _redundant(fields: dict[str, Any]) -> set[str]:
+    """What the line need not show, because it is a default or is said by another field."""
+    same = {name for name in ("workflow", "step") if fields.get(name) == fields.get("task")}
+    same |= {name for name in ("org_id", "queue") if fields.get(name) == "default"}
+    if fields.get("correlation_id") == fields.get("run_id"):
+        same.add("correlation_id")
+    return same | _SAID_OTHERWISE if "explanation" in fields else same

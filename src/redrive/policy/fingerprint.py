@@ -60,6 +60,8 @@ def fingerprint(
     """`frames` with the deepest first, as `frames_of` gives them."""
     text = normalize(message or "")
     title = text or _shown(error_type or key or step or "failure")
+    if error_type and not re.search(r"[^\W\d_]", re.sub(r"<[a-z]+>", "", text)):
+        title = _cut(": ".join(filter(None, (error_type, text))))
     places = _places(frames)
     situation = (error_type, step, None if status is None else str(status))
     if key:

@@ -101,7 +101,8 @@ def decide(
         wait = NOT_ASKED_DELAY if failure.retry_after is None else failure.retry_after
         return _release(Reason.UNAVAILABLE, tally, failure, policy, now + wait)
     if not policy.retries(failure):
-        return end(Reason.FINAL_ERROR, tally, failure, policy)
+        unknown = failure.category is Category.UNKNOWN and not failure.said
+        return end(Reason.UNKNOWN_ERROR if unknown else Reason.FINAL_ERROR, tally, failure, policy)
     if failure.error_class is ErrorClass.RATE_LIMITED and failure.retry_after is not None:
         return _wait_for_rate_limit(tally, failure, failure.retry_after, policy, now)
     return _back_off(tally, failure, policy, now, draw)

@@ -44,7 +44,14 @@ class WorkerRow(NamedTuple):
     concurrency: int
     in_flight: int
     state: str
+    host: str
+    process: int
     now: float
+
+    @property
+    def seconds_silent(self) -> float:
+        """A worker that says nothing for several heartbeats (10 s each) is dead, whatever its state says."""
+        return self.now - self.seen_at
 
 
 class Released(NamedTuple):
@@ -114,7 +121,15 @@ class Holds:
         return [QueueRow._make(row) for row in await self._database.fetch(_SQL["queues"], {})]
 
     async def heartbeat(
-        self, worker: str, code_version: str, queues: str, concurrency: int, in_flight: int, state: str
+        self,
+        worker: str,
+        code_version: str,
+        queues: str,
+        concurrency: int,
+        in_flight: int,
+        state: str,
+        host: str = "",
+        process: int = 0,
     ) -> None:
         parameters = {
             "id": worker,
@@ -123,6 +138,8 @@ class Holds:
             "concurrency": concurrency,
             "in_flight": in_flight,
             "state": state,
+            "host": host,
+            "process": process,
         }
         await self._database.fetch(_SQL["heartbeat"], parameters)
 

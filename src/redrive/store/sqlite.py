@@ -56,6 +56,7 @@ class SqliteDatabase:
         self._thread: Executor | None = None if path == MEMORY else ThreadPoolExecutor(1, "redrive-sqlite")
         self._turn = asyncio.Lock()
         self._moment: float | None = None
+        self._file: tuple[int, int] | None = None
         self._listeners: list[Callable[[str], None]] = []
 
     @property
@@ -160,6 +161,12 @@ class SqliteDatabase:
             self._use_wal(connection)
             connection.pragma("synchronous", "full" if self._durable else "off")
             self._connection = connection
+            self._file = _identity(self.path)
+        elif self._file is not None and _identity(self.path) != self._file:
+            raise StoreUnavailableError(
+                f"the database {self.path} was removed or replaced while it was in use; what is written now "
+                f"would be lost. Put it back, or start again"
+            )
         return self._connection
 
     def _use_wal(self, connection: apsw.Connection) -> None:
@@ -242,6 +249,15 @@ class _Transaction:
     async def fetch_many(self, statement: Statement, rows: Sequence[Any]) -> list[Row]:
         database = self._database
         return await database._call(lambda: database._fetch_many(statement.sqlite, rows))
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Which file it is; None where there is none."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 — asked for every statement
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _create_private(path: str) -> None:

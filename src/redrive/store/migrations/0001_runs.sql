@@ -186,5 +186,7 @@ CREATE TABLE redrive.workers (
     queues text NOT NULL,
     concurrency integer NOT NULL,
     in_flight integer NOT NULL,
-    state text NOT NULL
+    state text NOT NULL,
+    host text NOT NULL,
+    process integer NOT NULL
 );

@@ -62,12 +62,13 @@ UPDATE redrive.queues SET paused_at = NULL, paused_by = NULL, reason = NULL WHER
 SELECT name, paused_at, paused_by, reason FROM redrive.queues ORDER BY name
 
 -- name: heartbeat
-INSERT INTO redrive.workers (id, started_at, seen_at, code_version, queues, concurrency, in_flight, state)
-VALUES (:id, :now, :now, :code_version, :queues, :concurrency, :in_flight, :state)
+INSERT INTO redrive.workers (id, started_at, seen_at, code_version, queues, concurrency, in_flight, state, host,
+    process)
+VALUES (:id, :now, :now, :code_version, :queues, :concurrency, :in_flight, :state, :host, :process)
 ON CONFLICT (id) DO UPDATE SET seen_at = :now, in_flight = excluded.in_flight, state = excluded.state
 
 -- name: workers
-SELECT id, started_at, seen_at, code_version, queues, concurrency, in_flight, state, :now
+SELECT id, started_at, seen_at, code_version, queues, concurrency, in_flight, state, host, process, :now
 FROM redrive.workers ORDER BY started_at
 
 -- name: forget_workers
