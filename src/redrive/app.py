@@ -30,10 +30,10 @@ from redrive.engine.telling import Listener, Teller
 from redrive.engine.threads import Threads
 from redrive.engine.worker import Worker
 from redrive.errors import InvalidValueError
-from redrive.model.breaker import BreakerState, Force
+from redrive.model.breaker import BreakerState
 from redrive.model.event import QueuePaused, QueueResumed
 from redrive.observe.log import LogListener
-from redrive.policy.bounds import choice
+from redrive.policy.bounds import LONGEST_DELAY, choice, require
 from redrive.policy.breaker import BreakerPolicy
 from redrive.policy.codec import DEFAULT_LIMITS, Limits
 from redrive.policy.ramp import Ramp
@@ -98,7 +98,7 @@ class Redrive:
         self.random = random
         self.store = Store(database)
         self.ids = Ids(clock, random)
-        self.breakers = Breakers(self.store, self.teller, self.ids, self.settings.breaker_policy)
+        self.breakers = Breakers(self.store, self.teller, self.ids, random, self.settings.breaker_policy)
         self.breakers.settings |= self._breaker_settings
         self.definitions = Definitions(self.store)
         self.waiters = Waiters()
@@ -165,7 +165,7 @@ class Redrive:
         """Start a run: see StartOptions. With `connection`, as part of your own PostgreSQL transaction."""
         if connection is not None:
             session = foreign_session(connection, self.database)
-            await self.open()
+            await self.define(work)
             return (await self.start_within(session, work, [payload], options))[0]
         prepared = self._enqueuer.prepare(name_of(work), payload, options)
         await self.open()
@@ -187,7 +187,7 @@ class Redrive:
             raise InvalidValueError("one idempotency key cannot stand for many runs; start them one by one")
         if connection is not None:
             session = foreign_session(connection, self.database)
-            await self.open()
+            await self.define(work)
             return await self.start_within(session, work, payloads, options)
         name = name_of(work)
         prepared = [self._enqueuer.prepare(name, payload, options) for payload in payloads]
@@ -197,6 +197,11 @@ class Redrive:
             await self.after_start()
         return [self.run(run_id, new.org) for run_id, (new, _) in zip(ids, prepared, strict=True)]
 
+    async def define(self, work: str | Task | Definition) -> None:
+        """Store what a run will consist of. `start` does it by itself."""
+        await self.open()
+        await self._enqueuer.define(name_of(work))
+
     async def start_within(
         self,
         session: ForeignSession,
@@ -204,7 +209,7 @@ class Redrive:
         payloads: Iterable[object],
         options: StartOptions,
     ) -> list[RunHandle]:
-        """As part of somebody's transaction; the tables must be there already."""
+        """As part of somebody's transaction; `define` comes before."""
         name = name_of(work)
         prepared = [self._enqueuer.prepare(name, payload, options) for payload in payloads]
         ids = await self._enqueuer.start_within(session, prepared)
@@ -252,13 +257,14 @@ class Redrive:
     ) -> None:
         """Open or close a breaker by hand, for so many seconds or until it is left to itself again."""
         await self.open()
-        until = None if seconds is None else self.clock.now() + seconds
-        await self.breakers.force(name, Force(choice("state", state, BreakerState), reason, by, until))
+        if seconds is not None:
+            require("seconds", seconds, 0.0, LONGEST_DELAY)
+        await self.breakers.force(name, choice("state", state, BreakerState), reason, by, seconds)
 
     async def release_breaker(self, name: str) -> None:
         """Leave a forced breaker to itself again."""
         await self.open()
-        await self.breakers.force(name, None)
+        await self.breakers.leave_alone(name)
 
     async def breaker_states(self) -> list[SharedBreaker]:
         await self.open()
@@ -281,8 +287,10 @@ class Redrive:
 
     async def work(self, **options: Any) -> None:
         """Work until SIGTERM or SIGINT."""
-        await self.worker(**options).run(signals=True)
-        await self.close()
+        try:
+            await self.worker(**options).run(signals=True)
+        finally:
+            await self.close()
 
     def run_worker(self, **options: Any) -> None:
         """Work until SIGTERM or SIGINT; for programs that have no event loop."""

@@ -155,7 +155,7 @@ class Blocking:
         session = foreign_session(connection, self._app.database)
         if session.is_async:
             raise InvalidValueError("app.sync needs a sync connection; with an async one use app.start")
-        self.wait_for(self._app.open())
+        self.wait_for(self._app.define(work))
         handles = session.run(self._app.start_within(session, work, payloads, options))
         return [self._handle(handle) for handle in handles]
 

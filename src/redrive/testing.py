@@ -229,8 +229,11 @@ _WIRED = (
 )
 
 
-def _until_moving(known: SharedBreaker) -> float:
+def _until_moving(known: SharedBreaker) -> float | None:
     """A breaker that is not open any more releases what it holds in steps of a second."""
+    force = known.snapshot.force
+    if force is not None and force.until is None:
+        return None
     until = known.snapshot.open_until
     return 1.0 if until is None else max(0.001, until - known.row.now)
 

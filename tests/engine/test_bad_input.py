@@ -345,7 +345,7 @@ async def test_real_recursion_without_end_is_a_failure_like_any_other() -> None:
     async with bench(app) as test:
         run = await app.start(endless)
         await test.drain()
-        check_letter(await run.dead_letter(), "final_error")
+        check_letter(await run.dead_letter(), "unknown_error")
 
 
 async def test_a_sync_function_that_gives_a_coroutine_is_awaited_in_tests_as_in_a_worker(

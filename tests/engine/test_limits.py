@@ -79,7 +79,11 @@ async def test_each_key_has_a_limit_of_its_own() -> None:
         await app.start_many(work, [{"user": user} for user in "aaaaaabbbbbbc"])
         await test.drain()
         await check_ended(app, 13)
-        assert set(await slots_in_use(app)) == {"key:work:a", "key:work:b", "key:work:c"}
+        assert set(await slots_in_use(app)) == {
+            "key:default|work|a",
+            "key:default|work|b",
+            "key:default|work|c",
+        }
     assert meter.most == {"a": 2, "b": 2, "c": 1}
 
 

@@ -311,10 +311,10 @@ async def test_an_unknown_task_waits_for_a_worker_that_knows_it() -> None:
         assert await run.dead_letter() is None
         await test.advance(30.0)
         delays = [each.delay for each in heard.of(TaskUnknown)]
-        assert delays == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0])
+        assert delays == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6])
         assert {each.reason for each in heard.of(StepReleased)} == {"unknown_task"}
         app.registry.tasks["later"] = task
-        await test.advance(10.0)
+        await test.advance(30.0)
         assert await run.result() == 2
         [*_, before, last] = (await run.history()).attempts
         assert (before.outcome, before.reason) == ("released", "unknown_task")

@@ -249,6 +249,9 @@ def dead_letter_row(claim: Claim, **changes: Any) -> DeadLetterRow:
         config="{}",
         policy="{}",
         idempotency_key=f"{claim.id}:0",
+        correlation_id=claim.correlation_id,
+        tags=claim.tags,
+        metadata=claim.metadata,
     )
     return row._replace(**changes)
 

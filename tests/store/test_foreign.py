@@ -186,7 +186,7 @@ async def done(session: ForeignSession, coroutine: Coroutine[Any, Any, Any]) -> 
 
 async def enqueue(connection: object, database: PostgresDatabase, runs: Sequence[NewRun]) -> list[str]:
     session = foreign_session(connection, database)
-    ids: list[str] = await done(session, Runs(database).enqueue_within(session, runs, [DEFINITION]))
+    ids: list[str] = await done(session, Runs(database).enqueue_within(session, runs))
     return ids
 
 

@@ -47,6 +47,8 @@ async def test_holders_are_named_once(store: Store) -> None:
     await enqueued(store, 1)
 
     assert await store.holds.holders() == ["breaker:fax", "breaker:mail", "limit:it's"]
+    assert await store.holds.holders("breaker:") == ["breaker:fax", "breaker:mail"]
+    assert await store.holds.holders("limit:") == ["limit:it's"]
 
 
 async def test_counting_is_bounded(store: Store) -> None:
@@ -127,11 +129,24 @@ async def limits(database: Database) -> list[tuple[Any, ...]]:
 
 
 async def test_slots_are_taken_until_none_is_left(store: Store, database: Database) -> None:
-    assert await store.holds.free_of("mail") == 1
     assert [await taken(store, {"mail": 2}) for _ in range(3)] == [True, True, False]
 
     assert await limits(database) == [("mail", 2, 2)]
-    assert await store.holds.free_of("mail") == 0
+    await held(store, 3, "limit:mail")
+    assert await store.holds.limits_with_room() == []
+    await ask(database, "UPDATE redrive.limits SET in_use = 1")
+    assert await store.holds.limits_with_room() == [("mail", 1)]
+
+
+async def test_counters_that_nobody_uses_are_forgotten(store: Store, database: Database) -> None:
+    for name in ("used", "waited for", "idle"):
+        await taken(store, {name: 2})
+    await ask(database, "UPDATE redrive.limits SET in_use = 0 WHERE name <> 'used'")
+    await held(store, 1, "limit:waited for")
+
+    await store.holds.forget_limits()
+
+    assert [row[0] for row in await limits(database)] == ["used", "waited for"]
 
 
 async def test_the_maximum_may_change(store: Store, database: Database) -> None:
@@ -302,7 +317,7 @@ async def test_looking_changes_nothing(store: Store, database: Database) -> None
 
     await store.holds.holders()
     await store.holds.count_held("breaker:mail")
-    await store.holds.free_of("mail")
+    await store.holds.limits_with_room()
     await store.holds.breaker("mail")
     await store.holds.breakers()
     await store.holds.queues()

@@ -632,6 +632,7 @@ ARGUMENTS: Parameters = {
     "queue": "default",
     "workflows": None,
     "most": 10,
+    "skip": 0,
     "held_by": "breaker:mail",
     "token": 1,
     "worker": "w",

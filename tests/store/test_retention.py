@@ -43,8 +43,11 @@ async def ended(store: Store, age: float = 0.0) -> Claim:
     await ask(
         store.database, "UPDATE redrive.dead_letters SET state = 'RESOLVED' WHERE run_id = :id", id=claim.id
     )
-    text = "UPDATE redrive.runs SET ended_at = :now - :age WHERE id = :id"
-    await ask(store.database, text, id=claim.id, age=age)
+    for text in (
+        "UPDATE redrive.runs SET ended_at = :now - :age WHERE id = :id",
+        "UPDATE redrive.dead_letters SET updated_at = :now - :age WHERE run_id = :id",
+    ):
+        await ask(store.database, text, id=claim.id, age=age)
     return claim
 
 
@@ -87,7 +90,7 @@ async def test_one_live_dead_letter_of_several_is_enough_i1(store: Store, databa
     assert claim.id == again.id
 
     assert await store.runs.remove_expired(DAY, 10) == 0
-    await ask(database, "UPDATE redrive.dead_letters SET state = 'IGNORED'")
+    await ask(database, "UPDATE redrive.dead_letters SET state = 'IGNORED', updated_at = 1.0")
     assert await store.runs.remove_expired(DAY, 10) == 1
     assert await counts(database) == [0] * len(OF_A_RUN)
 

@@ -121,16 +121,15 @@ async def test_a_definition_is_written_once(store: Store, database: Database) ->
         await store.runs.definition("unknown")
 
 
-async def test_a_definition_that_was_rolled_back_is_written_again(store: Store, database: Database) -> None:
-    definition = DefinitionRow("other", "greet", "[]")
+async def test_a_definition_is_not_part_of_somebodys_transaction(store: Store, database: Database) -> None:
+    """Whoever starts the same workflow would have to wait for its end."""
+    await store.runs.define([DefinitionRow("other", "greet", "[]")])
     with pytest.raises(RuntimeError):
         async with database.transaction() as session:
-            await store.runs.enqueue_within(session, [new_run()], [definition])
+            await store.runs.enqueue_within(session, [new_run()])
             raise RuntimeError
+
     assert await count(database) == 0
-
-    await store.runs.enqueue([new_run()], [definition])
-
     assert await store.runs.definition("other") == "[]"
 
 
@@ -329,7 +328,7 @@ async def test_a_run_that_is_removed_while_its_key_is_looked_up_is_not_lost_i1(
     await store.records.record([Record(completed(claim))])
     session = _Between(database, statement("runs", "known"), remove)
 
-    [run_id] = await store.runs.enqueue_within(session, [keyed()], [])
+    [run_id] = await store.runs.enqueue_within(session, [keyed()])
 
     assert (await store.runs.get(run_id, ORG)).id == run_id
 

@@ -434,7 +434,7 @@ async def test_a_full_disk_is_said_and_got_over(database: SqliteDatabase) -> Non
     with pytest.raises(StoreUnavailableError, match="the disk is full"):
         async with database.transaction() as session:
             await session.fetch(INSERT, {"name": "a"})
-            await store.runs.enqueue_within(session, [new_run(input=large)], [])
+            await store.runs.enqueue_within(session, [new_run(input=large)])
 
     assert await tables(database) == before
     make_room()
@@ -451,7 +451,7 @@ async def test_a_full_disk_that_the_body_ignores_is_no_success(database: SqliteD
         async with database.transaction() as session:
             await session.fetch(INSERT, {"name": "a"})
             with suppress(StoreError):
-                await Store(database).runs.enqueue_within(session, [new_run(input="x" * 1_000_000)], [])
+                await Store(database).runs.enqueue_within(session, [new_run(input="x" * 1_000_000)])
             await session.fetch(INSERT, {"name": "b"})
         committed = True
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from functools import partial
+from random import Random
 from typing import Any, NamedTuple
 
 from redrive.engine.ids import Ids
 from redrive.engine.telling import Teller
+from redrive.engine.threads import Threads
 from redrive.errors import NotStorableError, StoreError
 from redrive.model.breaker import BreakerSnapshot, BreakerState, CallOutcome, Force, Permit, Refusal
 from redrive.model.event import BreakerChanged
@@ -25,6 +28,9 @@ from redrive.store.store import Store
 
 HELD_BY_BREAKER = "breaker:"
 LARGEST_RELEASE = 1_000
+PROBE_SECONDS = 10.0
+MOST_PROBES = 8
+MOST_TURNS = 100
 
 Probe = Callable[[], Awaitable[object] | object]
 
@@ -60,7 +66,10 @@ class SharedBreaker(NamedTuple):
 
 
 class Breakers:
-    def __init__(self, store: Store, teller: Teller, ids: Ids, policy: BreakerPolicy | None = None) -> None:
+    def __init__(
+        self, store: Store, teller: Teller, ids: Ids, random: Random, policy: BreakerPolicy | None = None
+    ) -> None:
+        self._random = random
         self._default = BreakerSettings(policy or BreakerPolicy(), None, Ramp())
         self._store = store
         self._ids = ids
@@ -68,6 +77,8 @@ class Breakers:
         self.settings: dict[str, BreakerSettings] = {}
         self._reports: dict[str, list[Report]] = {}
         self._filled = asyncio.Event()
+        self._probes: dict[str, asyncio.Task[None]] = {}
+        self._threads = Threads(MOST_PROBES)
 
     async def look(self, name: str) -> SharedBreaker | None:
         """As it stands now; None while nothing was ever reported to it."""
@@ -88,10 +99,18 @@ class Breakers:
         )
         return answers
 
-    async def force(self, name: str, force: Force | None) -> None:
-        """Open or close it by hand, or leave it to itself again."""
-        why = "left to itself" if force is None else f"forced by {force.by}: {force.reason}"
-        await self._change(name, lambda breaker, now: breaker.force(force, now), why)
+    async def force(
+        self, name: str, state: BreakerState, reason: str, by: str, seconds: float | None
+    ) -> None:
+        """Open or close it by hand, for so many seconds of the database's clock, or until further notice."""
+
+        def change(breaker: Breaker, now: float) -> None:
+            breaker.force(Force(state, reason, by, None if seconds is None else now + seconds), now)
+
+        await self._change(name, change, f"forced by {by}: {reason}")
+
+    async def leave_alone(self, name: str) -> None:
+        await self._change(name, lambda breaker, now: breaker.force(None, now), "left to itself")
 
     def report(self, name: str, report: Report) -> None:
         self._reports.setdefault(name, []).append(report)
@@ -102,6 +121,11 @@ class Breakers:
         while True:
             await self._filled.wait()
             await self.flush()
+
+    async def settle(self) -> None:
+        """Wait for the probes that are under way, then write all reports. For tests."""
+        await asyncio.gather(*self._probes.values())
+        await self.flush()
 
     async def flush(self) -> None:
         self._filled.clear()
@@ -122,14 +146,20 @@ class Breakers:
         if known.state is BreakerState.OPEN:
             return [], False
         if self._of(name).probe is not None:
-            await self._probe(name)
-            return [], True
-        return await self._release(name, _free_probes(known, self._of(name).policy)), False
+            self._start_probe(name)
+            return [], False
+        free = self._of(name).policy.probe_slots - known.snapshot.probes_under_way
+        return await self._release(name, free, await self._skip(name)), False
 
-    async def _release(self, name: str, most: int) -> list[str]:
+    async def _skip(self, name: str) -> int:
+        """Not always the oldest: many runs take turns in finding out whether the dependency is back."""
+        held = await self._store.holds.count_held(HELD_BY_BREAKER + name, MOST_TURNS)
+        return self._random.randrange(held) if held > 1 else 0
+
+    async def _release(self, name: str, most: int, skip: int = 0) -> list[str]:
         if most <= 0:
             return []
-        released = await self._store.holds.release(HELD_BY_BREAKER + name, most)
+        released = await self._store.holds.release(HELD_BY_BREAKER + name, most, skip)
         await self._store.records.note_events(
             [
                 EventRow(self._ids.new(), each.id, "released", each.step_index, f"by breaker:{name}")
@@ -148,13 +178,31 @@ class Breakers:
         released = await self._release(name, most)
         return released, len(released) == most
 
+    def _start_probe(self, name: str) -> None:
+        """Beside everything else: a probe is anybody's code, and may take its time."""
+        if name not in self._probes or self._probes[name].done():
+            self._probes[name] = asyncio.create_task(self._probe(name))
+
     async def _probe(self, name: str) -> None:
         """Ask the dependency itself whether it is back."""
-        [answer] = await self.admit(name, 1)
-        if isinstance(answer, Refusal):
-            return
-        healthy = await _healthy(self._of(name).probe)
-        self.report(name, Report(answer, CallOutcome.SUCCEEDED if healthy else CallOutcome.FAILED))
+        with suppress(StoreError):
+            [answer] = await self.admit(name, 1)
+            if isinstance(answer, Permit):
+                healthy = await self._healthy(self._of(name).probe)
+                self.report(name, Report(answer, CallOutcome.SUCCEEDED if healthy else CallOutcome.FAILED))
+
+    async def _healthy(self, probe: Probe | None) -> bool:
+        """What a probe says: False, an exception, or no answer in time mean no, everything else yes."""
+        if probe is None:
+            return False
+        try:
+            async with asyncio.timeout(PROBE_SECONDS):
+                answer = await self._threads.run(probe, lambda: PROBE_SECONDS)
+                if isinstance(answer, Awaitable):
+                    answer = await answer
+        except Exception:  # noqa: BLE001
+            return False
+        return answer is not False
 
     async def _change(self, name: str, change: Callable[[Breaker, float], Any], why: str = "") -> Any:
         async with self._store.database.transaction() as session:
@@ -209,20 +257,3 @@ def _stored_state(row: BreakerRow) -> BreakerState:
 def _report(reports: Iterable[Report], breaker: Breaker, now: float) -> None:
     for each in reports:
         breaker.report(each.permit, each.outcome, now, each.seconds, each.retry_after)
-
-
-def _free_probes(known: SharedBreaker, policy: BreakerPolicy) -> int:
-    return policy.probe_slots - known.snapshot.probes_under_way
-
-
-async def _healthy(probe: Probe | None) -> bool:
-    """What a probe says: False or an exception mean no, everything else yes."""
-    if probe is None:
-        return False
-    try:
-        answer = probe()
-        if isinstance(answer, Awaitable):
-            answer = await answer
-    except Exception:  # noqa: BLE001
-        return False
-    return answer is not False

@@ -10,6 +10,7 @@ from redrive.engine.executor import Executor
 from redrive.engine.flight import Flight
 from redrive.engine.gate import Gate
 from redrive.engine.options import WorkerOptions
+from redrive.engine.outcome import cancelled_unread
 from redrive.engine.patience import Patience
 from redrive.engine.waiting import wait_for
 from redrive.engine.work import Work
@@ -22,6 +23,8 @@ from redrive.store.store import Store
 MOST_PENDING_RECORDS = 2_000
 UNREADABLE_DELAY = 60.0
 SHORT_WAIT = 0.005
+LONGEST_ALONE_WAIT, ALONE_INTERVAL = 10.0, 60.0
+"""How long others may take to land before a suspect is given back, and when it is tried again."""
 
 _UNREADABLE = (RedriveError, LookupError, TypeError, ValueError)
 
@@ -36,7 +39,8 @@ class Claimer:
         patience: Patience,
         options: WorkerOptions,
     ) -> None:
-        self.lonely: set[str] = set()
+        self.lonely: list[str] = []
+        self._alone_after = 0.0
         self.wake = asyncio.Event()
         self._worker_id = worker_id
         self._executor = executor
@@ -72,10 +76,14 @@ class Claimer:
         """Claim up to `room` runs and set them going; how many there were."""
         await self.adopt()
         self._turn += 1
-        if self.lonely:
-            return await self._claim_alone(self.lonely.pop())
+        if self.lonely and self._clock.monotonic() >= self._alone_after:
+            claimed = await self._claim_alone(self.lonely.pop(0))
+            if claimed or self._executor.stopping:
+                return claimed
         claimed = 0
         for queue in await self._queues():
+            if self._executor.stopping:
+                break
             claimed += await self._claim_from(queue, room - claimed)
             if claimed >= room:
                 break
@@ -104,31 +112,55 @@ class Claimer:
         return await self._claimed(lambda holder: leases.claim(queue, room, holder, workflows))
 
     async def _claim_alone(self, queue: str) -> int:
-        """Something that is suspected of killing its worker gets one for itself."""
-        leases, workflows = self._store.leases, self._options.workflows
-        await self._all_landed()
-        claimed = await self._claimed(lambda holder: leases.claim_alone(queue, holder, workflows))
-        await self._all_landed()
-        return claimed
+        """Something that is suspected of killing its worker gets one for itself, or is given back.
 
-    async def _claimed(self, claim: Callable[[Holder], Awaitable[Sequence[Claim]]]) -> int:
+        It is claimed before the others are waited for, so that no other worker waits for it too.
+        """
+        leases, workflows = self._store.leases, self._options.workflows
+        self._alone_after = self._clock.monotonic() + ALONE_INTERVAL
+        return await self._claimed(
+            lambda holder: leases.claim_alone(queue, holder, workflows), self._take_alone
+        )
+
+    async def _take_alone(self, claims: Sequence[Claim], since: float) -> None:
+        works = [work for claim in claims if (work := await self.readable(claim, since)) is not None]
+        end = self._clock.monotonic() + LONGEST_ALONE_WAIT
+        while self._has_others(works) and self._clock.monotonic() < end:
+            await self._flight.landing(self._options.poll_seconds)
+        if self._has_others(works) or self._executor.stopping:
+            for work in works:
+                self._executor.give_back(work)
+            return
+        await self._take_through(works)
+        while any(work in self._flight.works for work in works) and not self._executor.stopping:
+            await self._flight.landed.wait()
+            self._flight.landed.clear()
+        self._alone_after = 0.0
+
+    def _has_others(self, works: Sequence[Work]) -> bool:
+        return len(self._flight) > len(works) and not self._executor.stopping
+
+    async def _claimed(
+        self,
+        claim: Callable[[Holder], Awaitable[Sequence[Claim]]],
+        take: Callable[[Sequence[Claim], float], Awaitable[None]] | None = None,
+    ) -> int:
         token, since = self._unsure = self._executor.ids.token(), self._clock.monotonic()
         version = self._executor.code_version
         claims = await claim(Holder(token, self._worker_id, version, self._options.lease_seconds))
         self._unsure = None
-        await self._take(claims, since)
+        await (take or self._take)(claims, since)
         return len(claims)
 
-    async def _all_landed(self) -> None:
-        while len(self._flight) and not self._executor.stopping:
-            await self._flight.landed.wait()
-            self._flight.landed.clear()
-
-    async def _take(self, claims: Sequence[Claim], since: float | None = None) -> None:
+    async def _take(self, claims: Sequence[Claim], since: float) -> None:
         works = [work for claim in claims if (work := await self.readable(claim, since)) is not None]
         await self._take_through(works)
 
     async def _take_through(self, works: Sequence[Work]) -> None:
+        for work in works:
+            if work.claim.cancel_requested_at is not None:
+                self._executor.judge.cancelled(work)
+        works = [work for work in works if work.claim.cancel_requested_at is None]
         if not any(work.is_bound for work in works):
             self._launch(works)
             return
@@ -139,11 +171,11 @@ class Claimer:
 
     async def _pass(self, works: Sequence[Work]) -> None:
         passage = await self._patience.persist("gate", lambda: self._gate.pass_(works))
-        self._launch(passage.admitted)
         for work, held_by, refusal in passage.held:
             self._executor.judge.hold(work, held_by, None if refusal is None else refusal.retry_after)
         for work in passage.lost:
             self._executor.herald.lost(work)
+        self._launch(passage.admitted)  # last: what is launched must not be passed a second time
 
     async def _pass_one_by_one(self, works: Sequence[Work], error: Exception) -> None:
         if len(works) == 1:
@@ -162,7 +194,8 @@ class Claimer:
         try:
             work = await self._patience.persist("read", lambda: self._executor.work_of(claim))
         except _UNREADABLE as error:
-            self._executor.recorder.put(_postponed(claim), lambda won: self._flight.landed.set())
+            record = _postponed(claim) if claim.cancel_requested_at is None else cancelled_unread(claim)
+            self._executor.recorder.put(record, lambda place: self._flight.landed.set())
             self._patience.tell_failure("read", f"run {claim.id}: {error}", UNREADABLE_DELAY)
             return None
         self._flight.board(work, self._clock.monotonic() if since is None else since)

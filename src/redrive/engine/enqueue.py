@@ -137,13 +137,17 @@ class Enqueuer:
         await self._hint([run for run in new if run.id in stored])
         return ids
 
+    async def define(self, workflow: str) -> None:
+        """Store the definition of a workflow, before a transaction is joined."""
+        definition = self._registry.workflow(workflow)
+        await self._store.runs.define([DefinitionRow(definition.digest, workflow, definition.body)])
+
     async def start_within(
         self, session: ForeignSession, runs: Sequence[tuple[NewRun, DefinitionRow]]
     ) -> list[str]:
         """As part of somebody's own transaction: the runs exist exactly if it is committed."""
-        definitions = {definition.digest: definition for _, definition in runs}
         new = [run for run, _ in runs]
-        ids = await self._store.runs.enqueue_within(session, new, list(definitions.values()))
+        ids = await self._store.runs.enqueue_within(session, new)
         await session.hint(sorted({run.queue for run in new}))
         return ids
 
@@ -173,7 +177,7 @@ class Enqueuer:
                 _settle(each.done, identifier)
 
     async def _hint(self, runs: Sequence[NewRun]) -> None:
-        due = sorted({run.queue for run in runs if run.delay <= 0.0})
+        due = sorted({run.queue for run in runs if run.delay <= 0.0 and (run.at or 0.0) <= self._clock.now()})
         if due:
             await self._store.database.hint(due)
         if self._teller.wants(RunQueued):

@@ -73,9 +73,6 @@ class Executor:
         if work.task is None:
             self.judge.unknown(work)
             return None
-        if work.claim.cancel_requested_at is not None:
-            self.judge.cancelled(work)
-            return None
         context = work.context = await self._context(work)
         self.herald.started(work)
         result, error = await self._run(work.task, work, context)
@@ -151,6 +148,11 @@ class Executor:
             self._report_failure(work, evidence, seconds)
             self.judge.failed(work, evidence, error, seconds)
 
+    def give_back(self, work: Work) -> None:
+        """For others to execute, uncharged: it cannot be executed, or finished, here and now."""
+        work.interrupt(Interruption.DRAINED)
+        self._failed(work, asyncio.CancelledError(), 0.0)
+
     # Exactly once: the task records its success within a transaction of its own.
 
     def _complete_within(self, work: Work, result: object, connection: object) -> Any:
@@ -208,10 +210,7 @@ class Executor:
         if self.org_concurrency is not None:
             limits[f"org:{work.claim.org}"] = self.org_concurrency
         if work.task is not None and work.task.concurrency is not None:
-            try:
-                limits |= work.task.limit_for(work.payload)
-            except Exception:  # noqa: BLE001 — without a key nothing is limited; the task itself will tell
-                return limits
+            limits |= work.task.limit_for(work.claim.org, work.payload)
         return limits
 
     def _report(self, work: Work, what: CallOutcome, seconds: float = 0.0) -> None:

@@ -13,6 +13,8 @@ from redrive.engine.waiting import wait_for
 from redrive.engine.work import Interruption, Work
 from redrive.store.database import Database
 
+ABANDON_SECONDS = 0.5
+
 
 class Flight:
     """`failed` is called with what has escaped the executor: a mistake of ours, and no step's failure."""
@@ -53,9 +55,17 @@ class Flight:
 
     def launch(self, work: Work, execution: Coroutine[Any, Any, None]) -> None:
         self.executing += 1
+        work.launched = True
         task = asyncio.create_task(execution)
         self.tasks.add(task)
         task.add_done_callback(partial(self._ended, work))
+
+    async def abandon(self) -> None:
+        """The worker ends, and nothing may go on without a lease. After a drain nothing is left."""
+        for work in self.works:
+            work.interrupt(Interruption.LOST)
+        if self.tasks:
+            await asyncio.wait(set(self.tasks), timeout=ABANDON_SECONDS)
 
     def follow(self, work: Work, following: Work) -> None:
         """The next step of the same run goes on under the same lease."""

@@ -41,10 +41,10 @@ class Gate:
         return passage
 
     async def _by_breakers(self, works: Sequence[Work], passage: Passage) -> list[Work]:
-        allowed = [work for work in works if work.step.breaker is None]
+        allowed = [work for work in works if work.step.breaker is None or work.permit is not None]
         by_name: dict[str, list[Work]] = {}
         for work in works:
-            if work.step.breaker is not None:
+            if work.step.breaker is not None and work.permit is None:
                 by_name.setdefault(work.step.breaker, []).append(work)
         for name, several in sorted(by_name.items()):
             answers = await self._breakers.admit(name, len(several))

@@ -121,6 +121,8 @@ class RunHandle:
                 if state not in _UNFINISHED:
                     return RunState(state), result
                 if self._waiters.help is not None:
+                    if deadline is not None and self._clock.monotonic() >= deadline:
+                        raise TimeoutError(f"run {self.id} is still {state} after {timeout:g} s")
                     if await self._waiters.help() or await self.state() not in _UNFINISHED:
                         continue
                     raise TimeoutError(f"run {self.id} is {state}, and nothing is left to be executed")

@@ -26,11 +26,14 @@ class Invoker:
 
     async def invoke(self, task: Task, work: Work, context: Context) -> Any:
         if task.isolation is Isolation.PROCESS:
+            work.begun = True
             return await run_in_process(task, work, context)
         args, kwargs = task.signature.arguments(work.payload, context, work.step.config)
         if task.signature.is_async:
+            work.begun = True
             return await bounded(task.function(*args, **kwargs), context)
         call = partial(task.function, *args, **kwargs)
+        work.begun = self._threads is None
         result = (
             call() if self._threads is None else await self._in_thread(self._threads, call, work, context)
         )
@@ -41,6 +44,7 @@ class Invoker:
     ) -> Any:
 
         def begun() -> float:
+            work.begun = True
             context.begin()
             return context.remaining()
 

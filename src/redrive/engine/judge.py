@@ -19,7 +19,7 @@ from redrive.model.attempt import AttemptOutcome
 from redrive.model.breaker import CallOutcome
 from redrive.model.claim import Claim
 from redrive.model.decision import Decision, Explanation, Reason, Release
-from redrive.model.failure import Category, ErrorClass
+from redrive.model.failure import Category, Delivery, ErrorClass
 from redrive.model.run import RunState
 from redrive.model.step import Effect
 from redrive.policy.bounds import LONGEST_DELAY
@@ -28,7 +28,7 @@ from redrive.policy.redact import Redactor
 from redrive.policy.retry import decide, end
 from redrive.store.records import EventRow
 
-UNKNOWN_TASK_DELAY, LONGEST_UNKNOWN_DELAY = 0.1, 10.0
+UNKNOWN_TASK_DELAY, LONGEST_UNKNOWN_DELAY = 0.1, 60.0
 """Soon at first: while a new release is rolled out, another worker knows the task already."""
 PROBE_DELAY = 0.1
 MOST_LOSSES = 2
@@ -55,6 +55,8 @@ class Judge:
         )
 
     def failed(self, work: Work, evidence: Evidence, error: BaseException, seconds: float) -> None:
+        if not work.begun:
+            evidence = evidence._replace(failure=evidence.failure._replace(delivery=Delivery.NEVER_SEEN))
         if evidence.failure.category is Category.CANCELLED and work.interruption is None:
             evidence = _charged(evidence)
         decision = (

@@ -47,7 +47,7 @@ class Keeper:
     def stop(self) -> None:
         self._stop.set()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(timeout=1.0)  # it may be waiting for a network that is silent
             self._thread = None
 
     async def renew(self, leases: Leases) -> None:
@@ -57,7 +57,8 @@ class Keeper:
         if not due:
             return
         try:
-            renewed = await leases.renew([Renewal(*key, self._lease_seconds) for key in due])
+            async with asyncio.timeout(self._interval):
+                renewed = await leases.renew([Renewal(*key, self._lease_seconds) for key in due])
         except Exception:  # noqa: BLE001 — whatever it is, the leases are not renewed, and the others must be
             self._fence([key for key in due if self._is_over(key)])
             return

@@ -6,12 +6,13 @@ from redrive.engine.context import step_key
 from redrive.engine.definition import StepDefinition
 from redrive.engine.evidence import Evidence
 from redrive.engine.work import Work
+from redrive.errors import NotStorableError
 from redrive.model.attempt import AttemptOutcome
 from redrive.model.claim import Claim
 from redrive.model.decision import Block, Bury, Decision, Explanation, Fail, Reason, Release, Retry
 from redrive.model.run import Place, RunState
 from redrive.model.step import StepState
-from redrive.policy.codec import JsonValue, encode, storable
+from redrive.policy.codec import JsonValue, decode, encode, storable
 from redrive.policy.redact import Redactor
 from redrive.policy.stored import policy_to_json
 from redrive.store.records import (
@@ -120,19 +121,15 @@ def decided(
 
 
 def cancelled(work: Work, evidence: Evidence) -> Record:
-    claim = work.claim
-    change = Stopped(
-        claim.id,
-        claim.token,
-        claim.epoch,
-        RunState.CANCELLED,
-        StepState.CANCELLED,
-        claim.failures,
-        None,
-        0,
-    )
-    why = Explanation(Reason.CANCELLED)
-    return Record(change, attempt_row(work, evidence, why, AttemptOutcome.CANCELLED, None), slots=work.slots)
+    row = attempt_row(work, evidence, Explanation(Reason.CANCELLED), AttemptOutcome.CANCELLED, None)
+    return cancelled_unread(work.claim)._replace(attempt=row, slots=work.slots)
+
+
+def cancelled_unread(claim: Claim) -> Record:
+    """Of a run whose definition cannot even be read."""
+    states = (RunState.CANCELLED, StepState.CANCELLED)
+    change = Stopped(claim.id, claim.token, claim.epoch, *states, claim.failures, None, 0)
+    return Record(change, slots=claim.slots)
 
 
 def parked(work: Work, held_by: str, event: EventRow | None) -> Record:
@@ -216,8 +213,20 @@ def dead_letter_row(
         snapshot(_payload_of(work), redactor),
         snapshot(work.step.config, redactor),
         encode(policy_to_json(work.policy)),
-        step_key(work.claim),
+        redactor.text(step_key(work.claim)),
+        redactor.text(work.claim.correlation_id),
+        _snapshot_of_text(work.claim.tags, redactor),
+        _snapshot_of_text(work.claim.metadata, redactor),
     )
+
+
+def _snapshot_of_text(text: str | None, redactor: Redactor) -> str | None:
+    if text is None:
+        return None
+    try:
+        return snapshot(decode(text), redactor)
+    except NotStorableError:
+        return snapshot(text, redactor)
 
 
 def snapshot(value: JsonValue, redactor: Redactor) -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from functools import partial
 from typing import TypeVar
 
 from redrive.engine.patience import Patience
 from redrive.errors import StoreError, StoreUnavailableError
-from redrive.store.records import Record
+from redrive.store.records import Record, Records
 from redrive.store.store import Store
 
 LARGEST_BATCH = 500
@@ -51,6 +51,9 @@ class Recorder:
         """Was this record written, by somebody's own transaction? See Records.applied."""
         return await self.patiently("record", lambda: self._store.records.applied([record]))
 
+    def tell_failure(self, doing: str, error: str) -> None:
+        self._patience.tell_failure(doing, error, 0.0)
+
     async def patiently(self, doing: str, action: Callable[[], Awaitable[T]]) -> T:
         return await self._patience.persist(doing, action)
 
@@ -65,11 +68,18 @@ class Recorder:
         while self._waiting:
             batch = self._next_batch()
             self._writing += len(batch)
-            places = await self._write([record for record, _ in batch])
+            places = await self._written([record for record, _ in batch])
             self._writing -= len(batch)
             for record, recorded in batch:
                 recorded(places.get(record.change.id))
         self._filled.clear()
+
+    async def _written(self, records: Sequence[Record]) -> dict[str, str]:
+        try:
+            return await self._write(records)
+        except Exception as error:  # noqa: BLE001 — a mistake of ours must not stop all other records
+            self._patience.tell_failure("record", repr(error), 0.0)
+            return {}
 
     def _next_batch(self) -> list[tuple[Record, Recorded]]:
         """At most one record a run: a second one is not fenced against the first within one statement."""
@@ -85,20 +95,12 @@ class Recorder:
         return list(batch.values())
 
     async def _write(self, records: Sequence[Record]) -> dict[str, str]:
+        batch = _Batch(records)
         try:
-            return await self._store.records.record(records)
-        except StoreUnavailableError as error:
-            return await self._write_again(records, error)
+            action = partial(batch.write, self._store.records)
+            return await self._patience.persist("record", action, errors=StoreUnavailableError)
         except StoreError as error:
             return await self._write_one_by_one(records, error)
-
-    async def _write_again(self, records: Sequence[Record], error: StoreUnavailableError) -> dict[str, str]:
-        """The commit may have succeeded nevertheless: look first, then write what is missing."""
-        written, still_open = await self._patience.persist(
-            "record", lambda: self._store.records.applied(records), error
-        )
-        rest = [record for record in records if record.change.id in still_open]
-        return written | (await self._write(rest) if rest else {})
 
     async def _write_one_by_one(self, records: Sequence[Record], error: StoreError) -> dict[str, str]:
         """Something in the batch is not accepted; it must not take the others with it."""
@@ -106,8 +108,26 @@ class Recorder:
             # Its lease will expire, and it is judged again.
             self._patience.tell_failure("record", str(error), 0.0)
             return {}
-        won: dict[str, str] = {}
+        places: dict[str, str] = {}
         for record in records:
-            with suppress(StoreError):
-                won |= await self._write([record])
-        return won
+            places |= await self._write([record])
+        return places
+
+
+class _Batch:
+    """Records that are written once, however often it is tried."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self._rest = list(records)
+        self._places: dict[str, str] = {}
+        self._tried = False
+
+    async def write(self, records: Records) -> dict[str, str]:
+        if self._tried:  # the commit may have succeeded nevertheless: look first, then write what is missing
+            written, still_open = await records.applied(self._rest)
+            self._places |= written
+            self._rest = [record for record in self._rest if record.change.id in still_open]
+        self._tried = True
+        if self._rest:
+            self._places |= await records.record(self._rest)
+        return self._places

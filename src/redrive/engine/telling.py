@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable
 
 from redrive.model.event import Event
@@ -30,7 +31,7 @@ class Teller:
             try:
                 if _wants(listener, type(event)):
                     listener(event)
-            except Exception:  # noqa: BLE001, S112 — a listener is anybody's code
+            except (Exception, CancelledError):  # noqa: BLE001, S112 — a listener is anybody's code
                 continue
 
 

@@ -46,11 +46,11 @@ class Threads:
     def _begin(self, function: Callable[[], Any]) -> asyncio.Future[_Outcome]:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[_Outcome] = loop.create_future()
-        self._jobs.put((function, future, loop))
         if self._idle > 0:
             self._idle -= 1
-        else:
+        else:  # before the job is there: when no thread can be started, nobody must find it later
             Thread(target=self._work, name="redrive-task", daemon=True).start()
+        self._jobs.put((function, future, loop))
         return future
 
     def _work(self) -> None:

@@ -12,7 +12,7 @@ from redrive.engine.executor import Executor
 from redrive.engine.flight import Flight
 from redrive.engine.gate import HELD_BY_LIMIT
 from redrive.engine.options import WorkerOptions
-from redrive.engine.work import Interruption
+from redrive.engine.work import Interruption, Work
 from redrive.model.event import HeldReleased
 from redrive.policy.codec import encode
 
@@ -73,32 +73,36 @@ class Upkeep:
 
     async def _release_held(self) -> tuple[int, bool]:
         count, more = 0, False
-        for holder in await self._store.holds.holders():
-            queues, again = await self._release(holder)
-            if queues:
-                self._executor.teller.tell(HeldReleased(holder, len(queues)))
-            count += len(queues)
+        for holder in await self._store.holds.holders(HELD_BY_BREAKER):
+            queues, again = await self._executor.breakers.tend(holder.removeprefix(HELD_BY_BREAKER))
+            count += self._told(holder, len(queues))
             more = more or (again and bool(queues))
+        for name, free in await self._store.holds.limits_with_room():
+            released = await self._store.holds.release(HELD_BY_LIMIT + name, free)
+            count += self._told(HELD_BY_LIMIT + name, len(released))
         return count, more
 
-    async def _release(self, holder: str) -> tuple[list[str], bool]:
-        if holder.startswith(HELD_BY_BREAKER):
-            return await self._executor.breakers.tend(holder.removeprefix(HELD_BY_BREAKER))
-        free = await self._store.holds.free_of(holder.removeprefix(HELD_BY_LIMIT))
-        released = await self._store.holds.release(holder, free) if free > 0 else []
-        return [each.queue for each in released], False
+    def _told(self, holder: str, released: int) -> int:
+        if released:
+            self._executor.teller.tell(HeldReleased(holder, released))
+        return released
 
     # Looking after oneself and the others
 
     async def maintain(self) -> None:
         """Take over expired leases, pass on cancellations, write down progress."""
         await self.reclaim()
-        self._claimer.lonely = await self._store.leases.lonely_queues(self._options.queues)
+        queues, workflows = self._options.queues, self._options.workflows
+        self._claimer.lonely = sorted(await self._store.leases.lonely_queues(queues, workflows))
         if self._claimer.lonely:
             self._claimer.wake.set()
         for run_id, token in await self._store.leases.cancelling(self._worker_id):
             self._flight.interrupt(run_id, token, Interruption.CANCELLED)
-        noted = [work.take_progress() for work in self._flight.works if work.progress is not None]
+        noted = [
+            work.take_progress(self._executor.judge.redactor)
+            for work in self._flight.works
+            if work.progress is not None
+        ]
         if noted:
             await self._store.records.note_progress(noted)
 
@@ -109,12 +113,20 @@ class Upkeep:
         for claim in claims:
             work = await self._claimer.readable(claim)
             if work is not None:
-                self._executor.judge.lost(work)
+                self._judge_lost(work)
         return len(claims)
+
+    def _judge_lost(self, work: Work) -> None:
+        try:
+            self._executor.judge.lost(work)
+        except Exception as error:  # noqa: BLE001 — one bad row must not stop the recovery of the others
+            work.land()
+            self._executor.recorder.tell_failure("reclaim", repr(error))
 
     async def remove_expired(self) -> bool:
         """Remove old finished runs, a few at a time; is there more of it?"""
         await self._store.holds.forget_workers(WORKERS_REMEMBERED)
+        await self._store.holds.forget_limits()
         age = self._options.retention_seconds
         if age is None:
             return False

@@ -14,6 +14,7 @@ from redrive.model.breaker import Permit
 from redrive.model.claim import Claim
 from redrive.model.event import StepRef
 from redrive.policy.codec import JsonValue, decode, encode, storable
+from redrive.policy.redact import Redactor
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.stored import policy_from_json
 from redrive.store.records import Progress, Record
@@ -41,6 +42,8 @@ class Work:
     """`task` is None when no task of that name is registered here.
 
     interruption  why it is to be stopped, once it is
+    launched      it is, or was, being executed
+    begun         the user's function was called, so that something may have happened outside
     running       the asyncio task while the user's function is executed
     completion    the record of its success, when the task has written it within a transaction of its own
     progress      what the task has said last about how far it is
@@ -48,12 +51,14 @@ class Work:
 
     __slots__ = (
         "__dict__",
+        "begun",
         "claim",
         "completion",
         "context",
         "definition",
         "flight",
         "interruption",
+        "launched",
         "limits",
         "permit",
         "progress",
@@ -76,6 +81,8 @@ class Work:
         self.context: Context | None = None
         self.interruption: Interruption | None = None
         self.running: asyncio.Task[object] | None = None
+        self.launched = False
+        self.begun = False
         self.completion: Record | None = None
         self.progress: tuple[float | None, str] | None = None
         self.flight: Flight | None = None
@@ -99,11 +106,11 @@ class Work:
             if self.running is not None:
                 self.running.cancel()
 
-    def take_progress(self) -> Progress:
+    def take_progress(self, redactor: Redactor) -> Progress:
         """What is to be written, once."""
         fraction, note = self.progress or (None, "")
         self.progress = None
-        text = encode({"fraction": fraction, "note": note})
+        text = encode({"fraction": fraction, "note": storable(redactor.text(note))})
         return Progress(self.claim.id, self.claim.token, self.claim.epoch, text)
 
     def note_progress(self, context: Context, fraction: float | None, note: str) -> None:

@@ -8,6 +8,7 @@ recorder and the breakers write what they have gathered.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
@@ -23,17 +24,18 @@ from redrive.engine.patience import Patience
 from redrive.engine.signals import until_signalled
 from redrive.engine.upkeep import Upkeep
 from redrive.engine.waiting import wait_for
-from redrive.engine.work import Interruption
+from redrive.engine.work import Interruption, Work
 from redrive.errors import StoreError, StoreUnavailableError
 from redrive.model.event import WorkerStarted, WorkerStopped, WorkerStopping
 
 UNHEALTHY_AFTER = 30.0
 RETENTION_INTERVAL = 60.0
-LOOPS_GRACE = 5.0
+LOOPS_GRACE, STOP_GRACE = 2.0, 0.5
+"""Seconds for the loops to end and the last records to be written, and for tasks to stop when told to."""
 
 
 class Health(NamedTuple):
-    """Liveness is the time since the database was last polled successfully."""
+    """Liveness is the time since each of its loops has last polled the database successfully."""
 
     healthy: bool
     seconds_since_poll: float
@@ -63,7 +65,7 @@ class Worker:
         executor.herald.due_in = self.upkeep.due_in
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
-        self._last_poll = self._clock.monotonic()
+        self._polled = dict.fromkeys(("claim", "promote", "maintain"), self._clock.monotonic())
         self._background: asyncio.Task[None] | None = None
 
     async def run(self, *, signals: bool = False) -> None:
@@ -77,6 +79,7 @@ class Worker:
             renewal = self._renew_by(stack)
             work = [self._claim_loop, self._promote_loop, self._maintain_loop]
             records = [self._executor.recorder.run, self._executor.breakers.run, *renewal]
+            stack.push_async_callback(self.flight.abandon)
             async with _running(records) as recording, _running(work) as working:
                 await self._until_stopped([*working, *recording])
                 requeued = await self._drain(working)
@@ -104,7 +107,8 @@ class Worker:
             each.set()
 
     def health(self) -> Health:
-        since = self._clock.monotonic() - self._last_poll
+        loops = self._polled if self.claimer.free() > 0 else {**self._polled, "claim": math.inf}
+        since = max(0.0, self._clock.monotonic() - min(loops.values()))
         return Health(since < UNHEALTHY_AFTER, since, len(self.flight))
 
     async def work_off(self) -> int:
@@ -119,7 +123,7 @@ class Worker:
                 claimed = await self.claimer.claim(self.options.concurrency)
                 await asyncio.gather(*(self.flight.tasks - others), return_exceptions=True)
                 await self._written()
-                await self._executor.breakers.flush()
+                await self._executor.breakers.settle()
                 if not claimed:
                     return self._executor.attempts - before
 
@@ -137,13 +141,14 @@ class Worker:
                 return
             self.claimer.wake.clear()
             claimed = await self._patience.persist("claim", partial(self.claimer.claim, room))
-            self._last_poll = self._clock.monotonic()
+            self._polled["claim"] = self._clock.monotonic()
             if claimed < room:
                 await wait_for(self.claimer.wake, self._jittered(self.options.poll_seconds), self._clock)
 
     async def _promote_loop(self) -> None:
         while not self._stopping.is_set():
             more = await self._patience.persist("promote", self.upkeep.promote)
+            self._polled["promote"] = self._clock.monotonic()
             if not more:
                 wait = self.upkeep.wait(self._jittered(self.options.poll_seconds))
                 await wait_for(self.upkeep.due, wait, self._clock)
@@ -152,7 +157,7 @@ class Worker:
         heartbeat = retention = self._clock.monotonic()
         while not self._stopping.is_set():
             await self._patience.persist("maintain", self.upkeep.maintain)
-            now = self._last_poll = self._clock.monotonic()
+            now = self._polled["maintain"] = self._clock.monotonic()
             if now >= heartbeat:
                 await self._patience.persist("heartbeat", partial(self.upkeep.heartbeat, "running"))
                 heartbeat = now + self.options.heartbeat_seconds
@@ -188,24 +193,33 @@ class Worker:
     async def _drain(self, loops: Sequence[asyncio.Task[None]]) -> int:
         """Finish what is in flight, give back what cannot be finished in time; how much that was."""
         grace = self.options.grace_seconds
+        end = self._clock.monotonic() + grace
         self._executor.teller.tell(WorkerStopping(self.id, len(self.flight), grace))
         await asyncio.wait(loops, timeout=min(LOOPS_GRACE, grace))
         await _cancel(loops)
-        with suppress(StoreError):
-            await self.claimer.adopt()
-        await self._land(grace, hurry=True)
+        with suppress(StoreError, TimeoutError):
+            async with asyncio.timeout(LOOPS_GRACE):
+                await self.claimer.adopt()
+        await self._land(end, hurry=True)
         left = self.flight.works
-        for work in left:
-            work.interrupt(Interruption.DRAINED)
-        await self._land(max(grace, LOOPS_GRACE), hurry=False)
-        with suppress(StoreError):
-            await self._executor.breakers.flush()
-            await self.upkeep.heartbeat("stopped")
+        await self._give_back(left)
+        with suppress(StoreError, TimeoutError):
+            async with asyncio.timeout(LOOPS_GRACE):
+                await self._executor.breakers.flush()
+                await self.upkeep.heartbeat("stopped")
         return len(left)
 
-    async def _land(self, seconds: float, *, hurry: bool) -> None:
+    async def _give_back(self, works: Sequence[Work]) -> None:
+        """What is executed is told to stop; what does not listen, or was never begun, is given back."""
+        for work in works:
+            work.interrupt(Interruption.DRAINED)
+        await self._land(self._clock.monotonic() + STOP_GRACE, hurry=False)
+        for work in self.flight.works:
+            self._executor.give_back(work)
+        await self._land(self._clock.monotonic() + LOOPS_GRACE, hurry=False)
+
+    async def _land(self, end: float, *, hurry: bool) -> None:
         """Wait until nothing is in flight and everything is written, or the time is over."""
-        end = self._clock.monotonic() + seconds
         while len(self.flight) or self._executor.recorder.pending:
             if self._clock.monotonic() >= end or (hurry and self._hurry.is_set()):
                 return

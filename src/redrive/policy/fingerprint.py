@@ -61,7 +61,7 @@ def fingerprint(
     text = normalize(message or "")
     title = text or _shown(error_type or key or step or "failure")
     if error_type and not re.search(r"[^\W\d_]", re.sub(r"<[a-z]+>", "", text)):
-        title = _cut(": ".join(filter(None, (error_type, text))))
+        title = ": ".join(filter(None, (_shown(error_type), text)))
     places = _places(frames)
     situation = (error_type, step, None if status is None else str(status))
     if key:

@@ -64,17 +64,20 @@ class Holds:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def holders(self) -> list[str]:
-        """The names of everything that holds work at the moment."""
-        return [row[0] for row in await self._database.fetch(_SQL["holders"], {})]
+    async def holders(self, prefix: str = "") -> list[str]:
+        """The names of everything that holds work at the moment and begins so."""
+        beyond = prefix[:-1] + chr(ord(prefix[-1]) + 1) if prefix else chr(0x10FFFF)
+        parameters = {"first": prefix, "beyond": beyond}
+        return [row[0] for row in await self._database.fetch(_SQL["holders"], parameters)]
 
     async def count_held(self, held_by: str, most: int = 10_000) -> int:
         """How much is held; counted up to `most`."""
         [row] = await self._database.fetch(_SQL["count_held"], {"held_by": held_by, "most": most})
         return int(row[0])
 
-    async def release(self, held_by: str, most: int) -> list[Released]:
-        rows = await self._database.fetch(_SQL["release"], {"held_by": held_by, "most": most})
+    async def release(self, held_by: str, most: int, skip: int = 0) -> list[Released]:
+        """Make some of it ready, the oldest first, but for the first `skip`."""
+        rows = await self._database.fetch(_SQL["release"], {"held_by": held_by, "most": most, "skip": skip})
         return [Released._make(row) for row in rows]
 
     async def lock_limits(self, session: Session, maxima: dict[str, int]) -> dict[str, int]:
@@ -89,9 +92,14 @@ class Holds:
     async def save_limits(self, session: Session, limits: Sequence[LimitRow]) -> None:
         await session.fetch_many(_SQL["save_limit"], limits)
 
-    async def free_of(self, name: str) -> int:
-        rows = await self._database.fetch(_SQL["free_of"], {"name": name})
-        return int(rows[0][0]) if rows else 1
+    async def limits_with_room(self) -> list[tuple[str, int]]:
+        """The limits that hold work although they have free slots, and how many."""
+        rows = await self._database.fetch(_SQL["limits_with_room"], {})
+        return [(row[0], row[1]) for row in rows]
+
+    async def forget_limits(self) -> None:
+        """Remove the counters that nobody uses: keys of users may be many."""
+        await self._database.fetch(_SQL["forget_limits"], {})
 
     async def breakers(self) -> list[BreakerRow]:
         return [BreakerRow._make(row) for row in await self._database.fetch(_SQL["breakers"], {})]

@@ -77,10 +77,10 @@ class Leases:
         rows = await self._database.fetch(_SQL["ready_queues"], {"queues": encode(list(queues))})
         return {row[0] for row in rows}
 
-    async def lonely_queues(self, queues: Sequence[str]) -> set[str]:
+    async def lonely_queues(self, queues: Sequence[str], workflows: Sequence[str] | None = None) -> set[str]:
         """Those of the queues that are not paused and have something to be executed alone."""
-        rows = await self._database.fetch(_SQL["lonely_queues"], {"queues": encode(list(queues))})
-        return {row[0] for row in rows}
+        parameters = {"queues": encode(list(queues)), "workflows": _listed(workflows)}
+        return {row[0] for row in await self._database.fetch(_SQL["lonely_queues"], parameters)}
 
     async def promote(self, most: int) -> list[str]:
         """Make ready what has become due. The queues, one for each run."""

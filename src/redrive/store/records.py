@@ -79,6 +79,9 @@ class DeadLetterRow(NamedTuple):
     config: str
     policy: str
     idempotency_key: str
+    correlation_id: str
+    tags: str | None
+    metadata: str | None
 
 
 class Completed(NamedTuple):

@@ -56,21 +56,22 @@ class Runs:
 
         Doing it again with the same ids changes nothing, so whoever does not know whether it was done may.
         """
-        fresh = [each for each in definitions if each.digest not in self._defined]
+        await self.define(definitions)
         if len(runs) == 1 or all(run.idempotency_key is None for run in runs):
-            ids = await self.enqueue_within(self._database, runs, fresh)
-        else:
-            async with self._database.transaction() as session:  # a conflict refuses all of them
-                ids = await self.enqueue_within(session, runs, fresh)
-        self._defined |= {each.digest for each in fresh}
-        return ids
+            return await self.enqueue_within(self._database, runs)
 
-    async def enqueue_within(
-        self, session: Session, runs: Sequence[NewRun], definitions: Sequence[DefinitionRow]
-    ) -> list[str]:
-        """The same, in somebody's transaction."""
-        if definitions:
-            await session.fetch_many(_SQL["define"], sorted(definitions))
+        async with self._database.transaction() as session:  # a conflict refuses all of them
+            return await self.enqueue_within(session, runs)
+
+    async def define(self, definitions: Sequence[DefinitionRow]) -> None:
+        """Store what runs consist of. Not in somebody's transaction: others would wait for its end."""
+        fresh = [each for each in definitions if each.digest not in self._defined]
+        if fresh:
+            await self._database.fetch_many(_SQL["define"], sorted(fresh))
+            self._defined |= {each.digest for each in fresh}
+
+    async def enqueue_within(self, session: Session, runs: Sequence[NewRun]) -> list[str]:
+        """The same, in somebody's transaction. The definitions must be stored already."""
         # In order of keys: two batches that share some then do not wait for each other crosswise.
         ordered = sorted(runs, key=lambda run: (str(run.org), run.idempotency_key or ""))
         stored = {row[0] for row in await session.fetch_many(_SQL["enqueue"], ordered)}
@@ -143,16 +144,24 @@ class Runs:
                 return "ended"
 
     async def remove_expired(self, age: float, most: int) -> int:
-        """Remove runs that ended more than `age` seconds ago, never one with a live dead letter."""
+        """Remove runs that ended, or whose dead letter was closed, more than `age` seconds ago.
+
+        Never one with a live dead letter. At most `most` of either kind.
+        """
         async with self._database.transaction() as session:
-            rows = await session.fetch(_SQL["expired"], {"age": age, "most": most})
-            found = [_Id(row[0]) for row in rows]
+            found = await self._expired(session, age, most)
             # Asked again now that the runs are locked: one may have been reopened before.
             live = {row[0] for row in await session.fetch_many(_SQL["live"], found)} if found else set()
             ids = [each for each in found if each.id not in live]
             for name in _OF_A_RUN if ids else ():
                 await session.fetch_many(_SQL[name], ids)
             return len(ids)
+
+    async def _expired(self, session: Session, age: float, most: int) -> list[_Id]:
+        parameters = {"age": age, "most": most}
+        succeeded = await session.fetch(_SQL["expired"], parameters)
+        failed = await session.fetch(_SQL["expired_failures"], parameters)
+        return [_Id(row[0]) for row in (*succeeded, *failed)]
 
 
 _OF_A_RUN = ("delete_attempts", "delete_steps", "delete_events", "delete_dead_letters", "delete_run")

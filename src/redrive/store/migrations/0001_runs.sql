@@ -59,7 +59,7 @@ CREATE INDEX runs_held ON redrive.runs (held_by, priority DESC, submitted_at, id
 CREATE INDEX runs_alone ON redrive.runs (queue, submitted_at) WHERE place = 'alone';
 CREATE INDEX runs_leased ON redrive.runs (lease_expires_at) WHERE place = 'leased';
 CREATE INDEX runs_cancelling ON redrive.runs (worker) WHERE place = 'leased' AND cancel_requested_at IS NOT NULL;
-CREATE INDEX runs_ended ON redrive.runs (ended_at) WHERE place = 'ended';
+CREATE INDEX runs_ended ON redrive.runs (ended_at) WHERE place = 'ended' AND state IN ('SUCCESS', 'CANCELLED');
 
 CREATE TABLE redrive.steps (
     run_id text NOT NULL,
@@ -155,6 +155,9 @@ CREATE TABLE redrive.dead_letters (
 );
 CREATE UNIQUE INDEX dead_letters_live ON redrive.dead_letters (run_id, step_index)
     WHERE state IN ('OPEN', 'REPLAYING', 'EXHAUSTED');
+CREATE INDEX dead_letters_of_run ON redrive.dead_letters (run_id, step_index);
+CREATE INDEX dead_letters_closed ON redrive.dead_letters (updated_at)
+    WHERE state IN ('RESOLVED', 'IGNORED', 'ARCHIVED');
 CREATE INDEX dead_letters_by_state ON redrive.dead_letters (org, state, created_at);
 
 CREATE TABLE redrive.queues (

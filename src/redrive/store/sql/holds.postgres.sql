@@ -4,7 +4,7 @@ WITH picked AS MATERIALIZED (
     SELECT id AS picked_id FROM redrive.runs
     WHERE place = 'held' AND held_by = :held_by
     ORDER BY priority DESC, submitted_at, id
-    LIMIT :most
+    LIMIT :most OFFSET :skip
     FOR UPDATE SKIP LOCKED
 )
 UPDATE redrive.runs SET place = CASE WHEN alone = 1 THEN 'alone' ELSE 'ready' END, held_by = NULL

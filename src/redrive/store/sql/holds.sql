@@ -1,8 +1,11 @@
 -- name: holders
 WITH RECURSIVE holders (name) AS (
-    SELECT min(held_by) FROM redrive.runs WHERE place = 'held'
+    SELECT min(held_by) FROM redrive.runs WHERE place = 'held' AND held_by >= :first AND held_by < :beyond
     UNION ALL
-    SELECT (SELECT min(held_by) FROM redrive.runs WHERE place = 'held' AND held_by > holders.name)
+    SELECT (
+        SELECT min(held_by) FROM redrive.runs
+        WHERE place = 'held' AND held_by > holders.name AND held_by < :beyond
+    )
     FROM holders WHERE holders.name IS NOT NULL
 )
 SELECT name FROM holders WHERE name IS NOT NULL
@@ -16,7 +19,7 @@ WHERE id IN (
     SELECT id FROM redrive.runs
     WHERE place = 'held' AND held_by = :held_by
     ORDER BY priority DESC, submitted_at, id
-    LIMIT :most
+    LIMIT :most OFFSET :skip
 )
 RETURNING id, step_index, queue
 
@@ -31,8 +34,16 @@ ON CONFLICT (name) DO UPDATE SET maximum = excluded.maximum, in_use = excluded.i
 INSERT INTO redrive.limits (name, maximum, in_use) VALUES (:name, :maximum, 0)
 ON CONFLICT (name) DO NOTHING
 
--- name: free_of
-SELECT maximum - in_use FROM redrive.limits WHERE name = :name
+-- name: limits_with_room
+SELECT name, maximum - in_use FROM redrive.limits AS known
+WHERE in_use < maximum
+    AND EXISTS (SELECT 1 FROM redrive.runs WHERE place = 'held' AND held_by = 'limit:' || known.name)
+
+-- name: forget_limits
+DELETE FROM redrive.limits
+WHERE in_use = 0 AND NOT EXISTS (
+    SELECT 1 FROM redrive.runs WHERE place = 'held' AND held_by = 'limit:' || limits.name
+)
 
 -- name: breaker
 SELECT name, body, closed_at, released, updated_at, :now FROM redrive.breakers WHERE name = :name

@@ -46,7 +46,7 @@ WITH picked AS MATERIALIZED (
     SELECT run.id AS picked_id, batch.ttl AS picked_ttl FROM redrive.runs AS run
     JOIN unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:ttl AS double precision[]))
         AS batch (id, token, ttl) ON run.id = batch.id AND run.token = batch.token
-    WHERE run.place = 'leased'
+    WHERE run.place || '' = 'leased'
     FOR UPDATE OF run SKIP LOCKED
 )
 UPDATE redrive.runs SET lease_expires_at = :now + picked_ttl FROM picked WHERE id = picked_id
@@ -57,7 +57,7 @@ RETURNING id, token
 SELECT run.id, run.token FROM redrive.runs AS run
 JOIN unnest(CAST(:id AS text[]), CAST(:token AS bigint[])) AS batch (id, token)
     ON run.id = batch.id AND run.token = batch.token
-WHERE run.place = 'leased'
+WHERE run.place || '' = 'leased'
 
 -- name: settled
 -- One round trip for the whole batch.
@@ -73,7 +73,12 @@ WHERE EXISTS (SELECT 1 FROM redrive.runs WHERE place = 'ready' AND queue = wante
 -- name: lonely_queues
 -- json_each is another function here.
 SELECT DISTINCT wanted.value FROM json_array_elements_text(CAST(:queues AS json)) AS wanted (value)
-WHERE EXISTS (SELECT 1 FROM redrive.runs WHERE place = 'alone' AND queue = wanted.value)
+WHERE EXISTS (
+        SELECT 1 FROM redrive.runs
+        WHERE place = 'alone' AND queue = wanted.value
+            AND (CAST(:workflows AS json) IS NULL
+                OR workflow IN (SELECT json_array_elements_text(CAST(:workflows AS json))))
+    )
     AND NOT EXISTS (SELECT 1 FROM redrive.queues WHERE name = wanted.value AND paused_at IS NOT NULL)
 
 -- name: promote

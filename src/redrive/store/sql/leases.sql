@@ -67,7 +67,11 @@ WHERE EXISTS (SELECT 1 FROM redrive.runs WHERE place = 'ready' AND queue = wante
 
 -- name: lonely_queues
 SELECT DISTINCT wanted.value FROM json_each(:queues) AS wanted
-WHERE EXISTS (SELECT 1 FROM redrive.runs WHERE place = 'alone' AND queue = wanted.value)
+WHERE EXISTS (
+        SELECT 1 FROM redrive.runs
+        WHERE place = 'alone' AND queue = wanted.value
+            AND (:workflows IS NULL OR workflow IN (SELECT value FROM json_each(:workflows)))
+    )
     AND NOT EXISTS (SELECT 1 FROM redrive.queues WHERE name = wanted.value AND paused_at IS NOT NULL)
 
 -- name: promote

@@ -1,11 +1,11 @@
 -- name: complete
--- One round trip for the whole batch.
+-- One round trip for the whole batch. Here and below, || '' keeps PostgreSQL from reading all leases by their index.
 UPDATE redrive.runs AS run
 SET place = 'ended', state = 'SUCCESS', step_state = 'SUCCESS', result = batch.result, ended_at = :now,
     lease_expires_at = NULL, {_clean}
 FROM unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:epoch AS integer[]), CAST(:result AS text[]))
     AS batch (id, token, epoch, result)
-WHERE run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch AND run.place = 'leased'
+WHERE run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch AND run.place || '' = 'leased'
 RETURNING run.id, run.place
 
 -- name: advance
@@ -23,7 +23,7 @@ SET step_index = step_index + 1,
 FROM unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:epoch AS integer[]), CAST(:step_input AS text[]),
     CAST(:queue AS text[]), CAST(:in_place AS integer[]), CAST(:ttl AS double precision[]))
     AS batch (id, token, epoch, step_input, queue, in_place, ttl)
-WHERE run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch AND run.place = 'leased'
+WHERE run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch AND run.place || '' = 'leased'
 RETURNING run.id, run.place
 
 -- name: reschedule
@@ -44,7 +44,7 @@ FROM unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:epoch AS intege
     CAST(:error_class AS text[]), CAST(:failed AS integer[]))
     AS batch (id, token, epoch, place, step_state, delay, failures, rate_limit_waits, holds, losses, lonely_losses,
         alone, previous_delay, error_class, failed)
-WHERE run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch AND run.place = 'leased'
+WHERE run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch AND run.place || '' = 'leased'
 RETURNING run.id, run.place
 
 -- name: stop
@@ -58,7 +58,7 @@ SET place = 'ended', state = batch.state, step_state = batch.step_state, ended_a
 FROM unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:epoch AS integer[]), CAST(:state AS text[]),
     CAST(:step_state AS text[]), CAST(:failures AS integer[]), CAST(:error_class AS text[]), CAST(:failed AS integer[]))
     AS batch (id, token, epoch, state, step_state, failures, error_class, failed)
-WHERE run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch AND run.place = 'leased'
+WHERE run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch AND run.place || '' = 'leased'
 RETURNING run.id, run.place
 
 -- name: park
@@ -70,7 +70,7 @@ SET place = CASE WHEN cancel_requested_at IS NULL THEN 'held' ELSE 'ready' END,
 FROM unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:epoch AS integer[]), CAST(:held_by AS text[]),
     CAST(:step_state AS text[]), CAST(:holds AS integer[]))
     AS batch (id, token, epoch, held_by, step_state, holds)
-WHERE run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch AND run.place = 'leased'
+WHERE run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch AND run.place || '' = 'leased'
 RETURNING run.id, run.place
 
 -- name: insert_attempt
@@ -101,3 +101,9 @@ FROM unnest(CAST(:run_id AS text[]), CAST(:step_index AS integer[]), CAST(:name 
 ON CONFLICT (run_id, step_index) DO UPDATE
 SET state = excluded.state, output = excluded.output, attempts = excluded.attempts, worker = excluded.worker,
     code_version = excluded.code_version, started_at = excluded.started_at, ended_at = excluded.ended_at
+
+-- name: occupied
+-- SQLite locks the whole file, PostgreSQL the rows: a lease must not be taken over before its slots are noted.
+SELECT id, slots FROM redrive.runs
+WHERE id = :id AND token = :token AND epoch = :epoch AND place = 'leased'
+FOR UPDATE

@@ -93,7 +93,7 @@ INSERT INTO redrive.dead_letters (id, org, run_id, step_index, step, task, workf
 SELECT :id, org, id, step_index, :step, :task, workflow, queue, 'OPEN', :category, :error_class,
     :error_type, :message, :stack, :http_status, :public_code, :public_message, :reason, :explanation, :fingerprint,
     :fingerprint_reason, :title, attempt, failures, first_failed_at, last_failed_at, :payload, :config, :policy,
-    :idempotency_key, correlation_id, tags, metadata, :now, :now, 0
+    :idempotency_key, :correlation_id, :tags, :metadata, :now, :now, 0
 FROM redrive.runs WHERE id = :run_id
 ON CONFLICT (run_id, step_index) WHERE state IN ('OPEN', 'REPLAYING', 'EXHAUSTED') DO UPDATE
 SET state = 'OPEN', category = excluded.category, error_class = excluded.error_class,

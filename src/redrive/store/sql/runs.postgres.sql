@@ -20,11 +20,18 @@ RETURNING id
 -- name: expired
 -- The rows are locked: whoever replays a run in this moment waits, or was first.
 SELECT id FROM redrive.runs
-WHERE place = 'ended' AND ended_at < :now - :age
-    AND NOT EXISTS (
-        SELECT 1 FROM redrive.dead_letters
-        WHERE run_id = runs.id AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
-    )
+WHERE place = 'ended' AND state IN ('SUCCESS', 'CANCELLED') AND ended_at < :now - :age
 ORDER BY ended_at
 LIMIT :most
-FOR UPDATE OF runs SKIP LOCKED
+FOR UPDATE SKIP LOCKED
+
+-- name: expired_failures
+-- As expired.
+SELECT id FROM redrive.runs
+WHERE place = 'ended' AND id IN (
+    SELECT run_id FROM redrive.dead_letters
+    WHERE state IN ('RESOLVED', 'IGNORED', 'ARCHIVED') AND updated_at < :now - :age
+    ORDER BY updated_at
+    LIMIT :most
+)
+FOR UPDATE SKIP LOCKED

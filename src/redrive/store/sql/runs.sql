@@ -83,14 +83,19 @@ WHERE id = :id AND org = :org AND place = 'leased'
 RETURNING id, step_index
 
 -- name: expired
-SELECT id FROM redrive.runs AS run
-WHERE place = 'ended' AND ended_at < :now - :age
-    AND NOT EXISTS (
-        SELECT 1 FROM redrive.dead_letters
-        WHERE run_id = run.id AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
-    )
+SELECT id FROM redrive.runs
+WHERE place = 'ended' AND state IN ('SUCCESS', 'CANCELLED') AND ended_at < :now - :age
 ORDER BY ended_at
 LIMIT :most
+
+-- name: expired_failures
+SELECT id FROM redrive.runs
+WHERE place = 'ended' AND id IN (
+    SELECT run_id FROM redrive.dead_letters
+    WHERE state IN ('RESOLVED', 'IGNORED', 'ARCHIVED') AND updated_at < :now - :age
+    ORDER BY updated_at
+    LIMIT :most
+)
 
 -- name: live
 SELECT run_id FROM redrive.dead_letters
