@@ -231,7 +231,6 @@ async def test_runs_exist_when_the_transaction_commits(
     stored = await Runs(postgres_database).get(run.id, ORG)
     assert (stored.input, stored.priority, stored.place, stored.tags) == (run.input, -3, "waiting", '["a"]')
     assert stored.due_at == pytest.approx(stored.submitted_at + 90.5)
-    assert await Runs(postgres_database).definition(DEFINITION.digest) == DEFINITION.body
 
 
 async def test_runs_do_not_exist_when_it_is_rolled_back(

@@ -84,10 +84,16 @@ class Holds:
         """The free slots of these limits, locked in order of names until the transaction ends."""
         free = {}
         for name, maximum in sorted(maxima.items()):
-            await session.fetch(_SQL["ensure_limit"], {"name": name, "maximum": maximum})
-            [row] = await session.fetch(_SQL["lock_limit"], {"name": name})
-            free[name] = maximum - LimitRow._make(row).in_use
+            row = await self._lock_limit(session, name, maximum)
+            free[name] = maximum - row.in_use
         return free
+
+    async def _lock_limit(self, session: Session, name: str, maximum: int) -> LimitRow:
+        while True:
+            for row in await session.fetch(_SQL["lock_limit"], {"name": name}):
+                return LimitRow._make(row)
+            # Not there yet; or made by somebody, and forgotten again before it was locked.
+            await session.fetch(_SQL["ensure_limit"], {"name": name, "maximum": maximum})
 
     async def save_limits(self, session: Session, limits: Sequence[LimitRow]) -> None:
         await session.fetch_many(_SQL["save_limit"], limits)

@@ -18,3 +18,12 @@ SELECT name, maximum, in_use FROM redrive.limits WHERE name = :name FOR UPDATE
 -- name: lock_breaker
 -- SQLite locks the whole file, PostgreSQL the row.
 SELECT name, body, closed_at, released, updated_at, :now FROM redrive.breakers WHERE name = :name FOR UPDATE
+
+-- name: forget_limits
+-- SKIP LOCKED: whoever locks several of them at once must not be waited for, or a deadlock were possible.
+DELETE FROM redrive.limits WHERE name IN (
+    SELECT name FROM redrive.limits AS known
+    WHERE in_use = 0
+        AND NOT EXISTS (SELECT 1 FROM redrive.runs WHERE place = 'held' AND held_by = 'limit:' || known.name)
+    FOR UPDATE SKIP LOCKED
+)

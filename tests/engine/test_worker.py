@@ -1,0 +1,286 @@
+"""The worker as a whole: what nobody may do to it, and how it ends. Real time, a real file."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from asyncio import CancelledError
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from tests.engine.workbench import PATIENCE, Ear, app_at, bench, new_app, seamed, settle, sql, working
+
+from redrive import Context, Redrive, RetryableError
+from redrive.errors import InvalidValueError, StoreUnavailableError
+from redrive.model.event import Event, StoreFailed, TaskUnknown, WorkerStopped
+from redrive.policy import BreakerPolicy
+from redrive.store.sqlite import SqliteDatabase
+
+
+async def until(true: Callable[[], bool | Awaitable[bool]]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            answer = true()
+            if answer if isinstance(answer, bool) else await answer:
+                return
+            await asyncio.sleep(0.01)
+
+
+async def test_a_database_that_can_be_read_but_not_written_is_waited_for() -> None:
+    """A full disk, or a failover that left us on a standby: hundreds of failures in a row harm nothing."""
+    app = new_app()
+    heard = Ear(app)
+
+    @app.task
+    async def work() -> int:
+        return 1
+
+    async with seamed(app) as (test, seam):
+        run = await app.start(work)
+        seam.fail("complete", times=1500)
+        await test.drain()
+        assert await run.result() == 1
+    waits = [each.wait for each in heard.of(StoreFailed)]
+    assert len(waits) == 1500
+    assert max(waits) > 2.0
+
+
+@pytest.mark.parametrize("held", [True, False], ids=["held", "unknown"])
+async def test_a_run_that_was_cancelled_meanwhile_ends_at_once(held: bool) -> None:
+    """Neither a breaker nor a missing task keeps it turning in circles."""
+    app = new_app()
+    heard = Ear(app)
+
+    @app.task(breaker="bank")
+    async def pay() -> None: ...
+
+    async with bench(app) as test:
+        run = await app.start(pay)
+        if held:
+            await app.force_breaker("bank", "OPEN", reason="test")
+        else:
+            app.registry.tasks.pop("pay")
+        await sql(app, "UPDATE runs SET cancel_requested_at = 1.0")
+        await test.drain()
+        assert await run.state() == "CANCELLED"
+        assert await run.dead_letter() is None
+    assert heard.of(TaskUnknown) == []
+
+
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
+async def test_a_probe_that_hangs_holds_up_nothing_else(
+    is_async: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("redrive.engine.breakers.PROBE_SECONDS", 2.0)
+    app = app_at(tmp_path / "work.db")
+
+    async def hang() -> None:
+        await asyncio.sleep(3600)
+
+    policy = BreakerPolicy(window_calls=1, minimum_calls=1, cool_down=0.5)
+    app.breaker("bank", policy, probe=hang if is_async else lambda: time.sleep(2))
+
+    @app.task(breaker="bank")
+    async def pay() -> None:
+        raise ConnectionError
+
+    @app.task
+    async def other() -> int:
+        return 1
+
+    async with working(app):
+        await app.start(pay)
+        await until(lambda: is_open(app))
+        await app.start(pay)
+        await until(lambda: is_held(app))
+        await asyncio.sleep(0.7)
+        assert await (await app.start(other, delay=0.1)).result(PATIENCE) == 1
+
+
+async def is_open(app: Redrive) -> bool:
+    return any(each.state == "OPEN" for each in await app.breaker_states())
+
+
+async def is_held(app: Redrive) -> bool:
+    [[held]] = await sql(app, "SELECT count(*) FROM runs WHERE place = 'held'")
+    return bool(held)
+
+
+async def test_unsafe_work_that_was_never_begun_is_given_back(tmp_path: Path) -> None:
+    """It waits for a thread when the worker has to stop: nothing can have happened."""
+    app = app_at(tmp_path / "work.db")
+    begun: list[int] = []
+
+    @app.task(effect="unsafe")
+    def pay(number: int, context: Context) -> None:
+        begun.append(number)
+        while not context.cancelled:
+            time.sleep(0.01)
+
+    async with working(app, grace_seconds=0.1) as worker:
+        threads = worker._executor.invoker._threads
+        assert threads is not None
+        threads._room = asyncio.Semaphore(1)
+        runs = [await app.start(pay, number) for number in range(4)]
+        await until(lambda: len(worker.flight) == 4 and len(begun) == 1)
+        worker.stop()
+        await until(lambda: len(worker.flight) == 0)
+        reasons = [letter and letter.reason for letter in [await run.dead_letter() for run in runs]]
+    assert [reason for reason in reasons if reason] == ["not_repeatable"]
+    assert reasons[begun[0]] == "not_repeatable"
+
+
+async def test_a_second_signal_gives_back_what_does_not_listen(tmp_path: Path) -> None:
+    app = app_at(tmp_path / "work.db")
+
+    @app.task
+    async def deaf() -> None:
+        while True:
+            try:
+                await asyncio.sleep(3600)
+            except CancelledError:
+                continue
+
+    async with app, asyncio.timeout(PATIENCE):
+        worker = app.worker(grace_seconds=60.0)
+        running = asyncio.create_task(worker.run())
+        run = await app.start(deaf)
+        await until(lambda: len(worker.flight) == 1)
+        worker.stop()
+        worker.stop()
+        await running
+        given_back = await run.get()
+        assert (given_back.place, given_back.failures, given_back.holds) == ("ready", 0, 1)
+
+
+async def test_a_worker_whose_task_is_cancelled_leaves_nothing_running(tmp_path: Path) -> None:
+    app = app_at(tmp_path / "work.db")
+    beats: list[int] = []
+
+    @app.task
+    async def beat() -> None:
+        while True:
+            beats.append(1)
+            await asyncio.sleep(0.01)
+
+    async with app:
+        worker = app.worker()
+        running = asyncio.create_task(worker.run())
+        await app.start(beat)
+        await until(lambda: len(beats) > 3)
+        running.cancel()
+        await asyncio.wait({running})
+        before = len(beats)
+        await asyncio.sleep(0.1)
+        assert len(beats) == before
+
+
+async def test_a_listener_that_raises_cancellation_harms_nothing(tmp_path: Path) -> None:
+    app = app_at(tmp_path / "work.db")
+
+    def listener(event: Event) -> None:
+        raise CancelledError
+
+    app.listen(listener)
+
+    @app.task
+    async def flaky(context: Context) -> int:
+        if context.attempt == 1:
+            context.defer(0.0)
+        return context.attempt
+
+    async with working(app):
+        assert await (await app.start(flaky)).result(PATIENCE) == 2
+
+
+async def test_a_worker_waits_for_a_database_that_is_away_when_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = app_at(tmp_path / "work.db")
+    heard = Ear(app)
+
+    @app.task
+    async def work() -> int:
+        return 1
+
+    migrate, failures = SqliteDatabase.migrate, [1, 2]
+
+    async def away(self: SqliteDatabase) -> None:
+        if failures:
+            failures.pop()
+            raise StoreUnavailableError("not yet")
+        await migrate(self)
+
+    monkeypatch.setattr(SqliteDatabase, "migrate", away)
+    worker = app.worker()
+    running = asyncio.create_task(worker.run())
+    await until(lambda: not failures)
+    assert await (await app.start(work)).result(PATIENCE) == 1
+    worker.stop()
+    await running
+    await app.close()
+    assert {each.doing for each in heard.of(StoreFailed)} == {"open"}
+    assert len(heard.of(WorkerStopped)) == 1
+
+
+async def test_a_file_that_is_removed_under_the_worker_is_noticed(tmp_path: Path) -> None:
+    app = app_at(tmp_path / "work.db")
+    heard = Ear(app)
+
+    @app.task
+    async def work() -> int:
+        return 1
+
+    async with working(app) as worker:
+        await (await app.start(work)).result(PATIENCE)
+        moved = [(path, path.with_suffix(".away" + path.suffix)) for path in tmp_path.iterdir()]
+        for path, away in moved:
+            path.rename(away)
+        await until(lambda: bool(heard.of(StoreFailed)))
+        assert "was removed or replaced" in heard.of(StoreFailed)[0].error
+        for path, away in moved:
+            away.rename(path)
+        assert await (await app.start(work)).result(PATIENCE) == 1
+        assert worker.health().healthy
+
+
+async def test_failed_probes_are_shared_by_many_runs() -> None:
+    """Whoever is let through to see does not pay for it, and is not always the same."""
+    app = new_app()
+    app.breaker("bank", BreakerPolicy(window_calls=1, minimum_calls=1, cool_down=10.0, probe_slots=1))
+    asked: list[int] = []
+    down = True
+
+    @app.task(breaker="bank", max_attempts=2)
+    async def pay(number: int) -> int:
+        asked.append(number)
+        if down:
+            raise RetryableError from ConnectionError()
+        return number
+
+    async with bench(app) as test:
+        runs = [await app.start(pay, number) for number in range(20)]
+        await test.advance(400)
+        assert len(set(asked)) > 10
+        down = False
+        await settle(test, app)
+        assert {await run.state() for run in runs} == {"SUCCESS"}
+
+
+@pytest.mark.parametrize("option", [{"lease_second": 3}, {"queues": []}, {"concurrency": 0}])
+def test_odd_options_of_a_worker_are_refused(option: dict[str, object]) -> None:
+    with pytest.raises(InvalidValueError):
+        new_app().worker(**option)
+
+
+def test_what_is_no_task_is_refused_with_a_hint() -> None:
+    app = new_app()
+    with pytest.raises(InvalidValueError, match=r"@app\.task missing"):
+        app.workflow("flow", [print])  # type: ignore[list-item]
+
+
+async def test_starting_what_is_no_task_is_refused_with_a_hint() -> None:
+    async with new_app() as app:
+        with pytest.raises(InvalidValueError, match=r"@app\.task missing"):
+            await app.start(print)  # type: ignore[arg-type]
