@@ -134,11 +134,13 @@ async def test_unsafe_work_that_was_never_begun_is_given_back(tmp_path: Path) ->
 async def test_a_second_signal_gives_back_what_does_not_listen(tmp_path: Path) -> None:
     app = app_at(tmp_path / "work.db")
 
+    over = asyncio.Event()
+
     @app.task
     async def deaf() -> None:
-        while True:
+        while not over.is_set():
             try:
-                await asyncio.sleep(3600)
+                await over.wait()
             except CancelledError:
                 continue
 
@@ -152,6 +154,7 @@ async def test_a_second_signal_gives_back_what_does_not_listen(tmp_path: Path) -
         await running
         given_back = await run.get()
         assert (given_back.place, given_back.failures, given_back.holds) == ("ready", 0, 1)
+        over.set()
 
 
 async def test_a_worker_whose_task_is_cancelled_leaves_nothing_running(tmp_path: Path) -> None:
