@@ -91,7 +91,7 @@ def test_errors_reach_the_caller(app: Redrive) -> None:
         app.sync.start("duoble", 4)
     with pytest.raises(InvalidValueError, match="priority"):
         app.sync.start("double", 4, priority=1000)
-    with pytest.raises(InvalidValueError, match="one by one"):
+    with pytest.raises(InvalidValueError, match="give keys"):
         app.sync.start_many("double", [4], key="k")
     run = app.sync.start("double", 4, key="k")
     with pytest.raises(ConflictError):

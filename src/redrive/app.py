@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import fields
+from itertools import zip_longest
 from random import Random, SystemRandom
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.config import Settings
@@ -48,7 +49,7 @@ from redrive.store.store import Store
 if TYPE_CHECKING:
     from redrive.blocking import Blocking
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+_NONE: Any = object()
 
 
 class Redrive:
@@ -166,7 +167,7 @@ class Redrive:
         if connection is not None:
             session = foreign_session(connection, self.database)
             await self.define(work)
-            return (await self.start_within(session, work, [payload], options))[0]
+            return (await self.start_within(session, work, [(payload, options)]))[0]
         prepared = self._enqueuer.prepare(name_of(work), payload, options)
         await self.open()
         run_id = await self._enqueuer.start(*prepared)
@@ -179,18 +180,20 @@ class Redrive:
         work: str | Task | Definition,
         payloads: Iterable[object],
         *,
+        keys: Iterable[str] | None = None,
         connection: object = None,
         **options: Unpack[StartOptions],
     ) -> list[RunHandle]:
-        """Start many runs in one write, all or none of them."""
+        """Start many runs in one write, all or none of them; `keys` are their idempotency keys."""
         if options.get("key") is not None:
-            raise InvalidValueError("one idempotency key cannot stand for many runs; start them one by one")
+            raise InvalidValueError("one idempotency key cannot stand for many runs; give keys, one for each")
+        several = self.several(payloads, keys, options)
         if connection is not None:
             session = foreign_session(connection, self.database)
             await self.define(work)
-            return await self.start_within(session, work, payloads, options)
+            return await self.start_within(session, work, several)
         name = name_of(work)
-        prepared = [self._enqueuer.prepare(name, payload, options) for payload in payloads]
+        prepared = [self._enqueuer.prepare(name, *each) for each in several]
         await self.open()
         ids = await self._enqueuer.start_many(prepared)
         if self.after_start is not None:
@@ -206,18 +209,30 @@ class Redrive:
         self,
         session: ForeignSession,
         work: str | Task | Definition,
-        payloads: Iterable[object],
-        options: StartOptions,
+        several: Iterable[tuple[object, StartOptions]],
     ) -> list[RunHandle]:
         """As part of somebody's transaction; `define` comes before."""
         name = name_of(work)
-        prepared = [self._enqueuer.prepare(name, payload, options) for payload in payloads]
+        prepared = [self._enqueuer.prepare(name, *each) for each in several]
         ids = await self._enqueuer.start_within(session, prepared)
         return [self.run(run_id, new.org) for run_id, (new, _) in zip(ids, prepared, strict=True)]
 
+    @staticmethod
+    def several(
+        payloads: Iterable[object], keys: Iterable[str] | None, options: StartOptions
+    ) -> list[tuple[object, StartOptions]]:
+        """Every payload with its options."""
+        if keys is None:
+            return [(payload, options) for payload in payloads]
+        pairs = list(zip_longest(payloads, keys, fillvalue=_NONE))
+        if any(_NONE in pair for pair in pairs):
+            raise InvalidValueError("there must be as many keys as payloads")
+        return [(payload, {**options, "key": key}) for payload, key in pairs]
+
     def run(self, run_id: str, org: str = DEFAULT_ORG) -> RunHandle:
         """A handle on a run that was started before."""
-        return RunHandle(run_id, org, self.store, self.definitions, self.clock, self.waiters, self.teller)
+        parts = (self.store, self.definitions, self.clock, self.waiters, self.teller, self.open)
+        return RunHandle(run_id, org, *parts)
 
     async def counts(self, org: str = DEFAULT_ORG) -> dict[str, int]:
         """How many runs there are in each state."""

@@ -16,7 +16,7 @@ from redrive.engine.handle import RunHandle
 from redrive.engine.history import History
 from redrive.errors import InvalidValueError
 from redrive.model.dead_letter import DeadLetter
-from redrive.model.run import Run, RunState
+from redrive.model.run import Cancellation, Run, RunState
 from redrive.store.foreign import foreign_session
 from redrive.store.holds import QueueRow, WorkerRow
 
@@ -50,7 +50,7 @@ class BlockingHandle:
     def result(self, timeout: float | None = None) -> Any:
         return self._wait(self._handle.result(timeout))
 
-    def cancel(self) -> str:
+    def cancel(self) -> Cancellation:
         return self._wait(self._handle.cancel())
 
     def history(self) -> History:
@@ -78,20 +78,21 @@ class Blocking:
         """As Redrive.start; a connection is one of psycopg or SQLAlchemy, and is used on this very thread."""
         if connection is None:
             return self._handle(self.wait_for(self._app.start(work, payload, **options)))
-        return self._start_within(connection, work, [payload], options)[0]
+        return self._start_within(connection, work, [(payload, options)])[0]
 
     def start_many(
         self,
         work: str | Task | Definition,
         payloads: Iterable[object],
         *,
+        keys: Iterable[str] | None = None,
         connection: object = None,
         **options: Unpack[StartOptions],
     ) -> list[BlockingHandle]:
         if connection is None:
-            handles = self.wait_for(self._app.start_many(work, payloads, **options))
+            handles = self.wait_for(self._app.start_many(work, payloads, keys=keys, **options))
             return [self._handle(handle) for handle in handles]
-        return self._start_within(connection, work, list(payloads), options)
+        return self._start_within(connection, work, self._app.several(payloads, keys, options))
 
     def run(self, run_id: str, org: str = DEFAULT_ORG) -> BlockingHandle:
         return self._handle(self._app.run(run_id, org))
@@ -150,13 +151,16 @@ class Blocking:
         return asyncio.run_coroutine_threadsafe(coroutine, self._background()).result()
 
     def _start_within(
-        self, connection: object, work: str | Task | Definition, payloads: list[object], options: StartOptions
+        self,
+        connection: object,
+        work: str | Task | Definition,
+        several: list[tuple[object, StartOptions]],
     ) -> list[BlockingHandle]:
         session = foreign_session(connection, self._app.database)
         if session.is_async:
             raise InvalidValueError("app.sync needs a sync connection; with an async one use app.start")
         self.wait_for(self._app.define(work))
-        handles = session.run(self._app.start_within(session, work, payloads, options))
+        handles = session.run(self._app.start_within(session, work, several))
         return [self._handle(handle) for handle in handles]
 
     def _handle(self, handle: RunHandle) -> BlockingHandle:

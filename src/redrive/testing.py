@@ -95,7 +95,7 @@ class Harness:
         from redrive.store.sqlite import MEMORY, SqliteDatabase
 
         self._app = app
-        self._before = {name: vars(app)[name] for name in _WIRED}
+        self._before = dict(vars(app))
         self.clock = VirtualClock()
         app.wire(SqliteDatabase(MEMORY, clock=self.clock), self.clock, Random(seed))
         app.waiters.help = self._help
@@ -167,7 +167,6 @@ class Harness:
 
     def restore(self) -> None:
         vars(self._app).update(self._before)
-        self._app.after_start = None
 
     def _own_worker(self) -> Worker:
         if self._worker is None:
@@ -211,22 +210,6 @@ async def in_memory(app: Redrive, *, seed: int = 0, inline: bool = False) -> Asy
         yield harness
     finally:
         await harness.close()
-
-
-_WIRED = (
-    "_enqueuer",
-    "_loop",
-    "_opened",
-    "_patience",
-    "breakers",
-    "clock",
-    "database",
-    "definitions",
-    "ids",
-    "random",
-    "store",
-    "waiters",
-)
 
 
 def _until_moving(known: SharedBreaker) -> float | None:

@@ -617,7 +617,7 @@ async def test_many_runs_cannot_share_a_key() -> None:
     async def work(number: int) -> None: ...
 
     async with bench(app) as test:
-        with pytest.raises(InvalidValueError, match="one by one"):
+        with pytest.raises(InvalidValueError, match="give keys"):
             await app.start_many(work, [1, 2], key="k")
         await test.assert_nothing_started()
         assert await app.start_many(work, []) == []

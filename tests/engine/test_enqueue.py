@@ -9,7 +9,7 @@ import pytest
 from tests.engine.workbench import app_at, bench, check_ended, new_app, sql, working
 
 from redrive.engine.context import Context
-from redrive.errors import ConflictError
+from redrive.errors import ConflictError, InvalidValueError, NotFoundError
 from redrive.testing import EPOCH
 
 
@@ -165,3 +165,28 @@ async def test_a_full_queue_does_not_starve_another(tmp_path: Path) -> None:
     async with working(app, concurrency=5):
         assert await last.wait(8) == "SUCCESS"
     assert order.index("urgent") < 50
+
+
+async def test_many_can_have_a_key_each() -> None:
+    app = new_app()
+
+    @app.task
+    async def work(number: int) -> int:
+        return number
+
+    async with bench(app):
+        first = await app.start_many(work, [1, 2], keys=["a", "b"])
+        again = await app.start_many(work, [2, 3], keys=["b", "c"])
+        assert again[0].id == first[1].id
+        assert [await run.result() for run in (*first, *again)] == [1, 2, 2, 3]
+        with pytest.raises(ConflictError):
+            await app.start_many(work, [9, 3], keys=["d", "a"])
+        with pytest.raises(InvalidValueError, match="as many keys as payloads"):
+            await app.start_many(work, [1, 2], keys=["x"])
+
+
+async def test_a_handle_finds_its_tables_by_itself(tmp_path: Path) -> None:
+    app = app_at(tmp_path / "fresh.db")
+    with pytest.raises(NotFoundError):
+        await app.run("nobody").state()
+    await app.close()

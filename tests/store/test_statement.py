@@ -17,7 +17,10 @@ from redrive.store.statement import Query, statements
 FOLDER = files("redrive.store") / "sql"
 MODULES = sorted(file.name.removesuffix(".sql") for file in FOLDER.iterdir() if file.name.count(".") == 1)
 OVERRIDES = [
-    (module, name, text) for module in MODULES for name, text in statement._sections(f"{module}.postgres.sql")
+    (module, name, text)
+    for module in MODULES
+    for name, text in statement._sections(f"{module}.postgres.sql")
+    if not name.startswith("_")
 ]
 
 

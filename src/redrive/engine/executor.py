@@ -125,8 +125,8 @@ class Executor:
 
     def _following(self, work: Work, result: str, seconds: float) -> Work:
         step = work.definition.steps[work.claim.step_index + 1]
-        queue = work.claim.queue if step.queue == work.step.queue else step.queue
-        claim = outcome.next_claim(work.claim, result, queue, work.claim.attempt_started_at + seconds)
+        queue, started_at = outcome.next_queue(work, step), work.claim.attempt_started_at + seconds
+        claim = outcome.next_claim(work.claim, result, queue, started_at)
         following = Work(claim, work.definition, self.registry.tasks.get(step.task))
         following.limits = self._limits(following)
         return following

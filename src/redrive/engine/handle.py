@@ -13,8 +13,9 @@ from redrive.engine.waiting import wait_for
 from redrive.errors import RunFailedError
 from redrive.model.dead_letter import DeadLetter
 from redrive.model.event import RunFinished
-from redrive.model.run import Run, RunState
+from redrive.model.run import Cancellation, Run, RunState
 from redrive.policy.codec import decode
+from redrive.store.runs import Runs
 from redrive.store.store import Store
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class RunHandle:
         clock: Clock,
         waiters: Waiters,
         teller: Teller,
+        opened: Callable[[], Awaitable[None]],
     ) -> None:
         self.id = run_id
         self.org = org
@@ -64,6 +66,7 @@ class RunHandle:
         self._clock = clock
         self._waiters = waiters
         self._teller = teller
+        self._opened = opened
 
     def __repr__(self) -> str:
         return f"<RunHandle {self.id}>"
@@ -74,10 +77,10 @@ class RunHandle:
 
     async def get(self) -> Run:
         """The run as it stands now."""
-        return await self._store.runs.get(self.id, self.org)
+        return await (await self._runs()).get(self.id, self.org)
 
     async def state(self) -> RunState:
-        return RunState((await self._store.runs.outcome(self.id, self.org))[0])
+        return RunState((await (await self._runs()).outcome(self.id, self.org))[0])
 
     async def wait(self, timeout: float | None = None) -> RunState:
         """Wait until the run has ended, in whatever way. TimeoutError when that takes too long."""
@@ -94,10 +97,9 @@ class RunHandle:
             error.add_note(letter.stack)
         raise error
 
-    async def cancel(self) -> str:
-        """`cancelled`; `requested` when a worker is executing it just now; `ended` when it is too late."""
-        answer = await self._store.runs.cancel(self.id, self.org)
-        if answer == "cancelled":
+    async def cancel(self) -> Cancellation:
+        answer = await (await self._runs()).cancel(self.id, self.org)
+        if answer is Cancellation.CANCELLED:
             self._waiters.finished(self.id, RunState.CANCELLED)
             self._teller.tell(_finished(await self.get()))
         return answer
@@ -108,8 +110,12 @@ class RunHandle:
 
     async def dead_letter(self) -> DeadLetter | None:
         """What was kept of its failure."""
-        letters = await self._store.runs.dead_letters(self.id, self.org)
+        letters = await (await self._runs()).dead_letters(self.id, self.org)
         return letters[-1] if letters else None
+
+    async def _runs(self) -> Runs:
+        await self._opened()
+        return self._store.runs
 
     async def _ended(self, timeout: float | None) -> tuple[RunState, str | None]:
         deadline = None if timeout is None else self._clock.monotonic() + timeout
@@ -117,7 +123,7 @@ class RunHandle:
         pause = FIRST_POLL
         try:
             while True:
-                state, result = await self._store.runs.outcome(self.id, self.org)
+                state, result = await (await self._runs()).outcome(self.id, self.org)
                 if state not in _UNFINISHED:
                     return RunState(state), result
                 if self._waiters.help is not None:

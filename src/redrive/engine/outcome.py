@@ -53,11 +53,16 @@ def advanced(work: Work, output: str, following: StepDefinition, *, ttl: float, 
         claim.token,
         claim.epoch,
         output,
-        claim.queue if following.queue == work.step.queue else following.queue,
+        next_queue(work, following),
         1 if in_place else 0,
         ttl,
     )
     return Record(change, step=finished_step(work, output), slots=work.slots)
+
+
+def next_queue(work: Work, following: StepDefinition) -> str:
+    """That of the next task; a run that was started elsewhere stays there while its tasks share one."""
+    return work.claim.queue if following.queue == work.step.queue else following.queue
 
 
 def finished_step(work: Work, output: str) -> StepRow:

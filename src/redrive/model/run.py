@@ -29,6 +29,14 @@ class Place(StrEnum):
     ENDED = "ended"
 
 
+class Cancellation(StrEnum):
+    """What came of the wish to cancel a run. `REQUESTED`: a worker is executing it just now, and is told."""
+
+    CANCELLED = "cancelled"
+    REQUESTED = "requested"
+    ENDED = "ended"
+
+
 class NewRun(NamedTuple):
     """A run to be stored. It is due `delay` seconds after that, or at the instant `at`."""
 

@@ -53,6 +53,8 @@ def failure_of(error: BaseException, place: str) -> StoreError | None:
 
     if type(error) is asyncpg.DataError:  # the driver's own; what the server says is one of its subclasses
         return StoreError(f"the database {place} cannot take a value: {_without_value(error)}")
+    if isinstance(error, UnicodeError):
+        return StoreError(f"the database {place} cannot take a text that is not Unicode")
     if isinstance(error, ValueError):
         return StoreError("the address of the PostgreSQL database is not understood, or an option in it")
     if isinstance(error, OSError | asyncpg.InterfaceError | asyncpg.InternalClientError):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from redrive.errors import ConflictError, NotFoundError
 from redrive.model.attempt import AttemptRecord
 from redrive.model.dead_letter import DeadLetter
-from redrive.model.run import NewRun, Place, Run
+from redrive.model.run import Cancellation, NewRun, Place, Run
 from redrive.store.database import Database, Session
 from redrive.store.statement import statements
 
@@ -132,16 +132,16 @@ class Runs:
     async def count_by_place(self, org: str) -> dict[str, int]:
         return {row[0]: row[1] for row in await self._database.fetch(_SQL["count_by_place"], {"org": org})}
 
-    async def cancel(self, run_id: str, org: str) -> str:
-        """`cancelled`, or `requested` when a worker has to be told first, or `ended` when it is too late."""
+    async def cancel(self, run_id: str, org: str) -> Cancellation:
         parameters = {"id": run_id, "org": org}
         while True:
-            for name, answer in (("cancel_idle", "cancelled"), ("cancel_leased", "requested")):
-                if await self._database.fetch(_SQL[name], parameters):
-                    return answer
+            if await self._database.fetch(_SQL["cancel_idle"], parameters):
+                return Cancellation.CANCELLED
+            if await self._database.fetch(_SQL["cancel_leased"], parameters):
+                return Cancellation.REQUESTED
             # Neither idle nor leased: it has ended, or a worker has given it back in between.
             if (await self.get(run_id, org)).place == Place.ENDED:
-                return "ended"
+                return Cancellation.ENDED
 
     async def remove_expired(self, age: float, most: int) -> int:
         """Remove runs that ended, or whose dead letter was closed, more than `age` seconds ago.

@@ -64,7 +64,9 @@ def statements(module: str) -> Mapping[str, Statement]:
     sections = dict(_sections(f"{module}.sql"))
     fragments = {name: text for name, text in sections.items() if name.startswith("_")}
     shared = dict(_filled(sections, fragments))
-    overrides = dict(_filled(dict(_sections(f"{module}.postgres.sql")), fragments))
+    others = dict(_sections(f"{module}.postgres.sql"))
+    fragments |= {name: text for name, text in others.items() if name.startswith("_")}
+    overrides = dict(_filled(others, fragments))
     strangers = overrides.keys() - shared.keys()
     if strangers:
         raise LookupError(f"{module}.postgres.sql overrides what {module}.sql does not have: {strangers}")

@@ -1,3 +1,7 @@
+-- name: _goes_on
+-- In a batch it is a column.
+in_place = 1 AND cancel_requested_at IS NULL
+
 -- name: complete
 -- One round trip for the whole batch. Here and below, || '' keeps PostgreSQL from reading all leases by their index.
 UPDATE redrive.runs AS run
@@ -12,13 +16,13 @@ RETURNING run.id, run.place
 -- One round trip for the whole batch.
 UPDATE redrive.runs AS run
 SET step_index = step_index + 1,
-    step_state = CASE WHEN in_place = 1 AND cancel_requested_at IS NULL THEN 'RUNNING' ELSE 'PENDING' END,
+    step_state = CASE WHEN {_goes_on} THEN 'RUNNING' ELSE 'PENDING' END,
     step_input = batch.step_input, queue = batch.queue,
-    place = CASE WHEN in_place = 1 AND cancel_requested_at IS NULL THEN 'leased' ELSE 'ready' END,
-    attempt = CASE WHEN in_place = 1 AND cancel_requested_at IS NULL THEN 1 ELSE 0 END,
-    epoch = CASE WHEN in_place = 1 AND cancel_requested_at IS NULL THEN run.epoch + 1 ELSE run.epoch END,
-    attempt_started_at = CASE WHEN in_place = 1 AND cancel_requested_at IS NULL THEN :now END,
-    lease_expires_at = CASE WHEN in_place = 1 AND cancel_requested_at IS NULL THEN :now + batch.ttl END,
+    place = CASE WHEN {_goes_on} THEN 'leased' ELSE 'ready' END,
+    attempt = CASE WHEN {_goes_on} THEN 1 ELSE 0 END,
+    epoch = CASE WHEN {_goes_on} THEN run.epoch + 1 ELSE run.epoch END,
+    attempt_started_at = CASE WHEN {_goes_on} THEN :now END,
+    lease_expires_at = CASE WHEN {_goes_on} THEN :now + batch.ttl END,
     policy_override = NULL, {_clean}
 FROM unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:epoch AS integer[]), CAST(:step_input AS text[]),
     CAST(:queue AS text[]), CAST(:in_place AS integer[]), CAST(:ttl AS double precision[]))
