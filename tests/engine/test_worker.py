@@ -15,6 +15,7 @@ from redrive import Context, Redrive, RetryableError
 from redrive.errors import InvalidValueError, StoreUnavailableError
 from redrive.model.event import Event, StoreFailed, TaskUnknown, WorkerStopped
 from redrive.policy import BreakerPolicy
+from redrive.store.leases import Holder
 from redrive.store.sqlite import SqliteDatabase
 
 
@@ -246,6 +247,25 @@ async def test_a_file_that_is_removed_under_the_worker_is_noticed(tmp_path: Path
             away.rename(path)
         assert await (await app.start(work)).result(PATIENCE) == 1
         assert worker.health().healthy
+
+
+@pytest.mark.parametrize("after_outage", [False, True])
+async def test_leases_that_expired_in_an_outage_speak_against_nobody(after_outage: bool) -> None:
+    app = new_app()
+
+    @app.task
+    async def work() -> None: ...
+
+    async with bench(app) as test:
+        await app.start(work)
+        worker = app.worker_in_test()
+        await app.store.leases.claim("default", 1, Holder(1, "another", "", 60.0))
+        test.clock.advance(61)
+        await worker.upkeep.maintain(after_outage=after_outage)
+        await worker._executor.recorder.flush()
+        assert await sql(app, "SELECT losses, holds, place FROM runs") == [
+            (0 if after_outage else 1, 1, "ready")
+        ]
 
 
 async def test_failed_probes_are_shared_by_many_runs() -> None:

@@ -93,8 +93,11 @@ class Judge:
         self.herald.unknown(work, delay)
         self._record(work, evidence, decision, AttemptOutcome.RELEASED, 0.0)
 
-    def lost(self, work: Work) -> None:
-        """An attempt whose worker has let its lease expire; nobody knows how far it came."""
+    def lost(self, work: Work, *, blame: bool = True) -> None:
+        """An attempt whose worker has let its lease expire; nobody knows how far it came.
+
+        `blame`: it may be the attempt that has killed its worker.
+        """
         if work.claim.cancel_requested_at is not None:
             self.cancelled(work)
             return
@@ -108,7 +111,8 @@ class Judge:
         decision = self._decide(work, evidence)
         if isinstance(decision, Release):
             decision = Release(decision.at, decision.explanation._replace(reason=Reason.LEASE_LOST))
-        work.claim = _with_loss(work.claim)
+        if blame:
+            work.claim = _with_loss(work.claim)
         if work.claim.lonely_losses >= MOST_LONELY_LOSSES:
             evidence, decision = _crashed(work)
         self._record(work, evidence, decision, AttemptOutcome.LOST, 0.0)

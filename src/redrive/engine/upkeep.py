@@ -89,9 +89,9 @@ class Upkeep:
 
     # Looking after oneself and the others
 
-    async def maintain(self) -> None:
+    async def maintain(self, *, after_outage: bool = False) -> None:
         """Take over expired leases, pass on cancellations, write down progress."""
-        await self.reclaim()
+        await self.reclaim(blame=not after_outage)
         queues, workflows = self._options.queues, self._options.workflows
         self._claimer.lonely = sorted(await self._store.leases.lonely_queues(queues, workflows))
         if self._claimer.lonely:
@@ -106,19 +106,22 @@ class Upkeep:
         if noted:
             await self._store.records.note_progress(noted)
 
-    async def reclaim(self) -> int:
-        """Judge attempts whose workers have let their leases expire; how many."""
+    async def reclaim(self, *, blame: bool = True) -> int:
+        """Judge attempts whose workers have let their leases expire; how many.
+
+        After a time in which nobody could renew a lease, an expired one says nothing against its attempt.
+        """
         token = self._executor.ids.token()
         claims = await self._store.leases.reclaim(token, self._options.lease_seconds, LARGEST_RECLAIM)
         for claim in claims:
             work = await self._claimer.readable(claim)
             if work is not None:
-                self._judge_lost(work)
+                self._judge_lost(work, blame)
         return len(claims)
 
-    def _judge_lost(self, work: Work) -> None:
+    def _judge_lost(self, work: Work, blame: bool) -> None:
         try:
-            self._executor.judge.lost(work)
+            self._executor.judge.lost(work, blame=blame)
         except Exception as error:  # noqa: BLE001 — one bad row must not stop the recovery of the others
             work.land()
             self._executor.recorder.tell_failure("reclaim", repr(error))

@@ -156,7 +156,7 @@ class Worker:
     async def _maintain_loop(self) -> None:
         heartbeat = retention = self._clock.monotonic()
         while not self._stopping.is_set():
-            await self._patience.persist("maintain", self.upkeep.maintain)
+            await self._patience.persist("maintain", self._maintain)
             now = self._polled["maintain"] = self._clock.monotonic()
             if now >= heartbeat:
                 await self._patience.persist("heartbeat", partial(self.upkeep.heartbeat, "running"))
@@ -165,6 +165,11 @@ class Worker:
                 more = await self._patience.persist("retention", self.upkeep.remove_expired)
                 retention = now + (0.0 if more else RETENTION_INTERVAL)
             await wait_for(self._stopping, self._jittered(self.options.poll_seconds), self._clock)
+
+    async def _maintain(self) -> None:
+        """A lease is renewed after a third of its time: a silence of two thirds can have ended any of them."""
+        silent = self._clock.monotonic() - self._polled["maintain"]
+        await self.upkeep.maintain(after_outage=silent > self.options.lease_seconds * 2.0 / 3.0)
 
     async def _renew_loop(self) -> None:
         while True:
