@@ -167,7 +167,7 @@ class Worker:
             await wait_for(self._stopping, self._jittered(self.options.poll_seconds), self._clock)
 
     async def _maintain(self) -> None:
-        """A lease is renewed after a third of its time: a silence of two thirds can have ended any of them."""
+        """A lease is renewed after a third of its time: two thirds of silence can have ended any of them."""
         silent = self._clock.monotonic() - self._polled["maintain"]
         await self.upkeep.maintain(after_outage=silent > self.options.lease_seconds * 2.0 / 3.0)
 
