@@ -122,7 +122,8 @@ async def test_the_database_may_be_away_for_long() -> None:
         assert await flow.result() == "one two"
         assert len(seam.bitten) == 23 + 1
         await check_ended(app, 1)
-    assert calls == {"first": [1, 2], "second": [1]}
+    # Longer than the lease: somebody else might have begun the second step, so this worker does not.
+    assert calls == {"first": [1, 2], "second": [2]}
 
 
 async def test_a_batch_of_which_some_were_written_is_completed() -> None:

@@ -307,3 +307,46 @@ async def test_starting_what_is_no_task_is_refused_with_a_hint() -> None:
     async with new_app() as app:
         with pytest.raises(InvalidValueError, match=r"@app\.task missing"):
             await app.start(print)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("alone", "expected"), [(0, (1, 0, 0)), (1, (0, 0, 1)), (2, (0, 1, 1))])
+async def test_only_a_death_while_it_was_executed_alone_is_a_lonely_one(
+    alone: int, expected: tuple[int, int, int]
+) -> None:
+    """A suspect that was still waiting for its neighbours to end cannot have killed its worker."""
+    app = new_app()
+
+    @app.task
+    async def work() -> None: ...
+
+    async with bench(app) as test:
+        await app.start(work)
+        worker = app.worker_in_test()
+        [claim] = await app.store.leases.claim("default", 1, Holder(1, "another", "", 60.0))
+        await sql(app, "UPDATE runs SET alone = ?1", min(1, alone))
+        if alone == 2:
+            assert await app.store.leases.begin_alone(claim)
+        test.clock.advance(61)
+        await worker.upkeep.reclaim()
+        await worker._executor.recorder.flush()
+        assert await sql(app, "SELECT losses, lonely_losses, alone FROM runs") == [expected]
+
+
+async def test_a_worker_can_be_stopped_while_it_waits_for_its_database(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app = new_app()
+
+    @app.task
+    async def work() -> None: ...
+
+    async def away(self: SqliteDatabase) -> None:
+        raise StoreUnavailableError("not yet")
+
+    monkeypatch.setattr(SqliteDatabase, "migrate", away)
+    worker = app.worker()
+    running = asyncio.create_task(worker.run())
+    await asyncio.sleep(0.05)
+    worker.stop()
+    async with asyncio.timeout(PATIENCE):
+        await running

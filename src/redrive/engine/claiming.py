@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from redrive.clock import Clock
 from redrive.engine.executor import Executor
@@ -131,6 +132,8 @@ class Claimer:
             for work in works:
                 self._executor.give_back(work)
             return
+        for work in works:
+            await self._patience.persist("claim", partial(self._store.leases.begin_alone, work.claim))
         await self._take_through(works)
         while any(work in self._flight.works for work in works) and not self._executor.stopping:
             await self._flight.landed.wait()

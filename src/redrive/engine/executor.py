@@ -86,6 +86,7 @@ class Executor:
 
     async def _run(self, task: Task, work: Work, context: Context) -> tuple[str, BaseException | None]:
         """What the function gives: a result that can be stored, or an error."""
+        work.check_lease()
         if work.interruption is not None:
             return "", asyncio.CancelledError()
         self.attempts += 1

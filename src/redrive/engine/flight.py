@@ -87,6 +87,9 @@ class Flight:
         if work is not None and work.claim.token == token:
             work.interrupt(why)
 
+    def has_expired(self, work: Work) -> bool:
+        return self.keeper.has_expired(work.claim)
+
     async def landing(self, seconds: float) -> None:
         """Wait until something lands, at most so long."""
         await wait_for(self.landed, seconds, self._clock)

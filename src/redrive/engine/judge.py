@@ -34,6 +34,8 @@ PROBE_DELAY = 0.1
 MOST_LOSSES = 2
 """So many workers may die while executing a step among others; from then on it is executed alone."""
 MOST_LONELY_LOSSES = 3
+EXECUTED_ALONE = 2
+"""Of a claim: 1 says that it is to be executed alone, 2 that it is."""
 
 
 @dataclass(slots=True)
@@ -111,8 +113,7 @@ class Judge:
         decision = self._decide(work, evidence)
         if isinstance(decision, Release):
             decision = Release(decision.at, decision.explanation._replace(reason=Reason.LEASE_LOST))
-        if blame:
-            work.claim = _with_loss(work.claim)
+        work.claim = _with_loss(work.claim) if blame else work.claim._replace(alone=min(1, work.claim.alone))
         if work.claim.lonely_losses >= MOST_LONELY_LOSSES:
             evidence, decision = _crashed(work)
         self._record(work, evidence, decision, AttemptOutcome.LOST, 0.0)
@@ -194,8 +195,10 @@ def _bounded(seconds: float) -> float:
 
 
 def _with_loss(claim: Claim) -> Claim:
-    if claim.alone:
-        return claim._replace(lonely_losses=claim.lonely_losses + 1)
+    if claim.alone == EXECUTED_ALONE:
+        return claim._replace(lonely_losses=claim.lonely_losses + 1, alone=1)
+    if claim.alone:  # it was still waiting for the others to end, and cannot have done it
+        return claim
     losses = claim.losses + 1
     return claim._replace(losses=losses, alone=1 if losses >= MOST_LOSSES else 0)
 

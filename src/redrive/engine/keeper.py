@@ -67,6 +67,10 @@ class Keeper:
                 self._held[key] = now
         self._fence([key for key in due if key not in renewed])
 
+    def has_expired(self, claim: Claim) -> bool:
+        """As when the process was frozen: others may have the lease by now."""
+        return self._is_over((claim.id, claim.token))
+
     def _is_over(self, key: Key) -> bool:
         since = self._held.get(key)
         return since is not None and self._clock.monotonic() - since >= self._lease_seconds

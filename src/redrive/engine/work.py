@@ -37,6 +37,8 @@ class Flight(Protocol):
 
     def follow(self, work: Work, following: Work) -> None: ...
 
+    def has_expired(self, work: Work) -> bool: ...
+
 
 class Work:
     """`task` is None when no task of that name is registered here.
@@ -86,6 +88,11 @@ class Work:
         self.completion: Record | None = None
         self.progress: tuple[float | None, str] | None = None
         self.flight: Flight | None = None
+
+    def check_lease(self) -> None:
+        """Do not begin what somebody else may have begun."""
+        if self.flight is not None and self.flight.has_expired(self):
+            self.interrupt(Interruption.LOST)
 
     def land(self) -> None:
         """Nothing more will be written for this claim."""

@@ -70,11 +70,13 @@ class Worker:
 
     async def run(self, *, signals: bool = False) -> None:
         """Work until `stop` is called; with `signals`, SIGTERM and SIGINT call it. A second one hurries."""
-        await self._patience.persist("open", self._open, errors=StoreUnavailableError)
         self._executor.teller.tell(WorkerStarted(self.id, self.options.queues, self.options.concurrency))
+        requeued = 0
         async with AsyncExitStack() as stack:
             if signals:
                 stack.enter_context(until_signalled(self.stop))
+            if not await self._opened():
+                return
             await stack.enter_async_context(self._database.listen(self._heard))
             renewal = self._renew_by(stack)
             work = [self._claim_loop, self._promote_loop, self._maintain_loop]
@@ -131,6 +133,18 @@ class Worker:
         while self._executor.recorder.pending:
             await self.flight.landed.wait()
             self.flight.landed.clear()
+
+    async def _opened(self) -> bool:
+        """Wait for the database; False when the worker is told to stop before it is there."""
+        action = self._patience.persist("open", self._open, errors=StoreUnavailableError)
+        opening, stopping = asyncio.create_task(action), asyncio.create_task(self._stopping.wait())
+        await asyncio.wait({opening, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not opening.done():
+            await _cancel([opening])
+            return False
+        await opening
+        return True
 
     # The loops
 

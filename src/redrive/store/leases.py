@@ -47,6 +47,11 @@ class Leases:
         parameters = {"queue": queue, "workflows": _listed(workflows), **holder._asdict()}
         return [Claim._make(row) for row in await self._database.fetch(_SQL["claim_alone"], parameters)]
 
+    async def begin_alone(self, claim: Claim) -> bool:
+        """Note that it is executed alone from now on: only then its worker's death speaks against it."""
+        fence = {"id": claim.id, "token": claim.token, "epoch": claim.epoch}
+        return bool(await self._database.fetch(_SQL["begin_alone"], fence))
+
     async def adopt(self, token: int, worker: str) -> list[Claim]:
         """The claims that were committed although the answer never arrived."""
         rows = await self._database.fetch(_SQL["adopt"], {"token": token, "worker": worker})

@@ -76,7 +76,8 @@ def is_stale(error: BaseException) -> bool:
     import asyncpg
 
     state = _state(error)
-    return state.startswith(_STALE) if state else isinstance(error, OSError | asyncpg.InterfaceError)
+    lost = (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+    return state.startswith(_STALE) if state else isinstance(error, lost)
 
 
 def _refusal(error: BaseException, place: str) -> StoreError:

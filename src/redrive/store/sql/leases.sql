@@ -32,6 +32,11 @@ WHERE id IN (
 )
 RETURNING {_claim}
 
+-- name: begin_alone
+UPDATE redrive.runs SET alone = 2
+WHERE id = :id AND token = :token AND epoch = :epoch AND place = 'leased'
+RETURNING id
+
 -- name: adopt
 SELECT {_claim} FROM redrive.runs WHERE place = 'leased' AND token = :token AND worker = :worker
 
