@@ -1,7 +1,7 @@
 """Settings and servers for all tests.
 
-A busy machine must not fail a test; and CI tries the same examples every time. The servers are real ones,
-started once per test process, when needed.
+A busy machine must not fail a test, and Hypothesis tries the same examples every time, unless
+REDRIVE_TEST_EXPLORE asks for new ones. The servers are real ones, started once per test process, when needed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.servers import PostgresServer, RedisServer, postgresql, redis_server
 settings.register_profile(
     "redrive",
     deadline=None,
-    derandomize="CI" in os.environ,
+    derandomize="REDRIVE_TEST_EXPLORE" not in os.environ,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("redrive")

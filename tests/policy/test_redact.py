@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from tests.policy import redaction_corpus as corpus
 
@@ -601,6 +601,8 @@ def _same_shape(before: Any, after: Any) -> bool:
 @given(st.text(min_size=6, max_size=30), st.sampled_from(corpus.NAMES))
 def test_i9_no_piece_of_a_value_under_a_secret_name_survives(secret: str, name: str) -> None:
     canary = f"Canary{secret}9"
+    around = json.dumps({"x": [{name: "[redacted:]"}]}, ensure_ascii=False)
+    assume(not corpus.survives(canary, around))  # a secret such as "_token" stands in the name already
     assert not corpus.survives(canary, json.dumps(PLAIN.value({"x": [{name: canary}]}), ensure_ascii=False))
     assert not corpus.survives(canary, PLAIN.text(json.dumps({"x": [{name: canary}]}, ensure_ascii=False)))
 
