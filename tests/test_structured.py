@@ -8,33 +8,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.lines import Lines, written_to
 
 from redrive import structured
 
 LOGGER = logging.getLogger("redrive.test_structured")
 
 
-class Lines(logging.Handler):
-    def __init__(self) -> None:
-        super().__init__()
-        self.records: list[logging.LogRecord] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.records.append(record)
-
-    @property
-    def text(self) -> str:
-        return "\n".join(record.getMessage() for record in self.records)
-
-
 @pytest.fixture
 def lines() -> Iterator[Lines]:
-    handler = Lines()
-    LOGGER.addHandler(handler)
-    LOGGER.setLevel(logging.DEBUG)
-    yield handler
-    LOGGER.setLevel(logging.NOTSET)
-    LOGGER.removeHandler(handler)
+    with written_to(LOGGER, logging.DEBUG) as written:
+        yield written
 
 
 def fields_of(record: logging.LogRecord) -> Any:

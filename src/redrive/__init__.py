@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from redrive.model.failure import Category, Delivery, ErrorClass, Failure
     from redrive.model.step import Effect
     from redrive.policy.backoff import Backoff
-    from redrive.policy.breaker import BreakerPolicy
+    from redrive.policy.breaker_policy import BreakerPolicy
     from redrive.policy.budget import BudgetPolicy
     from redrive.policy.classify import Classifier, classify
     from redrive.policy.idempotency import idempotency_key
@@ -47,7 +47,7 @@ _HOME = {
     "AsyncHttpClient": "redrive.calls.http",
     "Attempt": "redrive.calls.attempt",
     "Backoff": "redrive.policy.backoff",
-    "BreakerPolicy": "redrive.policy.breaker",
+    "BreakerPolicy": "redrive.policy.breaker_policy",
     "BudgetPolicy": "redrive.policy.budget",
     "Category": "redrive.model.failure",
     "Classifier": "redrive.policy.classify",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import fields
-from itertools import zip_longest
 from random import Random, SystemRandom
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
@@ -14,7 +13,7 @@ from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.config import Settings
 from redrive.engine.breakers import Breakers, BreakerSettings, Probe, SharedBreaker
 from redrive.engine.definition import Definition, StepDefinition
-from redrive.engine.enqueue import DEFAULT_ORG, Enqueuer, StartOptions
+from redrive.engine.enqueue import DEFAULT_ORG, Enqueuer, Prepared, StartOptions
 from redrive.engine.executor import Executor
 from redrive.engine.gate import Gate
 from redrive.engine.handle import RunHandle, Waiters
@@ -35,7 +34,7 @@ from redrive.model.breaker import BreakerState
 from redrive.model.event import QueuePaused, QueueResumed
 from redrive.observe.log import LogListener
 from redrive.policy.bounds import LONGEST_DELAY, choice, require
-from redrive.policy.breaker import BreakerPolicy
+from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.policy.codec import DEFAULT_LIMITS, Limits
 from redrive.policy.ramp import Ramp
 from redrive.policy.redact import DEFAULT_REDACTOR, Redactor
@@ -48,8 +47,6 @@ from redrive.store.store import Store
 
 if TYPE_CHECKING:
     from redrive.blocking import Blocking
-
-_NONE: Any = object()
 
 
 class Redrive:
@@ -164,15 +161,12 @@ class Redrive:
         **options: Unpack[StartOptions],
     ) -> RunHandle:
         """Start a run: see StartOptions. With `connection`, as part of your own PostgreSQL transaction."""
-        if connection is not None:
-            session = foreign_session(connection, self.database)
-            await self.define(work)
-            return (await self.start_within(session, work, [(payload, options)]))[0]
         prepared = self._enqueuer.prepare(name_of(work), payload, options)
+        if connection is not None:
+            return (await self._start_within(connection, [prepared]))[0]
         await self.open()
         run_id = await self._enqueuer.start(*prepared)
-        if self.after_start is not None:
-            await self.after_start()
+        await self._after_start()
         return self.run(run_id, prepared[0].org)
 
     async def start_many(
@@ -185,49 +179,43 @@ class Redrive:
         **options: Unpack[StartOptions],
     ) -> list[RunHandle]:
         """Start many runs in one write, all or none of them; `keys` are their idempotency keys."""
-        if options.get("key") is not None:
-            raise InvalidValueError("one idempotency key cannot stand for many runs; give keys, one for each")
-        several = self.several(payloads, keys, options)
+        prepared = self.prepare(work, payloads, keys, options)
         if connection is not None:
-            session = foreign_session(connection, self.database)
-            await self.define(work)
-            return await self.start_within(session, work, several)
-        name = name_of(work)
-        prepared = [self._enqueuer.prepare(name, *each) for each in several]
+            return await self._start_within(connection, prepared)
         await self.open()
         ids = await self._enqueuer.start_many(prepared)
+        await self._after_start()
+        return self._handles(ids, prepared)
+
+    def prepare(
+        self,
+        work: str | Task | Definition,
+        payloads: Iterable[object],
+        keys: Iterable[str] | None,
+        options: StartOptions,
+    ) -> list[Prepared]:
+        """Runs to be started within a transaction, by `define` and then `start_within`."""
+        return self._enqueuer.prepare_many(name_of(work), payloads, keys, options)
+
+    async def define(self, prepared: Sequence[Prepared]) -> None:
+        """Store what the runs consist of, outside of the transaction that they are started in."""
+        await self.open()
+        await self._enqueuer.define(prepared)
+
+    async def start_within(self, session: ForeignSession, prepared: Sequence[Prepared]) -> list[RunHandle]:
+        return self._handles(await self._enqueuer.start_within(session, prepared), prepared)
+
+    async def _start_within(self, connection: object, prepared: Sequence[Prepared]) -> list[RunHandle]:
+        session = foreign_session(connection, self.database)
+        await self.define(prepared)
+        return await self.start_within(session, prepared)
+
+    async def _after_start(self) -> None:
         if self.after_start is not None:
             await self.after_start()
+
+    def _handles(self, ids: Sequence[str], prepared: Sequence[Prepared]) -> list[RunHandle]:
         return [self.run(run_id, new.org) for run_id, (new, _) in zip(ids, prepared, strict=True)]
-
-    async def define(self, work: str | Task | Definition) -> None:
-        """Store what a run will consist of. `start` does it by itself."""
-        await self.open()
-        await self._enqueuer.define(name_of(work))
-
-    async def start_within(
-        self,
-        session: ForeignSession,
-        work: str | Task | Definition,
-        several: Iterable[tuple[object, StartOptions]],
-    ) -> list[RunHandle]:
-        """As part of somebody's transaction; `define` comes before."""
-        name = name_of(work)
-        prepared = [self._enqueuer.prepare(name, *each) for each in several]
-        ids = await self._enqueuer.start_within(session, prepared)
-        return [self.run(run_id, new.org) for run_id, (new, _) in zip(ids, prepared, strict=True)]
-
-    @staticmethod
-    def several(
-        payloads: Iterable[object], keys: Iterable[str] | None, options: StartOptions
-    ) -> list[tuple[object, StartOptions]]:
-        """Every payload with its options."""
-        if keys is None:
-            return [(payload, options) for payload in payloads]
-        pairs = list(zip_longest(payloads, keys, fillvalue=_NONE))
-        if any(_NONE in pair for pair in pairs):
-            raise InvalidValueError("there must be as many keys as payloads")
-        return [(payload, {**options, "key": key}) for payload, key in pairs]
 
     def run(self, run_id: str, org: str = DEFAULT_ORG) -> RunHandle:
         """A handle on a run that was started before."""

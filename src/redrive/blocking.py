@@ -11,7 +11,7 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from redrive.engine.breakers import SharedBreaker
-from redrive.engine.enqueue import DEFAULT_ORG, StartOptions
+from redrive.engine.enqueue import DEFAULT_ORG, Prepared, StartOptions
 from redrive.engine.handle import RunHandle
 from redrive.engine.history import History
 from redrive.errors import InvalidValueError
@@ -78,7 +78,9 @@ class Blocking:
         """As Redrive.start; a connection is one of psycopg or SQLAlchemy, and is used on this very thread."""
         if connection is None:
             return self._handle(self.wait_for(self._app.start(work, payload, **options)))
-        return self._start_within(connection, work, [(payload, options)])[0]
+        key = options.pop("key", None)
+        prepared = self._app.prepare(work, [payload], None if key is None else [key], options)
+        return self._start_within(connection, prepared)[0]
 
     def start_many(
         self,
@@ -92,7 +94,7 @@ class Blocking:
         if connection is None:
             handles = self.wait_for(self._app.start_many(work, payloads, keys=keys, **options))
             return [self._handle(handle) for handle in handles]
-        return self._start_within(connection, work, self._app.several(payloads, keys, options))
+        return self._start_within(connection, self._app.prepare(work, payloads, keys, options))
 
     def run(self, run_id: str, org: str = DEFAULT_ORG) -> BlockingHandle:
         return self._handle(self._app.run(run_id, org))
@@ -150,17 +152,12 @@ class Blocking:
             raise InvalidValueError("inside of an event loop use the application itself, not app.sync")
         return asyncio.run_coroutine_threadsafe(coroutine, self._background()).result()
 
-    def _start_within(
-        self,
-        connection: object,
-        work: str | Task | Definition,
-        several: list[tuple[object, StartOptions]],
-    ) -> list[BlockingHandle]:
+    def _start_within(self, connection: object, prepared: list[Prepared]) -> list[BlockingHandle]:
         session = foreign_session(connection, self._app.database)
         if session.is_async:
             raise InvalidValueError("app.sync needs a sync connection; with an async one use app.start")
-        self.wait_for(self._app.define(work))
-        handles = session.run(self._app.start_within(session, work, several))
+        self.wait_for(self._app.define(prepared))
+        handles = session.run(self._app.start_within(session, prepared))
         return [self._handle(handle) for handle in handles]
 
     def _handle(self, handle: RunHandle) -> BlockingHandle:

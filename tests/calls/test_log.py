@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.calls.script import Play, Script
+from tests.lines import Lines, written_to
 
 from redrive import Attempt, Backoff, Guard, RetryableError, log_fields
 from redrive.calls.log import LOGGER, current_log_fields
@@ -37,35 +38,10 @@ SECRETS = [
 ]
 
 
-class Lines(logging.Handler):
-    def __init__(self) -> None:
-        super().__init__()
-        self.records: list[logging.LogRecord] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.records.append(record)
-
-    @property
-    def fields(self) -> list[dict[str, Any]]:
-        return [record.fields for record in self.records]  # type: ignore[attr-defined]
-
-    @property
-    def names(self) -> list[tuple[str, int]]:
-        return [(record.getMessage().split(" ", 1)[0], record.levelno) for record in self.records]
-
-    @property
-    def text(self) -> str:
-        return "\n".join(record.getMessage() for record in self.records)
-
-
 @pytest.fixture
 def lines() -> Iterator[Lines]:
-    handler = Lines()
-    LOGGER.addHandler(handler)
-    LOGGER.setLevel(logging.INFO)
-    yield handler
-    LOGGER.setLevel(logging.NOTSET)
-    LOGGER.removeHandler(handler)
+    with written_to(LOGGER, logging.INFO) as written:
+        yield written
 
 
 def recover(play: Play, error: Exception, **options: Any) -> None:

@@ -747,3 +747,39 @@ def test_an_odd_address_is_refused(url: str) -> None:
 def test_every_error_here_is_one_of_ours() -> None:
     for kind in (ConflictError, InvalidValueError, NotFoundError, NotStorableError, PayloadError):
         assert issubclass(kind, RedriveError)
+
+
+async def test_an_input_that_cannot_be_read_is_buried_by_a_limited_task_too() -> None:
+    """Its key cannot be made: it shares one with its like, and the attempt itself tells."""
+    app = new_app()
+
+    @app.task(concurrency=1, concurrency_key=lambda payload: payload["id"])
+    async def work(payload: dict[str, int]) -> None: ...
+
+    async with bench(app) as test:
+        run = await app.start(work, {"id": 1})
+        await sql(app, "UPDATE runs SET input = 'not json'")
+        await test.drain()
+        check_letter(await run.dead_letter(), "final_error")
+
+
+async def test_the_result_of_an_earlier_step_that_cannot_be_read_is_a_failure_of_the_step() -> None:
+    app = new_app(queues=["other"])
+
+    @app.task
+    async def first() -> int:
+        return 1
+
+    @app.task(queue="other")
+    async def second(number: int) -> int:
+        return number
+
+    app.workflow("flow", [first, second])
+    async with bench(app) as test:
+        await app.pause("other")
+        run = await app.start("flow")
+        await test.drain()
+        await sql(app, "UPDATE steps SET output = 'not json'")
+        await app.resume("other")
+        await test.drain()
+        check_letter(await run.dead_letter(), "final_error")

@@ -181,7 +181,7 @@ async def test_many_can_have_a_key_each() -> None:
         assert [await run.result() for run in (*first, *again)] == [1, 2, 2, 3]
         with pytest.raises(ConflictError):
             await app.start_many(work, [9, 3], keys=["d", "a"])
-        with pytest.raises(InvalidValueError, match="as many keys as payloads"):
+        with pytest.raises(InvalidValueError, match="2 payloads, but 1 keys"):
             await app.start_many(work, [1, 2], keys=["x"])
 
 

@@ -10,6 +10,7 @@ from threading import Thread
 from typing import Any, get_args
 
 import pytest
+from tests.lines import Lines, written_to
 
 from redrive.engine.ids import Ids
 from redrive.engine.telling import Teller
@@ -92,35 +93,14 @@ ONE_OF_EACH: list[tuple[Event, int]] = [
 ORDINARY = (RunQueued, StepStarted, StepSucceeded, RunFinished)
 
 
-class Lines(logging.Handler):
-    def __init__(self) -> None:
-        super().__init__()
-        self.records: list[logging.LogRecord] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.records.append(record)
-
-    @property
-    def fields(self) -> list[dict[str, Any]]:
-        return [record.fields for record in self.records]  # type: ignore[attr-defined]
-
-    @property
-    def text(self) -> str:
-        return "\n".join(record.getMessage() for record in self.records)
-
-    @property
-    def suppressed(self) -> list[int | None]:
-        return [fields.get("suppressed") for fields in self.fields]
-
-
 @pytest.fixture
 def lines() -> Iterator[Lines]:
-    handler = Lines()
-    LOGGER.addHandler(handler)
-    LOGGER.setLevel(D)
-    yield handler
-    LOGGER.setLevel(logging.NOTSET)
-    LOGGER.removeHandler(handler)
+    with written_to(LOGGER, D) as written:
+        yield written
+
+
+def suppressed(lines: Lines) -> list[int | None]:
+    return [fields.get("suppressed") for fields in lines.fields]
 
 
 @pytest.fixture
@@ -321,20 +301,20 @@ class TestThrottle:
     ) -> None:
         for _ in range(1000):
             listener(StepHeld(REF, "breaker:smtp"))
-        assert lines.suppressed == [None]
+        assert suppressed(lines) == [None]
         clock.advance(0.999)
         listener(StepHeld(REF, "breaker:smtp"))
-        assert lines.suppressed == [None]
+        assert suppressed(lines) == [None]
         clock.advance(0.001)
         listener(StepHeld(REF, "breaker:smtp"))
-        assert lines.suppressed == [None, 1000]
+        assert suppressed(lines) == [None, 1000]
 
     def test_the_count_starts_anew(self, listener: LogListener, lines: Lines, clock: VirtualClock) -> None:
         for count in (3, 1, 2):
             for _ in range(count):
                 listener(StepHeld(REF, "breaker:smtp"))
             clock.advance(1.0)
-        assert lines.suppressed == [None, 2, None]
+        assert suppressed(lines) == [None, 2, None]
 
     @pytest.mark.parametrize(
         ("one", "other"),
@@ -355,7 +335,7 @@ class TestThrottle:
         clock.advance(1.0)
         listener(one)
         listener(other)
-        assert lines.suppressed == [None, None, 2, 1]
+        assert suppressed(lines) == [None, None, 2, 1]
 
     def test_it_is_the_cause_that_counts_and_not_the_run(self, listener: LogListener, lines: Lines) -> None:
         for number in range(10):
@@ -371,7 +351,7 @@ class TestThrottle:
     ) -> None:
         for _ in range(50):
             listener(event)
-        assert lines.suppressed == [None] * 50
+        assert suppressed(lines) == [None] * 50
 
     def test_what_is_below_the_level_is_not_counted(
         self, listener: LogListener, lines: Lines, clock: VirtualClock
@@ -381,7 +361,7 @@ class TestThrottle:
             listener(StepHeld(REF, "breaker:smtp"))
         LOGGER.setLevel(I)
         listener(StepHeld(REF, "breaker:smtp"))
-        assert lines.suppressed == [None]
+        assert suppressed(lines) == [None]
 
     def test_a_clock_that_goes_back_does_not_silence(
         self, listener: LogListener, lines: Lines, clock: VirtualClock
@@ -426,7 +406,7 @@ class TestThrottle:
             thread.join()
         clock.advance(1.0)
         listener(StepHeld(REF, "breaker:smtp"))
-        assert lines.suppressed == [None, 8 * 500 - 1]
+        assert suppressed(lines) == [None, 8 * 500 - 1]
 
 
 class TestSecrets:

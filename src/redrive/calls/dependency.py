@@ -15,7 +15,8 @@ from redrive.errors import BreakerOpenError, InvalidValueError
 from redrive.kind import is_async
 from redrive.model.breaker import BreakerSnapshot, CallOutcome, Permit, Refusal
 from redrive.model.failure import Failure
-from redrive.policy.breaker import Breaker, BreakerPolicy, outcome_of
+from redrive.policy.breaker import Breaker, outcome_of
+from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.policy.budget import Budget, BudgetPolicy
 from redrive.policy.classify import DEFAULT_CLASSIFIER, Classifier
 

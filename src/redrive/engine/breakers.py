@@ -19,7 +19,8 @@ from redrive.engine.threads import Threads
 from redrive.errors import NotStorableError, StoreError
 from redrive.model.breaker import BreakerSnapshot, BreakerState, CallOutcome, Force, Permit, Refusal
 from redrive.model.event import BreakerChanged
-from redrive.policy.breaker import Breaker, BreakerPolicy
+from redrive.policy.breaker import Breaker
+from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.policy.codec import decode, encode
 from redrive.policy.ramp import Ramp
 from redrive.store.holds import BreakerRow

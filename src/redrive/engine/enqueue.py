@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypedDict
 
@@ -58,6 +58,10 @@ class StartOptions(TypedDict, total=False):
     metadata: Mapping[str, Any] | None
 
 
+Prepared = tuple[NewRun, DefinitionRow]
+"""A run to be stored, and what it consists of."""
+
+
 class _Waiting(NamedTuple):
     run: NewRun
     definition: DefinitionRow
@@ -87,7 +91,7 @@ class Enqueuer:
         self._waiting: list[_Waiting] = []
         self._writer: asyncio.Task[None] | None = None
 
-    def prepare(self, workflow: str, payload: object, options: StartOptions) -> tuple[NewRun, DefinitionRow]:
+    def prepare(self, workflow: str, payload: object, options: StartOptions) -> Prepared:
         """A run to be stored. Everything that could be wrong with it is said here."""
         refuse_unknown("a run is started with no option", options, StartOptions.__optional_keys__)
         definition = self._registry.workflow(workflow)
@@ -113,6 +117,21 @@ class Enqueuer:
         )
         return run, DefinitionRow(definition.digest, workflow, definition.body)
 
+    def prepare_many(
+        self, workflow: str, payloads: Iterable[object], keys: Iterable[str] | None, options: StartOptions
+    ) -> list[Prepared]:
+        if options.get("key") is not None:
+            raise InvalidValueError("one idempotency key cannot stand for many runs; give keys, one for each")
+        if keys is None:
+            return [self.prepare(workflow, payload, options) for payload in payloads]
+        several, names = list(payloads), list(keys)
+        if len(several) != len(names):
+            raise InvalidValueError(f"there are {len(several)} payloads, but {len(names)} keys")
+        return [
+            self.prepare(workflow, payload, {**options, "key": key})
+            for payload, key in zip(several, names, strict=True)
+        ]
+
     async def start(self, run: NewRun, definition: DefinitionRow) -> str:
         done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(run, definition, done))
@@ -120,11 +139,11 @@ class Enqueuer:
             self._writer = asyncio.create_task(self._write())
         return await asyncio.shield(done)
 
-    async def start_many(self, runs: Sequence[tuple[NewRun, DefinitionRow]]) -> list[str]:
+    async def start_many(self, runs: Sequence[Prepared]) -> list[str]:
         """All or nothing, in one write."""
         if not runs:
             return []
-        definitions = list({definition.digest: definition for _, definition in runs}.values())
+        definitions = _definitions(runs)
         new = [run for run, _ in runs]
         # The ids are ours, so trying again cannot store anything twice.
         ids = await self._patience.persist(
@@ -137,14 +156,11 @@ class Enqueuer:
         await self._hint([run for run in new if run.id in stored])
         return ids
 
-    async def define(self, workflow: str) -> None:
-        """Store the definition of a workflow, before a transaction is joined."""
-        definition = self._registry.workflow(workflow)
-        await self._store.runs.define([DefinitionRow(definition.digest, workflow, definition.body)])
+    async def define(self, runs: Sequence[Prepared]) -> None:
+        """Store what the runs consist of, before a transaction is joined."""
+        await self._store.runs.define(_definitions(runs))
 
-    async def start_within(
-        self, session: ForeignSession, runs: Sequence[tuple[NewRun, DefinitionRow]]
-    ) -> list[str]:
+    async def start_within(self, session: ForeignSession, runs: Sequence[Prepared]) -> list[str]:
         """As part of somebody's own transaction: the runs exist exactly if it is committed."""
         new = [run for run, _ in runs]
         ids = await self._store.runs.enqueue_within(session, new)
@@ -206,6 +222,10 @@ class Enqueuer:
             at = at.timestamp()
         require("at, in seconds since 1970,", at, 0.0, self._clock.now() + FARTHEST)
         return float(at)
+
+
+def _definitions(runs: Sequence[Prepared]) -> list[DefinitionRow]:
+    return list({definition.digest: definition for _, definition in runs}.values())
 
 
 def _settle(done: asyncio.Future[str], identifier: str) -> None:

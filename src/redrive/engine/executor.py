@@ -22,7 +22,7 @@ from redrive.engine.registry import Definitions, Registry
 from redrive.engine.task import Task
 from redrive.engine.telling import Teller
 from redrive.engine.work import Interruption, Work
-from redrive.errors import LeaseLostError, StoreError
+from redrive.errors import LeaseLostError, NotStorableError, StoreError
 from redrive.model.breaker import CallOutcome
 from redrive.model.claim import Claim
 from redrive.model.run import Place
@@ -73,7 +73,11 @@ class Executor:
         if work.task is None:
             self.judge.unknown(work)
             return None
-        context = work.context = await self._context(work)
+        try:
+            context = work.context = await self._context(work)
+        except NotStorableError as unreadable:  # what an earlier step has given
+            self._failed(work, unreadable, 0.0)
+            return None
         self.herald.started(work)
         result, error = await self._run(work.task, work, context)
         if work.completion is not None:
@@ -211,7 +215,7 @@ class Executor:
         if self.org_concurrency is not None:
             limits[f"org:{work.claim.org}"] = self.org_concurrency
         if work.task is not None and work.task.concurrency is not None:
-            limits |= work.task.limit_for(work.claim.org, work.payload)
+            limits |= work.task.limit_for(work.claim.org, lambda: work.payload)
         return limits
 
     def _report(self, work: Work, what: CallOutcome, seconds: float = 0.0) -> None:

@@ -55,7 +55,6 @@ class Flight:
 
     def launch(self, work: Work, execution: Coroutine[Any, Any, None]) -> None:
         self.executing += 1
-        work.launched = True
         task = asyncio.create_task(execution)
         self.tasks.add(task)
         task.add_done_callback(partial(self._ended, work))

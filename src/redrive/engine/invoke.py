@@ -24,6 +24,10 @@ class Invoker:
         self._threads = threads
         self._teller = teller
 
+    def close(self) -> None:
+        if self._threads is not None:
+            self._threads.close()
+
     async def invoke(self, task: Task, work: Work, context: Context) -> Any:
         if task.isolation is Isolation.PROCESS:
             work.begun = True

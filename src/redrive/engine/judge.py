@@ -89,9 +89,7 @@ class Judge:
             unavailable=True,
             retry_after=delay,
         )
-        decision = self._decide(work, evidence)
-        if isinstance(decision, Release):
-            decision = Release(decision.at, decision.explanation._replace(reason=Reason.UNKNOWN_TASK))
+        decision = _because(self._decide(work, evidence), Reason.UNKNOWN_TASK)
         self.herald.unknown(work, delay)
         self._record(work, evidence, decision, AttemptOutcome.RELEASED, 0.0)
 
@@ -110,9 +108,7 @@ class Judge:
             f"the worker {work.claim.worker} has stopped renewing its lease: it died, or was cut off",
             step=work.step.name,
         )
-        decision = self._decide(work, evidence)
-        if isinstance(decision, Release):
-            decision = Release(decision.at, decision.explanation._replace(reason=Reason.LEASE_LOST))
+        decision = _because(self._decide(work, evidence), Reason.LEASE_LOST)
         work.claim = _with_loss(work.claim) if blame else work.claim._replace(alone=min(1, work.claim.alone))
         if work.claim.lonely_losses >= MOST_LONELY_LOSSES:
             evidence, decision = _crashed(work)
@@ -166,10 +162,7 @@ class Judge:
         if work.step.effect is Effect.UNSAFE and failure.may_have_executed:
             return None
         held = evidence._replace(failure=failure._replace(unavailable=True, retry_after=PROBE_DELAY))
-        decision = self._decide(work, held)
-        if isinstance(decision, Release):
-            return Release(decision.at, decision.explanation._replace(reason=Reason.PROBE))
-        return decision
+        return _because(self._decide(work, held), Reason.PROBE)
 
     def _park(self, work: Work, held_by: str, event: EventRow | None) -> None:
         self.recorder.put(outcome.parked(work, held_by, event), partial(self.herald.held, work, held_by))
@@ -182,6 +175,13 @@ class Judge:
             work, evidence, decision, how, now=now, letter_id=letter_id, redactor=self.redactor
         )
         self.recorder.put(record, partial(self.herald.decided, work, evidence, decision, seconds, letter_id))
+
+
+def _because(decision: Decision, reason: Reason) -> Decision:
+    """Given back for this reason; an ending keeps its own."""
+    if not isinstance(decision, Release):
+        return decision
+    return Release(decision.at, decision.explanation._replace(reason=reason))
 
 
 def _charged(evidence: Evidence) -> Evidence:

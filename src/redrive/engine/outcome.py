@@ -170,7 +170,7 @@ def rescheduled(claim: Claim, decision: Retry | Release, evidence: Evidence, del
 def attempt_row(
     work: Work, evidence: Evidence, why: Explanation, outcome: AttemptOutcome, delay: float | None
 ) -> AttemptRow:
-    claim, failure = work.claim, evidence.failure
+    claim = work.claim
     return AttemptRow(
         claim.id,
         claim.step_index,
@@ -180,38 +180,20 @@ def attempt_row(
         claim.code_version,
         claim.attempt_started_at,
         delay,
-        failure.category,
-        failure.error_class,
-        failure.error_type,
-        failure.message,
-        evidence.stack,
-        failure.http_status,
-        failure.public_code,
-        failure.public_message,
-        why.reason,
-        str(why),
+        *_told(evidence, why),
     )
 
 
 def dead_letter_row(
     work: Work, evidence: Evidence, why: Explanation, letter_id: str, redactor: Redactor
 ) -> DeadLetterRow:
-    failure, mark = evidence.failure, evidence.fingerprint
+    mark = evidence.fingerprint
     return DeadLetterRow(
         letter_id,
         work.claim.id,
         work.step.name,
         work.step.task,
-        failure.category,
-        failure.error_class,
-        failure.error_type,
-        failure.message,
-        evidence.stack,
-        failure.http_status,
-        failure.public_code,
-        failure.public_message,
-        why.reason,
-        str(why),
+        *_told(evidence, why),
         mark.value,
         mark.reason,
         mark.title,
@@ -232,6 +214,25 @@ def _snapshot_of_text(text: str | None, redactor: Redactor) -> str | None:
         return snapshot(decode(text), redactor)
     except NotStorableError:
         return snapshot(text, redactor)
+
+
+def _told(
+    evidence: Evidence, why: Explanation
+) -> tuple[str, str, str, str, str, int | None, str, str, str, str]:
+    """What an attempt and a dead letter both tell of a failure, in the order of their columns."""
+    failure = evidence.failure
+    return (
+        failure.category,
+        failure.error_class,
+        failure.error_type,
+        failure.message,
+        evidence.stack,
+        failure.http_status,
+        failure.public_code,
+        failure.public_message,
+        why.reason,
+        str(why),
+    )
 
 
 def snapshot(value: JsonValue, redactor: Redactor) -> str:

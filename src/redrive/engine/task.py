@@ -141,14 +141,14 @@ class Task:
             config=stored,
         )
 
-    def limit_for(self, org: str, payload: JsonValue) -> dict[str, int]:
+    def limit_for(self, org: str, payload: Callable[[], JsonValue]) -> dict[str, int]:
         """The name of its concurrency limit for this payload, and how many may run at once."""
         if self.concurrency is None:
             return {}
         if self.concurrency_key is None:
             return {f"task:{self.name}": self.concurrency}
         try:
-            key = _printable(str(self.concurrency_key(payload)))
+            key = _printable(str(self.concurrency_key(payload())))
         except Exception:  # noqa: BLE001 — those without a key share one; the task itself will tell
             key = "?"
         return {f"key:{org}|{self.name}|{key}": self.concurrency}

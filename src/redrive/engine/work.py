@@ -44,7 +44,6 @@ class Work:
     """`task` is None when no task of that name is registered here.
 
     interruption  why it is to be stopped, once it is
-    launched      it is, or was, being executed
     begun         the user's function was called, so that something may have happened outside
     running       the asyncio task while the user's function is executed
     completion    the record of its success, when the task has written it within a transaction of its own
@@ -60,7 +59,6 @@ class Work:
         "definition",
         "flight",
         "interruption",
-        "launched",
         "limits",
         "permit",
         "progress",
@@ -83,7 +81,6 @@ class Work:
         self.context: Context | None = None
         self.interruption: Interruption | None = None
         self.running: asyncio.Task[object] | None = None
-        self.launched = False
         self.begun = False
         self.completion: Record | None = None
         self.progress: tuple[float | None, str] | None = None

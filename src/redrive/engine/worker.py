@@ -67,12 +67,14 @@ class Worker:
         self._hurry = asyncio.Event()
         self._polled = dict.fromkeys(("claim", "promote", "maintain"), self._clock.monotonic())
         self._background: asyncio.Task[None] | None = None
+        self._requeued = 0
 
     async def run(self, *, signals: bool = False) -> None:
         """Work until `stop` is called; with `signals`, SIGTERM and SIGINT call it. A second one hurries."""
         self._executor.teller.tell(WorkerStarted(self.id, self.options.queues, self.options.concurrency))
-        requeued = 0
         async with AsyncExitStack() as stack:
+            stack.callback(self._tell_stopped)
+            stack.callback(self._executor.invoker.close)
             if signals:
                 stack.enter_context(until_signalled(self.stop))
             if not await self._opened():
@@ -84,8 +86,7 @@ class Worker:
             stack.push_async_callback(self.flight.abandon)
             async with _running(records) as recording, _running(work) as working:
                 await self._until_stopped([*working, *recording])
-                requeued = await self._drain(working)
-        self._executor.teller.tell(WorkerStopped(self.id, requeued))
+                await self._drain(working)
 
     async def __aenter__(self) -> Self:
         """`async with app.worker():` works in the background for the time of the block."""
@@ -209,8 +210,11 @@ class Worker:
             if loop.done() and not self._stopping.is_set():
                 loop.result()
 
-    async def _drain(self, loops: Sequence[asyncio.Task[None]]) -> int:
-        """Finish what is in flight, give back what cannot be finished in time; how much that was."""
+    def _tell_stopped(self) -> None:
+        self._executor.teller.tell(WorkerStopped(self.id, self._requeued))
+
+    async def _drain(self, loops: Sequence[asyncio.Task[None]]) -> None:
+        """Finish what is in flight, give back what cannot be finished in time."""
         grace = self.options.grace_seconds
         end = self._clock.monotonic() + grace
         self._executor.teller.tell(WorkerStopping(self.id, len(self.flight), grace))
@@ -221,12 +225,12 @@ class Worker:
                 await self.claimer.adopt()
         await self._land(end, hurry=True)
         left = self.flight.works
+        self._requeued = len(left)
         await self._give_back(left)
         with suppress(StoreError, TimeoutError):
             async with asyncio.timeout(LOOPS_GRACE):
                 await self._executor.breakers.flush()
                 await self.upkeep.heartbeat("stopped")
-        return len(left)
 
     async def _give_back(self, works: Sequence[Work]) -> None:
         """What is executed is told to stop; what does not listen, or was never begun, is given back."""

@@ -1,7 +1,8 @@
 """What should happen: pure decisions. Time and random numbers are arguments."""
 
 from redrive.policy.backoff import Backoff
-from redrive.policy.breaker import Breaker, BreakerPolicy
+from redrive.policy.breaker import Breaker
+from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.policy.budget import Budget, BudgetPolicy
 from redrive.policy.classify import Classifier, classify
 from redrive.policy.curve import Custom, Exponential, Immediate, Linear, Never

@@ -22,56 +22,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from redrive.errors import InvalidValueError
 from redrive.model.breaker import BreakerSnapshot, BreakerState, CallOutcome, Force, Permit, Refusal
 from redrive.model.failure import Category, Delivery, Failure
-from redrive.policy.bounds import LONGEST_DELAY, choice, require, require_kind, require_whole
+from redrive.policy.bounds import choice, require, require_kind, require_whole
+from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.policy.window import LARGEST_COUNT, CountWindow, TimeWindow, Window
 
 if TYPE_CHECKING:
     from redrive.policy.codec import JsonValue
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BreakerPolicy:
-    """When a breaker opens, for how long, and how it closes again.
-
-    It opens when either window holds at least `minimum_calls` calls (or is full) and the share of failed or
-    of slow ones has reached its rate. A window of None is not watched.
-    """
-
-    window_calls: int | None = 20
-    window_seconds: float | None = 120.0
-    minimum_calls: int = 20
-    failure_rate: float = 0.5
-    slow_seconds: float | None = None
-    slow_rate: float = 0.5
-    cool_down: float = 30.0
-    longest_open: float = 3600.0
-    probe_slots: int = 3
-    probe_seconds: float = 60.0
-    successes_to_close: int = 3
-
-    def __post_init__(self) -> None:
-        if self.window_calls is None and self.window_seconds is None:
-            raise InvalidValueError("a breaker needs window_calls, window_seconds or both")
-        if self.window_calls is not None:
-            require_whole("window_calls", self.window_calls, 1, 10_000)
-        if self.window_seconds is not None:
-            require("window_seconds", self.window_seconds, 0.001, LONGEST_DELAY)
-        if self.slow_seconds is not None:
-            require("slow_seconds", self.slow_seconds, 0.0, LONGEST_DELAY)
-        require_whole("minimum_calls", self.minimum_calls, 1, 1_000_000)
-        require("failure_rate", self.failure_rate, 0.001, 1.0)
-        require("slow_rate", self.slow_rate, 0.001, 1.0)
-        require("cool_down", self.cool_down, 0.0, LONGEST_DELAY)
-        require("longest_open", self.longest_open, self.cool_down, LONGEST_DELAY)
-        require_whole("probe_slots", self.probe_slots, 1, 1000)
-        require("probe_seconds", self.probe_seconds, 0.001, LONGEST_DELAY)
-        require_whole("successes_to_close", self.successes_to_close, 1, 1000)
 
 
 PROBES_TAKEN_DELAY = 1.0
