@@ -86,6 +86,39 @@ def postgresql() -> Iterator[PostgresServer]:
             yield PostgresServer(_postgres_url(port))
 
 
+class MortalPostgres:
+    """A PostgreSQL that a test may kill and start again, on the same port and with the same data."""
+
+    def __init__(self, start: Callable[[int], _Process]) -> None:
+        self._start = start
+        self._port = _free_port()
+        self.url = _postgres_url(self._port)
+        self.start()
+
+    def start(self) -> None:
+        self._process = self._start(self._port)
+        if not _comes_up(self._process, partial(_postgres_answers, self._port)):
+            raise RuntimeError("the server does not start again")
+
+    def kill(self) -> None:
+        """At once, without a word to anybody."""
+        self._process.send_signal(signal.SIGQUIT)
+        self._process.wait()
+
+
+@contextlib.contextmanager
+def mortal_postgresql() -> Iterator[MortalPostgres]:
+    with _home() as home:
+        owner = _unprivileged_owner(home)
+        programs = _postgres_programs(home)
+        _initialise(programs, home, owner)
+        server = MortalPostgres(partial(_start_postgres, programs, home, owner))
+        try:
+            yield server
+        finally:
+            server.kill()
+
+
 @contextlib.contextmanager
 def redis_server(*arguments: str) -> Iterator[RedisServer]:
     """`arguments` are options of the server, as on its command line."""

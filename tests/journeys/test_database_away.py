@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 
 import psycopg
 from tests.journeys.apps import two_halves
 from tests.journeys.world import PATIENCE, World, until
+from tests.servers import mortal_postgresql
+
+from redrive import Redrive
+from redrive.model.event import Event, StepStarted, StoreFailed, StoreRecovered
 
 RUNS = 150
 
@@ -40,6 +45,35 @@ async def test_all_connections_are_cut_again_and_again(postgres_world: World) ->
     assert worker.told("store.recovered")
     assert await worker.stopped() == 0
     assert await world.places() == {"ended": RUNS}
+
+
+async def test_the_server_is_killed_and_started_again() -> None:
+    """One application starts, executes and waits; the server dies twice under it."""
+    with mortal_postgresql() as server:
+        app = Redrive(server.url, log=False)
+        told: list[Event] = []
+        app.listen(told.append)
+
+        @app.task
+        async def slowly(number: int) -> int:
+            await asyncio.sleep(0.05)
+            return 2 * number
+
+        async with app, app.worker(concurrency=5, lease_seconds=2.0, poll_seconds=0.1):
+            runs = await app.start_many(slowly, range(60))
+            for _ in range(2):
+                told.clear()
+                await until(lambda: has(told, StepStarted))
+                server.kill()
+                await until(lambda: has(told, StoreFailed))
+                server.start()
+            assert [await run.result(PATIENCE) for run in runs] == [2 * number for number in range(60)]
+            assert await (await app.start(slowly, 100)).result(PATIENCE) == 200
+        assert has(told, StoreRecovered)
+
+
+def has(told: list[Event], kind: type[Event]) -> bool:
+    return any(isinstance(each, kind) for each in told)
 
 
 CUT = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
