@@ -632,6 +632,7 @@ HOT = {
 ARGUMENTS: Parameters = {
     "queue": "default",
     "workflows": None,
+    "without": None,
     "most": 10,
     "skip": 0,
     "held_by": "breaker:mail",

@@ -24,6 +24,7 @@ from redrive.store.store import Store
 MOST_PENDING_RECORDS = 2_000
 UNREADABLE_DELAY = 60.0
 SHORT_WAIT = 0.005
+SHORTEST_ABSTENTION = 1.0
 LONGEST_ALONE_WAIT, ALONE_INTERVAL = 10.0, 60.0
 """How long others may take to land before a suspect is given back, and when it is tried again."""
 
@@ -42,6 +43,7 @@ class Claimer:
     ) -> None:
         self.lonely: list[str] = []
         self._alone_after = 0.0
+        self._abstained: dict[str, float] = {}
         self.wake = asyncio.Event()
         self._worker_id = worker_id
         self._executor = executor
@@ -109,8 +111,17 @@ class Claimer:
         return [queue for queue in queues[first:] + queues[:first] if queue in ready]
 
     async def _claim_from(self, queue: str, room: int) -> int:
-        leases, workflows = self._store.leases, self._options.workflows
-        return await self._claimed(lambda holder: leases.claim(queue, room, holder, workflows))
+        leases, workflows, without = self._store.leases, self._options.workflows, self._without()
+        return await self._claimed(lambda holder: leases.claim(queue, room, holder, workflows, without))
+
+    def abstain(self, workflow: str, seconds: float) -> None:
+        """A step of it is not known here: leave it to others for longer than until it is due again."""
+        self._abstained[workflow] = self._clock.monotonic() + max(SHORTEST_ABSTENTION, 2.0 * seconds)
+
+    def _without(self) -> list[str]:
+        now = self._clock.monotonic()
+        self._abstained = {name: end for name, end in self._abstained.items() if end > now}
+        return sorted(self._abstained)
 
     async def _claim_alone(self, queue: str) -> int:
         """Something that is suspected of killing its worker gets one for itself, or is given back.

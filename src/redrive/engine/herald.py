@@ -23,6 +23,7 @@ class Herald:
     clock: Clock
     finished: Callable[[str, str], None]
     due_in: Callable[[float], None] = lambda seconds: None
+    abstain: Callable[[str, float], None] = lambda workflow, seconds: None
 
     def started(self, work: Work) -> None:
         if self.teller.wants(event.StepStarted):
@@ -57,6 +58,7 @@ class Herald:
             self.teller.tell(event.StepHeld(work.ref, held_by))
 
     def unknown(self, work: Work, delay: float) -> None:
+        self.abstain(work.claim.workflow, delay)
         self.teller.tell(event.TaskUnknown(work.ref, delay))
 
     def lost(self, work: Work) -> None:

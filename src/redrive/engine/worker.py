@@ -71,6 +71,7 @@ class Worker:
 
     async def run(self, *, signals: bool = False) -> None:
         """Work until `stop` is called; with `signals`, SIGTERM and SIGINT call it. A second one hurries."""
+        self._executor.herald.abstain = self.claimer.abstain  # in a test there is nobody else to leave it to
         self._executor.teller.tell(WorkerStarted(self.id, self.options.queues, self.options.concurrency))
         async with AsyncExitStack() as stack:
             stack.callback(self._tell_stopped)

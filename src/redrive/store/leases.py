@@ -33,10 +33,16 @@ class Leases:
         self._database = database
 
     async def claim(
-        self, queue: str, most: int, holder: Holder, workflows: Sequence[str] | None = None
+        self,
+        queue: str,
+        most: int,
+        holder: Holder,
+        workflows: Sequence[str] | None = None,
+        without: Sequence[str] = (),
     ) -> list[Claim]:
         """Take up to `most` ready runs, in order of priority and submission (D6)."""
-        parameters = {"queue": queue, "most": most, "workflows": _listed(workflows), **holder._asdict()}
+        kinds = {"workflows": _listed(workflows), "without": _listed(without or None)}
+        parameters = {"queue": queue, "most": most, **kinds, **holder._asdict()}
         rows = await self._database.fetch(_SQL["claim"], parameters)
         return sorted(map(Claim._make, rows), key=lambda claim: claim.order)
 
@@ -44,7 +50,8 @@ class Leases:
         self, queue: str, holder: Holder, workflows: Sequence[str] | None = None
     ) -> list[Claim]:
         """Take one run that is suspected of killing its worker."""
-        parameters = {"queue": queue, "workflows": _listed(workflows), **holder._asdict()}
+        kinds = {"workflows": _listed(workflows), "without": None}
+        parameters = {"queue": queue, **kinds, **holder._asdict()}
         return [Claim._make(row) for row in await self._database.fetch(_SQL["claim_alone"], parameters)]
 
     async def begin_alone(self, claim: Claim) -> bool:

@@ -5,6 +5,8 @@ WITH picked AS MATERIALIZED (
     WHERE place = 'ready' AND queue = :queue
         AND (CAST(:workflows AS json) IS NULL
             OR workflow IN (SELECT json_array_elements_text(CAST(:workflows AS json))))
+        AND (CAST(:without AS json) IS NULL
+            OR workflow NOT IN (SELECT json_array_elements_text(CAST(:without AS json))))
         AND NOT EXISTS (SELECT 1 FROM redrive.queues WHERE name = :queue AND paused_at IS NOT NULL)
     ORDER BY priority DESC, submitted_at, id
     LIMIT :most
@@ -20,6 +22,8 @@ WITH picked AS MATERIALIZED (
     WHERE place = 'alone' AND queue = :queue
         AND (CAST(:workflows AS json) IS NULL
             OR workflow IN (SELECT json_array_elements_text(CAST(:workflows AS json))))
+        AND (CAST(:without AS json) IS NULL
+            OR workflow NOT IN (SELECT json_array_elements_text(CAST(:without AS json))))
         AND NOT EXISTS (SELECT 1 FROM redrive.queues WHERE name = :queue AND paused_at IS NOT NULL)
     ORDER BY submitted_at
     LIMIT 1

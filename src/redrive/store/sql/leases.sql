@@ -14,6 +14,7 @@ WHERE id IN (
     SELECT id FROM redrive.runs
     WHERE place = 'ready' AND queue = :queue
         AND (:workflows IS NULL OR workflow IN (SELECT value FROM json_each(:workflows)))
+        AND (:without IS NULL OR workflow NOT IN (SELECT value FROM json_each(:without)))
         AND NOT EXISTS (SELECT 1 FROM redrive.queues WHERE name = :queue AND paused_at IS NOT NULL)
     ORDER BY priority DESC, submitted_at, id
     LIMIT :most
@@ -26,6 +27,7 @@ WHERE id IN (
     SELECT id FROM redrive.runs
     WHERE place = 'alone' AND queue = :queue
         AND (:workflows IS NULL OR workflow IN (SELECT value FROM json_each(:workflows)))
+        AND (:without IS NULL OR workflow NOT IN (SELECT value FROM json_each(:without)))
         AND NOT EXISTS (SELECT 1 FROM redrive.queues WHERE name = :queue AND paused_at IS NOT NULL)
     ORDER BY submitted_at
     LIMIT 1
