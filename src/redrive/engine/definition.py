@@ -10,12 +10,12 @@ from typing import Any
 
 from redrive.errors import InvalidValueError
 from redrive.model.step import Effect
-from redrive.policy.codec import JsonValue, canonical, decode
+from redrive.policy.codec import JsonValue, canonical, decode, encode
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.stored import policy_from_json, policy_to_json
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StepDefinition:
     """One position of a workflow, with everything that its task was set to when the run was started."""
 
@@ -27,6 +27,11 @@ class StepDefinition:
     breaker: str | None
     effect: Effect
     config: JsonValue
+
+    @cached_property
+    def policy_text(self) -> str:
+        """The retry policy as it is kept in a dead letter."""
+        return encode(policy_to_json(self.retry))
 
     def to_json(self) -> dict[str, JsonValue]:
         return {

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import traceback
-from pathlib import PurePath
-from types import TracebackType
 from typing import NamedTuple
 
+from redrive.engine.trail import Trail, is_alone, said, trail_of, whole_story
 from redrive.model.failure import Category, ErrorClass, Failure
 from redrive.policy.classify import DEFAULT_CLASSIFIER, Classifier
 from redrive.policy.codec import storable
-from redrive.policy.fingerprint import Fingerprint, fingerprint, fingerprint_of, frames_of
+from redrive.policy.fingerprint import Fingerprint, fingerprint
 from redrive.policy.public_code import CATEGORY_CODES
 from redrive.policy.redact import Redactor
 
 LONGEST_MESSAGE = 4_000
-LONGEST_STACK = 32_000
+LONGEST_STACK, LONGEST_SAID = 32_000, 8_000
 LONGEST_TO_REDACT = 200_000
-MOST_FRAMES = 60
 
 
 class Evidence(NamedTuple):
@@ -34,10 +31,18 @@ def evidence_of(
 ) -> Evidence:
     gathered = error.__dict__.get("evidence")
     if isinstance(gathered, Evidence):  # where the error was raised: in a process of its own
-        return _redacted(gathered, redactor)
+        stack = _clean(gathered.stack, LONGEST_STACK, redactor)
+        return _marked(gathered.failure, stack, gathered.fingerprint, gathered.where, redactor)
     failure = (classifier or DEFAULT_CLASSIFIER).classify(error, now=now)
-    mark = fingerprint_of(error, step=step, status=failure.http_status)
-    return _redacted(Evidence(failure, _stack(error), mark, _where(error)), redactor)
+    trail = trail_of(error)
+    mark = fingerprint(
+        error_type=failure.error_type,
+        frames=trail.frames,
+        step=step,
+        status=failure.http_status,
+        message=failure.message,
+    )
+    return _marked(failure, _stack(error, trail, redactor), mark, trail.where, redactor)
 
 
 def evidence_without_error(
@@ -66,43 +71,29 @@ def evidence_without_error(
     return Evidence(failure, "", fingerprint(error_type=rule, step=step, message=message))
 
 
-def _redacted(evidence: Evidence, redactor: Redactor) -> Evidence:
-    failure, mark = evidence.failure, evidence.fingerprint
+def _marked(failure: Failure, stack: str, mark: Fingerprint, where: str, redactor: Redactor) -> Evidence:
     message = _clean(failure.message, LONGEST_MESSAGE, redactor)
-    stack = _clean(evidence.stack, LONGEST_STACK, redactor)
     marked = Fingerprint(mark.value, redactor.text(mark.reason), redactor.text(mark.title))
-    return Evidence(failure._replace(message=message), stack, marked, evidence.where)
+    return Evidence(failure._replace(message=message), stack, marked, where)
 
 
-def _where(error: BaseException) -> str:
-    for frame in frames_of(error):
-        if frame.application:
-            return f"{PurePath(frame.file).name}:{frame.line} in {frame.function}"
-    return ""
-
-
-def _stack(error: BaseException) -> str:
+def _stack(error: BaseException, trail: Trail, redactor: Redactor) -> str:
     try:
-        story = traceback.TracebackException(
-            type(error), error, _from_the_task_on(error.__traceback__), limit=-MOST_FRAMES, compact=True
-        )
-        return "".join(story.format())
+        if not is_alone(error):
+            return _clean(whole_story(error), LONGEST_STACK, redactor)
+        # Redacted apart: the way is the same again and again, what is said need not be.
+        way = _clean(trail.printed, LONGEST_STACK - LONGEST_SAID, redactor)
+        return way + _clean(said(error), LONGEST_SAID, redactor)
     except BaseException:  # noqa: BLE001 — an exception is anybody's code
         return "<the exception could not be printed>"
 
 
-def _from_the_task_on(trace: TracebackType | None) -> TracebackType | None:
-    """Without the frames in which Redrive calls the task."""
-    own = trace
-    while own is not None and str(own.tb_frame.f_globals.get("__name__")).startswith("redrive."):
-        own = own.tb_next
-    return trace if own is None else own
-
-
 def _clean(text: str, longest: int, redactor: Redactor) -> str:
     """Redact before the last cut: half a secret is not recognised any more."""
-    redacted = redactor.text(_cut(text, LONGEST_TO_REDACT))
-    return str(storable(_cut(redacted, longest))).replace("\x00", "␀").encode(errors="replace").decode()
+    redacted = _cut(redactor.text(_cut(text, LONGEST_TO_REDACT)), longest)
+    if redacted.isascii() and "\x00" not in redacted:
+        return redacted
+    return str(storable(redacted)).replace("\x00", "␀").encode(errors="replace").decode()
 
 
 def _cut(text: str, longest: int) -> str:

@@ -11,6 +11,7 @@ from redrive.clock import Clock
 from redrive.engine import outcome
 from redrive.engine.breakers import Breakers, Report
 from redrive.engine.context import Context
+from redrive.engine.definition import Definition
 from redrive.engine.evidence import Evidence
 from redrive.engine.herald import Herald
 from redrive.engine.ids import Ids
@@ -57,11 +58,13 @@ class Executor:
         return self.judge.herald
 
     async def work_of(self, claim: Claim) -> Work:
-        definition = await self.definitions.get(claim.definition)
+        definition = self.definitions.known(claim.definition) or await self._definition(claim.definition)
         work = Work(claim, definition, self.registry.tasks.get(definition.steps[claim.step_index].task))
         work.limits = self._limits(work)
-        _ = work.policy  # one that cannot be read must be noticed here
         return work
+
+    async def _definition(self, digest: str) -> Definition:
+        return await self.recorder.patiently("read", lambda: self.definitions.get(digest))
 
     async def execute(self, work: Work) -> None:
         """One step after the other, as long as the run can go on under the same lease."""

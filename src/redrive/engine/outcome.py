@@ -14,7 +14,6 @@ from redrive.model.run import Place, RunState
 from redrive.model.step import StepState
 from redrive.policy.codec import JsonValue, decode, encode, storable
 from redrive.policy.redact import Redactor
-from redrive.policy.stored import policy_to_json
 from redrive.store.records import (
     Advanced,
     AttemptRow,
@@ -199,12 +198,17 @@ def dead_letter_row(
         mark.title,
         snapshot(_payload_of(work), redactor),
         snapshot(work.step.config, redactor),
-        encode(policy_to_json(work.policy)),
-        redactor.text(step_key(work.claim)),
-        redactor.text(work.claim.correlation_id),
+        work.policy_text,
+        _redacted_name(step_key(work.claim), work.claim.id, redactor),
+        _redacted_name(work.claim.correlation_id, work.claim.id, redactor),
         _snapshot_of_text(work.claim.tags, redactor),
         _snapshot_of_text(work.claim.metadata, redactor),
     )
+
+
+def _redacted_name(name: str, run_id: str, redactor: Redactor) -> str:
+    """Users choose keys out of anything; what begins with the id of the run was made here."""
+    return name if name.startswith(run_id) else redactor.text(name)
 
 
 def _snapshot_of_text(text: str | None, redactor: Redactor) -> str | None:
@@ -237,7 +241,11 @@ def _told(
 
 def snapshot(value: JsonValue, redactor: Redactor) -> str:
     """The value as it may be kept in a dead letter: without its secrets (W14)."""
-    return encode(storable(redactor.value(value)))
+    redacted = redactor.value(value)
+    try:
+        return encode(redacted)
+    except NotStorableError:
+        return encode(storable(redacted))
 
 
 def _payload_of(work: Work) -> JsonValue:

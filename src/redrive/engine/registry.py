@@ -73,6 +73,9 @@ class Definitions:
         self._store = store
         self._known: OrderedDict[str, Definition] = OrderedDict()
 
+    def known(self, digest: str) -> Definition | None:
+        return self._known.get(digest)
+
     async def get(self, digest: str) -> Definition:
         known = self._known.get(digest)
         if known is None:

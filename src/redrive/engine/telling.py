@@ -24,7 +24,7 @@ class Teller:
 
     def wants(self, kind: type[Event]) -> bool:
         """Is there anybody who wants to hear this? For the events that every piece of work would make."""
-        return any(_wants(listener, kind) for listener in list(self._listeners))
+        return bool(self._listeners) and any(_wants(listener, kind) for listener in list(self._listeners))
 
     def tell(self, event: Event) -> None:
         for listener in list(self._listeners):

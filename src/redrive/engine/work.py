@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from enum import StrEnum
-from functools import cached_property
+from types import EllipsisType
 from typing import Protocol
 
 from redrive.engine.context import Context
@@ -15,7 +15,6 @@ from redrive.model.claim import Claim
 from redrive.model.event import StepRef
 from redrive.policy.codec import JsonValue, decode, encode, storable
 from redrive.policy.redact import Redactor
-from redrive.policy.retry import RetryPolicy
 from redrive.policy.stored import policy_from_json
 from redrive.store.records import Progress, Record
 
@@ -51,7 +50,7 @@ class Work:
     """
 
     __slots__ = (
-        "__dict__",
+        "_payload",
         "begun",
         "claim",
         "completion",
@@ -61,6 +60,7 @@ class Work:
         "interruption",
         "limits",
         "permit",
+        "policy",
         "progress",
         "results",
         "running",
@@ -73,6 +73,9 @@ class Work:
         self.claim = claim
         self.definition = definition
         self.step: StepDefinition = definition.steps[claim.step_index]
+        override = claim.policy_override
+        self.policy = self.step.retry if override is None else policy_from_json(decode(override))
+        self._payload: JsonValue | EllipsisType = ...
         self.task = task
         self.limits: dict[str, int] = {}
         self.permit: Permit | None = None
@@ -129,14 +132,17 @@ class Work:
     def is_last_step(self) -> bool:
         return self.claim.step_index + 1 == len(self.definition.steps)
 
-    @cached_property
+    @property
     def payload(self) -> JsonValue:
-        return decode(self.claim.payload)
+        """Read when it is asked for: one that cannot be read is a failure of the attempt."""
+        if self._payload is ...:
+            self._payload = decode(self.claim.payload)
+        return self._payload
 
-    @cached_property
-    def policy(self) -> RetryPolicy:
+    @property
+    def policy_text(self) -> str:
         override = self.claim.policy_override
-        return self.step.retry if override is None else policy_from_json(decode(override))
+        return self.step.policy_text if override is None else override
 
     @property
     def ref(self) -> StepRef:

@@ -16,7 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain
 from types import TracebackType
 
@@ -25,6 +25,9 @@ from redrive.policy import probe
 VERSION = "v1"
 MOST_FRAMES = 8
 LONGEST_TITLE = 400
+
+_Situation = tuple[str | None, str | None, str | None]
+_Places = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ def fingerprint(
     if key:
         return Fingerprint(_digest("key", key), f"the same key: {_shown(key)}", title)
     if places:
-        return Fingerprint(_digest("frames", *situation, *chain(*places)), _raised(situation, places), title)
+        return Fingerprint(*_by_places(situation, places), title)
     return Fingerprint(_digest("message", *situation, text), _says(situation), title)
 
 
@@ -85,9 +88,14 @@ def fingerprint_of(
     )
 
 
-def _places(frames: Iterable[Frame]) -> list[tuple[str, str]]:
+@lru_cache(maxsize=256)  # work fails in the same places again and again
+def _by_places(situation: _Situation, places: _Places) -> tuple[str, str]:
+    return _digest("frames", *situation, *chain(*places)), _raised(situation, places)
+
+
+def _places(frames: Iterable[Frame]) -> _Places:
     places = dict.fromkeys((frame.module, frame.function) for frame in frames if frame.application)
-    return list(places)[:MOST_FRAMES]
+    return tuple(places)[:MOST_FRAMES]
 
 
 def _digest(*parts: str | None) -> str:
@@ -141,8 +149,14 @@ def frames_of(error: BaseException) -> tuple[Frame, ...]:
     return tuple(_bounded(_frame(each) for each in reversed(seen.values())))
 
 
+def traceback_of(error: BaseException) -> TracebackType | None:
+    """Asked of BaseException itself: a subclass may answer with anything."""
+    trace: TracebackType | None = BaseException.__dict__["__traceback__"].__get__(error)
+    return trace
+
+
 def _tracebacks(error: BaseException) -> Iterator[TracebackType]:
-    each: TracebackType | None = BaseException.__dict__["__traceback__"].__get__(error)
+    each = traceback_of(error)
     while each is not None:
         # Comprehensions have frames of their own only up to Python 3.11.
         if each.tb_frame.f_code.co_name not in _COMPREHENSIONS:

@@ -23,6 +23,8 @@ from redrive.policy.redact.patterns import has_token_shape, mark_patterns
 from redrive.policy.redact.walk import DEEPEST, Walk
 
 LONGEST_TEXT: Final = 262_144
+LONGEST_REMEMBERED, MOST_REMEMBERED = 8_192, 1_024
+"""Texts that were found to hold no secret are remembered: failures say the same thing again and again."""
 
 _LONGEST_WORD = 4096
 _MOST_PASSES = 6
@@ -51,6 +53,7 @@ class Redactor:
         self._mark = Marker(key)
         self._names = SecretNames(extra_keys, allow_keys)
         self._extra_patterns = tuple(re.compile(pattern) for pattern in extra_patterns)
+        self._clean: dict[str, None] = {}
 
     def text(self, text: str) -> str:
         """The text without its secrets: a log line, an exception message, a URL, a JSON document."""
@@ -67,6 +70,19 @@ class Redactor:
             return TOO_DEEP
 
     def _text(self, text: str, depth: int) -> str:
+        if text in self._clean:
+            return text
+        redacted = self._redacted(text, depth)
+        if redacted == text and len(text) <= LONGEST_REMEMBERED and depth == 0:
+            self._remember(text)
+        return redacted
+
+    def _remember(self, text: str) -> None:
+        if len(self._clean) >= MOST_REMEMBERED:
+            self._clean = {}
+        self._clean[text] = None
+
+    def _redacted(self, text: str, depth: int) -> str:
         text = _shortened(text)
         if not self._is_suspicious(text):
             return text

@@ -106,6 +106,44 @@ ON CONFLICT (run_id, step_index) DO UPDATE
 SET state = excluded.state, output = excluded.output, attempts = excluded.attempts, worker = excluded.worker,
     code_version = excluded.code_version, started_at = excluded.started_at, ended_at = excluded.ended_at
 
+-- name: insert_dead_letter
+-- One round trip for the whole batch.
+INSERT INTO redrive.dead_letters (id, org, run_id, step_index, step, task, workflow, queue, state, category, error_class,
+    error_type, message, stack, http_status, public_code, public_message, reason, explanation, fingerprint,
+    fingerprint_reason, title, attempts, failures, first_failed_at, last_failed_at, payload, config, policy,
+    idempotency_key, correlation_id, tags, metadata, created_at, updated_at, replay_count)
+SELECT batch.id, run.org, run.id, run.step_index, batch.step, batch.task, run.workflow, run.queue, 'OPEN', batch.category,
+    batch.error_class, batch.error_type, batch.message, batch.stack, batch.http_status, batch.public_code,
+    batch.public_message, batch.reason, batch.explanation, batch.fingerprint, batch.fingerprint_reason, batch.title,
+    run.attempt, run.failures, run.first_failed_at, run.last_failed_at, batch.payload, batch.config, batch.policy,
+    batch.idempotency_key, batch.correlation_id, batch.tags, batch.metadata, :now, :now, 0
+FROM unnest(CAST(:id AS text[]), CAST(:run_id AS text[]), CAST(:step AS text[]), CAST(:task AS text[]), CAST(:category
+    AS text[]), CAST(:error_class AS text[]), CAST(:error_type AS text[]), CAST(:message AS text[]), CAST(:stack AS
+    text[]), CAST(:http_status AS integer[]), CAST(:public_code AS text[]), CAST(:public_message AS text[]),
+    CAST(:reason AS text[]), CAST(:explanation AS text[]), CAST(:fingerprint AS text[]), CAST(:fingerprint_reason AS
+    text[]), CAST(:title AS text[]), CAST(:payload AS text[]), CAST(:config AS text[]), CAST(:policy AS text[]),
+    CAST(:idempotency_key AS text[]), CAST(:correlation_id AS text[]), CAST(:tags AS text[]), CAST(:metadata AS
+    text[]))
+    AS batch (id, run_id, step, task, category, error_class, error_type, message, stack, http_status, public_code,
+        public_message, reason, explanation, fingerprint, fingerprint_reason, title, payload, config, policy,
+        idempotency_key, correlation_id, tags, metadata)
+JOIN redrive.runs AS run ON run.id = batch.run_id
+{_letter_again}
+
+-- name: insert_event
+-- One round trip for the whole batch.
+INSERT INTO redrive.run_events (id, run_id, kind, at, step_index, detail)
+SELECT id, run_id, kind, :now, step_index, detail
+FROM unnest(CAST(:id AS text[]), CAST(:run_id AS text[]), CAST(:kind AS text[]), CAST(:step_index AS integer[]),
+    CAST(:detail AS text[])) AS batch (id, run_id, kind, step_index, detail)
+
+-- name: progress
+-- One round trip for the whole batch.
+UPDATE redrive.runs AS run SET progress = batch.progress
+FROM unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:epoch AS integer[]), CAST(:progress AS text[]))
+    AS batch (id, token, epoch, progress)
+WHERE run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch AND run.place || '' = 'leased'
+
 -- name: occupied
 -- SQLite locks the whole file, PostgreSQL the rows: a lease must not be taken over before its slots are noted.
 SELECT id, slots FROM redrive.runs

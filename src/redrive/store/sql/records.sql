@@ -85,6 +85,17 @@ SET state = excluded.state, output = excluded.output, attempts = excluded.attemp
 INSERT INTO redrive.run_events (id, run_id, kind, at, step_index, detail)
 VALUES (:id, :run_id, :kind, :now, :step_index, :detail)
 
+-- name: _letter_again
+ON CONFLICT (run_id, step_index) WHERE state IN ('OPEN', 'REPLAYING', 'EXHAUSTED') DO UPDATE
+SET state = 'OPEN', category = excluded.category, error_class = excluded.error_class,
+    error_type = excluded.error_type, message = excluded.message, stack = excluded.stack,
+    http_status = excluded.http_status, public_code = excluded.public_code,
+    public_message = excluded.public_message, reason = excluded.reason, explanation = excluded.explanation,
+    fingerprint = excluded.fingerprint, fingerprint_reason = excluded.fingerprint_reason, title = excluded.title,
+    attempts = excluded.attempts, failures = excluded.failures, first_failed_at = excluded.first_failed_at,
+    last_failed_at = excluded.last_failed_at, payload = excluded.payload, config = excluded.config,
+    policy = excluded.policy, updated_at = excluded.updated_at
+
 -- name: insert_dead_letter
 INSERT INTO redrive.dead_letters (id, org, run_id, step_index, step, task, workflow, queue, state, category, error_class,
     error_type, message, stack, http_status, public_code, public_message, reason, explanation, fingerprint,
@@ -95,15 +106,7 @@ SELECT :id, org, id, step_index, :step, :task, workflow, queue, 'OPEN', :categor
     :fingerprint_reason, :title, attempt, failures, first_failed_at, last_failed_at, :payload, :config, :policy,
     :idempotency_key, :correlation_id, :tags, :metadata, :now, :now, 0
 FROM redrive.runs WHERE id = :run_id
-ON CONFLICT (run_id, step_index) WHERE state IN ('OPEN', 'REPLAYING', 'EXHAUSTED') DO UPDATE
-SET state = 'OPEN', category = excluded.category, error_class = excluded.error_class,
-    error_type = excluded.error_type, message = excluded.message, stack = excluded.stack,
-    http_status = excluded.http_status, public_code = excluded.public_code,
-    public_message = excluded.public_message, reason = excluded.reason, explanation = excluded.explanation,
-    fingerprint = excluded.fingerprint, fingerprint_reason = excluded.fingerprint_reason, title = excluded.title,
-    attempts = excluded.attempts, failures = excluded.failures, first_failed_at = excluded.first_failed_at,
-    last_failed_at = excluded.last_failed_at, payload = excluded.payload, config = excluded.config,
-    policy = excluded.policy, updated_at = excluded.updated_at
+{_letter_again}
 
 -- name: free_slots
 UPDATE redrive.limits SET in_use = CASE WHEN in_use > :freed THEN in_use - :freed ELSE 0 END WHERE name = :name
