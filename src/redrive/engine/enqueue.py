@@ -13,13 +13,14 @@ from redrive.engine.ids import Ids
 from redrive.engine.patience import Patience
 from redrive.engine.payload import to_json
 from redrive.engine.registry import Registry
+from redrive.engine.signature import Signature
 from redrive.engine.task import checked_name, refuse_unknown
 from redrive.engine.telling import Teller
 from redrive.errors import InvalidValueError, StoreUnavailableError
 from redrive.model.event import RunQueued
 from redrive.model.run import NewRun
 from redrive.policy.bounds import LONGEST_DELAY, require, require_kind, require_whole
-from redrive.policy.codec import DEFAULT_LIMITS, JsonValue, Limits, encode
+from redrive.policy.codec import DEFAULT_LIMITS, Limits, encode
 from redrive.policy.idempotency import request_hash
 from redrive.store.foreign import ForeignSession
 from redrive.store.runs import DefinitionRow
@@ -62,6 +63,21 @@ Prepared = tuple[NewRun, DefinitionRow]
 """A run to be stored, and what it consists of."""
 
 
+class _Common(NamedTuple):
+    """What runs that are started together share, checked. `signature` is that of the first task, if known."""
+
+    definition: DefinitionRow
+    signature: Signature | None
+    org: str
+    queue: str
+    priority: int
+    delay: float
+    at: float | None
+    correlation_id: str | None
+    tags: str | None
+    metadata: str | None
+
+
 class _Waiting(NamedTuple):
     run: NewRun
     definition: DefinitionRow
@@ -93,44 +109,61 @@ class Enqueuer:
 
     def prepare(self, workflow: str, payload: object, options: StartOptions) -> Prepared:
         """A run to be stored. Everything that could be wrong with it is said here."""
-        refuse_unknown("a run is started with no option", options, StartOptions.__optional_keys__)
-        definition = self._registry.workflow(workflow)
-        value = to_json(payload, limits=self._limits)
-        self._check(definition, value)
-        identifier = self._ids.new()
-        key = _checked_text("key", options.get("key"))
-        run = NewRun(
-            identifier,
-            _checked_org(options.get("org", DEFAULT_ORG)),
-            workflow,
-            definition.digest,
-            self._queue(definition, options.get("queue")),
-            _checked_priority(options.get("priority", 0)),
-            _checked_delay(options.get("delay", 0.0)),
-            self._checked_time(options),
-            encode(value, limits=self._limits),
-            key,
-            None if key is None else request_hash([workflow, value], limits=self._limits),
-            _checked_text("correlation_id", options.get("correlation_id")) or identifier,
-            _checked_tags(options.get("tags", ())),
-            _checked_metadata(options.get("metadata"), self._limits),
-        )
-        return run, DefinitionRow(definition.digest, workflow, definition.body)
+        return self._prepared(self._checked(workflow, options), payload, options.get("key"))
 
     def prepare_many(
         self, workflow: str, payloads: Iterable[object], keys: Iterable[str] | None, options: StartOptions
     ) -> list[Prepared]:
         if options.get("key") is not None:
             raise InvalidValueError("one idempotency key cannot stand for many runs; give keys, one for each")
+        common = self._checked(workflow, options)
         if keys is None:
-            return [self.prepare(workflow, payload, options) for payload in payloads]
+            return [self._prepared(common, payload, None) for payload in payloads]
         several, names = list(payloads), list(keys)
         if len(several) != len(names):
             raise InvalidValueError(f"there are {len(several)} payloads, but {len(names)} keys")
-        return [
-            self.prepare(workflow, payload, {**options, "key": key})
-            for payload, key in zip(several, names, strict=True)
-        ]
+        return [self._prepared(common, payload, key) for payload, key in zip(several, names, strict=True)]
+
+    def _checked(self, workflow: str, options: StartOptions) -> _Common:
+        refuse_unknown("a run is started with no option", options, StartOptions.__optional_keys__)
+        definition = self._registry.workflow(workflow)
+        first = self._registry.tasks.get(definition.steps[0].task)
+        return _Common(
+            DefinitionRow(definition.digest, workflow, definition.body),
+            None if first is None else first.signature,
+            _checked_org(options.get("org", DEFAULT_ORG)),
+            self._queue(definition, options.get("queue")),
+            _checked_priority(options.get("priority", 0)),
+            _checked_delay(options.get("delay", 0.0)),
+            self._checked_time(options),
+            _checked_text("correlation_id", options.get("correlation_id")),
+            _checked_tags(options.get("tags", ())),
+            _checked_metadata(options.get("metadata"), self._limits),
+        )
+
+    def _prepared(self, common: _Common, payload: object, key: str | None) -> Prepared:
+        value = to_json(payload, limits=self._limits)
+        if common.signature is not None:
+            common.signature.check(value)
+        key = _checked_text("key", key)
+        workflow, identifier = common.definition.workflow, self._ids.new()
+        run = NewRun(
+            identifier,
+            common.org,
+            workflow,
+            common.definition.digest,
+            common.queue,
+            common.priority,
+            common.delay,
+            common.at,
+            encode(value, limits=self._limits),
+            key,
+            None if key is None else request_hash([workflow, value], limits=self._limits),
+            common.correlation_id or identifier,
+            common.tags,
+            common.metadata,
+        )
+        return run, common.definition
 
     async def start(self, run: NewRun, definition: DefinitionRow) -> str:
         done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -199,11 +232,6 @@ class Enqueuer:
         if self._teller.wants(RunQueued):
             for run in runs:
                 self._teller.tell(RunQueued(run.org, run.id, run.workflow, run.queue, run.correlation_id))
-
-    def _check(self, definition: Definition, value: JsonValue) -> None:
-        task = self._registry.tasks.get(definition.steps[0].task)
-        if task is not None:
-            task.signature.check(value)
 
     def _queue(self, definition: Definition, queue: str | None) -> str:
         return definition.steps[0].queue if queue is None else self._registry.queue(queue)
