@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tests.engine.workbench import Ear, bench, check_ended, new_app, seamed, settle
+from tests.engine.workbench import Ear, bench, check_ended, new_app, seamed, settle, sql
 
 from redrive import Backoff, BreakerPolicy, RetryPolicy
 from redrive.app import Redrive
@@ -373,3 +373,28 @@ async def test_every_change_of_its_state_is_told_also_those_that_time_brings() -
         ("OPEN", "HALF_OPEN"),
         ("HALF_OPEN", "CLOSED"),
     ]
+
+
+async def test_a_suspect_that_is_held_stays_a_suspect_and_is_not_counted_as_executed() -> None:
+    app = new_app()
+
+    @app.task(breaker="mail")
+    async def work(number: int) -> int:
+        return number
+
+    async with seamed(app) as (test, seam):
+        run = await app.start(work, 1)
+        await app.force_breaker("mail", "OPEN", reason="maintenance", seconds=100)
+        await sql(app, "UPDATE runs SET place = 'alone', alone = 1, losses = 2 WHERE id = ?1", run.id)
+        await test.drain()
+        assert await sql(app, "SELECT place, alone FROM runs") == [("held", 1)]
+        await app.force_breaker("mail", "CLOSED", reason="over")
+        released: list[Any] = []
+
+        async def look() -> None:
+            released.extend(await sql(app, "SELECT place, alone FROM runs"))
+
+        seam.after("release", look)
+        await test.advance(5.0)
+        assert released == [("alone", 1)]
+        assert await run.result() == 1

@@ -57,7 +57,7 @@ async def test_every_field() -> None:
         "attempt": 2,
         "failures": 1,
         "max_attempts": 3,
-        "idempotency_key": "order-7:1",
+        "idempotency_key": "acme:order-7:1",
         "fence": 3,
         "correlation_id": "trace-1",
         "config": [1, 2],
@@ -106,7 +106,7 @@ async def test_the_idempotency_key_is_the_same_on_every_attempt_and_another_for_
     assert len(keys) == 18
     assert all(len(each) == 1 for each in by_step.values())
     assert len(set.union(*by_step.values())) == 6
-    assert {"mine:0", "mine:1"} <= set.union(*by_step.values())
+    assert {"default:mine:0", "default:mine:1"} <= set.union(*by_step.values())
 
 
 async def test_the_fence_rises_with_every_attempt_and_step() -> None:
@@ -275,3 +275,18 @@ async def test_an_override_of_the_policy_is_what_the_task_is_told() -> None:
     assert letter is not None
     assert letter.attempts == 5
     assert seen == [5] * 5
+
+
+async def test_the_keys_of_two_orgs_never_meet_outside() -> None:
+    app, keys = new_app(), list[str]()
+
+    @app.task
+    async def pay(amount: int, context: Context) -> None:
+        keys.append(context.idempotency_key)
+
+    async with bench(app) as test:
+        for org in ("a", "b", "a:b"):
+            await app.start(pay, 1, key="order-7", org=org)
+        await app.start(pay, 1, key="b:order-7", org="a")
+        await test.drain()
+    assert keys == ["a:order-7:0", "b:order-7:0", "a%3Ab:order-7:0", "a:b:order-7:0"]

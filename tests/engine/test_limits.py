@@ -354,3 +354,33 @@ async def test_no_payload_can_end_the_worker_by_its_key(tmp_path: Path) -> None:
         await asyncio.sleep(0.1)
         assert await (await app.start(other)).result(3) == "done"
         assert await run.result(3) == 1
+
+
+async def test_a_limit_that_is_forgotten_before_its_work_is_held_does_not_hold_it_for_ever() -> None:
+    app, begun, leave = new_app(), asyncio.Event(), asyncio.Event()
+
+    @app.task(concurrency=1)
+    async def work(number: int) -> int:
+        begun.set()
+        await leave.wait()
+        return number
+
+    async with seamed(app) as (test, seam):
+        first = await app.start(work, 1)
+        working_first = asyncio.create_task(test.drain())
+        await begun.wait()
+        await app.start(work, 2)
+
+        async def meanwhile() -> None:
+            """The first has ended, and some worker forgets the counters that nobody uses."""
+            leave.set()
+            while (await first.get()).place != "ended":
+                await asyncio.sleep(0)
+            await app.store.holds.forget_limits()
+
+        seam.after("save_limit", meanwhile)
+        await app.worker_in_test().work_off()
+        await working_first
+        assert "save_limit" in seam.executed
+        await settle(test, app)
+        await check_ended(app, 2)

@@ -112,7 +112,7 @@ async def test_the_payload_is_typed_and_the_context_is_that_of_the_attempt() -> 
         "day": "2026-01-02",
         "cents": 5,
         "attempt": 3,
-        "key": "order-7:1",
+        "key": "acme:order-7:1",
         "input": {"the": "input"},
         "results": RESULTS,
         "config": {"limit": 3},

@@ -337,7 +337,7 @@ async def test_a_dead_letter_tells_the_whole_story() -> None:
     assert (letter.attempts, letter.failures, letter.replay_count) == (3, 3, 0)
     assert letter.first_failed_at == EPOCH
     assert letter.last_failed_at == letter.created_at == letter.updated_at == EPOCH + 3.0
-    assert letter.idempotency_key == "order-7:0"
+    assert letter.idempotency_key == "acme:order-7:0"
     assert (letter.tags, letter.metadata) == ('["a"]', '{"team":"x"}')
     assert letter.correlation_id == run.id
     everything = repr(letter)

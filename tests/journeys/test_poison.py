@@ -63,7 +63,7 @@ async def test_a_poison_step_is_buried_at_once_with_its_story_and_without_its_se
     assert "no such plan" in letter.message
     assert "in check" in letter.stack
     assert letter.correlation_id == "request 17"
-    assert letter.idempotency_key == "import-ada:1"
+    assert letter.idempotency_key == "default:import-ada:1"
     assert json.loads(letter.payload)["name"] == "ada"
     assert json.loads(letter.config)["plan"] == "gold"
     assert json.loads(letter.policy)["max_attempts"] == 5

@@ -11,7 +11,7 @@ from redrive.engine.executor import Executor
 from redrive.engine.flight import Flight
 from redrive.engine.gate import Gate
 from redrive.engine.options import WorkerOptions
-from redrive.engine.outcome import cancelled_unread
+from redrive.engine.outcome import cancelled
 from redrive.engine.patience import Patience
 from redrive.engine.waiting import wait_for
 from redrive.engine.work import Work
@@ -208,7 +208,9 @@ class Claimer:
         try:
             work = await self._executor.work_of(claim)
         except _UNREADABLE as error:
-            record = _postponed(claim) if claim.cancel_requested_at is None else cancelled_unread(claim)
+            record = (
+                _postponed(claim) if claim.cancel_requested_at is None else cancelled(claim, "", claim.slots)
+            )
             self._executor.recorder.put(record, lambda place: self._flight.landed.set())
             self._patience.tell_failure("read", f"run {claim.id}: {error}", UNREADABLE_DELAY)
             return None
@@ -229,9 +231,10 @@ def _postponed(claim: Claim) -> Record:
         claim.holds + 1,
         claim.losses,
         claim.lonely_losses,
-        claim.alone,
+        min(1, claim.alone),
         claim.previous_delay,
         None,
-        0,
+        failed=0,
+        given_back=1,
     )
     return Record(change, slots=claim.slots)

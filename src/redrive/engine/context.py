@@ -13,6 +13,7 @@ from redrive.clock import Clock
 from redrive.engine.definition import StepDefinition
 from redrive.errors import AttemptTimeoutError, DeferredError, InvalidValueError, RunCancelledError
 from redrive.model.claim import Claim
+from redrive.model.step import step_key as key_of_step
 from redrive.policy.bounds import LONGEST_DELAY, require
 from redrive.policy.codec import JsonValue, decode
 
@@ -200,5 +201,4 @@ class Context:
 
 
 def step_key(claim: Claim) -> str:
-    """Stable over all attempts and replays of the step (RELIABILITY: the outside world gets a stable key)."""
-    return f"{claim.idempotency_key or claim.id}:{claim.step_index}"
+    return key_of_step(claim.org, claim.id, claim.idempotency_key, claim.step_index)

@@ -71,11 +71,8 @@ class Judge:
         self._record(work, evidence, decision, how, seconds)
 
     def cancelled(self, work: Work) -> None:
-        evidence = evidence_without_error(
-            Category.CANCELLED, ErrorClass.FINAL, "cancelled", "the run was cancelled", step=work.step.name
-        )
         ended = partial(self.herald.run_ended, work, RunState.CANCELLED)
-        self.recorder.put(outcome.cancelled(work, evidence), ended)
+        self.recorder.put(outcome.cancelled(work.claim, work.step.name, work.slots), ended)
 
     def unknown(self, work: Work) -> None:
         """No task of that name is registered here: given back, for a worker that knows it."""

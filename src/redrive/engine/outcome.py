@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from redrive.engine.context import step_key
 from redrive.engine.definition import StepDefinition
-from redrive.engine.evidence import Evidence
+from redrive.engine.evidence import Evidence, evidence_without_error
 from redrive.engine.work import Work
 from redrive.errors import NotStorableError
 from redrive.model.attempt import AttemptOutcome
 from redrive.model.claim import Claim
 from redrive.model.decision import Block, Bury, Decision, Explanation, Fail, Reason, Release, Retry
+from redrive.model.failure import Category, ErrorClass
 from redrive.model.run import Place, RunState
 from redrive.model.step import StepState
 from redrive.policy.codec import JsonValue, decode, encode, storable
@@ -115,25 +116,23 @@ def decided(
     if isinstance(decision, Retry | Release):
         delay = decision.delay if isinstance(decision, Retry) else max(0.0, decision.at - now)
         again = rescheduled(work.claim, decision, evidence, delay)
-        row = attempt_row(work, evidence, decision.explanation, outcome, delay)
+        row = attempt_row(work.claim, evidence, decision.explanation, outcome, delay)
         return Record(again, row, slots=work.slots)
-    attempt = attempt_row(work, evidence, decision.explanation, outcome, None)
+    attempt = attempt_row(work.claim, evidence, decision.explanation, outcome, None)
     letter = dead_letter_row(work, evidence, decision.explanation, letter_id, redactor)
     state, step_state = _ENDINGS[type(decision)]
     change = _stopped(work.claim, state, step_state, evidence, decision.explanation)
     return Record(change, attempt, dead_letter=letter, slots=work.slots)
 
 
-def cancelled(work: Work, evidence: Evidence) -> Record:
-    row = attempt_row(work, evidence, Explanation(Reason.CANCELLED), AttemptOutcome.CANCELLED, None)
-    return cancelled_unread(work.claim)._replace(attempt=row, slots=work.slots)
-
-
-def cancelled_unread(claim: Claim) -> Record:
-    """Of a run whose definition cannot even be read."""
+def cancelled(claim: Claim, step: str, slots: str | None) -> Record:
+    evidence = evidence_without_error(
+        Category.CANCELLED, ErrorClass.FINAL, "cancelled", "the run was cancelled", step=step
+    )
+    row = attempt_row(claim, evidence, Explanation(Reason.CANCELLED), AttemptOutcome.CANCELLED, None)
     states = (RunState.CANCELLED, StepState.CANCELLED)
     change = Stopped(claim.id, claim.token, claim.epoch, *states, claim.failures, None, 0)
-    return Record(change, slots=claim.slots)
+    return Record(change, row, slots=slots)
 
 
 def parked(work: Work, held_by: str, event: EventRow | None) -> Record:
@@ -167,9 +166,8 @@ def rescheduled(claim: Claim, decision: Retry | Release, evidence: Evidence, del
 
 
 def attempt_row(
-    work: Work, evidence: Evidence, why: Explanation, outcome: AttemptOutcome, delay: float | None
+    claim: Claim, evidence: Evidence, why: Explanation, outcome: AttemptOutcome, delay: float | None
 ) -> AttemptRow:
-    claim = work.claim
     return AttemptRow(
         claim.id,
         claim.step_index,

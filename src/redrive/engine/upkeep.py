@@ -77,9 +77,12 @@ class Upkeep:
             queues, again = await self._executor.breakers.tend(holder.removeprefix(HELD_BY_BREAKER))
             count += self._told(holder, len(queues))
             more = more or (again and bool(queues))
-        for name, free in await self._store.holds.limits_with_room():
-            released = await self._store.holds.release(HELD_BY_LIMIT + name, free)
-            count += self._told(HELD_BY_LIMIT + name, len(released))
+        holds = self._store.holds
+        room = {HELD_BY_LIMIT + name: free for name, free in await holds.limits_with_room()}
+        # One is enough: when it is claimed, the limit is known again.
+        forgotten = dict.fromkeys(await holds.forgotten_limits(HELD_BY_LIMIT), 1)
+        for holder, free in (room | forgotten).items():
+            count += self._told(holder, len(await holds.release(holder, free)))
         return count, more
 
     def _told(self, holder: str, released: int) -> int:

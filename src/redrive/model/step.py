@@ -28,6 +28,16 @@ class Effect(StrEnum):
     UNSAFE = "unsafe"
 
 
+def step_key(org: str, run_id: str, idempotency_key: str | None, step_index: int) -> str:
+    """Stable over all attempts and replays of the step: the outside world recognises repetitions by it.
+
+    Keys are unique within an org only, so that of the run is told with it; an org's own colons are escaped.
+    """
+    if idempotency_key is None:
+        return f"{run_id}:{step_index}"
+    return f"{org.replace(':', '%3A')}:{idempotency_key}:{step_index}"
+
+
 @dataclass(frozen=True, slots=True)
 class Tally:
     """What a step has used up before the attempt that is being judged.

@@ -66,9 +66,13 @@ class Holds:
 
     async def holders(self, prefix: str = "") -> list[str]:
         """The names of everything that holds work at the moment and begins so."""
-        beyond = prefix[:-1] + chr(ord(prefix[-1]) + 1) if prefix else chr(0x10FFFF)
-        parameters = {"first": prefix, "beyond": beyond}
-        return [row[0] for row in await self._database.fetch(_SQL["holders"], parameters)]
+        return [row[0] for row in await self._database.fetch(_SQL["holders"], _beginning_with(prefix))]
+
+    async def forgotten_limits(self, prefix: str) -> list[str]:
+        """The names of limits that hold work although they are gone: forgotten in the moment between finding
+        them full and holding it."""
+        parameters = _beginning_with(prefix)
+        return [row[0] for row in await self._database.fetch(_SQL["forgotten_limits"], parameters)]
 
     async def count_held(self, held_by: str, most: int = 10_000) -> int:
         """How much is held; counted up to `most`."""
@@ -162,3 +166,8 @@ class Holds:
 
     async def forget_workers(self, age: float) -> None:
         await self._database.fetch(_SQL["forget_workers"], {"age": age})
+
+
+def _beginning_with(prefix: str) -> dict[str, str]:
+    beyond = prefix[:-1] + chr(ord(prefix[-1]) + 1) if prefix else chr(0x10FFFF)
+    return {"first": prefix, "beyond": beyond}

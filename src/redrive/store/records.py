@@ -107,7 +107,11 @@ class Advanced(NamedTuple):
 
 
 class Rescheduled(NamedTuple):
-    """The step will be executed again. `failed` is 1 when the attempt was counted as a failure."""
+    """The step will be executed again.
+
+    failed      1 when the attempt was counted as a failure
+    given_back  1 when there was no attempt at all, and its number is free again
+    """
 
     id: str
     token: int
@@ -124,6 +128,7 @@ class Rescheduled(NamedTuple):
     previous_delay: float | None
     error_class: str | None
     failed: int
+    given_back: int = 0
 
 
 class Stopped(NamedTuple):

@@ -1,4 +1,4 @@
--- name: holders
+-- name: _holders
 WITH RECURSIVE holders (name) AS (
     SELECT min(held_by) FROM redrive.runs WHERE place = 'held' AND held_by >= :first AND held_by < :beyond
     UNION ALL
@@ -8,13 +8,21 @@ WITH RECURSIVE holders (name) AS (
     )
     FROM holders WHERE holders.name IS NOT NULL
 )
+
+-- name: holders
+{_holders}
 SELECT name FROM holders WHERE name IS NOT NULL
+
+-- name: forgotten_limits
+{_holders}
+SELECT name FROM holders
+WHERE name IS NOT NULL AND NOT EXISTS (SELECT 1 FROM redrive.limits WHERE 'limit:' || limits.name = holders.name)
 
 -- name: count_held
 SELECT count(*) FROM (SELECT 1 FROM redrive.runs WHERE place = 'held' AND held_by = :held_by LIMIT :most) AS counted
 
 -- name: release
-UPDATE redrive.runs SET place = CASE WHEN alone = 1 THEN 'alone' ELSE 'ready' END, held_by = NULL
+UPDATE redrive.runs SET place = CASE WHEN alone > 0 THEN 'alone' ELSE 'ready' END, held_by = NULL
 WHERE id IN (
     SELECT id FROM redrive.runs
     WHERE place = 'held' AND held_by = :held_by

@@ -35,7 +35,8 @@ RETURNING run.id, run.place
 UPDATE redrive.runs AS run
 SET place = CASE WHEN cancel_requested_at IS NULL THEN batch.place ELSE 'ready' END, step_state = batch.step_state,
     due_at = CASE WHEN batch.place = 'waiting' AND cancel_requested_at IS NULL THEN :now + batch.delay END,
-    failures = batch.failures, rate_limit_waits = batch.rate_limit_waits, holds = batch.holds, losses = batch.losses,
+    attempt = run.attempt - batch.given_back, failures = batch.failures, rate_limit_waits = batch.rate_limit_waits,
+    holds = batch.holds, losses = batch.losses,
     lonely_losses = batch.lonely_losses, alone = batch.alone, previous_delay = batch.previous_delay,
     error_class = batch.error_class,
     first_failed_at = CASE WHEN batch.failed = 1 THEN COALESCE(first_failed_at, :now) ELSE first_failed_at END,
@@ -45,9 +46,9 @@ FROM unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:epoch AS intege
     CAST(:step_state AS text[]), CAST(:delay AS double precision[]), CAST(:failures AS integer[]),
     CAST(:rate_limit_waits AS integer[]), CAST(:holds AS integer[]), CAST(:losses AS integer[]),
     CAST(:lonely_losses AS integer[]), CAST(:alone AS integer[]), CAST(:previous_delay AS double precision[]),
-    CAST(:error_class AS text[]), CAST(:failed AS integer[]))
+    CAST(:error_class AS text[]), CAST(:failed AS integer[]), CAST(:given_back AS integer[]))
     AS batch (id, token, epoch, place, step_state, delay, failures, rate_limit_waits, holds, losses, lonely_losses,
-        alone, previous_delay, error_class, failed)
+        alone, previous_delay, error_class, failed, given_back)
 WHERE run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch AND run.place || '' = 'leased'
 RETURNING run.id, run.place
 
@@ -70,7 +71,7 @@ RETURNING run.id, run.place
 UPDATE redrive.runs AS run
 SET place = CASE WHEN cancel_requested_at IS NULL THEN 'held' ELSE 'ready' END,
     held_by = CASE WHEN cancel_requested_at IS NULL THEN batch.held_by END,
-    step_state = batch.step_state, attempt = run.attempt - 1, holds = batch.holds, lease_expires_at = NULL
+    step_state = batch.step_state, attempt = run.attempt - 1, holds = batch.holds, alone = CASE WHEN alone > 0 THEN 1 ELSE 0 END, lease_expires_at = NULL
 FROM unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:epoch AS integer[]), CAST(:held_by AS text[]),
     CAST(:step_state AS text[]), CAST(:holds AS integer[]))
     AS batch (id, token, epoch, held_by, step_state, holds)

@@ -30,7 +30,8 @@ RETURNING id, place
 UPDATE redrive.runs
 SET place = CASE WHEN cancel_requested_at IS NULL THEN :place ELSE 'ready' END, step_state = :step_state,
     due_at = CASE WHEN :place = 'waiting' AND cancel_requested_at IS NULL THEN :now + :delay END,
-    failures = :failures, rate_limit_waits = :rate_limit_waits, holds = :holds, losses = :losses,
+    attempt = attempt - :given_back, failures = :failures, rate_limit_waits = :rate_limit_waits, holds = :holds,
+    losses = :losses,
     lonely_losses = :lonely_losses, alone = :alone, previous_delay = :previous_delay, error_class = :error_class,
     first_failed_at = CASE WHEN :failed = 1 THEN COALESCE(first_failed_at, :now) ELSE first_failed_at END,
     last_failed_at = CASE WHEN :failed = 1 THEN :now ELSE last_failed_at END,
@@ -52,7 +53,7 @@ RETURNING id, place
 UPDATE redrive.runs
 SET place = CASE WHEN cancel_requested_at IS NULL THEN 'held' ELSE 'ready' END,
     held_by = CASE WHEN cancel_requested_at IS NULL THEN :held_by END,
-    step_state = :step_state, attempt = attempt - 1, holds = :holds, lease_expires_at = NULL
+    step_state = :step_state, attempt = attempt - 1, holds = :holds, alone = CASE WHEN alone > 0 THEN 1 ELSE 0 END, lease_expires_at = NULL
 WHERE {_fence}
 RETURNING id, place
 

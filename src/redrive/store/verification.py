@@ -1,0 +1,115 @@
+"""What the checker asks of the store: statements that look at everything, and answer with what is wrong only.
+
+Each is one statement, so that it sees one moment: work that goes on meanwhile does not look wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import NamedTuple
+
+from redrive.store.database import Row, Session
+from redrive.store.statement import statements
+
+_SQL = statements("verification")
+_RUNS = statements("runs")
+PAGE = 5_000
+IDS_AT_ONCE = 1_000
+
+
+class WaitRow(NamedTuple):
+    """An attempt and the wait after it; `ordinal` is its number among those of the same kind in its step.
+
+    kind       charged, hinted (a server said when to come back), or released
+    delay      None when nothing followed, because all attempts were used up
+    previous   the delay after the one before of the same kind
+    asked_for  1 when a server has asked for a wait
+    """
+
+    run_id: str
+    step_index: int
+    number: int
+    kind: str
+    ordinal: int
+    category: str
+    delay: float | None
+    previous: float | None
+    asked_for: int
+    definition: str
+    override: str | None
+
+
+class HolderRow(NamedTuple):
+    """What holds work: a limit, a breaker, or neither when it does not exist."""
+
+    name: str
+    held: int
+    since: float
+    maximum: int | None
+    in_use: int | None
+    body: str | None
+    updated_at: float | None
+    now: float
+
+
+class ExecutedRow(NamedTuple):
+    """A run with one of its finished steps, or with none."""
+
+    run_id: str
+    org: str
+    idempotency_key: str | None
+    definition: str
+    step_index: int
+    state: str
+    finished: int | None
+
+
+class _Id(NamedTuple):
+    id: str
+
+
+class Verification:
+    def __init__(self, database: Session, *, leeway: float, tolerance: float, most: int) -> None:
+        self._database = database
+        self._parameters = {"leeway": leeway, "tolerance": tolerance, "most": most}
+
+    async def ask(self, name: str, **parameters: object) -> list[Row]:
+        return await self._database.fetch(_SQL[name], {**self._parameters, **parameters})
+
+    async def populations(self) -> dict[str, int]:
+        """How many rows of each kind there are to be looked at."""
+        return {row[0]: row[1] for row in await self.ask("populations")}
+
+    async def definition(self, digest: str) -> str | None:
+        rows = await self._database.fetch(_RUNS["definition"], {"digest": digest})
+        return str(rows[0][0]) if rows else None
+
+    async def waits(self) -> AsyncIterator[WaitRow]:
+        after = ""
+        while rows := await self.ask("waits", after=after, size=PAGE):
+            for row in rows:
+                yield WaitRow._make(row)
+            after = rows[-1][0]
+
+    async def executed(self) -> AsyncIterator[ExecutedRow]:
+        after = ""
+        while rows := await self.ask("executed", after=after, size=PAGE):
+            for row in rows:
+                yield ExecutedRow._make(row)
+            after = rows[-1][0]
+
+    async def holders(self) -> list[HolderRow]:
+        return [HolderRow._make(row) for row in await self.ask("holders")]
+
+    async def first_held(self, held_by: str) -> tuple[str, int] | None:
+        """What is to be released next, and its epoch, which rises when it is claimed."""
+        rows = await self.ask("first_held", held_by=held_by)
+        return (rows[0][0], rows[0][1]) if rows else None
+
+    async def known(self, ids: Sequence[str]) -> set[str]:
+        """Those of the ids that runs have."""
+        found: set[str] = set()
+        for start in range(0, len(ids), IDS_AT_ONCE):
+            several = [_Id(each) for each in ids[start : start + IDS_AT_ONCE]]
+            found |= {row[0] for row in await self._database.fetch_many(_SQL["known"], several)}
+        return found

@@ -1,0 +1,166 @@
+"""The checks that one statement answers: its name, what it looks at, and what its rows mean in words.
+
+The first column is the subject; the sentence is filled with the others.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from redrive.store.verification import Verification
+from redrive.verify.verdict import Verdict
+
+
+class Check(NamedTuple):
+    invariant: str
+    statement: str
+    population: str
+    sentence: str
+
+
+ALWAYS = (
+    Check(
+        "I3",
+        "tallies",
+        "unfinished steps",
+        "It counts {0} failures and {2} rate-limit waits; its attempts tell of {1} and {3}.",
+    ),
+    Check(
+        "I4",
+        "numbers_open",
+        "attempts",
+        "The {1} attempts of step {0} are numbered from {2} to {3}; they should be numbered 1, 2, 3, …",
+    ),
+    Check(
+        "I4",
+        "numbers_beyond",
+        "attempts",
+        "Attempt {1} of step {0} has the outcome {2!r}, but it succeeded, is under way, or never was.",
+    ),
+    Check(
+        "I4", "numbers_missing", "runs", "Attempt {1} of step {0} did not succeed, but nothing tells of it."
+    ),
+    Check(
+        "I4",
+        "epochs",
+        "runs",
+        "It was claimed {0} times by its epoch, but at least {1} times by its history.",
+    ),
+    Check(
+        "I5",
+        "gaps",
+        "waits",
+        "After attempt {1} of step {0} it had to wait for {2:.3f} s, but the next one is {3:.3f} s later.",
+    ),
+    Check(
+        "I7",
+        "failures_unburied",
+        "failed runs",
+        "It ended as {0} in step {1}, but has no dead letter for it.",
+    ),
+    Check(
+        "I7",
+        "letters_unfounded",
+        "dead letters",
+        "Its dead letter {0} is {1} for step {2}, but the run is {3} in step {4}.",
+    ),
+    Check(
+        "I7",
+        "letters_disagree",
+        "dead letters",
+        "Its dead letter {0} tells of {1} attempts and {3} failures, the run of {2} and {4}, or other work.",
+    ),
+    Check(
+        "I8",
+        "letters_astray",
+        "dead letters",
+        "Its dead letter {0} belongs to the organization {1!r}, the run to {2!r}.",
+    ),
+    Check(
+        "I10",
+        "steps_missing",
+        "runs",
+        "It is {0} in step {1}, so {2} steps have succeeded; there are {3} of them.",
+    ),
+    Check(
+        "I10",
+        "steps_beyond",
+        "steps",
+        "Step {0} is kept as finished ({1}), but the run is in step {2} and {3}.",
+    ),
+    Check(
+        "I10",
+        "endings_left",
+        "attempts",
+        "Attempt {1} of step {0} ({2}) was to be the last one, but the run went on; it is {3}.",
+    ),
+    Check(
+        "I10",
+        "endings_undecided",
+        "failed runs",
+        "It ended as {0}, but attempt {1}, its last one, was to be followed by another after {2:.3f} s.",
+    ),
+    Check(
+        "I10",
+        "definitions_missing",
+        "runs",
+        "The definition {1} of its workflow {0!r} is not there, or belongs to another workflow.",
+    ),
+    Check(
+        "I15", "leases_of_stopped", "leased runs", "The worker {0} has stopped, but left the lease behind."
+    ),
+    Check("I16", "strays", "runs", "The run does not exist, but something is kept for it: {0} ({1})."),
+)
+
+AT_WORK = (
+    Check(
+        "I6",
+        "leases_expired",
+        "leased runs",
+        "The lease of worker {0} expired {1:.0f} s ago, and nobody has taken it over; is a worker running?",
+    ),
+    Check(
+        "I6",
+        "due_forgotten",
+        "waiting runs",
+        "It has been due for {0:.0f} s, and nobody has made it ready; is a worker running?",
+    ),
+)
+
+SETTLED = (Check("I6", "unended", "runs", "It has not ended: it is {1}, and lies among what is {0}."),)
+
+CONTRADICTIONS = {
+    "states": "these cannot stand together",
+    "beginning": "its claims, attempts or steps say otherwise about whether it was begun",
+    "token": "token, worker and start go with having been claimed, and it has only some of these",
+    "lease": "only what is leased has the end of a lease, and with it an attempt that has started",
+    "due": "only what is waiting has a time when it is due",
+    "holder": "only what is held has something that holds it",
+    "end": "only what has ended has a time when it ended",
+    "result": "a run has a result exactly if it has succeeded",
+    "slots": "it keeps slots of limits without being executed",
+    "alone": "it is marked to be executed alone, and lies where it would not be",
+    "failures": "the number of its failures does not fit its attempts, its state, or the times of failure",
+    "key": "an idempotency key and the hash of a request go together",
+    "negative": "one of its counters is below zero",
+}
+
+
+async def run_checks(
+    checks: tuple[Check, ...], store: Verification, verdict: Verdict, populations: dict[str, int]
+) -> None:
+    for check in checks:
+        verdict.look(check.invariant, populations[check.population])
+        for subject, *figures in await store.ask(check.statement):
+            verdict.find(check.invariant, subject, check.sentence.format(*figures))
+
+
+async def check_contradictions(store: Verification, verdict: Verdict, populations: dict[str, int]) -> None:
+    """I10: state, place, lease, times and counters of every run go together."""
+    verdict.look("I10", populations["runs"])
+    for run_id, word, state, place, step_state in await store.ask("contradictions"):
+        verdict.find(
+            "I10",
+            run_id,
+            f"It is {state}, its step {step_state}, its place {place!r}: {CONTRADICTIONS[word]}.",
+        )

@@ -1,0 +1,69 @@
+"""Held work (I6): whatever holds it must exist, and must not let it through already.
+
+A limit has room for a moment whenever a slot becomes free, until a worker looks. So it is only suspected, and
+looked at a second time: what is to be released next must have been released by then.
+"""
+
+from __future__ import annotations
+
+from redrive.clock import Clock
+from redrive.errors import NotStorableError
+from redrive.model.breaker import BreakerState
+from redrive.policy.breaker import Breaker
+from redrive.policy.breaker_policy import BreakerPolicy
+from redrive.policy.codec import decode
+from redrive.store.verification import HolderRow, Verification
+from redrive.verify.verdict import Verdict
+
+SECOND_LOOK = 5.0
+"""Seconds until the second look: several times as long as workers sleep."""
+
+Suspects = dict[str, tuple[str, int]]
+
+
+async def check_holders(store: Verification, verdict: Verdict, clock: Clock, leeway: float) -> None:
+    holders = await store.holders()
+    verdict.look("I6", sum(each.held for each in holders))
+    for holder in holders:
+        if holder.since < holder.now - leeway and (why := _fault(holder, leeway)):
+            verdict.find("I6", holder.name, f"It holds {holder.held:,} runs, but {why}.")
+    suspects = await _with_room(store, holders, leeway)
+    if suspects:
+        await clock.sleep(min(SECOND_LOOK, leeway))
+        again = await _with_room(store, await store.holders(), leeway)
+        for name, (run_id, _) in sorted(suspects.items() & again.items()):
+            text = f"It has free slots, but still holds run {run_id} and perhaps others; is a worker running?"
+            verdict.find("I6", name, text)
+
+
+async def _with_room(store: Verification, holders: list[HolderRow], leeway: float) -> Suspects:
+    """The limits that have free slots for what they have held for long, and what is to be released next."""
+    suspects: Suspects = {}
+    for each in holders:
+        old = each.since < each.now - leeway
+        if old and each.maximum is not None and each.in_use is not None and each.in_use < each.maximum:
+            first = await store.first_held(each.name)
+            if first is not None:
+                suspects[each.name] = first
+    return suspects
+
+
+def _fault(holder: HolderRow, leeway: float) -> str:
+    """What is wrong about it for certain; empty when nothing is."""
+    if holder.maximum is not None:
+        return ""
+    if holder.body is None or holder.updated_at is None:
+        return "does not exist"
+    before = holder.now - leeway
+    if holder.updated_at < before and _state(holder.body, before) is not BreakerState.OPEN:
+        return f"would have let them through for more than {leeway:g} s; is a worker running?"
+    return ""
+
+
+def _state(body: str, moment: float) -> BreakerState:
+    try:
+        dumped = decode(body)
+    except NotStorableError:
+        dumped = {}
+    known = dumped if isinstance(dumped, dict) else {}
+    return Breaker.restored(BreakerPolicy(), known).state_at(moment)

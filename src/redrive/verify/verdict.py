@@ -1,0 +1,87 @@
+"""The verdict: what was found, and how much was looked at."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+INVARIANTS = {
+    "I1": "what was acknowledged exists, what was refused does not",
+    "I2": "each effect was accepted once",
+    "I3": "attempts stay within the budget",
+    "I4": "one holder at a time, one outcome per attempt",
+    "I5": "waits are as long as the policy says",
+    "I6": "nothing is stuck",
+    "I7": "failed runs and dead letters correspond",
+    "I8": "what belongs together belongs to one organization",
+    "I10": "only states that can be reached",
+    "I15": "a stopped worker holds no lease",
+    "I16": "everything adds up",
+}
+
+
+class Finding(NamedTuple):
+    """A broken promise. `subject` is the id of a run, or the name of what it is about."""
+
+    invariant: str
+    subject: str
+    text: str
+
+
+class Witness(NamedTuple):
+    """What somebody outside has seen.
+
+    acknowledged  ids of runs whose start was confirmed
+    refused       ids of runs whose start was not
+    effects       how often a receiver has accepted each step's idempotency key, counted when nothing was
+                  executed any more; None if nobody has counted
+    """
+
+    acknowledged: Collection[str] = ()
+    refused: Collection[str] = ()
+    effects: Mapping[str, int] | None = None
+
+
+class Verdict:
+    """`checked` says for every invariant how many rows were looked at: 0 means that nothing is proven."""
+
+    def __init__(self, most: int) -> None:
+        self.findings: list[Finding] = []
+        self.checked: dict[str, int] = dict.fromkeys(INVARIANTS, 0)
+        self._most = most
+        self._found: Counter[str] = Counter()
+
+    @property
+    def sound(self) -> bool:
+        return not self.findings
+
+    def look(self, invariant: str, rows: int) -> None:
+        self.checked[invariant] += rows
+
+    def find(self, invariant: str, subject: str, text: str) -> None:
+        self._found[invariant] += 1
+        if self._found[invariant] <= self._most:
+            self.findings.append(Finding(invariant, subject, text))
+
+    def __str__(self) -> str:
+        return "\n".join([self._summary(), *self._listed(), *self._counts()])
+
+    def _summary(self) -> str:
+        if self.sound:
+            return "Every promise that was checked is kept."
+        broken = ", ".join(f"{name} ({self._count(name)})" for name in INVARIANTS if self._found[name])
+        return f"Broken promises: {broken}."
+
+    def _count(self, invariant: str) -> str:
+        found = self._found[invariant]
+        return f"at least {self._most + 1:,}" if found > self._most else f"{found:,}"
+
+    def _listed(self) -> list[str]:
+        return [f"  {each.invariant:<4} {each.subject}: {each.text}" for each in self.findings]
+
+    def _counts(self) -> list[str]:
+        return [
+            f"{name:<4} {INVARIANTS[name]}: {f'{rows:,} checked' if rows else 'nothing to check'}"
+            for name, rows in self.checked.items()
+        ]

@@ -1,0 +1,49 @@
+"""Verifying a database: all checks, one after the other."""
+
+from __future__ import annotations
+
+from redrive.clock import SYSTEM_CLOCK, Clock
+from redrive.store.database import Session
+from redrive.store.verification import Verification
+from redrive.verify.checks import ALWAYS, AT_WORK, SETTLED, check_contradictions, run_checks
+from redrive.verify.holders import check_holders
+from redrive.verify.rules import Rules, check_rules
+from redrive.verify.sums import check_sums
+from redrive.verify.verdict import Verdict, Witness
+from redrive.verify.waits import check_waits
+from redrive.verify.witnessed import check_witness
+
+
+async def verify(
+    database: Session,
+    *,
+    witness: Witness | None = None,
+    settled: bool = False,
+    leeway: float = 60.0,
+    most: int = 100,
+    tolerance: float = 0.05,
+    clock: Clock = SYSTEM_CLOCK,
+) -> Verdict:
+    """Does the database keep every promise? It is only read, and others may work on it meanwhile.
+
+    witness    what somebody outside has seen
+    settled    everything must have ended; otherwise nothing may be overdue by more than `leeway` seconds
+    most       so many findings of each invariant are listed
+    tolerance  seconds by which the clocks of those who wrote may differ
+    clock      what a second look at suspects waits on
+    """
+    verdict = Verdict(most)
+    store = Verification(database, leeway=leeway, tolerance=tolerance, most=most + 1)
+    rules = Rules(store)
+    populations = await store.populations()
+    if witness is not None:
+        await check_witness(store, rules, verdict, witness)
+    await run_checks(ALWAYS, store, verdict, populations)
+    await check_contradictions(store, verdict, populations)
+    await check_rules(store, rules, verdict)
+    await check_waits(store, rules, verdict)
+    await run_checks(SETTLED if settled else AT_WORK, store, verdict, populations)
+    if not settled:
+        await check_holders(store, verdict, clock, leeway)
+    await check_sums(store, verdict)
+    return verdict

@@ -1,0 +1,63 @@
+"""What somebody outside has seen, against what the database knows: starts (I1) and effects (I2)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from redrive.model.run import RunState
+from redrive.model.step import Effect, step_key
+from redrive.store.verification import ExecutedRow, Verification
+from redrive.verify.rules import Rules
+from redrive.verify.verdict import Verdict, Witness
+
+
+async def check_witness(store: Verification, rules: Rules, verdict: Verdict, witness: Witness) -> None:
+    await _check_acknowledged(store, verdict, witness.acknowledged)
+    await _check_refused(store, verdict, witness.refused)
+    if witness.effects is not None:
+        await _check_effects(store, rules, verdict, witness.effects)
+
+
+async def _check_acknowledged(store: Verification, verdict: Verdict, ids: Collection[str]) -> None:
+    wanted = sorted(set(ids))
+    verdict.look("I1", len(wanted))
+    known = await store.known(wanted)
+    for run_id in wanted:
+        if run_id not in known:
+            verdict.find("I1", run_id, "Its start was acknowledged, but it is not in the database.")
+
+
+async def _check_refused(store: Verification, verdict: Verdict, ids: Collection[str]) -> None:
+    verdict.look("I1", len(ids))
+    for run_id in sorted(await store.known(sorted(set(ids)))):
+        verdict.find("I1", run_id, "Its start was refused, but it is in the database.")
+
+
+async def _check_effects(
+    store: Verification, rules: Rules, verdict: Verdict, effects: Mapping[str, int]
+) -> None:
+    for key, times in effects.items():
+        if times > 1:
+            verdict.find("I2", key, f"The effect of this step was accepted {times} times.")
+    unknown = set(effects)
+    async for row in store.executed():
+        keys = [
+            step_key(row.org, row.run_id, row.idempotency_key, index) for index in range(row.step_index + 1)
+        ]
+        unknown.difference_update(keys)
+        index = _succeeded(row)
+        rule = None if index is None else await rules.step(row.definition, index)
+        if index is None or rule is None or rule.effect is Effect.NONE:
+            continue
+        verdict.look("I2", 1)
+        if not effects.get(keys[index]):
+            verdict.find("I2", keys[index], "The step succeeded, but its effect was never accepted.")
+    for key in sorted(unknown):
+        verdict.find("I2", key, "An effect was accepted, but no run has such a step.")
+
+
+def _succeeded(row: ExecutedRow) -> int | None:
+    """The step that the row tells of; the only step of a run is not kept as a finished one."""
+    if row.finished is None and row.state == RunState.SUCCESS:
+        return row.step_index
+    return row.finished

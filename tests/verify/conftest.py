@@ -1,0 +1,45 @@
+"""One healthy history on each database, made once; tests tamper with it and roll that back."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+import pytest_asyncio
+from tests.servers import PostgresServer
+from tests.verify.history import History
+
+from redrive.app import Redrive
+from redrive.config import Settings
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["sqlite", "postgres"])
+async def app(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Redrive]:
+    """An application on an empty database."""
+    if request.param == "sqlite":
+        path = tmp_path_factory.mktemp("verify") / "redrive.db"
+        async with _at(f"sqlite:///{path}", Settings()) as app:
+            yield app
+    else:
+        server: PostgresServer = request.getfixturevalue("live_postgres")
+        schema = f"test_{uuid.uuid4().hex}"
+        async with _at(server.url, Settings(schema=schema)) as app:
+            yield app
+        connection = await asyncpg.connect(server.url)
+        await connection.execute(f"DROP SCHEMA {schema} CASCADE")
+        await connection.close()
+
+
+def _at(url: str, settings: Settings) -> Redrive:
+    return Redrive(url, settings=settings, log=False, durable=False)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def history(app: Redrive) -> History:
+    made = History(app)
+    await made.make()
+    return made

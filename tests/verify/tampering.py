@@ -1,0 +1,221 @@
+"""Tampering with a healthy history by hand, in a transaction that is never committed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+from tests.store.build import ask
+from tests.verify.history import History
+
+from redrive.store.database import Session
+
+
+class Change(NamedTuple):
+    """`text` is SQL about the run of that name, `:id`; what is found is about `subject`, or that run."""
+
+    invariants: str
+    run: str
+    text: str
+    says: str
+    subject: str = ""
+
+
+class _RolledBackError(Exception):
+    pass
+
+
+@asynccontextmanager
+async def tampering(history: History) -> AsyncIterator[Session]:
+    try:
+        async with history.app.database.transaction() as session:
+            yield session
+            raise _RolledBackError
+    except _RolledBackError:
+        pass
+
+
+async def definition_of(session: Session, run_id: str) -> str:
+    [[digest]] = await ask(session, "SELECT definition FROM redrive.runs WHERE id = :id", id=run_id)
+    return str(digest)
+
+
+async def redefine(session: Session, run_id: str, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the stored retry policy of the first step of the run's definition."""
+    digest = await definition_of(session, run_id)
+    [[text]] = await ask(
+        session, "SELECT body FROM redrive.definitions WHERE digest = :digest", digest=digest
+    )
+    body = json.loads(text)
+    change(body["steps"][0]["retry"])
+    update = "UPDATE redrive.definitions SET body = :body WHERE digest = :digest"
+    await ask(session, update, body=json.dumps(body), digest=digest)
+
+
+RUN = "UPDATE redrive.runs SET {} WHERE id = :id"
+ATTEMPT = "UPDATE redrive.attempts SET {} WHERE run_id = :id AND number = {}"
+LETTER = "UPDATE redrive.dead_letters SET {} WHERE run_id = :id"
+INSERT_ATTEMPT = """
+    INSERT INTO redrive.attempts (run_id, step_index, number, outcome, ended_at, delay, reason, explanation)
+    VALUES (:id, {}, {}, 'failed', 0.0, 0.0, 'lease_lost', '')
+"""
+INSERT_STEP = """
+    INSERT INTO redrive.steps (run_id, step_index, name, task, state, attempts)
+    VALUES (:id, {}, 'step', 'task', 'SUCCESS', 1)
+"""
+LOST_IN_TIME = "attempt_started_at = 1"
+
+CHANGES = [
+    # The budget
+    Change("I3", "fading", RUN.format("rate_limit_waits = 5"), "It counts 1 failures and 5 rate-limit waits"),
+    Change("I3", "deferred", RUN.format("failures = 2"), "It counts 2 failures"),
+    Change("I3", "dead", ATTEMPT.format("reason = 'lease_lost'", 1), "given up with 2 of 3 attempts used up"),
+    # One holder, one outcome
+    Change(
+        "I4",
+        "flaky",
+        "DELETE FROM redrive.attempts WHERE run_id = :id AND number = 1",
+        "1 attempts of step 0",
+    ),
+    Change(
+        "I4", "flaky", "DELETE FROM redrive.attempts WHERE run_id = :id AND number = 2", "nothing tells of it"
+    ),
+    Change(
+        "I4",
+        "workflow",
+        "DELETE FROM redrive.attempts WHERE run_id = :id AND step_index = 1 AND number = 2",
+        "2",
+    ),
+    Change("I3 I4", "fading", "DELETE FROM redrive.attempts WHERE run_id = :id", "nothing tells of it"),
+    Change("I4", "single", INSERT_ATTEMPT.format(0, 1), "Attempt 1 of step 0 has the outcome 'failed'"),
+    Change("I4", "workflow", INSERT_ATTEMPT.format(0, 1), "Attempt 1 of step 0 has the outcome 'failed'"),
+    Change("I4", "leased", INSERT_ATTEMPT.format(0, 1), "is under way"),
+    Change("I4", "midway", INSERT_ATTEMPT.format(2, 1), "never was"),
+    Change(
+        "I4", "workflow", RUN.format("epoch = 3"), "It was claimed 3 times by its epoch, but at least 6 times"
+    ),
+    Change("I4", "broken", RUN.format("attempt = attempt + 1, epoch = 1"), "at least 2 times"),
+    # Waits
+    Change("I5", "flaky", ATTEMPT.format("started_at = started_at - 1000", 2), "the next one is -"),
+    Change("I5", "flaky", RUN.format("attempt_started_at = attempt_started_at - 1000"), "After attempt 2"),
+    Change(
+        "I5",
+        "workflow",
+        "UPDATE redrive.steps SET started_at = started_at - 1000 WHERE run_id = :id AND step_index = 1",
+        "After attempt 2 of step 1",
+    ),
+    Change("I5", "fading", RUN.format("due_at = due_at - 100"), "it had to wait for"),
+    Change(
+        "I5",
+        "fading",
+        ATTEMPT.format("delay = 1700.0", 1),
+        "1700 s was decided; the policy allows 1800 to 3600",
+    ),
+    Change("I5", "fading", ATTEMPT.format("delay = 3700.0", 1), "3700 s was decided"),
+    # Nothing is stuck
+    Change("I6", "leased", RUN.format("lease_expires_at = 1"), "nobody has taken it over"),
+    Change("I6", "future", RUN.format("due_at = 1"), "nobody has made it ready"),
+    Change(
+        "I6",
+        "limited",
+        RUN.format(f"held_by = 'limit:' || 'nobody', {LOST_IN_TIME}"),
+        "It holds 1 runs, but does not exist",
+        "limit:nobody",
+    ),
+    Change(
+        "I6",
+        "broken",
+        RUN.format(f"held_by = 'breaker:' || 'nobody', {LOST_IN_TIME}"),
+        "does not exist",
+        "breaker:nobody",
+    ),
+    # Dead letters
+    Change("I7", "dead", "DELETE FROM redrive.dead_letters WHERE run_id = :id", "has no dead letter"),
+    Change("I7", "dead", LETTER.format("step_index = 1, state = 'RESOLVED'"), "has no dead letter for it"),
+    Change(
+        "I7", "dead", LETTER.format("attempts = 9"), "tells of 9 attempts and 3 failures, the run of 3 and 3"
+    ),
+    Change("I7", "dead", LETTER.format("workflow = 'other'"), "or other work"),
+    Change(
+        "I8",
+        "dead",
+        LETTER.format("org = 'other'"),
+        "belongs to the organization 'other', the run to 'default'",
+    ),
+    # States
+    Change("I10", "leased", RUN.format("state = 'PENDING'"), "cannot stand together"),
+    Change("I10", "leased", RUN.format("step_state = 'RETRYING'"), "cannot stand together"),
+    Change("I10", "single", RUN.format("step_state = 'DLQ'"), "cannot stand together"),
+    Change("I10", "ready", RUN.format("step_state = 'RUNNING'"), "cannot stand together"),
+    Change("I10", "future", RUN.format("place = 'nowhere', due_at = NULL"), "cannot stand together"),
+    Change("I10", "future", RUN.format("step_state = 'RETRYING'"), "whether it was begun"),
+    Change("I10", "future", RUN.format("state = 'RUNNING'"), "whether it was begun"),
+    Change("I10", "single", RUN.format("token = NULL"), "go with having been claimed"),
+    Change("I10", "single", RUN.format("worker = NULL"), "go with having been claimed"),
+    Change("I10", "future", RUN.format("started_at = 1"), "go with having been claimed"),
+    Change("I10", "single", RUN.format("lease_expires_at = 1"), "only what is leased"),
+    Change("I10", "leased", RUN.format("lease_expires_at = NULL"), "only what is leased"),
+    Change("I10", "leased", RUN.format("attempt_started_at = NULL"), "only what is leased"),
+    Change("I10", "ready", RUN.format("due_at = 1"), "only what is waiting"),
+    Change("I10", "future", RUN.format("due_at = NULL"), "only what is waiting"),
+    Change("I10", "ready", RUN.format("held_by = 'limit:' || 'x'"), "only what is held"),
+    Change("I10", "limited", RUN.format("held_by = NULL"), "only what is held"),
+    Change("I10", "single", RUN.format("ended_at = NULL"), "only what has ended"),
+    Change("I10", "ready", RUN.format("ended_at = 1"), "only what has ended"),
+    Change("I10", "single", RUN.format("result = NULL"), "a result exactly if it has succeeded"),
+    Change("I10", "ready", RUN.format("result = '1'"), "a result exactly if it has succeeded"),
+    Change("I10", "single", RUN.format("slots = '[]'"), "slots of limits without being executed"),
+    Change("I10", "ready", RUN.format("alone = 2"), "executed alone"),
+    Change("I10", "limited", RUN.format("alone = 2"), "executed alone"),
+    Change("I10", "ready", RUN.format("place = 'alone'"), "executed alone"),
+    Change("I10", "single", RUN.format("failures = 1"), "the number of its failures"),
+    Change("I10", "dead", RUN.format("last_failed_at = NULL"), "the number of its failures"),
+    Change("I10", "limited", RUN.format("step_state = 'RETRYING'"), "the number of its failures"),
+    Change("I10", "single", RUN.format("idempotency_key = 'k'"), "go together"),
+    Change("I10", "single", RUN.format("holds = -1"), "below zero"),
+    Change("I10", "ready", RUN.format("policy_override = '[]'"), "The policy given to it, and to 0 others"),
+    Change(
+        "I10", "workflow", "DELETE FROM redrive.steps WHERE run_id = :id AND step_index = 0", "so 3 steps"
+    ),
+    Change(
+        "I10", "workflow", "DELETE FROM redrive.steps WHERE run_id = :id AND step_index = 2", "so 3 steps"
+    ),
+    Change(
+        "I10",
+        "midway",
+        INSERT_STEP.format(1),
+        "Step 1 is kept as finished (SUCCESS), but the run is in step 1",
+    ),
+    Change("I10", "midway", INSERT_STEP.format(2), "Step 2 is kept as finished"),
+    Change(
+        "I10",
+        "workflow",
+        "UPDATE redrive.steps SET state = 'FAILED' WHERE run_id = :id AND step_index = 0",
+        "Step 0 is kept as finished (FAILED)",
+    ),
+    Change("I10", "flaky", ATTEMPT.format("delay = NULL", 2), "was to be the last one, but the run went on"),
+    Change("I10", "final", ATTEMPT.format("delay = 1.0", 1), "was to be followed by another after 1.000 s"),
+    Change("I10", "single", RUN.format("workflow = 'other'"), "is not there, or belongs to another workflow"),
+    Change(
+        "I10", "single", RUN.format("definition = 'other'"), "is not there, or belongs to another workflow"
+    ),
+    Change("I10", "single", RUN.format("step_index = 1"), "the last step of its definition is 0"),
+    Change(
+        "I15",
+        "leased",
+        "UPDATE redrive.workers SET state = 'stopped' "
+        "WHERE id IN (SELECT worker FROM redrive.runs WHERE id = :id)",
+        "has stopped, but left the lease behind",
+    ),
+    # Sums
+    Change("I16", "dead", "DELETE FROM redrive.runs WHERE id = :id", "something is kept for it: attempt (3)"),
+    Change("I16", "workflow", "DELETE FROM redrive.runs WHERE id = :id", "finished step (3)"),
+    Change("I16", "final", "DELETE FROM redrive.runs WHERE id = :id", "dead letter (1)"),
+    Change(
+        "I16", "leased", RUN.format("slots = NULL"), "counts 1 slots in use, but leased", "task:alone_at_work"
+    ),
+    Change("I16", "leased", RUN.format("slots = '[\"x\"]'"), "have noted 1", "task:alone_at_work x"),
+    Change("I16", "leased", RUN.format("slots = 'nonsense'"), "have noted 0", "task:alone_at_work"),
+]

@@ -1,0 +1,32 @@
+"""The checker finds nothing in a healthy history, and says how much it has looked at."""
+
+from __future__ import annotations
+
+import pytest
+from tests.verify.history import History
+
+from redrive.verify import Witness, verify
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_a_healthy_history_is_sound(history: History) -> None:
+    await history.check_made()
+    witness = Witness(history.runs.values(), ["f" * 32], history.effects)
+    verdict = await verify(history.app.database, witness=witness)
+    assert verdict.sound, str(verdict)
+    assert all(verdict.checked.values()), str(verdict)
+    assert str(verdict).startswith("Every promise that was checked is kept.")
+
+
+async def test_without_a_witness_nothing_is_said_about_what_only_a_witness_knows(history: History) -> None:
+    verdict = await verify(history.app.database)
+    assert {name for name, rows in verdict.checked.items() if not rows} == {"I1", "I2"}
+    assert "I1   what was acknowledged exists, what was refused does not: nothing to check" in str(verdict)
+
+
+async def test_a_finding_reads_well(history: History) -> None:
+    verdict = await verify(history.app.database, witness=Witness(acknowledged=["lost"]))
+    first, second, *_ = str(verdict).splitlines()
+    assert first == "Broken promises: I1 (1)."
+    assert second == "  I1   lost: Its start was acknowledged, but it is not in the database."
