@@ -11,7 +11,7 @@ from redrive.clock import Clock
 from redrive.engine.definition import Definition
 from redrive.engine.ids import Ids
 from redrive.engine.patience import Patience
-from redrive.engine.payload import to_json
+from redrive.engine.payload import json_and_text
 from redrive.engine.registry import Registry
 from redrive.engine.signature import Signature
 from redrive.engine.task import checked_name, refuse_unknown
@@ -142,7 +142,7 @@ class Enqueuer:
         )
 
     def _prepared(self, common: _Common, payload: object, key: str | None) -> Prepared:
-        value = to_json(payload, limits=self._limits)
+        value, text = json_and_text(payload, limits=self._limits)
         if common.signature is not None:
             common.signature.check(value)
         key = _checked_text("key", key)
@@ -156,7 +156,7 @@ class Enqueuer:
             common.priority,
             common.delay,
             common.at,
-            encode(value, limits=self._limits),
+            text,
             key,
             None if key is None else request_hash([workflow, value], limits=self._limits),
             common.correlation_id or identifier,
@@ -296,4 +296,4 @@ def _checked_metadata(metadata: Mapping[str, Any] | None, limits: Limits) -> str
     if metadata is None:
         return None
     require_kind("metadata", metadata, Mapping)
-    return encode(to_json(dict(metadata), limits=limits), limits=limits)
+    return json_and_text(dict(metadata), limits=limits)[1]

@@ -17,7 +17,7 @@ from redrive.engine.herald import Herald
 from redrive.engine.ids import Ids
 from redrive.engine.invoke import Invoker
 from redrive.engine.judge import Judge
-from redrive.engine.payload import to_json
+from redrive.engine.payload import json_and_text
 from redrive.engine.recorder import Recorder
 from redrive.engine.registry import Definitions, Registry
 from redrive.engine.task import Task
@@ -28,7 +28,7 @@ from redrive.model.breaker import CallOutcome
 from redrive.model.claim import Claim
 from redrive.model.run import Place
 from redrive.policy.breaker import outcome_of
-from redrive.policy.codec import Limits, decode, encode
+from redrive.policy.codec import Limits, decode
 from redrive.store.foreign import ForeignSession, foreign_session
 from redrive.store.records import Record
 from redrive.store.store import Store
@@ -100,7 +100,7 @@ class Executor:
         work.running = asyncio.current_task()
         try:
             value = await self.invoker.invoke(task, work, context)
-            return encode(to_json(value, limits=self.limits), limits=self.limits), None
+            return json_and_text(value, limits=self.limits)[1], None
         except BaseException as error:  # noqa: BLE001 — whatever a task raises is a failure of the step
             return "", error
         finally:
@@ -165,7 +165,7 @@ class Executor:
 
     def _complete_within(self, work: Work, result: object, connection: object) -> Any:
         session = foreign_session(connection, self.store.database)
-        text = encode(to_json(result, limits=self.limits), limits=self.limits)
+        text = json_and_text(result, limits=self.limits)[1]
         if work.is_last_step:
             record = outcome.completed(work, text)
         else:

@@ -15,14 +15,13 @@ from dataclasses import fields, is_dataclass
 from functools import partial
 from inspect import Parameter
 from json import dumps
-from math import isfinite
 from typing import Annotated, Any, ForwardRef, Literal, NoReturn, TypeAlias, get_args, get_origin
 
 from msgspec import UNSET, Struct, ValidationError, convert, to_builtins
 
 from redrive.errors import InvalidValueError, NotStorableError, PayloadError
 from redrive.policy import probe
-from redrive.policy.codec import DEFAULT_LIMITS, JsonValue, Limits, encode
+from redrive.policy.codec import DEFAULT_LIMITS, JsonValue, Limits, encode, plain_text
 from redrive.policy.codec.limits import Path
 from redrive.policy.codec.refusing import FLATTEN, KEEP_ELSEWHERE, refuse, type_name
 
@@ -35,11 +34,16 @@ _MOST_SHOWN = 5
 
 def to_json(value: object, *, limits: Limits = DEFAULT_LIMITS) -> JsonValue:
     """The value as JSON that the codec accepts, or NotStorableError."""
-    if _is_plain(value, limits):
-        return value  # type: ignore[return-value]
-    written: JsonValue = _Writing(limits).value(value, (), typed=False)
-    encode(written, limits=limits)
-    return written
+    return json_and_text(value, limits=limits)[0]
+
+
+def json_and_text(value: object, *, limits: Limits = DEFAULT_LIMITS) -> tuple[JsonValue, str]:
+    """The value as JSON, and its text."""
+    text = plain_text(value, limits=limits)
+    if text is not None:
+        return value, text  # type: ignore[return-value]
+    plain: JsonValue = _Writing(limits).value(value, (), typed=False)
+    return plain, encode(plain, limits=limits)
 
 
 def from_json(value: JsonValue, annotation: object, *, name: str = "payload") -> Any:
@@ -155,34 +159,6 @@ def _described(kind: type, error: Any) -> str:
 
 def _place(kind: type, location: Iterable[object]) -> str:
     return ".".join([type_name(kind), *map(str, location)])
-
-
-def _is_plain(value: object, limits: Limits) -> bool:
-    """JSON's own types only. One flat loop, as in the codec: most payloads are plain, and pass only here."""
-    level: list[Any] = [value]
-    items = limits.items
-    for _ in range(limits.depth + 1):
-        deeper: list[Any] = []
-        for item in level:
-            kind = type(item)
-            if kind is dict:
-                deeper += item.values()
-                if len(deeper) > items or not all(type(key) is str for key in item):
-                    return False
-            elif kind is list:
-                deeper += item
-                if len(deeper) > items:
-                    return False
-            elif kind is int:
-                if not -0x8000_0000_0000_0000 <= item <= 0x7FFF_FFFF_FFFF_FFFF:
-                    return False
-            elif kind not in _LEAVES and not (kind is float and isfinite(item)):
-                return False
-        if not deeper:
-            return True
-        items -= len(deeper)
-        level = deeper
-    return False
 
 
 class _Writing:

@@ -26,6 +26,6 @@ A text or json column gives back what it got. PostgreSQL's jsonb does not: the f
 from redrive.policy.codec.limits import DEFAULT_LIMITS, JsonValue, Limits
 from redrive.policy.codec.reading import decode
 from redrive.policy.codec.salvaging import storable
-from redrive.policy.codec.writing import canonical, encode
+from redrive.policy.codec.writing import canonical, encode, plain_text
 
-__all__ = ["DEFAULT_LIMITS", "JsonValue", "Limits", "canonical", "decode", "encode", "storable"]
+__all__ = ["DEFAULT_LIMITS", "JsonValue", "Limits", "canonical", "decode", "encode", "plain_text", "storable"]

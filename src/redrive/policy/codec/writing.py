@@ -8,6 +8,8 @@ from json import JSONEncoder
 from math import isfinite
 from typing import Any, ClassVar
 
+from msgspec.json import Encoder
+
 from redrive.policy.codec.limits import (
     DEFAULT_LIMITS,
     ESCAPE,
@@ -19,50 +21,51 @@ from redrive.policy.codec.limits import (
 )
 from redrive.policy.codec.refusing import FLATTEN, KEEP_ELSEWHERE, refuse, refuse_type, type_name
 
-_LEAVES = frozenset({float, bool, type(None)})
+_LEAVES = frozenset({bool, type(None)})
 
-_COMPACT, _SORTED = (
-    JSONEncoder(
-        ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"), sort_keys=sort
-    )
-    for sort in (False, True)
+_QUICK = Encoder()
+_SORTED = JSONEncoder(
+    ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"), sort_keys=True
 )
 
 
 def encode(value: object, *, limits: Limits = DEFAULT_LIMITS) -> str:
-    return _encode(value, limits, _COMPACT)
+    text = plain_text(value, limits=limits)
+    return _checked(_quick(_Escaping(limits).value(value, ())), limits) if text is None else text
 
 
 def canonical(value: object, *, limits: Limits = DEFAULT_LIMITS) -> str:
     """As `encode`, with sorted keys: equal values give equal text, whatever the order of their keys."""
-    return _encode(value, limits, _SORTED)
+    plain = plain_text(value, limits=limits) is not None
+    return _checked(_SORTED.encode(value if plain else _Escaping(limits).value(value, ())), limits)
 
 
-def _encode(value: object, limits: Limits, encoder: JSONEncoder) -> str:
-    text = _quick_text(value, limits, encoder)
-    if text is None:
-        text = encoder.encode(_Escaping(limits).value(value, ()))
-    if 4 * len(text) > limits.size:
-        _check_size(len(text.encode()), limits)
-    return text
-
-
-def _check_size(size: int, limits: Limits) -> None:
-    if size > limits.size:
-        refuse((), f"is {size:,} bytes as JSON, over the limit of {limits.size:,}", KEEP_ELSEWHERE)
-
-
-def _quick_text(value: object, limits: Limits, encoder: JSONEncoder) -> str | None:
-    """The text of a value that has no peculiarities; None sends it the careful way."""
+def plain_text(value: object, *, limits: Limits = DEFAULT_LIMITS) -> str | None:
+    """The text of a value that is JSON as it is, without any peculiarity; None for any other."""
     if not _is_plain(value, limits):
         return None
     try:
-        text = encoder.encode(value)
-        if NUL_SPELLED_OUT in text or not (text.isascii() or (ESCAPE not in text and text.encode())):
-            return None
-        return text
-    except ValueError:  # NaN, an infinity, a lone surrogate
+        text = _quick(value)
+    except ValueError:  # a lone surrogate
         return None
+    if NUL_SPELLED_OUT in text or ESCAPE in text or _is_too_large(text, limits):
+        return None
+    return text
+
+
+def _quick(value: object) -> str:
+    return _QUICK.encode(value).decode()
+
+
+def _is_too_large(text: str, limits: Limits) -> bool:
+    return 4 * len(text) > limits.size and len(text.encode()) > limits.size
+
+
+def _checked(text: str, limits: Limits) -> str:
+    if _is_too_large(text, limits):
+        size = len(text.encode())
+        refuse((), f"is {size:,} bytes as JSON, over the limit of {limits.size:,}", KEEP_ELSEWHERE)
+    return text
 
 
 def _is_plain(value: object, limits: Limits) -> bool:
@@ -86,11 +89,11 @@ def _is_plain(value: object, limits: Limits) -> bool:
             elif kind is int:
                 if not -0x8000_0000_0000_0000 <= item <= 0x7FFF_FFFF_FFFF_FFFF:
                     return False
-            elif kind is list or kind is tuple:
+            elif kind is list:
                 deeper += item
                 if len(deeper) > items:
                     return False
-            elif kind not in _LEAVES:
+            elif kind not in _LEAVES and not (kind is float and isfinite(item)):
                 return False
         if not deeper or size < 0:
             return size >= 0
