@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
+import apsw
 import pytest
 from tests.store.build import ORG, ask, claimed, completed, enqueued, holder, new_run, said, tables, value
 
@@ -223,6 +224,25 @@ async def test_a_transaction_has_one_moment(path: Path) -> None:
 
     assert [moment - moments[0] for moment in moments] == [0.0, 0.0, 5.0, 10.0]
     await database.close()
+
+
+async def test_the_moment_of_a_write_is_not_before_it_has_the_lock(path: Path) -> None:
+    """Or an attempt would begin before the one before has ended, under a lease that has already expired."""
+    clock = VirtualClock()
+    store = Store(SqliteDatabase(str(path), clock=clock))
+    await store.open()
+    await enqueued(store)
+    with closing(apsw.Connection(str(path))) as other:  # the same library: locks are told apart by it alone
+        other.execute("BEGIN IMMEDIATE")
+        claiming = asyncio.create_task(store.leases.claim("default", 1, holder(ttl=1.0)))
+        await asyncio.sleep(0.5)  # it waits for the lock now
+        assert not claiming.done()
+        clock.advance(5.0)
+        other.execute("COMMIT")
+    [claim] = await claiming
+    assert claim.attempt_started_at == clock.now()
+    assert await store.leases.reclaim(1, 30.0, 10) == []
+    await store.close()
 
 
 # Transactions

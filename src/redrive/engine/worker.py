@@ -72,12 +72,13 @@ class Worker:
     async def run(self, *, signals: bool = False) -> None:
         """Work until `stop` is called; with `signals`, SIGTERM and SIGINT call it. A second one hurries."""
         self._executor.herald.abstain = self.claimer.abstain  # in a test there is nobody else to leave it to
-        self._executor.teller.tell(WorkerStarted(self.id, self.options.queues, self.options.concurrency))
         async with AsyncExitStack() as stack:
             stack.callback(self._tell_stopped)
             stack.callback(self._executor.invoker.close)
             if signals:
                 stack.enter_context(until_signalled(self.stop))
+            # Not before the signals are heard: whoever is told of it may send one.
+            self._executor.teller.tell(WorkerStarted(self.id, self.options.queues, self.options.concurrency))
             if not await self._opened():
                 return
             await stack.enter_async_context(self._database.listen(self._heard))

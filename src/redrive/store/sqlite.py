@@ -70,7 +70,7 @@ class SqliteDatabase:
 
     async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Row]:
         async with self._turn:
-            return await self._call(lambda: self._fetch(statement.sqlite, parameters))
+            return await self._call(lambda: self._fetch_alone(statement.sqlite, parameters))
 
     async def fetch_many(self, statement: Statement, rows: Sequence[Any]) -> list[Row]:
         async with self._turn:
@@ -181,6 +181,12 @@ class SqliteDatabase:
     def _fetch(self, query: Query, parameters: Mapping[str, Any]) -> list[Row]:
         values = query.arguments(parameters)
         return list(self._open().execute(query.text, (self._now(), *values) if query.timed else values))
+
+    def _fetch_alone(self, query: Query, parameters: Mapping[str, Any]) -> list[Row]:
+        """A write waits for its lock first: the moment must not lie before what it then reads."""
+        if query.timed and query.text.startswith(("UPDATE", "INSERT", "DELETE")):
+            return self._all_or_nothing(lambda: self._fetch(query, parameters))
+        return self._fetch(query, parameters)
 
     def _fetch_many(self, query: Query, rows: Sequence[Any]) -> list[Row]:
         read = query.reader

@@ -1,0 +1,103 @@
+"""A campaign: load and faults for a while, then good workers until everything has ended, then the checker."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from random import Random
+
+from tests.crash.backlog import backlog
+from tests.crash.check import check, zombies
+from tests.crash.crew import Crew
+from tests.crash.fault import Fault
+from tests.crash.faults import FAULTS
+from tests.crash.figures import Figures, figures_of
+from tests.crash.process_faults import AtPoint, Kill
+from tests.crash.report import Report
+from tests.crash.site import Site, site
+
+PATIENCE = 120.0
+"""Seconds after which it is given up: a fault does not bite, or something is stuck."""
+
+WORKERS, ENQUEUERS = 3, 1
+MOST_ROUNDS = 15
+
+
+async def campaign(
+    database: str,
+    faults: Sequence[str],
+    *,
+    seed: int,
+    seconds: float,
+    lease: float = 1.0,
+    unguarded: bool = False,
+) -> Report:
+    """So many seconds at least, and longer until every fault has bitten.
+
+    `unguarded` is the control: it goes on until the result of a zombie has counted.
+    """
+    async with site(database, small="disk" in faults) as place:
+        crew = Crew(place, Random(f"{seed} crew"), lease=lease, unguarded=unguarded)
+        chosen = [FAULTS[name](place, crew, Random(f"{seed} {name}"), lease) for name in faults]
+        try:
+            outcome = await _fought(place, crew, chosen, seconds, lease, until_zombie=unguarded)
+        except BaseException:
+            print((place.folder / "log").read_text()[-5000:])
+            raise
+        return Report(database, tuple(faults), seed, *outcome)
+
+
+async def _fought(
+    place: Site, crew: Crew, faults: Sequence[Fault], seconds: float, lease: float, *, until_zombie: bool
+) -> tuple[dict[str, int], list[str], Figures]:
+    began = time.time()
+    for fault in faults:
+        fault.prepare()
+    crew.employ(workers=WORKERS, enqueuers=ENQUEUERS)
+    try:
+        for _ in range(MOST_ROUNDS):
+            await _strike(place, faults, seconds)
+            if not until_zombie or await zombies(place):
+                break
+    finally:
+        await crew.dismiss()
+    struck = time.time()
+    exit_codes = await _settle(place, crew)
+    findings = await check(place, crew, exit_codes, (began, time.time()))
+    only_kills = all(isinstance(fault, Kill | AtPoint) for fault in faults)
+    figures = await figures_of(place, crew, struck - began, lease, only_kills=only_kills)
+    taken_over = {"killed in flight": figures.in_flight, "taken over": figures.lost}
+    return {**_bites(place, faults), **taken_over}, findings, figures
+
+
+async def _strike(place: Site, faults: Sequence[Fault], seconds: float) -> None:
+    tasks = [asyncio.create_task(fault.run()) for fault in faults]
+    end = time.monotonic() + seconds
+    try:
+        while time.monotonic() < end or not all(_bites(place, faults).values()):
+            done, _ = await asyncio.wait(tasks, timeout=0.1, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+            if time.monotonic() > end + PATIENCE:
+                return  # the report will say what never bit
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for fault in faults:
+            await fault.stop()
+
+
+def _bites(place: Site, faults: Sequence[Fault]) -> dict[str, int]:
+    bites = {name: count for fault in faults for name, count in fault.bites().items()}
+    return {**bites, "refused": place.sink.count("refused")}
+
+
+async def _settle(place: Site, crew: Crew) -> list[int | None]:
+    """Good workers until nothing is left, then they are asked to stop. What is stuck, the checker finds."""
+    crew.employ(workers=WORKERS, enqueuers=0)
+    deadline = time.monotonic() + PATIENCE
+    while await backlog(place.app.database) and time.monotonic() < deadline:
+        await asyncio.sleep(0.05)
+    return await crew.retire()

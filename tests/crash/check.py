@@ -1,0 +1,86 @@
+"""The checker over the history of a campaign, with what only its processes could have seen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from tests.crash.backlog import look
+from tests.crash.crew import Crew
+from tests.crash.site import Site
+
+from redrive.verify import Witness, verify
+
+MUST_BE_CHECKED = ("I1", "I2", "I3", "I4", "I5", "I6", "I7", "I10", "I16")
+LAST_WORDS = 3000
+SLOWEST_LEAP = 1.0
+"""A clock that is set back makes a wait look shorter by as much; see Skew."""
+
+
+def witness_of(site: Site) -> Witness:
+    """What the enqueuers have heard, and what an idempotent receiver has accepted: the first of each key."""
+    sink = site.sink
+    asked = {name: run_id for note in sink.of("asked") for name, run_id in note["runs"].items()}
+    return Witness(
+        acknowledged={run_id for note in sink.of("acknowledged") for run_id in note["ids"]},
+        refused={asked[note["name"]] for note in sink.of("refused")},
+        effects=dict.fromkeys(sink.effects, 1),
+    )
+
+
+async def check(
+    site: Site, crew: Crew, exit_codes: Sequence[int | None], time: tuple[float, float]
+) -> list[str]:
+    """What was promised and is not so."""
+    return [
+        *await _verified(site, crew),
+        *await _strangers(site),
+        *await zombies(site),
+        *await _times(site, time),
+        *_died(site, crew),
+        *(f"a drained worker ended with {code}" for code in exit_codes if code != 0),
+    ]
+
+
+async def _verified(site: Site, crew: Crew) -> list[str]:
+    tolerance = SLOWEST_LEAP if site.database == "sqlite" and crew.errors != [0.0] else 0.05
+    verdict = await verify(
+        site.app.database, witness=witness_of(site), settled=True, most=10, tolerance=tolerance
+    )
+    unproven = [f"{each}: nothing was checked" for each in MUST_BE_CHECKED if not verdict.checked[each]]
+    return [f"{each.invariant}: {each.subject}: {each.text}" for each in verdict.findings] + unproven
+
+
+def _died(site: Site, crew: Crew) -> list[str]:
+    if not crew.died_by_itself:
+        return []
+    return [*crew.died_by_itself, f"the last words:\n{(site.folder / 'log').read_text()[-LAST_WORDS:]}"]
+
+
+async def _strangers(site: Site) -> list[str]:
+    asked = {run_id for note in site.sink.of("asked") for run_id in note["runs"].values()}
+    rows = await look(site.app.database, "SELECT id FROM redrive.runs")
+    accepted = [f"I1: {note['name']} should have been refused" for note in site.sink.of("not refused")]
+    return accepted + [f"I1: nobody has asked for run {run_id}" for [run_id] in rows if run_id not in asked]
+
+
+async def zombies(site: Site) -> list[str]:
+    """The result that counts must be that of the last holder of the lease."""
+    rows = await look(site.app.database, "SELECT id, epoch, result FROM redrive.runs WHERE state = 'SUCCESS'")
+    return [
+        f"I4: run {run_id} was held under fence {epoch}, and has the result of fence {fence}"
+        for run_id, epoch, result in rows
+        if (fence := json.loads(result)["fence"]) != epoch
+    ]
+
+
+async def _times(site: Site, time: tuple[float, float]) -> list[str]:
+    """By the clock of the database, however wrong those of the workers are."""
+    if site.database == "sqlite":
+        return []
+    rows = await look(site.app.database, "SELECT id, submitted_at, started_at, ended_at FROM redrive.runs")
+    return [
+        f"run {run_id} has a time of another clock: {times}"
+        for run_id, *times in rows
+        if not all(time[0] - 1.0 <= each <= time[1] + 1.0 for each in times if each is not None)
+    ]

@@ -1,0 +1,30 @@
+"""All faults by name, and which of them strike together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from tests.crash.fault import Fault
+from tests.crash.process_faults import AtPoint, Kill, Stop
+from tests.crash.surrounding_faults import Cut, FullDisk, Server, Skew
+
+FAULTS: dict[str, type[Fault]] = {
+    "kill": Kill,
+    "point": AtPoint,
+    "stop": Stop,
+    "proxy": Cut,
+    "server": Server,
+    "disk": FullDisk,
+    "skew": Skew,
+}
+TOGETHER: dict[str, list[tuple[str, ...]]] = {
+    "sqlite": [("kill",), ("point",), ("kill", "disk"), ("stop", "skew")],
+    "postgresql": [("kill",), ("point",), ("stop", "proxy", "skew"), ("kill", "server")],
+}
+"""The first of each is the one that is measured: nothing but kills. Both forms go through all of them."""
+
+
+def sets_of(database: str, wanted: Collection[str] = tuple(FAULTS)) -> list[tuple[str, ...]]:
+    """The sets of faults for a database, as far as they are wanted."""
+    sets = [tuple(fault for fault in each if fault in wanted) for each in TOGETHER[database]]
+    return list(dict.fromkeys(each for each in sets if each))

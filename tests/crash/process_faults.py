@@ -1,0 +1,70 @@
+"""Faults of processes: killed at any moment, killed at named points, and frozen."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+from tests.crash.fault import Fault
+from tests.crash.points import every_point
+
+FEW = 5
+
+
+class Kill(Fault):
+    """kill -9, at any moment."""
+
+    pause = (0.1, 0.6)
+
+    async def strike(self) -> None:
+        child = self.crew.anyone("enqueuer" if self.random.random() < 0.15 else "worker")
+        if child is not None:
+            self.strikes += 1
+            self.crew.kill(child)
+
+    def bites(self) -> dict[str, int]:
+        return {"killed": self.strikes}
+
+
+class AtPoint(Fault):
+    """kill -9, at every named point."""
+
+    def prepare(self) -> None:
+        self._all = every_point(self.random)
+        self.crew.points.add(self._all)
+
+    async def strike(self) -> None:
+        """A process that is started without a point would live for ever: there are always some left."""
+        points = self.crew.points
+        for role in ("worker", "enqueuer"):
+            if points.count(role) < FEW:
+                points.add(each for each in every_point(self.random) if each.role == role)
+
+    async def stop(self) -> None:
+        self.crew.points.clear()
+
+    def bites(self) -> dict[str, int]:
+        bitten = [note["point"].rpartition(":")[0] for note in self.site.sink.of("bitten")]
+        return {name: bitten.count(name) for name in (f"{each.name}:{each.moment}" for each in self._all)}
+
+
+class Stop(Fault):
+    """SIGSTOP past the lease, then SIGCONT."""
+
+    pause = (0.2, 0.8)
+
+    async def strike(self) -> None:
+        child = self.crew.anyone("worker")
+        if child is None:
+            return
+        self.strikes += 1
+        self.crew.frozen.add(child.number)
+        child.send(signal.SIGSTOP)
+        try:
+            await asyncio.sleep(self.lease * self.random.uniform(1.2, 2.2))
+        finally:
+            child.send(signal.SIGCONT)
+            self.crew.frozen.discard(child.number)
+
+    def bites(self) -> dict[str, int]:
+        return {"frozen past the lease": self.strikes, "lease lost": self.site.sink.count("step.lease_lost")}

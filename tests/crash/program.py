@@ -1,0 +1,71 @@
+"""What a process of these tests does: it works, or it starts work, over a database with traps."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Any
+
+from tests.crash.enqueuer import Enqueuer
+from tests.crash.guard import without_fences
+from tests.crash.seam import Seam
+from tests.crash.sink import Line
+from tests.crash.skew import WrongClock
+from tests.crash.trap import Point, Trap
+from tests.crash.work import define
+
+from redrive.app import Redrive
+from redrive.clock import SYSTEM_CLOCK
+from redrive.config import Settings
+from redrive.engine.patience import Patience
+from redrive.errors import StoreUnavailableError
+from redrive.model.event import (
+    Event,
+    LeaseLost,
+    StoreFailed,
+    StoreRecovered,
+    WorkerStarted,
+    WorkerStopped,
+    WorkerStopping,
+    fields_of,
+    name_of,
+)
+
+_TOLD = (LeaseLost, StoreFailed, StoreRecovered, WorkerStarted, WorkerStopped, WorkerStopping)
+
+Spec = dict[str, Any]
+
+
+def main(spec: Spec) -> None:
+    line = Line(spec["sink"], spec["child"])
+    trap = Trap(line, Point.of(spec["point"]) if spec.get("point") else None)
+    if spec.get("unguarded"):
+        without_fences()
+    app = _application(spec, trap, line)
+    if spec["role"] == "worker":
+        asyncio.run(app.work(**spec["options"]))
+    else:
+        asyncio.run(_enqueue(app, spec, line))
+
+
+def _application(spec: Spec, trap: Trap, line: Line) -> Redrive:
+    clock = WrongClock(spec["clock"]) if spec.get("clock") else SYSTEM_CLOCK
+    settings = Settings(database_url=spec["url"], schema=spec["schema"])
+    app = Redrive(settings=settings, log=False, clock=clock)
+    app.wire(Seam(app.database, trap, line), clock, app.random)
+    define(app, line, trap)
+
+    def told(event: Event) -> None:
+        if isinstance(event, _TOLD):
+            trap.draining = trap.draining or isinstance(event, WorkerStopping)
+            line.tell(name_of(event), **fields_of(event))
+
+    app.listen(told)
+    return app
+
+
+async def _enqueue(app: Redrive, spec: Spec, line: Line) -> None:
+    patience = Patience(app.clock, app.random, app.teller)
+    await patience.persist("open", app.open, errors=StoreUnavailableError)
+    random = Random(spec["seed"])
+    await Enqueuer(app, line, random, spec["name"], spec["most_waiting"]).run(spec["again"])

@@ -1,0 +1,49 @@
+"""What came of a campaign, as a table for people and as a line of JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from tests.crash.figures import Figures, Spread
+
+
+@dataclass(frozen=True)
+class Report:
+    """bites  how often each fault was seen to bite
+    findings  what was promised and is not so
+    """
+
+    database: str
+    faults: tuple[str, ...]
+    seed: int
+    bites: dict[str, int]
+    findings: list[str]
+    figures: Figures
+
+    @property
+    def vacuous(self) -> list[str]:
+        """The faults that never bit: they prove nothing."""
+        return [name for name, count in self.bites.items() if not count]
+
+    @property
+    def sound(self) -> bool:
+        return not self.findings and not self.vacuous
+
+    def __str__(self) -> str:
+        rows = [*self.figures.rows(), *self.bites.items()]
+        width = max(len(name) for name, _ in rows)
+        table = [f"{name:<{width}}  {_shown(value):>24}" for name, value in rows]
+        problems = [f"BROKEN  {each}" for each in self.findings]
+        problems += [f"VACUOUS {each} never happened" for each in self.vacuous]
+        return "\n".join([f"{self.database}: {', '.join(self.faults)}; seed {self.seed}", *table, *problems])
+
+    def as_json(self) -> dict[str, object]:
+        return {**asdict(self), "vacuous": self.vacuous}
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Spread):
+        return f"{_shown(value.p50)} / {_shown(value.p99)} ({_shown(value.count)})"
+    if value is None:
+        return "–"
+    return f"{value:,}"

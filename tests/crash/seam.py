@@ -1,0 +1,110 @@
+"""A database with traps: every statement and every commit of a process passes here.
+
+It also tells what cannot be seen from outside: which runs were asked for, and how often a commit of unknown
+outcome turned out to be done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+from tests.crash.sink import Line
+from tests.crash.trap import Trap
+
+from redrive.store.database import Database, Row, Session
+from redrive.store.statement import Statement
+
+
+class Seam:
+    def __init__(self, database: Database, trap: Trap, line: Line) -> None:
+        self._database = database
+        self._trap = trap
+        self._line = line
+
+    @property
+    def in_memory(self) -> bool:
+        return self._database.in_memory
+
+    async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Row]:
+        name = statement.sqlite.name
+        self._trap.reach(name, "before")
+        rows = await self._database.fetch(statement, parameters)
+        self._trap.reach(name, "after")
+        if name == "adopt" and rows:
+            self._line.tell("adopted", runs=len(rows))
+        return rows
+
+    async def fetch_many(self, statement: Statement, rows: Sequence[Any]) -> list[Row]:
+        name = statement.sqlite.name
+        self._tell_asked(name, rows)
+        self._trap.reach(name, "before")
+        found = await self._database.fetch_many(statement, rows)
+        self._trap.reach(name, "after")
+        if name == "settled":
+            self._line.tell("resolved", written=_written(rows, found), open=len(rows) - _written(rows, found))
+        return found
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Session]:
+        async with self._database.transaction() as session:
+            watched = _Watched(session, self)
+            yield watched
+            for name in watched.names:
+                self._trap.reach(name, "inside")
+        for name in watched.names:
+            self._trap.reach(name, "after")
+
+    async def migrate(self) -> None:
+        await self._database.migrate()
+
+    def another(self) -> Database:
+        return Seam(self._database.another(), self._trap, self._line)
+
+    async def hint(self, queues: Sequence[str]) -> None:
+        await self._database.hint(queues)
+
+    def listen(self, heard: Callable[[str], None]) -> AbstractAsyncContextManager[None]:
+        return self._database.listen(heard)
+
+    async def close(self) -> None:
+        await self._database.close()
+
+    def enter(self, name: str, rows: Sequence[Any]) -> None:
+        """A statement within a transaction begins."""
+        self._tell_asked(name, rows)
+        self._trap.reach(name, "before")
+
+    def _tell_asked(self, name: str, rows: Sequence[Any]) -> None:
+        if name == "enqueue":
+            self._line.tell("asked", runs={run.correlation_id: run.id for run in rows})
+
+
+class _Watched:
+    def __init__(self, session: Session, seam: Seam) -> None:
+        self._session = session
+        self._seam = seam
+        self.names: list[str] = []
+
+    async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Row]:
+        self._enter(statement, ())
+        return await self._session.fetch(statement, parameters)
+
+    async def fetch_many(self, statement: Statement, rows: Sequence[Any]) -> list[Row]:
+        self._enter(statement, rows)
+        return await self._session.fetch_many(statement, rows)
+
+    def _enter(self, statement: Statement, rows: Sequence[Any]) -> None:
+        name = statement.sqlite.name
+        self._seam.enter(name, rows)
+        self.names.append(name)
+
+
+def _written(changes: Sequence[Any], found: Sequence[Row]) -> int:
+    """How many changes are done although no answer had come: the token is theirs, the run is elsewhere."""
+    known = {change.id: change for change in changes}
+    return sum(
+        token == known[run_id].token and (place != "leased" or epoch != known[run_id].epoch)
+        for run_id, token, epoch, place in found
+    )

@@ -1,0 +1,88 @@
+"""The outside world: it receives what processes tell it, whatever becomes of them afterwards.
+
+A note is one datagram to a socket of the test process. What was sent before a `kill -9` arrives, nothing
+arrives by halves, and a full disk does not matter to it. An effect counts once for every key; the rest are
+duplicates.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+LARGEST = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    what: str
+    at: float
+    child: int
+    facts: dict[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.facts[name]
+
+
+class Line:
+    """The way from a process to the sink."""
+
+    def __init__(self, path: str, child: int) -> None:
+        self._child = child
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * LARGEST)
+        self._socket.connect(path)
+
+    def tell(self, what: str, /, **facts: Any) -> None:
+        self._socket.send(json.dumps([what, time.time(), self._child, facts]).encode())
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class Sink:
+    def __init__(self, folder: Path) -> None:
+        self.path = str(folder / "sink")
+        self._notes: defaultdict[str, list[Note]] = defaultdict(list)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(self.path)
+        self._thread = Thread(target=self._receive, daemon=True)
+        self._thread.start()
+
+    def of(self, what: str) -> list[Note]:
+        """What was told under this name, in the order of its arrival."""
+        return list(self._notes[what])
+
+    def count(self, what: str) -> int:
+        return len(self._notes[what])
+
+    def total(self, what: str, fact: str) -> int:
+        return sum(note[fact] for note in self.of(what))
+
+    @property
+    def effects(self) -> dict[str, int]:
+        """How often an effect came in for each key."""
+        counts: defaultdict[str, int] = defaultdict(int)
+        for note in self.of("effect"):
+            counts[note["key"]] += 1
+        return dict(counts)
+
+    def close(self) -> None:
+        end = Line(self.path, -1)
+        end.tell("end")
+        end.close()
+        self._thread.join()
+        self._socket.close()
+
+    def _receive(self) -> None:
+        while True:
+            note = Note(*json.loads(self._socket.recv(LARGEST)))
+            if note.what == "end":
+                return
+            self._notes[note.what].append(note)

@@ -1,0 +1,57 @@
+"""Points at which a process kills itself: `claim:after:2` is right after the second claim was committed.
+
+before  right before the statement is executed, which may be in the middle of a transaction
+inside  at the end of the transaction that contains it, before its COMMIT
+after   it is committed, and nobody has been told yet
+
+The statements of a drain are counted from the moment at which the worker was told to stop: `drain:before:3`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import NamedTuple, Self
+
+from tests.crash.sink import Line
+
+DRAIN = "drain"
+
+
+class Point(NamedTuple):
+    name: str
+    moment: str
+    number: int
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        name, moment, number = text.split(":")
+        return cls(name, moment, int(number))
+
+    def __str__(self) -> str:
+        return ":".join(map(str, self))
+
+    @property
+    def role(self) -> str:
+        """Who comes by there."""
+        return "enqueuer" if self.name == "enqueue" else "worker"
+
+
+class Trap:
+    def __init__(self, line: Line, point: Point | None) -> None:
+        self._line = line
+        self._point = point
+        self._reached = 0
+        self.draining = False
+
+    def reach(self, name: str, moment: str) -> None:
+        if self._point is None or moment != self._point.moment or not self._is_meant(name):
+            return
+        self._reached += 1
+        if self._reached == self._point.number:
+            self._line.tell("bitten", point=str(self._point))
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def _is_meant(self, name: str) -> bool:
+        assert self._point is not None
+        return self.draining if self._point.name == DRAIN else name == self._point.name
