@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help test check demo bench lock docs clean
+.PHONY: help test check demo simulate guards crash bench lock docs clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -34,12 +34,33 @@ check: $(READY)
 demo: $(READY)
 	@$(BIN)/python examples/demo.py
 
-# make bench  measures the project beside its peers, in one run
-bench: $(VENV)/.bench
-	@$(BIN)/python bench/calls.py
+# make simulate  many seeded histories of the engine, with faults (SEEDS=10000 FIRST=0)
+SEEDS ?= 10000
+FIRST ?= 0
+simulate: $(READY)
+	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)
 
-$(VENV)/.bench: $(READY) requirements/bench.txt
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --requirement requirements/bench.txt
+# make guards    switches every safety guard off in turn, and shows that it is noticed
+guards: $(READY)
+	@$(BIN)/python -m tests.guards
+
+# make crash     kills real workers, servers and connections for a while (MINUTES=10)
+MINUTES ?= 10
+crash: $(READY)
+	@$(BIN)/python -m tests.crash --minutes $(MINUTES)
+
+# make bench  measures the project beside its peers, in one run (QUICK=1 for a short one)
+# An environment of its own: what the peers need must not change what is tested.
+BENCH     := .venv-bench
+BENCH_BIN := $(BENCH)/bin
+bench: $(BENCH)/.ready
+	@$(BENCH_BIN)/python -m bench.calls; calls=$$?; $(BENCH_BIN)/python -m bench.work $(if $(QUICK),--quick) && exit $$calls
+
+$(BENCH)/.ready: $(READY) requirements/bench.txt
+	@echo "creating the environment in $(BENCH) …"
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(BENCH)
+	@$(BIN)/uv pip install --quiet --python $(BENCH_BIN)/python --require-hashes --requirement requirements/bench.txt
+	@$(BIN)/uv pip install --quiet --python $(BENCH_BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # make lock   resolves the dependencies anew (LOCK=--upgrade takes newer versions)
@@ -47,7 +68,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 lock: $(VENV)/bin/uv
 	@echo uv | $(COMPILE) - --output-file requirements/uv.txt
 	@$(COMPILE) pyproject.toml --extra http --extra postgres --group test --group check --output-file requirements/dev.txt
-	@$(COMPILE) pyproject.toml --group bench --constraint requirements/dev.txt --output-file requirements/bench.txt
+	@$(COMPILE) pyproject.toml --extra http --extra postgres --group bench --output-file requirements/bench.txt
 
 $(VENV)/bin/uv:
 	@$(PYTHON) -m venv $(VENV)
@@ -59,4 +80,4 @@ docs: $(READY)
 
 # make clean  removes the environment and all caches
 clean:
-	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) $(BENCH) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -20,8 +20,8 @@ import purgatory
 import pybreaker
 import stamina
 import tenacity
+from bench.measure import Figure, Report, async_overheads, overheads
 
-from measure import Figure, Report, async_overheads, overheads
 from redrive import Backoff, BudgetPolicy, Dependency, call, dependency, retry
 from redrive.policy import Immediate
 

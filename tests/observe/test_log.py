@@ -42,7 +42,7 @@ from redrive.model.event import (
 from redrive.model.event import StepRef as Ref
 from redrive.model.failure import Category, ErrorClass, Failure
 from redrive.observe import log
-from redrive.observe.log import LEVELS, LOGGER, LogListener
+from redrive.observe.log import LEVELS, LOGGER, MOST_FAILURES, LogListener
 from redrive.testing import VirtualClock
 
 D, I, W, E = logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR  # noqa: E741
@@ -345,13 +345,26 @@ class TestThrottle:
             listener(StoreFailed("claim", f"error {number}", float(number)))
         assert len(lines.records) == 3
 
-    @pytest.mark.parametrize("event", [ONE_OF_EACH[6][0], ONE_OF_EACH[10][0], LeaseLost(REF)])
     def test_what_happens_to_one_piece_of_work_is_always_told(
-        self, listener: LogListener, lines: Lines, event: Event
+        self, listener: LogListener, lines: Lines
+    ) -> None:
+        for _ in range(50):
+            listener(LeaseLost(REF))
+        assert suppressed(lines) == [None] * 50
+
+    @pytest.mark.parametrize("event", [ONE_OF_EACH[6][0], ONE_OF_EACH[10][0]])
+    def test_twenty_a_second_of_failures_with_the_same_cause(
+        self, listener: LogListener, lines: Lines, clock: VirtualClock, event: RetryScheduled | StepDied
     ) -> None:
         for _ in range(50):
             listener(event)
-        assert suppressed(lines) == [None] * 50
+        assert suppressed(lines) == [None] * MOST_FAILURES
+        clock.advance(1.0)
+        listener(event)
+        listener(event)
+        other = event._replace(failure=event.failure._replace(error_type="AnotherError"))
+        listener(other)
+        assert suppressed(lines)[MOST_FAILURES:] == [50 - MOST_FAILURES, None, None]
 
     def test_what_is_below_the_level_is_not_counted(
         self, listener: LogListener, lines: Lines, clock: VirtualClock

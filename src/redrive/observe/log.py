@@ -1,7 +1,8 @@
 """The log of the engine: a line for everything out of the ordinary, and none for work that simply succeeds.
 
 What every piece of work would tell is written at DEBUG only. What a failing dependency or database makes
-happen a thousand times a second is written once a second for each cause, with the number that was left out.
+happen a thousand times a second is written a few times a second for each cause, with the number that was left
+out: the history of every run tells all of it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 from collections.abc import Mapping
 from threading import Lock
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from redrive import structured
 from redrive.clock import SYSTEM_CLOCK, Clock
@@ -23,7 +24,9 @@ from redrive.model.step import StepState
 
 LOGGER = logging.getLogger("redrive.engine")
 
-SECONDS_BETWEEN = 1.0
+WINDOW = 1.0
+MOST_FAILURES = 20
+"""Lines a second about one kind of failure of one task."""
 MOST_CAUSES = 10_000
 
 LEVELS: Mapping[type, int] = MappingProxyType(
@@ -65,6 +68,8 @@ _STATUS: Mapping[type, StepState] = MappingProxyType(
     }
 )
 
+_FAILURES = (events.RetryScheduled, events.StepDied)
+
 _NAMES = MappingProxyType(
     {"org": "org_id", "state": "status", "before": "breaker_state_before", "after": "breaker_state"}
 )
@@ -85,39 +90,55 @@ class LogListener:
         if not LOGGER.isEnabledFor(level):
             return
         cause = _cause(event)
-        suppressed = 0 if cause is None else self._throttle.pass_(cause)
+        suppressed = 0 if cause is None else self._throttle.pass_(cause, _most(event))
         if suppressed is not None:
             more = {"suppressed": suppressed} if suppressed else {}
             fields = _fields(event) | more
             structured.write(LOGGER, level, _ordered(fields), _redundant(fields))
 
 
+class _Passed(NamedTuple):
+    since: float
+    passed: int
+    suppressed: int
+
+
 class _Throttle:
-    """Lets one a second pass of each cause."""
+    """Lets so many a second pass of each cause."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = Lock()
-        self._passed: dict[object, tuple[float, int]] = {}
+        self._known: dict[object, _Passed] = {}
 
-    def pass_(self, cause: object) -> int | None:
+    def pass_(self, cause: object, most: int) -> int | None:
         """How many were kept back since the last one that passed; None: this one is kept back too."""
         now = self._clock.monotonic()
         with self._lock:
-            since, suppressed = self._passed.get(cause, (-math.inf, 0))
+            since, passed, suppressed = self._known.get(cause, _NEVER)
             # A clock that a test has exchanged may have gone back.
-            if 0.0 <= now - since < SECONDS_BETWEEN:
-                self._passed[cause] = (since, suppressed + 1)
-                return None
-            self._remember(cause, now)
-            return suppressed
+            if not 0.0 <= now - since < WINDOW:
+                self._remember(cause, _Passed(now, 1, 0))
+                return suppressed
+            if passed < most:
+                self._known[cause] = _Passed(since, passed + 1, 0)
+                return suppressed
+            self._known[cause] = _Passed(since, passed, suppressed + 1)
+            return None
 
-    def _remember(self, cause: object, now: float) -> None:
+    def _remember(self, cause: object, passed: _Passed) -> None:
         """As the newest; the oldest makes room, because causes may be as many as keys of users."""
-        self._passed.pop(cause, None)
-        if len(self._passed) >= MOST_CAUSES:
-            del self._passed[next(iter(self._passed))]
-        self._passed[cause] = (now, 0)
+        self._known.pop(cause, None)
+        if len(self._known) >= MOST_CAUSES:
+            del self._known[next(iter(self._known))]
+        self._known[cause] = passed
+
+
+_NEVER = _Passed(-math.inf, 0, 0)
+
+
+def _most(event: Event) -> int:
+    return MOST_FAILURES if isinstance(event, _FAILURES) else 1
 
 
 def _level(event: Event) -> int:
@@ -128,8 +149,10 @@ def _level(event: Event) -> int:
     return LEVELS.get(type(event), logging.INFO)
 
 
-def _cause(event: Event) -> tuple[str, str] | None:
+def _cause(event: Event) -> tuple[str, ...] | None:
     """What may make very many events of this kind at once."""
+    if isinstance(event, _FAILURES):
+        return type(event).__name__, event.ref.task, event.failure.error_type
     if isinstance(event, events.StepHeld):
         return "held", event.held_by
     if isinstance(event, events.TaskUnknown):

@@ -1,0 +1,62 @@
+"""Runs the measurements in turns, prints tables and verdicts, and exits non-zero when a target is missed."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+
+from bench.work import growth, running
+from bench.work.contender import entries
+from bench.work.machine import Stopwatch
+from bench.work.plan import DATABASES, GROUPS, planned
+from bench.work.running import Results
+from bench.work.servers import places
+from bench.work.tables import print_end, print_tables
+from bench.work.targets import Targets
+
+
+def main(arguments: Sequence[str]) -> bool:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the servers must not outlive it
+    options = _options(arguments)
+    plan = planned(options.only, quick=options.quick, repetitions=options.repetitions)
+    chosen = entries(options.peers, options.database)
+    results, stopwatch = Results(), Stopwatch()
+    with places({each.database for each in chosen}) as there:
+        running.compare(plan, chosen, there, results)
+        if "growth" in plan.groups:
+            growth.measure(plan, chosen, there, results)
+    targets = Targets(results)
+    print_tables(results)
+    print_end(results, targets, stopwatch.circumstances())
+    return bool(targets.missed)
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.work", description=__doc__)
+    parser.add_argument("--only", type=_words_of(GROUPS), default=list(GROUPS), help=", ".join(GROUPS))
+    parser.add_argument(
+        "--peers", type=_words_of(None), default=None, help="names of peers; all unless given"
+    )
+    parser.add_argument(
+        "--database", type=_words_of(DATABASES), default=list(DATABASES), help=", ".join(DATABASES)
+    )
+    parser.add_argument("--repetitions", type=int, default=None)
+    parser.add_argument("--quick", action="store_true", help="once, and with few jobs")
+    return parser.parse_args(arguments)
+
+
+def _words_of(known: Sequence[str] | dict[str, tuple[str, ...]] | None):  # type: ignore[no-untyped-def]
+    def read(text: str) -> list[str]:
+        words = text.split(",")
+        for word in words:
+            if known is not None and word not in known:
+                raise argparse.ArgumentTypeError(f"{word!r} is none of {', '.join(known)}")
+        return words
+
+    return read
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

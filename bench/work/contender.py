@@ -1,0 +1,102 @@
+"""What every contender can do, and which ones there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Protocol
+
+from bench.work.jobs import Jobs, Kind, Payload
+
+
+class Contender(Protocol):
+    """One system, at one address. The measuring process enqueues and watches, a worker process works.
+
+    prepare       make what it needs in the empty database
+    enqueue_one   as its documentation shows it for one job; awaited before the next
+    enqueue_many  as it recommends for many
+    has_ended     have so many jobs ended, with success or for good, as far as the database knows?
+    work          work off jobs until killed
+    """
+
+    async def prepare(self) -> None: ...
+
+    async def enqueue_one(self, kind: Kind, payload: Payload) -> None: ...
+
+    async def enqueue_many(self, kind: Kind, payloads: Sequence[Payload]) -> None: ...
+
+    async def has_ended(self, kind: Kind, count: int) -> bool: ...
+
+    def work(self, jobs: Jobs) -> None: ...
+
+
+@dataclass(frozen=True)
+class Entry:
+    """
+    pace       jobs per second that it works off, about: decides how many it is given
+    kinds      what it can do
+    bulk       can it enqueue many at once?
+    workflows  workflows per second, where they are much slower than jobs
+    """
+
+    name: str
+    database: str
+    module: str
+    pace: int
+    kinds: frozenset[Kind]
+    bulk: bool = True
+    workflows: int | None = None
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} ({self.database})"
+
+    def pace_of(self, kind: Kind) -> float:
+        if kind is Kind.WORKFLOW and self.workflows is not None:
+            return self.workflows
+        return self.pace * _EFFORT.get(kind, 1.0)
+
+    def at(self, url: str) -> Contender:
+        made: Contender = import_module(f"bench.work.contenders.{self.module}").Contender(url)
+        return made
+
+
+_EFFORT = {Kind.FAIL_ONCE: 0.2, Kind.FAIL: 0.3, Kind.WORKFLOW: 0.3}
+"""How many of each kind are worked off in the time of one that does nothing, about."""
+
+OURS = "redrive"
+RAW = "raw"
+_JOBS = frozenset({Kind.NOTHING, Kind.PICK_UP, Kind.FAIL_ONCE, Kind.FAIL})
+_WORKFLOWS = _JOBS | {Kind.WORKFLOW}
+_LIMIT = frozenset({Kind.NOTHING, Kind.PICK_UP})
+
+ENTRIES = (
+    Entry("redrive", "postgresql", "of_redrive", 12_000, _WORKFLOWS | {Kind.SLEEP}),
+    Entry("raw", "postgresql", "raw_postgresql", 20_000, _LIMIT),
+    Entry("pgqueuer", "postgresql", "of_pgqueuer", 10_000, _JOBS | {Kind.SLEEP}),
+    Entry("chancy", "postgresql", "of_chancy", 3_000, _WORKFLOWS, workflows=35),
+    Entry("procrastinate", "postgresql", "of_procrastinate", 400, _JOBS),
+    Entry("saq", "postgresql", "of_saq", 400, _JOBS, bulk=False),
+    Entry("dbos", "postgresql", "of_dbos", 300, _WORKFLOWS, bulk=False, workflows=60),
+    Entry("repid", "redis", "of_repid", 4_000, _JOBS, bulk=False),
+    Entry("dramatiq", "redis", "of_dramatiq", 2_000, _WORKFLOWS, bulk=False),
+    Entry("huey", "redis", "of_huey", 4_000, _WORKFLOWS, bulk=False),
+    Entry("taskiq", "redis", "of_taskiq", 1_600, _JOBS - {Kind.FAIL}, bulk=False),
+    Entry("saq", "redis", "of_saq", 1_400, _JOBS, bulk=False),
+    Entry("redrive", "sqlite", "of_redrive", 8_000, _WORKFLOWS | {Kind.SLEEP}),
+    Entry("raw", "sqlite", "raw_sqlite", 40_000, frozenset({Kind.NOTHING})),
+    Entry("huey", "sqlite", "of_huey", 2_500, _WORKFLOWS, bulk=False),
+    Entry("dbos", "sqlite", "of_dbos", 250, _WORKFLOWS, bulk=False, workflows=60),
+)
+
+
+def entries(names: Iterable[str] | None, databases: Iterable[str]) -> list[Entry]:
+    """Ours and the raw one always, of the peers those that are named."""
+    wanted = None if names is None else {OURS, RAW, *names}
+    chosen = [each for each in ENTRIES if wanted is None or each.name in wanted]
+    return [each for each in chosen if each.database in set(databases)]
+
+
+def entry(label: str) -> Entry:
+    return next(each for each in ENTRIES if each.label == label)

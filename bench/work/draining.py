@@ -1,0 +1,52 @@
+"""How many jobs per second are worked off.
+
+All jobs are enqueued before. The clock starts when the last worker has begun its first job, and what was
+begun before does not count; it stops when the database knows that every job has ended. Starting up is
+therefore not measured, completing durably is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic, monotonic_ns
+
+from bench.work.contender import Contender, Entry
+from bench.work.jobs import Kind, payload
+from bench.work.workers import PATIENCE, Workers, workers
+
+BATCH = 1_000
+LOOK_INTERVAL = 0.002
+FEWEST = 50
+
+
+async def rate(entry: Entry, url: str, kind: Kind, processes: int, seconds: float) -> float:
+    count = max(FEWEST, int(entry.pace_of(kind) * seconds * (1 + processes) / 2))
+    contender = entry.at(url)
+    await contender.prepare()
+    await enqueue(entry, contender, kind, count)
+    with workers(entry, url, kind, processes) as crew:
+        return await measured(contender, crew, kind, count)
+
+
+async def enqueue(entry: Entry, contender: Contender, kind: Kind, count: int) -> None:
+    for start in range(0, count, BATCH):
+        batch = [payload(number) for number in range(start, min(count, start + BATCH))]
+        if entry.bulk:
+            await contender.enqueue_many(kind, batch)
+        else:
+            for each in batch:
+                await contender.enqueue_one(kind, each)
+
+
+async def measured(contender: Contender, crew: Workers, kind: Kind, count: int) -> float:
+    await crew.begin_together()
+    await crew.until(lambda: crew.board.done >= count, LOOK_INTERVAL)
+    deadline = monotonic() + PATIENCE
+    while not await contender.has_ended(kind, count):
+        crew.check(deadline)
+        await asyncio.sleep(LOOK_INTERVAL)
+    ended = monotonic_ns()
+    if crew.board.begun != count:
+        raise RuntimeError(f"{crew.board.begun} jobs were begun, and only {count} enqueued")
+    started, before = crew.board.start
+    return (count - before) / (ended - started) * 1e9

@@ -1,0 +1,108 @@
+"""One measurement: a process that is given a database and prints what it has found, as one line of JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+from collections.abc import Callable, Coroutine
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from bench.work import draining, enqueueing, filling, growing, picking_up, remembering
+from bench.work.contender import Entry, entry
+from bench.work.jobs import Kind
+
+
+@dataclass(frozen=True)
+class Order:
+    """
+    what     the name of the measurement
+    label    the contender
+    url      the address of its database
+    seconds  how long it should take, about
+    burden   with what the database is to be filled
+    rows     with how many of it
+    """
+
+    what: str
+    label: str
+    url: str
+    seconds: float
+    burden: str = ""
+    rows: int = 0
+
+    @property
+    def line(self) -> str:
+        return json.dumps(asdict(self))
+
+    @property
+    def case(self) -> str:
+        return f"{self.rows:,} {self.burden}" if self.rows else self.burden
+
+
+Figures = dict[str, float]
+Measure = Callable[[Entry, Order], Coroutine[Any, Any, Figures]]
+
+
+def _drain(kind: Kind, workers: int = 1) -> Measure:
+    async def measure(entry: Entry, order: Order) -> Figures:
+        return {order.what: await draining.rate(entry, order.url, kind, workers, order.seconds)}
+
+    return measure
+
+
+def _enqueue(callers: int) -> Measure:
+    async def measure(entry: Entry, order: Order) -> Figures:
+        return {order.what: await enqueueing.one_by_one(entry, order.url, order.seconds, callers)}
+
+    return measure
+
+
+async def _bulk(entry: Entry, order: Order) -> Figures:
+    return {order.what: await enqueueing.bulk(entry, order.url, order.seconds)}
+
+
+async def _pick_up(entry: Entry, order: Order) -> Figures:
+    half, most = await picking_up.milliseconds(entry, order.url, order.seconds)
+    return {"pick-up, p50": half, "pick-up, p99": most}
+
+
+async def _memory(entry: Entry, order: Order) -> Figures:
+    return {order.what: await remembering.megabytes(entry, order.url, order.seconds)}
+
+
+async def _fill(entry: Entry, order: Order) -> Figures:
+    return {order.what: await filling.fill(order.url, order.burden, order.rows)}
+
+
+async def _grown(entry: Entry, order: Order) -> Figures:
+    enqueued, drained = await growing.rates(entry, order.url, order.burden, order.seconds)
+    return {"enqueue bulk": enqueued, "drain, 1 process": drained}
+
+
+MEASURES: dict[str, Measure] = {
+    "enqueue one": _enqueue(1),
+    "enqueue one, 8 callers": _enqueue(8),
+    "enqueue bulk": _bulk,
+    "drain, 1 process": _drain(Kind.NOTHING),
+    "drain, 2 processes": _drain(Kind.NOTHING, 2),
+    "fail once": _drain(Kind.FAIL_ONCE),
+    "fail for good": _drain(Kind.FAIL),
+    "workflow": _drain(Kind.WORKFLOW),
+    "pick-up": _pick_up,
+    "memory": _memory,
+    "fill": _fill,
+    "grown": _grown,
+}
+
+
+def main(line: str) -> None:
+    logging.disable(logging.CRITICAL)
+    order = Order(**json.loads(line))
+    print(json.dumps(asyncio.run(MEASURES[order.what](entry(order.label), order))))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

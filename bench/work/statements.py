@@ -1,0 +1,17 @@
+"""Statements of the benchmark's own on Redrive's tables, on either database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redrive import Redrive
+from redrive.store.statement import Query, Statement
+
+
+def statement(text: str, postgresql: str | None = None) -> Statement:
+    """One text for both, with tables as `redrive.runs`, or another one for PostgreSQL."""
+    return Statement(Query("bench", text.replace("redrive.", ""), ()), Query("bench", postgresql or text, ()))
+
+
+async def fetch(app: Redrive, text: str, postgresql: str | None = None) -> list[Any]:
+    return list(await app.database.fetch(statement(text, postgresql), {}))

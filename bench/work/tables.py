@@ -1,0 +1,39 @@
+"""What is printed at the end: a table for each measurement, the targets, and one line of JSON."""
+
+from __future__ import annotations
+
+import json
+
+from bench.measure import Figure
+from bench.work.running import Results
+from bench.work.targets import Targets
+
+_UNITS = {"pick-up, p50": "ms", "pick-up, p99": "ms", "memory": "MB"}
+_SMALL_IS_GOOD = frozenset(_UNITS)
+
+
+def print_tables(results: Results) -> None:
+    for what, row in results.figures.items():
+        print(f"\n{what} ({_UNITS.get(what, 'jobs per second')}; median [least … most])")
+        ordered = sorted(row.items(), key=lambda item: item[1].median, reverse=what not in _SMALL_IS_GOOD)
+        for label, figure in ordered:
+            print(f"  {label:<44}{_shown(figure)}")
+
+
+def print_end(results: Results, targets: Targets, circumstances: dict[str, str]) -> None:
+    print("\ntargets")
+    for verdict in targets.verdicts:
+        print(f"  {verdict}")
+    for what, why in results.left_out.items():
+        print(f"  left out: {what}: {why}")
+    medians = {
+        what: {label: round(figure.median, 2) for label, figure in row.items()}
+        for what, row in results.figures.items()
+    }
+    print()
+    print(json.dumps({"results": medians, "missed": targets.missed, **circumstances}))
+
+
+def _shown(figure: Figure) -> str:
+    least, most = min(figure.values), max(figure.values)
+    return f"{figure.median:>12,.1f}   [{least:,.1f} … {most:,.1f}]"

@@ -1,0 +1,23 @@
+"""A worker process: imports everything, waits for the others, then works off jobs until it is killed."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+
+from bench.work.board import Board
+from bench.work.contender import entry
+from bench.work.jobs import Jobs, Kind
+
+
+def main(label: str, url: str, kind: str, board: str, worker: str) -> None:
+    logging.disable(logging.CRITICAL)  # nobody is measured by how fast it logs
+    contender = entry(label).at(url)
+    shared = Board(Path(board))
+    shared.wait(int(worker))
+    contender.work(Jobs(Kind(kind), shared, int(worker)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,84 @@
+"""Running the catchers of a guard without it, in a process of its own, and reading what came of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.guards.guard import Guard
+from tests.guards.switch import VARIABLE
+
+ROOT = Path(__file__).parents[2]
+SIDES = ("sqlite", "postgres")
+LONGEST = 120.0
+_FOR_PYTEST = {"COLUMNS": "400", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # the other plugins take a second
+_OUTCOME = re.compile(r"^(PASSED|FAILED) (\S+?::.+?)(?: - (.*))?$", re.MULTILINE)
+
+
+class Catch(NamedTuple):
+    """What came of the catchers. `problem` is empty when they have noticed the absence of the guard."""
+
+    guard: Guard
+    seconds: float
+    noticed: str = ""
+    problem: str = ""
+
+
+class Outcomes(NamedTuple):
+    passed: list[str]
+    failed: dict[str, str]
+    output: str
+
+
+def caught(guard: Guard, environment: Mapping[str, str]) -> Catch:
+    if guard.doubled_by:
+        return Catch(guard, 0.0)
+    began = time.monotonic()
+    outcomes = run(guard.catchers, {**environment, VARIABLE: guard.name})
+    seconds = time.monotonic() - began
+    problem = _problem(outcomes)
+    noticed = next(iter(outcomes.failed.values()), "")
+    return Catch(guard, seconds, noticed, problem)
+
+
+def run(tests: Sequence[str], environment: Mapping[str, str]) -> Outcomes:
+    """A catcher that does not end has noticed nothing that it could tell."""
+    plugins = ("-p", "pytest_asyncio.plugin", "-p", "tests.guards.plugin", "-p", "no:cacheprovider")
+    options = (*plugins, "-rpf", "--tb=line", "--no-header")
+    output = output_of([sys.executable, "-m", "pytest", *options, *tests], environment, LONGEST)
+    found = _OUTCOME.findall(output)
+    return Outcomes(
+        [name for outcome, name, _ in found if outcome == "PASSED"],
+        {name: message for outcome, name, message in found if outcome == "FAILED"},
+        output,
+    )
+
+
+def output_of(command: Sequence[str], environment: Mapping[str, str], longest: float) -> str:
+    own = {**os.environ, **environment, **_FOR_PYTEST}
+    try:
+        done = subprocess.run(command, cwd=ROOT, env=own, capture_output=True, text=True, timeout=longest)
+    except subprocess.TimeoutExpired:
+        return f"did not end within {longest:g} s"
+    return done.stdout + done.stderr
+
+
+def _problem(outcomes: Outcomes) -> str:
+    """Of a catcher that runs on both databases, each must have noticed it."""
+    if not outcomes.failed:
+        return "nothing noticed that it was off" if outcomes.passed else outcomes.output[-2_000:]
+    for side in SIDES:
+        ran = any(_is_on(side, name) for name in (*outcomes.passed, *outcomes.failed))
+        if ran and not any(_is_on(side, name) for name in outcomes.failed):
+            return f"nothing noticed on {side} that it was off"
+    return ""
+
+
+def _is_on(side: str, test: str) -> bool:
+    return side in re.split(r"[\[\]-]", test.partition("[")[2])

@@ -1,0 +1,38 @@
+"""The simulation as a second catcher: does it find a violation without a guard, and with which seed?
+
+python -m tests.guards --simulate 100
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from tests.guards.catching import Catch, output_of
+from tests.guards.guard import Guard
+from tests.guards.switch import VARIABLE, switch_off_from_environment
+
+LONGEST = 600.0
+NONE = Guard("", "nothing", ())
+
+
+def simulated(guard: Guard, seeds: int) -> Catch:
+    """In a process of its own. `noticed` tells the first seed, and what it violates."""
+    began = time.monotonic()
+    command = [sys.executable, "-m", "tests.guards.simulating", str(seeds)]
+    output = output_of(command, {VARIABLE: guard.name}, LONGEST).strip()
+    found = output if output.startswith("seed ") else ""
+    return Catch(guard, time.monotonic() - began, found, "" if found else output or "nothing was violated")
+
+
+def _main() -> None:
+    from tests.simulation import find_violation  # it is large, and only this needs it
+
+    switch_off_from_environment()
+    violation = find_violation(range(int(sys.argv[1])))
+    if violation is not None:
+        print(f"seed {violation.seed} violates {', '.join(sorted(violation.history.invariants))}")
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,330 @@
+"""The guards of what is stored: starting once, orgs, dead letters, cancellation, retention, the databases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.guards.guard import Guard
+from tests.guards.patch import Code, Schema, Sql
+
+ORGS = "tests/guards/test_orgs.py::"
+RUNS = "tests/store/test_runs.py::"
+RECORDS = "tests/store/test_records.py::"
+RETENTION = "tests/store/test_retention.py::"
+SQLITE = "tests/store/test_sqlite.py::"
+POSTGRES = "tests/store/test_postgres.py::"
+FOREIGN = "tests/store/test_foreign.py::"
+MIGRATION = "tests/store/test_migration.py::"
+HOLDS = "tests/store/test_holds.py::"
+BAD_INPUT = "tests/engine/test_bad_input.py::"
+
+ORG = r"(?<!\w)org = [?$]\d+"
+FOREIGN_RUN = f"{RUNS}test_a_foreign_run_is_not_there_i8"
+PARTS_OF_A_RUN = f"{ORGS}test_nothing_of_a_foreign_run_is_told_i8"
+FILTERED = {
+    "get": ("a run", f"{FOREIGN_RUN}[{{}}-get]"),
+    "outcome": ("the result of a run", f"{FOREIGN_RUN}[{{}}-outcome]"),
+    "steps": ("the steps of a run", f"{PARTS_OF_A_RUN}[{{}}-steps]"),
+    "attempts": ("the attempts of a run", f"{PARTS_OF_A_RUN}[{{}}-attempts]"),
+    "events": ("the events of a run", f"{PARTS_OF_A_RUN}[{{}}-events]"),
+    "dead_letters": ("the dead letters of a run", f"{PARTS_OF_A_RUN}[{{}}-dead_letters]"),
+    "count_by_state": ("numbers", f"{RUNS}test_counts_are_those_of_the_org_and_add_up_i8_i16[{{}}]"),
+    "count_by_place": ("numbers", f"{RUNS}test_counts_are_those_of_the_org_and_add_up_i8_i16[{{}}]"),
+}
+
+
+def _orgs() -> Iterator[Guard]:
+    for name, (what, test) in FILTERED.items():
+        tests = tuple(test.format(side) for side in ("sqlite", "postgres"))
+        yield Guard(f"{name}.org", f"an org seeing {what} of another", (Sql(f"runs.{name}", ORG),), tests)
+
+
+NOT_CANCELLED = "cancel_requested_at IS NULL"
+LOCK = r"FOR UPDATE(?: SKIP LOCKED)?"
+LIVE = r"state NOT IN \('OPEN', 'REPLAYING', 'EXHAUSTED'\)"
+
+GUARDS = (
+    *_orgs(),
+    Guard(
+        "cancel_idle.org",
+        "an org cancelling what waits for another",
+        (Sql("runs.cancel_idle", ORG),),
+        (f"{ORGS}test_a_foreign_run_that_waits_is_not_cancelled_i8",),
+    ),
+    Guard(
+        "cancel_leased.org",
+        "an org cancelling what is executed for another",
+        (Sql("runs.cancel_leased", ORG),),
+        (f"{FOREIGN_RUN}[sqlite-cancel]", f"{FOREIGN_RUN}[postgres-cancel]"),
+    ),
+    Guard(
+        "known.org",
+        "the idempotency keys of two orgs meeting",
+        (Sql("runs.known", ORG),),
+        (f"{RUNS}test_orgs_have_keys_of_their_own_i8",),
+    ),
+    Guard(
+        "enqueue.unique key",
+        "one idempotency key starting two runs",
+        (Schema("CREATE UNIQUE INDEX runs_idempotency", "CREATE INDEX runs_idempotency"),),
+        (f"{RUNS}test_the_same_key_for_the_same_work_is_the_same_run",),
+    ),
+    Guard(
+        "enqueue.conflict",
+        "a repeated start failing instead of finding the run",
+        (Sql("runs.enqueue", "ON CONFLICT DO NOTHING", ""),),
+        (f"{RUNS}test_the_same_ids_again_change_nothing",),
+    ),
+    Guard(
+        "enqueue.same request",
+        "other work being swallowed by a key that is in use",
+        (Code("redrive.store.runs:_same_request", "known_hash != run.request_hash", "False"),),
+        (f"{RUNS}test_the_same_key_for_other_work_is_a_conflict",),
+    ),
+    Guard(
+        "enqueue.all or nothing",
+        "some of a refused batch being stored",
+        (
+            Code(
+                "redrive.store.runs:Runs.enqueue",
+                "if len(runs) == 1 or all(run.idempotency_key is None for run in runs):",
+                "if True:",
+            ),
+        ),
+        (f"{RUNS}test_a_conflict_refuses_the_whole_batch_i1",),
+    ),
+    Guard(
+        "enqueue.ids of the client",
+        "a start whose answer was lost being stored twice",
+        (
+            Code(
+                "redrive.engine.enqueue:Enqueuer.start_many",
+                "enqueue(new, definitions)",
+                "enqueue([each._replace(id=self._ids.new()) for each in new], definitions)",
+            ),
+        ),
+        (
+            "tests/engine/test_recorder.py::"
+            "test_starting_survives_a_short_outage_and_stores_nothing_twice[enqueue-after the commit]",
+        ),
+    ),
+    Guard(
+        "one live dead letter",
+        "two live dead letters of one step",
+        (
+            Schema("CREATE UNIQUE INDEX dead_letters_live", "CREATE INDEX dead_letters_live"),
+            Sql("records.insert_dead_letter", r"(?s)ON CONFLICT.*", ""),
+        ),
+        (f"{RECORDS}test_dying_again_reopens_the_live_dead_letter_i7",),
+    ),
+    Guard(
+        "records are one transaction",
+        "half a record: an ended run without its dead letter",
+        (
+            Code(
+                "redrive.store.records:Records.record",
+                "return await self.record_within(session, records)",
+                "pass\n    return await self.record_within(self._database, records)",
+            ),
+        ),
+        (f"{RECORDS}test_all_or_nothing_w2",),
+    ),
+    Guard(
+        "slots never below zero",
+        "more free slots than there are",
+        (Sql("records.free_slots", r"CASE WHEN in_use > \S+ THEN (in_use - \S+) ELSE 0 END", r"\1"),),
+        (f"{RECORDS}test_slots_of_a_batch_are_counted_together_and_never_below_zero",),
+    ),
+    Guard(
+        "advance.cancel",
+        "a further step of a run that was cancelled",
+        (Sql("records.advance", NOT_CANCELLED),),
+        (f"{RECORDS}test_cancelled_meanwhile_it_does_not_go_on_in_place",),
+    ),
+    Guard(
+        "reschedule.cancel",
+        "a cancelled run waiting for its retry before it ends",
+        (Sql("records.reschedule", NOT_CANCELLED),),
+        (f"{RECORDS}test_cancelled_meanwhile_it_is_ready_at_once",),
+    ),
+    Guard(
+        "park.cancel",
+        "a cancelled run waiting for a breaker before it ends",
+        (Sql("records.park", NOT_CANCELLED),),
+        (f"{RECORDS}test_cancelled_meanwhile_it_is_not_held",),
+    ),
+    Guard(
+        "cancel_idle.place",
+        "a cancellation overwriting what has ended or is executed",
+        (Sql("runs.cancel_idle", r"\(place IN [^)]*\)\)"),),
+        (f"{RUNS}test_a_run_that_has_ended_stays_as_it_is",),
+    ),
+    Guard(
+        "retention.live",
+        "the removal of a dead letter that nobody has dealt with",
+        (Code("redrive.store.runs:Runs.remove_expired", "if each.id not in live", ""),),
+        (f"{RETENTION}test_one_live_dead_letter_of_several_is_enough_i1",),
+    ),
+    Guard(
+        "retention.lock",
+        "the removal of a run that is replayed in the same moment",
+        (Sql("runs.expired_failures", LOCK, "", ("postgres",)), Sql("runs.expired", LOCK, "", ("postgres",))),
+        (f"{RETENTION}test_a_run_that_is_replayed_in_that_moment_keeps_its_history_i1[postgres]",),
+    ),
+    Guard(
+        "retention.dead letters",
+        "the removal of a live dead letter together with its run",
+        (Sql("runs.delete_dead_letters", LIVE),),
+        doubled_by="retention.live: a run with a live dead letter is not removed",
+    ),
+    Guard(
+        "retention.ended",
+        "the removal of a run that has not ended",
+        (Sql("runs.expired", "place = 'ended'"),),
+        doubled_by="the state, SUCCESS or CANCELLED, and the time of the end, which others do not have",
+    ),
+    Guard(
+        "limits.lock",
+        "two workers taking the last slot",
+        (Sql("holds.lock_limit", LOCK, "", ("postgres",)),),
+        (f"{HOLDS}test_concurrent_takers_never_take_more_than_there_is[postgres]",),
+    ),
+    Guard(
+        "limits.in use",
+        "forgetting a counter that is in use",
+        (Sql("holds.forget_limits", "in_use = 0"),),
+        (f"{HOLDS}test_counters_that_nobody_uses_are_forgotten",),
+    ),
+    Guard(
+        "breakers.lock",
+        "what one worker reports to a breaker being overwritten by another",
+        (Sql("holds.lock_breaker", LOCK, "", ("postgres",)),),
+        (f"{HOLDS}test_concurrent_changes_of_a_breaker_are_all_kept[postgres-True]",),
+    ),
+    Guard(
+        "release.holder",
+        "work being released that something else holds",
+        (Sql("holds.release", r"held_by = [?$]\d+"),),
+        (f"{HOLDS}test_only_what_this_holder_holds_is_released",),
+    ),
+    Guard(
+        "migration.lock",
+        "two processes making the tables at once",
+        (
+            Code(
+                "redrive.store.postgres_migration:migrate",
+                "await connection.execute(_LOCK, _lock_key(schema), timeout=TIMEOUT)",
+                "pass",
+            ),
+        ),
+        (f"{POSTGRES}test_many_migrate_at_once",),
+    ),
+    Guard(
+        "migration.newer",
+        "an old program writing to the tables of a newer one",
+        (Code("redrive.store.migration:pending", "if done and max(done) > newest:", "if False:"),),
+        (f"{MIGRATION}test_tables_of_a_newer_program_are_refused",),
+    ),
+    Guard(
+        "private file",
+        "others on the machine reading payloads",
+        (Code("redrive.store.sqlite:_create_private", "0o600", "0o644"),),
+        (f"{SQLITE}test_only_the_owner_may_read_the_file",),
+    ),
+    Guard(
+        "durable commits",
+        "a power cut losing what was acknowledged",
+        (Code("redrive.store.sqlite:SqliteDatabase._open", '"full" if self._durable else "off"', '"off"'),),
+        (f"{SQLITE}test_every_commit_is_on_disk_before_it_is_reported",),
+    ),
+    Guard(
+        "replaced file",
+        "writing into a database file that was removed",
+        (
+            Code(
+                "redrive.store.sqlite:SqliteDatabase._open",
+                "elif self._file is not None and _identity(self.path) != self._file:",
+                "elif False:",
+            ),
+        ),
+        ("tests/engine/test_worker.py::test_a_file_that_is_removed_under_the_worker_is_noticed",),
+    ),
+    Guard(
+        "immediate transactions",
+        "a transaction that has read, and then cannot write because another has",
+        (Code("redrive.store.sqlite:SqliteDatabase._begin", "BEGIN IMMEDIATE", "BEGIN"),),
+        ("tests/guards/test_fences.py::test_who_has_begun_to_read_may_write",),
+    ),
+    Guard(
+        "failed commit",
+        "a transaction that was rolled back being taken for a committed one",
+        (
+            Code(
+                "redrive.store.postgres:PostgresDatabase._commit",
+                'if await self._connections.asked(connection.execute, "COMMIT") != "COMMIT":',
+                'if not await self._connections.asked(connection.execute, "COMMIT"):',
+            ),
+        ),
+        (f"{POSTGRES}test_a_failure_that_the_body_ignores_is_no_success",),
+    ),
+    Guard(
+        "rolled back or thrown away",
+        "a connection that is lent again in the middle of a transaction",
+        (
+            Code(
+                "redrive.store.postgres:PostgresDatabase._transaction",
+                "await _finished(self._roll_back(connection))",
+                "pass",
+            ),
+        ),
+        doubled_by="the pool of asyncpg, which rolls back what is given back in a transaction",
+    ),
+    Guard(
+        "foreign transaction",
+        "a start outside of the transaction that it was to be part of",
+        (
+            Code(
+                "redrive.store.foreign.asyncpg:AsyncpgDriver.check",
+                "if not self._connection.is_in_transaction():",
+                "if False:",
+            ),
+        ),
+        (f"{FOREIGN}test_asyncpg_outside_of_a_transaction",),
+    ),
+    Guard(
+        "foreign completion",
+        "the effect of a worker that has lost its lease being committed",
+        (
+            Code(
+                "redrive.engine.executor:Executor._write_within",
+                "if not await self.store.records.record_within(session, [record]):",
+                "if await self.store.records.record_within(session, [record]) is None:",
+            ),
+        ),
+        ("tests/guards/test_transactions.py::test_who_has_lost_the_lease_is_told_to_roll_back",),
+    ),
+    Guard(
+        "foreign completion.committed",
+        "a step counting as done whose transaction was rolled back",
+        (
+            Code(
+                "redrive.engine.executor:Executor._settle_completion",
+                "if work.claim.id not in written:",
+                "if False:",
+            ),
+        ),
+        ("tests/guards/test_transactions.py::test_a_completion_that_was_rolled_back_is_a_failure",),
+    ),
+    Guard(
+        "stored definition",
+        "a run being executed by a definition that somebody has changed",
+        (Code("redrive.engine.registry:Definitions.get", "if known.digest != digest:", "if False:"),),
+        (f"{BAD_INPUT}test_a_run_whose_definition_cannot_be_read_stops_no_other_and_is_not_lost",),
+    ),
+    Guard(
+        "known queues",
+        "work in a queue that nobody serves",
+        (Code("redrive.engine.registry:Registry.queue", "if name not in self.queues:", "if False:"),),
+        (f"{BAD_INPUT}test_unknown_names_are_refused_with_a_suggestion",),
+    ),
+)

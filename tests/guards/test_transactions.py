@@ -1,0 +1,66 @@
+"""Exactly once: a step that is completed within a transaction of the task's own, on PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncpg
+import pytest
+from tests.engine.workbench import working
+from tests.servers import PostgresServer
+from tests.store.build import ask
+
+from redrive import Backoff, Context, Redrive, RetryPolicy
+from redrive.config import Settings
+from redrive.policy.curve import Exponential
+
+SOON = RetryPolicy(max_attempts=2, backoff=Backoff(Exponential(0.01)))
+
+
+@pytest.fixture
+def app(live_postgres: PostgresServer, schema: str) -> Redrive:
+    return Redrive(live_postgres.url, settings=Settings(schema=schema), log=False)
+
+
+async def test_who_has_lost_the_lease_is_told_to_roll_back(
+    app: Redrive, live_postgres: PostgresServer, schema: str
+) -> None:
+    @app.task(retry=SOON)
+    async def book(context: Context) -> str:
+        connection = await asyncpg.connect(live_postgres.url)
+        try:
+            async with connection.transaction():
+                await connection.execute(f"INSERT INTO {schema}.bookings VALUES ($1)", context.attempt)
+                if context.attempt == 1:
+                    lost = "UPDATE redrive.runs SET token = token + 1, lease_expires_at = 1.0"
+                    await ask(app.database, lost)
+                await context.complete("booked", connection=connection)
+        finally:
+            await connection.close()
+        return "booked"
+
+    await app.open()
+    await ask(app.database, "CREATE TABLE redrive.bookings (attempt integer)")
+    async with working(app, patience=20.0):
+        run = await app.start(book)
+        assert await run.result(15) == "booked"
+        booked = await ask(app.database, "SELECT attempt FROM redrive.bookings")
+    assert booked == [(2,)]
+
+
+async def test_a_completion_that_was_rolled_back_is_a_failure(
+    app: Redrive, live_postgres: PostgresServer
+) -> None:
+    @app.task
+    async def book(context: Context) -> None:
+        connection = await asyncpg.connect(live_postgres.url)
+        transaction = connection.transaction()
+        await transaction.start()
+        await context.complete("booked", connection=connection)
+        await transaction.rollback()
+        await connection.close()
+
+    async with working(app, patience=20.0):
+        run = await app.start(book)
+        assert await run.wait(5) == "DLQ_PENDING"
+        letter = await run.dead_letter()
+    assert letter is not None
+    assert "not committed" in letter.message

@@ -1,0 +1,186 @@
+"""What a worker does not do: begin more than it may, beside what it may not, or tell what it must not."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from tests.engine.workbench import PATIENCE, app_at, bench, new_app, seamed, sql, working
+
+from redrive import Context
+from redrive.engine import claiming
+from redrive.store.leases import Holder
+
+
+async def test_a_worker_that_is_told_to_stop_claims_no_suspect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told so while it waits for room."""
+    app = app_at(tmp_path / "work.db")
+
+    @app.task
+    async def suspect() -> None: ...
+
+    async with app, asyncio.timeout(PATIENCE):
+        run = await app.start(suspect)
+        await sql(app, "UPDATE runs SET place = 'alone', alone = 1")
+        worker = app.worker(poll_seconds=0.01)
+
+        async def told_to_stop(stopping: asyncio.Event) -> int:
+            worker.claimer.lonely = ["default"]
+            worker.stop()
+            return 1
+
+        monkeypatch.setattr(worker.claimer, "wait_for_room", told_to_stop)
+        await worker.run()
+        left = await run.get()
+    assert (left.place, left.attempt) == ("alone", 0)
+
+
+async def test_a_worker_that_is_told_to_stop_asks_no_further_queue() -> None:
+    app = new_app(queues=["first", "second", "third"])
+    executed: list[str] = []
+
+    @app.task
+    async def work(context: Context) -> None:
+        executed.append(context.run_id)
+
+    async with seamed(app) as (_, seam):
+        for queue in ("first", "second", "third"):
+            await app.start(work, queue=queue)
+        worker = app.worker_in_test()
+
+        async def stop() -> None:
+            worker.stop()
+
+        seam.after("claim", stop)
+        assert await worker.claimer.claim(10) == 1
+        await asyncio.gather(*worker.flight.tasks)
+        assert await sql(app, "SELECT count(*) FROM runs WHERE place = 'ready'") == [(2,)]
+    assert len(executed) == 1
+
+
+async def test_a_worker_that_is_told_to_stop_begins_no_further_step(tmp_path: Path) -> None:
+    app = app_at(tmp_path / "work.db")
+    executed: list[str] = []
+
+    @app.task
+    async def first() -> None:
+        executed.append("first")
+        worker.stop()
+
+    @app.task
+    async def second() -> None:
+        executed.append("second")
+
+    app.workflow("flow", [first, second])
+    async with app, asyncio.timeout(PATIENCE):
+        worker = app.worker(poll_seconds=0.01)
+        run = await app.start("flow")
+        await worker.run()
+        left = await run.get()
+    assert executed == ["first"]
+    assert (left.place, left.step_index, left.attempt) == ("ready", 1, 0)
+
+
+async def test_what_does_not_listen_is_given_back_by_a_worker_that_stops(tmp_path: Path) -> None:
+    app = app_at(tmp_path / "work.db")
+    over = asyncio.Event()
+
+    @app.task
+    async def deaf() -> None:
+        worker.stop()
+        while not over.is_set():
+            with suppress(asyncio.CancelledError):
+                await over.wait()
+
+    async with app, asyncio.timeout(PATIENCE):
+        run = await app.start(deaf)
+        worker = app.worker(grace_seconds=0.1)
+        await worker.run()
+        left = await run.get()
+        over.set()
+    assert (left.place, left.failures) == ("ready", 0)
+
+
+async def test_a_suspect_is_not_begun_beside_others(tmp_path: Path) -> None:
+    app = app_at(tmp_path / "work.db")
+    over = asyncio.Event()
+    beside: list[bool] = []
+
+    @app.task
+    async def long() -> None:
+        await over.wait()
+
+    @app.task
+    async def suspect() -> None:
+        beside.append(not over.is_set())
+
+    async with working(app) as worker:
+        await app.start(long)
+        while not worker.flight.executing:
+            await asyncio.sleep(0.01)
+        run = await app.start(suspect, delay=3600.0)
+        await sql(app, "UPDATE runs SET place = 'alone', alone = 1 WHERE id = ?1", run.id)
+        while (await run.get()).place == "alone":
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        over.set()
+        await run.result(5)
+    assert beside == [False]
+
+
+async def test_nothing_is_claimed_while_too_much_waits_to_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = new_app()
+
+    @app.task
+    async def work() -> None: ...
+
+    monkeypatch.setattr(claiming, "MOST_PENDING_RECORDS", 3)
+    async with bench(app):
+        await app.start_many(work, [None] * 5)
+        worker = app.worker_in_test()
+        await worker.claimer.claim(3)
+        await asyncio.gather(*worker.flight.tasks)
+
+        assert worker.claimer.free() == 0
+        await worker._executor.recorder.flush()
+        assert worker.claimer.free() > 0
+
+
+async def test_secrets_in_progress_are_redacted_i9(tmp_path: Path) -> None:
+    app = app_at(tmp_path / "work.db")
+    seen = asyncio.Event()
+
+    @app.task
+    async def long(context: Context) -> None:
+        context.progress(0.5, "logged in with password=hunter2hunter2")
+        await seen.wait()
+
+    async with working(app):
+        run = await app.start(long)
+        while (progress := (await run.get()).progress) is None:
+            await asyncio.sleep(0.01)
+        seen.set()
+        await run.result(5)
+    assert "logged in" in progress
+    assert "hunter2" not in progress
+
+
+async def test_leases_that_expired_while_nobody_looked_speak_against_nobody() -> None:
+    """Longer than two thirds of a lease: nobody could renew anything in that time."""
+    app = new_app()
+
+    @app.task
+    async def work() -> None: ...
+
+    async with bench(app) as test:
+        await app.start(work)
+        worker = app.worker_in_test()
+        await app.store.leases.claim("default", 1, Holder(1, "another", "", 60.0))
+        test.clock.advance(61)
+        await worker._maintain()
+        await worker._executor.recorder.flush()
+        assert await sql(app, "SELECT place, losses FROM runs") == [("ready", 0)]
