@@ -287,3 +287,23 @@ async def test_what_escapes_the_executor_is_not_leased_for_ever(tmp_path: Path) 
         assert left.place != "leased" or left.attempt > 1, left
         assert await (await app.start(good)).result(3) == "good"
         assert len(worker.flight) <= 1
+
+
+async def test_a_lease_that_was_found_lost_counts_as_expired_before_the_loop_has_heard_of_it() -> None:
+    app = new_app()
+
+    @app.task
+    async def work() -> None: ...
+
+    async with bench(app) as test:
+        lost: list[Key] = []
+        keeper = Keeper(app.database, test.clock, 60.0, lost.extend)
+        run = await app.start(work)
+        [claim] = await app.store.leases.claim("default", 1, Holder(7, "me", "", 60.0))
+        keeper.hold(claim, test.clock.monotonic())
+        await lose_lease(app, run.id)
+        test.clock.advance(20.0)
+        assert not keeper.has_expired(claim)
+        await keeper.renew(app.store.leases)
+        assert lost == [(claim.id, claim.token)]
+        assert keeper.has_expired(claim)

@@ -270,7 +270,7 @@ GUARDS = (
     Guard(
         "keeper.over",
         "work going on after its lease, while the database cannot be reached",
-        (Code("redrive.engine.keeper:Keeper._is_over", "return since is not None and", "return False and"),),
+        (Code("redrive.engine.keeper:Keeper._is_over", "return since is None or", "return False and"),),
         (f"{KEEPER}test_while_the_database_is_away_a_lease_is_given_up_when_it_is_over_and_not_before",),
     ),
     Guard(

@@ -256,10 +256,10 @@ def dead_letter_row(claim: Claim, **changes: Any) -> DeadLetterRow:
     return row._replace(**changes)
 
 
-def full(change: Change, claim: Claim, slots: str = '["mail"]') -> Record:
+def full(change: Change, claim: Claim) -> Record:
     """With everything beside it that a record can have."""
     beside = (attempt_row(claim), step_row(claim), dead_letter_row(claim), event_row(claim))
-    return Record(change, *beside, slots)
+    return Record(change, *beside, limited=True)
 
 
 async def buried(store: Store, claim: Claim) -> str:

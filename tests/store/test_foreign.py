@@ -369,7 +369,7 @@ def every_change(claims: Sequence[Claim]) -> list[Record]:
             record.Stopped(*fences[4], "DLQ_PENDING", "DLQ", 3, None, 1),
             dead_letter=dead_letter(fences[4][0]),
             event=record.EventRow(uuid.uuid4().hex, fences[4][0], "buried", 0, "{}"),
-            slots='["small"]',
+            limited=True,
         ),
         Record(record.Parked(*fences[5], "breaker", "PENDING", 1)),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 from tests.store.build import (
@@ -181,7 +181,9 @@ REASONS: list[Callable[[Store, Claim], Awaitable[Claim]]] = [
 async def test_without_the_lease_nothing_is_written_i4(store: Store, database: Database, kind: str) -> None:
     await limit(database, 5)
     for lose in REASONS:
-        claim = await lose(store, await claimed(store))
+        held = await claimed(store)
+        await occupied(store, [held], ["mail"])
+        claim = await lose(store, held)
         before = await tables(database)
 
         won = await store.records.record([full(KINDS[kind](claim), claim)])
@@ -219,6 +221,7 @@ async def test_a_late_record_whose_token_still_matches_is_accepted(
 async def test_the_same_record_counts_once_i4(store: Store, database: Database, kind: str) -> None:
     await limit(database, 5)
     claim = await claimed(store)
+    await occupied(store, [claim], ["mail"])
     record = full(KINDS[kind](claim), claim)
     assert await store.records.record([record]) == {claim.id: PLACES[kind][0]}
     before = await tables(database)
@@ -757,6 +760,7 @@ async def test_all_or_nothing_w2(store: Store, database: Database, broken: str) 
     await limit(database, 5)
     await enqueued(store, 3)
     claims = await store.leases.claim("default", 3, holder())
+    await occupied(store, claims, ["mail"])
     records = [full(stopped(claim), claim) for claim in claims]
     missing = {"dead_letter": "message", "attempt": "reason", "step": "state", "event": "kind"}[broken]
     bad = getattr(records[1], broken)._replace(**{missing: None})
@@ -808,6 +812,13 @@ async def test_a_held_run_was_not_attempted_i3(store: Store, database: Database)
 # Slots
 
 
+async def occupied(store: Store, claims: Sequence[Claim], names: list[str]) -> None:
+    slots = json.dumps(names)
+    async with store.database.transaction() as session:
+        noted = [Occupied(claim.id, claim.token, claim.epoch, slots) for claim in claims]
+        await store.records.occupy(session, noted)
+
+
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "parked"])
 async def test_slots_are_freed_with_the_record(store: Store, database: Database, kind: str) -> None:
     await limit(database, 5, "mail")
@@ -818,7 +829,7 @@ async def test_slots_are_freed_with_the_record(store: Store, database: Database,
         await store.records.occupy(session, [Occupied(claim.id, claim.token, claim.epoch, slots)])
     assert await column(database, claim.id, "slots") == slots
 
-    await store.records.record([Record(KINDS[kind](claim), slots=slots)])
+    await store.records.record([Record(KINDS[kind](claim), limited=True)])
 
     assert (await in_use(database, "mail"), await in_use(database, "it's")) == (4, 1)
     assert await column(database, claim.id, "slots") is None
@@ -831,8 +842,9 @@ async def test_slots_of_a_batch_are_counted_together_and_never_below_zero(
     await limit(database, 1, "fax")
     await enqueued(store, 3)
     claims = await store.leases.claim("default", 3, holder())
+    await occupied(store, claims, ["mail", "fax", "none"])
 
-    await store.records.record([Record(completed(claim), slots='["mail","fax","none"]') for claim in claims])
+    await store.records.record([Record(completed(claim), limited=True) for claim in claims])
 
     assert (await in_use(database, "mail"), await in_use(database, "fax")) == (2, 0)
 
@@ -842,18 +854,27 @@ async def test_concurrent_records_free_every_slot(store: Store, database: Databa
     await limit(database, 24, "b")
     await enqueued(store, 24)
     claims = await store.leases.claim("default", 24, holder())
+    await occupied(store, claims[::2], ["a", "b"])
+    await occupied(store, claims[1::2], ["b", "a"])
     others = [Store(database.another()) for _ in range(4)]
 
     async def record(other: Store, mine: list[Claim]) -> None:
-        for number, claim in enumerate(mine):
-            names = ["a", "b"] if number % 2 else ["b", "a"]
-            await other.records.record([Record(completed(claim), slots=json.dumps(names))])
+        for claim in mine:
+            await other.records.record([Record(completed(claim), limited=True)])
 
     await asyncio.gather(*[record(other, claims[number::4]) for number, other in enumerate(others)])
     for other in others:
         await other.close()
 
     assert (await in_use(database, "a"), await in_use(database, "b")) == (0, 0)
+
+
+async def test_slots_that_were_never_noted_are_not_freed(store: Store, database: Database) -> None:
+    """The worker believes to have them, but taking them was rolled back: they are somebody else's (I16)."""
+    await limit(database, 2, "mail")
+    claim = await claimed(store)
+    await store.records.record([Record(completed(claim), limited=True)])
+    assert await in_use(database, "mail") == 2
 
 
 async def test_slots_are_noted_under_the_lease_only(store: Store, database: Database) -> None:
@@ -886,7 +907,7 @@ async def test_noted_slots_are_told(store: Store, database: Database) -> None:
         known = await store.records.occupied(session, [fence(claim, '["fax"]') for claim in claims])
 
     assert known == {one: '["mail"]', two: '["it\'s"]', none: None}
-    assert [await column(database, claim.id, "slots") for claim in claims] == list(known.values())
+    assert [await column(database, claim.id, "slots") for claim in claims] == [known[one], known[two], None]
 
 
 async def test_noted_slots_can_be_taken_back(store: Store, database: Database) -> None:

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from redrive.clock import Clock
+from redrive.engine import outcome
 from redrive.engine.executor import Executor
 from redrive.engine.flight import Flight
 from redrive.engine.gate import Gate
 from redrive.engine.options import WorkerOptions
-from redrive.engine.outcome import cancelled
 from redrive.engine.patience import Patience
 from redrive.engine.waiting import wait_for
 from redrive.engine.work import Work
@@ -208,9 +208,7 @@ class Claimer:
         try:
             work = await self._executor.work_of(claim)
         except _UNREADABLE as error:
-            record = (
-                _postponed(claim) if claim.cancel_requested_at is None else cancelled(claim, "", claim.slots)
-            )
+            record = _postponed(claim) if claim.cancel_requested_at is None else _cancelled(claim)
             self._executor.recorder.put(record, lambda place: self._flight.landed.set())
             self._patience.tell_failure("read", f"run {claim.id}: {error}", UNREADABLE_DELAY)
             return None
@@ -237,4 +235,8 @@ def _postponed(claim: Claim) -> Record:
         failed=0,
         given_back=1,
     )
-    return Record(change, slots=claim.slots)
+    return Record(change, limited=claim.slots is not None)
+
+
+def _cancelled(claim: Claim) -> Record:
+    return outcome.cancelled(claim, "", limited=claim.slots is not None)

@@ -72,7 +72,8 @@ class Judge:
 
     def cancelled(self, work: Work) -> None:
         ended = partial(self.herald.run_ended, work, RunState.CANCELLED)
-        self.recorder.put(outcome.cancelled(work.claim, work.step.name, work.slots), ended)
+        record = outcome.cancelled(work.claim, work.step.name, limited=work.slots is not None)
+        self.recorder.put(record, ended)
 
     def unknown(self, work: Work) -> None:
         """No task of that name is registered here: given back, for a worker that knows it."""

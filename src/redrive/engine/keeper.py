@@ -68,12 +68,13 @@ class Keeper:
         self._fence([key for key in due if key not in renewed])
 
     def has_expired(self, claim: Claim) -> bool:
-        """As when the process was frozen: others may have the lease by now."""
+        """As when the process was frozen: others may have the lease by now. Is it not kept any more, the
+        word that it is lost is on its way."""
         return self._is_over((claim.id, claim.token))
 
     def _is_over(self, key: Key) -> bool:
         since = self._held.get(key)
-        return since is not None and self._clock.monotonic() - since >= self._lease_seconds
+        return since is None or self._clock.monotonic() - since >= self._lease_seconds
 
     def _fence(self, keys: list[Key]) -> None:
         """What has ended in the meantime was not lost."""

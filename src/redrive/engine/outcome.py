@@ -43,7 +43,7 @@ def completed(work: Work, result: str) -> Record:
     claim = work.claim
     change = Completed(claim.id, claim.token, claim.epoch, result)
     step = finished_step(work, result) if len(work.definition.steps) > 1 else None
-    return Record(change, step=step, slots=work.slots)
+    return Record(change, step=step, limited=work.slots is not None)
 
 
 def advanced(work: Work, output: str, following: StepDefinition, *, ttl: float, in_place: bool) -> Record:
@@ -57,7 +57,7 @@ def advanced(work: Work, output: str, following: StepDefinition, *, ttl: float, 
         1 if in_place else 0,
         ttl,
     )
-    return Record(change, step=finished_step(work, output), slots=work.slots)
+    return Record(change, step=finished_step(work, output), limited=work.slots is not None)
 
 
 def next_queue(work: Work, following: StepDefinition) -> str:
@@ -117,22 +117,22 @@ def decided(
         delay = decision.delay if isinstance(decision, Retry) else max(0.0, decision.at - now)
         again = rescheduled(work.claim, decision, evidence, delay)
         row = attempt_row(work.claim, evidence, decision.explanation, outcome, delay)
-        return Record(again, row, slots=work.slots)
+        return Record(again, row, limited=work.slots is not None)
     attempt = attempt_row(work.claim, evidence, decision.explanation, outcome, None)
     letter = dead_letter_row(work, evidence, decision.explanation, letter_id, redactor)
     state, step_state = _ENDINGS[type(decision)]
     change = _stopped(work.claim, state, step_state, evidence, decision.explanation)
-    return Record(change, attempt, dead_letter=letter, slots=work.slots)
+    return Record(change, attempt, dead_letter=letter, limited=work.slots is not None)
 
 
-def cancelled(claim: Claim, step: str, slots: str | None) -> Record:
+def cancelled(claim: Claim, step: str, *, limited: bool) -> Record:
     evidence = evidence_without_error(
         Category.CANCELLED, ErrorClass.FINAL, "cancelled", "the run was cancelled", step=step
     )
     row = attempt_row(claim, evidence, Explanation(Reason.CANCELLED), AttemptOutcome.CANCELLED, None)
     states = (RunState.CANCELLED, StepState.CANCELLED)
     change = Stopped(claim.id, claim.token, claim.epoch, *states, claim.failures, None, 0)
-    return Record(change, row, slots=slots)
+    return Record(change, row, limited=limited)
 
 
 def parked(work: Work, held_by: str, event: EventRow | None) -> Record:

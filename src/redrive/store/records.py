@@ -159,14 +159,17 @@ Change = Completed | Advanced | Rescheduled | Stopped | Parked
 
 
 class Record(NamedTuple):
-    """A change of a run, and what is written beside it: all of it, or nothing when the lease was lost."""
+    """A change of a run, and what is written beside it: all of it, or nothing when the lease was lost.
+
+    limited  the run may have taken slots of limits: those that it has taken are freed
+    """
 
     change: Change
     attempt: AttemptRow | None = None
     step: StepRow | None = None
     dead_letter: DeadLetterRow | None = None
     event: EventRow | None = None
-    slots: str | None = None
+    limited: bool = False
 
 
 _STATEMENTS = {
@@ -193,12 +196,16 @@ class Records:
             return await self.record_within(session, records)
 
     async def record_within(self, session: Session, records: Sequence[Record]) -> dict[str, str]:
+        noted = await self._noted_slots(session, [each.change for each in records if each.limited])
         won: dict[str, str] = {}
         for kind, statement in _STATEMENTS.items():
             changes = _ordered(each.change for each in records if type(each.change) is kind)
             if changes:
                 won |= {row[0]: row[1] for row in await session.fetch_many(statement, changes)}
         await self._write_beside(session, [each for each in records if each.change.id in won])
+        freed = _freed(slots for run_id, slots in noted.items() if slots and run_id in won)
+        if freed:
+            await session.fetch_many(_SQL["free_slots"], freed)
         return won
 
     async def applied(self, records: Sequence[Record]) -> tuple[dict[str, str], set[str]]:
@@ -223,13 +230,17 @@ class Records:
     async def note_events(self, events: Sequence[EventRow]) -> None:
         await self._database.fetch_many(_SQL["insert_event"], events)
 
+    async def _noted_slots(self, session: Session, changes: Sequence[Change]) -> dict[str, str | None]:
+        """The slots that the rows themselves note: taking them may have been rolled back after all."""
+        claims = [Occupied(each.id, each.token, each.epoch, None) for each in changes]
+        return await self.occupied(session, claims) if claims else {}
+
     async def _write_beside(self, session: Session, records: Sequence[Record]) -> None:
         for statement, rows in (
             (_SQL["insert_attempt"], [each.attempt for each in records if each.attempt]),
             (_SQL["insert_step"], [each.step for each in records if each.step]),
             (_SQL["insert_dead_letter"], [each.dead_letter for each in records if each.dead_letter]),
             (_SQL["insert_event"], [each.event for each in records if each.event]),
-            (_SQL["free_slots"], _freed(each.slots for each in records if each.slots)),
         ):
             if rows:
                 await session.fetch_many(statement, rows)
@@ -268,7 +279,7 @@ def _names(slots: str) -> list[str]:
     return [str(name) for name in names] if isinstance(names, list) else []
 
 
-_NOTHING_BESIDE = (None,) * (len(Record._fields) - 1)
+_NOTHING_BESIDE = (None,) * (len(Record._fields) - 2) + (False,)
 
 
 def _is_plain(record: Record) -> bool:

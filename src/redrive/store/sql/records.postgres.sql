@@ -147,6 +147,8 @@ WHERE run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch 
 
 -- name: occupied
 -- SQLite locks the whole file, PostgreSQL the rows: a lease must not be taken over before its slots are noted.
-SELECT id, slots FROM redrive.runs
-WHERE id = :id AND token = :token AND epoch = :epoch AND place = 'leased'
-FOR UPDATE
+SELECT run.id, run.slots FROM redrive.runs AS run
+JOIN unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:epoch AS integer[])) AS batch (id, token, epoch)
+    ON run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch
+WHERE run.place || '' = 'leased'
+FOR UPDATE OF run

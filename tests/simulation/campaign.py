@@ -1,0 +1,84 @@
+"""Many histories, one after the other: what was found, and what bit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from tests.simulation.history import History
+from tests.simulation.simulate import simulate
+from tests.simulation.vacuity import ENOUGH, missing
+
+
+@dataclass(frozen=True)
+class Violation:
+    seed: int
+    history: History
+    guard: str | None = None
+
+    def __str__(self) -> str:
+        found = "\n".join(f"  {finding}" for finding in self.history.findings[:10])
+        without = "" if self.guard is None else f" --without {self.guard}"
+        return (
+            f"seed {self.seed} violates {', '.join(sorted(self.history.invariants))}:\n{found}\n"
+            f"  replay it: python -m tests.simulation --seed {self.seed}{without}\n"
+            f"  shrink it: python -m tests.simulation --seed {self.seed}{without} --shrink"
+        )
+
+
+@dataclass
+class Campaign:
+    histories: int = 0
+    seconds: float = 0.0
+    bitten: Counter[str] = field(default_factory=Counter)
+    violations: list[Violation] = field(default_factory=list)
+
+    def add(self, other: Campaign) -> None:
+        self.histories += other.histories
+        self.seconds += other.seconds
+        self.bitten += other.bitten
+        self.violations += other.violations
+
+    @property
+    def vacuous(self) -> list[str]:
+        """What should have bitten in so many histories, and never has."""
+        return missing(self.bitten) if self.histories >= ENOUGH else []
+
+
+def run(seeds: Iterable[int], guard: str | None = None) -> Campaign:
+    """Every seed once; `guard` names one of tests/guards that is switched off meanwhile."""
+    campaign = Campaign()
+    with without(guard):
+        for seed in seeds:
+            history = simulate(seed)
+            campaign.histories += 1
+            campaign.seconds += history.seconds
+            campaign.bitten += history.bitten
+            if history.findings:
+                campaign.violations.append(Violation(seed, history, guard))
+    return campaign
+
+
+def find_violation(seeds: Iterable[int]) -> Violation | None:
+    """The first seed whose history breaks a promise."""
+    return next(_violations(seeds), None)
+
+
+def _violations(seeds: Iterable[int]) -> Iterator[Violation]:
+    for seed in seeds:
+        history = simulate(seed)
+        if history.findings:
+            yield Violation(seed, history)
+
+
+@contextmanager
+def without(guard: str | None) -> Iterator[None]:
+    if guard is None:
+        yield
+        return
+    from tests.guards.switch import switched_off  # only where one is to be switched off
+
+    with switched_off(guard):
+        yield

@@ -1,0 +1,147 @@
+"""The judgement at the end of a history: the database, the clients and the world outside must agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tests.simulation.history import Ending, History
+from tests.simulation.prediction import predicted
+from tests.simulation.script import RunPlan
+from tests.simulation.watcher import Finding
+
+from redrive.model.step import step_key
+from redrive.policy.codec import decode
+from redrive.store.database import Database, Row
+from redrive.store.statement import Query, Statement
+from redrive.verify import Witness, verify
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+WITH_LETTER = ("FAILED", "DLQ_PENDING")
+LOSSES_BEFORE_BURIAL = 5
+"""Two among others and three alone: only then a step may be buried for killing its worker."""
+
+
+class Ended(NamedTuple):
+    id: str
+    org: str
+    input: str
+    state: str
+    place: str
+    step_index: int
+    step_state: str
+    failures: int
+    error_class: str | None
+    idempotency_key: str | None
+
+    @property
+    def number(self) -> int:
+        value: Any = decode(self.input)
+        return int(value["run"])
+
+
+async def sql(database: Database, text: str) -> list[Row]:
+    """`text` names tables as the statements of the store do: redrive.runs."""
+    return await database.fetch(
+        Statement(Query("by hand", text.replace("redrive.", ""), ()), Query("by hand", text, ())), {}
+    )
+
+
+async def judge(world: World) -> History:
+    history = History(world.script, world.stage.trace, world.stage.bitten, seconds=world.loop.time())
+    columns = ", ".join(Ended._fields)
+    rows = [Ended._make(row) for row in await world.ask(f"SELECT {columns} FROM redrive.runs ORDER BY id")]
+    letters = {
+        row[0]: row[1]
+        for row in await world.ask("SELECT run_id, reason FROM redrive.dead_letters WHERE state = 'OPEN'")
+    }
+    history.endings = sorted(
+        Ending(
+            row.number,
+            row.state,
+            row.step_index,
+            row.step_state,
+            row.failures,
+            row.error_class,
+            letters.get(row.id),
+        )
+        for row in rows
+    )
+    history.findings = [*world.watcher.findings]
+    history.findings += _still_there(rows)
+    history.findings += _known_to_clients(world, rows)
+    history.findings += _effects(world, rows)
+    history.findings += _unexpected(world, rows, letters)
+    history.findings += await _verified(world, rows)
+    return history
+
+
+def _still_there(rows: list[Ended]) -> Iterator[Finding]:
+    for row in rows:
+        if row.place != "ended":
+            yield Finding("I6", row.id, f"run {row.number} is still {row.place} ({row.step_state})")
+
+
+def _known_to_clients(world: World, rows: list[Ended]) -> Iterator[Finding]:
+    there = {row.id for row in rows}
+    for number, ids in sorted(world.client.acknowledged.items()):
+        for run_id in sorted(ids - there):
+            yield Finding("I1", run_id, f"the start of run {number} was acknowledged, but it is not there")
+    by_key: dict[str, list[Ended]] = {}
+    for row in rows:
+        if row.number in world.client.refused:
+            yield Finding("I1", row.id, f"run {row.number} was refused, but it is there")
+        if row.idempotency_key is not None:
+            by_key.setdefault(row.idempotency_key, []).append(row)
+    for key, several in sorted(by_key.items()):
+        if len(several) > 1:
+            yield Finding("I1", key, f"{len(several)} runs have the same key")
+
+
+def _effects(world: World, rows: list[Ended]) -> Iterator[Finding]:
+    outside = world.outside
+    plans = {plan.number: plan for plan in world.script.runs}
+    for (number, index), keys in sorted(outside.keys.items()):
+        several = sum(row.number == number for row in rows)
+        if len(keys) > several:
+            yield Finding("I2", str(number), f"step {index} was seen under {len(keys)} keys")
+        task = world.script.task(world.script.task_names(plans[number].workflow)[index])
+        for key in sorted(keys):
+            if task.unsafe and outside.asked[key] > 1:
+                yield Finding("I2", key, f"an unsafe step had its effect {outside.asked[key]} times")
+    for row in rows:
+        done = row.step_index + (1 if row.state == "SUCCESS" else 0)
+        for index in range(done):
+            key = step_key(row.org, row.id, row.idempotency_key, index)
+            if outside.accepted[key] != 1:
+                yield Finding("I2", row.id, f"step {index} succeeded with {outside.accepted[key]} effects")
+
+
+def _unexpected(world: World, rows: list[Ended], letters: dict[str, str]) -> Iterator[Finding]:
+    plans = {plan.number: plan for plan in world.script.runs}
+    for row in rows:
+        letter = letters.get(row.id)
+        if (letter is not None) != (row.state in WITH_LETTER):
+            yield Finding("I7", row.id, f"run {row.number} is {row.state}, its dead letter: {letter}")
+        if letter == "worker_crashed":
+            lost = world.watcher.reclaims[row.id]
+            if world.watcher.sees and lost < LOSSES_BEFORE_BURIAL:
+                yield Finding("I3", row.id, f"run {row.number} was buried after {lost} lost leases")
+        elif row.place == "ended" and row.number not in world.outside.late:
+            yield from _other_than_planned(world, plans.get(row.number), row)
+
+
+def _other_than_planned(world: World, plan: RunPlan | None, row: Ended) -> Iterator[Finding]:
+    expected = None if plan is None else predicted(world.script, plan)
+    if expected is not None and expected != (row.state, row.step_index, row.failures):
+        got = (row.state, row.step_index, row.failures)
+        yield Finding("plan", row.id, f"run {row.number} ended as {got}, planned was {expected}")
+
+
+async def _verified(world: World, rows: list[Ended]) -> list[Finding]:
+    acknowledged = {run_id for ids in world.client.acknowledged.values() for run_id in ids}
+    seen = Witness(acknowledged=acknowledged, refused=(), effects=dict(world.outside.accepted))
+    verdict = await world.perform(lambda: verify(world.database, witness=seen, settled=True))
+    return [Finding(*finding) for finding in verdict.findings]

@@ -1,0 +1,114 @@
+"""PostgreSQL on virtual time: its now() and clock_timestamp() are replaced by what the simulation says.
+
+A schema that is searched before pg_catalog has functions of these names, which read a table of one row. All
+of it is in a database of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from typing import Any
+
+import asyncpg
+import psycopg
+from psycopg import sql
+from tests.servers import PostgresServer
+from tests.simulation.clock import ProcessClock
+
+from redrive.store.database import Row, Session
+from redrive.store.postgres import PostgresDatabase
+from redrive.store.statement import Statement
+
+_FUNCTIONS = """
+CREATE SCHEMA virtual;
+CREATE TABLE virtual.moment (at timestamptz NOT NULL);
+INSERT INTO virtual.moment VALUES (to_timestamp(0));
+CREATE FUNCTION virtual.now() RETURNS timestamptz LANGUAGE sql STABLE AS 'SELECT at FROM virtual.moment';
+CREATE FUNCTION virtual.clock_timestamp() RETURNS timestamptz LANGUAGE sql STABLE
+    AS 'SELECT at FROM virtual.moment';
+"""
+_SET = "UPDATE virtual.moment SET at = to_timestamp($1)"
+_TABLES = [
+    "definitions",
+    "runs",
+    "steps",
+    "attempts",
+    "run_events",
+    "dead_letters",
+    "queues",
+    "breakers",
+    "limits",
+    "workers",
+]
+
+
+@contextmanager
+def virtual_database(server: PostgresServer) -> Iterator[str]:
+    """The address of a database whose clock stands where the simulation sets it."""
+    name = f"simulation_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        path = sql.SQL("ALTER DATABASE {} SET search_path = virtual, pg_catalog, public")
+        connection.execute(path.format(sql.Identifier(name)))
+        try:
+            with psycopg.connect(server.at(database=name), autocommit=True) as own:
+                own.execute(_FUNCTIONS)
+            yield server.at(database=name)
+        finally:
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+class VirtualPostgres:
+    """A PostgreSQL database that is told the time before it is asked anything."""
+
+    in_memory = False
+
+    def __init__(self, url: str, clock: ProcessClock) -> None:
+        self._url = url
+        self._clock = clock
+        self._database = PostgresDatabase(url, clock=clock)
+        self._teller: Any = None
+        self._told = 0.0
+
+    async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Row]:
+        await self._tell()
+        return await self._database.fetch(statement, parameters)
+
+    async def fetch_many(self, statement: Statement, rows: Sequence[Any]) -> list[Row]:
+        await self._tell()
+        return await self._database.fetch_many(statement, rows)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Session]:
+        await self._tell()
+        async with self._database.transaction() as session:
+            yield session
+
+    async def migrate(self) -> None:
+        """With empty tables: the history before is forgotten."""
+        await self._database.migrate()
+        self._teller = await asyncpg.connect(self._url)
+        await self._teller.execute(f"TRUNCATE {', '.join(f'redrive.{table}' for table in _TABLES)}")
+
+    def another(self) -> VirtualPostgres:
+        return self
+
+    async def hint(self, queues: Sequence[str]) -> None:
+        await self._database.hint(queues)
+
+    def listen(self, heard: Callable[[str], None]) -> AbstractAsyncContextManager[None]:
+        return self._database.listen(heard)
+
+    async def close(self) -> None:
+        await self._teller.close()
+        await self._database.close()
+        await asyncio.sleep(0)  # asyncpg closes its transports in the next turn
+
+    async def _tell(self) -> None:
+        now = self._clock.now()
+        if now != self._told:
+            self._told = now
+            await self._teller.execute(_SET, now)

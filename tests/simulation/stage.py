@@ -1,0 +1,96 @@
+"""The stage of one history: what all processes share, and what happens to them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+
+from tests.simulation.generate import LONGEST_LEASE
+from tests.simulation.loop import Process, VirtualLoop
+from tests.simulation.script import Fault, FaultKind, Script
+from tests.simulation.turnstile import Turnstile
+
+
+class Stage:
+    """
+    trace     what happened: virtual time, process, what
+    bitten    how often each thing happened that a history is meant to survive
+    down      the database is away for everybody
+    up_since  when it came back
+    """
+
+    def __init__(self, script: Script, loop: VirtualLoop) -> None:
+        self.script = script
+        self.loop = loop
+        self.random = Random(f"stage {script.schedule}")
+        self.turnstile = Turnstile(loop)
+        self.trace: list[tuple[float, str, str]] = []
+        self.bitten: Counter[str] = Counter()
+        self.down = 0
+        self.up_since = 0.0
+        self.armed: dict[str, list[Fault]] = {}
+        self.listeners: dict[Callable[[str], None], Process] = {}
+        self.stopped_at: dict[Process, float] = {}
+        self.troubled_at: dict[Process, float] = {}
+        self.crashed: Callable[[Process], None] = lambda process: None
+
+    def note(self, process: Process, what: str) -> None:
+        self.trace.append((self.loop.time(), process.name, what))
+
+    def bite(self, what: str, process: Process) -> None:
+        self.bitten[what] += 1
+        self.troubled_at[process] = self.loop.time()
+        self.note(process, f"! {what}")
+
+    def arm(self, fault: Fault) -> None:
+        self.armed.setdefault(fault.target, []).append(fault)
+
+    def disarm(self) -> None:
+        self.armed.clear()
+
+    def take(self, target: str, kinds: tuple[FaultKind, ...], statements: list[str]) -> Fault | None:
+        """The next fault that bites here."""
+        armed = self.armed.get(target)
+        if armed:
+            for fault in armed:
+                if fault.kind in kinds and (fault.statement is None or fault.statement in statements):
+                    armed.remove(fault)
+                    return fault
+        return None
+
+    def is_troubled(self, process: Process, since: float) -> bool:
+        """Has anything been in its way, or in that of the database, since then?"""
+        latest = max(self.troubled_at.get(process, 0.0), self.up_since)
+        return bool(self.down) or latest >= since
+
+    def crash(self, process: Process) -> None:
+        self.bite("crash", process)
+        self.loop.crash(process)
+        self.turnstile.crashed(process)
+        self.crashed(process)
+
+    def freeze(self, process: Process, seconds: float) -> None:
+        if process.frozen or not process.alive:
+            return
+        self.bite("freeze", process)
+        self.loop.freeze(process)
+        self.turnstile.frozen(process)
+        self.loop.call_later(seconds, self.thaw, process, context=self.loop.director.context)
+        if seconds > LONGEST_LEASE:
+            self.bitten["frozen beyond its lease"] += 1
+
+    def thaw(self, process: Process) -> None:
+        if process.alive and process.frozen:
+            self.troubled_at[process] = self.loop.time()
+            self.note(process, "thawed")
+            self.loop.thaw(process)
+            self.turnstile.let_in()
+
+    async def pass_time(self) -> None:
+        """The way to the database and back: mostly a moment in which others may run, sometimes longer."""
+        if self.random.random() < 0.2:
+            await asyncio.sleep(self.random.random() * self.script.latency)
+        else:
+            await asyncio.sleep(0)

@@ -1,0 +1,17 @@
+"""Seeded histories of the real engine on the real store: no promise is broken, and every fault has bitten."""
+
+from __future__ import annotations
+
+import pytest
+from tests.simulation.campaign import run
+
+PIECE = 250
+PIECES = 2
+
+
+@pytest.mark.parametrize("piece", range(PIECES))
+def test_no_history_breaks_a_promise(piece: int) -> None:
+    campaign = run(range(piece * PIECE, (piece + 1) * PIECE))
+    assert not campaign.violations, "\n".join(map(str, campaign.violations[:3]))
+    assert campaign.histories == PIECE
+    assert not campaign.vacuous, f"never happened in {PIECE} histories: {campaign.vacuous}"
