@@ -87,7 +87,7 @@ GUARDS = (
         (
             Code(
                 "redrive.store.runs:Runs.enqueue",
-                "if len(runs) == 1 or all(run.idempotency_key is None for run in runs):",
+                "if len(runs) == 1 or _is_one_write(runs):",
                 "if True:",
             ),
         ),

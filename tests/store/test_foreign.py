@@ -414,7 +414,10 @@ async def test_one_row_for_a_statement_that_takes_batches(
     opened: Opened, live_postgres: PostgresServer, postgres_database: PostgresDatabase
 ) -> None:
     query = Query(
-        "test", "SELECT unnest(CAST($1 AS text[])), unnest($2::bigint[]), 5 % 3", ("a", "b"), batched=True
+        "test",
+        "SELECT unnest(CAST($1 AS text[])), unnest($2::bigint[]), 5 % 3",
+        ("a", "b"),
+        arrays=frozenset({"a", "b"}),
     )
     async with opened(live_postgres.url) as connection:
         session = foreign_session(connection, postgres_database)

@@ -98,13 +98,13 @@ async def test_every_statement_is_valid(module: str, admin: Any, postgres_databa
 
 
 async def test_a_batch_in_arrays_is_one_execution(postgres_database: PostgresDatabase) -> None:
-    rows = [run(queue=f"queue {number}", priority=number) for number in range(3)]
+    rows = [run(input=str(number), priority=7) for number in range(3)]
 
     found = await postgres_database.fetch_many(statement("runs", "enqueue"), rows)
 
     assert [row[0] for row in found] == [row.id for row in rows]
     [stored] = await postgres_database.fetch(statement("runs", "get"), {"id": rows[2].id, "org": "default"})
-    assert (stored[4], stored[5]) == ("queue 2", 2)
+    assert (stored[5], stored[13]) == (7, "2")
 
 
 async def test_a_statement_for_batches_takes_a_single_row_as_well(

@@ -27,7 +27,7 @@ from tests.store.build import (
     value,
 )
 
-from redrive.errors import ConflictError, NotFoundError
+from redrive.errors import ConflictError, NotFoundError, StoreError
 from redrive.store.database import Database, Row, Session
 from redrive.store.records import Record
 from redrive.store.runs import DefinitionRow, Runs
@@ -486,3 +486,21 @@ async def test_a_cancellation_and_a_claim_at_once(store: Store, database: Databa
         for claim in claims:
             await store.records.record([Record(completed(claim))])
     await other.close()
+
+
+async def test_runs_of_all_kinds_are_stored_in_one_batch(store: Store) -> None:
+    """Those that are alike go together; each keeps what is its own."""
+    runs = [
+        new_run(queue=f"queue {number % 2}", priority=number % 3, input=str(number)) for number in range(12)
+    ]
+    assert await store.runs.enqueue(runs, [DEFINITION]) == [run.id for run in runs]
+    for number, run in enumerate(runs):
+        found = await store.runs.get(run.id, ORG)
+        assert (found.queue, found.priority, found.input) == (f"queue {number % 2}", number % 3, str(number))
+
+
+async def test_a_mixed_batch_is_stored_as_a_whole_or_not_at_all(store: Store) -> None:
+    runs = [new_run(queue="one"), new_run(queue="two")._replace(input=None)]  # type: ignore[arg-type]
+    with pytest.raises(StoreError):
+        await store.runs.enqueue(runs, [DEFINITION])
+    assert await store.runs.count_by_place(ORG) == {}

@@ -189,12 +189,17 @@ def test_fragments_stand_for_their_text_in_both_files(loaded: Path) -> None:
 
 
 def test_only_an_override_that_unnests_serves_a_batch(loaded: Path) -> None:
-    (loaded / "a.sql").write_text("-- name: one\nSELECT :a\n\n-- name: two\nSELECT :a\n")
-    (loaded / "a.postgres.sql").write_text("-- name: two\n-- One round trip.\nSELECT unnest(:a)\n")
+    (loaded / "a.sql").write_text("-- name: one\nSELECT :a\n\n-- name: two\nSELECT :a, :b\n")
+    (loaded / "a.postgres.sql").write_text(
+        "-- name: two\n-- One round trip.\nSELECT unnest(CAST(:a\n AS double precision[])), :b\n"
+    )
 
     found = statement.statements("a")
 
     assert [found[name].postgres.batched for name in ("one", "two")] == [False, True]
+    assert found["two"].postgres.columns([(1.5, "x"), (2.5, "x")]) == [[1.5, 2.5], "x"]
+    with pytest.raises(ValueError, match="must agree in 'b'"):
+        found["two"].postgres.columns([(1.5, "x"), (2.5, "y")])
 
 
 def test_an_override_of_nothing_is_refused(loaded: Path) -> None:

@@ -125,15 +125,14 @@ class PostgresDatabase:
     async def _fetch(self, connection: Any, query: Query, parameters: Mapping[str, Any]) -> list[Row]:
         values: Sequence[Any] = query.arguments(parameters)
         if query.batched:
-            values = [[value] for value in values]
+            values = query.columns([query.arguments(parameters)])
         return await self._connections.asked(connection.fetch, self._qualified(query.text), *values)
 
     async def _fetch_many(self, connection: Any, query: Query, rows: Sequence[Any]) -> list[Row]:
         """One execution with arrays, or one for each row: PostgreSQL makes one transaction of these."""
         text, values = self._qualified(query.text), [*map(query.reader, rows)]
         if query.batched:
-            arrays = map(list, zip(*values, strict=True))
-            return await self._connections.asked(connection.fetch, text, *arrays)
+            return await self._connections.asked(connection.fetch, text, *query.columns(values))
         return await self._connections.asked(connection.fetchmany, text, values)
 
     async def _notify(self, queues: list[str]) -> None:

@@ -7,13 +7,14 @@ just read takes `:clock`. A section whose name begins with `_` is a fragment: `{
 others.
 
 A section of the same name in `<module>.postgres.sql` takes its place on PostgreSQL, and its first line says
-why. When that text unnests arrays, one execution serves a whole batch.
+why. When that text unnests arrays, one execution serves a whole batch; what it does not take as an array is
+the same for all rows of the batch.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -22,6 +23,7 @@ from typing import Any
 
 _SECTION = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
+_ARRAY = re.compile(r"CAST\(:([a-z_]+)\s+AS\s+[a-z\s]+\[\]\)")
 _POSTGRES_NOW = "CAST(extract(epoch FROM now()) AS double precision)"
 _POSTGRES_CLOCK = "CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
 
@@ -30,18 +32,34 @@ _POSTGRES_CLOCK = "CAST(extract(epoch FROM clock_timestamp()) AS double precisio
 class Query:
     """A statement for one database. `names` are its parameters in the order in which it takes them.
 
-    timed    the moment has to be given too, before all others
-    batched  takes an array for every parameter, and serves a whole batch
+    timed   the moment has to be given too, before all others
+    arrays  the parameters that it takes as arrays; with any, it serves a whole batch
     """
 
     name: str
     text: str
     names: tuple[str, ...]
     timed: bool = False
-    batched: bool = False
+    arrays: frozenset[str] = frozenset()
+
+    @property
+    def batched(self) -> bool:
+        return bool(self.arrays)
 
     def arguments(self, parameters: Mapping[str, Any]) -> tuple[Any, ...]:
         return tuple([parameters[name] for name in self.names])
+
+    def columns(self, rows: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """The values of a whole batch: a list for an array, one for all for the rest."""
+        columns = zip(self.names, zip(*rows, strict=True), strict=True)
+        return [
+            list(column) if name in self.arrays else self._shared(name, column) for name, column in columns
+        ]
+
+    def _shared(self, name: str, column: tuple[Any, ...]) -> Any:
+        if column.count(column[0]) != len(column):
+            raise ValueError(f"the rows of a batch of {self.name!r} must agree in {name!r}")
+        return column[0]
 
     @property
     def reader(self) -> Callable[[Any], tuple[Any, ...]]:
@@ -109,7 +127,7 @@ def _postgres(name: str, text: str) -> Query:
     text = text.replace(":now", _POSTGRES_NOW).replace(":clock", _POSTGRES_CLOCK)
     names = _names(text)
     numbered = _PARAMETER.sub(lambda match: f"${names.index(match[1]) + 1}", text)
-    return Query(name, numbered, names, batched="unnest(" in text)
+    return Query(name, numbered, names, arrays=frozenset(_ARRAY.findall(text)))
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -73,7 +73,7 @@ class ForeignSession:
         spelling = self._driver.spelling
         text = spelling.text(query, self._schema)
         if rows and query.batched:
-            return await self._driver.fetch(text, spelling.arrays([*zip(*rows, strict=True)]))
+            return await self._driver.fetch(text, spelling.values(query.columns(rows)))
         return [found for values in rows for found in await self._driver.fetch(text, values)]
 
 

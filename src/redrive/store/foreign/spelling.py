@@ -31,15 +31,18 @@ class Spelling:
     def text(self, query: Query, schema: str) -> str:
         return _written(self, query, schema)
 
-    def arrays(self, columns: Sequence[Sequence[Any]]) -> list[Any]:
-        return [list(column) if self.takes_lists else array_text(column) for column in columns]
+    def values(self, columns: Sequence[Any]) -> list[Any]:
+        """Of a batch: arrays as the driver takes them, and the rest."""
+        if self.takes_lists:
+            return list(columns)
+        return [array_text(column) if isinstance(column, list) else column for column in columns]
 
     def escape(self, text: str) -> str:
         return text.replace(self.special, self.escaped) if self.special else text
 
-    def placeholder(self, number: str, *, batched: bool) -> str:
+    def placeholder(self, number: str, *, array: bool) -> str:
         parameter = self.parameter.format(number)
-        return f"CAST({parameter} AS text)" if batched and not self.takes_lists else parameter
+        return f"CAST({parameter} AS text)" if array and not self.takes_lists else parameter
 
 
 ASYNCPG = Spelling("${}", takes_lists=True)
@@ -66,7 +69,8 @@ def _element(value: Any) -> str:
 @lru_cache(maxsize=1024)
 def _written(spelling: Spelling, query: Query, schema: str) -> str:
     """The name of the schema comes last: it may hold anything, even `$1`."""
+    arrays = {str(number) for number, name in enumerate(query.names, 1) if name in query.arrays}
     text = _NUMBERED.sub(
-        lambda match: spelling.placeholder(match[1], batched=query.batched), spelling.escape(query.text)
+        lambda match: spelling.placeholder(match[1], array=match[1] in arrays), spelling.escape(query.text)
     )
     return text.replace("redrive.", f"{spelling.escape(quoted(schema))}.")
