@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import fields
 from random import Random, SystemRandom
@@ -47,6 +48,10 @@ from redrive.store.store import Store
 
 if TYPE_CHECKING:
     from redrive.blocking import Blocking
+
+
+GARBAGE = 10_000
+"""Objects that a worker process makes between two collections of garbage."""
 
 
 class Redrive:
@@ -289,7 +294,8 @@ class Redrive:
         return self._make_worker(WorkerOptions(**self._worker_defaults()), None)
 
     async def work(self, **options: Any) -> None:
-        """Work until SIGTERM or SIGINT."""
+        """Work until SIGTERM or SIGINT. The process is taken to be there for nothing else."""
+        _collect_rarely()
         try:
             await self.worker(**options).run(signals=True)
         finally:
@@ -393,6 +399,14 @@ def name_of(work: str | Task | Definition) -> str:
     if not isinstance(work, str):
         raise InvalidValueError(f"{work!r} is neither a task nor a workflow; is @app.task missing?")
     return work
+
+
+def _collect_rarely() -> None:
+    """Every piece of work makes a dozen objects and drops them; looking for cycles among them costs a tenth."""
+    gc.freeze()
+    threshold, *others = gc.get_threshold()
+    if 0 < threshold < GARBAGE:
+        gc.set_threshold(GARBAGE, *others)
 
 
 def _failed(task: asyncio.Task[None]) -> bool:

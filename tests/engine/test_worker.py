@@ -12,6 +12,7 @@ import pytest
 from tests.engine.workbench import PATIENCE, Ear, app_at, bench, new_app, seamed, settle, sql, working
 
 from redrive import Context, Redrive, RetryableError
+from redrive.engine import claiming
 from redrive.errors import InvalidValueError, StoreUnavailableError
 from redrive.model.event import Event, StoreFailed, TaskUnknown, WorkerStopped
 from redrive.policy import BreakerPolicy
@@ -350,3 +351,17 @@ async def test_a_worker_can_be_stopped_while_it_waits_for_its_database(
     worker.stop()
     async with asyncio.timeout(PATIENCE):
         await running
+
+
+async def test_writing_records_makes_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With too many records to be written nothing is claimed; when they are, it is not polled for."""
+    monkeypatch.setattr(claiming, "MOST_PENDING_RECORDS", 5)
+    app = app_at(tmp_path / "work.db")
+
+    @app.task
+    async def work(number: int) -> int:
+        return number
+
+    async with working(app, concurrency=5, poll_seconds=600.0):
+        runs = await app.start_many(work, range(50))
+        assert [await run.result() for run in runs] == list(range(50))

@@ -80,6 +80,7 @@ class Flight:
         if work.slots is not None:
             self.slots_freed()
         self.landed.set()
+        self.room_made.set()  # too many records that are not written yet leave no room either
 
     def interrupt(self, run_id: str, token: int, why: Interruption) -> None:
         work = self._works.get(run_id)
