@@ -36,7 +36,7 @@ class Contender:
         for kind in (Kind.NOTHING, Kind.PICK_UP, Kind.FAIL_ONCE, Kind.FAIL, Kind.SLEEP):
             work = self._fail if kind is Kind.FAIL else self._perform
             self.app.task(name=str(kind), retry=_POLICIES.get(kind, STEP), timeout=3600.0)(work)
-        first = self.app.task(name="first")(self._perform)
+        first = self.app.task(name="first")(self._begin)
         second = self.app.task(name="second")(_pass_on)
         third = self.app.task(name="third")(self._end)
         self.app.workflow(str(Kind.WORKFLOW), [first, second, third])
@@ -61,9 +61,12 @@ class Contender:
         self._jobs = jobs
         self.app.run_worker(concurrency=CONCURRENCY.get(jobs.kind, USUAL_CONCURRENCY))
 
-    async def _perform(self, payload: Payload) -> Payload:
+    async def _perform(self, payload: Payload) -> None:
         if self._jobs is not None:
             await self._jobs.perform_async(payload)
+
+    async def _begin(self, payload: Payload) -> Payload:
+        await self._perform(payload)
         return payload
 
     async def _end(self, payload: Payload) -> Payload:
@@ -71,7 +74,7 @@ class Contender:
             self._jobs.end()
         return payload
 
-    async def _fail(self, payload: Payload) -> Payload:
+    async def _fail(self, payload: Payload) -> None:
         await self._perform(payload)
         raise PassingError("for good")
 

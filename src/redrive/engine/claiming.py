@@ -206,7 +206,9 @@ class Claimer:
     async def readable(self, claim: Claim, since: float | None = None) -> Work | None:
         """The work that a claim stands for; a row that cannot be read stops no other and is not lost."""
         try:
-            work = await self._executor.work_of(claim)
+            definitions = self._executor.definitions
+            definition = definitions.known(claim.definition) or await self._executor.learn(claim.definition)
+            work = self._executor.work_of(claim, definition)
         except _UNREADABLE as error:
             record = _postponed(claim) if claim.cancel_requested_at is None else _cancelled(claim)
             self._executor.recorder.put(record, lambda place: self._flight.landed.set())

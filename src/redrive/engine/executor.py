@@ -28,7 +28,7 @@ from redrive.model.breaker import CallOutcome
 from redrive.model.claim import Claim
 from redrive.model.run import Place
 from redrive.policy.breaker import outcome_of
-from redrive.policy.codec import Limits, decode
+from redrive.policy.codec import JsonValue, Limits, decode
 from redrive.store.foreign import ForeignSession, foreign_session
 from redrive.store.records import Record
 from redrive.store.store import Store
@@ -57,14 +57,14 @@ class Executor:
     def herald(self) -> Herald:
         return self.judge.herald
 
-    async def work_of(self, claim: Claim) -> Work:
-        definition = self.definitions.known(claim.definition) or await self._definition(claim.definition)
+    async def learn(self, digest: str) -> Definition:
+        """Read the definition with this digest, so that the work of its claims can be made."""
+        return await self.recorder.patiently("read", lambda: self.definitions.get(digest))
+
+    def work_of(self, claim: Claim, definition: Definition) -> Work:
         work = Work(claim, definition, self.registry.tasks.get(definition.steps[claim.step_index].task))
         work.limits = self._limits(work)
         return work
-
-    async def _definition(self, digest: str) -> Definition:
-        return await self.recorder.patiently("read", lambda: self.definitions.get(digest))
 
     async def execute(self, work: Work) -> None:
         """One step after the other, as long as the run can go on under the same lease."""
@@ -77,7 +77,7 @@ class Executor:
             self.judge.unknown(work)
             return None
         try:
-            context = work.context = await self._context(work)
+            context = work.context = self._context(work, await self._results(work))
         except NotStorableError as unreadable:  # what an earlier step has given
             self._failed(work, unreadable, 0.0)
             return None
@@ -97,7 +97,7 @@ class Executor:
         if work.interruption is not None:
             return "", asyncio.CancelledError()
         self.attempts += 1
-        work.running = asyncio.current_task()
+        work.running = work.carrier
         try:
             value = await self.invoker.invoke(task, work, context)
             return json_and_text(value, limits=self.limits)[1], None
@@ -197,18 +197,22 @@ class Executor:
 
     # What is around an attempt: the context, limits, breakers.
 
-    async def _context(self, work: Work) -> Context:
+    async def _results(self, work: Work) -> dict[str, JsonValue]:
+        """What the earlier steps have given."""
         if work.results is None:
             rows = await self.recorder.patiently(
                 "results", lambda: self.store.runs.steps(work.claim.id, work.claim.org)
             )
             work.results = {row.name: None if row.output is None else decode(row.output) for row in rows}
+        return work.results
+
+    def _context(self, work: Work, results: dict[str, JsonValue]) -> Context:
         return Context(
             work.claim,
             work.step,
             self.clock,
             max_attempts=work.policy.max_attempts,
-            results=work.results,
+            results=results,
             report=work.note_progress,
             complete=partial(self._complete_within, work),
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from functools import partial
 from typing import Any
 
 from redrive.clock import Clock
@@ -45,7 +44,10 @@ class Flight:
 
     def board(self, work: Work, since: float) -> None:
         """From here on its lease is kept, until it lands. `since` is when it was claimed, at the latest."""
-        self._loop = asyncio.get_running_loop()
+        if self._loop is None or self._loop.is_closed():
+            self._loop = (
+                asyncio.get_running_loop()
+            )  # not for every work: up to Python 3.11 it is a system call
         before = self._works.get(work.claim.id)
         if before is not None and before.claim.token != work.claim.token:
             before.interrupt(Interruption.LOST)
@@ -54,10 +56,11 @@ class Flight:
         self.keeper.hold(work.claim, since)
 
     def launch(self, work: Work, execution: Coroutine[Any, Any, None]) -> None:
+        loop = self._loop or asyncio.get_running_loop()
         self.executing += 1
-        task = asyncio.create_task(execution)
-        self.tasks.add(task)
-        task.add_done_callback(partial(self._ended, work))
+        work.carrier = loop.create_task(self._fly(work, execution))
+        if not work.carrier.done():  # an eager task may be
+            self.tasks.add(work.carrier)
 
     async def abandon(self) -> None:
         """The worker ends, and nothing may go on without a lease. After a drain nothing is left."""
@@ -69,6 +72,7 @@ class Flight:
     def follow(self, work: Work, following: Work) -> None:
         """The next step of the same run goes on under the same lease."""
         following.flight = self
+        following.carrier = work.carrier
         if self._works.get(work.claim.id) is work:
             self._works[work.claim.id] = following
 
@@ -95,15 +99,17 @@ class Flight:
         await wait_for(self.landed, seconds, self._clock)
         self.landed.clear()
 
-    def _ended(self, work: Work, task: asyncio.Task[None]) -> None:
-        self.tasks.discard(task)
-        self.executing -= 1
-        self.room_made.set()
-        error = asyncio.CancelledError() if task.cancelled() else task.exception()
-        if error is not None:
+    async def _fly(self, work: Work, execution: Coroutine[Any, Any, None]) -> None:
+        try:
+            await execution
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 — it is told; nobody else waits for it
             # Its lease is not kept any more: it will expire, and somebody will judge it.
             self.land(self._works.get(work.claim.id, work))
             self._failed(error)
+        finally:
+            self.tasks.discard(work.carrier)
+            self.executing -= 1
+            self.room_made.set()
 
     def _lost_from_thread(self, keys: list[Key]) -> None:
         if self._loop is not None:

@@ -14,20 +14,25 @@ class Teller:
     """A listener may have a method `wants(kind)`: events it does not want are not even made for it."""
 
     def __init__(self) -> None:
-        self._listeners: list[Listener] = []
+        self._listeners: tuple[Listener, ...] = ()
 
     def listen(self, listener: Listener) -> None:
-        self._listeners.append(listener)
+        self._listeners += (listener,)
 
     def forget(self, listener: Listener) -> None:
-        self._listeners.remove(listener)
+        rest = list(self._listeners)
+        rest.remove(listener)
+        self._listeners = tuple(rest)
 
     def wants(self, kind: type[Event]) -> bool:
         """Is there anybody who wants to hear this? For the events that every piece of work would make."""
-        return bool(self._listeners) and any(_wants(listener, kind) for listener in list(self._listeners))
+        for listener in self._listeners:  # noqa: SIM110 — asked for every piece of work
+            if _wants(listener, kind):
+                return True
+        return False
 
     def tell(self, event: Event) -> None:
-        for listener in list(self._listeners):
+        for listener in self._listeners:
             try:
                 if _wants(listener, type(event)):
                     listener(event)

@@ -44,7 +44,8 @@ class Work:
 
     interruption  why it is to be stopped, once it is
     begun         the user's function was called, so that something may have happened outside
-    running       the asyncio task while the user's function is executed
+    carrier       the asyncio task that it is executed in
+    running       the same, while the user's function is executed
     completion    the record of its success, when the task has written it within a transaction of its own
     progress      what the task has said last about how far it is
     """
@@ -52,6 +53,7 @@ class Work:
     __slots__ = (
         "_payload",
         "begun",
+        "carrier",
         "claim",
         "completion",
         "context",
@@ -83,7 +85,8 @@ class Work:
         self.results: dict[str, JsonValue] | None = None if claim.step_index else {}
         self.context: Context | None = None
         self.interruption: Interruption | None = None
-        self.running: asyncio.Task[object] | None = None
+        self.carrier: asyncio.Task[None] | None = None
+        self.running: asyncio.Task[None] | None = None
         self.begun = False
         self.completion: Record | None = None
         self.progress: tuple[float | None, str] | None = None
