@@ -183,14 +183,15 @@ class Redrive:
         connection: object = None,
         **options: Unpack[StartOptions],
     ) -> list[RunHandle]:
-        """Start many runs in one write, all or none of them; `keys` are their idempotency keys."""
-        prepared = self.prepare(work, payloads, keys, options)
+        """Start many runs, all or none of them; `keys` are their idempotency keys."""
+        prepared = self._enqueuer.prepare_many(name_of(work), payloads, keys, options)
         if connection is not None:
-            return await self._start_within(connection, prepared)
+            return await self._start_within(connection, list(prepared))
         await self.open()
         ids = await self._enqueuer.start_many(prepared)
         await self._after_start()
-        return self._handles(ids, prepared)
+        org = options.get("org", DEFAULT_ORG)
+        return [self.run(run_id, org) for run_id in ids]
 
     def prepare(
         self,
@@ -200,7 +201,7 @@ class Redrive:
         options: StartOptions,
     ) -> list[Prepared]:
         """Runs to be started within a transaction, by `define` and then `start_within`."""
-        return self._enqueuer.prepare_many(name_of(work), payloads, keys, options)
+        return list(self._enqueuer.prepare_many(name_of(work), payloads, keys, options))
 
     async def define(self, prepared: Sequence[Prepared]) -> None:
         """Store what the runs consist of, outside of the transaction that they are started in."""

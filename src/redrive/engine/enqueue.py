@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
+from itertools import chain, islice
 from typing import Any, NamedTuple, TypedDict
 
 from redrive.clock import Clock
@@ -32,6 +34,8 @@ FARTHEST = 10 * LONGEST_DELAY
 HIGHEST_PRIORITY = 100
 MOST_TRIES = 4
 MOST_TAGS = 50
+PIECE = 250
+"""So many runs are written at a time, while the next ones are prepared."""
 
 
 class StartOptions(TypedDict, total=False):
@@ -78,6 +82,20 @@ class _Common(NamedTuple):
     metadata: str | None
 
 
+class Pieces:
+    """Runs, a piece at a time: each is prepared when it is asked for. Asked again, the same ones."""
+
+    def __init__(self, prepared: Iterable[Prepared]) -> None:
+        self._source = iter(prepared)
+        self.made: list[list[Prepared]] = []
+
+    def __iter__(self) -> Iterator[list[Prepared]]:
+        yield from self.made
+        while piece := list(islice(self._source, PIECE)):
+            self.made.append(piece)
+            yield piece
+
+
 class _Waiting(NamedTuple):
     run: NewRun
     definition: DefinitionRow
@@ -113,16 +131,17 @@ class Enqueuer:
 
     def prepare_many(
         self, workflow: str, payloads: Iterable[object], keys: Iterable[str] | None, options: StartOptions
-    ) -> list[Prepared]:
+    ) -> Iterator[Prepared]:
+        """Runs to be stored, each made when it is asked for."""
         if options.get("key") is not None:
             raise InvalidValueError("one idempotency key cannot stand for many runs; give keys, one for each")
         common = self._checked(workflow, options)
         if keys is None:
-            return [self._prepared(common, payload, None) for payload in payloads]
+            return (self._prepared(common, payload, None) for payload in payloads)
         several, names = list(payloads), list(keys)
         if len(several) != len(names):
             raise InvalidValueError(f"there are {len(several)} payloads, but {len(names)} keys")
-        return [self._prepared(common, payload, key) for payload, key in zip(several, names, strict=True)]
+        return (self._prepared(common, payload, key) for payload, key in zip(several, names, strict=True))
 
     def _checked(self, workflow: str, options: StartOptions) -> _Common:
         refuse_unknown("a run is started with no option", options, StartOptions.__optional_keys__)
@@ -172,22 +191,31 @@ class Enqueuer:
             self._writer = asyncio.create_task(self._write())
         return await asyncio.shield(done)
 
-    async def start_many(self, runs: Sequence[Prepared]) -> list[str]:
-        """All or nothing, in one write."""
-        if not runs:
-            return []
-        definitions = _definitions(runs)
-        new = [run for run, _ in runs]
-        # The ids are ours, so trying again cannot store anything twice.
-        ids = await self._patience.persist(
-            "enqueue",
-            lambda: self._store.runs.enqueue(new, definitions),
-            errors=StoreUnavailableError,
-            tries=MOST_TRIES,
-        )
-        stored = set(ids)
-        await self._hint([run for run in new if run.id in stored])
+    async def start_many(self, prepared: Iterable[Prepared]) -> list[str]:
+        """Runs of one workflow, all or none of them."""
+        pieces = Pieces(prepared)
+        ids = await self._persist(partial(self._write_pieces, pieces))
+        await self._hint([run for piece in pieces.made for run in _new(piece)], ids)
         return ids
+
+    async def start_batch(self, prepared: Sequence[Prepared]) -> list[str]:
+        """Runs of any kind, all or none of them."""
+        runs, definitions = _new(prepared), _definitions(prepared)
+        ids = await self._persist(partial(self._store.runs.enqueue, runs, definitions))
+        await self._hint(runs, ids)
+        return ids
+
+    async def _persist(self, write: Callable[[], Awaitable[list[str]]]) -> list[str]:
+        """The ids are ours, so trying again cannot store anything twice."""
+        return await self._patience.persist("enqueue", write, errors=StoreUnavailableError, tries=MOST_TRIES)
+
+    async def _write_pieces(self, pieces: Pieces) -> list[str]:
+        making = iter(pieces)
+        first = next(making, [])
+        if len(first) < PIECE:
+            return await self._store.runs.enqueue(_new(first), _definitions(first)) if first else []
+        every = map(_new, chain([first], making))
+        return await self._store.runs.enqueue_pieces(every, _definitions(first))
 
     async def define(self, runs: Sequence[Prepared]) -> None:
         """Store what the runs consist of, before a transaction is joined."""
@@ -204,7 +232,7 @@ class Enqueuer:
         while self._waiting:
             batch, self._waiting = self._waiting, []
             try:
-                ids = await self.start_many([(each.run, each.definition) for each in batch])
+                ids = await self.start_batch([(each.run, each.definition) for each in batch])
             except Exception as error:  # noqa: BLE001 — it is the callers' to see
                 await self._write_apart(batch, error)
                 continue
@@ -219,18 +247,21 @@ class Enqueuer:
             return
         for each in batch:
             try:
-                [identifier] = await self.start_many([(each.run, each.definition)])
+                [identifier] = await self.start_batch([(each.run, each.definition)])
             except Exception as own:  # noqa: BLE001
                 await self._write_apart([each], own)
             else:
                 _settle(each.done, identifier)
 
-    async def _hint(self, runs: Sequence[NewRun]) -> None:
-        due = sorted({run.queue for run in runs if run.delay <= 0.0 and (run.at or 0.0) <= self._clock.now()})
+    async def _hint(self, runs: Sequence[NewRun], ids: Sequence[str]) -> None:
+        """Those that have these ids are new."""
+        stored, now = set(ids), self._clock.now()
+        new = [run for run in runs if run.id in stored]
+        due = sorted({run.queue for run in new if run.delay <= 0.0 and (run.at or 0.0) <= now})
         if due:
             await self._store.database.hint(due)
         if self._teller.wants(RunQueued):
-            for run in runs:
+            for run in new:
                 self._teller.tell(RunQueued(run.org, run.id, run.workflow, run.queue, run.correlation_id))
 
     def _queue(self, definition: Definition, queue: str | None) -> str:
@@ -250,6 +281,10 @@ class Enqueuer:
             at = at.timestamp()
         require("at, in seconds since 1970,", at, 0.0, self._clock.now() + FARTHEST)
         return float(at)
+
+
+def _new(prepared: Iterable[Prepared]) -> list[NewRun]:
+    return [run for run, _ in prepared]
 
 
 def _definitions(runs: Sequence[Prepared]) -> list[DefinitionRow]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from redrive.errors import ConflictError, NotFoundError
 from redrive.model.attempt import AttemptRecord
@@ -63,6 +65,14 @@ class Runs:
 
         async with self._database.transaction() as session:  # a conflict refuses all of them
             return await self.enqueue_within(session, runs)
+
+    async def enqueue_pieces(
+        self, pieces: Iterable[Sequence[NewRun]], definitions: Sequence[DefinitionRow]
+    ) -> list[str]:
+        """The same in pieces, all or nothing; each is made while the one before is being written."""
+        await self.define(definitions)
+        async with self._database.transaction() as session:
+            return await _one_ahead(pieces, partial(self.enqueue_within, session))
 
     async def define(self, definitions: Sequence[DefinitionRow]) -> None:
         """Store what runs consist of. Not in somebody's transaction: others would wait for its end."""
@@ -165,6 +175,22 @@ class Runs:
         succeeded = await session.fetch(_SQL["expired"], parameters)
         failed = await session.fetch(_SQL["expired_failures"], parameters)
         return [_Id(row[0]) for row in (*succeeded, *failed)]
+
+
+async def _one_ahead(
+    pieces: Iterable[Sequence[NewRun]], write: Callable[[Sequence[NewRun]], Coroutine[Any, Any, list[str]]]
+) -> list[str]:
+    ids: list[str] = []
+    writing: asyncio.Task[list[str]] | None = None
+    try:
+        for piece in pieces:
+            ids += [] if writing is None else await writing
+            writing = asyncio.create_task(write(piece))
+            await asyncio.sleep(0)  # it is sent before the next piece is made
+        return ids if writing is None else ids + await writing
+    finally:
+        if writing is not None and not writing.done():  # the next piece could not be made
+            await asyncio.wait({writing})
 
 
 _OF_A_RUN = ("delete_attempts", "delete_steps", "delete_events", "delete_dead_letters", "delete_run")
