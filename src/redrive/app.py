@@ -405,6 +405,7 @@ def name_of(work: str | Task | Definition) -> str:
 def _collect_rarely() -> None:
     """Every piece of work makes a dozen objects and drops them; looking for cycles among them takes a tenth
     of the time."""
+    gc.collect()
     gc.freeze()
     threshold, *others = gc.get_threshold()
     if 0 < threshold < GARBAGE:

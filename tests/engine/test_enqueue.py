@@ -6,10 +6,11 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.engine.workbench import app_at, bench, check_ended, new_app, sql, working
+from tests.engine.workbench import app_at, bench, check_ended, new_app, seamed, sql, working
 
 from redrive.engine.context import Context
-from redrive.errors import ConflictError, InvalidValueError, NotFoundError
+from redrive.engine.enqueue import PIECE
+from redrive.errors import ConflictError, InvalidValueError, NotFoundError, PayloadError
 from redrive.testing import EPOCH
 
 
@@ -190,3 +191,22 @@ async def test_a_handle_finds_its_tables_by_itself(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError):
         await app.run("nobody").state()
     await app.close()
+
+
+async def test_more_than_a_piece_is_started_as_a_whole_or_not_at_all() -> None:
+    app = new_app()
+
+    @app.task
+    async def work(number: int) -> int:
+        return number
+
+    async with seamed(app) as (test, seam):
+        seam.fail("enqueue", after=True)  # the answer to a commit is lost, and it is tried again
+        runs = await app.start_many(work, range(3 * PIECE + 1))
+        assert len({run.id for run in runs}) == len(await test.started()) == 3 * PIECE + 1
+        assert seam.bitten == ["enqueue"]
+        with pytest.raises(PayloadError):
+            await app.start_many(work, [*range(2 * PIECE), "no number"])
+        assert len(await test.started()) == 3 * PIECE + 1
+        await test.drain()
+        assert [await run.result() for run in runs] == list(range(3 * PIECE + 1))

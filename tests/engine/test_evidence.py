@@ -143,3 +143,39 @@ def test_what_no_exception_tells() -> None:
         ("lease_lost", "the worker died", "")
     )
     check(evidence)
+
+
+def charge_in(file: str, name: object) -> BaseException:
+    """The same code in different modules."""
+    place: dict[str, Any] = {"__name__": name}
+    exec(compile("def charge():\n    raise ConnectionError('refused')\n", file, "exec"), place)
+    try:
+        place["charge"]()
+    except ConnectionError as error:
+        return error
+    raise AssertionError
+
+
+def test_equal_code_in_two_modules_is_told_apart() -> None:
+    paypal, stripe = (made_of(charge_in(f"{name}.py", name)) for name in ("paypal", "stripe"))
+    assert (paypal.where, stripe.where) == ("paypal.py:2 in charge", "stripe.py:2 in charge")
+    assert paypal.fingerprint.value != stripe.fingerprint.value
+    assert "stripe.py" in stripe.stack
+    assert "paypal.py" not in stripe.stack
+
+
+def test_the_same_way_is_told_the_same_again_with_what_is_said_now() -> None:
+    first, second = (made_of(charge_in("shop.py", "shop")) for _ in range(2))
+    assert first.stack == second.stack
+    assert first.fingerprint == second.fingerprint
+
+
+class Hostile:
+    def __str__(self) -> str:
+        raise RuntimeError("no name")
+
+
+def test_a_hostile_name_of_a_module_does_not_matter() -> None:
+    evidence = made_of(charge_in("shop.py", Hostile()))
+    assert evidence.failure.message == "refused"
+    check(evidence)

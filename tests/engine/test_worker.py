@@ -365,3 +365,20 @@ async def test_writing_records_makes_room(tmp_path: Path, monkeypatch: pytest.Mo
     async with working(app, concurrency=5, poll_seconds=600.0):
         runs = await app.start_many(work, range(50))
         assert [await run.result() for run in runs] == list(range(50))
+
+
+async def test_an_attempt_that_was_lost_by_one_and_cannot_be_read_by_the_next_is_not_forgotten() -> None:
+    app = new_app()
+
+    @app.task
+    async def work() -> None: ...
+
+    async with bench(app) as test:
+        run = await app.start(work)
+        await app.store.leases.claim("default", 1, Holder(7, "dead", "", 1.0))
+        await sql(app, "UPDATE definitions SET body = '{}'")
+        test.clock.advance(2.0)
+        await test.drain()
+        assert await sql(app, "SELECT attempt, place FROM runs") == [(1, "waiting")]
+        assert await sql(app, "SELECT number, outcome, worker FROM attempts") == [(1, "LOST", "dead")]
+        assert await run.state() == "RUNNING"

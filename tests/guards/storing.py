@@ -87,7 +87,7 @@ GUARDS = (
         (
             Code(
                 "redrive.store.runs:Runs.enqueue",
-                "if len(runs) == 1 or _is_one_write(runs):",
+                "if len(runs) == 1 or all(run.idempotency_key is None for run in runs):",
                 "if True:",
             ),
         ),
@@ -98,9 +98,10 @@ GUARDS = (
         "a start whose answer was lost being stored twice",
         (
             Code(
-                "redrive.engine.enqueue:Enqueuer.start_many",
-                "enqueue(new, definitions)",
-                "enqueue([each._replace(id=self._ids.new()) for each in new], definitions)",
+                "redrive.engine.enqueue:Enqueuer.start_batch",
+                "partial(self._store.runs.enqueue, runs, definitions)",
+                "lambda: self._store.runs.enqueue("
+                "[each._replace(id=self._ids.new()) for each in runs], definitions)",
             ),
         ),
         (

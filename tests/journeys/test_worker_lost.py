@@ -22,7 +22,7 @@ async def test_a_worker_is_killed_and_another_finishes(world: World, task: str) 
 
     lost, done = world.journal.of("charging")
     assert (lost.process, done.process) == (first.pid, second.pid)
-    assert lost["key"] == done["key"] == "order-7:0"
+    assert lost["key"] == done["key"] == "default:order-7:0"
     assert lost["fence"] < done["fence"]
     assert world.journal.count("charged") == 1
 

@@ -489,7 +489,7 @@ async def test_a_cancellation_and_a_claim_at_once(store: Store, database: Databa
 
 
 async def test_runs_of_all_kinds_are_stored_in_one_batch(store: Store) -> None:
-    """Those that are alike go together; each keeps what is its own."""
+    """Each keeps what is its own."""
     runs = [
         new_run(queue=f"queue {number % 2}", priority=number % 3, input=str(number)) for number in range(12)
     ]
@@ -504,3 +504,20 @@ async def test_a_mixed_batch_is_stored_as_a_whole_or_not_at_all(store: Store) ->
     with pytest.raises(StoreError):
         await store.runs.enqueue(runs, [DEFINITION])
     assert await store.runs.count_by_place(ORG) == {}
+
+
+async def test_batches_that_share_keys_do_not_wait_for_each_other_crosswise(
+    store: Store, database: Database
+) -> None:
+    """Whatever else is different about their runs: they are stored in order of keys."""
+    runs = [
+        new_run(idempotency_key=f"key {number}", request_hash="same", tags=str(number % 3))
+        for number in range(60)
+    ]
+    others = [run._replace(id=run.id[::-1]) for run in runs[::-1]]
+    other = Store(database.another())
+    first, second = await asyncio.gather(
+        store.runs.enqueue(runs, [DEFINITION]), other.runs.enqueue(others, [DEFINITION])
+    )
+    assert first == second[::-1]
+    await other.close()

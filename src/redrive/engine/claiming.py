@@ -201,7 +201,7 @@ class Claimer:
 
     def _launch(self, works: Sequence[Work]) -> None:
         for work in works:
-            self._flight.launch(work, self._executor.execute(work))
+            self._flight.launch(work, self._executor.execute)
 
     async def readable(self, claim: Claim, since: float | None = None) -> Work | None:
         """The work that a claim stands for; a row that cannot be read stops no other and is not lost."""
@@ -210,7 +210,7 @@ class Claimer:
             definition = definitions.known(claim.definition) or await self._executor.learn(claim.definition)
             work = self._executor.work_of(claim, definition)
         except _UNREADABLE as error:
-            record = _postponed(claim) if claim.cancel_requested_at is None else _cancelled(claim)
+            record = _cancelled(claim) if claim.cancel_requested_at is not None else _postponed(claim, since)
             self._executor.recorder.put(record, lambda place: self._flight.landed.set())
             self._patience.tell_failure("read", f"run {claim.id}: {error}", UNREADABLE_DELAY)
             return None
@@ -218,7 +218,9 @@ class Claimer:
         return work
 
 
-def _postponed(claim: Claim) -> Record:
+def _postponed(claim: Claim, since: float | None) -> Record:
+    """Without `since` somebody else had it, whose attempt is lost; else there was none."""
+    lost = None if since is not None else outcome.lost_row(claim, UNREADABLE_DELAY)
     change = Rescheduled(
         claim.id,
         claim.token,
@@ -235,9 +237,9 @@ def _postponed(claim: Claim) -> Record:
         claim.previous_delay,
         None,
         failed=0,
-        given_back=1,
+        given_back=0 if lost else 1,
     )
-    return Record(change, limited=claim.slots is not None)
+    return Record(change, lost, limited=claim.slots is not None)
 
 
 def _cancelled(claim: Claim) -> Record:

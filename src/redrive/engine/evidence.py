@@ -71,6 +71,16 @@ def evidence_without_error(
     return Evidence(failure, "", fingerprint(error_type=rule, step=step, message=message))
 
 
+def evidence_of_loss(worker: str, *, step: str) -> Evidence:
+    return evidence_without_error(
+        Category.CANCELLED,
+        ErrorClass.RETRYABLE,
+        "lease_lost",
+        f"the worker {worker} has stopped renewing its lease: it died, or was cut off",
+        step=step,
+    )
+
+
 def _marked(failure: Failure, stack: str, mark: Fingerprint, where: str, redactor: Redactor) -> Evidence:
     message = _clean(failure.message, LONGEST_MESSAGE, redactor)
     marked = Fingerprint(mark.value, redactor.text(mark.reason), redactor.text(mark.title))
@@ -83,7 +93,7 @@ def _stack(error: BaseException, trail: Trail, redactor: Redactor) -> str:
             return _clean(whole_story(error), LONGEST_STACK, redactor)
         # Redacted apart: the way is the same again and again, what is said need not be.
         way = _clean(trail.printed, LONGEST_STACK - LONGEST_SAID, redactor)
-        return way + _clean(said(error), LONGEST_SAID, redactor)
+        return way + _clean(said(error), LONGEST_STACK - len(way), redactor)
     except BaseException:  # noqa: BLE001 — an exception is anybody's code
         return "<the exception could not be printed>"
 

@@ -55,10 +55,10 @@ class Flight:
         work.flight = self
         self.keeper.hold(work.claim, since)
 
-    def launch(self, work: Work, execution: Coroutine[Any, Any, None]) -> None:
+    def launch(self, work: Work, execute: Callable[[Work], Coroutine[Any, Any, None]]) -> None:
         loop = self._loop or asyncio.get_running_loop()
         self.executing += 1
-        work.carrier = loop.create_task(self._fly(work, execution))
+        work.carrier = loop.create_task(self._fly(work, execute))
         if not work.carrier.done():  # an eager task may be
             self.tasks.add(work.carrier)
 
@@ -99,9 +99,9 @@ class Flight:
         await wait_for(self.landed, seconds, self._clock)
         self.landed.clear()
 
-    async def _fly(self, work: Work, execution: Coroutine[Any, Any, None]) -> None:
+    async def _fly(self, work: Work, execute: Callable[[Work], Coroutine[Any, Any, None]]) -> None:
         try:
-            await execution
+            await execute(work)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 — it is told; nobody else waits for it
             # Its lease is not kept any more: it will expire, and somebody will judge it.
             self.land(self._works.get(work.claim.id, work))

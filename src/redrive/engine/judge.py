@@ -9,7 +9,7 @@ from random import Random
 
 from redrive.clock import Clock
 from redrive.engine import outcome
-from redrive.engine.evidence import Evidence, evidence_of, evidence_without_error
+from redrive.engine.evidence import Evidence, evidence_of, evidence_of_loss, evidence_without_error
 from redrive.engine.herald import Herald
 from redrive.engine.ids import Ids
 from redrive.engine.recorder import Recorder
@@ -99,13 +99,7 @@ class Judge:
         if work.claim.cancel_requested_at is not None:
             self.cancelled(work)
             return
-        evidence = evidence_without_error(
-            Category.CANCELLED,
-            ErrorClass.RETRYABLE,
-            "lease_lost",
-            f"the worker {work.claim.worker} has stopped renewing its lease: it died, or was cut off",
-            step=work.step.name,
-        )
+        evidence = evidence_of_loss(work.claim.worker, step=work.step.name)
         decision = _because(self._decide(work, evidence), Reason.LEASE_LOST)
         work.claim = _with_loss(work.claim) if blame else work.claim._replace(alone=min(1, work.claim.alone))
         if work.claim.lonely_losses >= MOST_LONELY_LOSSES:

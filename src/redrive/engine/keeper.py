@@ -68,8 +68,8 @@ class Keeper:
         self._fence([key for key in due if key not in renewed])
 
     def has_expired(self, claim: Claim) -> bool:
-        """As when the process was frozen: others may have the lease by now. Is it not kept any more, the
-        word that it is lost is on its way."""
+        """As when the process was frozen: others may have the lease by now. If it is no longer kept, the news
+        of its loss is on its way."""
         return self._is_over((claim.id, claim.token))
 
     def _is_over(self, key: Key) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from redrive.engine.context import step_key
 from redrive.engine.definition import StepDefinition
-from redrive.engine.evidence import Evidence, evidence_without_error
+from redrive.engine.evidence import Evidence, evidence_of_loss, evidence_without_error
 from redrive.engine.work import Work
 from redrive.errors import NotStorableError
 from redrive.model.attempt import AttemptOutcome
@@ -123,6 +123,12 @@ def decided(
     state, step_state = _ENDINGS[type(decision)]
     change = _stopped(work.claim, state, step_state, evidence, decision.explanation)
     return Record(change, attempt, dead_letter=letter, limited=work.slots is not None)
+
+
+def lost_row(claim: Claim, delay: float) -> AttemptRow:
+    """Of an attempt whose worker has let its lease expire, before anything else is known about the run."""
+    evidence = evidence_of_loss(claim.worker, step="")
+    return attempt_row(claim, evidence, Explanation(Reason.LEASE_LOST), AttemptOutcome.LOST, delay)
 
 
 def cancelled(claim: Claim, step: str, *, limited: bool) -> Record:

@@ -15,9 +15,9 @@ from redrive.policy import probe
 from redrive.policy.fingerprint import Frame, frames_of, traceback_of
 
 MOST_FRAMES = 60
-MOST_REMEMBERED = 256
+MOST_REMEMBERED, LONGEST_REMEMBERED = 256, 20_000
 
-_Way = tuple[tuple[CodeType, int], ...]
+_Way = tuple[tuple[str, str, CodeType, int], ...]
 
 
 class Trail(NamedTuple):
@@ -61,12 +61,12 @@ def whole_story(error: BaseException) -> str:
 
 def _worked_out(error: BaseException) -> Trail:
     frames = frames_of(error)
-    return Trail(_printed(_from_the_task_on(traceback_of(error))), frames, _where(frames))
+    return Trail(_printed(traceback_of(error)), frames, _where(frames))
 
 
 def _printed(trace: TracebackType | None) -> str:
     try:
-        lines = traceback.extract_tb(trace, limit=-MOST_FRAMES).format()
+        lines = traceback.extract_tb(_from_the_task_on(trace), limit=-MOST_FRAMES).format()
     except Exception:  # noqa: BLE001 — it reads the source, by loaders that are anybody's code
         return ""
     return "".join(["Traceback (most recent call last):\n", *lines]) if lines else ""
@@ -80,17 +80,23 @@ def _where(frames: tuple[Frame, ...]) -> str:
 
 
 def _way(trace: TracebackType | None) -> _Way | None:
-    """Which instructions it came past; None when they are too many to be remembered."""
-    steps: list[tuple[CodeType, int]] = []
+    """Which instructions it came past; None when they are too many to be remembered.
+
+    Equal code in another file is equal, so that the file counts too.
+    """
+    steps: list[tuple[str, str, CodeType, int]] = []
     while trace is not None:
         if len(steps) == MOST_FRAMES:
             return None
-        steps.append((trace.tb_frame.f_code, trace.tb_lasti))
+        code = trace.tb_frame.f_code
+        steps.append((_module(trace), code.co_filename, code, trace.tb_lasti))
         trace = trace.tb_next
     return tuple(steps)
 
 
 def _remember(way: _Way, trail: Trail) -> None:
+    if len(trail.printed) > LONGEST_REMEMBERED:
+        return
     if len(_remembered) >= MOST_REMEMBERED:
         _remembered.clear()
     _remembered[way] = trail
@@ -99,6 +105,11 @@ def _remember(way: _Way, trail: Trail) -> None:
 def _from_the_task_on(trace: TracebackType | None) -> TracebackType | None:
     """Without the frames in which Redrive calls the task."""
     own = trace
-    while own is not None and str(own.tb_frame.f_globals.get("__name__")).startswith("redrive."):
+    while own is not None and _module(own).startswith("redrive."):
         own = own.tb_next
     return trace if own is None else own
+
+
+def _module(trace: TracebackType) -> str:
+    name = trace.tb_frame.f_globals.get("__name__")
+    return name if type(name) is str else ""

@@ -225,14 +225,14 @@ class Records:
         await session.fetch_many(_SQL["occupy"], claims)
 
     async def note_progress(self, several: Sequence[Progress]) -> None:
-        await self._database.fetch_many(_SQL["progress"], several)
+        await self._database.fetch_many(_SQL["progress"], sorted(several))
 
     async def note_events(self, events: Sequence[EventRow]) -> None:
         await self._database.fetch_many(_SQL["insert_event"], events)
 
     async def _noted_slots(self, session: Session, changes: Sequence[Change]) -> dict[str, str | None]:
         """The slots that the rows themselves note: taking them may have been rolled back after all."""
-        claims = [Occupied(each.id, each.token, each.epoch, None) for each in changes]
+        claims = [Occupied(each.id, each.token, each.epoch, None) for each in _ordered(changes)]
         return await self.occupied(session, claims) if claims else {}
 
     async def _write_beside(self, session: Session, records: Sequence[Record]) -> None:

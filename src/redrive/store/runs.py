@@ -60,7 +60,7 @@ class Runs:
         Doing it again with the same ids changes nothing, so whoever does not know whether it was done may.
         """
         await self.define(definitions)
-        if len(runs) == 1 or _is_one_write(runs):
+        if len(runs) == 1 or all(run.idempotency_key is None for run in runs):
             return await self.enqueue_within(self._database, runs)
 
         async with self._database.transaction() as session:  # a conflict refuses all of them
@@ -85,9 +85,8 @@ class Runs:
         """The same, in somebody's transaction. The definitions must be stored already."""
         # In order of keys: two batches that share some then do not wait for each other crosswise.
         ordered = sorted(runs, key=lambda run: (str(run.org), run.idempotency_key or ""))
-        stored: set[str] = set()
-        for several in _alike(ordered):
-            stored.update([row[0] for row in await session.fetch_many(_SQL["enqueue"], several)])
+        statement = _SQL["enqueue" if _are_alike(runs) else "enqueue_mixed"]
+        stored = {row[0] for row in await session.fetch_many(statement, ordered)}
         if len(stored) == len(runs):
             return [run.id for run in runs]
         return [run.id if run.id in stored else await _existing(session, run) for run in runs]
@@ -199,16 +198,10 @@ _OF_A_RUN = ("delete_attempts", "delete_steps", "delete_events", "delete_dead_le
 _shared = attrgetter("org", "workflow", "definition", "queue", "priority", "delay", "at", "tags", "metadata")
 
 
-def _is_one_write(runs: Sequence[NewRun]) -> bool:
-    return len(_alike(runs)) == 1 and all(run.idempotency_key is None for run in runs)
-
-
-def _alike(runs: Sequence[NewRun]) -> list[list[NewRun]]:
-    """Those that differ only in what they are given are stored by one statement."""
-    groups: dict[object, list[NewRun]] = {}
-    for run in runs:
-        groups.setdefault(_shared(run), []).append(run)
-    return list(groups.values())
+def _are_alike(runs: Sequence[NewRun]) -> bool:
+    """Do they differ only in what they are given?"""
+    shared = _shared(runs[0])
+    return all(_shared(run) == shared for run in runs)
 
 
 async def _existing(session: Session, run: NewRun) -> str:

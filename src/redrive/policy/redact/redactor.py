@@ -23,7 +23,7 @@ from redrive.policy.redact.patterns import has_token_shape, mark_patterns
 from redrive.policy.redact.walk import DEEPEST, Walk
 
 LONGEST_TEXT: Final = 262_144
-LONGEST_REMEMBERED, MOST_REMEMBERED = 8_192, 1_024
+LONGEST_REMEMBERED, MOST_REMEMBERED = 4_096, 512
 """Texts that were found to hold no secret are remembered: failures say the same thing again and again."""
 
 _LONGEST_WORD = 4096

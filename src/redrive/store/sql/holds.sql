@@ -16,7 +16,8 @@ SELECT name FROM holders WHERE name IS NOT NULL
 -- name: forgotten_limits
 {_holders}
 SELECT name FROM holders
-WHERE name IS NOT NULL AND NOT EXISTS (SELECT 1 FROM redrive.limits WHERE 'limit:' || limits.name = holders.name)
+WHERE name IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM redrive.limits WHERE limits.name = substr(holders.name, length('limit:') + 1))
 
 -- name: count_held
 SELECT count(*) FROM (SELECT 1 FROM redrive.runs WHERE place = 'held' AND held_by = :held_by LIMIT :most) AS counted

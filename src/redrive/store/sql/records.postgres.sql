@@ -71,7 +71,8 @@ RETURNING run.id, run.place
 UPDATE redrive.runs AS run
 SET place = CASE WHEN cancel_requested_at IS NULL THEN 'held' ELSE 'ready' END,
     held_by = CASE WHEN cancel_requested_at IS NULL THEN batch.held_by END,
-    step_state = batch.step_state, attempt = run.attempt - 1, holds = batch.holds, alone = CASE WHEN alone > 0 THEN 1 ELSE 0 END, lease_expires_at = NULL
+    step_state = batch.step_state, attempt = run.attempt - 1, holds = batch.holds,
+    alone = CASE WHEN alone > 0 THEN 1 ELSE 0 END, lease_expires_at = NULL
 FROM unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:epoch AS integer[]), CAST(:held_by AS text[]),
     CAST(:step_state AS text[]), CAST(:holds AS integer[]))
     AS batch (id, token, epoch, held_by, step_state, holds)

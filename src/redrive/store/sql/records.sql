@@ -53,7 +53,8 @@ RETURNING id, place
 UPDATE redrive.runs
 SET place = CASE WHEN cancel_requested_at IS NULL THEN 'held' ELSE 'ready' END,
     held_by = CASE WHEN cancel_requested_at IS NULL THEN :held_by END,
-    step_state = :step_state, attempt = attempt - 1, holds = :holds, alone = CASE WHEN alone > 0 THEN 1 ELSE 0 END, lease_expires_at = NULL
+    step_state = :step_state, attempt = attempt - 1, holds = :holds,
+    alone = CASE WHEN alone > 0 THEN 1 ELSE 0 END, lease_expires_at = NULL
 WHERE {_fence}
 RETURNING id, place
 

@@ -1,5 +1,24 @@
--- name: enqueue
+-- name: enqueue_mixed
 -- One round trip for the whole batch.
+INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place, submitted_at, due_at, step_index,
+    step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses, lonely_losses, alone, idempotency_key,
+    request_hash, correlation_id, tags, metadata)
+SELECT id, org, workflow, definition, queue, priority, 'PENDING',
+    CASE WHEN COALESCE(at, :now + delay) <= :now THEN 'ready' ELSE 'waiting' END, :now,
+    CASE WHEN COALESCE(at, :now + delay) <= :now THEN NULL ELSE COALESCE(at, :now + delay) END, 0,
+    'PENDING', input, 0, 0, 0, 0, 0, 0, 0, 0, idempotency_key,
+    request_hash, correlation_id, tags, metadata
+FROM unnest(CAST(:id AS text[]), CAST(:org AS text[]), CAST(:workflow AS text[]), CAST(:definition AS text[]),
+    CAST(:queue AS text[]), CAST(:priority AS integer[]), CAST(:delay AS double precision[]),
+    CAST(:at AS double precision[]), CAST(:input AS text[]), CAST(:idempotency_key AS text[]),
+    CAST(:request_hash AS text[]), CAST(:correlation_id AS text[]), CAST(:tags AS text[]), CAST(:metadata AS text[]))
+    AS batch (id, org, workflow, definition, queue, priority, delay, at, input, idempotency_key, request_hash,
+        correlation_id, tags, metadata)
+ON CONFLICT DO NOTHING
+RETURNING id
+
+-- name: enqueue
+-- One round trip for the whole batch; what its runs share is not repeated.
 INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place, submitted_at, due_at, step_index,
     step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses, lonely_losses, alone, idempotency_key,
     request_hash, correlation_id, tags, metadata)

@@ -5,7 +5,7 @@ ON CONFLICT (digest) DO NOTHING
 -- name: definition
 SELECT body FROM redrive.definitions WHERE digest = :digest
 
--- name: enqueue
+-- name: _enqueue
 INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place, submitted_at, due_at, step_index,
     step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses, lonely_losses, alone, idempotency_key,
     request_hash, correlation_id, tags, metadata)
@@ -16,6 +16,12 @@ VALUES (:id, :org, :workflow, :definition, :queue, :priority, 'PENDING',
     :request_hash, :correlation_id, :tags, :metadata)
 ON CONFLICT DO NOTHING
 RETURNING id
+
+-- name: enqueue_mixed
+{_enqueue}
+
+-- name: enqueue
+{_enqueue}
 
 -- name: known
 SELECT id, request_hash FROM redrive.runs WHERE org = :org AND idempotency_key = :idempotency_key
