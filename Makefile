@@ -1,5 +1,5 @@
-# make test   creates the environment, installs everything into it, checks and tests the project
-# make demo   shows what the project does
+# make test      creates the environment, installs everything into it, checks and tests the project
+# make demo      shows what the project does
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -24,7 +24,7 @@ $(READY): requirements/dev.txt pyproject.toml
 test: check
 	@$(BIN)/pytest -n 2
 
-# make check  format, lint, types and import contracts; part of make test
+# make check     format, lint, types and import contracts; part of make test
 check: $(READY)
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
@@ -49,7 +49,7 @@ MINUTES ?= 10
 crash: $(READY)
 	@$(BIN)/python -m tests.crash --minutes $(MINUTES)
 
-# make bench  measures the project beside its peers, in one run (QUICK=1 for a short one)
+# make bench     measures the project beside its peers, in one run (QUICK=1 for a short one)
 # An environment of its own: what the peers need must not change what is tested.
 BENCH     := .venv-bench
 BENCH_BIN := $(BENCH)/bin
@@ -63,7 +63,7 @@ $(BENCH)/.ready: $(READY) requirements/bench.txt
 	@$(BIN)/uv pip install --quiet --python $(BENCH_BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# make lock   resolves the dependencies anew (LOCK=--upgrade takes newer versions)
+# make lock      resolves the dependencies anew (LOCK=--upgrade takes newer versions)
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock" $(LOCK)
 lock: $(VENV)/bin/uv
 	@echo uv | $(COMPILE) - --output-file requirements/uv.txt
@@ -74,10 +74,10 @@ $(VENV)/bin/uv:
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet uv
 
-# make docs   writes the reference pages that follow from the code
+# make docs      writes the reference pages that follow from the code
 docs: $(READY)
 	@$(BIN)/python docs/reference/generate.py
 
-# make clean  removes the environment and all caches
+# make clean     removes the environment and all caches
 clean:
 	@rm -rf $(VENV) $(BENCH) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

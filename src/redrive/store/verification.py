@@ -87,8 +87,9 @@ class Verification:
     async def waits(self) -> AsyncIterator[WaitRow]:
         after = ""
         while rows := await self.ask("waits", after=after, size=PAGE):
-            for row in rows:
-                yield WaitRow._make(row)
+            for wait in map(WaitRow._make, rows):
+                if wait.definition is not None:  # attempts without a run are found by another check
+                    yield wait
             after = rows[-1][0]
 
     async def executed(self) -> AsyncIterator[ExecutedRow]:

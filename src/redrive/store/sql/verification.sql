@@ -46,7 +46,7 @@ FROM (
         ) AS page
     )
 ) AS past
-JOIN redrive.runs AS run ON run.id = past.run_id
+LEFT JOIN redrive.runs AS run ON run.id = past.run_id
 WINDOW same_kind AS (PARTITION BY past.run_id, past.step_index, past.kind ORDER BY past.number)
 ORDER BY past.run_id, past.step_index, past.number
 
