@@ -380,5 +380,5 @@ async def test_an_attempt_that_was_lost_by_one_and_cannot_be_read_by_the_next_is
         test.clock.advance(2.0)
         await test.drain()
         assert await sql(app, "SELECT attempt, place FROM runs") == [(1, "waiting")]
-        assert await sql(app, "SELECT number, outcome, worker FROM attempts") == [(1, "LOST", "dead")]
+        assert await sql(app, "SELECT number, outcome, worker FROM attempts") == [(1, "lost", "dead")]
         assert await run.state() == "RUNNING"

@@ -200,8 +200,7 @@ _shared = attrgetter("org", "workflow", "definition", "queue", "priority", "dela
 
 def _are_alike(runs: Sequence[NewRun]) -> bool:
     """Do they differ only in what they are given?"""
-    shared = _shared(runs[0])
-    return all(_shared(run) == shared for run in runs)
+    return len(set(map(_shared, runs))) <= 1
 
 
 async def _existing(session: Session, run: NewRun) -> str:
