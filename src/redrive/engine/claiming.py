@@ -98,8 +98,8 @@ class Claimer:
             return
         token, since = self._unsure
         claims = await self._store.leases.adopt(token, self._worker_id)
-        self._unsure = None
         await self._take([each for each in claims if not self._flight.knows(each.id)], since)
+        self._unsure = None
 
     async def _queues(self) -> list[str]:
         """Those to be asked; every queue gets its turn to be the first."""
@@ -162,8 +162,8 @@ class Claimer:
         token, since = self._unsure = self._executor.ids.token(), self._clock.monotonic()
         version = self._executor.code_version
         claims = await claim(Holder(token, self._worker_id, version, self._options.lease_seconds))
-        self._unsure = None
         await (take or self._take)(claims, since)
+        self._unsure = None  # not before: who is told to stop meanwhile gives back what was not yet taken
         return len(claims)
 
     async def _take(self, claims: Sequence[Claim], since: float) -> None:
