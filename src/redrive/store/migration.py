@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -19,25 +19,31 @@ READ_LEDGER = "SELECT version FROM redrive.migrations ORDER BY version"
 
 
 class Migration(NamedTuple):
+    """`sqlite` and `postgres` are what only one of them is given, after the rest: triggers, above all."""
+
     version: int
     name: str
     text: str
+    sqlite: str = ""
+    postgres: str = ""
 
     def for_sqlite(self) -> list[str]:
-        return _statements(self.text.replace("redrive.", ""))
+        return _statements(self.text.replace("redrive.", "") + self.sqlite)
 
     def for_postgres(self) -> list[str]:
-        return _statements(_ONLY_POSTGRES.sub(r"\1", self.text))
+        return _statements(_ONLY_POSTGRES.sub(r"\1", self.text) + self.postgres)
 
 
 @cache
 def migrations() -> tuple[Migration, ...]:
-    found = sorted((files("redrive.store") / "migrations").iterdir(), key=lambda file: file.name)
-    return tuple(
-        Migration(int(file.name[:4]), file.name[5:-4], file.read_text(encoding="utf-8"))
-        for file in found
-        if file.name.endswith(".sql")
-    )
+    found = (files("redrive.store") / "migrations").iterdir()
+    texts = {file.name: file.read_text(encoding="utf-8") for file in found if file.name.endswith(".sql")}
+    return tuple(_migration(name.removesuffix(".sql"), texts) for name in sorted(texts) if name.count(".") == 1)
+
+
+def _migration(name: str, texts: Mapping[str, str]) -> Migration:
+    own = (texts.get(f"{name}.{database}.sql", "") for database in ("sqlite", "postgres"))
+    return Migration(int(name[:4]), name[5:], texts[f"{name}.sql"], *own)
 
 
 def pending(applied: Iterable[int]) -> list[Migration]:
