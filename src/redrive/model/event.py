@@ -168,6 +168,68 @@ class ThreadAbandoned(NamedTuple):
     ref: StepRef
 
 
+class DeadLetterRefused(NamedTuple):
+    """A step has failed for good, and no dead letter was written: the run itself keeps its evidence."""
+
+    ref: StepRef
+    reason: str
+
+
+class DeadLetterChanged(NamedTuple):
+    org: str
+    dlq_id: str
+    before: str
+    after: str
+    by: str
+
+
+class ReplayRequested(NamedTuple):
+    org: str
+    dlq_id: str
+    run_id: str
+    mode: str
+    by: str
+
+
+class ReplayEnded(NamedTuple):
+    """`state` is SUCCEEDED, FAILED or CANCELLED."""
+
+    org: str
+    dlq_id: str
+    run_id: str
+    state: str
+
+
+class OperationChanged(NamedTuple):
+    org: str
+    operation_id: str
+    before: str
+    after: str
+    reason: str
+
+
+class GroupChanged(NamedTuple):
+    org: str
+    fingerprint: str
+    before: str
+    after: str
+    by: str
+
+
+class ProcessorChanged(NamedTuple):
+    processor: str
+    state: str
+
+
+class AlertRaised(NamedTuple):
+    """Figures of the dead letters that somebody should look at."""
+
+    org: str
+    queue: str
+    alert: str
+    message: str
+
+
 Event = (
     RunQueued
     | StepStarted
@@ -190,6 +252,14 @@ Event = (
     | StoreFailed
     | StoreRecovered
     | ThreadAbandoned
+    | DeadLetterRefused
+    | DeadLetterChanged
+    | ReplayRequested
+    | ReplayEnded
+    | OperationChanged
+    | GroupChanged
+    | ProcessorChanged
+    | AlertRaised
 )
 
 _NAMES: dict[type, str] = {
@@ -214,6 +284,14 @@ _NAMES: dict[type, str] = {
     StoreFailed: "store.failed",
     StoreRecovered: "store.recovered",
     ThreadAbandoned: "thread.abandoned",
+    DeadLetterRefused: "dead_letter.refused",
+    DeadLetterChanged: "dead_letter.changed",
+    ReplayRequested: "replay.requested",
+    ReplayEnded: "replay.ended",
+    OperationChanged: "operation.changed",
+    GroupChanged: "group.changed",
+    ProcessorChanged: "processor.changed",
+    AlertRaised: "alert.raised",
 }
 
 

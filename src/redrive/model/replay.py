@@ -1,0 +1,98 @@
+"""A replay: executing a dead letter's work again. Replays are also the items of bulk operations."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from redrive.model.transition import TransitionTable, moves
+
+
+class Mode(StrEnum):
+    """`STEP_ONLY` executes the failed step alone; `FROM_STEP` lets the run go on from there to its end (W9)."""
+
+    STEP_ONLY = "STEP_ONLY"
+    FROM_STEP = "FROM_STEP"
+
+
+class ReplayState(StrEnum):
+    """`REFUSED`: it could not be begun; `SKIPPED`: it was left out on request."""
+
+    PLANNED = "PLANNED"
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    REFUSED = "REFUSED"
+    SKIPPED = "SKIPPED"
+
+
+class OperationState(StrEnum):
+    """`STOPPED`: it has stopped itself, and says why."""
+
+    PLANNED = "PLANNED"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    STOPPED = "STOPPED"
+    DONE = "DONE"
+    CANCELLED = "CANCELLED"
+
+
+class Replay(NamedTuple):
+    """One replay as it is remembered. `edit` tells, redacted, what was changed in the payload and why."""
+
+    id: str
+    org: str
+    operation_id: str | None
+    position: int
+    letter_id: str
+    run_id: str
+    step_index: int
+    from_step: int
+    mode: str
+    state: str
+    automatic: int
+    requested_by: str
+    requested_at: float
+    reason: str
+    policy_override: str | None
+    edit: str | None
+    fingerprint: str
+    effect: str
+    breaker: str | None
+    started_at: float | None
+    ended_at: float | None
+    fingerprint_after: str | None
+    note: str | None
+
+
+_P, _R = ReplayState.PLANNED, ReplayState.RUNNING
+_ENDS = (ReplayState.SUCCEEDED, ReplayState.FAILED, ReplayState.CANCELLED)
+
+REPLAY_TRANSITIONS = TransitionTable(
+    "replay",
+    _P,
+    [
+        *moves("begun", [_P], [_R]),
+        *moves("it could not be begun", [_P], [ReplayState.REFUSED]),
+        *moves("left out on request", [_P], [ReplayState.SKIPPED]),
+        *moves("the operation was cancelled", [_P], [ReplayState.CANCELLED]),
+        *moves("its run ended", [_R], _ENDS),
+    ],
+)
+
+_PLANNED, _RUNNING = OperationState.PLANNED, OperationState.RUNNING
+_PAUSED, _STOPPED = OperationState.PAUSED, OperationState.STOPPED
+
+OPERATION_TRANSITIONS = TransitionTable(
+    "replay operation",
+    _PLANNED,
+    [
+        *moves("started", [_PLANNED], [_RUNNING]),
+        *moves("paused", [_RUNNING], [_PAUSED]),
+        *moves("resumed", [_PAUSED, _STOPPED], [_RUNNING]),
+        *moves("stopped itself", [_RUNNING], [_STOPPED]),
+        *moves("every item has ended", [_RUNNING], [OperationState.DONE]),
+        *moves("cancelled", [_PLANNED, _RUNNING, _PAUSED, _STOPPED], [OperationState.CANCELLED]),
+    ],
+)
