@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from redrive.engine.options import WorkerOptions
 from redrive.engine.task import DEFAULT_TIMEOUT
 from redrive.errors import InvalidValueError
 from redrive.policy import STEP, Additive, BreakerPolicy, Exponential, Proportional
-from redrive.setting import ALIASES, Number, Setting, Share, Text, Whole
+from redrive.setting import ALIASES, Choice, Flag, Number, Setting, Share, Text, Whole
 
 DEFAULTS = {
     "database_url": "sqlite:///redrive.db",
@@ -35,6 +36,15 @@ DEFAULTS = {
     "retention_days": 30.0,
     "org_concurrency": None,
     "code_version": "",
+    "dlq_enabled": True,
+    "dlq_strategy": "automatic",
+    "dlq_max_size": None,
+    "dlq_redrive": "never",
+    "dlq_default_policy": "exponential",
+    "dlq_default_max_retries": 3,
+    "dlq_processor_enabled": True,
+    "dlq_interval_sec": 60.0,
+    "dlq_archive_days": 7.0,
 }
 
 WHOLE: list[tuple[str, int, int]] = [
@@ -48,12 +58,22 @@ WHOLE: list[tuple[str, int, int]] = [
     ("circuit_window", 1, 10_000),
     ("circuit_cooldown_ms", 0, 86_400_000),
     ("org_concurrency", 1, 1_000_000),
+    ("dlq_max_size", 100, 100_000),
+    ("dlq_default_max_retries", 0, 10),
 ]
 NUMBERS: list[tuple[str, float, float]] = [
     ("worker_lease_ttl_sec", 3, 3600),
     ("worker_grace_sec", 0, 3600),
     ("retention_days", 0.01, 36_500),
+    ("dlq_interval_sec", 10, 3600),
+    ("dlq_archive_days", 0.01, 36_500),
 ]
+FLAGS = ["dlq_enabled", "dlq_processor_enabled"]
+CHOICES = {
+    "dlq_strategy": ("automatic", "selective", "manual", "disabled"),
+    "dlq_redrive": ("by_category", "never", "linear", "exponential", "immediate"),
+    "dlq_default_policy": ("never", "linear", "exponential", "immediate"),
+}
 WORDS = {
     "retry_max_attempts": "default",
     "retry_base_delay_ms": "default",
@@ -61,6 +81,8 @@ WORDS = {
     "gateway_timeout_ms": "default",
     "retention_days": "never",
     "org_concurrency": "unlimited",
+    "dlq_max_size": "default",
+    "dlq_archive_days": "never",
 }
 
 P10 = """
@@ -309,6 +331,66 @@ class TestShare:
     def test_what_is_refused_in_code(self, value: object) -> None:
         with pytest.raises(InvalidValueError, match=r"^circuit_fail_threshold must be"):
             given("circuit_fail_threshold", value)
+
+
+class TestFlag:
+    """M9."""
+
+    @pytest.mark.parametrize("name", FLAGS)
+    @pytest.mark.parametrize(
+        ("text", "value"),
+        [
+            ("true", True),
+            ("True", True),
+            ("yes", True),
+            ("ON", True),
+            ("1", True),
+            ("false", False),
+            ("no", False),
+            ("off", False),
+            (" 0 ", False),
+        ],
+    )
+    def test_as_text(self, name: str, text: str, value: bool) -> None:
+        assert from_environment(name, text) is value
+
+    @pytest.mark.parametrize("name", FLAGS)
+    def test_in_code_and_in_a_file(self, tmp_path: Path, name: str) -> None:
+        assert [given(name, each) for each in (True, False)] == [True, False]
+        assert [from_file(tmp_path, name, each) for each in ("true", "false")] == [True, False]
+
+    @pytest.mark.parametrize("name", FLAGS)
+    @pytest.mark.parametrize("text", ["maybe", "2", "-1", "nan", "truee"])
+    def test_what_is_refused(self, name: str, text: str) -> None:
+        with pytest.raises(InvalidValueError, match=f"^{variable_of(name)} must be true or false, got "):
+            from_environment(name, text)
+
+    @pytest.mark.parametrize("name", FLAGS)
+    @pytest.mark.parametrize("value", [None, 2, [True], "", object()])
+    def test_what_is_refused_in_code(self, name: str, value: object) -> None:
+        with pytest.raises(InvalidValueError, match=f"^{name} must be true or false, got "):
+            given(name, value)
+
+
+class TestChoice:
+    @pytest.mark.parametrize(("name", "words"), CHOICES.items())
+    def test_each_word(self, tmp_path: Path, name: str, words: tuple[str, ...]) -> None:
+        for word in words:
+            assert given(name, word) == word
+            assert from_environment(name, f" {word.upper()} ") == word
+            assert from_file(tmp_path, name, f'"{word}"') == word
+
+    @pytest.mark.parametrize(("name", "words"), CHOICES.items())
+    @pytest.mark.parametrize("text", ["sometimes", "5", "true"])
+    def test_the_message_names_the_words(self, name: str, words: tuple[str, ...], text: str) -> None:
+        with pytest.raises(InvalidValueError, match=f"{name.upper()} must be one of {', '.join(words)}, got"):
+            from_environment(name, text)
+
+    @pytest.mark.parametrize("name", CHOICES)
+    @pytest.mark.parametrize("value", [None, True, 5, ["never"], ""])
+    def test_what_is_no_word(self, name: str, value: object) -> None:
+        with pytest.raises(InvalidValueError, match=f"^{name} must be one of "):
+            given(name, value)
 
 
 class TestText:
@@ -625,6 +707,64 @@ class TestFile:
         assert Settings.load({}, file) == Settings(worker_threads=7, schema="jobs")
 
 
+def yaml(path: Path, text: str, name: str = "redrive.yaml") -> Path:
+    file = path / name
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+class TestYaml:
+    """M9."""
+
+    @pytest.mark.parametrize("name", ["redrive.yaml", "redrive.yml", "REDRIVE.YAML"])
+    def test_by_the_ending_of_its_name(self, tmp_path: Path, name: str) -> None:
+        file = yaml(tmp_path, "dlq_interval_sec: 30\ndlq_enabled: off\ndlq_strategy: selective\n", name)
+        expected = Settings(dlq_interval_sec=30.0, dlq_enabled=False, dlq_strategy="selective")
+        assert Settings.load({}, file) == expected
+
+    def test_in_a_table_beside_what_belongs_to_others(self, tmp_path: Path) -> None:
+        file = yaml(tmp_path, "redrive:\n  worker_threads: 7\nother:\n  - 1\n")
+        assert Settings.load({}, file) == Settings(worker_threads=7)
+
+    def test_the_environment_wins(self, tmp_path: Path) -> None:
+        file = yaml(tmp_path, "dlq_max_size: 500\n")
+        assert Settings.load({"REDRIVE_DLQ_MAX_SIZE": "600"}, file).dlq_max_size == 600
+
+    @pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n"])
+    def test_an_empty_one(self, tmp_path: Path, text: str) -> None:
+        assert Settings.load({}, yaml(tmp_path, text)) == Settings()
+
+    def test_a_value_out_of_bounds(self, tmp_path: Path) -> None:
+        with pytest.raises(
+            InvalidValueError,
+            match=r"^dlq_interval_sec in .*redrive\.yaml must be a number from 10 to 3,600, got 5$",
+        ):
+            Settings.load({}, yaml(tmp_path, "dlq_interval_sec: 5\n"))
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "a: [1",
+            "- 1\n- 2",
+            "just text",
+            "5: 6",
+            "!!python/object/apply:os.getcwd []",
+            "a: *nowhere",
+            "a: \x00",
+            "[" * 5000,
+        ],
+        ids=["half", "list", "text", "number", "object", "alias", "nul", "deep"],
+    )
+    def test_one_that_is_no_yaml_of_settings(self, tmp_path: Path, text: str) -> None:
+        with pytest.raises(InvalidValueError, match=r"^the settings in .*redrive\.yaml are not YAML: "):
+            Settings.load({}, yaml(tmp_path, text))
+
+    def test_without_pyyaml(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "yaml", None)
+        with pytest.raises(InvalidValueError, match=r"needs PyYAML: install redrive\[yaml\], or use TOML$"):
+            Settings.load({}, yaml(tmp_path, "dlq_enabled: true\n"))
+
+
 class TestRetryPolicy:
     def test_is_step_when_nothing_is_set(self) -> None:
         assert Settings().retry_policy is STEP
@@ -723,6 +863,8 @@ class TestTable:
             (Number(0.01, 36_500), "a number from 0.01 to 36,500"),
             (Share(0.001), "a share from 0.001 to 1, or a percentage from 0.1% to 100% (50% or 50)"),
             (Text(1, 63), "1 to 63 bytes of printable text"),
+            (Flag(), "true or false"),
+            (Choice(("never", "linear")), "one of never, linear"),
         ],
     )
     def test_bounds_in_words(self, kind: Any, bounds: str) -> None:

@@ -50,8 +50,9 @@ def settings() -> str:
         "\n".join(["| setting | default | allowed | meaning |", "| --- | --- | --- | --- |", *rows]),
         f"In the environment a setting is `{PREFIX}` and its name in capitals: `{SETTINGS[0].environment}`. "
         f"These are read without the prefix too: {aliases}.",
-        f"The file is TOML, at the path that `{FILE_VARIABLE}` names. It holds the settings under their "
-        "names, at its top or in a table `[redrive]`. A value out of its bounds is refused, with a message "
+        "The file is TOML, or YAML if its name ends in `.yaml` or `.yml` (with `redrive[yaml]`), at the path "
+        f"that `{FILE_VARIABLE}` names. It holds the settings under their names, at its top or in a table "
+        "`[redrive]`. A value out of its bounds is refused, with a message "
         "that names them; so is a name that is not known.",
     ]
     return "\n\n".join(parts) + "\n"
@@ -59,6 +60,7 @@ def settings() -> str:
 
 def _default(setting: Setting) -> str:
     default = setting.without if setting.default is None else setting.default
+    default = str(default).lower() if isinstance(default, bool) else default
     return f"`{default}`" if default != "" else ""
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.config import Settings
 from redrive.engine.breakers import Breakers, BreakerSettings, Probe, SharedBreaker
+from redrive.engine.burial import Burial
 from redrive.engine.definition import Definition, StepDefinition
 from redrive.engine.enqueue import DEFAULT_ORG, Enqueuer, Prepared, StartOptions
 from redrive.engine.executor import Executor
@@ -39,6 +40,9 @@ from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.policy.codec import DEFAULT_LIMITS, Limits
 from redrive.policy.ramp import Ramp
 from redrive.policy.redact import DEFAULT_REDACTOR, Redactor
+from redrive.policy.redriving import Function
+from redrive.policy.strategy import Strategy
+from redrive.policy.template import Template
 from redrive.store.database import Database
 from redrive.store.foreign import ForeignSession, foreign_session
 from redrive.store.holds import QueueRow, WorkerRow
@@ -88,6 +92,8 @@ class Redrive:
         self.teller = Teller()
         if log:
             self.teller.listen(LogListener(clock))
+        self.templates: list[Template] = []
+        self.redrive_functions: dict[str, Function] = {}
         self._breaker_settings: dict[str, BreakerSettings] = {}
         self._sync: Blocking | None = None
         self.after_start: Callable[[], Awaitable[object]] | None = None
@@ -100,6 +106,7 @@ class Redrive:
         self.clock = clock
         self.random = random
         self.store = Store(database)
+        self.store.burials.max_size = self.settings.dlq_max_size
         self.ids = Ids(clock, random)
         self.breakers = Breakers(self.store, self.teller, self.ids, random, self.settings.breaker_policy)
         self.breakers.settings |= self._breaker_settings
@@ -357,8 +364,8 @@ class Redrive:
         }
 
     def _make_worker(self, options: WorkerOptions, threads: Threads | None) -> Worker:
-        recorder = Recorder(self.store, self._patience)
         herald = Herald(self.teller, self.clock, self.waiters.finished)
+        recorder = Recorder(self.store, self._patience, herald.noticed)
         executor = Executor(
             store=self.store,
             clock=self.clock,
@@ -369,13 +376,25 @@ class Redrive:
             invoker=Invoker(threads, self.teller),
             breakers=self.breakers,
             teller=self.teller,
-            judge=Judge(self.clock, self.random, self.ids, recorder, herald, self.redactor),
+            judge=Judge(self.clock, self.random, self.ids, recorder, herald, self._burial()),
             limits=self.limits,
             lease_seconds=options.lease_seconds,
             org_concurrency=self.settings.org_concurrency,
             code_version=self.settings.code_version or "unversioned",
         )
         return Worker(executor, Gate(self.store, self.breakers), self._patience, options, self.open)
+
+    def _burial(self) -> Burial:
+        settings = self.settings
+        return Burial(
+            self.redactor,
+            self.random.random,
+            Strategy(settings.dlq_strategy) if settings.dlq_enabled else Strategy.DISABLED,
+            settings.dlq_redrive,
+            settings.dlq_default_max_retries,
+            self.templates,
+            self.redrive_functions,
+        )
 
 
 def database_at(url: str, settings: Settings, clock: Clock, pooler: bool, durable: bool) -> Database:

@@ -1,4 +1,4 @@
-"""Settings with bounds, from a TOML file and from the environment.
+"""Settings with bounds, from a file (TOML or YAML) and from the environment.
 
 Each field of `Settings` says its default, what is allowed and what it means. Reading, checking and the table
 in the documentation follow from that.
@@ -10,16 +10,18 @@ environment, such as REDRIVE_WORKER_CONCURRENCY, wins over the file; an empty on
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from redrive.document import read_document
 from redrive.errors import InvalidValueError
-from redrive.policy import STEP, Additive, Backoff, BreakerPolicy, Exponential, RetryPolicy
-from redrive.setting import PREFIX, Address, Kind, Number, Setting, Share, Text, Whole
+from redrive.policy import REDRIVE_POLICIES, STEP, Additive, Backoff, BreakerPolicy, Exponential, RetryPolicy
+from redrive.policy.redriving import BY_CATEGORY
+from redrive.policy.strategy import Strategy
+from redrive.setting import PREFIX, Address, Choice, Flag, Kind, Number, Setting, Share, Text, Whole
 
 FILE_VARIABLE = f"{PREFIX}CONFIG"
 DAY_IN_MS = 86_400_000
@@ -89,6 +91,34 @@ class Settings:
         "unlimited",
     )
     code_version: str = _setting("", Text(0, 200), "the version of your code, written with every attempt")
+    dlq_enabled: bool = _setting(True, Flag(), "keep a dead letter of what has failed for good")
+    dlq_strategy: str = _setting(
+        "automatic", Choice(tuple(Strategy)), "which failures become dead letters: all, some, or on request"
+    )
+    dlq_max_size: int | None = _setting(
+        None,
+        Whole(100, 100_000),
+        "live dead letters of an org; by default 10,000 for a stand-alone queue, any number for runs",
+        "default",
+    )
+    dlq_redrive: str = _setting(
+        "never",
+        Choice((BY_CATEGORY, *REDRIVE_POLICIES)),
+        "how dead letters of runs are redriven automatically, where their task does not say it",
+    )
+    dlq_default_policy: str = _setting(
+        "exponential",
+        Choice(tuple(REDRIVE_POLICIES)),
+        "how a stand-alone queue redrives failures of which more tries may help",
+    )
+    dlq_default_max_retries: int = _setting(
+        3, Whole(0, 10), "automatic redrives of a dead letter that names no other number"
+    )
+    dlq_processor_enabled: bool = _setting(True, Flag(), "workers redrive dead letters that are due")
+    dlq_interval_sec: float = _setting(60.0, Number(10, 3600), "how often dead letters are looked through")
+    dlq_archive_days: float | None = _setting(
+        7.0, Number(0.01, 36_500), "dead letters that are exhausted for so many days are archived", "never"
+    )
 
     def __post_init__(self) -> None:
         for setting in SETTINGS:
@@ -168,7 +198,7 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 def _table(path: Path) -> dict[str, Any]:
     """The settings of a file; beside a table [redrive] it may hold what belongs to others."""
-    document = _document(path)
+    document = read_document(path)
     table = document.get("redrive")
     if not isinstance(table, dict):
         return document
@@ -176,15 +206,6 @@ def _table(path: Path) -> dict[str, Any]:
         if key in _BY_NAME:
             raise InvalidValueError(f"{key} in {path} stands outside of [redrive]; move it into that table")
     return table
-
-
-def _document(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise InvalidValueError(f"the settings in {path} cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise InvalidValueError(f"the settings in {path} are not TOML: {error}") from None
 
 
 def _suggestion(key: str) -> str:

@@ -3,10 +3,12 @@
 RedriveError
 ├── InvalidValueError          an argument or a setting is wrong (also a ValueError)
 │   ├── NotStorableError       a value cannot be kept as JSON
+│   │   └── SealedError        it is encrypted with a key that is not configured here (also Unavailable)
 │   ├── InvalidKeyError        a part of an idempotency key cannot be encoded
 │   └── PayloadError           a payload does not fit the types of the task
 ├── NotFoundError              there is no such run, task, workflow or breaker
 ├── ConflictError              the idempotency key was used before, for other work
+├── DriftError                 what was planned or counted before is not so any more
 ├── LeaseLostError             somebody else has the step by now; what this worker has done does not count
 ├── RunFailedError             the run that was waited for did not succeed
 ├── RunCancelledError          raised inside of a task whose run was cancelled
@@ -30,6 +32,7 @@ RedriveError
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -73,6 +76,18 @@ class ConflictError(RedriveError):
     def __init__(self, message: str, *, run_id: str) -> None:
         super().__init__(message)
         self.run_id = run_id
+
+
+class DriftError(RedriveError):
+    """What was planned or counted before is not so any more; nothing was done.
+
+    `changes` are the first differences (redrive.model.operation.Drift), `number` is how many there are.
+    """
+
+    def __init__(self, message: str, *, changes: Sequence[Any] = (), number: int = 0) -> None:
+        super().__init__(message)
+        self.changes = tuple(changes)
+        self.number = number
 
 
 class LeaseLostError(RedriveError):
@@ -139,6 +154,17 @@ class UnavailableError(RedriveError):
 
 class BreakerOpenError(UnavailableError):
     """The circuit breaker of the dependency is open, or its probe slots are taken."""
+
+
+class SealedError(NotStorableError, UnavailableError):
+    """A stored value is encrypted with a key that is not configured here; `key_id` names it.
+
+    Work that needs it is given back, for a worker that has the key.
+    """
+
+    def __init__(self, message: str, *, key_id: str) -> None:
+        UnavailableError.__init__(self, "encryption key", message)
+        self.key_id = key_id
 
 
 class DeferredError(RedriveError):

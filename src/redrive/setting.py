@@ -32,6 +32,9 @@ ALIASES = frozenset(
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+")
 _PASSWORD = re.compile(r"(://[^:]*:).*@")
 _LONGEST_SHOWN = 100
+_TRUE: tuple[object, ...] = (True, "true", "yes", "on")
+_FALSE: tuple[object, ...] = (False, "false", "no", "off")
+"""1 and 0 are equal to True and False, so they are in it too."""
 
 
 class Kind(Protocol):
@@ -112,6 +115,33 @@ class Address:
         if not _is_printable(value) or not _ADDRESS.fullmatch(value):
             raise ValueError
         return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    bounds: str = "true or false"
+
+    def accept(self, value: Any) -> bool:
+        word = value.lower() if isinstance(value, str) else value
+        if word in _TRUE:
+            return True
+        if word in _FALSE:
+            return False
+        raise ValueError
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    words: tuple[str, ...]
+
+    @property
+    def bounds(self) -> str:
+        return f"one of {', '.join(self.words)}"
+
+    def accept(self, value: Any) -> str:
+        if not isinstance(value, str) or value.lower() not in self.words:
+            raise ValueError
+        return str(value.lower())
 
 
 def _is_printable(value: object) -> bool:

@@ -229,7 +229,9 @@ def event_row(claim: Claim, **changes: Any) -> EventRow:
 def dead_letter_row(claim: Claim, **changes: Any) -> DeadLetterRow:
     row = DeadLetterRow(
         id=uuid.uuid4().hex,
+        org=claim.org,
         run_id=claim.id,
+        workflow=claim.workflow,
         step="first",
         task="greet",
         category="validation",

@@ -26,10 +26,11 @@ from redrive.store.foreign import ForeignSession, foreign_session
 from redrive.store.leases import Holder, Leases
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.postgres_hint import channel_of
-from redrive.store.records import Record, Records
-from redrive.store.runs import DefinitionRow, Runs
+from redrive.store.records import Record
+from redrive.store.runs import DefinitionRow
 from redrive.store.sqlite import SqliteDatabase
 from redrive.store.statement import Query, Statement
+from redrive.store.store import Store
 
 Opened = Callable[[str], AbstractAsyncContextManager[Any]]
 
@@ -186,7 +187,7 @@ async def done(session: ForeignSession, coroutine: Coroutine[Any, Any, Any]) -> 
 
 async def enqueue(connection: object, database: PostgresDatabase, runs: Sequence[NewRun]) -> list[str]:
     session = foreign_session(connection, database)
-    ids: list[str] = await done(session, Runs(database).enqueue_within(session, runs))
+    ids: list[str] = await done(session, Store(database).runs.enqueue_within(session, runs))
     return ids
 
 
@@ -213,12 +214,12 @@ def new_run(
 
 
 async def claimed(database: PostgresDatabase, count: int = 1) -> list[Claim]:
-    await Runs(database).enqueue([new_run() for _ in range(count)], [DEFINITION])
+    await Store(database).runs.enqueue([new_run() for _ in range(count)], [DEFINITION])
     return await Leases(database).claim("default", count, Holder(TOKEN, "worker", "1", 60.0))
 
 
 async def states(database: PostgresDatabase) -> dict[str, int]:
-    return await Runs(database).count_by_state(ORG)
+    return await Store(database).runs.count_by_state(ORG)
 
 
 async def test_runs_exist_when_the_transaction_commits(
@@ -228,7 +229,7 @@ async def test_runs_exist_when_the_transaction_commits(
     async with opened(live_postgres.url) as connection:
         assert await enqueue(connection, postgres_database, [run]) == [run.id]
         assert await states(postgres_database) == {}
-    stored = await Runs(postgres_database).get(run.id, ORG)
+    stored = await Store(postgres_database).runs.get(run.id, ORG)
     assert (stored.input, stored.priority, stored.place, stored.tags) == (run.input, -3, "waiting", '["a"]')
     assert stored.due_at == pytest.approx(stored.submitted_at + 90.5)
 
@@ -242,7 +243,7 @@ async def test_runs_do_not_exist_when_it_is_rolled_back(
             raise Undone
     assert await states(postgres_database) == {}
     with pytest.raises(NotFoundError):
-        await Runs(postgres_database).definition(DEFINITION.digest)
+        await Store(postgres_database).runs.definition(DEFINITION.digest)
 
 
 async def test_an_idempotency_key_counts_within_the_transaction(
@@ -274,7 +275,7 @@ async def test_a_batch(
         assert await enqueue(connection, postgres_database, runs) == [run.id for run in runs]
         assert await enqueue(connection, postgres_database, []) == []
     for run in runs[::50]:
-        stored = await Runs(postgres_database).get(run.id, ORG)
+        stored = await Store(postgres_database).runs.get(run.id, ORG)
         assert (stored.input, stored.priority, stored.idempotency_key) == (
             run.input,
             run.priority,
@@ -295,11 +296,11 @@ async def test_peculiar_texts_arrive_unchanged(
             repeated = run._replace(id=uuid.uuid4().hex)
             assert await enqueue(connection, postgres_database, [repeated]) == [run.id]
     for run, text in zip(runs, PECULIAR, strict=True):
-        stored = await Runs(postgres_database).get(run.id, ORG)
+        stored = await Store(postgres_database).runs.get(run.id, ORG)
         assert (stored.input, stored.metadata) == (run.input, run.metadata)
         assert decode(stored.input) == decode(encode({"text": text}))
     for run in plain:
-        stored = await Runs(postgres_database).get(run.id, ORG)
+        stored = await Store(postgres_database).runs.get(run.id, ORG)
         assert (stored.input, stored.correlation_id) == (run.input, run.correlation_id)
 
 
@@ -311,7 +312,7 @@ async def test_a_peculiar_schema(opened: Opened, live_postgres: PostgresServer, 
         run = new_run()
         async with opened(live_postgres.url) as connection:
             await enqueue(connection, database, [run])
-        assert (await Runs(database).get(run.id, ORG)).id == run.id
+        assert (await Store(database).runs.get(run.id, ORG)).id == run.id
     finally:
         async with asyncpg_connection(live_postgres.url) as connection:
             await connection.execute(f'DROP SCHEMA "{name.replace(chr(34), chr(34) * 2)}" CASCADE')
@@ -321,7 +322,7 @@ async def test_a_peculiar_schema(opened: Opened, live_postgres: PostgresServer, 
 async def test_a_completion_belongs_to_the_transaction(
     opened: Opened, live_postgres: PostgresServer, postgres_database: PostgresDatabase
 ) -> None:
-    records = Records(postgres_database)
+    records = Store(postgres_database).records
     [claim] = await claimed(postgres_database)
     completion = Record(record.Completed(claim.id, claim.token, claim.epoch, '"100% :done $1"'))
     with pytest.raises(Undone):
@@ -333,13 +334,13 @@ async def test_a_completion_belongs_to_the_transaction(
     async with opened(live_postgres.url) as connection:
         session = foreign_session(connection, postgres_database)
         assert await done(session, records.record_within(session, [completion])) == {claim.id: "ended"}
-    assert await Runs(postgres_database).outcome(claim.id, ORG) == ("SUCCESS", '"100% :done $1"')
+    assert await Store(postgres_database).runs.outcome(claim.id, ORG) == ("SUCCESS", '"100% :done $1"')
 
 
 async def test_who_has_lost_the_lease_completes_nothing(
     opened: Opened, live_postgres: PostgresServer, postgres_database: PostgresDatabase
 ) -> None:
-    records = Records(postgres_database)
+    records = Store(postgres_database).records
     [claim] = await claimed(postgres_database)
     late = [
         record.Completed(claim.id, claim.token + 1, claim.epoch, "1"),
@@ -386,8 +387,9 @@ def attempt(run_id: str) -> record.AttemptRow:
 
 def dead_letter(run_id: str) -> record.DeadLetterRow:
     texts = dict.fromkeys(record.DeadLetterRow._fields, "100% of :it $1")
-    own = {"id": uuid.uuid4().hex, "run_id": run_id, "http_status": None}
-    return record.DeadLetterRow(**{**texts, **own})  # type: ignore[arg-type]
+    numbers = dict.fromkeys(("may_have_executed", "redrives", "max_redrives"), 1)
+    own = {"id": uuid.uuid4().hex, "run_id": run_id, "http_status": None, "redrive_delay": 1.5}
+    return record.DeadLetterRow(**{**texts, **numbers, **own})  # type: ignore[arg-type]
 
 
 async def test_every_kind_of_record(
@@ -397,10 +399,10 @@ async def test_every_kind_of_record(
     changes = every_change(claims)
     async with opened(live_postgres.url) as connection:
         session = foreign_session(connection, postgres_database)
-        won = await done(session, Records(postgres_database).record_within(session, changes))
+        won = await done(session, Store(postgres_database).records.record_within(session, changes))
     places = ["ended", "ready", "leased", "waiting", "ended", "held"]
     assert won == {claim.id: place for claim, place in zip(claims, places, strict=True)}
-    runs = Runs(postgres_database)
+    runs = Store(postgres_database).runs
     assert [(await runs.get(claim.id, ORG)).place for claim in claims] == places
     assert [each.name for each in await runs.steps(claims[1].id, claims[1].org)] == ["first"]
     assert [each.message for each in await runs.attempts(claims[3].id, claims[3].org)] == ["100% of :it $1"]

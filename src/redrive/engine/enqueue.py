@@ -18,6 +18,7 @@ from redrive.engine.registry import Registry
 from redrive.engine.signature import Signature
 from redrive.engine.task import checked_name, refuse_unknown
 from redrive.engine.telling import Teller
+from redrive.engine.vault import NO_VAULT, Vault
 from redrive.errors import InvalidValueError, StoreUnavailableError
 from redrive.model.event import RunQueued
 from redrive.model.run import NewRun
@@ -114,8 +115,10 @@ class Enqueuer:
         teller: Teller,
         patience: Patience,
         limits: Limits = DEFAULT_LIMITS,
+        vault: Vault = NO_VAULT,
     ) -> None:
         self._store = store
+        self._vault = vault
         self._registry = registry
         self._clock = clock
         self._ids = ids
@@ -157,7 +160,7 @@ class Enqueuer:
             self._checked_time(options),
             _checked_text("correlation_id", options.get("correlation_id")),
             _checked_tags(options.get("tags", ())),
-            _checked_metadata(options.get("metadata"), self._limits),
+            self._metadata(options),
         )
 
     def _prepared(self, common: _Common, payload: object, key: str | None) -> Prepared:
@@ -175,7 +178,7 @@ class Enqueuer:
             common.priority,
             common.delay,
             common.at,
-            text,
+            self._vault.seal(text),
             key,
             None if key is None else request_hash([workflow, value], limits=self._limits),
             common.correlation_id or identifier,
@@ -263,6 +266,10 @@ class Enqueuer:
         if self._teller.wants(RunQueued):
             for run in new:
                 self._teller.tell(RunQueued(run.org, run.id, run.workflow, run.queue, run.correlation_id))
+
+    def _metadata(self, options: StartOptions) -> str | None:
+        text = _checked_metadata(options.get("metadata"), self._limits)
+        return None if text is None else self._vault.seal(text)
 
     def _queue(self, definition: Definition, queue: str | None) -> str:
         return definition.steps[0].queue if queue is None else self._registry.queue(queue)

@@ -22,6 +22,7 @@ from redrive.engine.recorder import Recorder
 from redrive.engine.registry import Definitions, Registry
 from redrive.engine.task import Task
 from redrive.engine.telling import Teller
+from redrive.engine.vault import NO_VAULT, Vault
 from redrive.engine.work import Interruption, Work
 from redrive.errors import LeaseLostError, NotStorableError, StoreError
 from redrive.model.breaker import CallOutcome
@@ -50,6 +51,7 @@ class Executor:
     lease_seconds: float
     org_concurrency: int | None
     code_version: str
+    vault: Vault = NO_VAULT
     stopping: bool = False
     attempts: int = 0
 
@@ -62,7 +64,8 @@ class Executor:
         return await self.recorder.patiently("read", lambda: self.definitions.get(digest))
 
     def work_of(self, claim: Claim, definition: Definition) -> Work:
-        work = Work(claim, definition, self.registry.tasks.get(definition.steps[claim.step_index].task))
+        task = self.registry.tasks.get(definition.steps[claim.step_index].task)
+        work = Work(claim, definition, task, self.vault)
         work.limits = self._limits(work)
         return work
 
@@ -78,7 +81,7 @@ class Executor:
             return None
         try:
             context = work.context = self._context(work, await self._results(work))
-        except NotStorableError as unreadable:  # what an earlier step has given
+        except NotStorableError as unreadable:  # what an earlier step has given, or a key that is not here
             self._failed(work, unreadable, 0.0)
             return None
         self.herald.started(work)
@@ -108,18 +111,25 @@ class Executor:
 
     async def _succeeded(self, work: Work, result: str, seconds: float) -> Work | None:
         self._report(work, CallOutcome.SUCCEEDED, seconds)
-        if not work.is_last_step:
+        if work.goes_on:
             return await self._advance(work, result, seconds)
         told = partial(self.herald.run_succeeded, work, seconds)
-        self.recorder.put(outcome.completed(work, result), told)
+        self.recorder.put(self._completed(work, self.vault.seal(result)), told)
         return None
+
+    @staticmethod
+    def _completed(work: Work, result: str) -> Record:
+        return (
+            outcome.completed(work, result) if work.is_last_step else outcome.completed_partly(work, result)
+        )
 
     async def _advance(self, work: Work, result: str, seconds: float) -> Work | None:
         """On to the next step: under the same lease where nobody has to be asked first."""
-        following = self._following(work, result, seconds)
+        sealed = self.vault.seal(result)
+        following = self._following(work, sealed, seconds)
         in_place = self._goes_on(work, following)
         step = following.step
-        record = outcome.advanced(work, result, step, ttl=self.lease_seconds, in_place=in_place)
+        record = outcome.advanced(work, sealed, step, ttl=self.lease_seconds, in_place=in_place)
         place = await self.recorder.record(record)
         self.herald.step_succeeded(work, seconds, place)
         if place != Place.LEASED:
@@ -135,12 +145,12 @@ class Executor:
         step = work.definition.steps[work.claim.step_index + 1]
         queue, started_at = outcome.next_queue(work, step), work.claim.attempt_started_at + seconds
         claim = outcome.next_claim(work.claim, result, queue, started_at)
-        following = Work(claim, work.definition, self.registry.tasks.get(step.task))
+        following = Work(claim, work.definition, self.registry.tasks.get(step.task), self.vault)
         following.limits = self._limits(following)
         return following
 
     def _goes_on(self, work: Work, following: Work) -> bool:
-        if self.stopping or work.interruption is not None or following.task is None:
+        if self.stopping or work.interruption is not None or following.task is None or work.claim.replays:
             return False
         return not following.is_bound and following.claim.queue == work.claim.queue
 
@@ -165,9 +175,9 @@ class Executor:
 
     def _complete_within(self, work: Work, result: object, connection: object) -> Any:
         session = foreign_session(connection, self.store.database)
-        text = json_and_text(result, limits=self.limits)[1]
-        if work.is_last_step:
-            record = outcome.completed(work, text)
+        text = self.vault.seal(json_and_text(result, limits=self.limits)[1])
+        if not work.goes_on:
+            record = self._completed(work, text)
         else:
             step = work.definition.steps[work.claim.step_index + 1]
             record = outcome.advanced(work, text, step, ttl=self.lease_seconds, in_place=False)
@@ -188,7 +198,7 @@ class Executor:
             self._failed(work, error or StoreError(_NOT_COMMITTED), seconds)
             return
         self._report(work, CallOutcome.SUCCEEDED, seconds)
-        if work.is_last_step:
+        if not work.goes_on:
             self.herald.run_succeeded(work, seconds, Place.ENDED)
         else:
             self.herald.step_succeeded(work, seconds, Place.READY)
@@ -203,12 +213,15 @@ class Executor:
             rows = await self.recorder.patiently(
                 "results", lambda: self.store.runs.steps(work.claim.id, work.claim.org)
             )
-            work.results = {row.name: None if row.output is None else decode(row.output) for row in rows}
+            work.results = {row.name: self._opened(row.output) for row in rows}
         return work.results
+
+    def _opened(self, output: str | None) -> JsonValue:
+        return None if output is None else decode(self.vault.unseal(output))
 
     def _context(self, work: Work, results: dict[str, JsonValue]) -> Context:
         return Context(
-            work.claim,
+            work.opened,
             work.step,
             self.clock,
             max_attempts=work.policy.max_attempts,

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from redrive.clock import Clock
 from redrive.engine.history import History, history_of
 from redrive.engine.telling import Teller
+from redrive.engine.vault import NO_VAULT, Vault
 from redrive.engine.waiting import wait_for
 from redrive.errors import RunFailedError
+from redrive.model.caller import APPLICATION
 from redrive.model.dead_letter import DeadLetter
 from redrive.model.event import RunFinished
 from redrive.model.run import Cancellation, Run, RunState
@@ -58,6 +60,7 @@ class RunHandle:
         waiters: Waiters,
         teller: Teller,
         opened: Callable[[], Awaitable[None]],
+        vault: Vault = NO_VAULT,
     ) -> None:
         self.id = run_id
         self.org = org
@@ -67,6 +70,7 @@ class RunHandle:
         self._waiters = waiters
         self._teller = teller
         self._opened = opened
+        self._vault = vault
 
     def __repr__(self) -> str:
         return f"<RunHandle {self.id}>"
@@ -90,15 +94,15 @@ class RunHandle:
     async def result(self, timeout: float | None = None) -> Any:
         state, result = await self._ended(timeout)
         if state is RunState.SUCCESS:
-            return None if result is None else decode(result)
+            return None if result is None else decode(self._vault.unseal(result))
         error = RunFailedError(await self._story(state), run_id=self.id, state=state)
         letter = await self.dead_letter()
         if letter is not None and letter.stack:
             error.add_note(letter.stack)
         raise error
 
-    async def cancel(self) -> Cancellation:
-        answer = await (await self._runs()).cancel(self.id, self.org)
+    async def cancel(self, *, by: str = APPLICATION) -> Cancellation:
+        answer = await (await self._runs()).cancel(self.id, self.org, by)
         if answer is Cancellation.CANCELLED:
             self._waiters.finished(self.id, RunState.CANCELLED)
             self._teller.tell(_finished(await self.get()))
@@ -106,7 +110,7 @@ class RunHandle:
 
     async def history(self) -> History:
         """Every step, every attempt and every event, in the order in which they happened."""
-        return await history_of(await self.get(), self._store, self._definitions)
+        return await history_of(await self.get(), self._store, self._definitions, self._vault)
 
     async def dead_letter(self) -> DeadLetter | None:
         """What was kept of its failure."""

@@ -11,8 +11,13 @@ from redrive.engine.outcome import run_state
 from redrive.engine.telling import Teller
 from redrive.engine.work import Work
 from redrive.model import event
+from redrive.model.caller import SELF
 from redrive.model.decision import Decision, Release, Retry
+from redrive.model.failure_group import GroupChange
 from redrive.model.run import RunState
+from redrive.store.burials import TOO_MANY
+from redrive.store.records import UNBURIED, Record
+from redrive.store.replays import Settled
 
 
 @dataclass(slots=True)
@@ -39,7 +44,7 @@ class Herald:
 
     def run_succeeded(self, work: Work, seconds: float, place: str | None) -> None:
         self.step_succeeded(work, seconds, place)
-        self.run_ended(work, RunState.SUCCESS, place)
+        self.run_ended(work, RunState.SUCCESS if work.is_last_step else RunState.PARTIAL, place)
 
     def run_ended(self, work: Work, state: RunState, place: str | None) -> None:
         work.land()
@@ -71,7 +76,8 @@ class Herald:
         evidence: Evidence,
         decision: Decision,
         seconds: float,
-        letter_id: str,
+        letter: Callable[[], str],
+        record: Record,
         place: str | None,
     ) -> None:
         if place is None:
@@ -81,12 +87,35 @@ class Herald:
         elif isinstance(decision, Release):
             self._was_released(work, decision)
         else:
-            state = run_state(decision)
-            why = decision.explanation
-            self.teller.tell(
-                event.StepDied(work.ref, seconds, evidence.failure, why, state, letter_id, evidence.where)
-            )
-            self.run_ended(work, state, place)
+            self._died(work, evidence, decision, seconds, letter, record, place)
+
+    def _died(
+        self,
+        work: Work,
+        evidence: Evidence,
+        decision: Decision,
+        seconds: float,
+        letter: Callable[[], str],
+        record: Record,
+        place: str,
+    ) -> None:
+        buried = record.dead_letter is not None and place != UNBURIED
+        state = run_state(decision) if buried else RunState.FAILED
+        why, dlq_id = decision.explanation, letter() if buried else None
+        self.teller.tell(
+            event.StepDied(work.ref, seconds, evidence.failure, why, state, dlq_id, evidence.where)
+        )
+        if not buried:
+            reason = TOO_MANY if record.event is None else record.event.detail
+            self.teller.tell(event.DeadLetterRefused(work.ref, reason))
+        self.run_ended(work, state, place)
+
+    def noticed(self, what: Settled | GroupChange) -> None:
+        """What a record has brought about beside its run."""
+        if isinstance(what, GroupChange):
+            self.teller.tell(event.GroupChanged(what.org, what.fingerprint, what.before, what.after, SELF))
+        else:
+            self.teller.tell(event.ReplayEnded(*what))
 
     def _will_retry(self, work: Work, evidence: Evidence, decision: Retry, seconds: float) -> None:
         work.land()

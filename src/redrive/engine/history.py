@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from redrive.engine.vault import NO_VAULT, Vault
+from redrive.errors import SealedError
 from redrive.model.attempt import AttemptOutcome, AttemptRecord
 from redrive.model.run import Run, RunState
 from redrive.model.step import StepState
@@ -58,10 +60,14 @@ class History(NamedTuple):
     events: list[Happening]
 
 
-async def history_of(run: Run, store: Store, definitions: Definitions) -> History:
+async def history_of(run: Run, store: Store, definitions: Definitions, vault: Vault = NO_VAULT) -> History:
+    """What is encrypted with a key that is not configured here is shown as it is stored."""
     definition = await definitions.get(run.definition)
-    finished = {step.step_index: step for step in await store.runs.steps(run.id, run.org)}
-    failed = await store.runs.attempts(run.id, run.org)
+    stored = await store.runs.steps(run.id, run.org)
+    finished = {step.step_index: step._replace(output=_opened(step.output, vault)) for step in stored}
+    kept = await store.runs.attempts(run.id, run.org)
+    failed = [each._replace(output=_opened(each.output, vault)) for each in kept]
+    run = run._replace(result=_opened(run.result, vault))
     attempts = _one_after_the_other([*failed, *_successes(run, definition, finished)])
     steps = [
         _step(index, step, run, finished.get(index), attempts) for index, step in enumerate(definition.steps)
@@ -69,6 +75,13 @@ async def history_of(run: Run, store: Store, definitions: Definitions) -> Histor
     told = [_told(event, definition) for event in await store.runs.events(run.id, run.org)]
     events = sorted([*_from_run(run), *_from_attempts(definition, attempts), *told], key=_order)
     return History(run, steps, attempts, events)
+
+
+def _opened(text: str | None, vault: Vault) -> str | None:
+    try:
+        return None if text is None else vault.unseal(text)
+    except SealedError:
+        return text
 
 
 def _told(event: RunEvent, definition: Definition) -> Happening:

@@ -9,6 +9,7 @@ from random import Random
 
 from redrive.clock import Clock
 from redrive.engine import outcome
+from redrive.engine.burial import Burial
 from redrive.engine.evidence import Evidence, evidence_of, evidence_of_loss, evidence_without_error
 from redrive.engine.herald import Herald
 from redrive.engine.ids import Ids
@@ -45,7 +46,11 @@ class Judge:
     ids: Ids
     recorder: Recorder
     herald: Herald
-    redactor: Redactor
+    burial: Burial
+
+    @property
+    def redactor(self) -> Redactor:
+        return self.burial.redactor
 
     def evidence(self, work: Work, error: BaseException) -> Evidence:
         return evidence_of(
@@ -164,9 +169,12 @@ class Judge:
     ) -> None:
         now, letter_id = self.clock.now(), self.ids.new()
         record = outcome.decided(
-            work, evidence, decision, how, now=now, letter_id=letter_id, redactor=self.redactor
+            work, evidence, decision, how, now=now, letter_id=letter_id, burial=self.burial
         )
-        self.recorder.put(record, partial(self.herald.decided, work, evidence, decision, seconds, letter_id))
+        letter = partial(self.recorder.letter_of, work.claim.id, letter_id)
+        self.recorder.put(
+            record, partial(self.herald.decided, work, evidence, decision, seconds, letter, record)
+        )
 
 
 def _because(decision: Decision, reason: Reason) -> Decision:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from redrive.engine.burial import Burial, with_tags
 from redrive.engine.context import step_key
 from redrive.engine.definition import StepDefinition
 from redrive.engine.evidence import Evidence, evidence_of_loss, evidence_without_error
@@ -11,14 +12,17 @@ from redrive.model.attempt import AttemptOutcome
 from redrive.model.claim import Claim
 from redrive.model.decision import Block, Bury, Decision, Explanation, Fail, Reason, Release, Retry
 from redrive.model.failure import Category, ErrorClass
+from redrive.model.replay import ReplayState
 from redrive.model.run import Place, RunState
 from redrive.model.step import StepState
 from redrive.policy.codec import JsonValue, decode, encode, storable
 from redrive.policy.redact import Redactor
 from redrive.store.records import (
+    UNBURIED,
     Advanced,
     AttemptRow,
     Completed,
+    CompletedPartly,
     DeadLetterRow,
     EventRow,
     Parked,
@@ -27,6 +31,7 @@ from redrive.store.records import (
     StepRow,
     Stopped,
 )
+from redrive.store.replays import Settlement
 
 _ENDINGS = {
     Bury: (RunState.DLQ_PENDING, StepState.DLQ),
@@ -43,7 +48,17 @@ def completed(work: Work, result: str) -> Record:
     claim = work.claim
     change = Completed(claim.id, claim.token, claim.epoch, result)
     step = finished_step(work, result) if len(work.definition.steps) > 1 else None
-    return Record(change, step=step, limited=work.slots is not None)
+    settlement = _settlement(claim, ReplayState.SUCCEEDED)
+    return Record(change, step=step, settlement=settlement, limited=work.slots is not None)
+
+
+def completed_partly(work: Work, result: str) -> Record:
+    """The step was replayed alone, and has others after it."""
+    claim = work.claim
+    change = CompletedPartly(claim.id, claim.token, claim.epoch)
+    settlement = _settlement(claim, ReplayState.SUCCEEDED)
+    limited = work.slots is not None
+    return Record(change, step=finished_step(work, result), settlement=settlement, limited=limited)
 
 
 def advanced(work: Work, output: str, following: StepDefinition, *, ttl: float, in_place: bool) -> Record:
@@ -57,7 +72,17 @@ def advanced(work: Work, output: str, following: StepDefinition, *, ttl: float, 
         1 if in_place else 0,
         ttl,
     )
-    return Record(change, step=finished_step(work, output), limited=work.slots is not None)
+    settlement = _settlement(claim, None)
+    limited = work.slots is not None
+    return Record(change, step=finished_step(work, output), settlement=settlement, limited=limited)
+
+
+def _settlement(
+    claim: Claim, state: ReplayState | None, fingerprint: str | None = None, note: str | None = None
+) -> Settlement | None:
+    if claim.replays == 0:
+        return None
+    return Settlement(claim.id, claim.step_index, state, fingerprint, note)
 
 
 def next_queue(work: Work, following: StepDefinition) -> str:
@@ -99,6 +124,7 @@ def next_claim(claim: Claim, output: str, queue: str, now: float) -> Claim:
         attempt_started_at=now,
         slots=None,
         policy_override=None,
+        redrives=0,
     )
 
 
@@ -110,7 +136,7 @@ def decided(
     *,
     now: float,
     letter_id: str,
-    redactor: Redactor,
+    burial: Burial,
 ) -> Record:
     """The record of an attempt that did not succeed."""
     if isinstance(decision, Retry | Release):
@@ -119,10 +145,16 @@ def decided(
         row = attempt_row(work.claim, evidence, decision.explanation, outcome, delay)
         return Record(again, row, limited=work.slots is not None)
     attempt = attempt_row(work.claim, evidence, decision.explanation, outcome, None)
-    letter = dead_letter_row(work, evidence, decision.explanation, letter_id, redactor)
-    state, step_state = _ENDINGS[type(decision)]
-    change = _stopped(work.claim, state, step_state, evidence, decision.explanation)
-    return Record(change, attempt, dead_letter=letter, limited=work.slots is not None)
+    why, limited = decision.explanation, work.slots is not None
+    if refusal := burial.refusal(work, evidence.failure):
+        change = _stopped(work.claim, RunState.FAILED, StepState.FAILED, evidence, why)
+        event = EventRow(letter_id, work.claim.id, UNBURIED, work.claim.step_index, refusal)
+        return Record(change, attempt, event=event, limited=limited)
+    letter = dead_letter_row(work, evidence, why, letter_id, burial)
+    change = _stopped(work.claim, *_ENDINGS[type(decision)], evidence, why)
+    mark, note = evidence.fingerprint.value, f"failed in step {work.step.name}: {evidence.fingerprint.title}"
+    settlement = _settlement(work.claim, ReplayState.FAILED, mark, note)
+    return Record(change, attempt, dead_letter=letter, settlement=settlement, limited=limited)
 
 
 def lost_row(claim: Claim, delay: float) -> AttemptRow:
@@ -138,7 +170,8 @@ def cancelled(claim: Claim, step: str, *, limited: bool) -> Record:
     row = attempt_row(claim, evidence, Explanation(Reason.CANCELLED), AttemptOutcome.CANCELLED, None)
     states = (RunState.CANCELLED, StepState.CANCELLED)
     change = Stopped(claim.id, claim.token, claim.epoch, *states, claim.failures, None, 0)
-    return Record(change, row, limited=limited)
+    settlement = _settlement(claim, ReplayState.CANCELLED, note="the run was cancelled")
+    return Record(change, row, settlement=settlement, limited=limited)
 
 
 def parked(work: Work, held_by: str, event: EventRow | None) -> Record:
@@ -184,16 +217,21 @@ def attempt_row(
         claim.attempt_started_at,
         delay,
         *_told(evidence, why),
+        claim.replays,
     )
 
 
 def dead_letter_row(
-    work: Work, evidence: Evidence, why: Explanation, letter_id: str, redactor: Redactor
+    work: Work, evidence: Evidence, why: Explanation, letter_id: str, burial: Burial
 ) -> DeadLetterRow:
-    mark = evidence.fingerprint
+    mark, redactor = evidence.fingerprint, burial.redactor
+    handling = burial.handling(work, evidence.failure)
+    redriving = handling.redriving
     return DeadLetterRow(
         letter_id,
+        work.claim.org,
         work.claim.id,
+        work.claim.workflow,
         work.step.name,
         work.step.task,
         *_told(evidence, why),
@@ -205,8 +243,21 @@ def dead_letter_row(
         work.policy_text,
         _redacted_name(step_key(work.claim), work.claim.id, redactor),
         _redacted_name(work.claim.correlation_id, work.claim.id, redactor),
-        _snapshot_of_text(work.claim.tags, redactor),
-        _snapshot_of_text(work.claim.metadata, redactor),
+        _snapshot_of_text(with_tags(work.claim.tags, handling.tags), redactor),
+        _snapshot_of_text(_metadata_of(work), redactor),
+        work.step.effect,
+        1 if evidence.failure.may_have_executed else 0,
+        work.step.breaker,
+        work.claim.code_version,
+        handling.owner,
+        handling.template,
+        handling.runbook,
+        redriving.state,
+        redriving.name,
+        redriving.policy,
+        redriving.redrives,
+        redriving.max_redrives,
+        redriving.delay,
     )
 
 
@@ -257,6 +308,13 @@ def _payload_of(work: Work) -> JsonValue:
         return work.payload
     except Exception:  # noqa: BLE001 — a payload that cannot be read may be the very reason
         return work.claim.payload
+
+
+def _metadata_of(work: Work) -> str | None:
+    try:
+        return work.opened.metadata
+    except NotStorableError:
+        return work.claim.metadata
 
 
 def _stopped(

@@ -219,7 +219,7 @@ async def _answer(child: _Child, work: Work, context: Context) -> _Message | Non
 
 
 def _job(work: Work, context: Context) -> str:
-    job = [list(work.claim), work.step.to_json(), dict(context.results), context.remaining()]
+    job = [list(work.opened), work.step.to_json(), dict(context.results), context.remaining()]
     return encode(job, limits=_ROOMY)
 
 

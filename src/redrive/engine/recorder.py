@@ -13,7 +13,9 @@ from typing import TypeVar
 
 from redrive.engine.patience import Patience
 from redrive.errors import StoreError, StoreUnavailableError
-from redrive.store.records import Record, Records
+from redrive.model.failure_group import GroupChange
+from redrive.store.records import Kept, Record, Records
+from redrive.store.replays import Settled
 from redrive.store.store import Store
 
 LARGEST_BATCH = 500
@@ -24,9 +26,18 @@ Recorded = Callable[[str | None], None]
 
 
 class Recorder:
-    def __init__(self, store: Store, patience: Patience) -> None:
+    """`noticed` is called with what records have brought about beside their runs."""
+
+    def __init__(
+        self,
+        store: Store,
+        patience: Patience,
+        noticed: Callable[[Settled | GroupChange], None] = lambda what: None,
+    ) -> None:
         self._store = store
         self._patience = patience
+        self._notice = noticed
+        self._letters: dict[str, str] = {}
         self._waiting: list[tuple[Record, Recorded]] = []
         self._writing = 0
         self._filled = asyncio.Event()
@@ -70,9 +81,24 @@ class Recorder:
             self._writing += len(batch)
             places = await self._written([record for record, _ in batch])
             self._writing -= len(batch)
+            self._take_noticed()
             for record, recorded in batch:
                 recorded(places.get(record.change.id))
+            self._letters.clear()
         self._filled.clear()
+
+    def letter_of(self, run_id: str, letter_id: str) -> str:
+        """The dead letter that has just been written: a new one of this id, or the one that was there."""
+        return self._letters.get(run_id, letter_id)
+
+    def _take_noticed(self) -> None:
+        records = self._store.records
+        noticed, records.noticed = records.noticed, []
+        for each in noticed:
+            if isinstance(each, Kept):
+                self._letters[each.run_id] = each.letter_id
+            else:
+                self._notice(each)
 
     async def _written(self, records: Sequence[Record]) -> dict[str, str]:
         try:

@@ -20,6 +20,7 @@ from redrive.policy.bounds import LONGEST_DELAY, choice, require, require_kind, 
 from redrive.policy.classify import Classifier
 from redrive.policy.codec import JsonValue, encode
 from redrive.policy.presets import STEP
+from redrive.policy.redriving import Redrive, checked, checked_redrives
 from redrive.policy.retry import Ending, RetryPolicy
 from redrive.policy.stored import policy_to_json
 
@@ -51,6 +52,10 @@ class TaskOptions(TypedDict, total=False):
     concurrency_key   a function of the payload: at most `concurrency` at once for each key instead
     isolation         "thread", or "process": of its own, with a hard timeout
     classifier        says what its errors mean
+    redrive           how its dead letters are redriven automatically: "never", "exponential", "linear",
+                      "immediate", "by_category", "custom:<name>" or a RetryPolicy; else as in the settings
+    max_redrives      how often at most
+    source            a function of the payload: is what it works on still there? Asked before a manual retry
     """
 
     name: str
@@ -65,6 +70,9 @@ class TaskOptions(TypedDict, total=False):
     concurrency_key: Callable[[Any], str] | None
     isolation: Isolation | str
     classifier: Classifier | None
+    redrive: Redrive | None
+    max_redrives: int | None
+    source: Callable[[Any], Any] | None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -81,6 +89,9 @@ class Task:
     concurrency_key: Callable[[Any], str] | None
     isolation: Isolation
     classifier: Classifier | None
+    redrive: Redrive | None
+    max_redrives: int | None
+    source: Callable[[Any], Any] | None
 
     @classmethod
     def of(cls, function: Callable[..., Any], options: Mapping[str, Any]) -> Task:
@@ -108,6 +119,9 @@ class Task:
             concurrency_key=options.get("concurrency_key"),
             isolation=isolation,
             classifier=classifier,
+            redrive=None if options.get("redrive") is None else checked(options["redrive"]),
+            max_redrives=checked_redrives(options.get("max_redrives")),
+            source=options.get("source"),
         )
 
     def __repr__(self) -> str:

@@ -10,6 +10,7 @@ from typing import Protocol
 from redrive.engine.context import Context
 from redrive.engine.definition import Definition, StepDefinition
 from redrive.engine.task import Task
+from redrive.engine.vault import NO_VAULT, Vault
 from redrive.model.breaker import Permit
 from redrive.model.claim import Claim
 from redrive.model.event import StepRef
@@ -69,10 +70,14 @@ class Work:
         "slots",
         "step",
         "task",
+        "vault",
     )
 
-    def __init__(self, claim: Claim, definition: Definition, task: Task | None) -> None:
+    def __init__(
+        self, claim: Claim, definition: Definition, task: Task | None, vault: Vault = NO_VAULT
+    ) -> None:
         self.claim = claim
+        self.vault = vault
         self.definition = definition
         self.step: StepDefinition = definition.steps[claim.step_index]
         override = claim.policy_override
@@ -136,11 +141,21 @@ class Work:
         return self.claim.step_index + 1 == len(self.definition.steps)
 
     @property
+    def goes_on(self) -> bool:
+        """Does the run go on when this step has succeeded? Not when it is replayed alone."""
+        return not self.is_last_step and self.claim.step_only == 0
+
+    @property
     def payload(self) -> JsonValue:
         """Read when it is asked for: one that cannot be read is a failure of the attempt."""
         if self._payload is ...:
-            self._payload = decode(self.claim.payload)
+            self._payload = decode(self.vault.unseal(self.claim.payload))
         return self._payload
+
+    @property
+    def opened(self) -> Claim:
+        """The claim with everything readable that is stored encrypted: for the attempt alone."""
+        return self.vault.opened(self.claim)
 
     @property
     def policy_text(self) -> str:

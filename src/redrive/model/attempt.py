@@ -35,3 +35,5 @@ class AttemptRecord(NamedTuple):
     http_status: int | None = None
     public_code: str | None = None
     public_message: str | None = None
+    replay: int = 0
+    output: str | None = None

@@ -1,4 +1,4 @@
-"""The caller: on whose behalf something is done. The org comes from the credential, never from an argument."""
+"""The caller: on whose behalf something is done. The org comes from the credential."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ class Caller(NamedTuple):
     org: str
     name: str
 
+
+APPLICATION = "application"
+"""Who it is, where nobody is named."""
 
 SELF = "redrive"
 """The name that Redrive's own doings have in audit entries."""

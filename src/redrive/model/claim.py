@@ -40,6 +40,9 @@ class Claim(NamedTuple):
     policy_override: str | None
     alone: int
     cancel_requested_at: float | None
+    replays: int = 0
+    step_only: int = 0
+    redrives: int = 0
 
     @property
     def tally(self) -> Tally:

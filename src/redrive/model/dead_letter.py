@@ -17,6 +17,10 @@ class DeadLetterState(StrEnum):
     ARCHIVED = "ARCHIVED"
 
 
+LIVE = (DeadLetterState.OPEN, DeadLetterState.REPLAYING, DeadLetterState.EXHAUSTED)
+CLOSED = (DeadLetterState.RESOLVED, DeadLetterState.IGNORED, DeadLetterState.ARCHIVED)
+
+
 class DeadLetter(NamedTuple):
     """A failed step with its whole story. Payload, config and texts are redacted."""
 
@@ -62,10 +66,79 @@ class DeadLetter(NamedTuple):
     resolved_by: str | None
     resolved_at: float | None
     resolution: str | None
+    effect: str
+    may_have_executed: int
+    breaker: str | None
+    code_version: str
+    priority: int
+    assignee: str | None
+    template: str | None
+    runbook: str | None
+    redrive: str
+    redrive_policy: str | None
+    redrives: int
+    max_redrives: int
+    next_redrive_at: float | None
+    exhausted_at: float | None
+
+
+class DeadLetterLine(NamedTuple):
+    """A dead letter as lists show it, without payload, stack, config and policy; `message` is its beginning."""
+
+    id: str
+    run_id: str
+    step_index: int
+    step: str
+    task: str
+    workflow: str
+    queue: str
+    state: str
+    category: str
+    error_class: str
+    error_type: str
+    message: str
+    http_status: int | None
+    public_code: str
+    reason: str
+    fingerprint: str
+    title: str
+    attempts: int
+    failures: int
+    first_failed_at: float | None
+    last_failed_at: float | None
+    correlation_id: str
+    tags: str | None
+    created_at: float
+    updated_at: float
+    replay_count: int
+    last_replayed_at: float | None
+    resolved_by: str | None
+    resolved_at: float | None
+    effect: str
+    may_have_executed: int
+    breaker: str | None
+    code_version: str
+    priority: int
+    assignee: str | None
+    template: str | None
+    runbook: str | None
+    redrive: str
+    redrives: int
+    max_redrives: int
+    next_redrive_at: float | None
+    exhausted_at: float | None
+
+
+class Note(NamedTuple):
+    """What somebody has written about a dead letter."""
+
+    id: str
+    at: float
+    author: str
+    body: str
 
 
 _O, _RE, _EX = DeadLetterState.OPEN, DeadLetterState.REPLAYING, DeadLetterState.EXHAUSTED
-_PUT_AWAY = (DeadLetterState.RESOLVED, DeadLetterState.IGNORED, DeadLetterState.ARCHIVED)
 
 DEAD_LETTER_TRANSITIONS = TransitionTable(
     "dead letter",
@@ -75,9 +148,10 @@ DEAD_LETTER_TRANSITIONS = TransitionTable(
         *moves("replay succeeded", [_RE], [DeadLetterState.RESOLVED]),
         *moves("replay failed", [_RE], [_O]),
         *moves("automatic redrives used up", [_RE], [_EX]),
+        *moves("the run was cancelled", [_RE], [DeadLetterState.IGNORED]),
         *moves("resolved by a person", [_O, _EX], [DeadLetterState.RESOLVED]),
         *moves("ignored by a person", [_O, _EX], [DeadLetterState.IGNORED]),
         *moves("archived", [_O, _EX], [DeadLetterState.ARCHIVED]),
-        *moves("reopened", _PUT_AWAY, [_O]),
+        *moves("reopened", CLOSED, [_O]),
     ],
 )

@@ -75,14 +75,14 @@ class StepHeld(NamedTuple):
 
 
 class StepDied(NamedTuple):
-    """Nothing more can be done automatically; a dead letter was written. `where` is a line of your code."""
+    """Nothing more can be done automatically. `dlq_id` is its dead letter, `where` a line of your code."""
 
     ref: StepRef
     seconds: float
     failure: Failure
     explanation: Explanation
     state: str
-    dlq_id: str
+    dlq_id: str | None
     where: str
 
 

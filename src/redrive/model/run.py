@@ -94,6 +94,9 @@ class Run(NamedTuple):
     policy_override: str | None
     cancel_requested_at: float | None
     progress: str | None
+    replays: int = 0
+    step_only: int = 0
+    redrives: int = 0
 
 
 _P, _R = RunState.PENDING, RunState.RUNNING

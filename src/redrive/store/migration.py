@@ -38,7 +38,9 @@ class Migration(NamedTuple):
 def migrations() -> tuple[Migration, ...]:
     found = (files("redrive.store") / "migrations").iterdir()
     texts = {file.name: file.read_text(encoding="utf-8") for file in found if file.name.endswith(".sql")}
-    return tuple(_migration(name.removesuffix(".sql"), texts) for name in sorted(texts) if name.count(".") == 1)
+    return tuple(
+        _migration(name.removesuffix(".sql"), texts) for name in sorted(texts) if name.count(".") == 1
+    )
 
 
 def _migration(name: str, texts: Mapping[str, str]) -> Migration:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import starmap
 from typing import NamedTuple
 
 from redrive.errors import NotStorableError
+from redrive.model.failure_group import GroupChange, Occurrence
+from redrive.model.run import RunState
+from redrive.model.step import StepState
 from redrive.policy.codec import decode
+from redrive.store.burials import TOO_MANY, Burials
 from redrive.store.database import Database, Session
+from redrive.store.replays import Replays, Settled, Settlement
 from redrive.store.statement import statements
 
 _SQL = statements("records")
@@ -34,6 +40,7 @@ class AttemptRow(NamedTuple):
     public_message: str | None
     reason: str
     explanation: str
+    replay: int = 0
 
 
 class StepRow(NamedTuple):
@@ -58,8 +65,12 @@ class EventRow(NamedTuple):
 
 
 class DeadLetterRow(NamedTuple):
+    """`redrive_delay` is the time until it is redriven automatically; the rest is as in model.DeadLetter."""
+
     id: str
+    org: str
     run_id: str
+    workflow: str
     step: str
     task: str
     category: str
@@ -82,6 +93,36 @@ class DeadLetterRow(NamedTuple):
     correlation_id: str
     tags: str | None
     metadata: str | None
+    effect: str = "idempotent"
+    may_have_executed: int = 1
+    breaker: str | None = None
+    code_version: str = ""
+    assignee: str | None = None
+    template: str | None = None
+    runbook: str | None = None
+    state: str = "OPEN"
+    redrive: str = "never"
+    redrive_policy: str | None = None
+    redrives: int = 0
+    max_redrives: int = 0
+    redrive_delay: float | None = None
+
+    @property
+    def occurrence(self) -> Occurrence:
+        """What it adds to the group of its failure."""
+        return Occurrence(
+            self.org,
+            self.fingerprint,
+            self.title,
+            self.fingerprint_reason,
+            self.workflow,
+            self.step,
+            self.task,
+            self.category,
+            self.error_type,
+            self.id,
+            self.code_version,
+        )
 
 
 class Completed(NamedTuple):
@@ -91,6 +132,14 @@ class Completed(NamedTuple):
     token: int
     epoch: int
     result: str
+
+
+class CompletedPartly(NamedTuple):
+    """A step that was replayed alone has succeeded; those after it have not been executed (W10)."""
+
+    id: str
+    token: int
+    epoch: int
 
 
 class Advanced(NamedTuple):
@@ -155,13 +204,17 @@ class Parked(NamedTuple):
     holds: int
 
 
-Change = Completed | Advanced | Rescheduled | Stopped | Parked
+Change = Completed | CompletedPartly | Advanced | Rescheduled | Stopped | Parked
+
+UNBURIED = "unburied"
+"""Instead of the place of a run that has failed and was refused a dead letter, because there are too many."""
 
 
 class Record(NamedTuple):
     """A change of a run, and what is written beside it: all of it, or nothing when the lease was lost.
 
-    limited  the run may have taken slots of limits: those that it has taken are freed
+    limited     the run may have taken slots of limits: those that it has taken are freed
+    settlement  what it means for the replay that the run is in
     """
 
     change: Change
@@ -169,11 +222,13 @@ class Record(NamedTuple):
     step: StepRow | None = None
     dead_letter: DeadLetterRow | None = None
     event: EventRow | None = None
+    settlement: Settlement | None = None
     limited: bool = False
 
 
 _STATEMENTS = {
     Completed: _SQL["complete"],
+    CompletedPartly: _SQL["complete_partly"],
     Advanced: _SQL["advance"],
     Rescheduled: _SQL["reschedule"],
     Stopped: _SQL["stop"],
@@ -182,8 +237,13 @@ _STATEMENTS = {
 
 
 class Records:
-    def __init__(self, database: Database) -> None:
+    """`noticed` gathers what else was brought about, for whoever tells it."""
+
+    def __init__(self, database: Database, replays: Replays, burials: Burials) -> None:
         self._database = database
+        self._replays = replays
+        self.burials = burials
+        self.noticed: Noticed = []
 
     async def record(self, records: Sequence[Record]) -> dict[str, str]:
         """Write what came of claims, at most one record a run; where those lie now that had their lease."""
@@ -193,20 +253,52 @@ class Records:
             )
             return {row[0]: row[1] for row in rows}
         async with self._database.transaction() as session:
-            return await self.record_within(session, records)
+            places, noticed = await self._record(session, records)
+        self.noticed += noticed
+        return places
 
     async def record_within(self, session: Session, records: Sequence[Record]) -> dict[str, str]:
+        return (await self._record(session, records))[0]
+
+    async def _record(self, session: Session, records: Sequence[Record]) -> tuple[dict[str, str], Noticed]:
+        refused = await self._refused(session, records)
+        records = [_unburied(each) if each.change.id in refused else each for each in records]
         noted = await self._noted_slots(session, [each.change for each in records if each.limited])
         won: dict[str, str] = {}
         for kind, statement in _STATEMENTS.items():
             changes = _ordered(each.change for each in records if type(each.change) is kind)
             if changes:
                 won |= {row[0]: row[1] for row in await session.fetch_many(statement, changes)}
-        await self._write_beside(session, [each for each in records if each.change.id in won])
+        written = [each for each in records if each.change.id in won]
+        await self._write_beside(session, written)
         freed = _freed(slots for run_id, slots in noted.items() if slots and run_id in won)
         if freed:
             await session.fetch_many(_SQL["free_slots"], freed)
-        return won
+        noticed = await self._write_letters(session, written)
+        return won | dict.fromkeys(refused & won.keys(), UNBURIED), noticed
+
+    async def _refused(self, session: Session, records: Sequence[Record]) -> set[str]:
+        """The runs that have no room among the dead letters. What was replayed has its place there."""
+        new = [each.dead_letter for each in records if each.dead_letter and not each.settlement]
+        return await self.burials.refused(session, new) if new else set()
+
+    async def _write_letters(self, session: Session, records: Sequence[Record]) -> Noticed:
+        """Last of all: their counters and the heads of the audit are what everybody waits for."""
+        letters = [each.dead_letter for each in records if each.dead_letter]
+        settlements = [each.settlement for each in records if each.settlement]
+        if not letters and not settlements:
+            return []
+        kept = await self._insert_letters(session, letters) if letters else {}
+        letters = [each._replace(id=kept[each.run_id]) if each.run_id in kept else each for each in letters]
+        settled = await self._replays.settle(session, settlements) if settlements else []
+        changes = await self.burials.written(session, letters, settled)
+        return [*settled, *changes, *starmap(Kept, kept.items())]
+
+    async def _insert_letters(self, session: Session, letters: Sequence[DeadLetterRow]) -> dict[str, str]:
+        """The letters, by their runs, that were there already and go on telling the story of their step."""
+        rows = await session.fetch_many(_SQL["insert_dead_letter"], letters)
+        new = {each.id for each in letters}
+        return {run_id: letter_id for run_id, letter_id in rows if letter_id not in new}
 
     async def applied(self, records: Sequence[Record]) -> tuple[dict[str, str], set[str]]:
         """After a commit whose outcome is unknown: what was written, and the ids that still can be."""
@@ -239,7 +331,6 @@ class Records:
         for statement, rows in (
             (_SQL["insert_attempt"], [each.attempt for each in records if each.attempt]),
             (_SQL["insert_step"], [each.step for each in records if each.step]),
-            (_SQL["insert_dead_letter"], [each.dead_letter for each in records if each.dead_letter]),
             (_SQL["insert_event"], [each.event for each in records if each.event]),
         ):
             if rows:
@@ -279,7 +370,29 @@ def _names(slots: str) -> list[str]:
     return [str(name) for name in names] if isinstance(names, list) else []
 
 
+class Kept(NamedTuple):
+    """The dead letter of a step that has failed once more is the one that it had."""
+
+    run_id: str
+    letter_id: str
+
+
+Noticed = list[Settled | GroupChange | Kept]
+"""What was brought about beside: replays that have ended, failure groups that are open again, ..."""
+
 _NOTHING_BESIDE = (None,) * (len(Record._fields) - 2) + (False,)
+
+
+def _unburied(record: Record) -> Record:
+    """The same ending without a dead letter."""
+    letter, change = record.dead_letter, record.change
+    if letter is None or not isinstance(change, Stopped):
+        return record
+    event = EventRow(
+        letter.id, letter.run_id, UNBURIED, record.attempt.step_index if record.attempt else 0, TOO_MANY
+    )
+    failed = change._replace(state=RunState.FAILED, step_state=StepState.FAILED)
+    return record._replace(change=failed, dead_letter=None, event=event)
 
 
 def _is_plain(record: Record) -> bool:

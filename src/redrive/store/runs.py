@@ -10,9 +10,14 @@ from typing import Any, NamedTuple
 
 from redrive.errors import ConflictError, NotFoundError
 from redrive.model.attempt import AttemptRecord
+from redrive.model.audit import Action, NewEntry
+from redrive.model.caller import APPLICATION, Caller
 from redrive.model.dead_letter import DeadLetter
+from redrive.model.replay import ReplayState
 from redrive.model.run import Cancellation, NewRun, Place, Run
+from redrive.store.audit import Audit
 from redrive.store.database import Database, Session
+from redrive.store.replays import Replays, Settlement
 from redrive.store.statement import statements
 
 _SQL = statements("runs")
@@ -50,8 +55,10 @@ class _Id(NamedTuple):
 
 
 class Runs:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, replays: Replays, audit: Audit) -> None:
         self._database = database
+        self._replays = replays
+        self._audit = audit
         self._defined: set[str] = set()
 
     async def enqueue(self, runs: Sequence[NewRun], definitions: Sequence[DefinitionRow]) -> list[str]:
@@ -144,16 +151,29 @@ class Runs:
     async def count_by_place(self, org: str) -> dict[str, int]:
         return {row[0]: row[1] for row in await self._database.fetch(_SQL["count_by_place"], {"org": org})}
 
-    async def cancel(self, run_id: str, org: str) -> Cancellation:
-        parameters = {"id": run_id, "org": org}
+    async def cancel(self, run_id: str, org: str, by: str = APPLICATION) -> Cancellation:
+        caller = Caller(org, by)
         while True:
-            if await self._database.fetch(_SQL["cancel_idle"], parameters):
-                return Cancellation.CANCELLED
-            if await self._database.fetch(_SQL["cancel_leased"], parameters):
-                return Cancellation.REQUESTED
+            async with self._database.transaction() as session:
+                answer = await self._cancel(session, run_id, caller)
+                if answer is not None:
+                    detail = {"answer": str(answer)}
+                    entry = NewEntry(caller.org, caller.name, Action.RUN_CANCELLED, (run_id,), detail)
+                    await self._audit.append(session, [entry])
+                    return answer
             # Neither idle nor leased: it has ended, or a worker has given it back in between.
             if (await self.get(run_id, org)).place == Place.ENDED:
                 return Cancellation.ENDED
+
+    async def _cancel(self, session: Session, run_id: str, caller: Caller) -> Cancellation | None:
+        parameters = {"id": run_id, "org": caller.org}
+        if await session.fetch(_SQL["cancel_idle"], parameters):
+            state, note = ReplayState.CANCELLED, f"the run was cancelled by {caller.name}"
+            await self._replays.settle(session, [Settlement(run_id, 0, state, note=note, by=caller.name)])
+            return Cancellation.CANCELLED
+        if await session.fetch(_SQL["cancel_leased"], parameters):
+            return Cancellation.REQUESTED
+        return None
 
     async def remove_expired(self, age: float, most: int) -> int:
         """Remove runs that ended, or whose dead letter was closed, more than `age` seconds ago.
@@ -167,6 +187,8 @@ class Runs:
             ids = [each for each in found if each.id not in live]
             for name in _OF_A_RUN if ids else ():
                 await session.fetch_many(_SQL[name], ids)
+            for name in ("delete_items", "delete_operations"):
+                await session.fetch(_SQL[name], {"age": age})
             return len(ids)
 
     async def _expired(self, session: Session, age: float, most: int) -> list[_Id]:
@@ -192,7 +214,16 @@ async def _one_ahead(
             await asyncio.wait({writing})
 
 
-_OF_A_RUN = ("delete_attempts", "delete_steps", "delete_events", "delete_dead_letters", "delete_run")
+_OF_A_RUN = (
+    "delete_attempts",
+    "delete_steps",
+    "delete_events",
+    "delete_notes",
+    "delete_dependencies",
+    "delete_dead_letters",
+    "delete_replays",
+    "delete_run",
+)
 
 
 _shared = attrgetter("org", "workflow", "definition", "queue", "priority", "delay", "at", "tags", "metadata")

@@ -16,16 +16,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from operator import attrgetter
 from typing import Any
 
 _SECTION = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
-_PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
-_ARRAY = re.compile(r"CAST\(:([a-z_]+)\s+AS\s+[a-z\s]+\[\]\)")
+_PARAMETER = re.compile(r"(?<!:):([a-z_][a-z_0-9]*)")
+_ARRAY = re.compile(r"CAST\(:([a-z_][a-z_0-9]*)\s+AS\s+[a-z\s]+\[\]\)")
 _POSTGRES_NOW = "CAST(extract(epoch FROM now()) AS double precision)"
 _POSTGRES_CLOCK = "CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
+
+MOST_WRITTEN = 512
+"""How many statements that were written at run time are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,21 @@ def statements(module: str) -> Mapping[str, Statement]:
 
 def statement(module: str, name: str) -> Statement:
     return statements(module)[name]
+
+
+def template(module: str, name: str) -> str:
+    """The text of a fragment, those that it consists of filled in: for what is written at run time."""
+    fragments = dict(_sections(f"{module}.sql"))
+    text = fragments[name]
+    for fragment in re.findall(r"\{(_\w+)\}", text):
+        text = text.replace(f"{{{fragment}}}", template(module, fragment))
+    return text
+
+
+@lru_cache(maxsize=MOST_WRITTEN)
+def written(name: str, text: str) -> Statement:
+    """A statement out of a text that was put together at run time. Values are parameters, never text."""
+    return Statement(_sqlite(name, text), _postgres(name, text))
 
 
 def _sections(file: str) -> Iterator[tuple[str, str]]:

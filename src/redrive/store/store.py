@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from redrive.store.audit import Audit
+from redrive.store.burials import Burials
 from redrive.store.database import Database
+from redrive.store.groups import Groups
 from redrive.store.holds import Holds
 from redrive.store.leases import Leases
 from redrive.store.records import Records
+from redrive.store.replays import Replays
 from redrive.store.runs import Runs
 
 
 class Store:
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.runs = Runs(database)
         self.leases = Leases(database)
-        self.records = Records(database)
         self.holds = Holds(database)
+        self.audit = Audit(database)
+        self.groups = Groups(database)
+        self.replays = Replays(database, self.audit)
+        self.runs = Runs(database, self.replays, self.audit)
+        self.burials = Burials(self.holds, self.groups, self.audit)
+        self.records = Records(database, self.replays, self.burials)
 
     async def open(self) -> None:
         """Bring the tables up to date. Everything else may be called afterwards only."""

@@ -1,9 +1,9 @@
 ALTER TABLE redrive.runs ADD COLUMN replays integer NOT NULL DEFAULT 0;
 ALTER TABLE redrive.runs ADD COLUMN step_only integer NOT NULL DEFAULT 0;
-ALTER TABLE redrive.runs ADD COLUMN attempts_before integer NOT NULL DEFAULT 0;
 ALTER TABLE redrive.runs ADD COLUMN redrives integer NOT NULL DEFAULT 0;
 
 ALTER TABLE redrive.attempts ADD COLUMN output text;
+ALTER TABLE redrive.attempts ADD COLUMN replay integer NOT NULL DEFAULT 0;
 
 ALTER TABLE redrive.dead_letters ADD COLUMN effect text NOT NULL DEFAULT 'idempotent';
 ALTER TABLE redrive.dead_letters ADD COLUMN may_have_executed integer NOT NULL DEFAULT 1;
@@ -23,11 +23,13 @@ ALTER TABLE redrive.dead_letters ADD COLUMN exhausted_at double precision;
 DROP INDEX redrive.dead_letters_by_state;
 CREATE INDEX dead_letters_by_state ON redrive.dead_letters (org, state, created_at, id);
 CREATE INDEX dead_letters_by_time ON redrive.dead_letters (org, created_at, id);
-CREATE INDEX dead_letters_by_failure ON redrive.dead_letters (org, fingerprint, created_at, id);
-CREATE INDEX dead_letters_by_category ON redrive.dead_letters (org, category, created_at, id);
-CREATE INDEX dead_letters_by_workflow ON redrive.dead_letters (org, workflow, created_at, id);
-CREATE INDEX dead_letters_by_step ON redrive.dead_letters (org, step, created_at, id);
-CREATE INDEX dead_letters_by_queue ON redrive.dead_letters (org, queue, created_at, id);
+CREATE INDEX dead_letters_by_failure ON redrive.dead_letters (org, fingerprint, state, created_at, id);
+CREATE INDEX dead_letters_by_category ON redrive.dead_letters (org, category, state, created_at, id);
+CREATE INDEX dead_letters_by_workflow ON redrive.dead_letters (org, workflow, state, created_at, id);
+CREATE INDEX dead_letters_by_step ON redrive.dead_letters (org, step, state, created_at, id);
+CREATE INDEX dead_letters_by_queue ON redrive.dead_letters (org, queue, state, created_at, id);
+CREATE INDEX dead_letters_by_correlation ON redrive.dead_letters (org, correlation_id);
+CREATE INDEX dead_letters_assigned ON redrive.dead_letters (org, assignee, created_at, id) WHERE assignee IS NOT NULL;
 CREATE INDEX dead_letters_due ON redrive.dead_letters (next_redrive_at)
     WHERE state = 'OPEN' AND next_redrive_at IS NOT NULL;
 CREATE INDEX dead_letters_exhausted ON redrive.dead_letters (exhausted_at) WHERE state = 'EXHAUSTED';
@@ -159,6 +161,7 @@ CREATE TABLE redrive.replays (
 );
 CREATE INDEX replays_of_operation ON redrive.replays (operation_id, state, position) WHERE operation_id IS NOT NULL;
 CREATE INDEX replays_of_letter ON redrive.replays (letter_id, requested_at);
+CREATE INDEX replays_of_run ON redrive.replays (run_id, started_at);
 CREATE INDEX replays_running ON redrive.replays (run_id) WHERE state = 'RUNNING';
 CREATE INDEX replays_of_failure ON redrive.replays (org, fingerprint, state);
 

@@ -1,7 +1,8 @@
 -- name: _claim
 id, org, workflow, definition, queue, priority, submitted_at, step_index, input, step_input, attempt, epoch,
     failures, rate_limit_waits, holds, losses, lonely_losses, previous_delay, attempt_started_at, token, worker,
-    code_version, idempotency_key, correlation_id, tags, metadata, slots, policy_override, alone, cancel_requested_at
+    code_version, idempotency_key, correlation_id, tags, metadata, slots, policy_override, alone, cancel_requested_at,
+    replays, step_only, redrives
 
 -- name: _lease
 place = 'leased', state = 'RUNNING', step_state = 'RUNNING', attempt = attempt + 1, epoch = epoch + 1,

@@ -12,6 +12,20 @@ FROM unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:epoch AS intege
 WHERE run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch AND run.place || '' = 'leased'
 RETURNING run.id, run.place
 
+-- name: complete_partly
+-- One round trip for the whole batch.
+UPDATE redrive.runs AS run
+SET place = 'ended', state = 'PARTIAL', step_state = 'SUCCESS', ended_at = :now, lease_expires_at = NULL, {_clean}
+FROM unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:epoch AS integer[])) AS batch (id, token, epoch)
+WHERE run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch AND run.place || '' = 'leased'
+RETURNING run.id, run.place
+
+-- name: _used_before
+-- In a batch the run has another name.
+CASE WHEN replays = 0 THEN 0 ELSE COALESCE((
+        SELECT max(past.number) FROM redrive.attempts AS past
+        WHERE past.run_id = run.id AND past.step_index = run.step_index + 1), 0) END
+
 -- name: advance
 -- One round trip for the whole batch.
 UPDATE redrive.runs AS run
@@ -19,11 +33,11 @@ SET step_index = step_index + 1,
     step_state = CASE WHEN {_goes_on} THEN 'RUNNING' ELSE 'PENDING' END,
     step_input = batch.step_input, queue = batch.queue,
     place = CASE WHEN {_goes_on} THEN 'leased' ELSE 'ready' END,
-    attempt = CASE WHEN {_goes_on} THEN 1 ELSE 0 END,
+    attempt = CASE WHEN {_goes_on} THEN 1 ELSE {_used_before} END,
     epoch = CASE WHEN {_goes_on} THEN run.epoch + 1 ELSE run.epoch END,
     attempt_started_at = CASE WHEN {_goes_on} THEN :now END,
     lease_expires_at = CASE WHEN {_goes_on} THEN :now + batch.ttl END,
-    policy_override = NULL, {_clean}
+    policy_override = NULL, redrives = 0, {_clean}
 FROM unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:epoch AS integer[]), CAST(:step_input AS text[]),
     CAST(:queue AS text[]), CAST(:in_place AS integer[]), CAST(:ttl AS double precision[]))
     AS batch (id, token, epoch, step_input, queue, in_place, ttl)
@@ -82,17 +96,19 @@ RETURNING run.id, run.place
 -- name: insert_attempt
 -- One round trip for the whole batch.
 INSERT INTO redrive.attempts (run_id, step_index, number, outcome, worker, code_version, started_at, ended_at, delay,
-    category, error_class, error_type, message, stack, http_status, public_code, public_message, reason, explanation)
+    category, error_class, error_type, message, stack, http_status, public_code, public_message, reason, explanation,
+    replay)
 SELECT run_id, step_index, number, outcome, worker, code_version, started_at, :now, delay,
-    category, error_class, error_type, message, stack, http_status, public_code, public_message, reason, explanation
+    category, error_class, error_type, message, stack, http_status, public_code, public_message, reason, explanation,
+    replay
 FROM unnest(CAST(:run_id AS text[]), CAST(:step_index AS integer[]), CAST(:number AS integer[]),
     CAST(:outcome AS text[]), CAST(:worker AS text[]), CAST(:code_version AS text[]),
     CAST(:started_at AS double precision[]), CAST(:delay AS double precision[]), CAST(:category AS text[]),
     CAST(:error_class AS text[]), CAST(:error_type AS text[]), CAST(:message AS text[]), CAST(:stack AS text[]),
     CAST(:http_status AS integer[]), CAST(:public_code AS text[]), CAST(:public_message AS text[]),
-    CAST(:reason AS text[]), CAST(:explanation AS text[]))
+    CAST(:reason AS text[]), CAST(:explanation AS text[]), CAST(:replay AS integer[]))
     AS batch (run_id, step_index, number, outcome, worker, code_version, started_at, delay, category, error_class,
-        error_type, message, stack, http_status, public_code, public_message, reason, explanation)
+        error_type, message, stack, http_status, public_code, public_message, reason, explanation, replay)
 ON CONFLICT (run_id, step_index, number) DO NOTHING
 
 -- name: insert_step
@@ -113,24 +129,34 @@ SET state = excluded.state, output = excluded.output, attempts = excluded.attemp
 INSERT INTO redrive.dead_letters (id, org, run_id, step_index, step, task, workflow, queue, state, category, error_class,
     error_type, message, stack, http_status, public_code, public_message, reason, explanation, fingerprint,
     fingerprint_reason, title, attempts, failures, first_failed_at, last_failed_at, payload, config, policy,
-    idempotency_key, correlation_id, tags, metadata, created_at, updated_at, replay_count)
-SELECT batch.id, run.org, run.id, run.step_index, batch.step, batch.task, run.workflow, run.queue, 'OPEN', batch.category,
+    idempotency_key, correlation_id, tags, metadata, created_at, updated_at, replay_count, effect, may_have_executed,
+    breaker, code_version, priority, assignee, template, runbook, redrive, redrive_policy, redrives, max_redrives,
+    next_redrive_at, exhausted_at)
+SELECT batch.id, run.org, run.id, run.step_index, batch.step, batch.task, run.workflow, run.queue, batch.state, batch.category,
     batch.error_class, batch.error_type, batch.message, batch.stack, batch.http_status, batch.public_code,
     batch.public_message, batch.reason, batch.explanation, batch.fingerprint, batch.fingerprint_reason, batch.title,
     run.attempt, run.failures, run.first_failed_at, run.last_failed_at, batch.payload, batch.config, batch.policy,
-    batch.idempotency_key, batch.correlation_id, batch.tags, batch.metadata, :now, :now, 0
+    batch.idempotency_key, batch.correlation_id, batch.tags, batch.metadata, :now, :now, 0, batch.effect,
+    batch.may_have_executed, batch.breaker, batch.code_version, run.priority, batch.assignee, batch.template,
+    batch.runbook, batch.redrive, batch.redrive_policy, batch.redrives, batch.max_redrives, :now + batch.redrive_delay,
+    CASE WHEN batch.state = 'EXHAUSTED' THEN :now END
 FROM unnest(CAST(:id AS text[]), CAST(:run_id AS text[]), CAST(:step AS text[]), CAST(:task AS text[]), CAST(:category
     AS text[]), CAST(:error_class AS text[]), CAST(:error_type AS text[]), CAST(:message AS text[]), CAST(:stack AS
     text[]), CAST(:http_status AS integer[]), CAST(:public_code AS text[]), CAST(:public_message AS text[]),
     CAST(:reason AS text[]), CAST(:explanation AS text[]), CAST(:fingerprint AS text[]), CAST(:fingerprint_reason AS
     text[]), CAST(:title AS text[]), CAST(:payload AS text[]), CAST(:config AS text[]), CAST(:policy AS text[]),
     CAST(:idempotency_key AS text[]), CAST(:correlation_id AS text[]), CAST(:tags AS text[]), CAST(:metadata AS
-    text[]))
+    text[]), CAST(:state AS text[]), CAST(:effect AS text[]), CAST(:may_have_executed AS integer[]), CAST(:breaker AS
+    text[]), CAST(:code_version AS text[]), CAST(:assignee AS text[]), CAST(:template AS text[]), CAST(:runbook AS
+    text[]), CAST(:redrive AS text[]), CAST(:redrive_policy AS text[]), CAST(:redrives AS integer[]),
+    CAST(:max_redrives AS integer[]), CAST(:redrive_delay AS double precision[]))
     AS batch (id, run_id, step, task, category, error_class, error_type, message, stack, http_status, public_code,
         public_message, reason, explanation, fingerprint, fingerprint_reason, title, payload, config, policy,
-        idempotency_key, correlation_id, tags, metadata)
+        idempotency_key, correlation_id, tags, metadata, state, effect, may_have_executed, breaker, code_version,
+        assignee, template, runbook, redrive, redrive_policy, redrives, max_redrives, redrive_delay)
 JOIN redrive.runs AS run ON run.id = batch.run_id
 {_letter_again}
+RETURNING redrive.dead_letters.run_id, redrive.dead_letters.id
 
 -- name: insert_event
 -- One round trip for the whole batch.

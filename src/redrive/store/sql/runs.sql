@@ -30,7 +30,7 @@ SELECT id, request_hash FROM redrive.runs WHERE org = :org AND idempotency_key =
 id, org, workflow, definition, queue, priority, state, place, submitted_at, due_at, held_by, step_index, step_state,
     input, step_input, result, attempt, failures, rate_limit_waits, holds, error_class, first_failed_at,
     last_failed_at, worker, code_version, attempt_started_at, started_at, ended_at, idempotency_key, correlation_id,
-    tags, metadata, policy_override, cancel_requested_at, progress
+    tags, metadata, policy_override, cancel_requested_at, progress, replays, step_only, redrives
 
 -- name: get
 SELECT {_run} FROM redrive.runs WHERE id = :id AND org = :org
@@ -49,7 +49,7 @@ ORDER BY step_index
 
 -- name: attempts
 SELECT step_index, number, outcome, worker, code_version, started_at, ended_at, reason, explanation, delay,
-    category, error_class, error_type, message, stack, http_status, public_code, public_message
+    category, error_class, error_type, message, stack, http_status, public_code, public_message, replay, output
 FROM redrive.attempts
 WHERE run_id = :id AND EXISTS (SELECT 1 FROM redrive.runs WHERE id = :id AND org = :org)
 ORDER BY step_index, number
@@ -64,7 +64,8 @@ SELECT id, org, run_id, step_index, step, task, workflow, queue, state, category
     http_status, public_code, public_message, reason, explanation, fingerprint, fingerprint_reason, title, attempts,
     failures, first_failed_at, last_failed_at, payload, config, policy, idempotency_key, correlation_id, tags, metadata,
     created_at, updated_at, replay_count, last_replayed_at, last_replayed_by, replay_override, resolved_by, resolved_at,
-    resolution
+    resolution, effect, may_have_executed, breaker, code_version, priority, assignee, template, runbook, redrive,
+    redrive_policy, redrives, max_redrives, next_redrive_at, exhausted_at
 FROM redrive.dead_letters WHERE run_id = :id AND org = :org ORDER BY created_at
 
 -- name: count_by_place
@@ -115,6 +116,31 @@ DELETE FROM redrive.steps WHERE run_id = :id
 
 -- name: delete_events
 DELETE FROM redrive.run_events WHERE run_id = :id
+
+-- name: delete_notes
+DELETE FROM redrive.dead_letter_notes
+WHERE letter_id IN (SELECT letter.id FROM redrive.dead_letters AS letter WHERE letter.run_id = :id)
+
+-- name: delete_dependencies
+DELETE FROM redrive.dead_letter_dependencies
+WHERE letter_id IN (SELECT letter.id FROM redrive.dead_letters AS letter WHERE letter.run_id = :id)
+
+-- name: delete_replays
+DELETE FROM redrive.replays WHERE run_id = :id AND operation_id IS NULL
+
+-- name: delete_items
+DELETE FROM redrive.replays
+WHERE operation_id IN (
+    SELECT operation.id FROM redrive.replay_operations AS operation
+    WHERE operation.state IN ('DONE', 'CANCELLED') AND operation.ended_at < :now - :age
+    ORDER BY operation.ended_at
+    LIMIT 1
+)
+
+-- name: delete_operations
+DELETE FROM redrive.replay_operations
+WHERE state IN ('DONE', 'CANCELLED') AND ended_at < :now - :age
+    AND NOT EXISTS (SELECT 1 FROM redrive.replays AS item WHERE item.operation_id = redrive.replay_operations.id)
 
 -- name: delete_dead_letters
 DELETE FROM redrive.dead_letters WHERE run_id = :id AND state NOT IN ('OPEN', 'REPLAYING', 'EXHAUSTED')

@@ -1,0 +1,92 @@
+"""Burial: whether a step that has failed for good is kept (M5), and how it is handled then (M1, M12)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from redrive.engine.work import Work
+from redrive.errors import NotStorableError
+from redrive.model.failure import Failure
+from redrive.policy.codec import decode, encode
+from redrive.policy.redact import Redactor
+from redrive.policy.redriving import Function, Redrive, Redriving, redriving
+from redrive.policy.strategy import Strategy, enters
+from redrive.policy.template import Circumstances, Template, template_for
+
+
+class Handling(NamedTuple):
+    redriving: Redriving
+    tags: Sequence[str]
+    owner: str | None
+    template: str | None
+    runbook: str | None
+
+
+@dataclass(slots=True)
+class Burial:
+    """`redrive` is for tasks that say nothing themselves; `functions` are the custom policies, by name."""
+
+    redactor: Redactor
+    draw: Callable[[], float]
+    strategy: Strategy = Strategy.AUTOMATIC
+    redrive: Redrive = "never"
+    max_redrives: int | None = None
+    templates: list[Template] = field(default_factory=list)
+    functions: dict[str, Function] = field(default_factory=dict)
+
+    def refusal(self, work: Work, failure: Failure) -> str:
+        """Why no dead letter is written for it; empty when one is. What was replayed has one already."""
+        if work.claim.replays:
+            return ""
+        admission = enters(self.strategy, failure.category)
+        return "" if admission else f"no dead letter was written: {admission.reason}"
+
+    def handling(self, work: Work, failure: Failure) -> Handling:
+        template = template_for(self.templates, _circumstances(work, failure)) if self.templates else None
+        redriven = self._redriving(work, failure, template)
+        if template is None:
+            return Handling(redriven, (), None, None, None)
+        return Handling(redriven, tuple(template.tags), template.owner, template.name, template.runbook)
+
+    def _redriving(self, work: Work, failure: Failure, template: Template | None) -> Redriving:
+        choice, most = self.redrive, self.max_redrives
+        if work.task is not None and work.task.redrive is not None:
+            choice, most = work.task.redrive, work.task.max_redrives
+        if template is not None and template.redrive is not None:
+            choice, most = template.redrive, template.max_redrives
+        return redriving(
+            choice,
+            failure.category,
+            redrives=work.claim.redrives,
+            max_redrives=most,
+            effect=work.step.effect,
+            may_have_executed=failure.may_have_executed,
+            functions=self.functions,
+            draw=self.draw(),
+        )
+
+
+def with_tags(tags: str | None, more: Sequence[str]) -> str | None:
+    """The tags of a run, as JSON, and those of a template."""
+    if not more:
+        return tags
+    try:
+        known = [] if tags is None else decode(tags)
+    except NotStorableError:
+        known = []
+    own = known if isinstance(known, list) else []
+    return encode([*own, *(tag for tag in more if tag not in own)])
+
+
+def _circumstances(work: Work, failure: Failure) -> Circumstances:
+    return Circumstances(
+        failure.category,
+        work.step.task,
+        work.claim.workflow,
+        work.claim.queue,
+        failure.error_type,
+        failure.http_status,
+        failure.message,
+    )

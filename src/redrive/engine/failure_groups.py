@@ -1,0 +1,318 @@
+"""Failure groups as a person works with them: looking at them, and saying what becomes of them."""
+
+from __future__ import annotations
+
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from itertools import groupby
+from operator import attrgetter
+
+from redrive.clock import Clock
+from redrive.engine.telling import Teller
+from redrive.errors import InvalidValueError, NotFoundError
+from redrive.model.audit import Action, NewEntry
+from redrive.model.caller import SELF, Caller
+from redrive.model.dead_letter import DeadLetterState
+from redrive.model.event import DeadLetterChanged, GroupChanged
+from redrive.model.failure_group import (
+    GROUP_TRANSITIONS,
+    FailureGroup,
+    GroupChange,
+    GroupDetail,
+    GroupLine,
+    GroupPage,
+    GroupResolution,
+    GroupSort,
+    GroupState,
+    Timeline,
+)
+from redrive.policy.bounds import LONGEST_DELAY, choice, require, require_kind, require_whole
+from redrive.policy.codec import decode, encode
+from redrive.policy.fingerprint import VERSION
+from redrive.policy.redact import Redactor
+from redrive.store.database import Session
+from redrive.store.groups import GroupWish, Position
+from redrive.store.store import Store
+
+MOST_LETTERS = 10_000
+MOST_SETTLED = 500
+LARGEST_PAGE = 500
+MOST_BUCKETS = 1_000
+LONGEST_TEXT = 2_000
+SHORTEST_BEGINNING = 6
+
+_BEGINNING = re.compile(rf"(v\d+:)?([0-9a-f]{{{SHORTEST_BEGINNING},40}})")
+_ACTIONS = {
+    GroupState.ACKNOWLEDGED: Action.GROUP_ACKNOWLEDGED,
+    GroupState.RESOLVED: Action.GROUP_RESOLVED,
+    GroupState.IGNORED: Action.GROUP_IGNORED,
+    GroupState.OPEN: Action.GROUP_REOPENED,
+}
+
+
+_CONDITIONS = ("ignored_until", "ignored_beyond", "ignored_version")
+_Condition = tuple[float | None, int | None, str | None]
+_Conditions = Callable[[FailureGroup], _Condition]
+_Letters = list[tuple[str, str]]
+
+
+def _unconditional(group: FailureGroup) -> _Condition:
+    return None, None, None
+
+
+class FailureGroups:
+    """The groups of the caller's org. One of another org does not exist."""
+
+    def __init__(
+        self, store: Store, teller: Teller, redactor: Redactor, clock: Clock, caller: Caller
+    ) -> None:
+        self._store = store
+        self._teller = teller
+        self._redactor = redactor
+        self._clock = clock
+        self._caller = caller
+
+    async def get(self, fingerprint: str) -> GroupDetail:
+        """By its fingerprint, or by at least 6 digits of its beginning."""
+        found = await self._found(fingerprint)
+        org, whole = self._caller.org, found.group.fingerprint
+        groups = self._store.groups
+        versions = tuple(await groups.versions(org, whole))
+        sample = await groups.sample(found.group)
+        return GroupDetail(*found, versions, sample, await groups.replays(org, whole))
+
+    async def occurrences(
+        self, fingerprint: str, *, seconds: float = 86_400.0, buckets: int = 24
+    ) -> Timeline:
+        """When its dead letters came, over the last seconds."""
+        require("seconds", seconds, 1.0, LONGEST_DELAY)
+        require_whole("buckets", buckets, 1, MOST_BUCKETS)
+        group = (await self._found(fingerprint)).group
+        numbers = await self._store.groups.over_time(
+            self._caller.org, group.fingerprint, float(seconds), buckets
+        )
+        return Timeline(self._clock.now() - seconds, seconds / buckets, tuple(numbers))
+
+    async def acknowledge(self, fingerprint: str, reason: str = "") -> FailureGroup:
+        """Say that somebody looks after it. It stays so when it occurs again."""
+        return await self._change(fingerprint, GroupState.ACKNOWLEDGED, reason)
+
+    async def resolve(self, fingerprint: str, reason: str, *, letters: bool = False) -> GroupResolution:
+        """Say that its cause is gone: when it occurs again it is open, and has regressed.
+
+        With `letters`, up to 10,000 of its open dead letters are resolved too; call it again for more.
+        """
+        if letters:
+            return await self._resolve_with_letters(fingerprint, reason)
+        group = await self._change(fingerprint, GroupState.RESOLVED, reason)
+        left = (await self._found(group.fingerprint)).letters
+        return GroupResolution(group, 0, left.open + left.exhausted)
+
+    async def ignore(
+        self,
+        fingerprint: str,
+        reason: str,
+        *,
+        until: datetime | float | None = None,
+        beyond: int | None = None,
+        version: str | None = None,
+    ) -> FailureGroup:
+        """Say that nobody need look, until one of these is met; without any, until it is reopened.
+
+        until    a moment, or so many seconds from now
+        beyond   it has occurred more often than so many times from now on
+        version  it occurs in another version of the code than this
+        """
+        instant = None if until is None else _instant(until, self._clock.now())
+        if beyond is not None:
+            require_whole("beyond", beyond, 1, 10**9)
+        only = None if version is None else self._said("version", version)
+
+        def conditions(group: FailureGroup) -> _Condition:
+            return instant, None if beyond is None else group.occurrences + beyond, only
+
+        return await self._change(fingerprint, GroupState.IGNORED, reason, conditions)
+
+    async def reopen(self, fingerprint: str, reason: str) -> FailureGroup:
+        return await self._change(fingerprint, GroupState.OPEN, reason)
+
+    async def list(
+        self,
+        state: GroupState | str | None = None,
+        text: str = "",
+        *,
+        sort: GroupSort | str = GroupSort.LAST_SEEN,
+        size: int = 50,
+        cursor: str | None = None,
+    ) -> GroupPage:
+        """A page of groups, in this state and with this text in their title, error, workflow or step."""
+        require_whole("size", size, 1, LARGEST_PAGE)
+        order = choice("sort", sort, GroupSort)
+        lines = await self._store.groups.page(
+            self._caller.org,
+            state=None if state is None else choice("state", state, GroupState),
+            text=_printable("text", text),
+            sort=order,
+            size=size + 1,
+            after=None if cursor is None else _position(cursor, order),
+        )
+        last = lines[size - 1].group if len(lines) > size else None
+        return GroupPage(tuple(lines[:size]), None if last is None else _cursor(last, order))
+
+    async def _found(self, fingerprint: str) -> GroupLine:
+        require_kind("fingerprint", fingerprint, str)
+        if not fingerprint.isprintable():
+            raise _not_found(fingerprint)
+        found = await self._store.groups.find(self._caller.org, fingerprint, _beginning(fingerprint), 3)
+        exact = [line for line in found if line.group.fingerprint == fingerprint]
+        if len(exact or found) > 1:
+            raise InvalidValueError(
+                f"several failure groups begin with {fingerprint!r}; name more digits of the one you mean"
+            )
+        for line in exact or found:
+            return line
+        raise _not_found(fingerprint)
+
+    async def _change(
+        self, fingerprint: str, state: GroupState, reason: str, conditions: _Conditions = _unconditional
+    ) -> FailureGroup:
+        whole, text = (await self._found(fingerprint)).group.fingerprint, self._said("reason", reason)
+        async with self._store.database.transaction() as session:
+            before = await self._locked(session, whole)
+            after = await self._changed(session, before, state, text, conditions)
+            await self._store.audit.append(session, [self._entry(before, after)])
+        self._tell(before, after)
+        return after
+
+    async def _resolve_with_letters(self, fingerprint: str, reason: str) -> GroupResolution:
+        """A group that is resolved already stays so, and its letters are resolved nevertheless."""
+        whole, text = (await self._found(fingerprint)).group.fingerprint, self._said("reason", reason)
+        async with self._store.database.transaction() as session:
+            letters = await self._resolve_letters(session, whole, text)
+            before = after = await self._locked(session, whole)
+            if before.state != GroupState.RESOLVED:
+                after = await self._changed(session, before, GroupState.RESOLVED, text)
+            entries = [] if before == after else [self._entry(before, after)]
+            await self._store.audit.append(session, [*self._letter_entries(letters, after), *entries])
+        self._tell_letters(letters)
+        self._tell(before, after)
+        left = (await self._found(whole)).letters
+        return GroupResolution(after, len(letters), left.open + left.exhausted)
+
+    async def _changed(
+        self,
+        session: Session,
+        before: FailureGroup,
+        state: GroupState,
+        reason: str,
+        conditions: _Conditions = _unconditional,
+    ) -> FailureGroup:
+        GROUP_TRANSITIONS.check(GroupState(before.state), state)
+        wish = GroupWish(state, self._caller.name, reason, *conditions(before))
+        return await self._store.groups.change(session, before, wish)
+
+    async def _locked(self, session: Session, fingerprint: str) -> FailureGroup:
+        group = await self._store.groups.lock(session, self._caller.org, fingerprint)
+        if group is None:
+            raise _not_found(fingerprint)
+        return group
+
+    async def _resolve_letters(self, session: Session, fingerprint: str, reason: str) -> _Letters:
+        org, groups = self._caller.org, self._store.groups
+        letters = await groups.open_letters(session, org, fingerprint, MOST_LETTERS)
+        ids = [letter_id for letter_id, _ in letters]
+        await groups.resolve_letters(session, org, ids, self._caller.name, reason)
+        return letters
+
+    def _entry(self, before: FailureGroup, after: FailureGroup) -> NewEntry:
+        conditions = {name: getattr(after, name) for name in _CONDITIONS if getattr(after, name) is not None}
+        detail = {"before": before.state, "reason": after.change_reason, **conditions}
+        action = _ACTIONS[GroupState(after.state)]
+        return NewEntry(self._caller.org, self._caller.name, action, (after.fingerprint,), detail)
+
+    def _letter_entries(self, letters: _Letters, group: FailureGroup) -> Iterable[NewEntry]:
+        if letters:
+            ids = tuple(letter_id for letter_id, _ in letters)
+            detail = {"group": group.fingerprint, "reason": group.change_reason}
+            yield NewEntry(self._caller.org, self._caller.name, Action.DEAD_LETTER_RESOLVED, ids, detail)
+
+    def _tell(self, before: FailureGroup, after: FailureGroup) -> None:
+        if before != after:
+            org, by = self._caller
+            self._teller.tell(GroupChanged(org, after.fingerprint, before.state, after.state, by))
+
+    def _tell_letters(self, letters: _Letters) -> None:
+        org, by = self._caller
+        for letter_id, state in letters:
+            self._teller.tell(DeadLetterChanged(org, letter_id, state, DeadLetterState.RESOLVED, by))
+
+    def _said(self, name: str, text: str) -> str:
+        return self._redactor.text(_printable(name, text))
+
+
+async def settle(store: Store, teller: Teller, most: int = MOST_SETTLED) -> int:
+    """Open the groups of all orgs again whose time to be ignored is over; how many there were."""
+    async with store.database.transaction() as session:
+        changes = await store.groups.settle(session, most)
+        await store.audit.append(session, list(_settlements(changes)))
+    for each in changes:
+        teller.tell(GroupChanged(each.org, each.fingerprint, each.before, each.after, SELF))
+    return len(changes)
+
+
+def _settlements(changes: Iterable[GroupChange]) -> Iterable[NewEntry]:
+    for org, own in groupby(changes, key=attrgetter("org")):
+        several = list(own)
+        fingerprints = tuple(each.fingerprint for each in several)
+        yield NewEntry(org, SELF, Action.GROUP_REOPENED, fingerprints, {"reason": several[0].reason})
+
+
+def _not_found(fingerprint: str) -> NotFoundError:
+    return NotFoundError(
+        f"there is no failure group {fingerprint!r}; name its fingerprint, or at least {SHORTEST_BEGINNING} "
+        f"digits of its beginning"
+    )
+
+
+def _beginning(fingerprint: str) -> str | None:
+    """What the fingerprints begin with that are meant; the version may be left out."""
+    found = _BEGINNING.fullmatch(fingerprint)
+    return None if found is None else (found[1] or f"{VERSION}:") + found[2]
+
+
+def _instant(until: datetime | float, now: float) -> float:
+    if isinstance(until, datetime):
+        if until.tzinfo is None:
+            raise InvalidValueError(f"until must name its time zone, got {until.isoformat()}")
+        until = until.timestamp() - now
+    require("until, in seconds from now,", until, 1.0, LONGEST_DELAY)
+    return now + until
+
+
+def _printable(name: str, text: str) -> str:
+    require_kind(name, text, str)
+    if len(text) > LONGEST_TEXT:
+        raise InvalidValueError(f"{name} must have at most {LONGEST_TEXT:,} characters, got {len(text):,}")
+    if not text.replace("\n", "").replace("\t", "").isprintable():
+        raise InvalidValueError(f"{name} must be printable text, got {text[:80]!r}")
+    return text
+
+
+def _cursor(last: FailureGroup, sort: GroupSort) -> str:
+    position = [sort.value, getattr(last, sort.value), last.fingerprint]
+    return urlsafe_b64encode(encode(position).encode()).decode()
+
+
+def _position(cursor: str, sort: GroupSort) -> Position:
+    try:
+        found = decode(urlsafe_b64decode(cursor.encode()).decode())
+    except (ValueError, AttributeError):
+        found = None
+    match found:
+        case [sort.value, int() | float() as value, str() as fingerprint] if not isinstance(value, bool):
+            return Position(float(value) if sort is GroupSort.LAST_SEEN else int(value), fingerprint)
+    raise InvalidValueError(
+        f"the cursor is none of a list sorted by {sort.value}; take it from the page before, or leave it out"
+    )

@@ -1,0 +1,122 @@
+"""The verdict on a dead letter, from what is stored about it and what is going on now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from redrive.engine.breakers import Breakers
+from redrive.errors import NotFoundError, NotStorableError
+from redrive.model.caller import Caller
+from redrive.model.replay import ReplayState
+from redrive.policy.codec import decode
+from redrive.policy.verdict import BreakerFact, Facts, ReplayRecord, Verdict, verdict
+from redrive.store.facts import MOST, EndedReplays, FactFinder, FailedLetter
+from redrive.store.holds import WorkerRow
+from redrive.store.store import Store
+
+SILENT_SECONDS = 60.0
+"""A worker that says nothing for so long is not at work."""
+
+
+class _Since(NamedTuple):
+    letter: FailedLetter
+    failed_at: float
+    replays: list[EndedReplays]
+
+
+class Verdicts:
+    """The verdicts on the dead letters of the caller's org."""
+
+    def __init__(self, store: Store, breakers: Breakers, caller: Caller) -> None:
+        self._store = store
+        self._breakers = breakers
+        self._finder = FactFinder(store.database, caller.org)
+
+    async def of(self, letter_id: str) -> Verdict:
+        return verdict(await self.facts(letter_id))
+
+    async def facts(self, letter_id: str) -> Facts:
+        if not letter_id.isprintable():
+            raise NotFoundError(f"there is no dead letter {letter_id!r}")
+        letter = await self._finder.letter(letter_id)
+        replays = await self._finder.replays(letter)
+        since = _Since(letter, _failed_at(letter, replays), replays)
+        return await self._happened(since, _known(since))
+
+    async def _happened(self, since: _Since, facts: Facts) -> Facts:
+        finder, letter = self._finder, since.letter
+        succeeded = await finder.successes(letter.workflow, since.failed_at)
+        return facts._replace(
+            breaker=await self._breaker(letter.breaker),
+            versions=_started(await self._store.holds.workers(), since),
+            failing=await finder.failing(letter, since.failed_at),
+            succeeded=sum(succeeded.values()),
+            succeeded_in=frozenset(succeeded),
+            occurred=await finder.occurrences(letter, since.failed_at),
+            waits_for=await finder.waits_for(letter),
+        )
+
+    async def _breaker(self, name: str | None) -> BreakerFact | None:
+        shared = None if name is None else await self._breakers.look(name)
+        if name is None or shared is None:
+            return None
+        snapshot = shared.snapshot
+        return BreakerFact(name, snapshot.state, shared.row.closed_at, snapshot.open_until)
+
+
+def _known(since: _Since) -> Facts:
+    """What the letter itself and its replays tell."""
+    letter = since.letter
+    return Facts(
+        state=letter.state,
+        now=letter.now,
+        failed_at=since.failed_at,
+        step=letter.step,
+        reason=letter.reason,
+        explanation=letter.explanation,
+        category=letter.category,
+        error_class=letter.error_class,
+        error_type=letter.error_type,
+        attempts=letter.attempts,
+        code_version=letter.code_version,
+        effect=letter.effect,
+        may_have_executed=bool(letter.may_have_executed),
+        most=MOST,
+        replays=_record(each for each in since.replays if each.own),
+        other_replays=_record(each for each in since.replays if not each.own),
+        redrives=letter.redrives,
+        max_redrives=letter.max_redrives,
+        next_redrive_at=letter.next_redrive_at,
+    )
+
+
+def _failed_at(letter: FailedLetter, replays: Iterable[EndedReplays]) -> float:
+    """The last failure that is known of: that of a replay, too."""
+    failed = [each.last_ended_at for each in replays if each.own and each.state == ReplayState.FAILED]
+    moments = [letter.created_at, letter.last_failed_at, *failed]
+    return max(moment for moment in moments if moment is not None)
+
+
+def _record(replays: Iterable[EndedReplays]) -> ReplayRecord:
+    numbers = {each.state: each.number for each in replays}
+    return ReplayRecord(numbers.get(ReplayState.SUCCEEDED, 0), numbers.get(ReplayState.FAILED, 0))
+
+
+def _started(workers: Iterable[WorkerRow], since: _Since) -> frozenset[str]:
+    """The versions of workers for its queue that were started after it had failed, and are at work."""
+    return frozenset(
+        each.code_version
+        for each in workers
+        if each.started_at > since.failed_at
+        and each.seconds_silent < SILENT_SECONDS
+        and since.letter.queue in _queues(each)
+    )
+
+
+def _queues(worker: WorkerRow) -> list[object]:
+    try:
+        queues = decode(worker.queues)
+    except NotStorableError:
+        return []
+    return list(queues) if isinstance(queues, list) else []

@@ -1,0 +1,87 @@
+"""The audit: what was done, by whom and to what, in one chain an org. Entries are never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+
+class Action(StrEnum):
+    DEAD_LETTER_MOVED = "dead_letter.moved"
+    DEAD_LETTER_RESOLVED = "dead_letter.resolved"
+    DEAD_LETTER_IGNORED = "dead_letter.ignored"
+    DEAD_LETTER_ARCHIVED = "dead_letter.archived"
+    DEAD_LETTER_REOPENED = "dead_letter.reopened"
+    DEAD_LETTER_NOTED = "dead_letter.noted"
+    DEAD_LETTER_TAGGED = "dead_letter.tagged"
+    DEAD_LETTER_ASSIGNED = "dead_letter.assigned"
+    DEAD_LETTER_REVEALED = "dead_letter.revealed"
+    DEAD_LETTER_LINKED = "dead_letter.linked"
+    REPLAY_REQUESTED = "replay.requested"
+    REPLAY_SUCCEEDED = "replay.succeeded"
+    REPLAY_FAILED = "replay.failed"
+    REPLAY_CANCELLED = "replay.cancelled"
+    OPERATION_PLANNED = "operation.planned"
+    OPERATION_STARTED = "operation.started"
+    OPERATION_PAUSED = "operation.paused"
+    OPERATION_RESUMED = "operation.resumed"
+    OPERATION_CANCELLED = "operation.cancelled"
+    OPERATION_STOPPED = "operation.stopped"
+    OPERATION_FINISHED = "operation.finished"
+    GROUP_ACKNOWLEDGED = "group.acknowledged"
+    GROUP_RESOLVED = "group.resolved"
+    GROUP_IGNORED = "group.ignored"
+    GROUP_REOPENED = "group.reopened"
+    GROUP_REGRESSED = "group.regressed"
+    RUN_RETRIED = "run.retried"
+    RUN_CANCELLED = "run.cancelled"
+    QUEUE_PAUSED = "queue.paused"
+    QUEUE_RESUMED = "queue.resumed"
+    QUEUE_CLEARED = "queue.cleared"
+    BREAKER_FORCED = "breaker.forced"
+    BREAKER_RELEASED = "breaker.released"
+    KEYS_ROTATED = "keys.rotated"
+
+
+class NewEntry(NamedTuple):
+    """A mutation. `subjects` are the ids of what it was done to; `detail` is redacted already (W14)."""
+
+    org: str
+    actor: str
+    action: Action
+    subjects: tuple[str, ...] = ()
+    detail: Mapping[str, Any] = {}
+
+
+class Entry(NamedTuple):
+    """An entry as it is stored.
+
+    subject   the id of what it was done to, when that is one; else empty
+    subjects  a JSON list of the ids, when there are several
+    detail    a JSON object
+    hash      of everything else and of the hash before it
+    """
+
+    org: str
+    sequence: int
+    at: float
+    actor: str
+    action: str
+    subject: str
+    subjects: str | None
+    detail: str
+    hash: str
+
+
+class Head(NamedTuple):
+    """The end of an org's chain. Kept elsewhere, it shows later whether the chain was cut or rewritten."""
+
+    org: str
+    sequence: int
+    hash: str
+
+
+def no_head(org: str) -> Head:
+    """That of a chain without entries."""
+    return Head(org, 0, "")

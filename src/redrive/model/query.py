@@ -1,0 +1,126 @@
+"""A query over dead letters, parsed: terms that all must hold. Its `str` is text that parses to the same."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from enum import Enum
+from typing import NamedTuple
+
+from redrive.model.dead_letter import CLOSED, LIVE, DeadLetterState
+
+TEXT = "text"
+"""The key of what stands without one: text that must occur."""
+
+_BARE = re.compile(r'[^\s",\\]+')
+_UNITS = (("w", 604_800), ("d", 86_400), ("h", 3_600), ("m", 60))
+_GROUPS = {frozenset(LIVE): "live", frozenset(CLOSED): "closed", frozenset(DeadLetterState): "any"}
+
+
+class Who(Enum):
+    """Whom a letter is assigned to, without a name. `ME` is whoever asks."""
+
+    ME = "me"
+    NOBODY = "none"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Beginning(NamedTuple):
+    """Everything that begins so."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Between(NamedTuple):
+    """Whole numbers, both ends included; None is no end."""
+
+    low: int | None
+    high: int | None
+
+    def __str__(self) -> str:
+        if self.high is None:
+            return f">={self.low}"
+        if self.low is None:
+            return f"<={self.high}"
+        return f"{self.low}" if self.low == self.high else f"{self.low}..{self.high}"
+
+
+class Ago(NamedTuple):
+    """So many seconds before the moment of asking."""
+
+    seconds: int
+
+    def __str__(self) -> str:
+        for unit, size in _UNITS:
+            if self.seconds and self.seconds % size == 0:
+                return f"{self.seconds // size}{unit}"
+        return f"{self.seconds}s"
+
+
+class Moment(NamedTuple):
+    """Seconds since 1970."""
+
+    at: float
+
+    def __str__(self) -> str:
+        return datetime.fromtimestamp(self.at, UTC).isoformat()
+
+
+Value = str | Who | Beginning | Between | Ago | Moment
+
+
+class Term(NamedTuple):
+    """`key` must be one of `values`; or, negated, none of them."""
+
+    key: str
+    values: tuple[Value, ...]
+    negated: bool = False
+
+    def __str__(self) -> str:
+        sign = "-" if self.negated else ""
+        if self.key == TEXT:
+            return sign + _word(str(self.values[0]))
+        written = _states(self.values) if self.key == "is" else ",".join(map(_written, self.values))
+        return f"{sign}{self.key}:{written}"
+
+
+class Query(NamedTuple):
+    terms: tuple[Term, ...] = ()
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self.terms))
+
+    def asked_by(self, name: str) -> Query:
+        """With that name wherever the query says `me`."""
+        return Query(
+            tuple(
+                term._replace(values=tuple(name if value is Who.ME else value for value in term.values))
+                for term in self.terms
+            )
+        )
+
+
+def _states(values: tuple[Value, ...]) -> str:
+    return _GROUPS.get(frozenset(values)) or ",".join(str(value).lower() for value in values)  # type: ignore[arg-type]
+
+
+def _written(value: Value) -> str:
+    """A text that means something without quotes gets them."""
+    if not isinstance(value, str):
+        return str(value)
+    bare = _BARE.fullmatch(value) and value not in (Who.ME.value, Who.NOBODY.value)
+    return value if bare else _quoted(value)
+
+
+def _word(text: str) -> str:
+    return text if _BARE.fullmatch(text) and ":" not in text and text[0] != "-" else _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

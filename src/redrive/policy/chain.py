@@ -1,0 +1,172 @@
+"""The audit chain: each entry's hash covers the entry and the hash before it.
+
+Whoever changes, removes or moves an entry breaks the chain at that place. Whoever cuts its end off, or writes
+all of it anew, does not: that shows against a head that was kept elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from hashlib import sha256
+from typing import NamedTuple
+
+from redrive.model.audit import Entry, Head
+
+_VERSION = "redrive audit 1"
+MOST_SUSPECTS = 32
+MOST_FAULTS = 100
+
+
+class FaultKind(StrEnum):
+    EDITED = "edited"
+    DELETED = "deleted"
+    REORDERED = "reordered"
+    TRUNCATED = "truncated"
+    ADDED = "added"
+    FOREIGN_HEAD = "foreign head"
+
+
+class Fault(NamedTuple):
+    kind: FaultKind
+    sequence: int
+    text: str
+
+
+class _Suspect(NamedTuple):
+    """An entry whose hash is not what it should be. `before` is the hash that stands before it now."""
+
+    entry: Entry
+    before: str
+
+
+def chain_hash(before: str, entry: Entry) -> str:
+    """The hash of an entry, out of the hash before it and everything the entry says."""
+    text = json.dumps([_VERSION, before, *entry[:-1]], separators=(",", ":"), default=repr)
+    return sha256(text.encode()).hexdigest()
+
+
+def chained(head: Head, entries: Iterable[Entry]) -> Iterator[Entry]:
+    """New entries, numbered and hashed so that they follow the head."""
+    sequence, before = head.sequence, head.hash
+    for entry in entries:
+        sequence += 1
+        numbered = entry._replace(sequence=sequence)
+        before = chain_hash(before, numbered)
+        yield numbered._replace(hash=before)
+
+
+class ChainCheck:
+    """Takes the entries of one org in order of their sequence, and finds what is wrong with them.
+
+    checked  how many entries were looked at
+    found    how many faults there are; `faults` lists the first of them
+    """
+
+    def __init__(self, org: str, exported: Head | None = None) -> None:
+        self.faults: list[Fault] = []
+        self.found = 0
+        self.checked = 0
+        self._org = org
+        self._exported = exported
+        self._sequence = 0
+        self._hash: str | None = ""
+        self._suspects: list[_Suspect] = []
+
+    def take(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            self._take(entry)
+
+    def finish(self, head: Head, last: int) -> list[Fault]:
+        """`head` is the stored one, `last` the last sequence that there is."""
+        self._explain_suspects()
+        self._check_end(head, last)
+        self._check_exported(last)
+        return self.faults
+
+    def _take(self, entry: Entry) -> None:
+        self.checked += 1
+        if entry.sequence != self._sequence + 1:
+            self._find(
+                FaultKind.DELETED, self._sequence + 1, _missing(self._sequence + 1, entry.sequence - 1)
+            )
+            self._hash = None
+        if self._hash is not None and chain_hash(self._hash, entry) != entry.hash:
+            self._suspect(_Suspect(entry, self._hash))
+        self._sequence, self._hash = entry.sequence, entry.hash
+        self._compare(entry)
+
+    def _compare(self, entry: Entry) -> None:
+        exported = self._exported
+        if exported is None or exported.org != self._org or entry.sequence != exported.sequence:
+            return
+        if entry.hash != exported.hash:
+            self._find(FaultKind.FOREIGN_HEAD, entry.sequence, _REWRITTEN)
+
+    def _suspect(self, suspect: _Suspect) -> None:
+        self._suspects.append(suspect)
+        if len(self._suspects) > MOST_SUSPECTS:
+            self._explain_suspects()
+
+    def _explain_suspects(self) -> None:
+        suspects, self._suspects = self._suspects, []
+        for each in suspects:
+            place = _place_of(each.entry, suspects)
+            if place is None:
+                self._find(FaultKind.EDITED, each.entry.sequence, _CHANGED)
+            elif place != each.entry.sequence:
+                self._find(FaultKind.REORDERED, each.entry.sequence, f"It was written as entry {place:,}.")
+
+    def _check_end(self, head: Head, last: int) -> None:
+        if last < head.sequence:
+            self._find(FaultKind.TRUNCATED, last + 1, _missing(last + 1, head.sequence))
+        elif last > head.sequence:
+            first = head.sequence + 1
+            text = f"Entries {first:,} to {last:,} lie beyond the head: Redrive has not written them."
+            self._find(FaultKind.ADDED, first, text)
+        elif self._sequence == last and (self._hash or "") != head.hash:
+            self._find(FaultKind.EDITED, last, "The last entry is not the one that the head was made of.")
+
+    def _check_exported(self, last: int) -> None:
+        exported = self._exported
+        if exported is None:
+            return
+        if exported.org != self._org:
+            text = (
+                f"The head belongs to {exported.org!r}, the chain to {self._org!r}; use the head of this org."
+            )
+            self._find(FaultKind.FOREIGN_HEAD, exported.sequence, text)
+        elif exported.sequence > last:
+            self._find(FaultKind.TRUNCATED, last + 1, _missing(last + 1, exported.sequence))
+        elif exported.sequence < 1 and exported.hash:
+            self._find(FaultKind.FOREIGN_HEAD, exported.sequence, _REWRITTEN)
+
+    def _find(self, kind: FaultKind, sequence: int, text: str) -> None:
+        self.found += 1
+        if len(self.faults) < MOST_FAULTS:
+            self.faults.append(Fault(kind, sequence, text))
+
+
+def _place_of(entry: Entry, suspects: list[_Suspect]) -> int | None:
+    """Where the chain fits with this entry, tried among the places and hashes of all suspects."""
+    hashes = {each.entry.hash for each in suspects}
+    befores = hashes | {each.before for each in suspects}
+    for place in sorted({each.entry.sequence for each in suspects}):
+        moved = entry._replace(sequence=place)
+        if any(chain_hash(before, moved) in hashes for before in befores):
+            return place
+    return None
+
+
+def _missing(first: int, last: int) -> str:
+    if first == last:
+        return f"Entry {first:,} is missing."
+    return f"Entries {first:,} to {last:,} are missing."
+
+
+_CHANGED = "Its hash does not fit: this entry, or the one before it, was changed after it was written."
+_REWRITTEN = (
+    "The entry is not the one that the head was taken from: the chain was written anew, or the head is that "
+    "of another database."
+)

@@ -1,0 +1,152 @@
+"""How the values of a query are read: each key has its reader, and each reader says what it expects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from enum import StrEnum
+from functools import partial
+from types import MappingProxyType
+from typing import NamedTuple, NoReturn
+
+from redrive.errors import InvalidValueError
+from redrive.model.alias import DEAD_LETTER_ALIASES
+from redrive.model.dead_letter import CLOSED, LIVE, DeadLetterState
+from redrive.model.failure import Category, ErrorClass
+from redrive.model.query import Ago, Beginning, Between, Moment, Value, Who
+from redrive.model.step import Effect
+from redrive.policy.fingerprint import VERSION
+
+SHORTEST_PREFIX = 6
+
+_COMPARED = re.compile(r"(>=|<=|>|<|=)?(-?[0-9]{1,9})")
+_SPAN = re.compile(r"(-?[0-9]{1,9})\.\.(-?[0-9]{1,9})")
+_AGE = re.compile(r"([0-9]{1,6})([smhdw])")
+_FINGERPRINT = re.compile(r"(?:v[0-9]{1,3}:)?([0-9a-f]+)")
+_FULL = 40
+_SECONDS = MappingProxyType({"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800})
+_POLICIES = ("never", "linear", "exponential", "immediate")
+
+_STATES = MappingProxyType(
+    {each.lower(): (each,) for each in DeadLetterState}
+    | {word: (state,) for word, state in DEAD_LETTER_ALIASES.items()}
+    | {"live": LIVE, "closed": CLOSED, "any": tuple(DeadLetterState)}
+)
+
+
+class Word(NamedTuple):
+    """A value as it was written, and where: positions are counted from one."""
+
+    text: str
+    quoted: bool
+    key: str
+    position: int
+
+    def refuse(self, allowed: str) -> NoReturn:
+        raise InvalidValueError(
+            f"unknown value {self.text!r} of {self.key!r} at position {self.position}; {allowed}"
+        )
+
+
+def _read_text(word: Word) -> tuple[Value, ...]:
+    return (word.text,) if word.text else word.refuse("it is empty")
+
+
+def _read_choice(choices: Iterable[str], word: Word) -> tuple[Value, ...]:
+    known = [str(each) for each in choices]
+    return (word.text.lower(),) if word.text.lower() in known else word.refuse(meant(word.text, known))
+
+
+def _read_states(word: Word) -> tuple[Value, ...]:
+    return _STATES.get(word.text.lower()) or word.refuse(meant(word.text, _STATES))
+
+
+def _read_redrive(word: Word) -> tuple[Value, ...]:
+    return (word.text,) if word.text.startswith("custom:") else _read_choice((*_POLICIES, "custom:…"), word)
+
+
+def _read_assignee(word: Word) -> tuple[Value, ...]:
+    named = word.quoted or word.text not in (Who.ME.value, Who.NOBODY.value)
+    return _read_text(word) if named else (Who(word.text),)
+
+
+def _read_fingerprint(word: Word) -> tuple[Value, ...]:
+    found = _FINGERPRINT.fullmatch(word.text.lower())
+    if found is None or not SHORTEST_PREFIX <= len(found[1]) <= _FULL:
+        word.refuse(f"a fingerprint, or its first {SHORTEST_PREFIX} digits or more, is expected")
+    whole = found[0] if found[0].startswith("v") else f"{VERSION}:{found[1]}"
+    return (whole if len(found[1]) == _FULL else Beginning(whole),)
+
+
+def _read_number(word: Word) -> tuple[Value, ...]:
+    span, compared = _SPAN.fullmatch(word.text), _COMPARED.fullmatch(word.text)
+    if span and int(span[1]) <= int(span[2]):
+        return (Between(int(span[1]), int(span[2])),)
+    if compared is None:
+        word.refuse("a number is expected, as in 3, >3, >=3, <3, <=3 or 3..5")
+    return (_BETWEEN[compared[1] or "="](int(compared[2])),)
+
+
+_BETWEEN: MappingProxyType[str, Callable[[int], Between]] = MappingProxyType(
+    {
+        "=": lambda number: Between(number, number),
+        ">": lambda number: Between(number + 1, None),
+        ">=": lambda number: Between(number, None),
+        "<": lambda number: Between(None, number - 1),
+        "<=": lambda number: Between(None, number),
+    }
+)
+
+
+def _read_time(word: Word) -> tuple[Value, ...]:
+    age = _AGE.fullmatch(word.text)
+    if age:
+        return (Ago(int(age[1]) * _SECONDS[age[2]]),)
+    try:
+        moment = datetime.fromisoformat(word.text)
+    except ValueError:
+        word.refuse("a time is expected, as in 30m, 2h, 7d, 2026-11-01 or 2026-11-01T09:30:00Z")
+    if not 1971 <= moment.year <= 9000:
+        word.refuse("a year from 1971 to 9000 is expected")
+    if moment.tzinfo is None and len(word.text) > len("2026-11-01"):
+        word.refuse("a time of day needs its zone, as in 2026-11-01T09:30:00Z or 2026-11-01T09:30:00+02:00")
+    return (Moment((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()),)
+
+
+def meant(text: str, known: Iterable[str]) -> str:
+    words = list(known)
+    close = get_close_matches(text.lower(), words, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(words)}"
+
+
+def _choice(choices: type[StrEnum]) -> Callable[[Word], tuple[Value, ...]]:
+    return partial(_read_choice, tuple(choices))
+
+
+TIMES = ("since", "until")
+
+READERS: MappingProxyType[str, Callable[[Word], tuple[Value, ...]]] = MappingProxyType(
+    {
+        "is": _read_states,
+        "category": _choice(Category),
+        "class": _choice(ErrorClass),
+        "effect": _choice(Effect),
+        "redrive": _read_redrive,
+        "fp": _read_fingerprint,
+        "assignee": _read_assignee,
+    }
+    | dict.fromkeys(
+        (
+            *("step", "task", "workflow", "queue", "error", "code", "run", "id", "correlation", "tag"),
+            *("template", "breaker", "version"),
+        ),
+        _read_text,
+    )
+    | dict.fromkeys(("status", "attempts", "replays", "redrives", "priority"), _read_number)
+    | dict.fromkeys(TIMES, _read_time)
+)
+
+KEYS = tuple(READERS)
+"""Every key of the language."""

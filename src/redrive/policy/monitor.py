@@ -1,0 +1,79 @@
+"""Monitors: figures of a dead-letter queue that somebody should look at (M10). Pure rules over statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from redrive.model.statistics import LifetimeStats, Statistics
+from redrive.policy.bounds import require, require_whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """An alert is raised beyond them.
+
+    minimum_samples  so many redrives must have ended before their success is judged
+    """
+
+    utilization_percent: float = 80.0
+    exhausted: int = 100
+    success_percent: float = 50.0
+    minimum_samples: int = 20
+
+    def __post_init__(self) -> None:
+        require("utilization_percent", self.utilization_percent, 0.0, 100.0)
+        require_whole("exhausted", self.exhausted, 0, 1_000_000_000)
+        require("success_percent", self.success_percent, 0.0, 100.0)
+        require_whole("minimum_samples", self.minimum_samples, 1, 1_000_000_000)
+
+
+class Alert(NamedTuple):
+    """`name` is one word for machines, `message` a sentence for people."""
+
+    name: str
+    message: str
+
+
+DEFAULT_THRESHOLDS = Thresholds()
+
+
+def alerts(
+    statistics: Statistics,
+    thresholds: Thresholds = DEFAULT_THRESHOLDS,
+    *,
+    since: LifetimeStats | None = None,
+) -> tuple[Alert, ...]:
+    """What is wrong. With the figures of an earlier moment, only redrives `since` then are judged."""
+    lifetime = statistics.lifetime_stats
+    recent = lifetime if since is None else lifetime.since(since)
+    return (
+        *_nearly_full(statistics, thresholds),
+        *_many_exhausted(statistics, thresholds),
+        *_few_successes(recent, thresholds),
+    )
+
+
+def _nearly_full(statistics: Statistics, thresholds: Thresholds) -> Iterator[Alert]:
+    size, most = statistics.queue_size, statistics.max_size
+    if most is not None and size * 100.0 > most * thresholds.utilization_percent:
+        percent = statistics.utilization_percent
+        yield Alert("queue_nearly_full", f"{size:,} of {most:,} places are taken ({percent:g} %)")
+
+
+def _many_exhausted(statistics: Statistics, thresholds: Thresholds) -> Iterator[Alert]:
+    exhausted = statistics.status_breakdown.get("exhausted", 0)
+    if exhausted > thresholds.exhausted:
+        yield Alert("many_exhausted", f"{exhausted:,} dead letters have used up their redrives")
+
+
+def _few_successes(figures: LifetimeStats, thresholds: Thresholds) -> Iterator[Alert]:
+    ended = figures.retry_success + figures.retry_failed
+    if ended < thresholds.minimum_samples:
+        return
+    percent = 100.0 * figures.retry_success / ended
+    if percent < thresholds.success_percent:
+        yield Alert(
+            "few_successes", f"{figures.retry_success:,} of {ended:,} redrives succeeded ({percent:.0f} %)"
+        )

@@ -1,0 +1,111 @@
+"""The query language: one for URL, search box, API and command line (UI.md, rule 5).
+
+    is:open category:timeout,network -step:charge attempts:>3 since:2h "connection reset"
+
+Terms are separated by blanks, and all of them must hold. `key:a,b` is one of the values, a minus in front
+means none of them. What stands without a key must occur in the title, the message or the type of the error.
+Quotes take everything as it is written; a backslash in them takes the next character as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import NoReturn
+
+from redrive.errors import InvalidValueError
+from redrive.model.query import TEXT, Query, Term, Value
+from redrive.policy.bounds import require_kind
+from redrive.policy.criterion import READERS, TIMES, Word
+
+LONGEST_QUERY = 4_000
+MOST_TERMS = 32
+MOST_VALUES = 100
+
+_PIECE = re.compile(r'(?P<sign>-?)(?:(?P<key>[^\s":,]*):)?(?P<rest>(?:"(?:[^"\\]|\\.)*"|[^\s"])*)(?P<odd>"?)')
+_VALUE = re.compile(r'"((?:[^"\\]|\\.)*)"|([^",]+)')
+_VALUES = re.compile(r'(?:"(?:[^"\\]|\\.)*"|[^",]+)(?:,(?:"(?:[^"\\]|\\.)*"|[^",]+))*')
+
+
+def parse(text: str) -> Query:
+    """The query that the text says; what it does not understand is refused with its place."""
+    require_kind("a query", text, str)
+    if len(text) > LONGEST_QUERY:
+        raise InvalidValueError(
+            f"a query has at most {LONGEST_QUERY:,} characters, this one has {len(text):,}"
+        )
+    terms = tuple(_terms(text))
+    if len(terms) > MOST_TERMS:
+        raise InvalidValueError(f"a query has at most {MOST_TERMS} terms, this one has {len(terms)}")
+    return Query(terms)
+
+
+def _terms(text: str) -> Iterator[Term]:
+    place = 0
+    while place < len(text):
+        if text[place].isspace():
+            place += 1
+            continue
+        piece = _PIECE.match(text, place)
+        assert piece is not None  # noqa: S101 — it matches nothing at all, too
+        yield _term(piece, place + 1)
+        place = piece.end()
+
+
+def _term(piece: re.Match[str], position: int) -> Term:
+    _refuse_odd(piece, position)
+    negated = bool(piece["sign"])
+    if piece["key"] is None:
+        return Term(TEXT, (_free_text(piece["rest"], position + negated),), negated)
+    key, place = piece["key"].lower(), position + negated
+    if key not in READERS:
+        _refuse_key(piece["key"], place)
+    if negated and key in TIMES:
+        raise InvalidValueError(
+            f"{key!r} at position {place} cannot be negated; say since: or until: instead"
+        )
+    return Term(key, _values(key, piece["rest"], place + len(key) + 1), negated)
+
+
+def _refuse_odd(piece: re.Match[str], position: int) -> None:
+    if piece["odd"]:
+        raise InvalidValueError(
+            f"the quote at position {piece.start('odd') + 1} is never closed; add another one"
+        )
+    if not piece[0].isprintable():
+        raise InvalidValueError(f"the term at position {position} has characters that cannot be printed")
+
+
+def _refuse_key(key: str, position: int) -> NoReturn:
+    close = get_close_matches(key.lower(), READERS, n=1)
+    meant = f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(READERS)}"
+    quote = "; text with a colon in it stands in quotes" if not close else ""
+    raise InvalidValueError(f"unknown key {key!r} at position {position}; {meant}{quote}")
+
+
+def _free_text(rest: str, position: int) -> str:
+    quoted = _VALUE.fullmatch(rest) if rest.startswith('"') else None
+    text = _unescaped(quoted[1]) if quoted else rest
+    if not text or (quoted is None and '"' in rest):
+        raise InvalidValueError(f"the text at position {position} is empty, or has quotes in the middle")
+    return text
+
+
+def _values(key: str, rest: str, position: int) -> tuple[Value, ...]:
+    if not _VALUES.fullmatch(rest):
+        raise InvalidValueError(
+            f"{key!r} at position {position - len(key) - 1} has no value, or an empty one; "
+            f"it is written {key}:value, or {key}:one,another"
+        )
+    words = [
+        Word(each[2] or _unescaped(each[1]), each[2] is None, key, position + each.start())
+        for each in _VALUE.finditer(rest)
+    ]
+    if len(words) > (1 if key in TIMES else MOST_VALUES):
+        raise InvalidValueError(f"{key!r} at position {position - len(key) - 1} has too many values")
+    return tuple(dict.fromkeys(value for word in words for value in READERS[key](word)))
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text)

@@ -1,0 +1,178 @@
+"""How a bulk replay goes on: a few items first, the others when these went well, and not beyond a failure.
+
+    canary   so many items; nothing more is begun before all of them have ended
+    ramp     the others, at a rate or as fast as they are executed
+    stop     too many failures, the same failures as before, or an open breaker: a person decides
+    finish   nothing is left to be begun, and nothing is under way
+
+A person who resumes an operation that has stopped itself pardons what has failed until then: it begins with a
+canary again, and is judged by what happens from there on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import floor
+from typing import NamedTuple
+
+from redrive.policy.bounds import require, require_kind, require_whole
+
+LARGEST_BATCH = 500
+MOST_RUNNING = 2_000
+POLL_SECONDS = 0.2
+BURST_SECONDS = 1.0
+LONGEST_WAIT, SHORTEST_WAIT = 1.0, 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutOptions:
+    """
+    canary           so many items are replayed first, and must end before the others begin
+    rate             items a second after that; None: as fast as they are executed
+    failure_rate     it stops when more than this part of the items that have ended failed
+    minimum          it is not judged so before as many have ended, unless they are the whole canary
+    same_failures    it stops when so many have failed just as they had before; None: it does not
+    stop_on_breaker  it stops when a breaker is open that its remaining items depend on
+    """
+
+    canary: int = 10
+    rate: float | None = None
+    failure_rate: float = 0.2
+    minimum: int = 10
+    same_failures: int | None = 5
+    stop_on_breaker: bool = True
+
+    def __post_init__(self) -> None:
+        require_whole("canary", self.canary, 0, 100_000)
+        if self.rate is not None:
+            require("rate", self.rate, 0.001, 100_000.0)
+        require("failure_rate", self.failure_rate, 0.0, 1.0)
+        require_whole("minimum", self.minimum, 1, 100_000)
+        if self.same_failures is not None:
+            require_whole("same_failures", self.same_failures, 1, 100_000)
+        require_kind("stop_on_breaker", self.stop_on_breaker, bool)
+
+
+class Score(NamedTuple):
+    """What came of the items. `repeated`: of the failed ones, those that failed as they had before."""
+
+    begun: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    repeated: int = 0
+
+    @property
+    def judged(self) -> int:
+        return self.succeeded + self.failed
+
+    def since(self, earlier: Score) -> Score:
+        return Score(*(max(0, now - past) for now, past in zip(self, earlier, strict=True)))
+
+
+class Figures(NamedTuple):
+    """An operation at one moment.
+
+    score         what came of its items, without what was pardoned
+    ready         items that could be begun now; counted up to a batch
+    running       items under way
+    ramping       the canary is over
+    released_at   until when the rate is used up
+    open_breaker  the name of one that its remaining items depend on
+    """
+
+    score: Score
+    ready: int
+    running: int
+    ramping: bool
+    released_at: float | None = None
+    open_breaker: str | None = None
+
+
+class Release(NamedTuple):
+    """Begin so many items; the rate is then used up until `released_at`."""
+
+    number: int
+    released_at: float
+
+
+class Wait(NamedTuple):
+    seconds: float
+
+
+class Ramp(NamedTuple):
+    """The canary went well."""
+
+
+class Stop(NamedTuple):
+    reason: str
+
+
+class Finish(NamedTuple):
+    """What is still planned cannot be begun any more."""
+
+
+Move = Release | Wait | Ramp | Stop | Finish
+
+
+def next_move(figures: Figures, options: RolloutOptions, now: float) -> Move:
+    if not figures.ready:
+        return Wait(POLL_SECONDS) if figures.running else Finish()
+    reason = _reason_to_stop(figures, options)
+    if reason is not None:
+        return Stop(reason)
+    if not figures.ramping:
+        return _in_canary(figures, options, now)
+    return _in_ramp(figures, options.rate, now)
+
+
+def _in_canary(figures: Figures, options: RolloutOptions, now: float) -> Move:
+    missing = options.canary - figures.score.begun
+    if missing > 0:
+        return _released(figures, missing, now)
+    return Wait(POLL_SECONDS) if figures.running else Ramp()
+
+
+def _in_ramp(figures: Figures, rate: float | None, now: float) -> Move:
+    if rate is None:
+        return _released(figures, LARGEST_BATCH, now)
+    since = _credited_since(figures.released_at, rate, now)
+    credit = (now - since) * rate
+    # Rounded first: an item must not wait for a moment more because it was computed as 0.9999999999.
+    number = floor(round(credit, 6))
+    if number < 1:
+        return Wait(min(LONGEST_WAIT, max(SHORTEST_WAIT, (1.0 - credit) / rate)))
+    move = _released(figures, number, now)
+    return move if isinstance(move, Wait) else Release(move.number, min(now, since + move.number / rate))
+
+
+def _credited_since(released_at: float | None, rate: float, now: float) -> float:
+    """Time that was not used up counts for a second, or one item: a pause is not made up for."""
+    oldest = now - max(BURST_SECONDS, 1.0 / rate)
+    return oldest if released_at is None else min(now, max(oldest, released_at))
+
+
+def _released(figures: Figures, wanted: int, now: float) -> Release | Wait:
+    number = min(wanted, figures.ready, LARGEST_BATCH, MOST_RUNNING - figures.running)
+    return Release(number, now) if number > 0 else Wait(POLL_SECONDS)
+
+
+def _reason_to_stop(figures: Figures, options: RolloutOptions) -> str | None:
+    score = figures.score
+    if options.stop_on_breaker and figures.open_breaker is not None:
+        return f"the breaker {figures.open_breaker!r} is open, and items that are left depend on it"
+    if options.same_failures is not None and score.repeated >= options.same_failures:
+        return f"{_items(score.repeated)} failed again just as before"
+    if score.judged < _enough(figures, options) or score.failed <= options.failure_rate * score.judged:
+        return None
+    part = f"{score.failed / score.judged:.0%}, more than {options.failure_rate:.0%}"
+    return f"{score.failed} of {_items(score.judged)} failed: {part}"
+
+
+def _enough(figures: Figures, options: RolloutOptions) -> int:
+    """So many must have ended before the failures among them say something."""
+    whole_canary = figures.score.begun >= options.canary and not figures.running
+    return 1 if not figures.ramping and whole_canary else options.minimum
+
+
+def _items(number: int) -> str:
+    return "1 item" if number == 1 else f"{number:,} items"

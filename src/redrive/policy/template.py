@@ -1,0 +1,131 @@
+"""Templates: named handling of common failure patterns. What matches → policy, tags, owner, runbook (M12)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from redrive.errors import InvalidValueError
+from redrive.model.failure import Category
+from redrive.policy.bounds import choice, require_kind, require_whole
+from redrive.policy.redriving import Redrive, checked, checked_redrives
+
+LONGEST_TEXT = 500
+MOST_TAGS = 50
+
+
+class Circumstances(NamedTuple):
+    """What is known of a failed step; templates look at it."""
+
+    category: Category
+    task: str
+    workflow: str
+    queue: str
+    error_type: str
+    http_status: int | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """Each matcher is one value or several of which one must fit; all matchers that are given must fit.
+
+    redrive       how letters that match are redriven: see redrive.policy.redriving
+    max_redrives  how often at most; that of the policy unless given
+    owner         who is assigned
+    """
+
+    name: str
+    _: KW_ONLY
+    category: Category | str | Collection[Category | str] = ()
+    task: str | Collection[str] = ()
+    workflow: str | Collection[str] = ()
+    queue: str | Collection[str] = ()
+    error_type: str | Collection[str] = ()
+    http_status: int | Collection[int] = ()
+    message_contains: str | Collection[str] = ()
+    redrive: Redrive | None = None
+    max_redrives: int | None = None
+    tags: Collection[str] = ()
+    owner: str | None = None
+    runbook: str | None = None
+
+    def __post_init__(self) -> None:
+        _require_text("the name of a template", self.name)
+        for matcher, check in _MATCHERS.items():
+            values = tuple(check(matcher, each) for each in _several(getattr(self, matcher)))
+            object.__setattr__(self, matcher, values)
+        if not any(getattr(self, matcher) for matcher in _MATCHERS):
+            raise InvalidValueError(
+                f"the template {self.name!r} matches nothing in particular; give at least one of "
+                f"{', '.join(_MATCHERS)}"
+            )
+        self._check_handling()
+
+    def _check_handling(self) -> None:
+        if self.redrive is not None:
+            checked(self.redrive)
+        checked_redrives(self.max_redrives)
+        object.__setattr__(self, "tags", tuple(_require_text("a tag", tag) for tag in _several(self.tags)))
+        if len(self.tags) > MOST_TAGS:
+            raise InvalidValueError(f"a template has at most {MOST_TAGS} tags, got {len(self.tags)}")
+        for name in ("owner", "runbook"):
+            if getattr(self, name) is not None:
+                _require_text(name, getattr(self, name))
+
+    def matches(self, what: Circumstances) -> bool:
+        return all(_fits(matcher, getattr(self, matcher), what) for matcher in _MATCHERS)
+
+
+def template_for(templates: Iterable[Template], what: Circumstances) -> Template | None:
+    """The first that matches."""
+    return next((each for each in templates if each.matches(what)), None)
+
+
+def _fits(matcher: str, wanted: tuple[Any, ...], what: Circumstances) -> bool:
+    if not wanted:
+        return True
+    if matcher == "message_contains":
+        message = what.message.lower()
+        return any(part.lower() in message for part in wanted)
+    return getattr(what, matcher) in wanted
+
+
+def _several(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, list | tuple | set | frozenset):
+        return tuple(value)
+    return (value,)
+
+
+def _require_text(name: str, value: object) -> str:
+    require_kind(name, value, str)
+    text = str(value)
+    if not 1 <= len(text) <= LONGEST_TEXT or not text.isprintable():
+        raise InvalidValueError(
+            f"{name} must be 1 to {LONGEST_TEXT} printable characters, got {text[:LONGEST_TEXT]!r}"
+        )
+    return text
+
+
+def _require_category(name: str, value: str) -> Category:
+    return choice(name, value, Category)
+
+
+def _require_status(name: str, value: object) -> object:
+    require_whole(name, value, 100, 599)
+    return value
+
+
+_MATCHERS: Mapping[str, Any] = MappingProxyType(
+    {
+        "category": _require_category,
+        "task": _require_text,
+        "workflow": _require_text,
+        "queue": _require_text,
+        "error_type": _require_text,
+        "http_status": _require_status,
+        "message_contains": _require_text,
+    }
+)

@@ -1,0 +1,290 @@
+"""The verdict on a dead letter: why it stopped, what has changed since, and what is likely to work.
+
+For an operator at three in the morning: short sentences with exact numbers. It is made of facts alone, and
+says nothing that they do not show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from redrive.model.breaker import BreakerState
+from redrive.model.dead_letter import DeadLetterState
+from redrive.model.decision import Reason
+from redrive.model.failure import Category, ErrorClass
+from redrive.model.failure_group import UNKNOWN_VERSIONS
+from redrive.model.step import Effect
+
+Likely = Literal["likely", "unlikely", "unknown"]
+
+_PASSING = frozenset(
+    {Category.TIMEOUT, Category.NETWORK, Category.PROVIDER_5XX, Category.RATE_LIMIT, Category.RESOURCE}
+)
+"""What tends to pass by itself; everything else stays until somebody changes something."""
+
+
+class BreakerFact(NamedTuple):
+    """The breaker of the step as it is now; `open_until` while it is open."""
+
+    name: str
+    state: str
+    closed_at: float | None = None
+    open_until: float | None = None
+
+
+class ReplayRecord(NamedTuple):
+    succeeded: int = 0
+    failed: int = 0
+
+
+class Facts(NamedTuple):
+    """What is known about a dead letter at `now`. What is said of "since" is since `failed_at`.
+
+    versions        other versions of the code that have started since
+    failing         versions that have failed in the same way since
+    succeeded       how often its step has succeeded since, at least
+    succeeded_in    the versions in which it did
+    occurred        how often the same failure has occurred since, elsewhere
+    replays         of this letter
+    other_replays   of other letters with the same failure
+    waits_for       dead letters that must be resolved before it
+    """
+
+    state: str
+    now: float
+    failed_at: float
+    step: str
+    reason: str
+    explanation: str
+    category: str
+    error_class: str
+    error_type: str
+    attempts: int
+    code_version: str = ""
+    effect: str = Effect.IDEMPOTENT
+    may_have_executed: bool = True
+    breaker: BreakerFact | None = None
+    versions: frozenset[str] = frozenset()
+    failing: frozenset[str] = frozenset()
+    succeeded: int = 0
+    succeeded_in: frozenset[str] = frozenset()
+    occurred: int = 0
+    most: int = 1_000
+    replays: ReplayRecord = ReplayRecord()
+    other_replays: ReplayRecord = ReplayRecord()
+    waits_for: tuple[str, ...] = ()
+    redrives: int = 0
+    max_redrives: int = 0
+    next_redrive_at: float | None = None
+
+    @property
+    def breaker_open(self) -> bool:
+        return self.breaker is not None and self.breaker.state != BreakerState.CLOSED
+
+    @property
+    def breaker_closed_since(self) -> bool:
+        closed_at = None if self.breaker is None else self.breaker.closed_at
+        return not self.breaker_open and closed_at is not None and closed_at > self.failed_at
+
+    @property
+    def new_versions(self) -> frozenset[str]:
+        """Others than the one that failed, in which it was not seen to fail."""
+        known = self.versions | self.succeeded_in
+        return known - self.failing - UNKNOWN_VERSIONS - {self.code_version}
+
+    @property
+    def may_pass(self) -> bool:
+        return self.error_class != ErrorClass.FINAL and self.category in _PASSING
+
+
+class Verdict(NamedTuple):
+    """`likely`: whether a replay now is likely to succeed. `heals_itself`: nobody need do anything."""
+
+    why: str
+    changed: tuple[str, ...]
+    advice: str
+    likely: Likely
+    heals_itself: bool
+
+
+def verdict(facts: Facts) -> Verdict:
+    likely, advice = _judged(facts)
+    parts = (advice, _redrive(facts), _warning(facts))
+    return Verdict(
+        why=_why(facts),
+        changed=tuple(_changes(facts)),
+        advice=" ".join(part for part in parts if part),
+        likely=likely,
+        heals_itself=_heals_itself(facts),
+    )
+
+
+def _why(facts: Facts) -> str:
+    reasons = {each.value: each.sentence for each in Reason}
+    because = reasons.get(facts.reason, facts.explanation) or "no reason was kept"
+    attempts = _times(facts.attempts, "attempt")
+    return f"It stopped after {attempts} with {facts.error_type} ({facts.category}): {because}."
+
+
+# What has changed
+
+
+def _changes(facts: Facts) -> Iterator[str]:
+    yield from _breaker(facts)
+    yield from _versions(facts)
+    if facts.succeeded:
+        yield f"The step {facts.step!r} has succeeded {_number(facts.succeeded, facts)} since."
+    if facts.occurred:
+        yield f"The same failure has occurred {_number(facts.occurred, facts)} elsewhere since."
+    yield from _record("This one", facts.replays)
+    yield from _record("Others with the same failure", facts.other_replays)
+    if facts.waits_for:
+        yield f"It waits for {_listed(facts.waits_for)}, not resolved yet."
+
+
+def _breaker(facts: Facts) -> Iterator[str]:
+    breaker = facts.breaker
+    if breaker is None:
+        return
+    if breaker.state == BreakerState.HALF_OPEN:
+        yield f"The breaker {breaker.name!r} is finding out whether the dependency is back."
+    elif facts.breaker_open:
+        until = breaker.open_until
+        again = "" if until is None else f"; it is tried again in {_duration(until - facts.now)}"
+        yield f"The breaker {breaker.name!r} is open: the dependency does not work at the moment{again}."
+    elif breaker.closed_at is not None and facts.breaker_closed_since:
+        ago = _duration(facts.now - breaker.closed_at)
+        yield f"The breaker {breaker.name!r} has closed {ago} ago: the dependency works again."
+
+
+def _versions(facts: Facts) -> Iterator[str]:
+    new = sorted(facts.new_versions)
+    still = sorted(facts.failing - UNKNOWN_VERSIONS - {facts.code_version})
+    before = f", it failed in {facts.code_version}" if facts.code_version not in UNKNOWN_VERSIONS else ""
+    if new:
+        yield f"Another version of the code is at work: {_listed(new)}{before}."
+    if still:
+        yield f"It fails in the same way in {_listed(still)}."
+
+
+def _record(who: str, record: ReplayRecord) -> Iterator[str]:
+    if record.succeeded or record.failed:
+        times = _times(record.succeeded + record.failed, "replay")
+        yield f"{who}: {times} so far, {record.succeeded:,} succeeded, {record.failed:,} failed."
+
+
+# What is likely to work
+
+
+def _judged(facts: Facts) -> tuple[Likely, str]:
+    """The first of these that has something to say."""
+    return _settled(facts) or _hindered(facts) or _shown_by_replays(facts) or _shown_by_others(facts)
+
+
+def _settled(facts: Facts) -> tuple[Likely, str] | None:
+    if facts.state == DeadLetterState.REPLAYING:
+        return "unknown", "It is being replayed: wait for the outcome."
+    if facts.state not in (DeadLetterState.OPEN, DeadLetterState.EXHAUSTED):
+        return "unknown", f"It is {facts.state.lower()}: there is nothing to do."
+    return None
+
+
+def _hindered(facts: Facts) -> tuple[Likely, str] | None:
+    if facts.waits_for:
+        return "unlikely", f"See to {_listed(facts.waits_for)} first."
+    if facts.breaker_open:
+        return "unlikely", "Wait until the breaker closes; a replay before that is held until then."
+    return None
+
+
+def _shown_by_replays(facts: Facts) -> tuple[Likely, str] | None:
+    """What became of others with the same failure. This one's own failures lie before `failed_at`."""
+    others, moved = facts.other_replays, _moved(facts)
+    if others.succeeded > others.failed:
+        return "likely", "Replay it: most replays of the same failure have succeeded."
+    if others.failed > others.succeeded and not moved:
+        return "unlikely", "Find the cause first: most replays of the same failure have failed."
+    if facts.replays.failed and not others.succeeded and not moved:
+        return "unlikely", "Find the cause first: it has failed in a replay already, and nothing has changed."
+    return None
+
+
+def _shown_by_others(facts: Facts) -> tuple[Likely, str]:
+    if facts.may_pass:
+        return _passed(facts)
+    if facts.new_versions and facts.succeeded_in & facts.new_versions:
+        return "likely", "Replay it: the step works in another version of the code."
+    if facts.new_versions:
+        return "unknown", "Replay one to see: the code was changed, whether in this place is not known."
+    return "unlikely", "A replay would fail again: change the code, the settings or the payload first."
+
+
+def _passed(facts: Facts) -> tuple[Likely, str]:
+    if facts.occurred > facts.succeeded:
+        return "unlikely", "Wait, or find the cause: it is still happening."
+    if facts.succeeded or facts.breaker_closed_since:
+        return "likely", "Replay it: what it failed of has passed."
+    return "unknown", "Replay one to see: such failures often pass, and nothing shows yet that this one has."
+
+
+def _moved(facts: Facts) -> bool:
+    """Has anything changed for the better since it failed?"""
+    return bool(facts.new_versions or facts.succeeded or facts.breaker_closed_since)
+
+
+# What comes by itself, and what to beware of
+
+
+def _heals_itself(facts: Facts) -> bool:
+    if facts.state == DeadLetterState.REPLAYING:
+        return True
+    waits = facts.state == DeadLetterState.OPEN and facts.next_redrive_at is not None
+    return waits and not facts.waits_for
+
+
+def _redrive(facts: Facts) -> str:
+    if facts.state == DeadLetterState.EXHAUSTED:
+        return f"Its {_times(facts.redrives, 'automatic replay')} did not help; there will be no further one."
+    if not _heals_itself(facts) or facts.next_redrive_at is None:
+        return ""
+    turn = f" ({facts.redrives + 1:,} of {facts.max_redrives:,})" if facts.max_redrives else ""
+    left = facts.next_redrive_at - facts.now
+    when = f"in {_duration(left)}" if left > 0.0 else "as soon as the processor gets to it"
+    return f"It is replayed automatically {when}{turn}."
+
+
+def _warning(facts: Facts) -> str:
+    live = facts.state in (DeadLetterState.OPEN, DeadLetterState.EXHAUSTED)
+    if not live or facts.effect != Effect.UNSAFE or not facts.may_have_executed:
+        return ""
+    return (
+        "Careful: it may have taken effect already, and a replay may repeat that. "
+        "Look at the other side before you replay."
+    )
+
+
+# Words
+
+
+def _times(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def _number(number: int, facts: Facts) -> str:
+    if number >= facts.most:
+        return f"at least {number:,} times"
+    return "once" if number == 1 else f"{number:,} times"
+
+
+def _listed(words: tuple[str, ...] | list[str]) -> str:
+    shown = ", ".join(words[:3])
+    return shown if len(words) <= 3 else f"{shown} and {len(words) - 3:,} more"
+
+
+def _duration(seconds: float) -> str:
+    seconds = max(0.0, seconds)
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

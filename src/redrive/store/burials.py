@@ -1,0 +1,103 @@
+"""Burials: what belongs to every dead letter: a place in the queue, its group, its audit entry."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from redrive.model.audit import Action, NewEntry
+from redrive.model.caller import SELF
+from redrive.model.failure_group import GroupChange, Occurrence
+from redrive.policy.recurrence import recurred
+from redrive.store.audit import Audit
+from redrive.store.database import Session
+from redrive.store.groups import Groups
+from redrive.store.holds import Holds
+from redrive.store.replays import Settled, outcomes
+from redrive.store.statement import statements
+
+_SQL = statements("burials")
+
+TOO_MANY = "refused a dead letter: the organization has as many as it may have; resolve or archive some"
+_QUEUE = "dead letters of "
+
+
+class Letter(Protocol):
+    """What is asked of a dead letter that is to be written."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def org(self) -> str: ...
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def occurrence(self) -> Occurrence: ...
+
+
+class Burials:
+    """`max_size` bounds the live dead letters of an org (M6). What is beyond it is refused, never evicted."""
+
+    def __init__(self, holds: Holds, groups: Groups, audit: Audit, max_size: int | None = None) -> None:
+        self._holds = holds
+        self._groups = groups
+        self._audit = audit
+        self.max_size = max_size
+
+    async def refused(self, session: Session, letters: Sequence[Letter]) -> set[str]:
+        """The runs whose letters have no room."""
+        if self.max_size is None:
+            return set()
+        refused: set[str] = set()
+        for org, number in sorted(Counter(letter.org for letter in letters).items()):
+            room = await self._room(session, org, self.max_size)
+            if number > room:
+                own = sorted(letter.run_id for letter in letters if letter.org == org)
+                refused |= set(own[max(0, room) :])
+        return refused
+
+    async def written(
+        self, session: Session, letters: Sequence[Letter], settled: Sequence[Settled]
+    ) -> list[GroupChange]:
+        """Count them in their groups, and write the audit entries: the last that their transaction does."""
+        changes = await self._groups.occurred(session, [each.occurrence for each in letters], recurred)
+        entries = [*_moved(letters), *outcomes(settled), *map(_reopened, changes)]
+        if entries:
+            await self._audit.append(session, entries)
+        return changes
+
+    async def _room(self, session: Session, org: str, most: int) -> int:
+        """Two that look at once would both find the last place: the first one locks the other out."""
+        await self._holds.lock_limits(session, {_QUEUE + org: most})
+        [row] = await session.fetch(_SQL["live"], {"org": org})
+        return most - int(row[0] or 0)
+
+
+def _moved(letters: Iterable[Letter]) -> list[NewEntry]:
+    """One entry for all letters of an org that are written together."""
+    by_org: dict[str, list[Letter]] = {}
+    for letter in letters:
+        by_org.setdefault(letter.org, []).append(letter)
+    return [
+        NewEntry(org, SELF, Action.DEAD_LETTER_MOVED, tuple(each.id for each in own), _detail(own))
+        for org, own in by_org.items()
+    ]
+
+
+def _detail(letters: Sequence[Letter]) -> dict[str, str]:
+    if len(letters) > 1:
+        return {}
+    what = letters[0].occurrence
+    return {
+        "run": letters[0].run_id,
+        "step": what.step,
+        "category": what.category,
+        "error_type": what.error_type,
+        "fingerprint": what.fingerprint,
+    }
+
+
+def _reopened(change: GroupChange) -> NewEntry:
+    action = Action.GROUP_REGRESSED if change.regressed else Action.GROUP_REOPENED
+    return NewEntry(change.org, SELF, action, (change.fingerprint,), {"reason": change.reason})

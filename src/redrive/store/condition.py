@@ -1,0 +1,132 @@
+"""A term of a query as a condition on a dead letter. Every value becomes a parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import Any, TypeGuard
+
+from redrive.model.query import TEXT, Ago, Beginning, Between, Moment, Term, Value, Who
+from redrive.policy.codec import encode
+
+_COLUMNS = MappingProxyType(
+    {
+        "category": "category",
+        "class": "error_class",
+        "step": "step",
+        "task": "task",
+        "workflow": "workflow",
+        "queue": "queue",
+        "fp": "fingerprint",
+        "error": "error_type",
+        "code": "public_code",
+        "status": "http_status",
+        "run": "run_id",
+        "id": "id",
+        "correlation": "correlation_id",
+        "assignee": "assignee",
+        "template": "template",
+        "breaker": "breaker",
+        "version": "code_version",
+        "effect": "effect",
+        "redrive": "redrive",
+        "attempts": "attempts",
+        "replays": "replay_count",
+        "redrives": "redrives",
+        "priority": "priority",
+        "since": "created_at",
+        "until": "created_at",
+    }
+)
+
+
+class Writer:
+    """Writes conditions, and keeps their parameters."""
+
+    def __init__(self, parameters: dict[str, Any]) -> None:
+        self.parameters = parameters
+
+    def condition(self, term: Term) -> str:
+        either = " OR ".join(self._each(term))
+        # What a letter does not have is not one of the values: NOT alone would leave it out.
+        return f"(({either}) IS NOT TRUE)" if term.negated else f"({either})"
+
+    def _each(self, term: Term) -> Iterator[str]:
+        column = _COLUMNS.get(term.key, "")
+        listed = [value for value in term.values if is_text(value)]
+        if listed and term.key not in _LIKE:
+            yield f"{column} IN ({', '.join(map(self._put, listed))})"
+        elif listed:
+            yield from (each for value in listed for each in _LIKE[term.key](self._put, value))
+        for value in term.values:
+            if not is_text(value):
+                yield self._other(column, term.key, value)
+
+    def _other(self, column: str, key: str, value: Value) -> str:
+        match value:
+            case Who.NOBODY:
+                return f"{column} IS NULL"
+            case Beginning(text):
+                return _begins(column, self._put(text), self._put(text + BEYOND), self._put(len(text)))
+            case Between(low, high):
+                ends = ((">=", low), ("<=", high))
+                return all_of([f"{column} {sign} {self._put(end)}" for sign, end in ends if end is not None])
+            case Ago(seconds):
+                return f"{column} {_TIMES[key]} :now - {self._put(float(seconds))}"
+            case Moment(at):
+                return f"{column} {_TIMES[key]} {self._put(at)}"
+        raise ValueError(f"{value} of {key!r} must be replaced before it is asked for")
+
+    def _put(self, value: str | float) -> str:
+        name = f"value_{len(self.parameters)}"
+        self.parameters[name] = value
+        return f":{name}"
+
+
+_TIMES = MappingProxyType({"since": ">=", "until": "<"})
+
+BEYOND = "z"
+"""Fingerprints are digits and letters up to f: in no collation does one that goes on sort behind this."""
+
+
+def _begins(column: str, first: str, beyond: str, length: str) -> str:
+    return f"({column} >= {first} AND {column} < {beyond} AND substr({column}, 1, {length}) = {first})"
+
+
+def _like(columns: Sequence[str], put: Callable[[str], str], text: str) -> Iterator[str]:
+    for spelling in _spellings(text):
+        name = put(f"%{_escaped(spelling)}%")
+        yield from (f"lower({column}) LIKE {name} ESCAPE '!'" for column in columns)
+
+
+def _spellings(text: str) -> list[str]:
+    """SQLite's `lower` leaves letters beyond ASCII as they are; so these are looked for in either form."""
+    forms = (text.lower(), text.upper(), text.title()) if not text.isascii() else (text.lower(),)
+    return list(dict.fromkeys("".join(map(_lower, form)) for form in forms))
+
+
+def _lower(character: str) -> str:
+    return character.lower() if character.isascii() else character
+
+
+def _escaped(text: str) -> str:
+    return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")
+
+
+def _tagged(put: Callable[[str], str], text: str) -> Iterator[str]:
+    """Tags are a JSON list of texts."""
+    return _like(("tags",), put, encode(text))
+
+
+_LIKE: Mapping[str, Callable[[Callable[[str], str], str], Iterator[str]]] = MappingProxyType(
+    {TEXT: partial(_like, ("title", "error_type", "message")), "tag": _tagged}
+)
+
+
+def is_text(value: Value) -> TypeGuard[str]:
+    return isinstance(value, str)
+
+
+def all_of(conditions: Sequence[str]) -> str:
+    return " AND ".join(conditions)

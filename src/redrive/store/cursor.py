@@ -1,0 +1,51 @@
+"""A cursor: where a list by time goes on, as text that only means something here."""
+
+from __future__ import annotations
+
+import binascii
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from enum import StrEnum
+from math import isfinite
+from typing import NamedTuple
+
+from redrive.errors import InvalidValueError, NotStorableError
+from redrive.policy.codec import decode, encode
+
+LONGEST_CURSOR = 500
+
+
+class Order(StrEnum):
+    NEWEST = "newest"
+    OLDEST = "oldest"
+
+
+class Cursor(NamedTuple):
+    """The last thing of the page before."""
+
+    order: Order
+    at: float
+    id: str
+
+    def __str__(self) -> str:
+        return urlsafe_b64encode(encode([str(self.order), self.at, self.id]).encode()).decode()
+
+    @classmethod
+    def read(cls, text: str, order: Order) -> Cursor:
+        match _content(text):
+            case [str(known), float(at), str(last)] if isfinite(at) and last.isprintable():
+                if known != order:
+                    raise InvalidValueError(
+                        f"the cursor belongs to a list that shows the {known} first, this one shows the "
+                        f"{order} first; begin anew without a cursor"
+                    )
+                return cls(order, at, last)
+        raise InvalidValueError("the cursor is not one that a page has given; begin anew without a cursor")
+
+
+def _content(text: object) -> object:
+    if not isinstance(text, str) or len(text) > LONGEST_CURSOR:
+        return None
+    try:
+        return decode(urlsafe_b64decode(text.encode()).decode())
+    except (binascii.Error, ValueError, NotStorableError):
+        return None

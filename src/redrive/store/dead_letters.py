@@ -1,0 +1,245 @@
+"""Dead letters: listing them, looking at them, and what people do with them. The org is in all statements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+from redrive.errors import NotFoundError
+from redrive.model.dead_letter import LIVE, DeadLetter, DeadLetterLine, Note
+from redrive.model.query import Beginning, Query, Term, Value
+from redrive.model.statistics import LifetimeStats
+from redrive.store.condition import BEYOND
+from redrive.store.cursor import Cursor, Order
+from redrive.store.database import Database, Session
+from redrive.store.filter import Filter
+from redrive.store.statement import Statement, statements, template, written
+
+_SQL = statements("dead_letters")
+_text = cache(partial(template, "dead_letters"))
+
+MOST_COUNTED = 10_000
+MOST_NOTES = 1_000
+MOST_SPELLED_OUT = 20
+"""How many fingerprints a beginning may have and still be replaced by them."""
+
+_DIRECTIONS = {Order.NEWEST: ("DESC", "<"), Order.OLDEST: ("ASC", ">")}
+
+
+class Page(NamedTuple):
+    """`next_cursor` is None on the last page."""
+
+    lines: list[DeadLetterLine]
+    next_cursor: str | None
+
+
+class Count(NamedTuple):
+    """`capped`: there are more than that."""
+
+    number: int
+    capped: bool
+
+    def __str__(self) -> str:
+        return f"{self.number:,}+" if self.capped else f"{self.number:,}"
+
+
+class Locked(NamedTuple):
+    id: str
+    state: str
+    tags: str | None
+
+
+class Standing(NamedTuple):
+    """Where the run of a letter stands, and the newest letter of the same step that came after this one."""
+
+    id: str
+    step_index: int
+    run_state: str
+    run_step_index: int
+    newer: str | None
+
+
+class Closing(NamedTuple):
+    id: str
+    org: str
+    state: str
+    by: str
+    reason: str
+
+
+class Tagging(NamedTuple):
+    id: str
+    org: str
+    tags: str | None
+
+
+class Figures(NamedTuple):
+    """How many letters there are. Those by category and by redrive policy are the live ones."""
+
+    by_state: Mapping[str, int]
+    by_category: Mapping[str, int]
+    by_redrive: Mapping[str, int]
+    lifetime: LifetimeStats
+
+    @property
+    def queue_size(self) -> int:
+        return sum(self.by_state.get(state, 0) for state in LIVE)
+
+
+class _Id(NamedTuple):
+    id: str
+    org: str
+
+
+class _Assigning(NamedTuple):
+    id: str
+    org: str
+    assignee: str | None
+
+
+class DeadLetters:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def get(self, letter_id: str, org: str) -> DeadLetter:
+        rows = await self._database.fetch(_SQL["get"], {"id": letter_id, "org": org})
+        if not rows:
+            raise NotFoundError(f"there is no dead letter {letter_id!r}")
+        return DeadLetter._make(rows[0])
+
+    async def page(
+        self, query: Query, org: str, size: int, cursor: str | None = None, order: Order = Order.NEWEST
+    ) -> Page:
+        last = None if cursor is None else Cursor.read(cursor, order)
+        wanted = Filter.of(await self._spelled_out(self._database, query, org), org)
+        more = {} if last is None else {"last_at": last.at, "last_id": last.id}
+        statement = _listing("_page", wanted, order, onwards=last is not None)
+        rows = await self._database.fetch(statement, {**wanted.parameters, **more, "most": size + 1})
+        lines = [DeadLetterLine._make(row) for row in rows[:size]]
+        if len(rows) <= size:
+            return Page(lines, None)
+        return Page(lines, str(Cursor(order, lines[-1].created_at, lines[-1].id)))
+
+    async def count(self, query: Query, org: str, most: int = MOST_COUNTED) -> Count:
+        """How many there are; counted up to `most`."""
+        wanted = Filter.of(await self._spelled_out(self._database, query, org), org)
+        branches = " UNION ALL ".join(_text("_counted").replace("{where}", each) for each in wanted.branches)
+        statement = written("count", _text("_count").replace("{branches}", branches))
+        [[number]] = await self._database.fetch(statement, {**wanted.parameters, "most": most + 1})
+        return Count(min(number, most), number > most)
+
+    async def ids(self, session: Session, query: Query, org: str, most: int) -> list[str]:
+        """The ids of the oldest that fulfil the query."""
+        wanted = Filter.of(await self._spelled_out(session, query, org), org)
+        statement = _listing("_ids", wanted, Order.OLDEST, onwards=False)
+        return [row[0] for row in await session.fetch(statement, {**wanted.parameters, "most": most})]
+
+    async def lines_by_ids(self, ids: Sequence[str], org: str) -> list[DeadLetterLine]:
+        """Those of these that there are, in the same order."""
+        rows = await self._database.fetch_many(_SQL["lines"], _in_order(ids, org))
+        known = {row[0]: DeadLetterLine._make(row) for row in rows}
+        return [known[each] for each in ids if each in known]
+
+    async def lock_runs(self, session: Session, ids: Sequence[str], org: str) -> None:
+        """The runs of these letters, before the letters themselves."""
+        await session.fetch_many(_SQL["lock_runs"], _in_order(ids, org))
+
+    async def lock(self, session: Session, ids: Sequence[str], org: str) -> dict[str, Locked]:
+        rows = await session.fetch_many(_SQL["lock"], _in_order(ids, org))
+        return {row[0]: Locked._make(row) for row in rows}
+
+    async def standings(self, session: Session, ids: Sequence[str], org: str) -> list[Standing]:
+        rows = await session.fetch_many(_SQL["standing"], _in_order(ids, org))
+        return [Standing._make(row) for row in rows]
+
+    async def close_if_unattended(self, session: Session, rows: Sequence[Closing]) -> int:
+        """Close those that are OPEN or EXHAUSTED; how many were."""
+        return len(await session.fetch_many(_SQL["close"], sorted(rows)))
+
+    async def reopen_if_closed(self, session: Session, ids: Sequence[str], org: str) -> int:
+        return len(await session.fetch_many(_SQL["reopen"], _in_order(ids, org)))
+
+    async def assign(self, session: Session, ids: Sequence[str], org: str, assignee: str | None) -> None:
+        # `updated_at` stays: it tells when the failure or its state has changed, and plans go by it.
+        await session.fetch_many(_SQL["assign"], [_Assigning(each, org, assignee) for each in sorted(ids)])
+
+    async def tag(self, session: Session, rows: Sequence[Tagging]) -> None:
+        await session.fetch_many(_SQL["tag"], sorted(rows, key=lambda row: row.id))
+
+    async def note(
+        self, session: Session, letter_id: str, org: str, note_id: str, author: str, body: str
+    ) -> Note:
+        parameters = {"id": letter_id, "org": org, "note_id": note_id, "author": author, "body": body}
+        rows = await session.fetch(_SQL["note"], parameters)
+        if not rows:
+            raise NotFoundError(f"there is no dead letter {letter_id!r}")
+        return Note._make(rows[0])
+
+    async def notes(self, letter_id: str, org: str) -> list[Note]:
+        parameters = {"id": letter_id, "org": org, "most": MOST_NOTES}
+        return [Note._make(row) for row in await self._database.fetch(_SQL["notes"], parameters)]
+
+    async def link(self, session: Session, letter_id: str, depends_on: str, org: str) -> bool:
+        """False when it was so before."""
+        return bool(await session.fetch(_SQL["link"], _link(letter_id, depends_on, org)))
+
+    async def unlink(self, session: Session, letter_id: str, depends_on: str, org: str) -> bool:
+        return bool(await session.fetch(_SQL["unlink"], _link(letter_id, depends_on, org)))
+
+    async def depends(self, session: Session, letter_id: str, depends_on: str, org: str) -> bool:
+        """Directly, or over others."""
+        return bool(await session.fetch(_SQL["depends"], _link(letter_id, depends_on, org)))
+
+    async def dependencies(self, letter_id: str, org: str) -> list[DeadLetterLine]:
+        """What the letter waits for."""
+        rows = await self._database.fetch(_SQL["dependencies"], {"id": letter_id, "org": org})
+        return [DeadLetterLine._make(row) for row in rows]
+
+    async def figures(self, org: str, queue: str | None = None) -> Figures:
+        """Read from counts that are kept exactly: no letter is looked at (M7)."""
+        parameters = {"org": org, "queue": queue}
+        counts = [tuple(row) for row in await self._database.fetch(_SQL["counts"], parameters)]
+        lifetime = {row[0]: row[1] for row in await self._database.fetch(_SQL["figures"], parameters)}
+        live = [row for row in counts if row[0] in LIVE]
+        return Figures(_sums(counts, 0), _sums(live, 1), _sums(live, 2), LifetimeStats(**lifetime))
+
+    async def _spelled_out(self, session: Session, query: Query, org: str) -> Query:
+        """With whole fingerprints in place of beginnings: only a whole one is found in order of time."""
+        return Query(tuple([await self._spelled_out_term(session, term, org) for term in query.terms]))
+
+    async def _spelled_out_term(self, session: Session, term: Term, org: str) -> Term:
+        values: list[Value] = []
+        for value in term.values:
+            values += await self._whole(session, value, org) if isinstance(value, Beginning) else [value]
+        return term._replace(values=tuple(dict.fromkeys(values)))
+
+    async def _whole(self, session: Session, beginning: Beginning, org: str) -> Sequence[Value]:
+        first, most = beginning.text, MOST_SPELLED_OUT + 1
+        parameters = {"org": org, "first": first, "beyond": first + BEYOND, "most": most}
+        found = [row[0] for row in await session.fetch(_SQL["fingerprints"], parameters)]
+        return found if 0 < len(found) < most else [beginning]
+
+
+def _listing(name: str, wanted: Filter, order: Order, *, onwards: bool) -> Statement:
+    direction, sign = _DIRECTIONS[order]
+    after = f" AND {_text('_after').replace('{sign}', sign)}" if onwards else ""
+    branches = [_text("_branch").replace("{where}", each + after) for each in wanted.branches]
+    text = _text(name).replace("{branches}", " UNION ALL ".join(branches))
+    return written(name.removeprefix("_"), text.replace("{direction}", direction))
+
+
+def _in_order(ids: Sequence[str], org: str) -> list[_Id]:
+    """Whoever locks several of them locks them in the same order."""
+    return [_Id(each, org) for each in sorted(set(ids))]
+
+
+def _link(letter_id: str, depends_on: str, org: str) -> dict[str, Any]:
+    return {"id": letter_id, "depends_on": depends_on, "org": org}
+
+
+def _sums(rows: Sequence[Sequence[Any]], place: int) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for row in rows:
+        sums[row[place]] = sums.get(row[place], 0) + row[3]
+    return sums

@@ -1,0 +1,91 @@
+"""Facts: what has happened since a step failed, for the verdict on its dead letter. Every look is bounded."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from redrive.errors import NotFoundError
+from redrive.store.database import Database
+from redrive.store.statement import statements
+
+_SQL = statements("facts")
+
+MOST = 1_000
+
+
+class FailedLetter(NamedTuple):
+    """What a verdict asks of a dead letter; `now` is when it was read."""
+
+    id: str
+    state: str
+    workflow: str
+    queue: str
+    step: str
+    category: str
+    error_class: str
+    error_type: str
+    reason: str
+    explanation: str
+    fingerprint: str
+    attempts: int
+    created_at: float
+    last_failed_at: float | None
+    effect: str
+    may_have_executed: int
+    breaker: str | None
+    code_version: str
+    redrives: int
+    max_redrives: int
+    next_redrive_at: float | None
+    now: float
+
+
+class EndedReplays(NamedTuple):
+    """Replays of one failure that have succeeded or failed: of this letter, or of others."""
+
+    own: bool
+    state: str
+    number: int
+    last_ended_at: float | None
+
+
+class FactFinder:
+    def __init__(self, database: Database, org: str) -> None:
+        self._database = database
+        self._org = org
+
+    async def letter(self, letter_id: str) -> FailedLetter:
+        rows = await self._database.fetch(_SQL["letter"], {"id": letter_id, "org": self._org})
+        if not rows:
+            raise NotFoundError(f"there is no dead letter {letter_id!r}")
+        return FailedLetter._make(rows[0])
+
+    async def successes(self, workflow: str, since: float) -> dict[str, int]:
+        """Runs of the workflow that were begun and have succeeded since, by version of the code.
+
+        Looked for among the newest runs that have ended, of all workflows.
+        """
+        parameters = {"org": self._org, "workflow": workflow, "since": since, "most": MOST}
+        return {row[0]: row[1] for row in await self._database.fetch(_SQL["successes"], parameters)}
+
+    async def occurrences(self, letter: FailedLetter, since: float) -> int:
+        """How many other letters of the same failure were written since."""
+        [row] = await self._database.fetch(_SQL["occurrences"], self._of(letter) | {"since": since})
+        return int(row[0])
+
+    async def failing(self, letter: FailedLetter, since: float) -> frozenset[str]:
+        """The versions of the code in which the same failure has occurred since."""
+        rows = await self._database.fetch(_SQL["failing"], self._of(letter) | {"since": since})
+        return frozenset(row[0] for row in rows)
+
+    async def replays(self, letter: FailedLetter) -> list[EndedReplays]:
+        rows = await self._database.fetch(_SQL["replays"], self._of(letter))
+        return [EndedReplays(row[0] == 1, *row[1:]) for row in rows]
+
+    async def waits_for(self, letter: FailedLetter) -> tuple[str, ...]:
+        """The letters that must be resolved before this one, and are not."""
+        rows = await self._database.fetch(_SQL["waits_for"], self._of(letter))
+        return tuple(row[0] for row in rows)
+
+    def _of(self, letter: FailedLetter) -> dict[str, str | int | float]:
+        return {"org": self._org, "id": letter.id, "fingerprint": letter.fingerprint, "most": MOST}

@@ -1,0 +1,248 @@
+"""Failure groups: counting what occurs, looking it up, and the state that a person gives it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from redrive.model.caller import SELF
+from redrive.model.failure_group import (
+    FailureGroup,
+    GroupChange,
+    GroupLine,
+    GroupSort,
+    GroupState,
+    GroupVersion,
+    LetterCounts,
+    Occurrence,
+    Reopening,
+    Standing,
+)
+from redrive.policy.recurrence import passed
+from redrive.store.database import Database, Row, Session
+from redrive.store.statement import statements
+
+_SQL = statements("groups")
+
+Decide = Callable[[Standing, Collection[str], float], Reopening | None]
+"""Is a group open again now that it occurs in these versions? See policy.recurrence."""
+
+MOST_VERSIONS = 100
+MOST_COUNTED = 10_000
+MOST_OVER_TIME = 100_000
+
+_Key = tuple[str, str]
+_GROUP = len(FailureGroup._fields)
+_FIRST = {GroupSort.LAST_SEEN: 1e18, GroupSort.OCCURRENCES: 2**62}
+"""Beyond everything that there is, for the beginning of a list."""
+
+
+class Position(NamedTuple):
+    """Where a page ended: the value it is sorted by, and the fingerprint."""
+
+    value: float
+    fingerprint: str
+
+
+class GroupWish(NamedTuple):
+    """How a person wants a group to be."""
+
+    state: str
+    by: str
+    reason: str
+    ignored_until: float | None = None
+    ignored_beyond: int | None = None
+    ignored_version: str | None = None
+
+
+class Groups:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def occurred(
+        self, session: Session, occurrences: Sequence[Occurrence], decide: Decide
+    ) -> list[GroupChange]:
+        """Count failures, in the transaction of their dead letters: the groups that are open again."""
+        if not occurrences:
+            return []
+        rows = await session.fetch_many(_SQL["occur"], _by_group(occurrences))
+        versions = _by_version(occurrences)
+        await session.fetch_many(_SQL["occur_in_version"], versions)
+        not_open = [row for row in rows if row[2] != GroupState.OPEN]
+        return await self._come_back(session, _decided(not_open, versions, decide)) if not_open else []
+
+    async def page(
+        self, org: str, *, state: str | None, text: str, sort: GroupSort, size: int, after: Position | None
+    ) -> list[GroupLine]:
+        """Groups with the exact numbers of their dead letters, the latest or the most frequent first."""
+        value, fingerprint = after or (_FIRST[sort], "")
+        parameters = {"org": org, "state": state, "pattern": _pattern(text), "size": size}
+        statement = _SQL[f"by_{sort}" if state is None else f"by_{sort}_in_state"]
+        place = {"place": value, "fingerprint": fingerprint}
+        return [_line(row) for row in await self._database.fetch(statement, parameters | place)]
+
+    async def find(self, org: str, fingerprint: str, beginning: str | None, most: int) -> list[GroupLine]:
+        """The group of that fingerprint, and those whose fingerprints begin so, a hexadecimal number."""
+        parameters = {"org": org, "fingerprint": fingerprint, "most": most}
+        span = {"first": beginning or fingerprint, "beyond": f"{beginning}g" if beginning else fingerprint}
+        return [_line(row) for row in await self._database.fetch(_SQL["find"], parameters | span)]
+
+    async def versions(self, org: str, fingerprint: str) -> list[GroupVersion]:
+        """The versions that have failed so, the latest first."""
+        parameters = {"org": org, "fingerprint": fingerprint, "most": MOST_VERSIONS}
+        return [GroupVersion._make(row) for row in await self._database.fetch(_SQL["versions"], parameters)]
+
+    async def replays(self, org: str, fingerprint: str) -> dict[str, int]:
+        """How many replays of this failure there are in each state; counted up to 10,000."""
+        parameters = {"org": org, "fingerprint": fingerprint, "most": MOST_COUNTED}
+        return {row[0]: row[1] for row in await self._database.fetch(_SQL["replays"], parameters) if row[1]}
+
+    async def sample(self, group: FailureGroup) -> str | None:
+        """A dead letter to look at: the newest. None when all were removed."""
+        rows = await self._database.fetch(_SQL["sample"], group._asdict())
+        return str(rows[0][0]) if rows else None
+
+    async def over_time(self, org: str, fingerprint: str, seconds: float, buckets: int) -> list[int]:
+        """How many dead letters came in each part of the last seconds; of very many, the latest 100,000."""
+        parameters = {"org": org, "fingerprint": fingerprint, "most": MOST_OVER_TIME}
+        parts = {"seconds": seconds, "width": seconds / buckets}
+        numbers = [0] * buckets
+        for bucket, number in await self._database.fetch(_SQL["over_time"], parameters | parts):
+            numbers[min(max(bucket, 0), buckets - 1)] += number
+        return numbers
+
+    async def lock(self, session: Session, org: str, fingerprint: str) -> FailureGroup | None:
+        """The group as it is now, locked until the transaction ends."""
+        rows = await session.fetch(_SQL["lock"], {"org": org, "fingerprint": fingerprint})
+        return _as_of_now(rows[0]) if rows else None
+
+    async def change(self, session: Session, group: FailureGroup, wish: GroupWish) -> FailureGroup:
+        """Give a group that is locked its new state."""
+        key = {"org": group.org, "fingerprint": group.fingerprint}
+        [row] = await session.fetch(_SQL["change"], key | wish._asdict())
+        return FailureGroup._make(row)
+
+    async def open_letters(
+        self, session: Session, org: str, fingerprint: str, most: int
+    ) -> list[tuple[str, str]]:
+        """The dead letters of a group that a person can resolve, with their states, locked."""
+        parameters = {"org": org, "fingerprint": fingerprint, "most": most}
+        return [(row[0], row[1]) for row in await session.fetch(_SQL["open_letters"], parameters)]
+
+    async def resolve_letters(
+        self, session: Session, org: str, ids: Sequence[str], by: str, reason: str
+    ) -> None:
+        await session.fetch_many(_SQL["resolve_letter"], [_Resolved(each, org, by, reason) for each in ids])
+
+    async def settle(self, session: Session, most: int) -> list[GroupChange]:
+        """Open the groups of all orgs again whose time to be ignored is over."""
+        changes = []
+        for org, fingerprint, *standing, now in await session.fetch(
+            _SQL["no_longer_ignored"], {"most": most}
+        ):
+            group = Standing._make(standing)
+            if why := passed(group, now):
+                changes.append(_change(org, fingerprint, group.state, why))
+        return await self._come_back(session, sorted(changes))
+
+    async def _come_back(self, session: Session, changes: Sequence[GroupChange]) -> list[GroupChange]:
+        rows = [_ComeBack(*each[:3], each.reason, int(each.regressed)) for each in changes]
+        written = {(row[0], row[1]) for row in await session.fetch_many(_SQL["come_back"], rows)}
+        return [each for each in changes if each[:2] in written]
+
+
+class _Occurred(NamedTuple):
+    org: str
+    fingerprint: str
+    title: str
+    reason: str
+    workflow: str
+    step: str
+    task: str
+    category: str
+    error_type: str
+    sample: str
+    occurrences: int
+
+
+class _OccurredInVersion(NamedTuple):
+    org: str
+    fingerprint: str
+    code_version: str
+    occurrences: int
+
+
+class _Resolved(NamedTuple):
+    id: str
+    org: str
+    by: str
+    reason: str
+
+
+class _ComeBack(NamedTuple):
+    org: str
+    fingerprint: str
+    before: str
+    reason: str
+    regressed: int
+    by: str = SELF
+
+
+def _by_group(occurrences: Sequence[Occurrence]) -> list[_Occurred]:
+    """One row a group, with the newest sample. In order of keys: two batches that share groups then do not
+    wait for each other crosswise."""
+    newest = {each[:2]: each for each in occurrences}
+    counts = Counter(each[:2] for each in occurrences)
+    return [_Occurred(*newest[key][:-1], counts[key]) for key in sorted(newest)]
+
+
+def _by_version(occurrences: Iterable[Occurrence]) -> list[_OccurredInVersion]:
+    counts = Counter((each.org, each.fingerprint, each.code_version) for each in occurrences)
+    return [_OccurredInVersion(*key, counts[key]) for key in sorted(counts)]
+
+
+def _decided(
+    rows: Iterable[Row], versions: Iterable[_OccurredInVersion], decide: Decide
+) -> list[GroupChange]:
+    seen: dict[_Key, set[str]] = {}
+    for each in versions:
+        seen.setdefault((each.org, each.fingerprint), set()).add(each.code_version)
+    changes = []
+    for org, fingerprint, *standing, now in rows:
+        group = Standing._make(standing)
+        if reopening := decide(group, seen[org, fingerprint], now):
+            changes.append(_change(org, fingerprint, group.state, reopening))
+    return changes
+
+
+def _change(org: str, fingerprint: str, before: str, why: Reopening) -> GroupChange:
+    return GroupChange(org, fingerprint, before, GroupState.OPEN, why.reason, why.regressed)
+
+
+def _line(row: Row) -> GroupLine:
+    return GroupLine(_as_of_now(row), LetterCounts._make(row[_GROUP + 1 :]))
+
+
+def _as_of_now(row: Row) -> FailureGroup:
+    """The group, then the moment: one whose time to be ignored is over is open, written or not."""
+    group = FailureGroup._make(row[:_GROUP])
+    why = passed(group.standing, row[_GROUP])
+    if why is None:
+        return group
+    return group._replace(
+        state=GroupState.OPEN,
+        ignored_until=None,
+        ignored_beyond=None,
+        ignored_version=None,
+        changed_by=SELF,
+        changed_at=group.ignored_until,
+        change_reason=why.reason,
+    )
+
+
+def _pattern(text: str) -> str | None:
+    """For LIKE: whatever holds the text as it is."""
+    escaped = re.sub(r"([\\%_])", r"\\\1", text)
+    return f"%{escaped}%" if text else None

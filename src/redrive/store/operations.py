@@ -1,0 +1,257 @@
+"""Bulk replays: freezing what belongs to them, what stands in the way of it, and how far they are.
+
+The row of an operation is locked first by whoever changes it or its planned items; what is under way is
+settled with its run, without that lock. An item has the id of its operation and its position in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from redrive.errors import NotFoundError
+from redrive.model.operation import ReplayOperation
+from redrive.model.replay import Replay, ReplayState
+from redrive.policy.codec import encode
+from redrive.policy.rollout import LARGEST_BATCH, Score
+from redrive.store.database import Database, Row, Session
+from redrive.store.replays import why_not
+from redrive.store.statement import statements
+
+_SQL = statements("operations")
+MOST_ITEMS = 100_000
+MOST_LINES = 20
+"""Of notes, fingerprints or dead letters that are waited for: the most frequent ones are told."""
+
+_FIRST_ITEM = 1_000_000
+
+
+class NewOperation(NamedTuple):
+    id: str
+    org: str
+    mode: str
+    selection: str
+    options: str
+    policy_override: str | None
+    reason: str
+    plan: str
+    planned_by: str
+
+
+class Obstacle(NamedTuple):
+    """A planned item whose dead letter or run is not as it was planned, or cannot be replayed."""
+
+    id: str
+    position: int
+    letter_id: str
+    letter_state: str | None
+    run_state: str | None
+    run_step: int | None
+    step: int
+    fingerprint: str | None
+    planned_fingerprint: str
+    updated_at: float | None
+    planned_updated_at: float
+
+    @property
+    def note(self) -> str:
+        failed = self.run_state in ("DLQ_PENDING", "FAILED") and self.run_step == self.step
+        if self.letter_state not in ("OPEN", "EXHAUSTED") or not failed:
+            return why_not(self.letter_state, self.run_state, self.run_step, self.step)
+        if self.fingerprint != self.planned_fingerprint:
+            return "it has failed in another way since it was planned"
+        return "it was changed since it was planned"
+
+
+class Tally(NamedTuple):
+    """What became of the items that were begun, and how many could be begun now: at most a batch."""
+
+    running: int
+    failed: int
+    cancelled: int
+    repeated: int
+    ready: int
+
+    def score(self, begun: int) -> Score:
+        succeeded = begun - self.running - self.failed - self.cancelled
+        return Score(begun, max(0, succeeded), self.failed, self.repeated)
+
+
+class Forecast(NamedTuple):
+    """What the planned items mean. Numbers of items, by names."""
+
+    results_reused: int
+    unsafe: int
+    repeatable: int
+    stations: tuple[tuple[str, int, int], ...]
+    breakers: Mapping[str, int]
+    paused_queues: Mapping[str, int]
+    awaited_letters: Mapping[str, int]
+
+
+class Moment(NamedTuple):
+    """An operation as it stands at `now`."""
+
+    operation: ReplayOperation
+    now: float
+
+
+class _Refusal(NamedTuple):
+    id: str
+    note: str
+
+
+class Operations:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    # Planning
+
+    async def freeze_ids(self, session: Session, item: Mapping[str, Any], ids: Sequence[str]) -> None:
+        """Make these dead letters the items of an operation; at most one more than there may be."""
+        await session.fetch(_SQL["freeze_ids"], {**item, "ids": encode(list(ids)), "most": MOST_ITEMS + 1})
+
+    async def freeze_group(self, session: Session, item: Mapping[str, Any], fingerprint: str) -> None:
+        """The same with the live dead letters of a failure group."""
+        parameters = {**item, "fingerprint": fingerprint, "most": MOST_ITEMS + 1}
+        await session.fetch(_SQL["freeze_group"], parameters)
+
+    async def unknown_ids(self, session: Session, org: str, ids: Sequence[str], most: int) -> list[str]:
+        parameters = {"org": org, "ids": encode(list(ids)), "most": most}
+        return [row[0] for row in await session.fetch(_SQL["unknown_ids"], parameters)]
+
+    async def skip_unsafe(self, session: Session, operation_id: str, note: str) -> None:
+        await session.fetch(_SQL["skip_unsafe"], {"id": operation_id, "note": note})
+
+    async def forecast(self, session: Session, operation_id: str) -> Forecast:
+        parameters = {"id": operation_id, "most": MOST_LINES}
+        [(reused, unsafe, repeatable)] = await session.fetch(_SQL["effects"], parameters)
+        stations = tuple(tuple(row) for row in await session.fetch(_SQL["stations"], parameters))
+        names = ("breakers", "paused_queues", "awaited_letters")
+        waits = [_numbers(await session.fetch(_SQL[name], parameters)) for name in names]
+        return Forecast(int(reused), int(unsafe), int(repeatable), stations, *waits)
+
+    async def members(self, session: Session, operation_id: str) -> list[Row]:
+        """Dead letter, state, fingerprint and time of its last change, in order of positions."""
+        return await session.fetch(_SQL["members"], {"id": operation_id})
+
+    async def insert(self, session: Session, new: NewOperation) -> None:
+        await session.fetch(_SQL["insert"], new._asdict())
+
+    # What stands in the way
+
+    async def obstacles(self, session: Session, operation_id: str) -> list[Obstacle]:
+        """Planned items that cannot be replayed, or are not what they were."""
+        return await self._obstacles(session, "obstacles", operation_id, MOST_ITEMS + 1)
+
+    async def next_obstacles(self, session: Session, operation_id: str, most: int) -> list[Obstacle]:
+        """Those among the items that are to be begun next."""
+        return await self._obstacles(session, "next_obstacles", operation_id, most)
+
+    async def _obstacles(self, session: Session, name: str, operation_id: str, most: int) -> list[Obstacle]:
+        rows = await session.fetch(_SQL[name], {"id": operation_id, "most": most})
+        return [Obstacle._make(row) for row in rows]
+
+    async def refuse(self, session: Session, obstacles: Sequence[Obstacle]) -> None:
+        if obstacles:
+            await session.fetch_many(_SQL["refuse"], [_Refusal(each.id, each.note) for each in obstacles])
+
+    async def refuse_blocked(self, session: Session, operation_id: str, note: str) -> bool:
+        """Refuse what waits for a dead letter that nobody is replaying; is anything still planned?"""
+        await session.fetch(_SQL["refuse_blocked"], {"id": operation_id, "note": note})
+        return bool(await session.fetch(_SQL["planned"], {"id": operation_id}))
+
+    async def cancel_planned(self, session: Session, operation_id: str, note: str) -> None:
+        await session.fetch(_SQL["cancel_planned"], {"id": operation_id, "note": note})
+
+    # Changing
+
+    async def lock(self, session: Session, operation_id: str, org: str) -> Moment:
+        rows = await session.fetch(_SQL["lock"], {"id": operation_id, "org": org})
+        if not rows:
+            raise _not_found(operation_id)
+        return _moment(rows[0])
+
+    async def lock_running(self, session: Session, operation_id: str) -> Moment | None:
+        """None when it does not run any more, or somebody else drives it just now."""
+        rows = await session.fetch(_SQL["lock_running"], {"id": operation_id})
+        return _moment(rows[0]) if rows else None
+
+    async def save(self, session: Session, operation: ReplayOperation) -> None:
+        await session.fetch(_SQL["save"], operation._asdict())
+
+    # Looking
+
+    async def running(self) -> list[Moment]:
+        """The running operations of every org."""
+        return [_moment(row) for row in await self._database.fetch(_SQL["running"], {})]
+
+    async def tally(self, session: Session, operation_id: str) -> Tally:
+        parameters = {"id": operation_id, "most": LARGEST_BATCH}
+        return Tally._make((await session.fetch(_SQL["tally"], parameters))[0])
+
+    async def depends_on(self, session: Session, operation_id: str, breaker: str) -> bool:
+        """Does a planned item depend on this breaker?"""
+        parameters = {"id": operation_id, "breaker": breaker}
+        return bool(await session.fetch(_SQL["depending"], parameters))
+
+    async def get(self, operation_id: str, org: str) -> ReplayOperation:
+        rows = await self._database.fetch(_SQL["get"], {"id": operation_id, "org": org})
+        if not rows:
+            raise _not_found(operation_id)
+        return ReplayOperation._make(rows[0])
+
+    async def page(self, org: str, size: int, cursor: str | None) -> list[ReplayOperation]:
+        """The newest first; after `cursor`, the id of one of them."""
+        name = "newest" if cursor is None else "older"
+        rows = await self._database.fetch(_SQL[name], {"org": org, "size": size, "cursor": cursor})
+        return [ReplayOperation._make(row) for row in rows]
+
+    async def items(
+        self, operation_id: str, org: str, state: ReplayState | None, size: int, after: int
+    ) -> list[Replay]:
+        """In order of positions, after this one."""
+        parameters: dict[str, Any] = {"id": operation_id, "org": org, "size": size}
+        if state is None:
+            bounds = {"after": item_id(operation_id, after), "last": item_id(operation_id, MOST_ITEMS + 1)}
+            rows = await self._database.fetch(_SQL["items"], parameters | bounds)
+        else:
+            chosen = {"state": str(state), "position": after}
+            rows = await self._database.fetch(_SQL["items_in_state"], parameters | chosen)
+        return [Replay._make(row) for row in rows]
+
+    async def counts(self, session: Session, operation_id: str) -> dict[ReplayState, int]:
+        """How many items are in each state."""
+        rows = _numbers(await session.fetch(_SQL["counts"], {"id": operation_id}))
+        return {state: rows.get(state, 0) for state in ReplayState}
+
+    async def notes(self, session: Session, operation_id: str) -> dict[str, int]:
+        """Why items were refused or skipped, and how many: the most frequent reasons."""
+        return _numbers(await session.fetch(_SQL["notes"], {"id": operation_id, "most": MOST_LINES}))
+
+    async def failures(self, session: Session, operation_id: str) -> dict[str, int]:
+        """The fingerprints that items have failed with: the most frequent ones."""
+        return _numbers(await session.fetch(_SQL["failures"], {"id": operation_id, "most": MOST_LINES}))
+
+    async def span(self, session: Session, operation_id: str) -> tuple[float | None, float | None]:
+        """When the first item was begun, and when the last of those that were begun ended."""
+        [(first, last)] = await session.fetch(_SQL["span"], {"id": operation_id})
+        return first, last
+
+
+def item_id(operation_id: str, position: int) -> str:
+    """Of equal length for all items, so that they sort by position wherever texts are sorted."""
+    return f"{operation_id}:{_FIRST_ITEM + position}"
+
+
+def _moment(row: Row) -> Moment:
+    *columns, now = row
+    return Moment(ReplayOperation._make(columns), now)
+
+
+def _numbers(rows: Sequence[Row]) -> dict[str, int]:
+    return {row[0]: row[1] for row in rows}
+
+
+def _not_found(operation_id: str) -> NotFoundError:
+    return NotFoundError(f"there is no replay operation {operation_id!r}")

@@ -1,0 +1,236 @@
+"""Replays: putting the runs of dead letters back to work, and what came of it.
+
+A replay is begun in one transaction: the run, the letter and the replay itself, or nothing. It is settled in
+the transaction that records the outcome of its run, so that none of them can be ahead of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from redrive.errors import NotFoundError, StoreUnavailableError
+from redrive.model.audit import Action, NewEntry
+from redrive.model.caller import SELF
+from redrive.model.replay import Mode, Replay, ReplayState
+from redrive.store.audit import Audit
+from redrive.store.database import Database, Session
+from redrive.store.statement import statements
+
+_SQL = statements("replays")
+
+
+class NewReplay(NamedTuple):
+    """A replay to be begun.
+
+    step_index  where the run stands: in another step, or gone on, it is refused
+    step_input  what the step is to receive instead; None: what it has
+    queue       where it is to wait; None: where it was
+    """
+
+    id: str
+    org: str
+    letter_id: str
+    run_id: str
+    step_index: int
+    from_step: int
+    mode: str
+    automatic: int
+    requested_by: str
+    reason: str
+    policy_override: str | None = None
+    edit: str | None = None
+    step_input: str | None = None
+    queue: str | None = None
+
+    @property
+    def step_only(self) -> int:
+        return 1 if self.mode == Mode.STEP_ONLY else 0
+
+
+class Begun(NamedTuple):
+    """What came of beginning some: the replays, and the queues where their runs are ready."""
+
+    replays: tuple[NewReplay, ...]
+    queues: tuple[str, ...]
+    refused: int = 0
+
+
+class Settlement(NamedTuple):
+    """What a record of a replayed run means for its replay. `state` is None while the run goes on."""
+
+    run_id: str
+    step_index: int
+    state: str | None
+    fingerprint_after: str | None = None
+    note: str | None = None
+    by: str = SELF
+
+
+class Settled(NamedTuple):
+    org: str
+    letter_id: str
+    run_id: str
+    state: str
+
+
+class _Refusal(NamedTuple):
+    id: str
+    note: str
+
+
+class Replays:
+    def __init__(self, database: Database, audit: Audit) -> None:
+        self._database = database
+        self._audit = audit
+
+    async def get(self, replay_id: str, org: str) -> Replay:
+        rows = await self._database.fetch(_SQL["get"], {"id": replay_id, "org": org})
+        if not rows:
+            raise NotFoundError(f"there is no replay {replay_id!r}")
+        return Replay._make(rows[0])
+
+    async def of_letter(self, letter_id: str, org: str, most: int = 100) -> list[Replay]:
+        """The newest first."""
+        parameters = {"letter_id": letter_id, "org": org, "most": most}
+        return [Replay._make(row) for row in await self._database.fetch(_SQL["of_letter"], parameters)]
+
+    async def of_run(self, run_id: str, org: str) -> list[Replay]:
+        """Those that were begun, the oldest first."""
+        rows = await self._database.fetch(_SQL["of_run"], {"run_id": run_id, "org": org})
+        return [Replay._make(row) for row in rows]
+
+    async def begin(self, session: Session, replays: Sequence[NewReplay]) -> Begun:
+        """Begin those whose run and letter still allow it; the others change nothing."""
+        begun = await self._restart(session, replays)
+        if begun.replays:
+            await session.fetch_many(_SQL["insert"], begun.replays)
+            await self._audit.append(session, _requests(begun.replays))
+        return begun
+
+    async def begin_planned(self, session: Session, operation_id: str, most: int) -> Begun:
+        """Begin the next items of an operation; those that cannot be begun are refused, and say why."""
+        rows = await session.fetch(_SQL["pick"], {"operation_id": operation_id, "most": most})
+        planned = [NewReplay._make(row) for row in rows]
+        if not planned:
+            return Begun((), ())
+        begun = await self._restart(session, planned)
+        left = [each for each in planned if each not in set(begun.replays)]
+        if left:
+            await self._refuse(session, left)
+        if begun.replays:
+            await self._audit.append(session, _requests(begun.replays, operation_id))
+        return begun._replace(refused=len(left))
+
+    async def resume(self, session: Session, replay: NewReplay) -> str | None:
+        """Let a failed run that has no live dead letter go on; its queue, or None when it must not."""
+        rows = await session.fetch(_SQL["resume"], _parameters(replay))
+        if not rows:
+            return None
+        await self._go_back(session, [replay])
+        return str(rows[0][1])
+
+    async def settle(self, session: Session, settlements: Sequence[Settlement]) -> list[Settled]:
+        """Bring letters and replays to where the records of their runs have brought these."""
+        ended = [each for each in settlements if each.state is not None]
+        cancelled = [each for each in ended if each.state == ReplayState.CANCELLED]
+        failed = [each for each in ended if each.state == ReplayState.FAILED]
+        succeeded = [each for each in settlements if each.state in (None, ReplayState.SUCCEEDED)]
+        for name, those in (("resolve", succeeded), ("supersede", failed), ("ignore", cancelled)):
+            if those:
+                await session.fetch_many(_SQL[name], those)
+        rows = await session.fetch_many(_SQL["settle"], ended) if ended else []
+        return [Settled._make(row) for row in rows]
+
+    async def _restart(self, session: Session, replays: Sequence[NewReplay]) -> Begun:
+        ordered = sorted(replays, key=lambda each: each.run_id)
+        queues = {row[0]: row[1] for row in await session.fetch_many(_SQL["restart"], ordered)}
+        won = [each for each in ordered if each.run_id in queues]
+        if not won:
+            return Begun((), ())
+        await self._go_back(session, [each for each in won if each.from_step < each.step_index])
+        letters = sorted(won, key=lambda each: each.letter_id)
+        if len(await session.fetch_many(_SQL["mark_replaying"], letters)) != len(won):
+            # Somebody has closed one in this very moment: begin anew, from what is there now.
+            raise StoreUnavailableError("a dead letter was changed while its replay was begun; try again")
+        return Begun(tuple(won), tuple(sorted(set(queues.values()))))
+
+    async def _go_back(self, session: Session, replays: Sequence[NewReplay]) -> None:
+        """Steps that will be executed anew have not succeeded any more; that they had, is kept."""
+        if replays:
+            await session.fetch_many(_SQL["keep_successes"], replays)
+            await session.fetch_many(_SQL["forget_steps"], replays)
+
+    async def _refuse(self, session: Session, replays: Sequence[NewReplay]) -> None:
+        situations = {row[0]: row for row in await session.fetch_many(_SQL["situation"], replays)}
+        notes = [_Refusal(each.id, why_not(*situations[each.id][1:])) for each in replays]
+        await session.fetch_many(_SQL["refuse"], notes)
+
+
+def why_not(
+    letter: str | None, run: str | None, run_step: int | None, letter_step: int, *, verb: str = "replayed"
+) -> str:
+    """Why a dead letter in this situation cannot be replayed."""
+    if letter is None:
+        return "the dead letter does not exist any more"
+    if letter == "REPLAYING":
+        return "it is being replayed already; wait for the outcome"
+    if letter not in ("OPEN", "EXHAUSTED"):
+        return f"it is {letter}; reopen it first"
+    if run is None:
+        return "its run does not exist any more"
+    if run == "CANCELLED":
+        return "its run was cancelled, and stays so"
+    if run_step != letter_step:
+        return f"its run stands in step {run_step} by now, not in step {letter_step}"
+    return f"its run is {run}; what has not failed is not {verb}"
+
+
+def _requests(replays: Sequence[NewReplay], operation_id: str | None = None) -> list[NewEntry]:
+    entries: dict[tuple[str, str], list[NewReplay]] = {}
+    for each in replays:
+        entries.setdefault((each.org, each.requested_by), []).append(each)
+    return [
+        NewEntry(
+            org,
+            by,
+            Action.REPLAY_REQUESTED,
+            tuple(each.letter_id for each in those),
+            _detail(those, operation_id),
+        )
+        for (org, by), those in entries.items()
+    ]
+
+
+def _detail(replays: Sequence[NewReplay], operation_id: str | None) -> dict[str, str | int | bool]:
+    first = replays[0]
+    detail: dict[str, str | int | bool] = {"mode": first.mode, "reason": first.reason}
+    if operation_id is not None:
+        return detail | {"operation": operation_id}
+    if first.automatic:
+        return detail | {"automatic": True}
+    edited = any(each.edit for each in replays)
+    return detail | {
+        "from_step": first.from_step,
+        "edited": edited,
+        "policy_override": bool(first.policy_override),
+    }
+
+
+def outcomes(settled: Iterable[Settled]) -> list[NewEntry]:
+    """What the audit says of replays that have ended: an entry for each org and outcome."""
+    entries: dict[tuple[str, str], list[str]] = {}
+    for each in settled:
+        entries.setdefault((each.org, each.state), []).append(each.letter_id)
+    return [NewEntry(org, SELF, _OUTCOMES[state], tuple(ids), {}) for (org, state), ids in entries.items()]
+
+
+_OUTCOMES: Mapping[str, Action] = {
+    ReplayState.SUCCEEDED: Action.REPLAY_SUCCEEDED,
+    ReplayState.FAILED: Action.REPLAY_FAILED,
+    ReplayState.CANCELLED: Action.REPLAY_CANCELLED,
+}
+
+
+def _parameters(replay: NewReplay) -> Mapping[str, object]:
+    return replay._asdict()

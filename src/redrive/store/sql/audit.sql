@@ -1,0 +1,61 @@
+-- name: _columns
+org, sequence, at, actor, action, subject, subjects, detail, hash
+
+-- name: ensure_head
+INSERT INTO redrive.audit_heads (org, sequence, hash)
+SELECT :org, COALESCE(max(sequence), 0), COALESCE((
+    SELECT hash FROM redrive.audit WHERE org = :org ORDER BY sequence DESC LIMIT 1
+), '')
+FROM redrive.audit WHERE org = :org
+ON CONFLICT (org) DO NOTHING
+RETURNING org
+
+-- name: lock_head
+SELECT org, sequence, hash, :now FROM redrive.audit_heads WHERE org = :org
+
+-- name: save_head
+UPDATE redrive.audit_heads SET sequence = :sequence, hash = :hash WHERE org = :org
+
+-- name: insert_entry
+INSERT INTO redrive.audit (org, sequence, at, actor, action, subject, subjects, detail, hash)
+VALUES (:org, :sequence, :at, :actor, :action, :subject, :subjects, :detail, :hash)
+
+-- name: end
+SELECT COALESCE((SELECT sequence FROM redrive.audit_heads WHERE org = :org), 0),
+    COALESCE((SELECT hash FROM redrive.audit_heads WHERE org = :org), ''),
+    COALESCE((SELECT max(sequence) FROM redrive.audit WHERE org = :org), 0)
+
+-- name: following
+SELECT {_columns} FROM redrive.audit
+WHERE org = :org AND sequence > :after AND sequence <= :last
+ORDER BY sequence LIMIT :size
+
+-- name: page
+SELECT {_columns} FROM redrive.audit
+WHERE org = :org AND sequence < :before
+    AND (CAST(:action AS text) IS NULL OR action = :action)
+    AND (CAST(:actor AS text) IS NULL OR actor = :actor)
+    AND (CAST(:since AS double precision) IS NULL OR at >= :since)
+    AND (CAST(:until AS double precision) IS NULL OR at < :until)
+ORDER BY sequence DESC LIMIT :size
+
+-- name: page_about
+SELECT {_columns} FROM redrive.audit
+WHERE org = :org AND subject = :subject AND sequence < :before
+    AND (CAST(:action AS text) IS NULL OR action = :action)
+    AND (CAST(:actor AS text) IS NULL OR actor = :actor)
+    AND (CAST(:since AS double precision) IS NULL OR at >= :since)
+    AND (CAST(:until AS double precision) IS NULL OR at < :until)
+ORDER BY sequence DESC LIMIT :size
+
+-- name: batches_about
+SELECT {_columns} FROM (
+    SELECT * FROM (
+        SELECT * FROM redrive.audit WHERE org = :org AND at >= :since ORDER BY at, sequence LIMIT :look
+    ) AS first
+    UNION SELECT * FROM (
+        SELECT * FROM redrive.audit WHERE org = :org AND at >= :since ORDER BY at DESC, sequence DESC LIMIT :look
+    ) AS newest
+) AS looked_at
+WHERE subjects <> replace(subjects, :quoted, '')
+ORDER BY sequence DESC LIMIT :size

@@ -1,0 +1,126 @@
+-- name: _letter
+id, org, run_id, step_index, step, task, workflow, queue, state, category, error_class, error_type, message, stack,
+    http_status, public_code, public_message, reason, explanation, fingerprint, fingerprint_reason, title, attempts,
+    failures, first_failed_at, last_failed_at, payload, config, policy, idempotency_key, correlation_id, tags, metadata,
+    created_at, updated_at, replay_count, last_replayed_at, last_replayed_by, replay_override, resolved_by, resolved_at,
+    resolution, effect, may_have_executed, breaker, code_version, priority, assignee, template, runbook, redrive,
+    redrive_policy, redrives, max_redrives, next_redrive_at, exhausted_at
+
+-- name: _line
+letter.id, run_id, step_index, step, task, workflow, queue, state, category, error_class, error_type,
+    substr(message, 1, 300), http_status, public_code, reason, fingerprint, title, attempts, failures, first_failed_at,
+    last_failed_at, correlation_id, tags, created_at, updated_at, replay_count, last_replayed_at, resolved_by,
+    resolved_at, effect, may_have_executed, breaker, code_version, priority, assignee, template, runbook, redrive,
+    redrives, max_redrives, next_redrive_at, exhausted_at
+
+-- name: get
+SELECT {_letter} FROM redrive.dead_letters WHERE id = :id AND org = :org
+
+-- name: lines
+SELECT {_line} FROM redrive.dead_letters AS letter WHERE letter.id = :id AND org = :org
+
+-- name: _branch
+SELECT id, created_at FROM (
+    SELECT id, created_at FROM redrive.dead_letters WHERE {where}
+    ORDER BY created_at {direction}, id {direction} LIMIT :most
+) AS branch
+
+-- name: _ids
+SELECT id FROM ({branches}) AS found ORDER BY created_at {direction}, id {direction} LIMIT :most
+
+-- name: _page
+SELECT {_line} FROM redrive.dead_letters AS letter WHERE letter.id IN ({_ids})
+ORDER BY created_at {direction}, letter.id {direction}
+
+-- name: _after
+(created_at, id) {sign} (:last_at, :last_id)
+
+-- name: _counted
+SELECT 1 AS one FROM redrive.dead_letters WHERE {where}
+
+-- name: _count
+SELECT count(*) FROM ({branches} LIMIT :most) AS counted
+
+-- name: fingerprints
+SELECT DISTINCT fingerprint FROM redrive.dead_letter_counts
+WHERE org = :org AND fingerprint >= :first AND fingerprint < :beyond
+LIMIT :most
+
+-- name: lock_runs
+SELECT id FROM redrive.runs WHERE id IN (SELECT run_id FROM redrive.dead_letters WHERE id = :id AND org = :org)
+
+-- name: lock
+SELECT letter.id, letter.state, letter.tags FROM redrive.dead_letters AS letter
+WHERE letter.id = :id AND letter.org = :org
+
+-- name: standing
+SELECT letter.id, letter.step_index, run.state, run.step_index, (
+    SELECT max(newer.id) FROM redrive.dead_letters AS newer
+    WHERE newer.run_id = letter.run_id AND newer.step_index = letter.step_index
+        AND (newer.created_at, newer.id) > (letter.created_at, letter.id)
+)
+FROM redrive.dead_letters AS letter JOIN redrive.runs AS run ON run.id = letter.run_id
+WHERE letter.id = :id AND letter.org = :org
+
+-- name: close
+UPDATE redrive.dead_letters
+SET state = :state, resolved_by = :by, resolved_at = :now, resolution = :reason, updated_at = :now
+WHERE id = :id AND org = :org AND state IN ('OPEN', 'EXHAUSTED')
+RETURNING id
+
+-- name: reopen
+UPDATE redrive.dead_letters
+SET state = 'OPEN', resolved_by = NULL, resolved_at = NULL, resolution = NULL, exhausted_at = NULL, updated_at = :now
+WHERE id = :id AND org = :org AND state IN ('RESOLVED', 'IGNORED', 'ARCHIVED')
+RETURNING id
+
+-- name: assign
+UPDATE redrive.dead_letters SET assignee = :assignee WHERE id = :id AND org = :org RETURNING id
+
+-- name: tag
+UPDATE redrive.dead_letters SET tags = :tags WHERE id = :id AND org = :org RETURNING id
+
+-- name: note
+INSERT INTO redrive.dead_letter_notes (id, org, letter_id, at, author, body)
+SELECT :note_id, org, id, :now, :author, :body FROM redrive.dead_letters WHERE id = :id AND org = :org
+RETURNING id, at, author, body
+
+-- name: notes
+SELECT id, at, author, body FROM redrive.dead_letter_notes
+WHERE letter_id = :id AND org = :org
+ORDER BY at, id
+LIMIT :most
+
+-- name: link
+INSERT INTO redrive.dead_letter_dependencies (letter_id, depends_on, org) VALUES (:id, :depends_on, :org)
+ON CONFLICT DO NOTHING
+RETURNING letter_id
+
+-- name: unlink
+DELETE FROM redrive.dead_letter_dependencies WHERE letter_id = :id AND depends_on = :depends_on AND org = :org
+RETURNING letter_id
+
+-- name: depends
+WITH RECURSIVE needed (id) AS (
+    SELECT depends_on FROM redrive.dead_letter_dependencies WHERE letter_id = :id AND org = :org
+    UNION
+    SELECT depends_on FROM redrive.dead_letter_dependencies JOIN needed ON letter_id = needed.id WHERE org = :org
+)
+SELECT id FROM needed WHERE id = :depends_on
+
+-- name: dependencies
+SELECT {_line} FROM redrive.dead_letters AS letter
+JOIN redrive.dead_letter_dependencies AS dependency ON dependency.depends_on = letter.id
+WHERE dependency.letter_id = :id AND letter.org = :org
+ORDER BY created_at, letter.id
+
+-- name: counts
+SELECT state, category, redrive, CAST(sum(number) AS bigint) FROM redrive.dead_letter_counts
+WHERE org = :org AND (CAST(:queue AS text) IS NULL OR queue = :queue)
+GROUP BY state, category, redrive HAVING sum(number) > 0
+ORDER BY state, category, redrive
+
+-- name: figures
+SELECT figure, CAST(sum(number) AS bigint) FROM redrive.dead_letter_figures
+WHERE org = :org AND (CAST(:queue AS text) IS NULL OR queue = :queue)
+GROUP BY figure

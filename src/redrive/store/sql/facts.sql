@@ -1,0 +1,50 @@
+-- name: letter
+SELECT id, state, workflow, queue, step, category, error_class, error_type, reason, explanation, fingerprint, attempts,
+    created_at, last_failed_at, effect, may_have_executed, breaker, code_version, redrives, max_redrives,
+    next_redrive_at, :now
+FROM redrive.dead_letters WHERE id = :id AND org = :org
+
+-- name: successes
+SELECT COALESCE(code_version, ''), count(*) FROM (
+    SELECT org, workflow, state, started_at, code_version FROM redrive.runs
+    WHERE place = 'ended' AND state IN ('SUCCESS', 'CANCELLED') AND ended_at > :since
+    ORDER BY ended_at DESC
+    LIMIT :most
+) AS newest
+WHERE org = :org AND workflow = :workflow AND state = 'SUCCESS' AND started_at > :since
+GROUP BY 1
+
+-- name: occurrences
+SELECT count(*) FROM (
+    SELECT 1 FROM redrive.dead_letters
+    WHERE org = :org AND fingerprint = :fingerprint AND created_at > :since AND id <> :id
+    LIMIT :most
+) AS counted
+
+-- name: failing
+SELECT code_version FROM redrive.failure_group_versions
+WHERE org = :org AND fingerprint = :fingerprint AND last_seen > :since
+
+-- name: replays
+SELECT CASE WHEN letter_id = :id THEN 1 ELSE 0 END, state, count(*), max(ended_at) FROM (
+    SELECT letter_id, state, ended_at FROM (
+        SELECT letter_id, state, ended_at FROM redrive.replays
+        WHERE org = :org AND fingerprint = :fingerprint AND state = 'SUCCEEDED' AND letter_id <> :id
+        LIMIT :most
+    ) AS succeeded
+    UNION ALL SELECT letter_id, state, ended_at FROM (
+        SELECT letter_id, state, ended_at FROM redrive.replays
+        WHERE org = :org AND fingerprint = :fingerprint AND state = 'FAILED' AND letter_id <> :id
+        LIMIT :most
+    ) AS failed
+    UNION ALL SELECT letter_id, state, ended_at FROM redrive.replays
+    WHERE org = :org AND letter_id = :id AND state IN ('SUCCEEDED', 'FAILED')
+) AS ended
+GROUP BY 1, 2
+
+-- name: waits_for
+SELECT link.depends_on FROM redrive.dead_letter_dependencies AS link
+JOIN redrive.dead_letters AS other ON other.id = link.depends_on AND other.org = link.org
+WHERE link.letter_id = :id AND link.org = :org AND other.state <> 'RESOLVED'
+ORDER BY link.depends_on
+LIMIT :most

@@ -1,0 +1,179 @@
+-- name: occur
+INSERT INTO redrive.failure_groups AS known (org, fingerprint, title, reason, workflow, step, task, category, error_type,
+    sample, state, occurrences, first_seen, last_seen)
+VALUES (:org, :fingerprint, :title, :reason, :workflow, :step, :task, :category, :error_type,
+    :sample, 'OPEN', :occurrences, :now, :now)
+{_again}
+
+-- name: _again
+ON CONFLICT (org, fingerprint) DO UPDATE
+SET title = excluded.title, reason = excluded.reason, workflow = excluded.workflow, step = excluded.step,
+    task = excluded.task, category = excluded.category, error_type = excluded.error_type, sample = excluded.sample,
+    occurrences = known.occurrences + excluded.occurrences,
+    last_seen = CASE WHEN known.last_seen > excluded.last_seen THEN known.last_seen ELSE excluded.last_seen END
+RETURNING org, fingerprint, state, occurrences, ignored_until, ignored_beyond, ignored_version, :now
+
+-- name: occur_in_version
+INSERT INTO redrive.failure_group_versions AS known (org, fingerprint, code_version, occurrences, first_seen, last_seen)
+VALUES (:org, :fingerprint, :code_version, :occurrences, :now, :now)
+{_version_again}
+
+-- name: _version_again
+ON CONFLICT (org, fingerprint, code_version) DO UPDATE
+SET occurrences = known.occurrences + excluded.occurrences,
+    last_seen = CASE WHEN known.last_seen > excluded.last_seen THEN known.last_seen ELSE excluded.last_seen END
+
+-- name: come_back
+UPDATE redrive.failure_groups
+SET state = 'OPEN', regressed_at = CASE WHEN :regressed = 1 THEN :now ELSE regressed_at END,
+    ignored_until = NULL, ignored_beyond = NULL, ignored_version = NULL,
+    changed_by = :by, changed_at = :now, change_reason = :reason
+WHERE org = :org AND fingerprint = :fingerprint AND state = :before
+RETURNING org, fingerprint
+
+-- name: _group
+org, fingerprint, title, reason, workflow, step, task, category, error_type, sample, state, occurrences, first_seen,
+    last_seen, regressed_at, ignored_until, ignored_beyond, ignored_version, changed_by, changed_at, change_reason
+
+-- name: _letters
+CAST(COALESCE((SELECT sum(number) FROM redrive.dead_letter_counts AS counted
+        WHERE counted.org = page.org AND counted.fingerprint = page.fingerprint AND counted.state = 'OPEN'), 0)
+        AS bigint),
+    CAST(COALESCE((SELECT sum(number) FROM redrive.dead_letter_counts AS counted
+        WHERE counted.org = page.org AND counted.fingerprint = page.fingerprint AND counted.state = 'REPLAYING'), 0)
+        AS bigint),
+    CAST(COALESCE((SELECT sum(number) FROM redrive.dead_letter_counts AS counted
+        WHERE counted.org = page.org AND counted.fingerprint = page.fingerprint AND counted.state = 'EXHAUSTED'), 0)
+        AS bigint),
+    CAST(COALESCE((SELECT sum(number) FROM redrive.dead_letter_counts AS counted
+        WHERE counted.org = page.org AND counted.fingerprint = page.fingerprint
+            AND counted.state IN ('RESOLVED', 'IGNORED', 'ARCHIVED')), 0)
+        AS bigint)
+
+-- name: _has_text
+(CAST(:pattern AS text) IS NULL
+    OR lower(title || ' ' || error_type || ' ' || workflow || ' ' || step) LIKE lower(:pattern) ESCAPE '\')
+
+-- name: _as_stored
+org = :org AND state = :state AND (state <> 'IGNORED' OR ignored_until IS NULL OR ignored_until > :now)
+
+-- name: _no_longer_ignored
+org = :org AND state = 'IGNORED' AND ignored_until <= :now AND CAST(:state AS text) = 'OPEN'
+
+-- name: by_last_seen
+SELECT {_group}, :now, {_letters} FROM (
+    SELECT {_group} FROM redrive.failure_groups
+    WHERE org = :org AND (last_seen, fingerprint) < (:place, :fingerprint) AND {_has_text}
+    ORDER BY last_seen DESC, fingerprint DESC
+    LIMIT :size
+) AS page
+ORDER BY last_seen DESC, fingerprint DESC
+
+-- name: by_last_seen_in_state
+SELECT {_group}, :now, {_letters} FROM (
+    SELECT {_group} FROM (
+        SELECT {_group} FROM redrive.failure_groups
+        WHERE {_as_stored} AND (last_seen, fingerprint) < (:place, :fingerprint) AND {_has_text}
+        ORDER BY last_seen DESC, fingerprint DESC
+        LIMIT :size
+    ) AS stored
+    UNION ALL SELECT {_group} FROM (
+        SELECT {_group} FROM redrive.failure_groups
+        WHERE {_no_longer_ignored} AND (last_seen, fingerprint) < (:place, :fingerprint) AND {_has_text}
+        ORDER BY last_seen DESC, fingerprint DESC
+        LIMIT :size
+    ) AS no_longer_ignored
+    ORDER BY last_seen DESC, fingerprint DESC
+    LIMIT :size
+) AS page
+ORDER BY last_seen DESC, fingerprint DESC
+
+-- name: by_occurrences
+SELECT {_group}, :now, {_letters} FROM (
+    SELECT {_group} FROM redrive.failure_groups
+    WHERE org = :org AND (occurrences, fingerprint) < (:place, :fingerprint) AND {_has_text}
+    ORDER BY occurrences DESC, fingerprint DESC
+    LIMIT :size
+) AS page
+ORDER BY occurrences DESC, fingerprint DESC
+
+-- name: by_occurrences_in_state
+SELECT {_group}, :now, {_letters} FROM (
+    SELECT {_group} FROM redrive.failure_groups
+    WHERE (({_as_stored}) OR ({_no_longer_ignored}))
+        AND (occurrences, fingerprint) < (:place, :fingerprint) AND {_has_text}
+    ORDER BY occurrences DESC, fingerprint DESC
+    LIMIT :size
+) AS page
+ORDER BY occurrences DESC, fingerprint DESC
+
+-- name: find
+SELECT {_group}, :now, {_letters} FROM redrive.failure_groups AS page
+WHERE org = :org AND (fingerprint = :fingerprint OR (fingerprint >= :first AND fingerprint < :beyond))
+ORDER BY fingerprint
+LIMIT :most
+
+-- name: lock
+SELECT {_group}, :now FROM redrive.failure_groups WHERE org = :org AND fingerprint = :fingerprint
+
+-- name: versions
+SELECT code_version, occurrences, first_seen, last_seen FROM redrive.failure_group_versions
+WHERE org = :org AND fingerprint = :fingerprint
+ORDER BY last_seen DESC, first_seen DESC, code_version
+LIMIT :most
+
+-- name: replays
+SELECT name, (
+    SELECT count(*) FROM (
+        SELECT 1 FROM redrive.replays
+        WHERE org = :org AND fingerprint = :fingerprint AND state = name
+        LIMIT :most
+    ) AS counted
+) FROM (
+    SELECT 'PLANNED' AS name UNION ALL SELECT 'RUNNING' UNION ALL SELECT 'SUCCEEDED' UNION ALL SELECT 'FAILED'
+    UNION ALL SELECT 'CANCELLED' UNION ALL SELECT 'REFUSED' UNION ALL SELECT 'SKIPPED'
+) AS states
+
+-- name: over_time
+SELECT bucket, count(*) FROM (
+    SELECT CAST(floor((created_at - (:now - :seconds)) / :width) AS integer) AS bucket FROM redrive.dead_letters
+    WHERE org = :org AND fingerprint = :fingerprint AND created_at > :now - :seconds
+    ORDER BY created_at DESC
+    LIMIT :most
+) AS counted
+GROUP BY bucket
+
+-- name: change
+UPDATE redrive.failure_groups
+SET state = :state, ignored_until = :ignored_until, ignored_beyond = :ignored_beyond,
+    ignored_version = :ignored_version, changed_by = :by, changed_at = :now, change_reason = :reason
+WHERE org = :org AND fingerprint = :fingerprint
+RETURNING {_group}
+
+-- name: no_longer_ignored
+SELECT org, fingerprint, state, occurrences, ignored_until, ignored_beyond, ignored_version, :now
+FROM redrive.failure_groups
+WHERE state = 'IGNORED' AND ignored_until <= :now
+ORDER BY ignored_until
+LIMIT :most
+
+-- name: open_letters
+SELECT id, state FROM redrive.dead_letters
+WHERE org = :org AND fingerprint = :fingerprint AND state IN ('OPEN', 'EXHAUSTED')
+ORDER BY id
+LIMIT :most
+
+-- name: resolve_letter
+UPDATE redrive.dead_letters
+SET state = 'RESOLVED', resolved_by = :by, resolved_at = :now, resolution = :reason, updated_at = :now
+WHERE id = :id AND org = :org AND state IN ('OPEN', 'EXHAUSTED')
+
+-- name: sample
+SELECT id FROM redrive.dead_letters WHERE org = :org AND fingerprint = :fingerprint AND id = :sample
+UNION ALL
+SELECT id FROM (
+    SELECT id FROM redrive.dead_letters WHERE org = :org AND fingerprint = :fingerprint
+    ORDER BY created_at DESC, id DESC
+    LIMIT 1
+) AS newest
+LIMIT 1

@@ -1,0 +1,47 @@
+-- name: due
+-- JSON is read by other functions.
+SELECT letter.id, letter.org, letter.run_id, letter.step_index
+FROM redrive.dead_letters AS letter JOIN redrive.runs AS run ON run.id = letter.run_id
+WHERE {_due} AND {_no_dependency}
+    AND (CAST(:queue AS text) IS NULL OR letter.queue = :queue)
+    AND (letter.breaker IS NULL
+        OR letter.breaker NOT IN (SELECT json_array_elements_text(CAST(:open AS json))))
+    AND (letter.redrive NOT LIKE 'custom:%'
+        OR letter.redrive IN (SELECT json_array_elements_text(CAST(:known AS json))))
+ORDER BY letter.priority DESC, letter.created_at, letter.id
+LIMIT :most
+
+-- name: lock_due
+-- SQLite locks the whole file, PostgreSQL the rows. SKIP LOCKED: whoever has one of them redrives or changes it just now.
+SELECT letter.id
+FROM redrive.dead_letters AS letter JOIN redrive.runs AS run ON run.id = letter.run_id
+WHERE letter.id = ANY (CAST(:letter_id AS text[])) AND {_due} AND {_no_dependency}
+FOR UPDATE OF run, letter SKIP LOCKED
+
+-- name: archive
+-- SKIP LOCKED, so that processors do not wait for one another.
+WITH picked AS MATERIALIZED (
+    SELECT id AS picked_id FROM redrive.dead_letters
+    WHERE state = 'EXHAUSTED' AND exhausted_at < :now - CAST(:age AS double precision)
+        AND (CAST(:queue AS text) IS NULL OR queue = :queue)
+    ORDER BY exhausted_at
+    LIMIT :most
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE redrive.dead_letters
+SET state = 'ARCHIVED', resolved_by = :by, resolved_at = :now, resolution = :reason, updated_at = :now
+FROM picked WHERE id = picked_id
+RETURNING org, id
+
+-- name: counts
+-- The type of a parameter that may be NULL has to be told; sums are of another type.
+SELECT org, state, category, redrive, CAST(sum(number) AS bigint) FROM redrive.dead_letter_counts
+WHERE number <> 0 AND (CAST(:org AS text) IS NULL OR org = :org) AND (CAST(:queue AS text) IS NULL OR queue = :queue)
+GROUP BY org, state, category, redrive
+ORDER BY org, state, category, redrive
+
+-- name: figures
+-- As counts.
+SELECT org, figure, CAST(sum(number) AS bigint) FROM redrive.dead_letter_figures
+WHERE (CAST(:org AS text) IS NULL OR org = :org) AND (CAST(:queue AS text) IS NULL OR queue = :queue)
+GROUP BY org, figure
