@@ -15,6 +15,8 @@ from redrive.config import Settings
 from redrive.engine.breakers import Breakers, BreakerSettings, Probe, SharedBreaker
 from redrive.engine.burial import Burial
 from redrive.engine.definition import Definition, StepDefinition
+from redrive.engine.desk import Desk
+from redrive.engine.driver import OperationDriver
 from redrive.engine.enqueue import DEFAULT_ORG, Enqueuer, Prepared, StartOptions
 from redrive.engine.executor import Executor
 from redrive.engine.gate import Gate
@@ -25,14 +27,19 @@ from redrive.engine.invoke import Invoker
 from redrive.engine.judge import Judge
 from redrive.engine.options import WorkerOptions
 from redrive.engine.patience import Patience
+from redrive.engine.processor import Processor, ProcessorOptions
 from redrive.engine.recorder import Recorder
 from redrive.engine.registry import Definitions, Registry
+from redrive.engine.replays import Kit
+from redrive.engine.rotation import Rotated, Rotation
 from redrive.engine.task import Task, TaskOptions, checked_name, refuse_unknown
 from redrive.engine.telling import Listener, Teller
 from redrive.engine.threads import Threads
+from redrive.engine.vault import Vault
 from redrive.engine.worker import Worker
 from redrive.errors import InvalidValueError
 from redrive.model.breaker import BreakerState
+from redrive.model.caller import APPLICATION, Caller, checked_caller
 from redrive.model.event import QueuePaused, QueueResumed
 from redrive.observe.log import LogListener
 from redrive.policy.bounds import LONGEST_DELAY, choice, require
@@ -92,6 +99,7 @@ class Redrive:
         self.teller = Teller()
         if log:
             self.teller.listen(LogListener(clock))
+        self.vault = Vault(self.settings.read_encryption_keys())
         self.templates: list[Template] = []
         self.redrive_functions: dict[str, Function] = {}
         self._breaker_settings: dict[str, BreakerSettings] = {}
@@ -114,7 +122,7 @@ class Redrive:
         self.waiters = Waiters()
         self._patience = Patience(clock, random, self.teller)
         self._enqueuer = Enqueuer(
-            self.store, self.registry, clock, self.ids, self.teller, self._patience, self.limits
+            self.store, self.registry, clock, self.ids, self.teller, self._patience, self.limits, self.vault
         )
         self._opened: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -233,12 +241,44 @@ class Redrive:
     def run(self, run_id: str, org: str = DEFAULT_ORG) -> RunHandle:
         """A handle on a run that was started before."""
         parts = (self.store, self.definitions, self.clock, self.waiters, self.teller, self.open)
-        return RunHandle(run_id, org, *parts)
+        return RunHandle(run_id, org, *parts, self.vault)
 
     async def counts(self, org: str = DEFAULT_ORG) -> dict[str, int]:
         """How many runs there are in each state."""
         await self.open()
         return await self.store.runs.count_by_state(org)
+
+    # Failed work
+
+    async def desk(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> Desk:
+        """Everything that somebody does with dead letters: triage, groups, replays, audit."""
+        await self.open()
+        kit = Kit(
+            self.store,
+            self.definitions,
+            self.registry,
+            self.ids,
+            self.teller,
+            self._patience,
+            self.redactor,
+            self.limits,
+            self.clock,
+            self.vault,
+        )
+        return Desk(kit, self.breakers, Caller(checked_name("org", org), checked_caller(by)))
+
+    async def rotate_keys(self, *, by: str = APPLICATION) -> Rotated:
+        """Seal everything anew that was not sealed with the newest encryption key."""
+        await self.open()
+        return await Rotation(self.store, self.vault, Caller(DEFAULT_ORG, checked_caller(by))).run()
+
+    def template(self, template: Template) -> None:
+        """Handle dead letters that match it by its policy, tags, owner and runbook; the first that matches."""
+        self.templates.append(template)
+
+    def redrive_function(self, name: str, function: Function) -> None:
+        """Name a function: redrives so far → seconds until the next one, or None. Used as custom:name."""
+        self.redrive_functions[checked_name("the name of a redrive policy", name)] = function
 
     # Operating
 
@@ -296,6 +336,18 @@ class Redrive:
         for queue in chosen.queues:
             self.registry.queue(queue)
         return self._make_worker(chosen, Threads(self.settings.worker_threads))
+
+    def processor(self) -> Processor:
+        """Redrives dead letters that are due (M3). Workers run one, unless the settings say otherwise."""
+        settings, days = self.settings, self.settings.dlq_archive_days
+        options = ProcessorOptions(
+            interval_seconds=settings.dlq_interval_sec,
+            archive_seconds=None if days is None else days * 86_400.0,
+            max_size=settings.dlq_max_size,
+            functions=self.redrive_functions,
+        )
+        parts = (self.store, self.breakers, self.clock, self.teller, self.ids, self._patience)
+        return Processor(*parts, options)
 
     def worker_in_test(self) -> Worker:
         """A worker that executes sync tasks directly, for redrive.testing."""
@@ -361,6 +413,7 @@ class Redrive:
             "poll_seconds": settings.worker_poll_ms / 1000.0,
             "grace_seconds": settings.worker_grace_sec,
             "retention_seconds": None if days is None else days * 86_400.0,
+            "redrive": settings.dlq_processor_enabled,
         }
 
     def _make_worker(self, options: WorkerOptions, threads: Threads | None) -> Worker:
@@ -381,8 +434,17 @@ class Redrive:
             lease_seconds=options.lease_seconds,
             org_concurrency=self.settings.org_concurrency,
             code_version=self.settings.code_version or "unversioned",
+            vault=self.vault,
         )
-        return Worker(executor, Gate(self.store, self.breakers), self._patience, options, self.open)
+        return Worker(
+            executor,
+            Gate(self.store, self.breakers),
+            self._patience,
+            options,
+            self.open,
+            OperationDriver(self.store, self.breakers, self.teller),
+            self.processor(),
+        )
 
     def _burial(self) -> Burial:
         settings = self.settings

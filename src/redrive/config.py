@@ -21,7 +21,7 @@ from redrive.errors import InvalidValueError
 from redrive.policy import REDRIVE_POLICIES, STEP, Additive, Backoff, BreakerPolicy, Exponential, RetryPolicy
 from redrive.policy.redriving import BY_CATEGORY
 from redrive.policy.strategy import Strategy
-from redrive.setting import PREFIX, Address, Choice, Flag, Kind, Number, Setting, Share, Text, Whole
+from redrive.setting import PREFIX, Address, Choice, Flag, Keys, Kind, Number, Setting, Share, Text, Whole
 
 FILE_VARIABLE = f"{PREFIX}CONFIG"
 DAY_IN_MS = 86_400_000
@@ -120,6 +120,16 @@ class Settings:
         7.0, Number(0.01, 36_500), "dead letters that are exhausted for so many days are archived", "never"
     )
 
+    encryption_keys: tuple[str, ...] | None = _setting(
+        None,
+        Keys(),
+        "payloads and results are encrypted with the first one; the others open what they have sealed before",
+        "none",
+    )
+    encryption_keys_file: str | None = _setting(
+        None, Text(1, 4096), "a file that holds the encryption keys instead, one a line", "none"
+    )
+
     def __post_init__(self) -> None:
         for setting in SETTINGS:
             value = setting.checked(getattr(self, setting.name), setting.name)
@@ -153,6 +163,14 @@ class Settings:
         if self.retry_jitter_max_ms is not None:
             backoff = replace(backoff, jitter=Additive(self.retry_jitter_max_ms / 1000.0))
         return backoff
+
+    def read_encryption_keys(self) -> tuple[str, ...]:
+        """The keys, the newest first, out of the setting or out of the file that is named; () without."""
+        if self.encryption_keys is not None and self.encryption_keys_file is not None:
+            raise InvalidValueError("give encryption_keys or encryption_keys_file, not both")
+        if self.encryption_keys_file is not None:
+            return _keys_in(self.encryption_keys_file)
+        return self.encryption_keys or ()
 
     @property
     def breaker_policy(self) -> BreakerPolicy:
@@ -194,6 +212,17 @@ def _from_file(path: Path) -> dict[str, Any]:
             raise InvalidValueError(f"there is no setting {key!r} in {path}{_suggestion(key)}")
         values[key] = _BY_NAME[key].checked(value, f"{key} in {path}")
     return values
+
+
+def _keys_in(path: str) -> tuple[str, ...]:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        problem = getattr(error, "strerror", None) or "it is not text"
+        raise InvalidValueError(f"cannot read the encryption keys in {path}: {problem}") from None
+    words = [word for line in text.splitlines() for word in line.split(",") if word.strip()]
+    keys: tuple[str, ...] = _BY_NAME["encryption_keys"].checked(words, f"each line of {path}")
+    return keys
 
 
 def _table(path: Path) -> dict[str, Any]:

@@ -9,6 +9,8 @@ RedriveError
 ├── NotFoundError              there is no such run, task, workflow or breaker
 ├── ConflictError              the idempotency key was used before, for other work
 ├── DriftError                 what was planned or counted before is not so any more
+├── ReplayRefusedError         replaying makes no sense in the present state
+├── QueueFullError             a dead-letter queue holds as many as it may; nothing was stored
 ├── LeaseLostError             somebody else has the step by now; what this worker has done does not count
 ├── RunFailedError             the run that was waited for did not succeed
 ├── RunCancelledError          raised inside of a task whose run was cancelled
@@ -88,6 +90,18 @@ class DriftError(RedriveError):
         super().__init__(message)
         self.changes = tuple(changes)
         self.number = number
+
+
+class ReplayRefusedError(RedriveError):
+    """Replaying makes no sense in the present state; the message says why, and what to do first."""
+
+
+class QueueFullError(RedriveError):
+    """A dead-letter queue holds `max_size` live ones. Nothing was stored, and nothing was evicted for it."""
+
+    def __init__(self, message: str, *, max_size: int) -> None:
+        super().__init__(message)
+        self.max_size = max_size
 
 
 class LeaseLostError(RedriveError):

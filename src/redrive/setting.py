@@ -30,6 +30,7 @@ ALIASES = frozenset(
 """The variables that are read without the prefix too. Others, such as SCHEMA, may be meant for anybody."""
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+")
+_KEY = re.compile(r"[A-Za-z0-9_-]{43}=")
 _PASSWORD = re.compile(r"(://[^:]*:).*@")
 _LONGEST_SHOWN = 100
 _TRUE: tuple[object, ...] = (True, "true", "yes", "on")
@@ -118,6 +119,22 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
+class Keys:
+    """Secrets, separated by commas, or a list of them. They are never shown."""
+
+    bounds: str = "keys of 44 characters (32 bytes in URL-safe base64), separated by commas"
+
+    def accept(self, value: Any) -> tuple[str, ...]:
+        words = value.split(",") if isinstance(value, str) else value
+        if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
+            raise ValueError
+        keys = tuple(dict.fromkeys(word.strip() for word in words))
+        if not keys or not all(_KEY.fullmatch(key) for key in keys):
+            raise ValueError
+        return keys
+
+
+@dataclass(frozen=True, slots=True)
 class Flag:
     bounds: str = "true or false"
 
@@ -183,7 +200,7 @@ class Setting:
 
     def parsed(self, text: str) -> object:
         """What a variable says; what is no number stays as it is."""
-        return text if isinstance(self.kind, Text | Address) else _number(text)
+        return text if isinstance(self.kind, Text | Address | Keys) else _number(text)
 
     def checked(self, value: object, where: str) -> Any:
         if self.without and (value is None or (isinstance(value, str) and value.lower() == self.without)):
@@ -194,13 +211,15 @@ class Setting:
             raise InvalidValueError(f"{where} must be {self.bounds}{self._got(value)}") from None
 
     def shown(self, value: object) -> str:
+        if isinstance(self.kind, Keys):
+            return "None" if value is None else "***"
         if not isinstance(self.kind, Address):
             return repr(value)
         return _redacted(_PASSWORD.sub(r"\1***@", str(value)))
 
     def _got(self, value: object) -> str:
         # An address that is wrong is not known well enough to find the password in it.
-        return "" if isinstance(self.kind, Address) else f", got {_redacted(value)[:_LONGEST_SHOWN]}"
+        return "" if isinstance(self.kind, Address | Keys) else f", got {_redacted(value)[:_LONGEST_SHOWN]}"
 
 
 def _number(text: str) -> object:

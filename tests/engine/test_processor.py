@@ -200,14 +200,14 @@ class TestBreakers:
             await app.start(flaky.task, 1)
             await app.start(other.task, 1)
             await test.drain()
-            await app.force_breaker("bank", "open", reason="maintenance")
+            await app.force_breaker("bank", "OPEN", reason="maintenance")
             processor = processor_of(app)
             assert (await processor.run_once()).redriven == 1
             assert {letter.task: letter.state for letter in await letters_of(app)} == {
                 "flaky": "OPEN",
                 "other": "REPLAYING",
             }
-            await app.force_breaker("bank", "closed", reason="over")
+            await app.force_breaker("bank", "CLOSED", reason="over")
             assert (await processor.run_once()).redriven == 1
 
 
@@ -324,8 +324,9 @@ class TestArchive:
 
 
 OTHERS = """org, step_index, step, task, workflow, queue, category, error_class, error_type, message, stack,
-    public_code, public_message, reason, explanation, fingerprint, fingerprint_reason, title, attempts, failures, payload,
-    config, policy, idempotency_key, correlation_id, created_at, updated_at, replay_count"""
+    public_code, public_message, reason, explanation, fingerprint, fingerprint_reason, title, attempts,
+    failures, payload, config, policy, idempotency_key, correlation_id, created_at, updated_at,
+    replay_count"""
 
 
 class TestGroups:
@@ -386,6 +387,7 @@ class TestAlerts:
             await processor.run_once()
             flaky.broken = False
             await test.drain()
+            await processor.run_once()
             await test.advance(3700.0)
             await processor.run_once()
             flaky.broken = True
@@ -449,13 +451,14 @@ class TestStartingAndStopping:
 
     async def test_it_redrives_by_itself(self) -> None:
         app = new_app()
-        flaky = Flaky(app, redrive="immediate")
+        ear, flaky = Ear(app), Flaky(app, redrive="immediate")
         async with working(app):
             run = await app.start(flaky.task, 1)
             await run.wait()
             flaky.broken = False
             processor = processor_of(app, interval_seconds=0.01)
             processor.start()
+            await until(lambda: bool(ear.of(ReplayEnded)))
             assert await run.result() == "done"
             await processor.stop()
 
@@ -474,5 +477,5 @@ class TestStartingAndStopping:
 
     @pytest.mark.parametrize("seconds", [0, -1, 86_401, "60"])
     def test_a_strange_interval(self, seconds: Any) -> None:
-        with pytest.raises(InvalidValueError, match="interval_seconds must be a number from 0.01"):
+        with pytest.raises(InvalidValueError, match=r"interval_seconds must be a number from 0\.01"):
             ProcessorOptions(interval_seconds=seconds)

@@ -330,7 +330,9 @@ async def test_a_truncation_that_was_covered_up_is_found_by_an_exported_head(
 async def test_verifying_while_others_append_finds_nothing(store: Store, audit: Audit) -> None:
     await append_each(store, 3)
     other = Store(store.database.another())
-    _, *verdicts = await asyncio.gather(append_each(other, 20), *(audit.verify() for _ in range(5)))
+    appending = asyncio.create_task(append_each(other, 20))
+    verdicts = await asyncio.gather(*(audit.verify() for _ in range(5)))
+    await appending
     assert all(verdict.sound for verdict in verdicts)
     assert (await audit.verify()).checked == 23
     await other.close()

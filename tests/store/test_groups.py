@@ -7,11 +7,19 @@ from typing import Any
 
 import pytest
 from tests.store.build import ask, value
+from tests.store.by_hand import letters, replay
 
-from redrive.model.failure_group import GroupChange, Occurrence
+from redrive.model.failure_group import (
+    FailureGroup,
+    GroupChange,
+    GroupLine,
+    GroupSort,
+    LetterCounts,
+    Occurrence,
+)
 from redrive.policy.recurrence import recurred
 from redrive.store.database import Database
-from redrive.store.groups import Groups
+from redrive.store.groups import Groups, GroupWish, Position
 
 
 @pytest.fixture
@@ -65,7 +73,8 @@ async def test_a_batch_is_counted_by_group_and_by_version(database: Database) ->
     assert await occur(database, *batch) == []
     await occur(database, occurrence(sample="letter 4"), occurrence(sample="letter 5"))
 
-    counted = "SELECT org, fingerprint, state, occurrences, sample, title FROM redrive.failure_groups ORDER BY 1, 2"
+    counted = """SELECT org, fingerprint, state, occurrences, sample, title FROM redrive.failure_groups
+        ORDER BY 1, 2"""
     assert await ask(database, counted) == [
         ("acme", "f1", "OPEN", 4, "letter 5", "TimeoutError in charge"),
         ("acme", "f2", "OPEN", 1, "letter 1", "TimeoutError in charge"),
@@ -176,3 +185,261 @@ async def test_an_ignored_group_comes_back_when_its_condition_is_met(
     text = "SELECT ignored_until, ignored_beyond, ignored_version, regressed_at FROM redrive.failure_groups"
     [left] = await ask(database, text)
     assert (left == (None,) * 4) is comes_back
+
+
+# Lists
+
+
+async def listed(groups: Groups, **changes: Any) -> list[str]:
+    return [line.group.fingerprint for line in await lines(groups, **changes)]
+
+
+async def lines(groups: Groups, **changes: Any) -> list[GroupLine]:
+    wanted = {"state": None, "text": "", "sort": GroupSort.LAST_SEEN, "size": 10, "after": None, **changes}
+    return await groups.page("acme", **wanted)
+
+
+async def three_groups(database: Database) -> None:
+    """Seen last in the order a, c, b; b and c at the same time. The most frequent is a, then c and b."""
+    for name, number, seen in (("a", 9, 100.0), ("b", 4, 200.0), ("c", 4, 200.0)):
+        await occur(database, *[occurrence(fingerprint=name, title=f"failure {name}")] * number)
+        changed = "UPDATE redrive.failure_groups SET last_seen = :seen WHERE fingerprint = :name"
+        await ask(database, changed, name=name, seen=seen)
+    await occur(database, occurrence(org="other", fingerprint="x"))
+
+
+async def test_groups_are_listed_by_time_or_by_number_and_page_by_page(
+    database: Database, groups: Groups
+) -> None:
+    await three_groups(database)
+    by_number = GroupSort.OCCURRENCES
+    assert await listed(groups) == ["c", "b", "a"]
+    assert await listed(groups, sort=by_number) == ["a", "c", "b"]
+    assert await listed(groups, size=2) == ["c", "b"]
+    assert await listed(groups, after=Position(200.0, "c")) == ["b", "a"]
+    assert await listed(groups, after=Position(200.0, "b")) == ["a"]
+    assert await listed(groups, after=Position(100.0, "a")) == []
+    assert await listed(groups, sort=by_number, after=Position(9, "a")) == ["c", "b"]
+    assert await listed(groups, sort=by_number, after=Position(4, "c")) == ["b"]
+
+
+@pytest.mark.parametrize("sort", list(GroupSort))
+async def test_groups_are_listed_by_the_state_that_they_have_now(
+    database: Database, groups: Groups, sort: GroupSort
+) -> None:
+    for name in ("open", "acknowledged", "resolved", "for ever", "until", "over"):
+        await occur(database, occurrence(fingerprint=name))
+    changed = """UPDATE redrive.failure_groups SET state = :state, ignored_until = :until
+        WHERE fingerprint = :name"""
+    for name, state, until in (
+        ("acknowledged", "ACKNOWLEDGED", None),
+        ("resolved", "RESOLVED", None),
+        ("for ever", "IGNORED", None),
+        ("until", "IGNORED", 1e12),
+        ("over", "IGNORED", 1.0),
+    ):
+        await ask(database, changed, name=name, state=state, until=until)
+
+    found = {
+        state: sorted(await listed(groups, state=state, sort=sort))
+        for state in ("OPEN", "ACKNOWLEDGED", "RESOLVED", "IGNORED")
+    }
+    assert found == {
+        "OPEN": ["open", "over"],
+        "ACKNOWLEDGED": ["acknowledged"],
+        "RESOLVED": ["resolved"],
+        "IGNORED": ["for ever", "until"],
+    }
+    [over] = [each.group for each in await lines(groups, sort=sort) if each.group.fingerprint == "over"]
+    assert (over.state, over.ignored_until, over.changed_by, over.changed_at) == (
+        "OPEN",
+        None,
+        "redrive",
+        1.0,
+    )
+
+
+async def test_a_state_is_paged_in_one_order_with_what_is_no_longer_ignored(
+    database: Database, groups: Groups
+) -> None:
+    await three_groups(database)
+    ignored = (
+        "UPDATE redrive.failure_groups SET state = 'IGNORED', ignored_until = 1.0 WHERE fingerprint = 'b'"
+    )
+    await ask(database, ignored)
+    assert await listed(groups, state="OPEN", size=2) == ["c", "b"]
+    assert await listed(groups, state="OPEN", after=Position(200.0, "b")) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("FAILURE", ["c", "b", "a"]),
+        ("failure b", ["b"]),
+        ("timeouterror CHECKOUT charge", ["c", "b", "a"]),
+        ("failure%", []),
+        ("failure_", []),
+        ("\\", []),
+        ("it's", []),
+    ],
+)
+async def test_groups_are_found_by_a_text_as_it_is(
+    database: Database, groups: Groups, text: str, found: list[str]
+) -> None:
+    await three_groups(database)
+    assert await listed(groups, text=text) == found
+    assert await listed(groups, text=text, state="OPEN") == found
+
+
+async def test_every_line_has_the_exact_numbers_of_its_dead_letters(
+    database: Database, groups: Groups
+) -> None:
+    await occur(database, occurrence(), occurrence(fingerprint="f2"))
+    for number, state in enumerate(("OPEN", "REPLAYING", "EXHAUSTED", "RESOLVED", "IGNORED", "ARCHIVED"), 1):
+        await letters(database, number, state=state)
+        await letters(database, number, state=state, org="other")
+    await letters(database, 2, category="network")
+
+    found = {each.group.fingerprint: each.letters for each in await lines(groups)}
+    assert found == {"f1": LetterCounts(3, 2, 3, 15), "f2": LetterCounts()}
+    assert found["f1"].live == 8
+
+
+# One group
+
+
+async def test_a_group_is_found_by_the_beginning_of_its_fingerprint(
+    database: Database, groups: Groups
+) -> None:
+    names = ["v1:abc0", "v1:abc9", "v1:abcf", "v1:abd0", "v1:abb9", "v2:abc1"]
+    await occur(database, *(occurrence(fingerprint=name) for name in names))
+    await occur(database, occurrence(org="other", fingerprint="v1:abc5"))
+
+    async def found(fingerprint: str, beginning: str | None) -> list[str]:
+        return [each.group.fingerprint for each in await groups.find("acme", fingerprint, beginning, 5)]
+
+    assert await found("abc", "v1:abc") == ["v1:abc0", "v1:abc9", "v1:abcf"]
+    assert await found("v1:abd0", None) == ["v1:abd0"]
+    assert await found("v1:abc", None) == []
+    assert await found("v1:abc5", "v1:abc5") == []
+
+
+async def test_the_versions_of_a_group_are_told_with_the_latest_first(
+    database: Database, groups: Groups
+) -> None:
+    await occur(database, *[occurrence(code_version="v1")] * 2, occurrence(code_version="v2"))
+    seen = """UPDATE redrive.failure_group_versions SET first_seen = 1.0, last_seen = :at
+        WHERE code_version = :name"""
+    for name, at in (("v1", 5.0), ("v2", 6.0)):
+        await ask(database, seen, name=name, at=at)
+    assert await groups.versions("acme", "f1") == [("v2", 1, 1.0, 6.0), ("v1", 2, 1.0, 5.0)]
+    assert await groups.versions("other", "f1") == []
+
+
+async def test_replays_of_a_failure_are_counted_by_state(database: Database, groups: Groups) -> None:
+    for state in ["SUCCEEDED"] * 3 + ["FAILED"] * 2 + ["REFUSED"]:
+        await replay(database, state=state)
+        await replay(database, state="FAILED", org="other")
+    assert await groups.replays("acme", "f1") == {"SUCCEEDED": 3, "FAILED": 2, "REFUSED": 1}
+    assert await groups.replays("acme", "f2") == {}
+
+
+async def test_the_sample_is_a_letter_that_there_is(database: Database, groups: Groups) -> None:
+    await occur(database, occurrence(sample="gone"))
+    [line] = await lines(groups)
+    assert await groups.sample(line.group) is None
+    [older] = await letters(database, age=50.0)
+    [newer] = await letters(database, age=5.0)
+    await letters(database, org="other")
+    assert await groups.sample(line.group) == newer
+    assert await groups.sample(line.group._replace(sample=older)) == older
+
+
+async def test_dead_letters_are_counted_over_time(database: Database, groups: Groups) -> None:
+    hour = 3_600.0
+    for age, number in ((0.5, 1), (2.5, 2), (9.5, 3), (15.0, 4)):
+        await letters(database, number, age=age * hour)
+    await letters(database, 1, age=hour, org="other")
+    assert await groups.over_time("acme", "f1", 10 * hour, 10) == [3, 0, 0, 0, 0, 0, 0, 2, 0, 1]
+    assert await groups.over_time("acme", "f1", 100 * hour, 1) == [10]
+
+
+# What a person says
+
+
+async def changed(database: Database, wish: GroupWish) -> FailureGroup:
+    groups = Groups(database)
+    async with database.transaction() as session:
+        group = await groups.lock(session, "acme", "f1")
+        assert group is not None
+        return await groups.change(session, group, wish)
+
+
+async def test_a_group_is_changed_with_who_and_why(database: Database) -> None:
+    await occur(database, occurrence(), occurrence(fingerprint="f2"), occurrence(org="other"))
+    after = await changed(database, GroupWish("IGNORED", "ana", "known", 1e12, 7, "v1"))
+    assert (after.state, after.changed_by, after.change_reason) == ("IGNORED", "ana", "known")
+    assert after.standing[2:] == (1e12, 7, "v1")
+    assert after.changed_at is not None
+    assert await changed(database, GroupWish("RESOLVED", "bo", "")) == after._replace(
+        state="RESOLVED",
+        changed_by="bo",
+        change_reason="",
+        changed_at=(await lines(Groups(database), state="RESOLVED"))[0].group.changed_at,
+        ignored_until=None,
+        ignored_beyond=None,
+        ignored_version=None,
+    )
+    states = await ask(database, "SELECT org, fingerprint, state FROM redrive.failure_groups ORDER BY 1, 2")
+    assert states == [("acme", "f1", "RESOLVED"), ("acme", "f2", "OPEN"), ("other", "f1", "OPEN")]
+
+
+async def test_a_group_that_is_not_there_cannot_be_locked(database: Database, groups: Groups) -> None:
+    await occur(database, occurrence(org="other"))
+    async with database.transaction() as session:
+        assert await groups.lock(session, "acme", "f1") is None
+
+
+async def test_the_letters_of_a_group_are_resolved_but_for_those_that_are_replayed(
+    database: Database, groups: Groups
+) -> None:
+    mine = [*await letters(database, 2), *await letters(database, 1, state="EXHAUSTED")]
+    await letters(database, 1, state="REPLAYING")
+    await letters(database, 1, state="ARCHIVED")
+    await letters(database, 1, fingerprint="f2")
+    await letters(database, 1, org="other")
+    async with database.transaction() as session:
+        found = await groups.open_letters(session, "acme", "f1", 10)
+        await groups.resolve_letters(session, "acme", [each for each, _ in found], "ana", "fixed")
+
+    assert [each for each, _ in found] == sorted(mine)
+    assert sorted(state for _, state in found) == ["EXHAUSTED", "OPEN", "OPEN"]
+    told = """SELECT id FROM redrive.dead_letters WHERE state = 'RESOLVED' AND resolved_by = 'ana'
+        AND resolution = 'fixed' AND resolved_at = updated_at ORDER BY id"""
+    assert [row[0] for row in await ask(database, told)] == sorted(mine)
+
+
+async def test_at_most_so_many_letters_are_resolved_at_once(database: Database, groups: Groups) -> None:
+    await letters(database, 5)
+    async with database.transaction() as session:
+        assert len(await groups.open_letters(session, "acme", "f1", 3)) == 3
+
+
+async def test_groups_whose_time_is_over_are_opened_for_good(database: Database, groups: Groups) -> None:
+    for org in ("acme", "other"):
+        await occur(database, occurrence(org=org), occurrence(org=org, fingerprint="f2"))
+    await put(database, "IGNORED", ignored_until=1.0, ignored_beyond=9)
+    later = "UPDATE redrive.failure_groups SET ignored_until = 1e12 WHERE fingerprint = 'f2'"
+    await ask(database, later)
+    async with database.transaction() as session:
+        changes = await groups.settle(session, 10)
+    assert [each[:4] for each in changes] == [
+        ("acme", "f1", "IGNORED", "OPEN"),
+        ("other", "f1", "IGNORED", "OPEN"),
+    ]
+    states = (
+        "SELECT fingerprint, state, ignored_beyond FROM redrive.failure_groups WHERE org = 'acme' ORDER BY 1"
+    )
+    assert await ask(database, states) == [("f1", "OPEN", None), ("f2", "IGNORED", 9)]
+    async with database.transaction() as session:
+        assert await groups.settle(session, 10) == []

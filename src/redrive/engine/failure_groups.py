@@ -42,6 +42,7 @@ LARGEST_PAGE = 500
 MOST_BUCKETS = 1_000
 LONGEST_TEXT = 2_000
 SHORTEST_BEGINNING = 6
+LONGEST_FINGERPRINT = 200
 
 _BEGINNING = re.compile(rf"(v\d+:)?([0-9a-f]{{{SHORTEST_BEGINNING},40}})")
 _ACTIONS = {
@@ -163,8 +164,8 @@ class FailureGroups:
 
     async def _found(self, fingerprint: str) -> GroupLine:
         require_kind("fingerprint", fingerprint, str)
-        if not fingerprint.isprintable():
-            raise _not_found(fingerprint)
+        if not fingerprint.isprintable() or len(fingerprint) > LONGEST_FINGERPRINT:
+            raise _not_found(fingerprint[:LONGEST_FINGERPRINT])
         found = await self._store.groups.find(self._caller.org, fingerprint, _beginning(fingerprint), 3)
         exact = [line for line in found if line.group.fingerprint == fingerprint]
         if len(exact or found) > 1:
@@ -311,8 +312,13 @@ def _position(cursor: str, sort: GroupSort) -> Position:
     except (ValueError, AttributeError):
         found = None
     match found:
-        case [sort.value, int() | float() as value, str() as fingerprint] if not isinstance(value, bool):
-            return Position(float(value) if sort is GroupSort.LAST_SEEN else int(value), fingerprint)
+        case [sort.value, int() | float() as value, str() as name] if _is_place(value, name):
+            return Position(float(value) if sort is GroupSort.LAST_SEEN else int(value), name)
     raise InvalidValueError(
         f"the cursor is none of a list sorted by {sort.value}; take it from the page before, or leave it out"
     )
+
+
+def _is_place(value: float, fingerprint: str) -> bool:
+    """Cursors come back from outside: what no database can compare with is none."""
+    return not isinstance(value, bool) and 0 <= value <= 2**62 and fingerprint.isprintable()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from redrive.engine.vault import NO_VAULT, Vault
 from redrive.errors import SealedError
 from redrive.model.attempt import AttemptOutcome, AttemptRecord
+from redrive.model.replay import Replay
 from redrive.model.run import Run, RunState
 from redrive.model.step import StepState
 from redrive.policy.codec import JsonValue, decode
@@ -73,6 +74,8 @@ async def history_of(run: Run, store: Store, definitions: Definitions, vault: Va
         _step(index, step, run, finished.get(index), attempts) for index, step in enumerate(definition.steps)
     ]
     told = [_told(event, definition) for event in await store.runs.events(run.id, run.org)]
+    if run.replays:
+        told += [_replayed(each, definition) for each in await store.replays.of_run(run.id, run.org)]
     events = sorted([*_from_run(run), *_from_attempts(definition, attempts), *told], key=_order)
     return History(run, steps, attempts, events)
 
@@ -87,6 +90,15 @@ def _opened(text: str | None, vault: Vault) -> str | None:
 def _told(event: RunEvent, definition: Definition) -> Happening:
     name = definition.steps[event.step_index].name
     return Happening(event.at, event.kind, name, None, event.detail, event.step_index)
+
+
+def _replayed(replay: Replay, definition: Definition) -> Happening:
+    name = definition.steps[replay.from_step].name
+    why = f": {replay.reason}" if replay.reason else ""
+    detail = f"by {replay.requested_by}, {replay.mode}{why}"
+    return Happening(
+        replay.started_at or replay.requested_at, "replayed", name, None, detail, replay.from_step
+    )
 
 
 def _order(happening: Happening) -> tuple[float, bool, int, int, bool]:

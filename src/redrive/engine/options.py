@@ -19,6 +19,7 @@ class WorkerOptions:
     grace_seconds      how long it waits for what is in flight when it is told to stop
     heartbeat_seconds  how often it says that it is alive
     retention_seconds  how long finished runs are kept; None: for ever
+    redrive            redrive dead letters that are due, as their policies say
     """
 
     queues: tuple[str, ...]
@@ -29,6 +30,7 @@ class WorkerOptions:
     grace_seconds: float = 30.0
     heartbeat_seconds: float = 10.0
     retention_seconds: float | None = 30 * 86_400.0
+    redrive: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "queues", _words("queues", self.queues))

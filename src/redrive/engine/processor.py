@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -60,7 +60,7 @@ class ProcessorOptions:
     queue: str | None = None
     max_size: int | None = None
     thresholds: Thresholds = DEFAULT_THRESHOLDS
-    functions: Functions = NO_FUNCTIONS
+    functions: Functions = field(default_factory=lambda: NO_FUNCTIONS)
 
     def __post_init__(self) -> None:
         require("interval_seconds", self.interval_seconds, 0.01, 86_400.0)

@@ -64,21 +64,28 @@ class Vault:
 
     def opened(self, claim: Claim) -> Claim:
         """The claim as it is executed: everything in it can be read."""
-        texts = (claim.input, claim.step_input, claim.metadata)
-        if not any(text is not None and text.startswith(MARK) for text in texts):
+        step_input, metadata = claim.step_input, claim.metadata
+        if not any(map(_is_marked, (claim.input, step_input, metadata))):
             return claim
-        run_input, step_input, metadata = (None if text is None else self.unseal(text) for text in texts)
-        return claim._replace(input=run_input or "", step_input=step_input, metadata=metadata)
+        return claim._replace(
+            input=self.unseal(claim.input),
+            step_input=None if step_input is None else self.unseal(step_input),
+            metadata=None if metadata is None else self.unseal(metadata),
+        )
 
     def _lock_of(self, identifier: str) -> Any:
         lock = self._locks.get(identifier)
         if lock is None:
             raise SealedError(
-                f"the value is encrypted with the key {identifier[:20]!r}, which is not configured here; add it "
-                f"to encryption_keys (known here: {', '.join(self._locks) or 'none'})",
+                f"the value is encrypted with the key {identifier[:20]!r}, which is not configured here; "
+                f"add it to encryption_keys (known here: {', '.join(self._locks) or 'none'})",
                 key_id=identifier,
             )
         return lock
+
+
+def _is_marked(text: str | None) -> bool:
+    return text is not None and text.startswith(MARK)
 
 
 def key_id(key: str) -> str:

@@ -9,6 +9,7 @@ from redrive.engine.breakers import Breakers
 from redrive.errors import NotFoundError, NotStorableError
 from redrive.model.caller import Caller
 from redrive.model.replay import ReplayState
+from redrive.policy.bounds import require_kind
 from redrive.policy.codec import decode
 from redrive.policy.verdict import BreakerFact, Facts, ReplayRecord, Verdict, verdict
 from redrive.store.facts import MOST, EndedReplays, FactFinder, FailedLetter
@@ -37,6 +38,7 @@ class Verdicts:
         return verdict(await self.facts(letter_id))
 
     async def facts(self, letter_id: str) -> Facts:
+        require_kind("letter_id", letter_id, str)
         if not letter_id.isprintable():
             raise NotFoundError(f"there is no dead letter {letter_id!r}")
         letter = await self._finder.letter(letter_id)

@@ -16,11 +16,13 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from redrive.engine.claiming import Claimer
+from redrive.engine.driver import OperationDriver
 from redrive.engine.executor import Executor
 from redrive.engine.flight import Flight
 from redrive.engine.gate import Gate
 from redrive.engine.options import WorkerOptions
 from redrive.engine.patience import Patience
+from redrive.engine.processor import Processor
 from redrive.engine.signals import until_signalled
 from redrive.engine.upkeep import Upkeep
 from redrive.engine.waiting import wait_for
@@ -50,7 +52,11 @@ class Worker:
         patience: Patience,
         options: WorkerOptions,
         opened: Callable[[], Awaitable[None]],
+        driver: OperationDriver,
+        processor: Processor,
     ) -> None:
+        self.driver = driver
+        self.processor = processor
         self.id = executor.ids.new()
         self.options = options
         self._open = opened
@@ -83,7 +89,10 @@ class Worker:
                 return
             await stack.enter_async_context(self._database.listen(self._heard))
             renewal = self._renew_by(stack)
-            work = [self._claim_loop, self._promote_loop, self._maintain_loop]
+            work = [self._claim_loop, self._promote_loop, self._maintain_loop, self._drive_loop]
+            if self.options.redrive:
+                self.processor.start()
+                stack.push_async_callback(self.processor.stop)
             records = [self._executor.recorder.run, self._executor.breakers.run, *renewal]
             stack.push_async_callback(self.flight.abandon)
             async with _running(records) as recording, _running(work) as working:
@@ -124,6 +133,7 @@ class Worker:
                 await self.upkeep.maintain()
                 await self._written()
                 await self.upkeep.promote()
+                await self._tend()
                 others = set(self.flight.tasks)
                 claimed = await self.claimer.claim(self.options.concurrency)
                 await asyncio.gather(*(self.flight.tasks - others), return_exceptions=True)
@@ -131,6 +141,13 @@ class Worker:
                 await self._executor.breakers.settle()
                 if not claimed:
                     return self._executor.attempts - before
+
+    async def _tend(self) -> None:
+        """Bulk replays and redrives, as far as they can go now."""
+        if self.options.redrive:
+            await self.processor.run_once()
+        while await self.driver.tick() == 0.0:
+            pass
 
     async def _written(self) -> None:
         while self._executor.recorder.pending:
@@ -169,6 +186,12 @@ class Worker:
             if not more:
                 wait = self.upkeep.wait(self._jittered(self.options.poll_seconds))
                 await wait_for(self.upkeep.due, wait, self._clock)
+
+    async def _drive_loop(self) -> None:
+        """Bring bulk replays forward."""
+        while not self._stopping.is_set():
+            wait = await self._patience.persist("replay", self.driver.tick)
+            await wait_for(self._stopping, wait, self._clock)
 
     async def _maintain_loop(self) -> None:
         heartbeat = retention = self._clock.monotonic()

@@ -24,11 +24,6 @@ def passed(group: Standing, now: float) -> Reopening | None:
     return _time_over(group, now) if group.state == GroupState.IGNORED else None
 
 
-def effective_state(group: Standing, now: float) -> GroupState:
-    """Its state as it is now, whether or not that was written already."""
-    return GroupState(group.state) if passed(group, now) is None else GroupState.OPEN
-
-
 def _time_over(group: Standing, now: float) -> Reopening | None:
     if group.ignored_until is None or now < group.ignored_until:
         return None

@@ -11,11 +11,12 @@ canary again, and is judged by what happens from there on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import floor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from redrive.policy.bounds import require, require_kind, require_whole
+from redrive.policy.codec import decode, encode
 
 LARGEST_BATCH = 500
 MOST_RUNNING = 2_000
@@ -67,6 +68,22 @@ class Score(NamedTuple):
 
     def since(self, earlier: Score) -> Score:
         return Score(*(max(0, now - past) for now, past in zip(self, earlier, strict=True)))
+
+
+class Rollout(NamedTuple):
+    """How an operation is to go on, and what of its score is not counted any more."""
+
+    options: RolloutOptions
+    pardoned: Score = Score()
+
+    def to_text(self) -> str:
+        return encode({**asdict(self.options), "pardoned": list(self.pardoned)})
+
+    @classmethod
+    def from_text(cls, text: str) -> Rollout:
+        stored: Any = decode(text)
+        pardoned = Score(*stored.pop("pardoned"))
+        return cls(RolloutOptions(**stored), pardoned)
 
 
 class Figures(NamedTuple):

@@ -46,6 +46,7 @@ class Facts(NamedTuple):
     succeeded       how often its step has succeeded since, at least
     succeeded_in    the versions in which it did
     occurred        how often the same failure has occurred since, elsewhere
+    most            the number up to which things were counted
     replays         of this letter
     other_replays   of other letters with the same failure
     waits_for       dead letters that must be resolved before it
@@ -137,8 +138,8 @@ def _changes(facts: Facts) -> Iterator[str]:
         yield f"The step {facts.step!r} has succeeded {_number(facts.succeeded, facts)} since."
     if facts.occurred:
         yield f"The same failure has occurred {_number(facts.occurred, facts)} elsewhere since."
-    yield from _record("This one", facts.replays)
-    yield from _record("Others with the same failure", facts.other_replays)
+    yield from _record("This one", facts.replays, facts.most)
+    yield from _record("Others with the same failure", facts.other_replays, facts.most)
     if facts.waits_for:
         yield f"It waits for {_listed(facts.waits_for)}, not resolved yet."
 
@@ -168,10 +169,11 @@ def _versions(facts: Facts) -> Iterator[str]:
         yield f"It fails in the same way in {_listed(still)}."
 
 
-def _record(who: str, record: ReplayRecord) -> Iterator[str]:
+def _record(who: str, record: ReplayRecord, most: int) -> Iterator[str]:
     if record.succeeded or record.failed:
+        least = "at least " if max(record) >= most else ""
         times = _times(record.succeeded + record.failed, "replay")
-        yield f"{who}: {times} so far, {record.succeeded:,} succeeded, {record.failed:,} failed."
+        yield f"{who}: {least}{times} so far, {record.succeeded:,} succeeded, {record.failed:,} failed."
 
 
 # What is likely to work

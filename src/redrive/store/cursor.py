@@ -32,7 +32,9 @@ class Cursor(NamedTuple):
     @classmethod
     def read(cls, text: str, order: Order) -> Cursor:
         match _content(text):
-            case [str(known), float(at), str(last)] if isfinite(at) and last.isprintable():
+            case [str(known), float(at), str(last)] if (
+                known in list(Order) and isfinite(at) and last.isprintable()
+            ):
                 if known != order:
                     raise InvalidValueError(
                         f"the cursor belongs to a list that shows the {known} first, this one shows the "

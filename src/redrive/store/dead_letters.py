@@ -61,7 +61,8 @@ class Standing(NamedTuple):
 
 
 class Closing(NamedTuple):
-    id: str
+    """How letters are closed: all of them in the same way."""
+
     org: str
     state: str
     by: str
@@ -90,6 +91,14 @@ class Figures(NamedTuple):
 class _Id(NamedTuple):
     id: str
     org: str
+
+
+class _Closed(NamedTuple):
+    id: str
+    org: str
+    state: str
+    by: str
+    reason: str
 
 
 class _Assigning(NamedTuple):
@@ -153,9 +162,10 @@ class DeadLetters:
         rows = await session.fetch_many(_SQL["standing"], _in_order(ids, org))
         return [Standing._make(row) for row in rows]
 
-    async def close_if_unattended(self, session: Session, rows: Sequence[Closing]) -> int:
+    async def close_if_unattended(self, session: Session, ids: Sequence[str], closing: Closing) -> int:
         """Close those that are OPEN or EXHAUSTED; how many were."""
-        return len(await session.fetch_many(_SQL["close"], sorted(rows)))
+        rows = [_Closed(each, *closing) for each in sorted(ids)]
+        return len(await session.fetch_many(_SQL["close"], rows))
 
     async def reopen_if_closed(self, session: Session, ids: Sequence[str], org: str) -> int:
         return len(await session.fetch_many(_SQL["reopen"], _in_order(ids, org)))

@@ -15,10 +15,12 @@ from redrive.model.replay import Replay, ReplayState
 from redrive.policy.codec import encode
 from redrive.policy.rollout import LARGEST_BATCH, Score
 from redrive.store.database import Database, Row, Session
+from redrive.store.filter import Filter
 from redrive.store.replays import why_not
-from redrive.store.statement import statements
+from redrive.store.statement import statements, template, written
 
 _SQL = statements("operations")
+_FREEZE, _MEMBER = template("operations", "_freeze"), template("operations", "_member")
 MOST_ITEMS = 100_000
 MOST_LINES = 20
 """Of notes, fingerprints or dead letters that are waited for: the most frequent ones are told."""
@@ -111,10 +113,11 @@ class Operations:
         """Make these dead letters the items of an operation; at most one more than there may be."""
         await session.fetch(_SQL["freeze_ids"], {**item, "ids": encode(list(ids)), "most": MOST_ITEMS + 1})
 
-    async def freeze_group(self, session: Session, item: Mapping[str, Any], fingerprint: str) -> None:
-        """The same with the live dead letters of a failure group."""
-        parameters = {**item, "fingerprint": fingerprint, "most": MOST_ITEMS + 1}
-        await session.fetch(_SQL["freeze_group"], parameters)
+    async def freeze(self, session: Session, item: Mapping[str, Any], letters: Filter) -> None:
+        """The same with those that fulfil a condition."""
+        text = f"{_FREEZE} ({_MEMBER} WHERE {letters.where}) AS member WHERE position <= :most"
+        parameters = {**item, **letters.parameters, "most": MOST_ITEMS + 1}
+        await session.fetch(written("freeze", text), parameters)
 
     async def unknown_ids(self, session: Session, org: str, ids: Sequence[str], most: int) -> list[str]:
         parameters = {"org": org, "ids": encode(list(ids)), "most": most}
@@ -167,7 +170,7 @@ class Operations:
     # Changing
 
     async def lock(self, session: Session, operation_id: str, org: str) -> Moment:
-        rows = await session.fetch(_SQL["lock"], {"id": operation_id, "org": org})
+        rows = await session.fetch(_SQL["lock"], {"id": _checked(operation_id), "org": org})
         if not rows:
             raise _not_found(operation_id)
         return _moment(rows[0])
@@ -196,7 +199,7 @@ class Operations:
         return bool(await session.fetch(_SQL["depending"], parameters))
 
     async def get(self, operation_id: str, org: str) -> ReplayOperation:
-        rows = await self._database.fetch(_SQL["get"], {"id": operation_id, "org": org})
+        rows = await self._database.fetch(_SQL["get"], {"id": _checked(operation_id), "org": org})
         if not rows:
             raise _not_found(operation_id)
         return ReplayOperation._make(rows[0])
@@ -253,5 +256,12 @@ def _numbers(rows: Sequence[Row]) -> dict[str, int]:
     return {row[0]: row[1] for row in rows}
 
 
-def _not_found(operation_id: str) -> NotFoundError:
+def _checked(operation_id: str) -> str:
+    """PostgreSQL cannot even be asked for some texts."""
+    if not isinstance(operation_id, str) or not operation_id.isprintable():
+        raise _not_found(operation_id)
+    return operation_id
+
+
+def _not_found(operation_id: object) -> NotFoundError:
     return NotFoundError(f"there is no replay operation {operation_id!r}")

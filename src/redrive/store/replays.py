@@ -124,10 +124,11 @@ class Replays:
 
     async def resume(self, session: Session, replay: NewReplay) -> str | None:
         """Let a failed run that has no live dead letter go on; its queue, or None when it must not."""
-        rows = await session.fetch(_SQL["resume"], _parameters(replay))
+        rows = await session.fetch(_SQL["resume"], replay._asdict())
         if not rows:
             return None
         await self._go_back(session, [replay])
+        await session.fetch_many(_SQL["insert"], [replay])
         return str(rows[0][1])
 
     async def settle(self, session: Session, settlements: Sequence[Settlement]) -> list[Settled]:
@@ -167,9 +168,7 @@ class Replays:
         await session.fetch_many(_SQL["refuse"], notes)
 
 
-def why_not(
-    letter: str | None, run: str | None, run_step: int | None, letter_step: int, *, verb: str = "replayed"
-) -> str:
+def why_not(letter: str | None, run: str | None, run_step: int | None, letter_step: int) -> str:
     """Why a dead letter in this situation cannot be replayed."""
     if letter is None:
         return "the dead letter does not exist any more"
@@ -183,7 +182,7 @@ def why_not(
         return "its run was cancelled, and stays so"
     if run_step != letter_step:
         return f"its run stands in step {run_step} by now, not in step {letter_step}"
-    return f"its run is {run}; what has not failed is not {verb}"
+    return f"its run is {run}; only what has failed is replayed"
 
 
 def _requests(replays: Sequence[NewReplay], operation_id: str | None = None) -> list[NewEntry]:
@@ -230,7 +229,3 @@ _OUTCOMES: Mapping[str, Action] = {
     ReplayState.FAILED: Action.REPLAY_FAILED,
     ReplayState.CANCELLED: Action.REPLAY_CANCELLED,
 }
-
-
-def _parameters(replay: NewReplay) -> Mapping[str, object]:
-    return replay._asdict()

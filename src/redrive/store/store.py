@@ -5,9 +5,11 @@ from __future__ import annotations
 from redrive.store.audit import Audit
 from redrive.store.burials import Burials
 from redrive.store.database import Database
+from redrive.store.dead_letters import DeadLetters
 from redrive.store.groups import Groups
 from redrive.store.holds import Holds
 from redrive.store.leases import Leases
+from redrive.store.operations import Operations
 from redrive.store.records import Records
 from redrive.store.replays import Replays
 from redrive.store.runs import Runs
@@ -22,6 +24,8 @@ class Store:
         self.groups = Groups(database)
         self.replays = Replays(database, self.audit)
         self.runs = Runs(database, self.replays, self.audit)
+        self.dead_letters = DeadLetters(database)
+        self.operations = Operations(database)
         self.burials = Burials(self.holds, self.groups, self.audit)
         self.records = Records(database, self.replays, self.burials)
 

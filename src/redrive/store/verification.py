@@ -24,6 +24,7 @@ class WaitRow(NamedTuple):
     delay      None when nothing followed, because all attempts were used up
     previous   the delay after the one before of the same kind
     asked_for  1 when a server has asked for a wait
+    known      0 when the replay that it belongs to is not remembered any more, nor its policy
     """
 
     run_id: str
@@ -37,6 +38,7 @@ class WaitRow(NamedTuple):
     asked_for: int
     definition: str
     override: str | None
+    known: int
 
 
 class HolderRow(NamedTuple):
@@ -62,6 +64,7 @@ class ExecutedRow(NamedTuple):
     step_index: int
     state: str
     finished: int | None
+    reached: int
 
 
 class _Id(NamedTuple):
@@ -88,7 +91,8 @@ class Verification:
         after = ""
         while rows := await self.ask("waits", after=after, size=PAGE):
             for wait in map(WaitRow._make, rows):
-                if wait.definition is not None:  # attempts without a run are found by another check
+                # Attempts without a run are found by another check.
+                if wait.known and wait.definition is not None:
                     yield wait
             after = rows[-1][0]
 

@@ -71,6 +71,13 @@ ALWAYS = (
         "Its dead letter {0} tells of {1} attempts and {3} failures, the run of {2} and {4}, or other work.",
     ),
     Check(
+        "I7",
+        "replays_unsettled",
+        "replays",
+        "The {0} is still under way, but the run has ended as {1}.",
+    ),
+    Check("I4", "replays_doubled", "replays", "{0} replays of it are under way at once."),
+    Check(
         "I8",
         "letters_astray",
         "dead letters",
@@ -108,6 +115,12 @@ ALWAYS = (
     ),
     Check(
         "I15", "leases_of_stopped", "leased runs", "The worker {0} has stopped, but left the lease behind."
+    ),
+    Check(
+        "I16",
+        "letters_miscounted",
+        "dead letters",
+        "Of the failure {0} {2} dead letters are counted as {1}, but there are {3}.",
     ),
     Check("I16", "strays", "runs", "The run does not exist, but something is kept for it: {0} ({1})."),
 )

@@ -41,9 +41,7 @@ async def _check_effects(
             verdict.find("I2", key, f"The effect of this step was accepted {times} times.")
     unknown = set(effects)
     async for row in store.executed():
-        keys = [
-            step_key(row.org, row.run_id, row.idempotency_key, index) for index in range(row.step_index + 1)
-        ]
+        keys = [step_key(row.org, row.run_id, row.idempotency_key, index) for index in range(row.reached + 1)]
         unknown.difference_update(keys)
         index = _succeeded(row)
         rule = None if index is None else await rules.step(row.definition, index)

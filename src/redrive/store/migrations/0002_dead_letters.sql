@@ -140,6 +140,7 @@ CREATE TABLE redrive.replays (
     position integer NOT NULL,
     letter_id text NOT NULL,
     run_id text NOT NULL,
+    number integer,
     step_index integer NOT NULL,
     from_step integer NOT NULL,
     mode text NOT NULL,
@@ -161,7 +162,7 @@ CREATE TABLE redrive.replays (
 );
 CREATE INDEX replays_of_operation ON redrive.replays (operation_id, state, position) WHERE operation_id IS NOT NULL;
 CREATE INDEX replays_of_letter ON redrive.replays (letter_id, requested_at);
-CREATE INDEX replays_of_run ON redrive.replays (run_id, started_at);
+CREATE INDEX replays_of_run ON redrive.replays (run_id, number);
 CREATE INDEX replays_running ON redrive.replays (run_id) WHERE state = 'RUNNING';
 CREATE INDEX replays_of_failure ON redrive.replays (org, fingerprint, state);
 

@@ -15,12 +15,6 @@ FROM redrive.dead_letters
 {_freeze} ({_member} WHERE org = :org AND id IN (SELECT value FROM json_each(:ids))) AS member
 WHERE position <= :most
 
--- name: freeze_group
-{_freeze} (
-    {_member} WHERE org = :org AND fingerprint = :fingerprint AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
-) AS member
-WHERE position <= :most
-
 -- name: unknown_ids
 SELECT value FROM json_each(:ids)
 WHERE NOT EXISTS (SELECT 1 FROM redrive.dead_letters AS letter WHERE letter.id = value AND letter.org = :org)
@@ -92,10 +86,15 @@ FROM redrive.replays AS item JOIN redrive.dead_letters AS letter ON letter.id = 
 WHERE item.operation_id = :id AND item.state = 'PLANNED'
 
 -- name: stations
-SELECT run.definition, item.step_index, count(*)
-FROM redrive.replays AS item JOIN redrive.runs AS run ON run.id = item.run_id
-WHERE item.operation_id = :id AND item.state = 'PLANNED'
-GROUP BY run.definition, item.step_index ORDER BY run.definition, item.step_index
+SELECT definition.body, station.step_index, station.items
+FROM (
+    SELECT run.definition, item.step_index, count(*) AS items
+    FROM redrive.replays AS item JOIN redrive.runs AS run ON run.id = item.run_id
+    WHERE item.operation_id = :id AND item.state = 'PLANNED'
+    GROUP BY run.definition, item.step_index
+) AS station
+JOIN redrive.definitions AS definition ON definition.digest = station.definition
+ORDER BY station.definition, station.step_index
 
 -- name: breakers
 SELECT breaker, count(*) FROM redrive.replays

@@ -58,17 +58,20 @@ RETURNING letter.id
 
 -- name: insert
 -- One round trip for the whole batch.
-INSERT INTO redrive.replays (id, org, operation_id, position, letter_id, run_id, step_index, from_step, mode, state,
-    automatic, requested_by, requested_at, reason, policy_override, edit, fingerprint, letter_updated_at, effect,
+INSERT INTO redrive.replays (id, org, operation_id, position, letter_id, run_id, number, step_index, from_step, mode,
+    state, automatic, requested_by, requested_at, reason, policy_override, edit, fingerprint, letter_updated_at, effect,
     breaker, started_at)
-SELECT batch.id, batch.org, NULL, 0, letter.id, letter.run_id, letter.step_index, batch.from_step, batch.mode, 'RUNNING',
-    batch.automatic, batch.requested_by, :now, batch.reason, batch.policy_override, batch.edit, letter.fingerprint,
-    letter.updated_at, letter.effect, letter.breaker, :now
-FROM unnest(CAST(:id AS text[]), CAST(:org AS text[]), CAST(:letter_id AS text[]), CAST(:from_step AS integer[]),
-    CAST(:mode AS text[]), CAST(:automatic AS integer[]), CAST(:requested_by AS text[]), CAST(:reason AS text[]),
-    CAST(:policy_override AS text[]), CAST(:edit AS text[]))
-    AS batch (id, org, letter_id, from_step, mode, automatic, requested_by, reason, policy_override, edit)
-JOIN redrive.dead_letters AS letter ON letter.id = batch.letter_id
+SELECT batch.id, batch.org, NULL, 0, batch.letter_id, run.id, run.replays, batch.step_index, batch.from_step, batch.mode,
+    'RUNNING', batch.automatic, batch.requested_by, :now, batch.reason, batch.policy_override, batch.edit,
+    COALESCE(letter.fingerprint, ''), COALESCE(letter.updated_at, :now), COALESCE(letter.effect, 'idempotent'),
+    letter.breaker, :now
+FROM unnest(CAST(:id AS text[]), CAST(:org AS text[]), CAST(:letter_id AS text[]), CAST(:run_id AS text[]),
+    CAST(:step_index AS integer[]), CAST(:from_step AS integer[]), CAST(:mode AS text[]), CAST(:automatic AS integer[]),
+    CAST(:requested_by AS text[]), CAST(:reason AS text[]), CAST(:policy_override AS text[]), CAST(:edit AS text[]))
+    AS batch (id, org, letter_id, run_id, step_index, from_step, mode, automatic, requested_by, reason, policy_override,
+        edit)
+JOIN redrive.runs AS run ON run.id = batch.run_id
+LEFT JOIN redrive.dead_letters AS letter ON letter.id = batch.letter_id
 
 -- name: pick
 -- SKIP LOCKED, so that two drivers of one operation do not wait for one another; plain IN could take too many.
@@ -79,13 +82,17 @@ WITH picked AS MATERIALIZED (
     LIMIT :most
     FOR UPDATE SKIP LOCKED
 )
-UPDATE redrive.replays SET state = 'RUNNING', started_at = :now FROM picked WHERE id = picked_id
+UPDATE redrive.replays
+SET state = 'RUNNING', started_at = :now,
+    number = (SELECT run.replays + 1 FROM redrive.runs AS run WHERE run.id = redrive.replays.run_id)
+FROM picked WHERE id = picked_id
 RETURNING id, org, letter_id, run_id, step_index, from_step, mode, automatic, requested_by, reason, policy_override,
     edit
 
 -- name: refuse
 -- One round trip for the whole batch.
-UPDATE redrive.replays AS replay SET state = 'REFUSED', ended_at = :now, started_at = NULL, note = batch.note
+UPDATE redrive.replays AS replay SET state = 'REFUSED', ended_at = :now, started_at = NULL, number = NULL,
+    note = batch.note
 FROM unnest(CAST(:id AS text[]), CAST(:note AS text[])) AS batch (id, note)
 WHERE replay.id = batch.id
 

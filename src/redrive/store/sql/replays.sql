@@ -61,16 +61,19 @@ WHERE id = :letter_id AND org = :org AND state IN ('OPEN', 'EXHAUSTED')
 RETURNING id
 
 -- name: insert
-INSERT INTO redrive.replays (id, org, operation_id, position, letter_id, run_id, step_index, from_step, mode, state,
-    automatic, requested_by, requested_at, reason, policy_override, edit, fingerprint, letter_updated_at, effect,
+INSERT INTO redrive.replays (id, org, operation_id, position, letter_id, run_id, number, step_index, from_step, mode,
+    state, automatic, requested_by, requested_at, reason, policy_override, edit, fingerprint, letter_updated_at, effect,
     breaker, started_at)
-SELECT :id, :org, NULL, 0, letter.id, letter.run_id, letter.step_index, :from_step, :mode, 'RUNNING',
-    :automatic, :requested_by, :now, :reason, :policy_override, :edit, letter.fingerprint, letter.updated_at,
-    letter.effect, letter.breaker, :now
-FROM redrive.dead_letters AS letter WHERE letter.id = :letter_id
+SELECT :id, :org, NULL, 0, :letter_id, run.id, run.replays, :step_index, :from_step, :mode, 'RUNNING',
+    :automatic, :requested_by, :now, :reason, :policy_override, :edit, COALESCE(letter.fingerprint, ''),
+    COALESCE(letter.updated_at, :now), COALESCE(letter.effect, 'idempotent'), letter.breaker, :now
+FROM redrive.runs AS run LEFT JOIN redrive.dead_letters AS letter ON letter.id = :letter_id
+WHERE run.id = :run_id
 
 -- name: pick
-UPDATE redrive.replays SET state = 'RUNNING', started_at = :now
+UPDATE redrive.replays
+SET state = 'RUNNING', started_at = :now,
+    number = (SELECT run.replays + 1 FROM redrive.runs AS run WHERE run.id = redrive.replays.run_id)
 WHERE id IN (
     SELECT id FROM redrive.replays
     WHERE operation_id = :operation_id AND state = 'PLANNED'
@@ -81,7 +84,8 @@ RETURNING id, org, letter_id, run_id, step_index, from_step, mode, automatic, re
     edit
 
 -- name: refuse
-UPDATE redrive.replays SET state = 'REFUSED', ended_at = :now, started_at = NULL, note = :note WHERE id = :id
+UPDATE redrive.replays SET state = 'REFUSED', ended_at = :now, started_at = NULL, number = NULL, note = :note
+WHERE id = :id
 
 -- name: situation
 SELECT replay.id, letter.state, run.state, run.step_index, replay.step_index
@@ -106,8 +110,8 @@ LIMIT :most
 
 -- name: of_run
 SELECT {_replay} FROM redrive.replays
-WHERE run_id = :run_id AND org = :org AND started_at IS NOT NULL
-ORDER BY started_at, id
+WHERE run_id = :run_id AND org = :org AND number IS NOT NULL
+ORDER BY number
 
 -- name: resolve
 UPDATE redrive.dead_letters

@@ -3,23 +3,25 @@ SELECT 'runs', count(*) FROM redrive.runs
 UNION ALL SELECT 'leased runs', count(*) FROM redrive.runs WHERE place = 'leased'
 UNION ALL SELECT 'waiting runs', count(*) FROM redrive.runs WHERE place = 'waiting'
 UNION ALL SELECT 'failed runs', count(*) FROM redrive.runs WHERE state IN ('FAILED', 'DLQ_PENDING')
-UNION ALL SELECT 'unfinished steps', count(*) FROM redrive.runs WHERE state <> 'SUCCESS' AND attempt > 0
+UNION ALL SELECT 'unfinished steps', count(*) FROM redrive.runs WHERE state NOT IN ('SUCCESS', 'PARTIAL') AND attempt > 0
 UNION ALL SELECT 'steps', count(*) FROM redrive.steps
 UNION ALL SELECT 'attempts', count(*) FROM redrive.attempts
 UNION ALL SELECT 'waits', count(*) FROM redrive.attempts WHERE delay IS NOT NULL
 UNION ALL SELECT 'dead letters', count(*) FROM redrive.dead_letters
+UNION ALL SELECT 'replays', count(*) FROM redrive.replays
 
 -- name: tallies
 SELECT id, failures, charged, rate_limit_waits, hinted
 FROM (
     SELECT id, place, state, failures, rate_limit_waits,
         (SELECT count(*) FROM redrive.attempts AS past
-            WHERE past.run_id = run.id AND past.step_index = run.step_index AND past.reason = 'backoff') AS charged,
+            WHERE past.run_id = run.id AND past.step_index = run.step_index AND past.replay = run.replays
+                AND past.reason = 'backoff') AS charged,
         (SELECT count(*) FROM redrive.attempts AS past
-            WHERE past.run_id = run.id AND past.step_index = run.step_index
+            WHERE past.run_id = run.id AND past.step_index = run.step_index AND past.replay = run.replays
                 AND past.reason = 'rate_limit_hint') AS hinted
     FROM redrive.runs AS run
-    WHERE state <> 'SUCCESS' AND attempt > 0
+    WHERE state NOT IN ('SUCCESS', 'PARTIAL') AND attempt > 0
 ) AS counted
 WHERE rate_limit_waits <> hinted
     OR failures < charged
@@ -30,9 +32,12 @@ LIMIT :most
 -- Attempts that were followed by another one, or by none since all were used up; whole runs, page by page.
 SELECT past.run_id, past.step_index, past.number, past.kind,
     row_number() OVER same_kind AS ordinal, past.category, past.delay, lag(past.delay) OVER same_kind AS previous,
-    past.asked_for, run.definition, CASE WHEN run.step_index = past.step_index THEN run.policy_override END AS override
+    past.asked_for, run.definition, CASE
+        WHEN past.replay > 0 AND again.from_step = past.step_index THEN again.policy_override
+        WHEN past.replay = run.replays AND run.step_index = past.step_index THEN run.policy_override END AS override,
+    CASE WHEN past.replay = 0 OR again.id IS NOT NULL THEN 1 ELSE 0 END AS known
 FROM (
-    SELECT run_id, step_index, number, category, delay,
+    SELECT run_id, step_index, number, replay, category, delay,
         CASE WHEN reason IN ('backoff', 'attempts_spent') THEN 'charged' WHEN reason = 'rate_limit_hint' THEN 'hinted'
             ELSE 'released' END AS kind,
         CASE WHEN explanation LIKE '%; the server asked for %' THEN 1 ELSE 0 END AS asked_for
@@ -47,7 +52,8 @@ FROM (
     )
 ) AS past
 LEFT JOIN redrive.runs AS run ON run.id = past.run_id
-WINDOW same_kind AS (PARTITION BY past.run_id, past.step_index, past.kind ORDER BY past.number)
+LEFT JOIN redrive.replays AS again ON again.run_id = past.run_id AND again.number = past.replay
+WINDOW same_kind AS (PARTITION BY past.run_id, past.step_index, past.replay, past.kind ORDER BY past.number)
 ORDER BY past.run_id, past.step_index, past.number
 
 -- name: numbers_open
@@ -63,15 +69,16 @@ JOIN redrive.runs AS run ON run.id = past.run_id
 LEFT JOIN redrive.steps AS finished ON finished.run_id = past.run_id AND finished.step_index = past.step_index
 WHERE past.number > CASE
     WHEN past.step_index = run.step_index
-        THEN run.attempt - CASE WHEN run.place = 'leased' OR run.state = 'SUCCESS' THEN 1 ELSE 0 END
+        THEN run.attempt - CASE WHEN run.place = 'leased' OR run.state IN ('SUCCESS', 'PARTIAL') THEN 1 ELSE 0 END
     WHEN past.step_index < run.step_index THEN COALESCE(finished.attempts - 1, past.number)
+    WHEN past.replay < run.replays THEN past.number
     ELSE 0 END
 LIMIT :most
 
 -- name: numbers_missing
 SELECT id, step_index, expected FROM (
     SELECT id, step_index,
-        attempt - CASE WHEN place = 'leased' OR state = 'SUCCESS' THEN 1 ELSE 0 END AS expected
+        attempt - CASE WHEN place = 'leased' OR state IN ('SUCCESS', 'PARTIAL') THEN 1 ELSE 0 END AS expected
     FROM redrive.runs WHERE attempt > 0
     UNION ALL
     SELECT run_id, step_index, attempts - 1 FROM redrive.steps
@@ -100,7 +107,7 @@ SELECT run_id, step_index, number, delay, follows - ended_at FROM (
     SELECT past.run_id, past.step_index, past.number, past.delay, past.ended_at,
         COALESCE(following.started_at, finished.started_at, CASE
             WHEN run.step_index <> past.step_index THEN NULL
-            WHEN run.attempt = past.number + 1 AND (run.place = 'leased' OR run.state = 'SUCCESS')
+            WHEN run.attempt = past.number + 1 AND (run.place = 'leased' OR run.state IN ('SUCCESS', 'PARTIAL'))
                 THEN run.attempt_started_at
             WHEN run.attempt = past.number AND run.place = 'waiting' THEN run.due_at END) AS follows
     FROM redrive.attempts AS past
@@ -148,7 +155,35 @@ SELECT id, state, step_index FROM redrive.runs AS run
 WHERE state IN ('FAILED', 'DLQ_PENDING') AND NOT EXISTS (
     SELECT 1 FROM redrive.dead_letters AS letter
     WHERE letter.run_id = run.id AND letter.step_index = run.step_index
-)
+) AND NOT (state = 'FAILED' AND EXISTS (
+    SELECT 1 FROM redrive.run_events AS event WHERE event.run_id = run.id AND event.kind = 'unburied'
+))
+LIMIT :most
+
+-- name: replays_unsettled
+SELECT run.id, 'dead letter ' || letter.id, run.state
+FROM redrive.dead_letters AS letter JOIN redrive.runs AS run ON run.id = letter.run_id
+WHERE letter.state = 'REPLAYING' AND run.place = 'ended'
+UNION ALL
+SELECT run.id, 'replay ' || again.id, run.state
+FROM redrive.replays AS again JOIN redrive.runs AS run ON run.id = again.run_id
+WHERE again.state = 'RUNNING' AND run.place = 'ended'
+LIMIT :most
+
+-- name: replays_doubled
+SELECT run_id, count(*) FROM redrive.replays WHERE state = 'RUNNING' GROUP BY run_id HAVING count(*) > 1
+LIMIT :most
+
+-- name: letters_miscounted
+SELECT org, fingerprint, state, sum(counted), sum(found) FROM (
+    SELECT org, fingerprint, queue, category, redrive, state, number AS counted, 0 AS found
+    FROM redrive.dead_letter_counts
+    UNION ALL
+    SELECT org, fingerprint, queue, category, redrive, state, 0, count(*)
+    FROM redrive.dead_letters GROUP BY org, fingerprint, queue, category, redrive, state
+) AS both
+GROUP BY org, fingerprint, queue, category, redrive, state
+HAVING sum(counted) <> sum(found)
 LIMIT :most
 
 -- name: letters_unfounded
@@ -162,7 +197,7 @@ LIMIT :most
 SELECT run.id, letter.id, letter.attempts, run.attempt, letter.failures, run.failures
 FROM redrive.dead_letters AS letter
 JOIN redrive.runs AS run ON run.id = letter.run_id AND run.step_index = letter.step_index
-WHERE letter.state = 'OPEN' AND run.state IN ('FAILED', 'DLQ_PENDING')
+WHERE letter.state IN ('OPEN', 'EXHAUSTED') AND run.state IN ('FAILED', 'DLQ_PENDING')
     AND (letter.attempts <> run.attempt OR letter.failures <> run.failures OR letter.workflow <> run.workflow)
 LIMIT :most
 
@@ -209,7 +244,7 @@ LIMIT :most
 
 -- name: steps_missing
 SELECT id, state, step_index, expected, finished FROM (
-    SELECT id, state, step_index, step_index + CASE WHEN state = 'SUCCESS' THEN 1 ELSE 0 END AS expected,
+    SELECT id, state, step_index, step_index + CASE WHEN state IN ('SUCCESS', 'PARTIAL') THEN 1 ELSE 0 END AS expected,
         (SELECT count(*) FROM redrive.steps AS step
             WHERE step.run_id = run.id AND step.step_index <= run.step_index) AS finished
     FROM redrive.runs AS run WHERE step_index > 0
@@ -221,13 +256,13 @@ LIMIT :most
 SELECT step.run_id, step.step_index, step.state, run.step_index, run.state
 FROM redrive.steps AS step JOIN redrive.runs AS run ON run.id = step.run_id
 WHERE step.state <> 'SUCCESS' OR step.step_index > run.step_index
-    OR (step.step_index = run.step_index AND run.state <> 'SUCCESS')
+    OR (step.step_index = run.step_index AND run.state NOT IN ('SUCCESS', 'PARTIAL'))
 LIMIT :most
 
 -- name: endings_left
 SELECT past.run_id, past.step_index, past.number, past.outcome, run.state
 FROM redrive.attempts AS past JOIN redrive.runs AS run ON run.id = past.run_id
-WHERE past.delay IS NULL
+WHERE past.delay IS NULL AND past.replay = run.replays
     AND NOT (run.state IN ('FAILED', 'DLQ_PENDING', 'CANCELLED') AND run.step_index = past.step_index
         AND run.attempt <= past.number)
 LIMIT :most
@@ -290,9 +325,14 @@ SELECT id FROM redrive.runs WHERE id = :id
 
 -- name: executed
 WITH page AS (
-    SELECT id, org, idempotency_key, definition, step_index, state FROM redrive.runs
+    SELECT id, org, idempotency_key, definition, step_index, state, replays FROM redrive.runs
     WHERE id > :after ORDER BY id LIMIT :size
 )
-SELECT page.id, page.org, page.idempotency_key, page.definition, page.step_index, page.state, finished.step_index
+SELECT page.id, page.org, page.idempotency_key, page.definition, page.step_index, page.state, finished.step_index,
+    CASE WHEN page.replays = 0 THEN page.step_index ELSE (
+        SELECT max(reached.step_index) FROM (
+            SELECT past.step_index FROM redrive.attempts AS past WHERE past.run_id = page.id
+            UNION ALL SELECT page.step_index
+        ) AS reached) END
 FROM page LEFT JOIN redrive.steps AS finished ON finished.run_id = page.id
 ORDER BY page.id

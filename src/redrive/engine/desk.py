@@ -1,0 +1,57 @@
+"""The desk: everything that one caller does with failed work. The org is the caller's, always."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redrive.engine.audit import Audit
+from redrive.engine.breakers import Breakers
+from redrive.engine.dead_letters import DeadLetters
+from redrive.engine.failure_groups import FailureGroups
+from redrive.engine.operations import Operations
+from redrive.engine.replays import Kit, Replays
+from redrive.engine.retries import Retries
+from redrive.engine.reveal import Reveal
+from redrive.engine.verdict import Verdicts
+from redrive.model.caller import Caller
+from redrive.model.replay import Replay
+from redrive.policy.codec import JsonValue
+from redrive.policy.verdict import Verdict
+
+
+class Desk:
+    """
+    dead_letters  finding them by a query, looking at them, resolving, ignoring, archiving, noting, linking
+    groups        failures of one fingerprint
+    replays       executing one dead letter's work again
+    operations    the same with many: planned, begun carefully, stopped when it does not help
+    audit         what was done, by whom
+    """
+
+    def __init__(self, kit: Kit, breakers: Breakers, caller: Caller) -> None:
+        shared = (kit.teller, kit.redactor)
+        self.caller = caller
+        self.dead_letters = DeadLetters(kit.store, kit.ids, *shared, caller)
+        self.groups = FailureGroups(kit.store, *shared, kit.clock, caller)
+        self.replays = Replays(kit, caller)
+        self.operations = Operations(kit.store, breakers, kit.ids, *shared, caller)
+        self.audit = Audit(kit.store, caller)
+        self._verdicts = Verdicts(kit.store, breakers, caller)
+        self._retries = Retries(kit, self.replays, caller)
+        self._reveal = Reveal(kit.store, kit.vault, caller, kit.redactor)
+
+    async def replay(self, letter_id: str, **options: Any) -> Replay:
+        """See Replays.start."""
+        return await self.replays.start(letter_id, **options)
+
+    async def retry(self, run_id: str, *, reason: str = "") -> None:
+        """Queue a failed run again (P8), when the `source` of its task says that it makes sense."""
+        await self._retries.retry(run_id, reason)
+
+    async def reveal(self, letter_id: str, *, reason: str) -> JsonValue:
+        """The payload of the failed step as it is, with its secrets; the audit keeps who asked, and why."""
+        return await self._reveal.payload(letter_id, reason)
+
+    async def verdict(self, letter_id: str) -> Verdict:
+        """Why it stopped, what has changed since, and what is likely to help."""
+        return await self._verdicts.of(letter_id)

@@ -1,0 +1,44 @@
+"""Revealing: the payload of a dead letter as it is, with its secrets, for a reason that the audit keeps."""
+
+from __future__ import annotations
+
+from redrive.engine.vault import Vault
+from redrive.errors import InvalidValueError
+from redrive.model.audit import Action, NewEntry
+from redrive.model.caller import Caller
+from redrive.policy.codec import JsonValue, decode
+from redrive.policy.redact import DEFAULT_REDACTOR, Redactor
+from redrive.store.payloads import Payloads
+from redrive.store.store import Store
+
+LONGEST_REASON = 1_000
+
+
+class Reveal:
+    def __init__(
+        self, store: Store, vault: Vault, caller: Caller, redactor: Redactor = DEFAULT_REDACTOR
+    ) -> None:
+        self._store = store
+        self._payloads = Payloads(store.database)
+        self._vault = vault
+        self._caller = caller
+        self._redactor = redactor
+
+    async def payload(self, letter_id: str, reason: str) -> JsonValue:
+        """What the failed step was given. It is given out only after the audit has it that it was."""
+        why = self._redactor.text(_checked(reason))
+        async with self._store.database.transaction() as session:
+            text, run_id = await self._payloads.of_letter(session, letter_id, self._caller.org)
+            value = decode(self._vault.unseal(text))
+            detail = {"reason": why, "run_id": run_id}
+            entry = NewEntry(*self._caller, Action.DEAD_LETTER_REVEALED, (letter_id,), detail)
+            await self._store.audit.append(session, [entry])
+        return value
+
+
+def _checked(reason: object) -> str:
+    if not isinstance(reason, str) or not reason.strip() or len(reason) > LONGEST_REASON:
+        raise InvalidValueError(
+            f"say why the payload is revealed, in 1 to {LONGEST_REASON:,} characters; it is kept in the audit"
+        )
+    return reason

@@ -1,0 +1,67 @@
+"""What people say about dead letters: checked, and without its secrets before it is kept (W14)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from redrive.errors import InvalidValueError, NotStorableError
+from redrive.policy.bounds import require_kind
+from redrive.policy.codec import decode, encode
+from redrive.policy.redact import Redactor
+
+LONGEST_REASON = 2_000
+LONGEST_NOTE = 10_000
+LONGEST_WORD = 100
+MOST_TAGS = 50
+
+_LAYOUT = str.maketrans("", "", "\n\t")
+
+
+def said(name: str, text: object, redactor: Redactor, *, shortest: int, longest: int) -> str:
+    """The text as it may be kept; lines and tabs are allowed in it."""
+    require_kind(name, text, str)
+    clean = str(text).strip()
+    if not shortest <= len(clean) <= longest:
+        raise InvalidValueError(
+            f"{name} must have {shortest:,} to {longest:,} characters, got {len(clean):,}"
+        )
+    if not clean.translate(_LAYOUT).isprintable():
+        raise InvalidValueError(f"{name} has characters that cannot be printed, got {clean[:100]!r}")
+    return redactor.text(clean)
+
+
+def reason_said(reason: object, redactor: Redactor) -> str:
+    return said("reason", reason, redactor, shortest=0, longest=LONGEST_REASON)
+
+
+def words_said(name: str, words: object, redactor: Redactor) -> list[str]:
+    """Short words of one line each, such as tags."""
+    if isinstance(words, str) or not isinstance(words, Iterable):
+        raise InvalidValueError(f"{name} must be a list of words, got {words!r}")
+    return [word_said(name, word, redactor) for word in words]
+
+
+def word_said(name: str, word: object, redactor: Redactor) -> str:
+    text = said(name, word, redactor, shortest=1, longest=LONGEST_WORD)
+    if not text.isprintable():
+        raise InvalidValueError(f"{name} must be one line, got {text!r}")
+    return text
+
+
+def retagged(stored: str | None, add: Iterable[str], remove: Iterable[str]) -> str | None:
+    """Stored tags with some more and some less, in the order in which they came."""
+    gone = set(remove)
+    kept = [word for word in dict.fromkeys([*_tags(stored), *add]) if word not in gone]
+    if len(kept) > MOST_TAGS:
+        raise InvalidValueError(
+            f"a dead letter has at most {MOST_TAGS} tags, this were {len(kept)}; remove some"
+        )
+    return encode(kept) if kept else None
+
+
+def _tags(stored: str | None) -> list[str]:
+    try:
+        tags = [] if stored is None else decode(stored)
+    except NotStorableError:
+        return []
+    return [str(tag) for tag in tags] if isinstance(tags, list) else [str(tags)]

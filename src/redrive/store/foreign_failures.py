@@ -1,0 +1,141 @@
+"""Failed tasks of other systems, stored as runs that have already failed.
+
+One is taken as a worker takes a run, under a lease, and what came of it is recorded as of any other, in the
+same transaction: so everything that dead letters have, it has too.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from redrive.errors import QueueFullError
+from redrive.model.claim import Claim
+from redrive.model.run import Place
+from redrive.store.database import Database, Session
+from redrive.store.holds import Holds
+from redrive.store.statement import statements
+
+_SQL = statements("foreign_failures")
+
+
+class NewFailure(NamedTuple):
+    """A failed task to be stored. `key` is that of its run, `correlation_id` what others call the task."""
+
+    id: str
+    org: str
+    workflow: str
+    definition: str
+    queue: str
+    priority: int
+    input: str
+    key: str
+    correlation_id: str
+    tags: str | None
+    metadata: str | None
+    token: int
+    worker: str
+    code_version: str
+
+
+class Item(NamedTuple):
+    """A dead letter with what its run was given. `first_message` is that of the first failure."""
+
+    letter_id: str
+    run_id: str
+    task_id: str
+    input: str
+    metadata: str | None
+    state: str
+    category: str
+    error_type: str
+    message: str
+    first_message: str | None
+    redrive: str
+    redrives: int
+    max_redrives: int
+    next_redrive_at: float | None
+    created_at: float
+    updated_at: float
+    attempts: int
+    priority: int
+
+
+class Taken(NamedTuple):
+    """`letter_id` is the live letter that it has already. `claim` is None while it is being replayed."""
+
+    claim: Claim | None
+    letter_id: str | None
+
+
+class ForeignFailures:
+    def __init__(self, database: Database, holds: Holds) -> None:
+        self._database = database
+        self._holds = holds
+
+    async def take(self, session: Session, new: NewFailure, max_size: int) -> Taken:
+        """A claim on the run of the task: the one that its live letter belongs to, or a new one."""
+        await self._lock_queue(session, new.org, new.queue, max_size)
+        scope = {"org": new.org, "key": new.key}
+        for run_id, place in await session.fetch(_SQL["lock_known"], scope):
+            known = {**new._asdict(), "run_id": run_id}
+            letters = await session.fetch(_SQL["live_letter"], known)
+            if letters:
+                return Taken(await self._again(session, known, place), letters[0][0])
+            await session.fetch(_SQL["give_up_key"], known)
+        await self._require_room(session, new, max_size)
+        [row] = await session.fetch(_SQL["insert"], new._asdict())
+        return Taken(Claim._make(row), None)
+
+    async def find(self, org: str, key: str) -> Item | None:
+        rows = await self._database.fetch(_SQL["find"], {"org": org, "key": key})
+        return Item._make(rows[0]) if rows else None
+
+    async def letter_of(self, session: Session, org: str, key: str) -> str | None:
+        """The newest letter of a task."""
+        rows = await session.fetch(_SQL["newest_letter"], {"org": org, "key": key})
+        return str(rows[0][0]) if rows else None
+
+    async def page(self, org: str, queue: str, state: str | None, most: int) -> list[Item]:
+        """The oldest first."""
+        statement = _SQL["page" if state is None else "page_in_state"]
+        parameters = {"org": org, "queue": queue, "state": state, "most": most}
+        return [Item._make(row) for row in await self._database.fetch(statement, parameters)]
+
+    async def clear(self, session: Session, org: str, queue: str, max_size: int) -> int:
+        """Remove all letters of the queue with their runs, but for those that are being replayed."""
+        await self._lock_queue(session, org, queue, max_size)
+        scope = {"org": org, "queue": queue}
+        for name in _CLEARING:
+            await session.fetch(_SQL[name], scope)
+        return len(await session.fetch(_SQL["clear_letters"], scope))
+
+    async def _again(self, session: Session, known: dict[str, object], place: str) -> Claim | None:
+        if place != Place.ENDED:
+            return None
+        [row] = await session.fetch(_SQL["take_again"], known)
+        return Claim._make(row)
+
+    async def _lock_queue(self, session: Session, org: str, queue: str, max_size: int) -> None:
+        """Two that look at once would both find the last place, or both make a run for one task."""
+        await self._holds.lock_limits(session, {f"dead letters of {org} in {queue}": max_size})
+
+    async def _require_room(self, session: Session, new: NewFailure, max_size: int) -> None:
+        [[live]] = await session.fetch(_SQL["live"], {"org": new.org, "queue": new.queue})
+        if int(live or 0) >= max_size:
+            raise QueueFullError(
+                f"the queue holds {int(live):,} dead letters, as many as it may (max_size); the task "
+                f"{new.correlation_id!r} was not stored. Retry or archive some, or raise max_size",
+                max_size=max_size,
+            )
+
+
+_CLEARING = (
+    "lock_removable",
+    "clear_notes",
+    "clear_dependencies",
+    "clear_attempts",
+    "clear_steps",
+    "clear_events",
+    "clear_runs",
+    "clear_replays",
+)

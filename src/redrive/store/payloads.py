@@ -1,0 +1,105 @@
+"""Payloads: what runs were given and have given, as it is stored; for revealing it, and for new keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from redrive.errors import NotFoundError
+from redrive.store.database import Database, Session
+from redrive.store.statement import statements
+
+_SQL = statements("payloads")
+
+
+class RunPayloads(NamedTuple):
+    id: str
+    input: str
+    step_input: str | None
+    result: str | None
+    metadata: str | None
+
+
+class StepPayload(NamedTuple):
+    run_id: str
+    step_index: int
+    output: str
+
+
+class AttemptPayload(NamedTuple):
+    run_id: str
+    step_index: int
+    number: int
+    output: str
+
+
+class NewRunPayloads(NamedTuple):
+    """What is to stand there instead, as long as nobody else has changed it."""
+
+    id: str
+    input: str
+    step_input: str | None
+    result: str | None
+    metadata: str | None
+    new_input: str
+    new_step_input: str | None
+    new_result: str | None
+    new_metadata: str | None
+
+
+class NewStepPayload(NamedTuple):
+    run_id: str
+    step_index: int
+    output: str
+    new_output: str
+
+
+class NewAttemptPayload(NamedTuple):
+    run_id: str
+    step_index: int
+    number: int
+    output: str
+    new_output: str
+
+
+class Payloads:
+    """Those are stale that do not begin with `current`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def of_letter(self, session: Session, letter_id: str, org: str) -> tuple[str, str]:
+        """What the failed step was given, and the id of its run."""
+        rows = await session.fetch(_SQL["of_letter"], {"id": letter_id, "org": org})
+        if not rows or rows[0][0] is None:
+            raise NotFoundError(f"there is no dead letter {letter_id!r}, or its payload is gone with its run")
+        return rows[0][0], rows[0][1]
+
+    async def stale_runs(self, current: str, size: int, after: str = "") -> list[RunPayloads]:
+        return [RunPayloads._make(row) for row in await self._stale("stale_runs", current, size, after=after)]
+
+    async def stale_steps(
+        self, current: str, size: int, run_id: str = "", step_index: int = -1
+    ) -> list[StepPayload]:
+        rows = await self._stale("stale_steps", current, size, run_id=run_id, step_index=step_index)
+        return [StepPayload._make(row) for row in rows]
+
+    async def stale_attempts(
+        self, current: str, size: int, run_id: str = "", step_index: int = -1, number: int = -1
+    ) -> list[AttemptPayload]:
+        place = {"run_id": run_id, "step_index": step_index, "number": number}
+        rows = await self._stale("stale_attempts", current, size, **place)
+        return [AttemptPayload._make(row) for row in rows]
+
+    async def rewrite_runs(self, rows: Sequence[NewRunPayloads]) -> None:
+        await self._database.fetch_many(_SQL["rewrite_run"], rows)
+
+    async def rewrite_steps(self, rows: Sequence[NewStepPayload]) -> None:
+        await self._database.fetch_many(_SQL["rewrite_step"], rows)
+
+    async def rewrite_attempts(self, rows: Sequence[NewAttemptPayload]) -> None:
+        await self._database.fetch_many(_SQL["rewrite_attempt"], rows)
+
+    async def _stale(self, name: str, current: str, size: int, **place: Any) -> Sequence[Any]:
+        parameters = {"current": current, "length": len(current), "size": size, **place}
+        return await self._database.fetch(_SQL[name], parameters)

@@ -1,0 +1,115 @@
+-- name: _claim
+id, org, workflow, definition, queue, priority, submitted_at, step_index, input, step_input, attempt, epoch,
+    failures, rate_limit_waits, holds, losses, lonely_losses, previous_delay, attempt_started_at, token, worker,
+    code_version, idempotency_key, correlation_id, tags, metadata, slots, policy_override, alone, cancel_requested_at,
+    replays, step_only, redrives
+
+-- name: live
+SELECT sum(number) FROM redrive.dead_letter_counts
+WHERE org = :org AND queue = :queue AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
+
+-- name: lock_known
+SELECT id, place FROM redrive.runs WHERE org = :org AND idempotency_key = :key
+
+-- name: live_letter
+SELECT id FROM redrive.dead_letters WHERE run_id = :run_id AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
+
+-- name: newest_letter
+SELECT letter.id FROM redrive.dead_letters AS letter JOIN redrive.runs AS run ON run.id = letter.run_id
+WHERE run.org = :org AND run.idempotency_key = :key
+ORDER BY letter.created_at DESC, letter.id DESC
+LIMIT 1
+
+-- name: give_up_key
+UPDATE redrive.runs SET idempotency_key = NULL WHERE id = :run_id
+
+-- name: insert
+INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place, submitted_at, step_index,
+    step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses, lonely_losses, alone, token, worker,
+    code_version, lease_expires_at, attempt_started_at, started_at, idempotency_key, correlation_id, tags, metadata)
+VALUES (:id, :org, :workflow, :definition, :queue, :priority, 'RUNNING', 'leased', :now, 0,
+    'RUNNING', :input, 1, 1, 0, 0, 0, 0, 0, 0, :token, :worker,
+    :code_version, :now + 60, :now, :now, :key, :correlation_id, :tags, :metadata)
+RETURNING {_claim}
+
+-- name: take_again
+UPDATE redrive.runs
+SET place = 'leased', state = 'RUNNING', step_state = 'RUNNING', workflow = :workflow, definition = :definition,
+    priority = :priority, input = :input, step_input = NULL, tags = :tags, metadata = :metadata,
+    attempt = attempt + 1, epoch = epoch + 1, replays = replays + 1, step_only = 0, token = :token, worker = :worker,
+    code_version = :code_version, lease_expires_at = :now + 60, attempt_started_at = :now, ended_at = NULL,
+    failures = 0, rate_limit_waits = 0, holds = 0, losses = 0, lonely_losses = 0, alone = 0, previous_delay = NULL,
+    policy_override = NULL, due_at = NULL, held_by = NULL
+WHERE id = :run_id AND org = :org AND place = 'ended'
+RETURNING {_claim}
+
+-- name: _item
+SELECT letter.id, letter.run_id, run.correlation_id, run.input, run.metadata, letter.state, letter.category,
+    letter.error_type, letter.message, (
+        SELECT past.message FROM redrive.attempts AS past
+        WHERE past.run_id = run.id ORDER BY past.step_index, past.number LIMIT 1
+    ), letter.redrive, letter.redrives, letter.max_redrives, letter.next_redrive_at, letter.created_at,
+    letter.updated_at, run.attempt, letter.priority
+FROM redrive.dead_letters AS letter JOIN redrive.runs AS run ON run.id = letter.run_id
+
+-- name: find
+{_item}
+WHERE run.org = :org AND run.idempotency_key = :key
+ORDER BY letter.created_at DESC, letter.id DESC
+LIMIT 1
+
+-- name: page
+{_item}
+WHERE letter.org = :org AND letter.queue = :queue
+ORDER BY letter.created_at, letter.id
+LIMIT :most
+
+-- name: page_in_state
+{_item}
+WHERE letter.org = :org AND letter.queue = :queue AND letter.state = :state
+ORDER BY letter.created_at, letter.id
+LIMIT :most
+
+-- name: _removable
+SELECT run.id FROM redrive.runs AS run
+WHERE run.org = :org AND run.place = 'ended' AND run.id IN (
+    SELECT letter.run_id FROM redrive.dead_letters AS letter WHERE letter.org = :org AND letter.queue = :queue
+)
+
+-- name: _removable_letters
+SELECT letter.id FROM redrive.dead_letters AS letter JOIN redrive.runs AS run ON run.id = letter.run_id
+WHERE letter.org = :org AND letter.queue = :queue AND run.place = 'ended'
+
+-- name: lock_removable
+{_removable}
+
+-- name: clear_notes
+DELETE FROM redrive.dead_letter_notes WHERE letter_id IN ({_removable_letters})
+
+-- name: clear_dependencies
+DELETE FROM redrive.dead_letter_dependencies WHERE letter_id IN ({_removable_letters})
+
+-- name: clear_attempts
+DELETE FROM redrive.attempts WHERE run_id IN ({_removable})
+
+-- name: clear_steps
+DELETE FROM redrive.steps WHERE run_id IN ({_removable})
+
+-- name: clear_events
+DELETE FROM redrive.run_events WHERE run_id IN ({_removable})
+
+-- name: clear_runs
+DELETE FROM redrive.runs WHERE id IN ({_removable})
+
+-- name: clear_replays
+DELETE FROM redrive.replays WHERE operation_id IS NULL AND letter_id IN (
+    SELECT letter.id FROM redrive.dead_letters AS letter
+    WHERE letter.org = :org AND letter.queue = :queue
+        AND NOT EXISTS (SELECT 1 FROM redrive.runs AS run WHERE run.id = letter.run_id)
+)
+
+-- name: clear_letters
+DELETE FROM redrive.dead_letters
+WHERE org = :org AND queue = :queue
+    AND NOT EXISTS (SELECT 1 FROM redrive.runs AS run WHERE run.id = redrive.dead_letters.run_id)
+RETURNING id

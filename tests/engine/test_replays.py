@@ -1,0 +1,419 @@
+"""Replaying one dead letter (W9, W10): what runs, what is reused, what is refused, what stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.engine.workbench import Ear, Seam, bench, new_app, sql
+
+from redrive import FinalError, RetryableError
+from redrive.app import Redrive
+from redrive.engine.context import Context
+from redrive.engine.handle import RunHandle
+from redrive.errors import InvalidValueError, NotFoundError, PayloadError, ReplayRefusedError
+from redrive.model.dead_letter import DeadLetter
+from redrive.model.event import ReplayEnded, ReplayRequested, StepDied
+from redrive.model.replay import Mode
+from redrive.model.run import Cancellation, RunState
+from redrive.policy import Backoff, RetryPolicy
+from redrive.policy.codec import decode
+from redrive.policy.curve import Immediate
+from redrive.verify import verify
+
+TWICE = RetryPolicy(name="twice", max_attempts=2, backoff=Backoff(Immediate()))
+
+
+class Shop:
+    """A workflow of three steps, each of which fails while it is told to."""
+
+    def __init__(self) -> None:
+        self.app = new_app()
+        self.broken: set[str] = set()
+        self.executed: list[tuple[str, Any]] = []
+        self.keys: list[str] = []
+        for name in ("reserve", "charge", "ship"):
+            self._task(name)
+        tasks = self.app.registry.tasks
+        self.checkout = self.app.workflow("checkout", [tasks[name] for name in ("reserve", "charge", "ship")])
+
+    def _task(self, name: str) -> None:
+        async def step(value: int, context: Context) -> int:
+            self.executed.append((name, value))
+            self.keys.append(context.idempotency_key)
+            if name in self.broken:
+                raise FinalError(f"{name} is broken")
+            return value + 1
+
+        self.app.task(step, name=name)  # type: ignore[call-overload]
+
+    async def failed(self, step: str, value: int = 1) -> tuple[RunHandle, DeadLetter]:
+        self.broken.add(step)
+        run = await self.app.start(self.checkout, value)
+        await run.wait()
+        self.broken.clear()
+        self.executed.clear()
+        letter = await run.dead_letter()
+        assert letter is not None
+        return run, letter
+
+
+async def sound(app: Redrive) -> None:
+    verdict = await verify(app.database)
+    assert verdict.sound, str(verdict)
+    audit = await (await app.desk()).audit.verify()
+    assert audit.sound, str(audit)
+
+
+async def letter_of(run: RunHandle) -> DeadLetter:
+    letter = await run.dead_letter()
+    assert letter is not None
+    return letter
+
+
+async def test_a_run_goes_on_from_the_failed_step_to_its_end() -> None:
+    shop = Shop()
+    async with bench(shop.app):
+        run, letter = await shop.failed("charge")
+        desk = await shop.app.desk(by="ana")
+        replay = await desk.replay(letter.id, reason="the gateway is back")
+        assert (replay.state, replay.mode, replay.requested_by) == ("RUNNING", "FROM_STEP", "ana")
+        assert (await letter_of(run)).state == "REPLAYING"
+        assert await run.result() == 4
+        assert shop.executed == [("charge", 2), ("ship", 3)]
+        closed = await letter_of(run)
+        assert (closed.state, closed.resolved_by, closed.resolution) == ("RESOLVED", "ana", "replayed")
+        assert (closed.replay_count, closed.last_replayed_by) == (1, "ana")
+        [ended] = await desk.replays.of(letter.id)
+        assert (ended.state, ended.reason) == ("SUCCEEDED", "the gateway is back")
+        await sound(shop.app)
+
+
+async def test_a_step_replayed_alone_leaves_the_run_partial_when_later_steps_exist_w10() -> None:
+    shop = Shop()
+    async with bench(shop.app):
+        run, letter = await shop.failed("charge")
+        await (await shop.app.desk()).replay(letter.id, mode="STEP_ONLY")
+        assert await run.wait() is RunState.PARTIAL
+        assert shop.executed == [("charge", 2)]
+        assert (await letter_of(run)).state == "RESOLVED"
+        states = [step.state for step in (await run.history()).steps]
+        assert states == ["SUCCESS", "SUCCESS", "PENDING"]
+        await sound(shop.app)
+
+
+async def test_a_last_step_replayed_alone_ends_in_success_w10() -> None:
+    shop = Shop()
+    async with bench(shop.app):
+        run, letter = await shop.failed("ship")
+        await (await shop.app.desk()).replay(letter.id, mode=Mode.STEP_ONLY)
+        assert await run.wait() is RunState.SUCCESS
+        assert await run.result() == 4
+        await sound(shop.app)
+
+
+async def test_a_replay_that_fails_reopens_the_letter_with_the_newest_evidence() -> None:
+    shop = Shop()
+    async with bench(shop.app):
+        ear = Ear(shop.app)
+        run, letter = await shop.failed("charge")
+        desk = await shop.app.desk()
+        await desk.replay(letter.id)
+        shop.broken.add("charge")
+        assert await run.wait() is RunState.DLQ_PENDING
+        again = await letter_of(run)
+        assert (again.id, again.state, again.attempts, again.replay_count) == (letter.id, "OPEN", 2, 1)
+        assert [each.state for each in await desk.replays.of(letter.id)] == ["FAILED"]
+        assert [each.number for each in (await run.history()).attempts if each.step_index == 1] == [1, 2]
+        assert {each.dlq_id for each in ear.of(StepDied)} == {letter.id}
+        assert [each.state for each in ear.of(ReplayEnded)] == ["FAILED"]
+        assert len(ear.of(ReplayRequested)) == 1
+        await sound(shop.app)
+
+
+async def test_a_replay_has_a_budget_of_its_own_and_an_override_for_this_once() -> None:
+    app = new_app()
+    attempts: list[int] = []
+
+    @app.task(retry=TWICE)
+    async def flaky(value: int, context: Context) -> int:
+        attempts.append(context.attempt)
+        raise RetryableError("not yet")
+
+    async with bench(app):
+        run = await app.start(flaky, 1)
+        await run.wait()
+        letter = await letter_of(run)
+        desk = await app.desk()
+        await desk.replay(letter.id)
+        await run.wait()
+        more = RetryPolicy(name="more", max_attempts=4, backoff=Backoff(Immediate()))
+        await desk.replay(letter.id, retry=more)
+        await run.wait()
+        await desk.replay(letter.id)
+        await run.wait()
+        assert attempts == [*range(1, 3), *range(3, 5), *range(5, 9), *range(9, 11)]
+        assert [each.replay for each in (await run.history()).attempts] == [0, 0, 1, 1, 2, 2, 2, 2, 3, 3]
+        await sound(app)
+
+
+async def test_going_back_executes_earlier_steps_anew_and_keeps_that_they_had_succeeded() -> None:
+    shop = Shop()
+    async with bench(shop.app):
+        run, letter = await shop.failed("ship")
+        await (await shop.app.desk()).replay(letter.id, from_step="reserve")
+        assert await run.result() == 4
+        assert shop.executed == [("reserve", 1), ("charge", 2), ("ship", 3)]
+        numbers = [(each.step_index, each.number, each.outcome) for each in (await run.history()).attempts]
+        assert numbers == [
+            (0, 1, "succeeded"),
+            (0, 2, "succeeded"),
+            (1, 1, "succeeded"),
+            (1, 2, "succeeded"),
+            (2, 1, "failed"),
+            (2, 2, "succeeded"),
+        ]
+        assert (await letter_of(run)).state == "RESOLVED"
+        await sound(shop.app)
+
+
+async def test_a_replay_that_fails_in_an_earlier_step_leaves_one_live_letter() -> None:
+    shop = Shop()
+    async with bench(shop.app):
+        run, letter = await shop.failed("ship")
+        desk = await shop.app.desk()
+        await desk.replay(letter.id, from_step=0)
+        shop.broken.add("charge")
+        await run.wait()
+        live = await sql(shop.app, "SELECT step, state FROM dead_letters WHERE state = 'OPEN'")
+        assert [tuple(row) for row in live] == [("charge", "OPEN")]
+        assert "superseded" in ((await desk.dead_letters.get(letter.id)).resolution or "")
+        shop.broken.clear()
+        await desk.replay((await letter_of(run)).id)
+        assert await run.result() == 4
+        await sound(shop.app)
+
+
+async def test_a_run_that_fails_in_a_later_step_has_resolved_the_letter_and_not_the_replay() -> None:
+    shop = Shop()
+    async with bench(shop.app):
+        run, letter = await shop.failed("charge")
+        desk = await shop.app.desk()
+        await desk.replay(letter.id)
+        shop.broken.add("ship")
+        await run.wait()
+        assert (await desk.dead_letters.get(letter.id)).state == "RESOLVED"
+        assert (await letter_of(run)).step == "ship"
+        [replay] = await desk.replays.of(letter.id)
+        assert replay.state == "FAILED"
+        assert "ship" in (replay.note or "")
+        await sound(shop.app)
+
+
+async def test_the_same_idempotency_key_goes_downstream_on_every_replay() -> None:
+    shop = Shop()
+    async with bench(shop.app):
+        _, letter = await shop.failed("charge")
+        shop.keys.clear()
+        desk = await shop.app.desk()
+        for _ in range(2):
+            shop.broken.add("charge")
+            await desk.replay(letter.id)
+            await shop.app.run(letter.run_id).wait()
+        assert shop.keys == [letter.idempotency_key] * 2
+
+
+async def test_an_edited_payload_is_executed_the_original_kept_and_the_change_told() -> None:
+    app = new_app()
+    received: list[Any] = []
+
+    @app.task
+    async def mail(message: dict[str, Any]) -> str:
+        received.append(message)
+        if "@" not in message["to"]:
+            raise FinalError("no address")
+        return "sent"
+
+    async with bench(app):
+        run = await app.start(mail, {"to": "ana", "body": "hello", "password": "secret-canary"})
+        await run.wait()
+        letter = await letter_of(run)
+        desk = await app.desk()
+        edited = {"to": "ana@example.org", "body": "hello", "password": "another-canary"}
+        with pytest.raises(InvalidValueError, match="reason"):
+            await desk.replay(letter.id, payload=edited)
+        replay = await desk.replay(letter.id, payload=edited, reason="the address was incomplete")
+        assert await run.result() == "sent"
+        assert received[-1] == edited
+        assert decode((await run.get()).input) == {"to": "ana", "body": "hello", "password": "secret-canary"}
+        assert replay.edit is not None
+        assert decode(replay.edit) == [{"path": "to", "before": "ana", "after": "ana@example.org"}]
+        assert "canary" not in replay.edit
+        await sound(app)
+
+
+async def test_an_edited_payload_must_fit_the_task() -> None:
+    app = new_app()
+
+    @app.task
+    async def add(number: int) -> int:
+        raise FinalError("no")
+
+    async with bench(app):
+        run = await app.start(add, 1)
+        await run.wait()
+        desk = await app.desk()
+        with pytest.raises(PayloadError):
+            await desk.replay((await letter_of(run)).id, payload="one", reason="a try")
+        assert (await letter_of(run)).state == "OPEN"
+
+
+async def refused(app: Redrive, letter_id: str, match: str, **options: Any) -> None:
+    with pytest.raises((ReplayRefusedError, InvalidValueError), match=match):
+        await (await app.desk()).replay(letter_id, **options)
+
+
+async def test_what_makes_no_sense_is_refused_and_changes_nothing() -> None:
+    shop = Shop()
+    async with bench(shop.app):
+        _, letter = await shop.failed("charge")
+        await refused(shop.app, letter.id, "no step 'pay'", from_step="pay")
+        await refused(shop.app, letter.id, "from_step", from_step=3)
+        await refused(shop.app, letter.id, "from_step", from_step=-1)
+        await refused(shop.app, letter.id, "lies behind", from_step="ship")
+        await refused(shop.app, letter.id, "alone", from_step="reserve", mode="STEP_ONLY")
+        await refused(shop.app, letter.id, "mode", mode="EVERYTHING")
+        with pytest.raises(NotFoundError):
+            await (await shop.app.desk()).replay("no-such-letter")
+        [row] = await sql(shop.app, "SELECT count(*) FROM replays")
+        assert row[0] == 0
+
+
+async def test_a_letter_that_is_being_replayed_is_not_replayed_twice() -> None:
+    shop = Shop()
+    async with bench(shop.app):
+        run, letter = await shop.failed("charge")
+        await (await shop.app.desk()).replay(letter.id)
+        await refused(shop.app, letter.id, "already")
+        assert await run.result() == 4
+        await refused(shop.app, letter.id, "RESOLVED")
+
+
+async def test_a_letter_of_another_org_does_not_exist_w13() -> None:
+    shop = Shop()
+    async with bench(shop.app):
+        _, letter = await shop.failed("charge")
+        stranger = await shop.app.desk(org="other")
+        for ask in (stranger.replay, stranger.dead_letters.get, stranger.verdict):
+            with pytest.raises(NotFoundError, match="there is no dead letter"):
+                await ask(letter.id)  # type: ignore[operator]
+        assert await stranger.replays.of(letter.id) == []
+
+
+async def test_cancelling_a_replayed_run_closes_its_letter() -> None:
+    shop = Shop()
+    async with bench(shop.app):
+        run, letter = await shop.failed("charge")
+        desk = await shop.app.desk()
+        await desk.replay(letter.id)
+        assert await run.cancel(by="ana") is Cancellation.CANCELLED
+        closed = await desk.dead_letters.get(letter.id)
+        assert (closed.state, closed.resolved_by) == ("IGNORED", "ana")
+        assert [each.state for each in await desk.replays.of(letter.id)] == ["CANCELLED"]
+        await refused(shop.app, letter.id, "reopen it first")
+        await sound(shop.app)
+
+
+async def test_the_history_tells_of_the_replay() -> None:
+    shop = Shop()
+    async with bench(shop.app):
+        run, letter = await shop.failed("charge")
+        await (await shop.app.desk(by="ana")).replay(letter.id, reason="gateway back")
+        await run.wait()
+        told = [each for each in (await run.history()).events if each.what == "replayed"]
+        assert [(each.step, each.detail) for each in told] == [("charge", "by ana, FROM_STEP: gateway back")]
+
+
+async def test_a_lost_answer_does_not_replay_twice() -> None:
+    shop = Shop()
+    async with bench(shop.app):
+        run, letter = await shop.failed("charge")
+        seam = Seam(shop.app.database)
+        shop.app.wire(seam, shop.app.clock, shop.app.random)
+        seam.fail("mark_replaying", times=2)
+        replay = await (await shop.app.desk()).replay(letter.id)
+        assert (replay.state, len(seam.bitten)) == ("RUNNING", 2)
+        [row] = await sql(shop.app, "SELECT count(*) FROM replays")
+        assert row[0] == 1
+        assert (await run.get()).replays == 1
+
+
+# Retrying a run by hand (P8)
+
+
+async def test_a_failed_run_is_retried_by_way_of_its_letter_p8() -> None:
+    shop = Shop()
+    async with bench(shop.app):
+        run, letter = await shop.failed("charge")
+        desk = await shop.app.desk(by="ana")
+        await desk.retry(run.id, reason="paid by now")
+        assert await run.result() == 4
+        assert (await desk.dead_letters.get(letter.id)).state == "RESOLVED"
+        with pytest.raises(ReplayRefusedError, match="only one that has failed"):
+            await desk.retry(run.id)
+        with pytest.raises(NotFoundError):
+            await (await shop.app.desk(org="other")).retry(run.id)
+        await sound(shop.app)
+
+
+async def test_a_run_whose_letter_was_closed_is_retried_all_the_same() -> None:
+    shop = Shop()
+    async with bench(shop.app):
+        run, letter = await shop.failed("charge")
+        desk = await shop.app.desk()
+        await desk.dead_letters.ignore(letter.id, "not worth it")
+        await desk.retry(run.id)
+        assert await run.result() == 4
+        assert (await desk.dead_letters.get(letter.id)).state == "IGNORED"
+        entries = (await desk.audit.list(action="run.retried")).entries
+        assert [each.subjects for each in entries] == [(run.id,)]
+        await sound(shop.app)
+
+
+async def test_a_partial_run_goes_on_behind_the_step_that_was_replayed() -> None:
+    shop = Shop()
+    async with bench(shop.app):
+        run, letter = await shop.failed("charge")
+        desk = await shop.app.desk()
+        await desk.replay(letter.id, mode="STEP_ONLY")
+        await run.wait()
+        await desk.retry(run.id)
+        assert await run.result() == 4
+        assert shop.executed == [("charge", 2), ("ship", 3)]
+        await sound(shop.app)
+
+
+async def test_a_run_is_not_retried_when_its_source_is_gone_p8() -> None:
+    app = new_app()
+    files = {"a.pdf"}
+
+    def source(payload: dict[str, str]) -> bool:
+        return payload["file"] in files
+
+    @app.task(source=source)
+    async def convert(payload: dict[str, str]) -> str:
+        if len(files) == 1:
+            raise FinalError("no")
+        return "done"
+
+    async with bench(app):
+        run = await app.start(convert, {"file": "a.pdf"})
+        await run.wait()
+        desk = await app.desk()
+        files.clear()
+        with pytest.raises(ReplayRefusedError, match="does not exist any more"):
+            await desk.retry(run.id)
+        assert await run.state() is RunState.DLQ_PENDING
+        files.update({"a.pdf", "b.pdf"})
+        await desk.retry(run.id)
+        assert await run.result() == "done"

@@ -1,0 +1,273 @@
+"""Dead letters in the store: reading them, what people write on them, exact figures (W8, W13, M7, M12)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.store.build import ask, buried, claimed
+from tests.store.letters import column_of, letter, put, put_failed
+
+from redrive.errors import NotFoundError
+from redrive.model.dead_letter import DeadLetter, DeadLetterLine, DeadLetterState
+from redrive.model.statistics import LifetimeStats
+from redrive.store.database import Database
+from redrive.store.dead_letters import Closing, DeadLetters, Tagging
+from redrive.store.store import Store
+
+BASE = 1_700_000_000.0
+
+
+@pytest.fixture
+def letters(database: Database) -> DeadLetters:
+    return DeadLetters(database)
+
+
+def closing(state: str = "RESOLVED", org: str = "default") -> Closing:
+    return Closing(org, state, "ana", "known")
+
+
+# Reading
+
+
+async def test_a_letter_has_every_column_of_its_table(letters: DeadLetters, database: Database) -> None:
+    made = letter(assignee="ana", redrive="linear", next_redrive_at=5.0, tags='["a"]')
+    await put(database, [made])
+
+    found = await letters.get(made["id"], "default")
+
+    assert found == DeadLetter(**made)
+    [line] = await letters.lines_by_ids([made["id"]], "default")
+    assert line == DeadLetterLine(**{name: made[name] for name in DeadLetterLine._fields})
+
+
+async def test_what_a_worker_has_buried_is_found(database: Database, letters: DeadLetters) -> None:
+    store = Store(database)
+    claim = await claimed(store)
+    letter_id = await buried(store, claim)
+
+    [of_run] = await store.runs.dead_letters(claim.id, "default")
+
+    assert await letters.get(letter_id, "default") == of_run
+    assert (of_run.state, of_run.assignee, of_run.redrives) == ("OPEN", None, 0)
+
+
+@pytest.mark.parametrize("org", ["other", ""])
+async def test_a_foreign_letter_does_not_exist_w13(
+    letters: DeadLetters, database: Database, org: str
+) -> None:
+    [mine] = await put(database, [letter()])
+
+    with pytest.raises(NotFoundError) as foreign:
+        await letters.get(mine, org)
+    with pytest.raises(NotFoundError) as unknown:
+        await letters.get("x" * len(mine), org)
+
+    assert str(foreign.value).replace(mine, "x" * len(mine)) == str(unknown.value)
+    assert await letters.lines_by_ids([mine], org) == []
+    assert await letters.lock(database, [mine], org) == {}
+    assert await letters.notes(mine, org) == []
+    assert await letters.dependencies(mine, org) == []
+
+
+async def test_lines_come_in_the_order_they_are_asked_for(letters: DeadLetters, database: Database) -> None:
+    [a, b, c] = await put(database, [letter(), letter(), letter()])
+
+    found = await letters.lines_by_ids([c, "unknown", a, c, b], "default")
+
+    assert [line.id for line in found] == [c, a, c, b]
+    assert await letters.lines_by_ids([], "default") == []
+
+
+# Writing
+
+
+@pytest.mark.parametrize("state", list(DeadLetterState))
+async def test_only_what_nobody_works_on_is_closed(
+    letters: DeadLetters, database: Database, state: DeadLetterState
+) -> None:
+    [mine] = await put(database, [letter(state=state)])
+
+    changed = await letters.close_if_unattended(database, [mine], closing("IGNORED"))
+
+    assert changed == (1 if state in ("OPEN", "EXHAUSTED") else 0)
+    after = await column_of(database, mine, "state", "resolved_by", "resolution")
+    assert after == (("IGNORED", "ana", "known") if changed else (state, None, None))
+
+
+@pytest.mark.parametrize("state", list(DeadLetterState))
+async def test_only_what_is_closed_is_reopened(
+    letters: DeadLetters, database: Database, state: DeadLetterState
+) -> None:
+    [mine] = await put(
+        database, [letter(state=state, resolved_by="ana", resolved_at=3.0, resolution="r", exhausted_at=2.0)]
+    )
+
+    changed = await letters.reopen_if_closed(database, [mine], "default")
+
+    assert changed == (1 if state in ("RESOLVED", "IGNORED", "ARCHIVED") else 0)
+    columns = ("state", "resolved_by", "resolved_at", "resolution", "exhausted_at")
+    after = await column_of(database, mine, *columns)
+    assert after == (("OPEN", None, None, None, None) if changed else (state, "ana", 3.0, "r", 2.0))
+
+
+async def test_no_write_reaches_a_foreign_letter_w13(letters: DeadLetters, database: Database) -> None:
+    [mine, closed] = await put(database, [letter(), letter(state="RESOLVED")])
+    before = await ask(database, "SELECT * FROM redrive.dead_letters ORDER BY id")
+
+    assert await letters.close_if_unattended(database, [mine], closing(org="other")) == 0
+    assert await letters.reopen_if_closed(database, [closed], "other") == 0
+    await letters.assign(database, [mine], "other", "bo")
+    await letters.tag(database, [Tagging(mine, "other", '["a"]')])
+    with pytest.raises(NotFoundError):
+        await letters.note(database, mine, "other", "n1", "bo", "text")
+
+    assert await ask(database, "SELECT * FROM redrive.dead_letters ORDER BY id") == before
+    assert await ask(database, "SELECT * FROM redrive.dead_letter_notes") == []
+
+
+async def test_many_are_closed_at_once(letters: DeadLetters, database: Database) -> None:
+    ids = await put(database, [letter() for _ in range(40)])
+
+    assert await letters.close_if_unattended(database, ids, closing()) == 40
+
+    assert (await letters.figures("default")).by_state == {"RESOLVED": 40}
+
+
+async def test_assigning_and_tagging_is_no_change_of_the_failure(
+    letters: DeadLetters, database: Database
+) -> None:
+    [mine] = await put(database, [letter(updated_at=BASE)])
+
+    await letters.assign(database, [mine], "default", "bo")
+    await letters.tag(database, [Tagging(mine, "default", '["a"]')])
+    assert await column_of(database, mine, "assignee", "tags", "updated_at") == ("bo", '["a"]', BASE)
+
+    await letters.assign(database, [mine], "default", None)
+    await letters.tag(database, [Tagging(mine, "default", None)])
+    assert await column_of(database, mine, "assignee", "tags", "updated_at") == (None, None, BASE)
+
+
+async def test_notes_are_read_in_the_order_they_were_written(
+    letters: DeadLetters, database: Database
+) -> None:
+    [mine, other] = await put(database, [letter(), letter()])
+    for number in range(3):
+        made = await letters.note(database, mine, "default", f"n{number}", "ana", f"text {number}")
+        assert made[::2] == (f"n{number}", "ana")
+    await letters.note(database, other, "default", "n9", "bo", "other")
+
+    assert [note.body for note in await letters.notes(mine, "default")] == ["text 0", "text 1", "text 2"]
+
+
+async def test_two_that_close_the_same_letter_do_not_both_do_it(
+    letters: DeadLetters, database: Database
+) -> None:
+    ids = await put(database, [letter() for _ in range(10)])
+
+    async def close(order: list[str]) -> int:
+        async with database.transaction() as session:
+            locked = await letters.lock(session, order, "default")
+            wanted = [each.id for each in locked.values() if each.state == "OPEN"]
+            return await letters.close_if_unattended(session, wanted, closing())
+
+    numbers = await asyncio.gather(close(ids), close(ids[::-1]), close(ids))
+
+    assert sorted(numbers) == [0, 0, 10]
+
+
+# Where the run of a letter stands
+
+
+async def test_the_standing_of_a_letter(letters: DeadLetters, database: Database) -> None:
+    old = await put_failed(database, run_id="r", state="RESOLVED", created_at=BASE)
+    [new] = await put(database, [letter(run_id="r", created_at=BASE + 1)])
+    await put(database, [letter(run_id="r", step_index=1, created_at=BASE + 2)])
+
+    [first] = await letters.standings(database, [old], "default")
+    [second] = await letters.standings(database, [new], "default")
+
+    assert first == (old, 0, "DLQ_PENDING", 0, new)
+    assert second == (new, 0, "DLQ_PENDING", 0, None)
+    assert await letters.standings(database, [old], "other") == []
+
+
+async def test_a_locked_run_is_not_removed_meanwhile(letters: DeadLetters, database: Database) -> None:
+    """Retention and reopening take the run's lock first: a reopened letter never loses its run."""
+    mine = await put_failed(database, state="RESOLVED", updated_at=1.0)
+    store = Store(database)
+
+    async def reopen() -> None:
+        async with database.transaction() as session:
+            await letters.lock_runs(session, [mine], "default")
+            await letters.lock(session, [mine], "default")
+            if await letters.standings(session, [mine], "default"):
+                await letters.reopen_if_closed(session, [mine], "default")
+
+    await asyncio.gather(reopen(), store.runs.remove_expired(60.0, 10))
+
+    left = await ask(database, "SELECT state FROM redrive.dead_letters")
+    runs = await ask(database, "SELECT id FROM redrive.runs")
+    assert (left, len(runs)) in (([("OPEN",)], 1), ([], 0))
+
+
+# What waits for what
+
+
+async def test_dependencies_are_followed(letters: DeadLetters, database: Database) -> None:
+    [a, b, c] = await put(database, [letter(), letter(), letter()])
+
+    assert await letters.link(database, a, b, "default")
+    assert not await letters.link(database, a, b, "default")
+    assert await letters.link(database, b, c, "default")
+
+    assert await letters.depends(database, a, c, "default")
+    assert not await letters.depends(database, c, a, "default")
+    assert not await letters.depends(database, a, c, "other")
+    assert [line.id for line in await letters.dependencies(a, "default")] == [b]
+    assert not await letters.unlink(database, a, b, "other")
+    assert await letters.unlink(database, a, b, "default")
+    assert not await letters.depends(database, a, c, "default")
+
+
+# Figures
+
+
+async def test_figures_are_exact_m7(letters: DeadLetters, database: Database) -> None:
+    open_one: dict[str, Any] = {"category": "network", "redrive": "linear"}
+    [a, b, *_] = await put(
+        database,
+        [
+            letter(**open_one),
+            letter(queue="payments"),
+            letter(state="EXHAUSTED", queue="payments", category="network"),
+            letter(state="REPLAYING"),
+            letter(org="other"),
+        ],
+    )
+    await letters.close_if_unattended(database, [a], closing("ARCHIVED"))
+    await letters.close_if_unattended(database, [b], closing())
+
+    figures = await letters.figures("default")
+    assert figures.queue_size == 2
+    assert figures.by_state == {"ARCHIVED": 1, "EXHAUSTED": 1, "REPLAYING": 1, "RESOLVED": 1}
+    assert figures.by_category == {"network": 1, "timeout": 1}
+    assert figures.by_redrive == {"never": 2}
+    assert figures.lifetime == LifetimeStats(enqueued_total=4, archived=1)
+
+    of_queue = await letters.figures("default", "payments")
+    assert of_queue.by_state == {"EXHAUSTED": 1, "RESOLVED": 1}
+    assert of_queue.lifetime == LifetimeStats(enqueued_total=2)
+    assert (await letters.figures("nobody")).queue_size == 0
+
+
+async def test_lifetime_figures_outlive_the_letters_m7(letters: DeadLetters, database: Database) -> None:
+    [mine] = await put(database, [letter()])
+    await letters.close_if_unattended(database, [mine], closing("ARCHIVED"))
+    await ask(database, "DELETE FROM redrive.dead_letters")
+
+    figures = await letters.figures("default")
+
+    assert figures.by_state == {}
+    assert figures.lifetime == LifetimeStats(enqueued_total=1, archived=1)

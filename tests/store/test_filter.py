@@ -1,0 +1,355 @@
+"""Queries as SQL: on both databases they find what they say, page by page, in order (UI.md, rule 5)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+from tests.store.build import ask
+from tests.store.letters import letter, put
+
+from redrive.errors import InvalidValueError
+from redrive.model.dead_letter import CLOSED, LIVE, DeadLetterState
+from redrive.model.query import Query
+from redrive.policy.codec import decode
+from redrive.policy.criterion import KEYS
+from redrive.policy.query import parse
+from redrive.store.cursor import Cursor, Order
+from redrive.store.database import Database
+from redrive.store.dead_letters import DeadLetters
+from redrive.store.filter import MOST_BRANCHES, Filter
+
+BASE = 1_700_000_000.0
+
+
+@pytest.fixture
+def letters(database: Database) -> DeadLetters:
+    return DeadLetters(database)
+
+
+async def found(letters: DeadLetters, text: str, org: str = "default") -> list[str]:
+    page = await letters.page(parse(text).asked_by("ana"), org, 500)
+    assert page.next_cursor is None
+    return [line.id for line in page.lines]
+
+
+# One key at a time
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "matching", "other"),
+    [
+        ("is:open", "state", "OPEN", "EXHAUSTED"),
+        ("is:live", "state", "REPLAYING", "RESOLVED"),
+        ("-is:closed", "state", "OPEN", "ARCHIVED"),
+        ("category:network", "category", "network", "timeout"),
+        ("class:final", "error_class", "final", "retryable"),
+        ("step:charge", "step", "charge", "Charge"),
+        ("task:charge", "task", "charge", "charge2"),
+        ("workflow:check-out", "workflow", "check-out", "check"),
+        ("queue:payments", "queue", "payments", "default"),
+        ("fp:v1:" + "a" * 40, "fingerprint", "v1:" + "a" * 40, "v1:" + "a" * 39 + "b"),
+        ("fp:aaaaaa", "fingerprint", "v1:" + "a" * 40, "v1:" + "a" * 5 + "b" * 35),
+        ("fp:fffff9", "fingerprint", "v1:fffff9" + "0" * 34, "v1:fffffa" + "0" * 34),
+        ("error:ValueError", "error_type", "ValueError", "builtins.ValueError"),
+        ("code:DENIED", "public_code", "DENIED", "TIMEOUT"),
+        ("status:503", "http_status", 503, None),
+        ("status:>=500", "http_status", 500, 499),
+        ("-status:503", "http_status", None, 503),
+        ("run:r1", "run_id", "r1", "r2"),
+        ("id:l1,l9", "id", "l1", "l2"),
+        ("correlation:c1", "correlation_id", "c1", "c2"),
+        ("tag:vip", "tags", '["a","vip"]', '["vip2"]'),
+        ('tag:"a\\"b"', "tags", '["a\\"b"]', '["ab"]'),
+        ("tag:100%", "tags", '["100%"]', '["1000"]'),
+        ("-tag:vip", "tags", None, '["vip"]'),
+        ("assignee:me", "assignee", "ana", None),
+        ("assignee:none", "assignee", None, "ana"),
+        ("assignee:none,bo", "assignee", "bo", "ana"),
+        ("-assignee:me", "assignee", None, "ana"),
+        ("template:t", "template", "t", None),
+        ("-template:t", "template", None, "t"),
+        ("breaker:mail", "breaker", "mail", None),
+        ("version:v2", "code_version", "v2", "v1"),
+        ("effect:unsafe", "effect", "unsafe", "idempotent"),
+        ("redrive:custom:mine", "redrive", "custom:mine", "never"),
+        ("attempts:>3", "attempts", 4, 3),
+        ("attempts:1,5..6", "attempts", 6, 2),
+        ("replays:<1", "replay_count", 0, 1),
+        ("redrives:<=2", "redrives", 2, 3),
+        ("priority:-5..-1", "priority", -5, 0),
+        ("since:2026-11-01", "created_at", 1_793_491_200.0, 1_793_491_199.9),
+        ("until:2026-11-01", "created_at", 1_793_491_199.9, 1_793_491_200.0),
+        ("RESET", "message", "connection reset by peer", "connection refused"),
+        ('"reset by"', "title", "Connection Reset by peer", "reset, by peer"),
+        ("valueerr", "error_type", "ValueError", "TypeError"),
+        ("-reset", "message", "refused", "reset"),
+        ("50%", "message", "it is 50% full", "it is 50 full"),
+        ("a_b", "message", "a_b", "axb"),
+        ("'", "message", "it's", "it is"),
+        ("ärger", "message", "Viel ÄRGER", "viel rger"),
+        ("ÄRGER", "message", "ärger", "arger"),
+        ("Ärger", "message", "kein Ärger", "arger"),
+    ],
+)
+async def test_what_a_term_finds(
+    letters: DeadLetters, database: Database, text: str, column: str, matching: Any, other: Any
+) -> None:
+    [wanted, _] = await put(database, [letter(**{column: matching}), letter(**{column: other})])
+
+    assert await found(letters, text) == [wanted]
+    assert (await letters.count(parse(text).asked_by("ana"), "default")).number == 1
+    assert await letters.ids(database, parse(text).asked_by("ana"), "default", 10) == [wanted]
+
+
+def test_every_key_is_tested_above() -> None:
+    mark = next(each for each in test_what_a_term_finds.pytestmark if each.name == "parametrize")  # type: ignore[attr-defined]
+    tested = {match[1] for case in mark.args[1] if (match := re.match(r"-?([a-z]+):", case[0]))}
+
+    assert tested == set(KEYS)
+
+
+async def test_an_age_is_counted_from_the_moment_of_asking(letters: DeadLetters, database: Database) -> None:
+    now = (await ask(database, "SELECT :now + :zero", zero=0.0))[0][0]
+    [old, new] = await put(database, [letter(created_at=now - 7_000), letter(created_at=now - 3_000)])
+
+    assert await found(letters, "since:1h") == [new]
+    assert await found(letters, "until:1h") == [old]
+    assert await found(letters, "since:2h until:1h") == [old]
+
+
+async def test_states_that_exclude_each_other_find_nothing(letters: DeadLetters, database: Database) -> None:
+    await put(database, [letter(), letter(state="RESOLVED")])
+
+    assert await found(letters, "is:open is:closed") == []
+    assert (await letters.count(parse("is:open -is:live"), "default")).number == 0
+
+
+async def test_hostile_values_are_only_values(letters: DeadLetters, database: Database) -> None:
+    hostile = "x' OR 1=1; DROP TABLE dead_letters; -- :org ?1 $1"
+    [mine, _] = await put(database, [letter(step=hostile, message=hostile), letter()])
+
+    assert await found(letters, f'step:"{hostile}"') == [mine]
+    assert await found(letters, f'"{hostile}"') == [mine]
+    assert await found(letters, 'step:"{where}"') == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "is:open", "step:first", "id:same,b", "run:r", "correlation:c", "no answer"]
+)
+async def test_what_belongs_to_another_org_is_not_there_w13(
+    letters: DeadLetters, database: Database, text: str
+) -> None:
+    common = {"run_id": "r", "correlation_id": "c"}
+    await put(
+        database, [letter(id="b", org="b", **common), letter(id="same", org="a", step_index=1, **common)]
+    )
+
+    assert await found(letters, text, "a") == ["same"]
+    assert await found(letters, text, "b") == ["b"]
+    assert await found(letters, text, "c") == []
+    assert (await letters.count(parse(text), "a")).number == 1
+    assert await letters.ids(database, parse(text), "b", 10) == ["b"]
+
+
+# Any query, against the same in Python
+
+CHOICES: dict[str, list[Any]] = {
+    "state": [str(each) for each in DeadLetterState],
+    "category": ["timeout", "network", "validation"],
+    "step": ["charge", "ship"],
+    "workflow": ["checkout", "refund"],
+    "queue": ["default", "payments"],
+    "fingerprint": ["v1:" + digit * 40 for digit in "ab"],
+    "attempts": [1, 2, 3],
+    "assignee": [None, "ana", "bo"],
+    "tags": [None, '["vip"]', '["vip","eu"]'],
+    "http_status": [None, 500, 503],
+    "message": ["no answer", "connection reset", "Reset by peer"],
+    "created_at": [BASE + number for number in range(6)],
+    "run_id": ["r1", "r2"],
+}
+Oracle = Callable[[dict[str, Any]], bool]
+TERMS: list[tuple[str, Oracle]] = [
+    ("is:open", lambda row: row["state"] == "OPEN"),
+    ("is:live", lambda row: row["state"] in LIVE),
+    ("is:closed,exhausted", lambda row: row["state"] in (*CLOSED, "EXHAUSTED")),
+    ("category:timeout", lambda row: row["category"] == "timeout"),
+    ("category:timeout,network", lambda row: row["category"] != "validation"),
+    ("step:charge", lambda row: row["step"] == "charge"),
+    ("workflow:checkout,refund", lambda row: True),
+    ("queue:payments", lambda row: row["queue"] == "payments"),
+    ("fp:aaaaaa", lambda row: row["fingerprint"][3] == "a"),
+    (f"fp:{'b' * 40}", lambda row: row["fingerprint"][3] == "b"),
+    ("attempts:>1", lambda row: row["attempts"] > 1),
+    ("assignee:me", lambda row: row["assignee"] == "ana"),
+    ("assignee:none,bo", lambda row: row["assignee"] in (None, "bo")),
+    ("tag:eu", lambda row: row["tags"] is not None and "eu" in decode(row["tags"])),
+    ("status:503", lambda row: row["http_status"] == 503),
+    ("reset", lambda row: "reset" in row["message"].lower()),
+    ("run:r1", lambda row: row["run_id"] == "r1"),
+]
+PLAIN_ONLY: list[tuple[str, Oracle]] = [
+    ("since:2023-11-14T22:13:22Z", lambda row: row["created_at"] >= BASE + 2),
+    ("until:2023-11-14T22:13:24Z", lambda row: row["created_at"] < BASE + 4),
+]
+
+
+def chosen(random: Random) -> tuple[str, Oracle]:
+    picked: list[tuple[str, Oracle]] = []
+    for text, oracle in random.sample(TERMS, random.randint(0, 3)):
+        negated = random.random() < 0.3
+        picked.append((f"-{text}", lambda row, ask=oracle: not ask(row)) if negated else (text, oracle))  # type: ignore[misc]
+    picked += random.sample(PLAIN_ONLY, random.choice([0, 0, 1]))
+    return " ".join(text for text, _ in picked), lambda row: all(oracle(row) for _, oracle in picked)
+
+
+async def walked(letters: DeadLetters, query: Query, order: Order, size: int) -> list[str]:
+    """All pages, one after the other."""
+    ids: list[str] = []
+    cursor = None
+    while True:
+        page = await letters.page(query, "default", size, cursor, order)
+        ids += [line.id for line in page.lines]
+        cursor = page.next_cursor
+        if cursor is None:
+            return ids
+        assert len(page.lines) == size
+
+
+async def test_any_query_finds_what_it_says_page_by_page(letters: DeadLetters, database: Database) -> None:
+    random = Random(5)
+    rows = [
+        letter(step_index=number, **{name: random.choice(values) for name, values in CHOICES.items()})
+        for number in range(150)
+    ]
+    await put(database, rows)
+    await put(
+        database,
+        [row | {"id": row["id"] + "x", "org": "other", "step_index": -1 - n} for n, row in enumerate(rows)],
+    )
+    some = 0
+    for _ in range(150):
+        text, oracle = chosen(random)
+        query, order = parse(text).asked_by("ana"), random.choice(list(Order))
+        matching = sorted((row["created_at"], row["id"]) for row in rows if oracle(row))
+        expected = [each for _, each in (matching if order is Order.OLDEST else reversed(matching))]
+
+        assert await walked(letters, query, order, random.choice([1, 7, 50, 500])) == expected, text
+        assert await letters.count(query, "default") == (len(expected), False), text
+        assert await letters.ids(database, query, "default", 5) == [each for _, each in matching[:5]], text
+        whole = Filter.of(query, "default")
+        text_of_all = f"SELECT count(*) FROM redrive.dead_letters WHERE {whole.where}"
+        [[number]] = await ask(database, text_of_all, **whole.parameters)
+        assert number == len(expected), text
+        some += 0 < len(expected) < len(rows)
+    assert some > 60
+
+
+# Pages
+
+
+async def test_pages_go_on_where_they_were_while_letters_come_and_go(
+    letters: DeadLetters, database: Database
+) -> None:
+    """Nothing is shown twice, and nothing that was there all the time is left out."""
+    made = [letter(created_at=BASE + number // 2) for number in range(10)]
+    ids = await put(database, made)
+    first = await letters.page(Query(), "default", 4)
+    await put(database, [letter(created_at=BASE + 100)])
+    await ask(database, "DELETE FROM redrive.dead_letters WHERE id = :id", id=first.lines[-1].id)
+
+    second = await letters.page(Query(), "default", 500, first.next_cursor)
+
+    assert [line.id for line in (*first.lines, *second.lines)] == ids[::-1]
+    assert second.next_cursor is None
+
+
+async def test_a_page_that_is_exactly_full_is_the_last(letters: DeadLetters, database: Database) -> None:
+    await put(database, [letter(), letter()])
+
+    assert (await letters.page(Query(), "default", 2)).next_cursor is None
+    assert (await letters.page(Query(), "default", 1)).next_cursor is not None
+
+
+async def test_counting_stops_at_the_limit(letters: DeadLetters, database: Database) -> None:
+    await put(database, [letter(state=state) for state in ("OPEN", "OPEN", "EXHAUSTED", "RESOLVED")])
+
+    assert str(await letters.count(Query(), "default", 3)) == "3+"
+    assert str(await letters.count(Query(), "default", 4)) == "4"
+    assert await letters.count(parse("is:live"), "default", 2) == (2, True)
+
+
+async def test_a_list_reads_no_payload(letters: DeadLetters, database: Database) -> None:
+    await put(database, [letter(message="m" * 4_000)])
+
+    [line] = (await letters.page(Query(), "default", 1)).lines
+
+    assert "canary" not in repr(line)
+    assert "Traceback" not in repr(line)
+    assert len(line.message) == 300
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    ["", "x", "äöü", "eyJhIjoxfQ==", "WzEsMiwzXQ==", "bnVsbA==", "A" * 600, "////", None.__class__.__name__],
+)
+async def test_a_cursor_of_somebody_elses_making_is_refused(letters: DeadLetters, cursor: str) -> None:
+    with pytest.raises(InvalidValueError, match="not one that a page has given"):
+        await letters.page(Query(), "default", 1, cursor)
+
+
+async def test_a_cursor_is_bound_to_its_order(letters: DeadLetters) -> None:
+    cursor = str(Cursor(Order.NEWEST, BASE, "l"))
+
+    assert Cursor.read(cursor, Order.NEWEST) == (Order.NEWEST, BASE, "l")
+    with pytest.raises(InvalidValueError, match="shows the newest first, this one shows the oldest first"):
+        await letters.page(Query(), "default", 1, cursor, Order.OLDEST)
+
+
+@pytest.mark.parametrize("part", [[["newest"], 1.0, "l"], ["newest", "1", "l"], ["newest", 1.0, "a\x00b"]])
+def test_a_cursor_with_odd_content_is_refused(part: list[Any]) -> None:
+    with pytest.raises(InvalidValueError, match="not one that a page has given"):
+        Cursor.read(str(Cursor(*part)), Order.NEWEST)
+
+
+# The shape of what is asked
+
+
+def test_an_indexed_key_is_walked_state_by_state() -> None:
+    branches = Filter.of(parse("category:timeout,network is:open,exhausted attempts:3"), "a").branches
+
+    assert len(branches) == 4
+    assert all(
+        re.search(r"org = :org AND \(category IN \(:\w+\)\) AND state = '\w+' AND", each) for each in branches
+    )
+
+
+@pytest.mark.parametrize("text", ["", "is:any", "attempts:3", "-step:x", "reset"])
+def test_what_no_index_helps_with_is_walked_by_time(text: str) -> None:
+    wanted = Filter.of(parse(text), "a")
+
+    assert wanted.branches == (wanted.where,)
+
+
+def test_too_many_branches_are_none() -> None:
+    many = ",".join(f"s{number}" for number in range(MOST_BRANCHES))
+    assert len(Filter.of(parse(f"step:{many} is:open"), "a").branches) == MOST_BRANCHES
+    assert len(Filter.of(parse(f"step:{many},more is:open"), "a").branches) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["id:x is:open", "run:x is:open", "correlation:x is:open", "assignee:x is:open"]
+)
+def test_what_few_letters_have_is_looked_up(text: str) -> None:
+    [branch] = Filter.of(parse(text), "a").branches
+
+    assert "state || '' IN ('OPEN')" in branch
+
+
+def test_me_must_have_a_name_before_anything_is_asked() -> None:
+    with pytest.raises(ValueError, match="me of 'assignee' must be replaced"):
+        Filter.of(parse("assignee:me"), "a")

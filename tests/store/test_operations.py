@@ -1,0 +1,467 @@
+"""Bulk replays in the store: what is frozen, what stands in its way, and that nothing is begun twice."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.store.build import ORG, ask, column, value
+from tests.store.letters import column_of, letter, put, put_failed
+
+from redrive.errors import NotFoundError
+from redrive.model.operation import ReplayOperation
+from redrive.model.replay import ReplayState
+from redrive.policy.query import parse
+from redrive.policy.rollout import Score
+from redrive.store.database import Database
+from redrive.store.filter import Filter
+from redrive.store.operations import NewOperation, Tally, item_id
+from redrive.store.store import Store
+
+DEFINITION = '{"steps":[{"name":"first"},{"name":"second"}],"workflow":"greet"}'
+
+
+@pytest.fixture
+def store(database: Database) -> Store:
+    return Store(database)
+
+
+def new_operation(identifier: str = "operation", **changes: Any) -> NewOperation:
+    new = NewOperation(identifier, ORG, "FROM_STEP", "{}", "{}", None, "fixed", "{}", "ana")
+    return new._replace(**changes)
+
+
+async def frozen(store: Store, ids: list[str] | None = None, query: str = "", **changes: Any) -> str:
+    """A plan of these dead letters, or of a query."""
+    new = new_operation(**changes)
+    item = {**new._asdict(), "requested_by": new.planned_by}
+    async with store.database.transaction() as session:
+        if ids is None:
+            await store.operations.freeze(session, item, Filter.of(parse(query), new.org))
+        else:
+            await store.operations.freeze_ids(session, item, ids)
+        await store.operations.insert(session, new)
+    return new.id
+
+
+async def started(store: Store, operation_id: str, **changes: Any) -> ReplayOperation:
+    operation = await store.operations.get(operation_id, ORG)
+    running = operation._replace(**{"state": "RUNNING", "started_by": "bob", "started_at": 5.0, **changes})
+    async with store.database.transaction() as session:
+        await store.operations.save(session, running)
+    return running
+
+
+async def begun(store: Store, operation_id: str, most: int = 500) -> int:
+    async with store.database.transaction() as session:
+        return len((await store.replays.begin_planned(session, operation_id, most)).replays)
+
+
+async def letters_of(store: Store, operation_id: str, state: ReplayState | None = None) -> list[str]:
+    items = await store.operations.items(operation_id, ORG, state, 1000, 0)
+    return [each.letter_id for each in items]
+
+
+# Freezing
+
+
+async def test_items_are_ordered_by_priority_then_age_then_id(store: Store, database: Database) -> None:
+    made = [("d", 0, 5.0), ("c", 0, 5.0), ("b", 9, 7.0), ("a", 9, 6.0), ("e", -1, 1.0)]
+    for name, priority, created_at in made:
+        await put_failed(database, id=name, priority=priority, created_at=created_at)
+
+    operation_id = await frozen(store, ["c", "e", "a", "d", "b"])
+
+    assert await letters_of(store, operation_id) == ["a", "b", "c", "d", "e"]
+    items = await store.operations.items(operation_id, ORG, None, 10, 0)
+    assert [each.position for each in items] == [1, 2, 3, 4, 5]
+    assert [each.id for each in items] == [item_id(operation_id, number) for number in range(1, 6)]
+
+
+async def test_an_item_keeps_what_its_dead_letter_was(store: Store, database: Database) -> None:
+    known = {
+        "step_index": 1,
+        "fingerprint": "v1:abc",
+        "effect": "unsafe",
+        "breaker": "bank",
+        "updated_at": 12.25,
+    }
+    letter_id = await put_failed(database, **known)
+
+    operation_id = await frozen(store, [letter_id], mode="STEP_ONLY", policy_override='{"name":"twice"}')
+
+    [item] = await store.operations.items(operation_id, ORG, None, 10, 0)
+    assert (item.letter_id, item.state, item.mode, item.automatic) == (letter_id, "PLANNED", "STEP_ONLY", 0)
+    assert (item.step_index, item.from_step, item.fingerprint, item.effect) == (1, 1, "v1:abc", "unsafe")
+    assert (item.breaker, item.requested_by, item.reason) == ("bank", "ana", "fixed")
+    assert (item.policy_override, item.started_at, item.ended_at) == ('{"name":"twice"}', None, None)
+    assert await value(database, "SELECT letter_updated_at FROM redrive.replays") == 12.25
+
+
+async def test_a_query_freezes_what_fulfils_it_and_nothing_that_comes_later(
+    store: Store, database: Database
+) -> None:
+    open_one = await put_failed(database, queue="mail")
+    await put_failed(database, queue="post")
+    await put_failed(database, queue="mail", state="RESOLVED")
+
+    operation_id = await frozen(store, query="is:open queue:mail since:9999d")
+    await put_failed(database, queue="mail")
+
+    assert await letters_of(store, operation_id) == [open_one]
+
+
+async def test_dead_letters_of_another_org_do_not_exist(store: Store, database: Database) -> None:
+    """W13."""
+    mine = await put_failed(database)
+    foreign = await put_failed(database, org="other")
+
+    by_ids = await frozen(store, [mine, foreign])
+    by_query = await frozen(store, identifier="by query")
+
+    assert await letters_of(store, by_ids) == await letters_of(store, by_query) == [mine]
+    unknown = await store.operations.unknown_ids(database, ORG, [mine, foreign, "it's \0"], 5)
+    assert foreign in unknown
+    assert mine not in unknown
+    assert len(unknown) == 2
+
+
+async def test_an_operation_of_another_org_does_not_exist(store: Store, database: Database) -> None:
+    """W13."""
+    operation_id = await frozen(store, [await put_failed(database)])
+
+    for org, name in (("other", operation_id), (ORG, "nobody"), (ORG, "it\0s")):
+        with pytest.raises(NotFoundError, match="there is no replay operation"):
+            await store.operations.get(name, org)
+        with pytest.raises(NotFoundError, match="there is no replay operation"):
+            async with database.transaction() as session:
+                await store.operations.lock(session, name, org)
+    assert await store.operations.items(operation_id, "other", None, 10, 0) == []
+    assert await store.operations.items(operation_id, "other", ReplayState.PLANNED, 10, 0) == []
+    assert await store.operations.page("other", 10, None) == []
+    assert await store.operations.page("other", 10, operation_id) == []
+
+
+# What stands in the way
+
+
+OBSTACLES = {
+    "replaying": ("UPDATE redrive.dead_letters SET state = 'REPLAYING'", "it is being replayed already"),
+    "closed": ("UPDATE redrive.dead_letters SET state = 'IGNORED'", "it is IGNORED; reopen it first"),
+    "removed": ("DELETE FROM redrive.dead_letters", "the dead letter does not exist any more"),
+    "cancelled": ("UPDATE redrive.runs SET state = 'CANCELLED'", "its run was cancelled"),
+    "run removed": ("DELETE FROM redrive.runs", "its run does not exist any more"),
+    "run working": ("UPDATE redrive.runs SET place = 'ready', state = 'RUNNING'", "its run is RUNNING"),
+    "elsewhere": ("UPDATE redrive.runs SET step_index = 3", "its run stands in step 3"),
+    "touched": ("UPDATE redrive.dead_letters SET updated_at = updated_at + 1", "it was changed since"),
+    "another failure": (
+        "UPDATE redrive.dead_letters SET fingerprint = 'another', updated_at = updated_at + 1",
+        "it has failed in another way",
+    ),
+}
+
+
+@pytest.mark.parametrize("obstacle", OBSTACLES)
+async def test_what_has_changed_or_cannot_be_replayed_is_found_and_says_why(
+    store: Store, database: Database, obstacle: str
+) -> None:
+    tampering, note = OBSTACLES[obstacle]
+    fine, bad = await put_failed(database), await put_failed(database)
+    operation_id = await frozen(store, [fine, bad])
+    assert await store.operations.obstacles(database, operation_id) == []
+    key = (
+        "id"
+        if "dead_letters" in tampering
+        else "(SELECT id FROM redrive.dead_letters WHERE run_id = redrive.runs.id)"
+    )
+
+    await ask(database, f"{tampering} WHERE {key} = :id", id=bad)
+
+    [found] = await store.operations.obstacles(database, operation_id)
+    assert await store.operations.next_obstacles(database, operation_id, 2) == [found]
+    assert await store.operations.next_obstacles(database, operation_id, 1) == []
+    assert (found.letter_id, found.position) == (bad, 2)
+    assert found.note.startswith(note)
+    await store.operations.refuse(database, [found])
+    assert await letters_of(store, operation_id, ReplayState.PLANNED) == [fine]
+    assert list(await store.operations.notes(database, operation_id)) == [found.note]
+
+
+async def test_an_exhausted_dead_letter_can_be_replayed(store: Store, database: Database) -> None:
+    operation_id = await frozen(store, [await put_failed(database, state="EXHAUSTED")])
+
+    assert await store.operations.obstacles(database, operation_id) == []
+    assert await begun(store, operation_id) == 1
+
+
+async def test_unsafe_effects_that_may_have_happened_can_be_left_out(
+    store: Store, database: Database
+) -> None:
+    risky = await put_failed(database, effect="unsafe", may_have_executed=1)
+    harmless = await put_failed(database, effect="unsafe", may_have_executed=0)
+    keyed = await put_failed(database, effect="idempotent", may_have_executed=1)
+    operation_id = await frozen(store, [risky, harmless, keyed])
+    before = await store.operations.forecast(database, operation_id)
+
+    await store.operations.skip_unsafe(database, operation_id, "not safe")
+
+    assert await letters_of(store, operation_id, ReplayState.SKIPPED) == [risky]
+    assert await letters_of(store, operation_id, ReplayState.PLANNED) == [harmless, keyed]
+    assert (before.unsafe, before.repeatable) == (1, 1)
+    assert (await store.operations.forecast(database, operation_id)).unsafe == 0
+
+
+async def test_the_forecast_names_what_is_reused_and_what_items_wait_for(
+    store: Store, database: Database
+) -> None:
+    await ask(
+        database,
+        "INSERT INTO redrive.definitions (digest, workflow, body, created_at) "
+        "VALUES ('digest', 'greet', :body, 1.0)",
+        body=DEFINITION,
+    )
+    await store.holds.pause("default", "ana", "deploy")
+    needed = await put_failed(database, breaker="bank")
+    later = await put_failed(database, step_index=1, breaker="bank")
+    await depend(database, later, needed)
+
+    operation_id = await frozen(store, [needed, later])
+    forecast = await store.operations.forecast(database, operation_id)
+
+    assert forecast.results_reused == 1
+    assert forecast.stations == ((DEFINITION, 0, 1), (DEFINITION, 1, 1))
+    assert forecast.breakers == {"bank": 2}
+    assert forecast.paused_queues == {"default": 2}
+    assert forecast.awaited_letters == {needed: 1}
+    assert await store.operations.depends_on(database, operation_id, "bank")
+    assert not await store.operations.depends_on(database, operation_id, "mail")
+
+
+# Dependencies (M12)
+
+
+async def depend(database: Database, letter_id: str, on: str) -> None:
+    columns = "redrive.dead_letter_dependencies (letter_id, depends_on, org)"
+    await ask(
+        database, f"INSERT INTO {columns} VALUES (:one, :other, :org)", one=letter_id, other=on, org=ORG
+    )
+
+
+async def test_what_depends_on_another_dead_letter_is_not_begun_before_that_is_resolved(
+    store: Store, database: Database
+) -> None:
+    needed = await put_failed(database)
+    first = await put_failed(database, priority=9)
+    await depend(database, first, needed)
+    operation_id = await frozen(store, [first, needed])
+
+    assert (await store.operations.tally(database, operation_id)).ready == 1
+    assert await begun(store, operation_id) == 1
+    assert await letters_of(store, operation_id, ReplayState.RUNNING) == [needed]
+    assert await begun(store, operation_id) == 0
+
+    await ask(database, "UPDATE redrive.dead_letters SET state = 'RESOLVED' WHERE id = :id", id=needed)
+    assert (await store.operations.tally(database, operation_id)).ready == 1
+    assert await begun(store, operation_id) == 1
+
+
+async def test_what_waits_in_vain_is_refused_and_what_is_being_replayed_is_waited_for(
+    store: Store, database: Database
+) -> None:
+    needed, replaying, one, other = [await put_failed(database) for _ in range(4)]
+    await depend(database, one, needed)
+    await depend(database, other, replaying)
+    await ask(database, "UPDATE redrive.dead_letters SET state = 'REPLAYING' WHERE id = :id", id=replaying)
+    operation_id = await frozen(store, [one, other])
+
+    assert await store.operations.refuse_blocked(database, operation_id, "in vain")
+    assert await letters_of(store, operation_id, ReplayState.REFUSED) == [one]
+    await ask(database, "UPDATE redrive.dead_letters SET state = 'OPEN' WHERE id = :id", id=replaying)
+    assert not await store.operations.refuse_blocked(database, operation_id, "in vain")
+
+
+# Beginning and counting
+
+
+async def test_items_are_begun_in_order_together_with_their_runs_and_dead_letters(
+    store: Store, database: Database
+) -> None:
+    ids = [await put_failed(database) for _ in range(5)]
+    operation_id = await frozen(store, ids)
+    await started(store, operation_id)
+
+    assert await begun(store, operation_id, 2) == 2
+
+    assert await letters_of(store, operation_id, ReplayState.RUNNING) == ids[:2]
+    states = [await column_of(database, each, "state", "last_replayed_by") for each in ids[:3]]
+    assert states == [("REPLAYING", "bob"), ("REPLAYING", "bob"), ("OPEN", None)]
+    run_id = await column_of(database, ids[0], "run_id")
+    assert await column(database, run_id, "place", "state", "replays") == ("ready", "RUNNING", 1)
+
+
+async def test_the_tally_counts_what_became_of_the_items(store: Store, database: Database) -> None:
+    operation_id = await frozen(store, [await put_failed(database) for _ in range(8)])
+    outcomes = {1: "RUNNING", 2: "FAILED", 3: "FAILED", 4: "CANCELLED", 5: "SUCCEEDED", 6: "REFUSED"}
+    change = "UPDATE redrive.replays SET state = :state WHERE id = :id"
+    for position, state in outcomes.items():
+        await ask(database, change, id=item_id(operation_id, position), state=state)
+    again = "UPDATE redrive.replays SET fingerprint_after = fingerprint WHERE id = :id"
+    await ask(database, again, id=item_id(operation_id, 2))
+    await ask(database, again.replace("= fingerprint ", "= 'other' "), id=item_id(operation_id, 3))
+
+    tally = await store.operations.tally(database, operation_id)
+
+    assert tally == Tally(running=1, failed=2, cancelled=1, repeated=1, ready=2)
+    assert tally.score(5) == Score(begun=5, succeeded=1, failed=2, repeated=1)
+    counts = await store.operations.counts(database, operation_id)
+    assert {state: number for state, number in counts.items() if number} == {
+        "RUNNING": 1,
+        "FAILED": 2,
+        "CANCELLED": 1,
+        "SUCCEEDED": 1,
+        "REFUSED": 1,
+        "PLANNED": 2,
+    }
+    assert await store.operations.failures(database, operation_id) == {"other": 1, "v1:" + "0" * 40: 1}
+
+
+async def test_cancelling_leaves_what_is_under_way(store: Store, database: Database) -> None:
+    operation_id = await frozen(store, [await put_failed(database) for _ in range(3)])
+    await begun(store, operation_id, 1)
+
+    await store.operations.cancel_planned(database, operation_id, "cancelled")
+
+    counts = await store.operations.counts(database, operation_id)
+    assert (counts[ReplayState.RUNNING], counts[ReplayState.CANCELLED]) == (1, 2)
+
+
+async def test_drivers_at_the_same_moment_begin_every_item_once(store: Store, database: Database) -> None:
+    """I4: one holder at a time, for operations too."""
+    ids = [await put_failed(database) for _ in range(30)]
+    operation_id = await frozen(store, ids)
+    await started(store, operation_id)
+    others = [Store(database.another()) for _ in range(3)]
+
+    async def drive(other: Store) -> list[str]:
+        letters: list[str] = []
+        for _ in range(20):
+            async with other.database.transaction() as session:
+                moment = await other.operations.lock_running(session, operation_id)
+                if moment is None:
+                    continue
+                done = await other.replays.begin_planned(session, operation_id, 4)
+                await other.operations.save(
+                    session,
+                    moment.operation._replace(released=moment.operation.released + len(done.replays)),
+                )
+                letters += [each.letter_id for each in done.replays]
+        return letters
+
+    answers = await asyncio.gather(*[drive(other) for other in others])
+    while more := await begun(store, operation_id, 4):  # where all gave way to each other
+        answers.append(["?"] * more)
+
+    assert sum(map(len, answers)) == 30
+    named = [each for answer in answers for each in answer if each != "?"]
+    assert len(set(named)) == len(named)
+    assert await value(database, "SELECT count(*) FROM redrive.runs WHERE replays = 1") == 30
+    operation = await store.operations.get(operation_id, ORG)
+    assert operation.released == len(named)
+    for other in others:
+        await other.close()
+
+
+async def test_an_operation_that_somebody_has_locked_is_passed_over(
+    store: Store, database: Database, request: pytest.FixtureRequest
+) -> None:
+    if "sqlite" in request.node.name:
+        pytest.skip("one writer at a time: there is nobody to pass over")
+    operation_id = await frozen(store, [await put_failed(database)])
+    await started(store, operation_id)
+    other = Store(database.another())
+
+    async with database.transaction() as session:
+        assert await store.operations.lock_running(session, operation_id) is not None
+        async with other.database.transaction() as theirs:
+            assert await other.operations.lock_running(theirs, operation_id) is None
+    await other.close()
+
+
+# Looking
+
+
+async def test_only_running_operations_are_driven(store: Store, database: Database) -> None:
+    operation_id = await frozen(store, [await put_failed(database)])
+    assert await store.operations.running() == []
+
+    running = await started(store, operation_id)
+
+    [moment] = await store.operations.running()
+    assert moment.operation == running._replace(updated_at=moment.operation.updated_at)
+    assert moment.now >= moment.operation.updated_at > moment.operation.planned_at - 1.0
+    await started(store, operation_id, state="PAUSED")
+    assert await store.operations.running() == []
+    async with database.transaction() as session:
+        assert await store.operations.lock_running(session, operation_id) is None
+
+
+async def test_operations_are_listed_newest_first_in_pages(store: Store, database: Database) -> None:
+    for number in range(5):
+        await frozen(store, [], identifier=f"operation {number}")
+    await ask(database, "UPDATE redrive.replay_operations SET planned_at = 7.0")
+    await ask(database, "UPDATE redrive.replay_operations SET planned_at = 9.0 WHERE id = 'operation 0'")
+
+    first = await store.operations.page(ORG, 2, None)
+    second = await store.operations.page(ORG, 2, first[-1].id)
+    third = await store.operations.page(ORG, 2, second[-1].id)
+
+    names = [each.id[-1] for page in (first, second, third) for each in page]
+    assert names == ["0", "4", "3", "2", "1"]
+
+
+@pytest.mark.parametrize("state", [None, ReplayState.PLANNED])
+async def test_items_are_paged_by_position(
+    store: Store, database: Database, state: ReplayState | None
+) -> None:
+    await frozen(store, [await put_failed(database)], identifier="another")
+    operation_id = await frozen(store, [await put_failed(database) for _ in range(7)])
+
+    positions, after = [], 0
+    while page := await store.operations.items(operation_id, ORG, state, 3, after):
+        positions.append([each.position for each in page])
+        after = page[-1].position
+
+    assert positions == [[1, 2, 3], [4, 5, 6], [7]]
+
+
+async def test_when_the_first_began_and_the_last_ended(store: Store, database: Database) -> None:
+    operation_id = await frozen(store, [await put_failed(database) for _ in range(3)])
+    assert await store.operations.span(database, operation_id) == (None, None)
+    change = "UPDATE redrive.replays SET started_at = :one, ended_at = :other WHERE id = :id"
+    await ask(database, change, id=item_id(operation_id, 1), one=5.0, other=9.0)
+    await ask(database, change, id=item_id(operation_id, 2), one=4.0, other=None)
+    await ask(database, change, id=item_id(operation_id, 3), one=None, other=99.0)
+
+    assert await store.operations.span(database, operation_id) == (4.0, 9.0)
+
+
+async def test_an_operation_can_be_large(store: Store, database: Database) -> None:
+    """Set-based: one statement freezes them all."""
+    await ask(database, "DELETE FROM redrive.dead_letters")
+    template = letter(id="template", created_at=0.0)
+    await put(database, [template])
+    names = ", ".join(each for each in template if each not in ("id", "run_id"))
+    numbers = "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 3000)"
+    await ask(
+        database,
+        f"{numbers} INSERT INTO redrive.dead_letters (id, run_id, {names}) "
+        f"SELECT 'letter ' || CAST(n AS text), 'run ' || CAST(n AS text), {names} "
+        f"FROM redrive.dead_letters CROSS JOIN numbers WHERE id = 'template'",
+    )
+
+    operation_id = await frozen(store, query="is:live")
+
+    assert await value(database, "SELECT count(*) FROM redrive.replays") == 3001
+    assert len(await store.operations.obstacles(database, operation_id)) == 3001
+    assert len(await store.operations.members(database, operation_id)) == 3001

@@ -1,0 +1,308 @@
+"""Encrypted payloads on both databases: nothing readable on disk, new keys, audited revealing (M11, I9)."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.servers import PostgresServer
+from tests.store.build import ask, value
+
+from redrive.app import Redrive
+from redrive.config import Settings
+from redrive.engine.audit import Audit
+from redrive.engine.context import Context
+from redrive.engine.reveal import Reveal
+from redrive.engine.rotation import Rotation
+from redrive.engine.vault import Vault, key_id, new_key
+from redrive.errors import InvalidValueError, NotFoundError, RunFailedError, SealedError
+from redrive.model.caller import Caller
+from redrive.policy import Backoff, Immediate, RetryPolicy
+from redrive.store.database import Database
+from redrive.store.postgres import PostgresDatabase
+from redrive.store.sqlite import SqliteDatabase
+from redrive.store.store import Store
+
+OLD, NEW = new_key(), new_key()
+ANA = Caller("default", "ana")
+AGAIN = RetryPolicy(max_attempts=2, backoff=Backoff(Immediate()))
+TEXTS = (
+    "SELECT input FROM redrive.runs UNION ALL SELECT step_input FROM redrive.runs "
+    "UNION ALL SELECT result FROM redrive.runs UNION ALL SELECT metadata FROM redrive.runs "
+    "UNION ALL SELECT output FROM redrive.steps UNION ALL SELECT output FROM redrive.attempts"
+)
+
+
+def app_on(database: Database, *keys: str) -> Redrive:
+    app = Redrive("sqlite://:memory:", settings=Settings(encryption_keys=keys or None), log=False)
+    app.wire(database.another(), app.clock, app.random)
+    return app
+
+
+@asynccontextmanager
+async def at_work(app: Redrive) -> AsyncIterator[Redrive]:
+    """With a real worker on real time."""
+    await app.open()
+    worker = app.worker(poll_seconds=0.02, grace_seconds=2.0)
+    running = asyncio.create_task(worker.run())
+    try:
+        async with asyncio.timeout(30.0):
+            yield app
+            worker.stop()
+            await running
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await app.close()
+
+
+async def texts(database: Database) -> list[str]:
+    return [row[0] for row in await ask(database, TEXTS) if row[0] is not None]
+
+
+def defined(app: Redrive) -> Redrive:
+    """A workflow of two steps, a task that needs a second attempt, and one that never succeeds."""
+
+    @app.task
+    async def fetch(given: dict[str, Any]) -> dict[str, Any]:
+        return {"secret": given["password"]}
+
+    @app.task
+    async def use(given: dict[str, Any], context: Context) -> dict[str, Any]:
+        return {"token": given["secret"], "found": context.results}
+
+    @app.task(retry=AGAIN)
+    async def flaky(given: dict[str, Any], context: Context) -> dict[str, Any]:
+        if context.attempt == 1:
+            raise ConnectionError(f"refused password={given['password']}")
+        return {"token": given["password"]}
+
+    @app.task(retry=AGAIN)
+    async def broken(given: dict[str, Any]) -> None:
+        raise ConnectionError(f"refused password={given['password']}")
+
+    app.workflow("both", [fetch, use])
+    app.workflow("half", [fetch, broken])
+    return app
+
+
+async def executed(app: Redrive, canary: str) -> str:
+    """Success, retry, workflow and failure, each with the canary in every part; the id of the dead letter."""
+    payload, metadata = {"password": canary}, {"api_key": canary}
+    for work in ("both", "flaky"):
+        run = await app.start(work, payload, metadata=metadata)
+        assert (await run.result())["token"] == canary
+    failed = await app.start("half", payload, metadata=metadata)
+    with pytest.raises(RunFailedError):
+        await failed.result()
+    letter = await failed.dead_letter()
+    assert letter is not None
+    return letter.id
+
+
+async def places(database: Database, canary: str) -> list[str]:
+    """The files of the database that hold the canary: tables, indexes, write-ahead logs."""
+    if isinstance(database, SqliteDatabase):
+        path = Path(database.path)
+        files = list(path.parent.glob(f"{path.name}*"))
+    else:
+        await ask(database, "CHECKPOINT")
+        files = list(Path(await value(database, "SHOW data_directory")).rglob("*"))
+    return [each.name for each in files if each.is_file() and canary.encode() in _content(each)]
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:  # the server has removed it meanwhile
+        return b""
+
+
+def _is_here(database: Database, server: PostgresServer) -> bool:
+    return isinstance(database, SqliteDatabase) or "127.0.0.1" in server.url
+
+
+# Nothing on disk
+
+
+async def test_a_canary_is_nowhere_on_disk_when_there_is_a_key(
+    database: Database, live_postgres: PostgresServer
+) -> None:
+    """I9. The second half shows that the search finds it where it is."""
+    if not _is_here(database, live_postgres):
+        pytest.skip("the files of a server elsewhere cannot be read")
+    canary, control = uuid.uuid4().hex, uuid.uuid4().hex
+    async with at_work(defined(app_on(database, NEW))) as app:
+        await executed(app, canary)
+    assert await places(database, canary) == []
+    assert await value(database, "SELECT count(*) FROM redrive.dead_letters") == 1
+
+    async with at_work(defined(app_on(database))) as app:
+        await executed(app, control)
+    assert await places(database, control)
+    assert await places(database, canary) == []
+
+
+# Rotation
+
+
+async def rotated(database: Database, *keys: str) -> tuple[int, dict[str, int]]:
+    result = await Rotation(Store(database), Vault(keys), ANA).run()
+    assert result.key_id == key_id(keys[0])
+    return result.rewritten, result.unreadable
+
+
+async def test_rotation_seals_everything_anew_and_the_old_key_can_go(database: Database) -> None:
+    canary = uuid.uuid4().hex
+    async with at_work(defined(app_on(database, OLD))) as app:
+        await executed(app, canary)
+        waiting = await app.start("both", {"password": canary}, delay=3600.0)
+    before = await texts(database)
+    rewritten, unreadable = await rotated(database, NEW, OLD)
+    after = await texts(database)
+    assert (rewritten, unreadable, len(after)) == (len(before), {}, len(before))
+    assert sorted(map(Vault([NEW]).unseal, after)) == sorted(map(Vault([OLD]).unseal, before))
+    assert await rotated(database, NEW, OLD) == (0, {})
+
+    async with at_work(defined(app_on(database, NEW))) as app:
+        await ask(database, "UPDATE redrive.runs SET due_at = 0.0 WHERE id = :id", id=waiting.id)
+        assert (await app.run(waiting.id).result())["token"] == canary
+
+
+async def test_rotation_seals_what_was_stored_before_there_was_a_key(database: Database) -> None:
+    async with at_work(defined(app_on(database))) as app:
+        await app.start("both", {"$sealed": "look-alike"}, delay=3600.0)
+        await executed(app, "canary")
+    rewritten, _ = await rotated(database, NEW)
+    found = await texts(database)
+    assert rewritten == len(found)
+    assert all(Vault([NEW]).is_sealed(text) for text in found)
+    assert '{"$sealed":"look-alike"}' in [Vault([NEW]).unseal(text) for text in found]
+
+
+async def test_rotation_goes_through_more_than_one_batch_and_can_be_begun_again(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("redrive.engine.rotation.BATCH", 2)
+    async with at_work(defined(app_on(database, OLD))) as app:
+        for _ in range(3):
+            await executed(app, "canary")
+    found = await texts(database)
+    [first] = await ask(database, "SELECT id, input FROM redrive.runs ORDER BY id LIMIT 1")
+    again = Vault([NEW]).seal(Vault([OLD]).unseal(first[1]))
+    await ask(database, "UPDATE redrive.runs SET input = :input WHERE id = :id", input=again, id=first[0])
+    assert await rotated(database, NEW, OLD) == (len(found) - 1, {})
+
+
+async def test_rotation_leaves_what_it_cannot_open_and_tells_whose_key_is_missing(database: Database) -> None:
+    async with at_work(defined(app_on(database, OLD))) as app:
+        await app.start("both", {}, delay=3600.0)
+        await app.start("both", {}, delay=3600.0)
+    await ask(
+        database,
+        "UPDATE redrive.runs SET input = :damaged WHERE id = (SELECT min(id) FROM redrive.runs)",
+        damaged=f'{{"$sealed":"{key_id(NEW)}x:AAAA"}}',
+    )
+    before = await texts(database)
+    assert await rotated(database, NEW) == (0, {key_id(OLD): 1, f"{key_id(NEW)}x": 1})
+    assert await texts(database) == before
+
+
+async def test_rotation_does_not_overwrite_what_somebody_has_changed_meanwhile(database: Database) -> None:
+    async with at_work(defined(app_on(database, OLD))) as app:
+        run = await app.start("both", {"a": 1}, delay=3600.0)
+    store = Store(database)
+    rotation = Rotation(store, Vault([NEW, OLD]), ANA)
+    [row] = await rotation._payloads.stale_runs("-", 10)
+    other = Vault([OLD]).seal("7")
+    await ask(database, "UPDATE redrive.runs SET input = :input, result = :input", input=other)
+    await rotation._payloads.rewrite_runs([rotation._renewed_run(row)])
+    assert await ask(database, "SELECT id, input, result FROM redrive.runs") == [(run.id, other, other)]
+
+
+async def test_rotation_is_in_the_audit_and_needs_a_key(database: Database) -> None:
+    await rotated(database, NEW)
+    page = await Audit(Store(database), ANA).list()
+    assert [(each.action, each.actor, each.detail["stage"]) for each in page.entries] == [
+        ("keys.rotated", "ana", "finished"),
+        ("keys.rotated", "ana", "begun"),
+    ]
+    assert page.entries[0].detail == {
+        "key": key_id(NEW),
+        "stage": "finished",
+        "rewritten": 0,
+        "unreadable": {},
+    }
+    with pytest.raises(InvalidValueError, match="no key to seal with"):
+        Rotation(Store(database), Vault(), ANA)
+
+
+# Revealing
+
+
+@pytest.mark.parametrize("keys", [(), (OLD,)])
+async def test_a_payload_is_revealed_with_an_entry_in_the_audit(
+    database: Database, keys: tuple[str, ...]
+) -> None:
+    async with at_work(defined(app_on(database, *keys))) as app:
+        letter_id = await executed(app, "canary")
+    store = Store(database)
+    assert await Reveal(store, Vault(keys), ANA).payload(letter_id, "ticket 7, password=hunter2") == {
+        "secret": "canary"
+    }
+    page = await Audit(store, ANA).list(action="dead_letter.revealed")
+    [entry] = page.entries
+    assert (entry.actor, entry.subjects) == ("ana", (letter_id,))
+    assert entry.detail["reason"].startswith("ticket 7")
+    assert "hunter2" not in repr(entry)
+    assert (await Audit(store, ANA).verify()).sound
+
+
+async def test_the_payload_of_a_first_step_is_the_input_of_the_run(database: Database) -> None:
+    async with at_work(defined(app_on(database, OLD))) as app:
+        run = await app.start("broken", {"password": "canary"})
+        with pytest.raises(RunFailedError):
+            await run.result()
+        letter = await run.dead_letter()
+    assert letter is not None
+    reveal = Reveal(Store(database), Vault([OLD]), ANA)
+    assert await reveal.payload(letter.id, "why") == {"password": "canary"}
+    other = Vault([OLD]).seal("1")
+    await ask(database, "UPDATE redrive.runs SET step_index = 1, step_input = :other", other=other)
+    assert await reveal.payload(letter.id, "why") == {"password": "canary"}
+
+
+async def test_what_is_not_revealed_leaves_no_entry(database: Database) -> None:
+    async with at_work(defined(app_on(database, OLD))) as app:
+        letter_id = await executed(app, "canary")
+    store = Store(database)
+    for caller, letter, vault, error in (
+        (Caller("other", "eve"), letter_id, Vault([OLD]), NotFoundError),
+        (ANA, "nothing", Vault([OLD]), NotFoundError),
+        (ANA, letter_id, Vault([NEW]), SealedError),
+        (ANA, letter_id, Vault(), SealedError),
+    ):
+        with pytest.raises(error):
+            await Reveal(store, vault, caller).payload(letter, "why")
+    for reason in ("", "  ", "x" * 1001, None):
+        with pytest.raises(InvalidValueError, match="say why"):
+            await Reveal(store, Vault([OLD]), ANA).payload(letter_id, reason)  # type: ignore[arg-type]
+    assert (await Audit(store, ANA).list(action="dead_letter.revealed")).entries == []
+    assert (await Audit(store, Caller("other", "eve")).list()).entries == []
+
+
+async def test_nothing_is_revealed_when_the_audit_cannot_be_written(database: Database) -> None:
+    async with at_work(defined(app_on(database, OLD))) as app:
+        letter_id = await executed(app, "canary")
+    store = Store(database)
+    await ask(database, "ALTER TABLE redrive.audit RENAME TO hidden")
+    shown: list[Any] = []
+    with pytest.raises(Exception, match="audit"):
+        shown.append(await Reveal(store, Vault([OLD]), ANA).payload(letter_id, "why"))
+    assert shown == []
+    assert isinstance(database, SqliteDatabase | PostgresDatabase)
