@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from redrive.calls.log import log_fields
     from redrive.calls.retry import call, retry
     from redrive.config import Settings
+    from redrive.dead_letter_queue import DeadLetterQueue
     from redrive.engine.context import Context
+    from redrive.engine.desk import Desk
     from redrive.engine.handle import RunHandle
     from redrive.model.failure import Category, Delivery, ErrorClass, Failure
     from redrive.model.step import Effect
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from redrive.policy.idempotency import idempotency_key
     from redrive.policy.retry import RetryPolicy
     from redrive.policy.rule import Rule
+    from redrive.policy.template import Template
 
 __version__ = "0.1.0"
 
@@ -52,8 +55,10 @@ _HOME = {
     "Category": "redrive.model.failure",
     "Classifier": "redrive.policy.classify",
     "Context": "redrive.engine.context",
+    "DeadLetterQueue": "redrive.dead_letter_queue",
     "Delivery": "redrive.model.failure",
     "Dependency": "redrive.calls.dependency",
+    "Desk": "redrive.engine.desk",
     "Effect": "redrive.model.step",
     "ErrorClass": "redrive.model.failure",
     "Failure": "redrive.model.failure",
@@ -64,6 +69,7 @@ _HOME = {
     "Rule": "redrive.policy.rule",
     "RunHandle": "redrive.engine.handle",
     "Settings": "redrive.config",
+    "Template": "redrive.policy.template",
     "call": "redrive.calls.retry",
     "classify": "redrive.policy.classify",
     "current_attempt": "redrive.calls.attempt",
@@ -83,9 +89,11 @@ __all__ = [
     "Category",
     "Classifier",
     "Context",
+    "DeadLetterQueue",
     "DeferredError",
     "Delivery",
     "Dependency",
+    "Desk",
     "Effect",
     "ErrorClass",
     "Failure",
@@ -100,6 +108,7 @@ __all__ = [
     "Rule",
     "RunHandle",
     "Settings",
+    "Template",
     "UnavailableError",
     "call",
     "classify",

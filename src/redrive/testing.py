@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from redrive.engine.breakers import SharedBreaker
     from redrive.engine.definition import Definition
     from redrive.engine.task import Task
+    from redrive.engine.vault import Vault
     from redrive.engine.worker import Worker
     from redrive.model.run import Run
 
@@ -146,7 +147,7 @@ class Harness:
         if strangers:
             raise InvalidValueError(f"a run has no field {min(strangers)!r}; it has {Run._fields}")
         runs = await self.started(work)
-        found = [run for run in runs if _fits(run, payload, expected)]
+        found = [run for run in runs if _fits(run, payload, expected, self._app.vault)]
         wanted = repr(name_of(work)) + ("" if payload is ... else f" with {payload!r}")
         wanted += f" and {expected}" if expected else ""
         if times is not None and len(found) != times:
@@ -221,11 +222,11 @@ def _until_moving(known: SharedBreaker) -> float | None:
     return 1.0 if until is None else max(0.001, until - known.row.now)
 
 
-def _fits(run: Run, payload: object, expected: dict[str, Any]) -> bool:
+def _fits(run: Run, payload: object, expected: dict[str, Any], vault: Vault) -> bool:
     from redrive.engine.payload import to_json
     from redrive.policy.codec import decode
 
-    if payload is not ... and decode(run.input) != to_json(payload):
+    if payload is not ... and decode(vault.unseal(run.input)) != to_json(payload):
         return False
     return all(getattr(run, name) == value for name, value in expected.items())
 

@@ -9,8 +9,8 @@ import redrive
 
 PUBLIC = """
     AsyncHttpClient Attempt Backoff BreakerOpenError BreakerPolicy BudgetPolicy Category Classifier Context
-    DeferredError Delivery Dependency Effect ErrorClass Failure FinalError Guard HttpClient RateLimitedError
-    Redrive RedriveError RetryPolicy RetryableError Rule RunHandle Settings UnavailableError call classify
+    DeadLetterQueue DeferredError Desk Delivery Dependency Effect ErrorClass Failure FinalError Guard HttpClient RateLimitedError
+    Redrive RedriveError RetryPolicy RetryableError Rule RunHandle Settings Template UnavailableError call classify
     current_attempt dependency
     idempotency_key log_fields retry
 """

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.engine import process_tasks
+from tests.engine.process_work import claim, work_of
 from tests.engine.workbench import bench, sql
 
 from redrive.app import Redrive
+from redrive.clock import SYSTEM_CLOCK
 from redrive.config import Settings
 from redrive.engine.context import Context
+from redrive.engine.process import run_in_process
 from redrive.engine.vault import MARK, Vault, new_key
+from redrive.engine.work import Work
 from redrive.errors import FinalError, RunFailedError, SealedError
 from redrive.policy import STEP, Backoff, Exponential, RetryPolicy
 from redrive.policy.codec import decode
@@ -163,6 +170,18 @@ async def test_a_letter_of_work_that_could_never_be_opened_keeps_the_sealed_payl
         assert str(decode(letter.payload)).startswith(MARK)
         assert "hunter2" not in repr(letter)
         assert letter.error_type.endswith("SealedError")
+
+
+async def test_a_process_of_its_own_is_given_what_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[2])
+    monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)  # or it would import pytest
+    vault = Vault([KEY])
+    sealed = claim(vault.seal('{"cents":7,"day":"2026-01-02"}'), vault.seal('{"the":"input"}'))
+    plain = work_of(process_tasks.described, {})
+    work = Work(sealed, plain.definition, process_tasks.described, vault)
+    context = Context(work.opened, work.step, SYSTEM_CLOCK)
+    result = await run_in_process(process_tasks.described, work, context)
+    assert (result["cents"], result["input"]) == (7, {"the": "input"})
 
 
 async def test_a_final_error_is_still_final() -> None:

@@ -170,7 +170,7 @@ async def test_occurrences_are_told_over_time() -> None:
         group = await at.fail("broken", 1)
         at.test.clock.advance(5.0)
         found = await at.groups.occurrences(group.fingerprint, seconds=100.0, buckets=4)
-    assert found == (EPOCH - 45.0, 25.0, (0, 2, 0, 1))
+    assert found == (EPOCH - 45.0, 25.0, (0, 2, 0, 1), False)
 
 
 # What a person says
@@ -306,9 +306,17 @@ async def test_letters_that_are_left_are_resolved_by_asking_again(monkeypatch: p
     monkeypatch.setattr("redrive.engine.failure_groups.MOST_LETTERS", 2)
     async with failing() as at:
         group = await at.fail("broken", 5)
-        answers = [await at.groups.resolve(group.fingerprint, "fixed", letters=True) for _ in range(4)]
-        told = at.ear.of(GroupChanged)
+        key = group.fingerprint
+        answers = [await at.groups.resolve(key, f"turn {turn}", letters=True) for turn in range(4)]
+        entries, told = await at.audit(), at.ear.of(GroupChanged)
     assert [each[1:] for each in answers] == [(2, 3), (2, 1), (1, 0), (0, 0)]
+    assert {each.group.change_reason for each in answers} == {"turn 0"}
+    assert [(each[1], json.loads(each[3])["reason"]) for each in entries] == [
+        ("dead_letter.resolved", "turn 0"),
+        ("group.resolved", "turn 0"),
+        ("dead_letter.resolved", "turn 1"),
+        ("dead_letter.resolved", "turn 2"),
+    ]
     assert len(told) == 1
 
 

@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.engine.workbench import Ear, bench, new_app, seamed, sql, working
+from tests.engine.workbench import Ear, bench, seamed, sql, working
 
 from redrive.app import Redrive
+from redrive.config import Settings
 from redrive.engine.processor import Pass, Processor, ProcessorOptions
 from redrive.engine.task import Task
 from redrive.errors import InvalidValueError, StoreUnavailableError, TransitionError
@@ -20,6 +21,11 @@ from redrive.policy.monitor import Thresholds
 from redrive.testing import Harness
 
 MINUTE, DAY = 60.0, 86_400.0
+
+
+def new_app() -> Redrive:
+    """Without a processor of its own in every worker: the tests have theirs."""
+    return Redrive("sqlite://:memory:", settings=Settings(dlq_processor_enabled=False), log=False)
 
 
 class Flaky:

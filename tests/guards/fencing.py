@@ -258,7 +258,7 @@ GUARDS = (
     Guard(
         "only the winner writes beside",
         "attempts, dead letters and freed slots of a record that was fenced off",
-        (Code("redrive.store.records:Records.record_within", "if each.change.id in won", ""),),
+        (Code("redrive.store.records:Records._record", "if each.change.id in won", ""),),
         (f"{LOST}[sqlite-stopped]", f"{LOST}[postgres-stopped]"),
     ),
     Guard(

@@ -124,8 +124,8 @@ GUARDS = (
         (
             Code(
                 "redrive.store.records:Records.record",
-                "return await self.record_within(session, records)",
-                "pass\n    return await self.record_within(self._database, records)",
+                "places, noticed = await self._record(session, records)",
+                "pass\n    places, noticed = await self._record(self._database, records)",
             ),
         ),
         (f"{RECORDS}test_all_or_nothing_w2",),

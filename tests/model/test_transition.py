@@ -10,11 +10,21 @@ from redrive.errors import InvalidValueError, TransitionError
 from redrive.model.alias import dead_letter_state, step_state
 from redrive.model.breaker import BREAKER_TRANSITIONS
 from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS, DeadLetterState
+from redrive.model.failure_group import GROUP_TRANSITIONS
+from redrive.model.replay import OPERATION_TRANSITIONS, REPLAY_TRANSITIONS
 from redrive.model.run import RUN_TRANSITIONS, RunState
 from redrive.model.step import STEP_TRANSITIONS, StepState
 from redrive.model.transition import TransitionTable
 
-TABLES = [RUN_TRANSITIONS, STEP_TRANSITIONS, DEAD_LETTER_TRANSITIONS, BREAKER_TRANSITIONS]
+TABLES = [
+    RUN_TRANSITIONS,
+    STEP_TRANSITIONS,
+    DEAD_LETTER_TRANSITIONS,
+    BREAKER_TRANSITIONS,
+    GROUP_TRANSITIONS,
+    REPLAY_TRANSITIONS,
+    OPERATION_TRANSITIONS,
+]
 
 PROMISED: list[tuple[TransitionTable[Any], str]] = [
     (RUN_TRANSITIONS, "PENDING → RUNNING → SUCCESS | FAILED | PARTIAL | DLQ_PENDING"),
@@ -23,6 +33,9 @@ PROMISED: list[tuple[TransitionTable[Any], str]] = [
     (STEP_TRANSITIONS, "DLQ | BLOCKED → PENDING"),
     (DEAD_LETTER_TRANSITIONS, "OPEN → REPLAYING → RESOLVED | OPEN | EXHAUSTED"),
     (DEAD_LETTER_TRANSITIONS, "OPEN | EXHAUSTED → RESOLVED | IGNORED | ARCHIVED"),
+    (GROUP_TRANSITIONS, "OPEN → ACKNOWLEDGED → RESOLVED → OPEN → IGNORED → OPEN"),
+    (REPLAY_TRANSITIONS, "PLANNED → RUNNING → SUCCEEDED | FAILED | CANCELLED"),
+    (OPERATION_TRANSITIONS, "PLANNED → RUNNING → PAUSED → RUNNING → STOPPED → RUNNING → DONE"),
 ]
 
 
@@ -45,7 +58,7 @@ def test_every_transition_of_the_glossary_is_allowed(table: TransitionTable[Any]
         (STEP_TRANSITIONS, StepState.SUCCESS, StepState.FAILED),
         (STEP_TRANSITIONS, StepState.DLQ, StepState.RUNNING),
         (STEP_TRANSITIONS, StepState.CANCELLED, StepState.PENDING),
-        (DEAD_LETTER_TRANSITIONS, DeadLetterState.REPLAYING, DeadLetterState.IGNORED),
+        (DEAD_LETTER_TRANSITIONS, DeadLetterState.REPLAYING, DeadLetterState.ARCHIVED),
         (DEAD_LETTER_TRANSITIONS, DeadLetterState.RESOLVED, DeadLetterState.IGNORED),
     ],
 )

@@ -41,6 +41,7 @@ from redrive.model.event import (
 )
 from redrive.model.event import StepRef as Ref
 from redrive.model.failure import Category, ErrorClass, Failure
+from redrive.model import event as events
 from redrive.observe import log
 from redrive.observe.log import LEVELS, LOGGER, MOST_FAILURES, LogListener
 from redrive.testing import VirtualClock
@@ -88,6 +89,14 @@ ONE_OF_EACH: list[tuple[Event, int]] = [
     (StoreFailed("claim", "connection refused", 1.0), W),
     (StoreRecovered("claim", 4.0), I),
     (ThreadAbandoned(REF), W),
+    (events.DeadLetterRefused(REF, "there are too many"), E),
+    (events.DeadLetterChanged("acme", "letter", "OPEN", "RESOLVED", "ada"), I),
+    (events.ReplayRequested("acme", "letter", "run-7", "FROM_STEP", "ada"), D),
+    (events.ReplayEnded("acme", "letter", "run-7", "SUCCEEDED"), D),
+    (events.OperationChanged("acme", "operation", "RUNNING", "STOPPED", "too many failed"), I),
+    (events.GroupChanged("acme", "v1:0123", "RESOLVED", "OPEN", "redrive"), I),
+    (events.ProcessorChanged("p1", "running"), I),
+    (events.AlertRaised("acme", "", "exhausted", "more than 100 are exhausted"), W),
 ]
 
 ORDINARY = (RunQueued, StepStarted, StepSucceeded, RunFinished)
@@ -263,7 +272,7 @@ class TestFields:
         self, listener: LogListener, lines: Lines, event: Event
     ) -> None:
         fields = written(listener, lines, event)
-        assert fields.keys().isdisjoint({"org", "state", "before", "after", "seconds", "delay", "ref"})
+        assert fields.keys().isdisjoint({"org", "state", "seconds", "delay", "ref"})
         if isinstance(event, RunQueued | RunFinished) or hasattr(event, "ref"):
             assert (fields["org_id"], fields["run_id"], fields["correlation_id"]) == (
                 "acme",

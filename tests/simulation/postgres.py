@@ -42,6 +42,17 @@ _TABLES = [
     "breakers",
     "limits",
     "workers",
+    "dead_letter_notes",
+    "dead_letter_dependencies",
+    "dead_letter_counts",
+    "dead_letter_figures",
+    "failure_groups",
+    "failure_group_versions",
+    "replay_operations",
+    "replays",
+    "audit_heads",
+    "audit",
+    "processors",
 ]
 
 

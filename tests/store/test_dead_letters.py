@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from random import Random
 from typing import Any
 
 import pytest
 from tests.store.build import ask, buried, claimed
 from tests.store.letters import column_of, letter, put, put_failed
 
+from redrive.clock import SYSTEM_CLOCK
+from redrive.engine.dead_letters import DeadLetters as Triage
+from redrive.engine.ids import Ids
+from redrive.engine.telling import Teller
 from redrive.errors import NotFoundError
+from redrive.model.caller import Caller
 from redrive.model.dead_letter import DeadLetter, DeadLetterLine, DeadLetterState
 from redrive.model.statistics import LifetimeStats
+from redrive.policy.redact import DEFAULT_REDACTOR
 from redrive.store.database import Database
 from redrive.store.dead_letters import Closing, DeadLetters, Tagging
 from redrive.store.store import Store
@@ -271,3 +278,49 @@ async def test_lifetime_figures_outlive_the_letters_m7(letters: DeadLetters, dat
 
     assert figures.by_state == {}
     assert figures.lifetime == LifetimeStats(enqueued_total=1, archived=1)
+
+
+# With real transactions beside each other
+
+
+def desk(database: Database, name: str) -> Triage:
+    ids = Ids(SYSTEM_CLOCK, Random(name))
+    return Triage(Store(database), ids, Teller(), DEFAULT_REDACTOR, Caller("default", name))
+
+
+async def test_links_made_in_the_same_moment_make_no_circle_m12(database: Database) -> None:
+    for _ in range(5):
+        [a, b, c, d] = await put(database, [letter() for _ in range(4)])
+        await desk(database, "ana").link(a, b)
+        await desk(database, "ana").link(c, d)
+
+        results = await asyncio.gather(
+            desk(database, "ana").link(b, c), desk(database, "bo").link(d, a), return_exceptions=True
+        )
+
+        assert sorted(type(each).__name__ for each in results) == ["InvalidValueError", "bool"]
+
+
+async def test_many_people_at_once_change_each_letter_once(database: Database) -> None:
+    ids = [await put_failed(database) for _ in range(12)]
+    people = [desk(database, name) for name in ("ana", "bo", "cy", "di")]
+
+    done = await asyncio.gather(
+        people[0].resolve(ids, "mine"),
+        people[1].ignore(ids[::-1], "no, mine"),
+        people[2].archive_matching("is:open", expect=12),
+        people[3].tag(ids[::2], add=["seen"]),
+        return_exceptions=True,
+    )
+
+    assert sorted(type(each).__name__ for each in done[:3] if each != 12) in (
+        ["DriftError", "TransitionError"],
+        ["TransitionError", "TransitionError"],
+    )
+    assert done[3] == 6
+    figures = await DeadLetters(database).figures("default")
+    assert list(figures.by_state.values()) == [12]
+    assert len(await ask(database, "SELECT 1 FROM redrive.audit")) == 2
+
+    assert await people[0].reopen(ids) == 12
+    assert (await DeadLetters(database).figures("default")).by_state == {"OPEN": 12}

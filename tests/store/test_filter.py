@@ -14,7 +14,6 @@ from tests.store.letters import letter, put
 from redrive.errors import InvalidValueError
 from redrive.model.dead_letter import CLOSED, LIVE, DeadLetterState
 from redrive.model.query import Query
-from redrive.policy.codec import decode
 from redrive.policy.criterion import KEYS
 from redrive.policy.query import parse
 from redrive.store.cursor import Cursor, Order
@@ -106,7 +105,7 @@ async def test_what_a_term_finds(
 
 
 def test_every_key_is_tested_above() -> None:
-    mark = next(each for each in test_what_a_term_finds.pytestmark if each.name == "parametrize")  # type: ignore[attr-defined]
+    mark = next(each for each in test_what_a_term_finds.pytestmark if each.name == "parametrize")
     tested = {match[1] for case in mark.args[1] if (match := re.match(r"-?([a-z]+):", case[0]))}
 
     assert tested == set(KEYS)
@@ -187,7 +186,7 @@ TERMS: list[tuple[str, Oracle]] = [
     ("attempts:>1", lambda row: row["attempts"] > 1),
     ("assignee:me", lambda row: row["assignee"] == "ana"),
     ("assignee:none,bo", lambda row: row["assignee"] in (None, "bo")),
-    ("tag:eu", lambda row: row["tags"] is not None and "eu" in decode(row["tags"])),
+    ("tag:eu", lambda row: "eu" in str(row["tags"])),
     ("status:503", lambda row: row["http_status"] == 503),
     ("reset", lambda row: "reset" in row["message"].lower()),
     ("run:r1", lambda row: row["run_id"] == "r1"),
@@ -283,6 +282,21 @@ async def test_counting_stops_at_the_limit(letters: DeadLetters, database: Datab
     assert await letters.count(parse("is:live"), "default", 2) == (2, True)
 
 
+async def test_two_indexed_keys_are_walked_along_the_rarer_one(
+    letters: DeadLetters, database: Database
+) -> None:
+    await put(database, [letter(step="s", category="timeout") for _ in range(3)])
+    [wanted, _] = await put(
+        database, [letter(step="s", category="network"), letter(step="t", category="network")]
+    )
+    query = parse("step:s category:network")
+
+    rarer = await letters._filter(database, query, "default")
+
+    assert rarer == Filter.of(query, "default", query.terms[1]) != Filter.of(query, "default")
+    assert await found(letters, str(query)) == [wanted]
+
+
 async def test_a_list_reads_no_payload(letters: DeadLetters, database: Database) -> None:
     await put(database, [letter(message="m" * 4_000)])
 
@@ -347,7 +361,7 @@ def test_too_many_branches_are_none() -> None:
 def test_what_few_letters_have_is_looked_up(text: str) -> None:
     [branch] = Filter.of(parse(text), "a").branches
 
-    assert "state || '' IN ('OPEN')" in branch
+    assert "CAST(state AS text) IN ('OPEN')" in branch
 
 
 def test_me_must_have_a_name_before_anything_is_asked() -> None:

@@ -17,6 +17,7 @@ from redrive.policy.rollout import Score
 from redrive.store.database import Database
 from redrive.store.filter import Filter
 from redrive.store.operations import NewOperation, Tally, item_id
+from redrive.store.postgres import PostgresDatabase
 from redrive.store.store import Store
 
 DEFINITION = '{"steps":[{"name":"first"},{"name":"second"}],"workflow":"greet"}'
@@ -170,13 +171,9 @@ async def test_what_has_changed_or_cannot_be_replayed_is_found_and_says_why(
     fine, bad = await put_failed(database), await put_failed(database)
     operation_id = await frozen(store, [fine, bad])
     assert await store.operations.obstacles(database, operation_id) == []
-    key = (
-        "id"
-        if "dead_letters" in tampering
-        else "(SELECT id FROM redrive.dead_letters WHERE run_id = redrive.runs.id)"
-    )
+    target = bad if "dead_letters" in tampering else await column_of(database, bad, "run_id")
 
-    await ask(database, f"{tampering} WHERE {key} = :id", id=bad)
+    await ask(database, f"{tampering} WHERE id = :id", id=target)
 
     [found] = await store.operations.obstacles(database, operation_id)
     assert await store.operations.next_obstacles(database, operation_id, 2) == [found]
@@ -373,18 +370,16 @@ async def test_drivers_at_the_same_moment_begin_every_item_once(store: Store, da
 
 
 async def test_an_operation_that_somebody_has_locked_is_passed_over(
-    store: Store, database: Database, request: pytest.FixtureRequest
+    postgres_database: PostgresDatabase,
 ) -> None:
-    if "sqlite" in request.node.name:
-        pytest.skip("one writer at a time: there is nobody to pass over")
-    operation_id = await frozen(store, [await put_failed(database)])
+    """On SQLite there is one writer at a time, and nobody to pass over."""
+    store, other = Store(postgres_database), Store(postgres_database.another())
+    operation_id = await frozen(store, [await put_failed(postgres_database)])
     await started(store, operation_id)
-    other = Store(database.another())
 
-    async with database.transaction() as session:
+    async with postgres_database.transaction() as session, other.database.transaction() as theirs:
         assert await store.operations.lock_running(session, operation_id) is not None
-        async with other.database.transaction() as theirs:
-            assert await other.operations.lock_running(theirs, operation_id) is None
+        assert await other.operations.lock_running(theirs, operation_id) is None
     await other.close()
 
 

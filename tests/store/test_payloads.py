@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 from tests.servers import PostgresServer
 from tests.store.build import ask, value
@@ -146,6 +147,25 @@ async def test_a_canary_is_nowhere_on_disk_when_there_is_a_key(
         await executed(app, control)
     assert await places(database, control)
     assert await places(database, canary) == []
+
+
+async def test_a_result_that_is_recorded_within_a_transaction_of_the_task_is_sealed(
+    postgres_database: PostgresDatabase, live_postgres: PostgresServer
+) -> None:
+    app = app_on(postgres_database, NEW)
+
+    @app.task
+    async def book(given: str, context: Context) -> None:
+        connection = await asyncpg.connect(live_postgres.url)
+        async with connection.transaction():
+            await context.complete({"token": given}, connection=connection)
+        await connection.close()
+
+    async with at_work(app):
+        assert await (await app.start(book, "canary")).result() == {"token": "canary"}
+    found = await texts(postgres_database)
+    assert len(found) == 2
+    assert all(Vault([NEW]).is_sealed(text) for text in found)
 
 
 # Rotation

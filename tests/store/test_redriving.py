@@ -25,7 +25,7 @@ class Shop:
     def __init__(self, database: Database) -> None:
         self.broken = True
         self.seen: list[Any] = []
-        self.app = Redrive("sqlite://:memory:", settings=Settings(), log=False)
+        self.app = Redrive("sqlite://:memory:", settings=Settings(dlq_processor_enabled=False), log=False)
         self.app.wire(database, SYSTEM_CLOCK, Random(0))
         self.task = self.app.task(name="sell", max_attempts=1, redrive="immediate", max_redrives=2)(self.sell)
 

@@ -33,7 +33,8 @@ from redrive.policy.query import parse
 from redrive.policy.redact import Redactor
 from redrive.store.cursor import Order
 from redrive.store.database import Session
-from redrive.store.dead_letters import Closing, Count, Figures, Locked, Page, Tagging
+from redrive.store.dead_letters import Closing, Figures, Locked, Tagging
+from redrive.store.listing import Count, Page
 from redrive.store.store import Store
 
 LARGEST_PAGE = 500

@@ -11,6 +11,7 @@ from operator import attrgetter
 
 from redrive.clock import Clock
 from redrive.engine.telling import Teller
+from redrive.engine.wording import reason_said, word_said
 from redrive.errors import InvalidValueError, NotFoundError
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import SELF, Caller
@@ -33,14 +34,15 @@ from redrive.policy.codec import decode, encode
 from redrive.policy.fingerprint import VERSION
 from redrive.policy.redact import Redactor
 from redrive.store.database import Session
-from redrive.store.groups import GroupWish, Position
+from redrive.store.dead_letters import Closing
+from redrive.store.groups import MOST_OVER_TIME, GroupWish, Position
 from redrive.store.store import Store
 
 MOST_LETTERS = 10_000
 MOST_SETTLED = 500
 LARGEST_PAGE = 500
 MOST_BUCKETS = 1_000
-LONGEST_TEXT = 2_000
+LONGEST_TEXT = 200
 SHORTEST_BEGINNING = 6
 LONGEST_FINGERPRINT = 200
 
@@ -53,6 +55,7 @@ _ACTIONS = {
 }
 
 
+_UNATTENDED = (DeadLetterState.OPEN, DeadLetterState.EXHAUSTED)
 _CONDITIONS = ("ignored_until", "ignored_beyond", "ignored_version")
 _Condition = tuple[float | None, int | None, str | None]
 _Conditions = Callable[[FailureGroup], _Condition]
@@ -94,7 +97,8 @@ class FailureGroups:
         numbers = await self._store.groups.over_time(
             self._caller.org, group.fingerprint, float(seconds), buckets
         )
-        return Timeline(self._clock.now() - seconds, seconds / buckets, tuple(numbers))
+        capped = sum(numbers) >= MOST_OVER_TIME
+        return Timeline(self._clock.now() - seconds, seconds / buckets, tuple(numbers), capped)
 
     async def acknowledge(self, fingerprint: str, reason: str = "") -> FailureGroup:
         """Say that somebody looks after it. It stays so when it occurs again."""
@@ -129,7 +133,7 @@ class FailureGroups:
         instant = None if until is None else _instant(until, self._clock.now())
         if beyond is not None:
             require_whole("beyond", beyond, 1, 10**9)
-        only = None if version is None else self._said("version", version)
+        only = None if version is None else word_said("version", version, self._redactor)
 
         def conditions(group: FailureGroup) -> _Condition:
             return instant, None if beyond is None else group.occurrences + beyond, only
@@ -154,7 +158,7 @@ class FailureGroups:
         lines = await self._store.groups.page(
             self._caller.org,
             state=None if state is None else choice("state", state, GroupState),
-            text=_printable("text", text),
+            text=_searchable(text),
             sort=order,
             size=size + 1,
             after=None if cursor is None else _position(cursor, order),
@@ -179,7 +183,7 @@ class FailureGroups:
     async def _change(
         self, fingerprint: str, state: GroupState, reason: str, conditions: _Conditions = _unconditional
     ) -> FailureGroup:
-        whole, text = (await self._found(fingerprint)).group.fingerprint, self._said("reason", reason)
+        whole, text = (await self._found(fingerprint)).group.fingerprint, reason_said(reason, self._redactor)
         async with self._store.database.transaction() as session:
             before = await self._locked(session, whole)
             after = await self._changed(session, before, state, text, conditions)
@@ -189,14 +193,15 @@ class FailureGroups:
 
     async def _resolve_with_letters(self, fingerprint: str, reason: str) -> GroupResolution:
         """A group that is resolved already stays so, and its letters are resolved nevertheless."""
-        whole, text = (await self._found(fingerprint)).group.fingerprint, self._said("reason", reason)
+        whole, text = (await self._found(fingerprint)).group.fingerprint, reason_said(reason, self._redactor)
         async with self._store.database.transaction() as session:
             letters = await self._resolve_letters(session, whole, text)
             before = after = await self._locked(session, whole)
             if before.state != GroupState.RESOLVED:
                 after = await self._changed(session, before, GroupState.RESOLVED, text)
-            entries = [] if before == after else [self._entry(before, after)]
-            await self._store.audit.append(session, [*self._letter_entries(letters, after), *entries])
+            closed = self._letter_entries(letters, whole, text)
+            changed = [] if before == after else [self._entry(before, after)]
+            await self._store.audit.append(session, [*closed, *changed])
         self._tell_letters(letters)
         self._tell(before, after)
         left = (await self._found(whole)).letters
@@ -221,10 +226,12 @@ class FailureGroups:
         return group
 
     async def _resolve_letters(self, session: Session, fingerprint: str, reason: str) -> _Letters:
-        org, groups = self._caller.org, self._store.groups
-        letters = await groups.open_letters(session, org, fingerprint, MOST_LETTERS)
-        ids = [letter_id for letter_id, _ in letters]
-        await groups.resolve_letters(session, org, ids, self._caller.name, reason)
+        org, by = self._caller
+        ids = await self._store.groups.open_letters(session, org, fingerprint, MOST_LETTERS)
+        locked = await self._store.dead_letters.lock(session, ids, org)
+        letters = [(each.id, each.state) for each in locked.values() if each.state in _UNATTENDED]
+        closing = Closing(org, DeadLetterState.RESOLVED, by, reason)
+        await self._store.dead_letters.close_if_unattended(session, [each for each, _ in letters], closing)
         return letters
 
     def _entry(self, before: FailureGroup, after: FailureGroup) -> NewEntry:
@@ -233,10 +240,10 @@ class FailureGroups:
         action = _ACTIONS[GroupState(after.state)]
         return NewEntry(self._caller.org, self._caller.name, action, (after.fingerprint,), detail)
 
-    def _letter_entries(self, letters: _Letters, group: FailureGroup) -> Iterable[NewEntry]:
+    def _letter_entries(self, letters: _Letters, fingerprint: str, reason: str) -> Iterable[NewEntry]:
         if letters:
             ids = tuple(letter_id for letter_id, _ in letters)
-            detail = {"group": group.fingerprint, "reason": group.change_reason}
+            detail = {"group": fingerprint, "reason": reason}
             yield NewEntry(self._caller.org, self._caller.name, Action.DEAD_LETTER_RESOLVED, ids, detail)
 
     def _tell(self, before: FailureGroup, after: FailureGroup) -> None:
@@ -246,11 +253,8 @@ class FailureGroups:
 
     def _tell_letters(self, letters: _Letters) -> None:
         org, by = self._caller
-        for letter_id, state in letters:
+        for letter_id, state in letters if self._teller.wants(DeadLetterChanged) else ():
             self._teller.tell(DeadLetterChanged(org, letter_id, state, DeadLetterState.RESOLVED, by))
-
-    def _said(self, name: str, text: str) -> str:
-        return self._redactor.text(_printable(name, text))
 
 
 async def settle(store: Store, teller: Teller, most: int = MOST_SETTLED) -> int:
@@ -292,12 +296,12 @@ def _instant(until: datetime | float, now: float) -> float:
     return now + until
 
 
-def _printable(name: str, text: str) -> str:
-    require_kind(name, text, str)
-    if len(text) > LONGEST_TEXT:
-        raise InvalidValueError(f"{name} must have at most {LONGEST_TEXT:,} characters, got {len(text):,}")
-    if not text.replace("\n", "").replace("\t", "").isprintable():
-        raise InvalidValueError(f"{name} must be printable text, got {text[:80]!r}")
+def _searchable(text: str) -> str:
+    require_kind("text", text, str)
+    if len(text) > LONGEST_TEXT or not text.isprintable():
+        raise InvalidValueError(
+            f"text must be one line of at most {LONGEST_TEXT} characters, got {text[:80]!r}"
+        )
     return text
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -49,8 +49,8 @@ _CATEGORIES = {
 
 
 def category_of(word: str) -> Category:
-    """A category, or one of the coarse kinds: transient, network, resource, permission, validation, permanent."""
-    lower = word.lower() if isinstance(word, str) else word
+    """A category, or one of the coarse kinds, such as transient."""
+    lower = str(word).lower()
     if lower in list(Category):
         return Category(lower)
     if lower in list(Triage):
@@ -94,7 +94,7 @@ def redrive_config(choice: Redrive, max_redrives: int) -> dict[str, JsonValue]:
 
 @dataclass(slots=True)
 class ItemBurial(Burial):
-    """Every task of the queue has a policy of its own; `default` is for those that leave it to the category."""
+    """Every task of the queue has a policy of its own; `default` is for what its category leaves open."""
 
     default: Redrive = "exponential"
 
@@ -119,12 +119,12 @@ class ItemBurial(Burial):
 
 
 class Report(NamedTuple):
-    """A failed task as it is taken in; `after` are the keys of tasks that must have succeeded before."""
+    """A failed task as it is taken in; `after` are tasks that must have succeeded before, with their keys."""
 
     new: NewFailure
     definition: Definition
     evidence: Evidence
-    after: Sequence[str]
+    after: Mapping[str, str]
 
 
 class Foreign:
@@ -168,18 +168,15 @@ class Foreign:
         )
 
     async def _link(self, session: Session, letter_id: str, report: Report) -> None:
-        for key in report.after:
-            await self._link_to(session, letter_id, report.new.org, key)
-
-    async def _link_to(self, session: Session, letter_id: str, org: str, key: str) -> None:
-        letters = self._store.dead_letters
-        other = await self._failures.letter_of(session, org, key)
-        name = key.rpartition(":")[2]
-        if other is None:
-            raise NotFoundError(f"there is no task {name!r} in the queue that it could wait for")
-        if other == letter_id or await letters.depends(session, other, letter_id, org):
-            raise InvalidValueError(f"it cannot wait for {name!r}, which waits for it")
-        await letters.link(session, letter_id, other, org)
+        """Say which letters must be resolved before this one is redriven."""
+        org, letters = report.new.org, self._store.dead_letters
+        for task_id, key in report.after.items():
+            other = await self._failures.letter_of(session, org, key)
+            if other is None:
+                raise NotFoundError(f"there is no task {task_id!r} in the queue that it could wait for")
+            if other == letter_id or await letters.depends(session, other, letter_id, org):
+                raise InvalidValueError(f"it cannot wait for {task_id!r}, which waits for it")
+            await letters.link(session, letter_id, other, org)
 
     def _tell(self, work: Work, letter_id: str, evidence: Evidence) -> None:
         failure = evidence.failure
@@ -191,4 +188,4 @@ class Foreign:
 
 def _why(work: Work, failure: Failure) -> Explanation:
     attempts = work.policy.max_attempts
-    return Explanation(Reason.NO_RETRIES, failure.rule, str(failure.category), 1, attempts)
+    return Explanation(Reason.REPORTED, failure.rule, str(failure.category), 1, attempts)

@@ -143,8 +143,8 @@ class Planner:
         else:
             await self._refuse_unknown(session, letters)
             await self._operations.freeze_ids(session, item, letters)
-        obstacles = await self._operations.obstacles(session, draft.id)
-        await self._operations.refuse(session, obstacles)
+        _refuse_too_many(await self._operations.counts(session, draft.id))
+        await self._operations.refuse(session, await self._operations.obstacles(session, draft.id))
 
     async def _refuse_unknown(self, session: Session, ids: Sequence[str]) -> None:
         unknown = await self._operations.unknown_ids(session, self._caller.org, ids, 1)
@@ -153,19 +153,13 @@ class Planner:
 
     async def _planned(self, session: Session, draft: NewOperation, open_breakers: set[str]) -> Plan:
         counts = await self._operations.counts(session, draft.id)
-        selected = sum(counts.values())
-        if selected > MOST_ITEMS:
-            raise InvalidValueError(
-                f"these are more than {MOST_ITEMS:,} dead letters, the most for one operation; "
-                f"narrow the selection, for example by since: and until:"
-            )
         forecast = await self._operations.forecast(session, draft.id)
         notes = await self._operations.notes(session, draft.id)
         return Plan(
             operation_id=draft.id,
             digest=await self._digest(session, draft),
             mode=draft.mode,
-            selected=selected,
+            selected=sum(counts.values()),
             will_run=counts[ReplayState.PLANNED],
             steps=_steps(forecast, draft.mode),
             results_reused=forecast.results_reused,
@@ -205,18 +199,27 @@ def _listed(ids: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(ids))
 
 
+def _refuse_too_many(counts: Mapping[ReplayState, int]) -> None:
+    if sum(counts.values()) > MOST_ITEMS:
+        raise InvalidValueError(
+            f"these are more than {MOST_ITEMS:,} dead letters, the most for one operation; "
+            f"narrow the selection, for example by since: and until:"
+        )
+
+
 def _refuse_unexpected(plan: Plan, expect: int | None) -> None:
     if expect is not None and plan.will_run != expect:
         raise DriftError(
             f"{plan.will_run:,} of {plan.selected:,} selected dead letters would be replayed, not {expect:,} "
             f"as expected; look at them again, nothing was planned",
-            number=abs(plan.will_run - expect),
+            number=plan.will_run,
         )
 
 
 def _entry(draft: NewOperation, plan: Plan) -> NewEntry:
+    named = {name: value for name, value in _object(draft.selection).items() if name != "ids"}
     numbers = {"selected": plan.selected, "will_run": plan.will_run, "digest": plan.digest}
-    detail = {"mode": draft.mode, "reason": draft.reason, **numbers}
+    detail = {"mode": draft.mode, "reason": draft.reason, **named, **numbers}
     return NewEntry(draft.org, draft.planned_by, Action.OPERATION_PLANNED, (draft.id,), detail)
 
 

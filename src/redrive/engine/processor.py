@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -16,17 +17,17 @@ from typing import NamedTuple
 from redrive.clock import Clock
 from redrive.engine.alarms import Alarms
 from redrive.engine.breakers import Breakers
+from redrive.engine.failure_groups import settle
 from redrive.engine.ids import Ids
 from redrive.engine.patience import Patience
 from redrive.engine.telling import Teller
 from redrive.engine.waiting import wait_for
-from redrive.errors import TransitionError
+from redrive.errors import StoreError, TransitionError
 from redrive.model.audit import Action, NewEntry
 from redrive.model.breaker import BreakerState
 from redrive.model.caller import SELF
 from redrive.model.dead_letter import DeadLetterState
-from redrive.model.event import DeadLetterChanged, GroupChanged, ProcessorChanged, ReplayRequested
-from redrive.model.failure_group import GroupChange
+from redrive.model.event import DeadLetterChanged, ProcessorChanged, ReplayRequested
 from redrive.model.replay import Mode
 from redrive.policy.bounds import require
 from redrive.policy.monitor import DEFAULT_THRESHOLDS, Thresholds
@@ -138,7 +139,8 @@ class Processor:
             while not self._stopping.is_set():
                 await self._patience.persist("redrive", self._look)
                 await wait_for(self._stopping, self.options.interval_seconds, self._clock)
-            await self._patience.persist("redrive", partial(self._heartbeat, STOPPED), tries=3)
+            with suppress(StoreError):  # others see that it is silent
+                await self._patience.persist("redrive", partial(self._heartbeat, STOPPED), tries=3)
         finally:
             self._teller.tell(ProcessorChanged(self.id, STOPPED))
 
@@ -157,10 +159,10 @@ class Processor:
         """Redrive all that is due, archive what is exhausted for long, look at the figures."""
         redriven = await self._redrive()
         archived = await self._archive()
-        reopened = await self._settle_groups() if self.options.queue is None else []
+        reopened = await settle(self._store, self._teller) if self.options.queue is None else 0
         census = await self._redrives.census(queue=self.options.queue)
         self._alarms.look(census, self.options.interval_seconds)
-        return Pass(redriven, archived, len(reopened))
+        return Pass(redriven, archived, reopened)
 
     async def _redrive(self) -> int:
         """Until nothing is due any more, or nothing of what is due can be begun just now."""
@@ -231,14 +233,6 @@ class Processor:
             await self._store.audit.append(session, _archivings(archived, reason))
         return archived
 
-    async def _settle_groups(self) -> list[GroupChange]:
-        async with self._store.database.transaction() as session:
-            changes = await self._store.groups.settle(session, LARGEST_BATCH)
-            await self._store.audit.append(session, [_reopening(each) for each in changes])
-        for each in changes:
-            self._teller.tell(GroupChanged(each.org, each.fingerprint, each.before, each.after, SELF))
-        return changes
-
 
 def _archivings(archived: Sequence[Archived], reason: str) -> list[NewEntry]:
     """One entry for all letters of an org."""
@@ -249,7 +243,3 @@ def _archivings(archived: Sequence[Archived], reason: str) -> list[NewEntry]:
         NewEntry(org, SELF, Action.DEAD_LETTER_ARCHIVED, tuple(ids), {"reason": reason})
         for org, ids in by_org.items()
     ]
-
-
-def _reopening(change: GroupChange) -> NewEntry:
-    return NewEntry(change.org, SELF, Action.GROUP_REOPENED, (change.fingerprint,), {"reason": change.reason})

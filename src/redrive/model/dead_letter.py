@@ -83,7 +83,7 @@ class DeadLetter(NamedTuple):
 
 
 class DeadLetterLine(NamedTuple):
-    """A dead letter as lists show it, without payload, stack, config and policy; `message` is its beginning."""
+    """A dead letter as lists show it, without payload, stack, config, policy; `message` is its beginning."""
 
     id: str
     run_id: str

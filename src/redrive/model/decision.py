@@ -43,6 +43,7 @@ class Reason(StrEnum):
     DEFERRED = "deferred", "the task asked to be executed again later; not counted as a failure"
     UNKNOWN_TASK = "unknown_task", "no task of that name is registered here; not counted as a failure"
     CANCELLED = "cancelled", "the run was cancelled"
+    REPORTED = "reported", "another system has reported that it failed"
     TOO_LONG = "too_long", "the wait is too long to sit through"
 
 

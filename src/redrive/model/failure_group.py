@@ -159,11 +159,15 @@ class GroupResolution(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """How many dead letters of a group came in each part, of `width` seconds, of a time."""
+    """How many dead letters of a group came in each part, of `width` seconds, of a time.
+
+    `capped`: there are so many that the earlier ones may not have been counted.
+    """
 
     start: float
     width: float
     numbers: tuple[int, ...]
+    capped: bool = False
 
 
 _O, _A = GroupState.OPEN, GroupState.ACKNOWLEDGED

@@ -46,11 +46,19 @@ LEVELS: Mapping[type, int] = MappingProxyType(
         events.WorkerStopping: logging.INFO,
         events.WorkerStopped: logging.INFO,
         events.StoreRecovered: logging.INFO,
+        events.DeadLetterChanged: logging.INFO,
+        events.ReplayRequested: logging.DEBUG,
+        events.ReplayEnded: logging.DEBUG,
+        events.OperationChanged: logging.INFO,
+        events.GroupChanged: logging.INFO,
+        events.ProcessorChanged: logging.INFO,
         events.LeaseLost: logging.WARNING,
         events.TaskUnknown: logging.WARNING,
         events.BreakerChanged: logging.WARNING,
         events.StoreFailed: logging.WARNING,
         events.ThreadAbandoned: logging.WARNING,
+        events.AlertRaised: logging.WARNING,
+        events.DeadLetterRefused: logging.ERROR,
         events.StepDied: logging.ERROR,
     }
 )
@@ -70,9 +78,8 @@ _STATUS: Mapping[type, StepState] = MappingProxyType(
 
 _FAILURES = (events.RetryScheduled, events.StepDied)
 
-_NAMES = MappingProxyType(
-    {"org": "org_id", "state": "status", "before": "breaker_state_before", "after": "breaker_state"}
-)
+_NAMES = MappingProxyType({"org": "org_id", "state": "status"})
+_NAMES_OF_BREAKERS = MappingProxyType({"before": "breaker_state_before", "after": "breaker_state"})
 
 
 class LogListener:
@@ -157,6 +164,10 @@ def _cause(event: Event) -> tuple[str, ...] | None:
         return "held", event.held_by
     if isinstance(event, events.TaskUnknown):
         return "unknown", event.ref.task
+    if isinstance(event, events.DeadLetterRefused):
+        return "refused", event.ref.org
+    if isinstance(event, events.DeadLetterChanged):
+        return "changed", event.org, event.after, event.by
     if isinstance(event, events.StepReleased):
         return event.reason, event.ref.task
     if isinstance(event, events.StoreFailed):
@@ -166,7 +177,8 @@ def _cause(event: Event) -> tuple[str, ...] | None:
 
 def _fields(event: Event) -> dict[str, Any]:
     """The fields of the event, under the names and with the status that P9 and G14 ask for."""
-    fields = {_NAMES.get(name, name): value for name, value in fields_of(event).items()}
+    names = _NAMES_OF_BREAKERS if isinstance(event, events.BreakerChanged) else _NAMES
+    fields = {names.get(name, name): value for name, value in fields_of(event).items()}
     explanation = getattr(event, "explanation", None)
     if isinstance(explanation, Explanation) and explanation.max_attempts:
         fields["max_attempts"] = explanation.max_attempts

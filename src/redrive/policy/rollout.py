@@ -1,7 +1,7 @@
 """How a bulk replay goes on: a few items first, the others when these went well, and not beyond a failure.
 
     canary   so many items; nothing more is begun before all of them have ended
-    ramp     the others, at a rate or as fast as they are executed
+    ramp     the others, at a rate or as fast as they are executed: more under way at once the more went well
     stop     too many failures, the same failures as before, or an open breaker: a person decides
     finish   nothing is left to be begun, and nothing is under way
 
@@ -169,8 +169,13 @@ def _credited_since(released_at: float | None, rate: float, now: float) -> float
 
 
 def _released(figures: Figures, wanted: int, now: float) -> Release | Wait:
-    number = min(wanted, figures.ready, LARGEST_BATCH, MOST_RUNNING - figures.running)
+    number = min(wanted, figures.ready, LARGEST_BATCH, _most_running(figures.score) - figures.running)
     return Release(number, now) if number > 0 else Wait(POLL_SECONDS)
+
+
+def _most_running(score: Score) -> int:
+    """What is under way cannot be stopped any more: not more of it than have ended, from a batch upwards."""
+    return min(MOST_RUNNING, max(LARGEST_BATCH, score.judged))
 
 
 def _reason_to_stop(figures: Figures, options: RolloutOptions) -> str | None:

@@ -3,45 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache, partial
 from typing import Any, NamedTuple
 
 from redrive.errors import NotFoundError
 from redrive.model.dead_letter import LIVE, DeadLetter, DeadLetterLine, Note
-from redrive.model.query import Beginning, Query, Term, Value
 from redrive.model.statistics import LifetimeStats
-from redrive.store.condition import BEYOND
-from redrive.store.cursor import Cursor, Order
-from redrive.store.database import Database, Session
-from redrive.store.filter import Filter
-from redrive.store.statement import Statement, statements, template, written
+from redrive.store.database import Session
+from redrive.store.listing import Listing
+from redrive.store.statement import statements
 
 _SQL = statements("dead_letters")
-_text = cache(partial(template, "dead_letters"))
 
-MOST_COUNTED = 10_000
 MOST_NOTES = 1_000
-MOST_SPELLED_OUT = 20
-"""How many fingerprints a beginning may have and still be replaced by them."""
-
-_DIRECTIONS = {Order.NEWEST: ("DESC", "<"), Order.OLDEST: ("ASC", ">")}
-
-
-class Page(NamedTuple):
-    """`next_cursor` is None on the last page."""
-
-    lines: list[DeadLetterLine]
-    next_cursor: str | None
-
-
-class Count(NamedTuple):
-    """`capped`: there are more than that."""
-
-    number: int
-    capped: bool
-
-    def __str__(self) -> str:
-        return f"{self.number:,}+" if self.capped else f"{self.number:,}"
 
 
 class Locked(NamedTuple):
@@ -107,42 +80,12 @@ class _Assigning(NamedTuple):
     assignee: str | None
 
 
-class DeadLetters:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class DeadLetters(Listing):
     async def get(self, letter_id: str, org: str) -> DeadLetter:
         rows = await self._database.fetch(_SQL["get"], {"id": letter_id, "org": org})
         if not rows:
             raise NotFoundError(f"there is no dead letter {letter_id!r}")
         return DeadLetter._make(rows[0])
-
-    async def page(
-        self, query: Query, org: str, size: int, cursor: str | None = None, order: Order = Order.NEWEST
-    ) -> Page:
-        last = None if cursor is None else Cursor.read(cursor, order)
-        wanted = Filter.of(await self._spelled_out(self._database, query, org), org)
-        more = {} if last is None else {"last_at": last.at, "last_id": last.id}
-        statement = _listing("_page", wanted, order, onwards=last is not None)
-        rows = await self._database.fetch(statement, {**wanted.parameters, **more, "most": size + 1})
-        lines = [DeadLetterLine._make(row) for row in rows[:size]]
-        if len(rows) <= size:
-            return Page(lines, None)
-        return Page(lines, str(Cursor(order, lines[-1].created_at, lines[-1].id)))
-
-    async def count(self, query: Query, org: str, most: int = MOST_COUNTED) -> Count:
-        """How many there are; counted up to `most`."""
-        wanted = Filter.of(await self._spelled_out(self._database, query, org), org)
-        branches = " UNION ALL ".join(_text("_counted").replace("{where}", each) for each in wanted.branches)
-        statement = written("count", _text("_count").replace("{branches}", branches))
-        [[number]] = await self._database.fetch(statement, {**wanted.parameters, "most": most + 1})
-        return Count(min(number, most), number > most)
-
-    async def ids(self, session: Session, query: Query, org: str, most: int) -> list[str]:
-        """The ids of the oldest that fulfil the query."""
-        wanted = Filter.of(await self._spelled_out(session, query, org), org)
-        statement = _listing("_ids", wanted, Order.OLDEST, onwards=False)
-        return [row[0] for row in await session.fetch(statement, {**wanted.parameters, "most": most})]
 
     async def lines_by_ids(self, ids: Sequence[str], org: str) -> list[DeadLetterLine]:
         """Those of these that there are, in the same order."""
@@ -213,30 +156,6 @@ class DeadLetters:
         lifetime = {row[0]: row[1] for row in await self._database.fetch(_SQL["figures"], parameters)}
         live = [row for row in counts if row[0] in LIVE]
         return Figures(_sums(counts, 0), _sums(live, 1), _sums(live, 2), LifetimeStats(**lifetime))
-
-    async def _spelled_out(self, session: Session, query: Query, org: str) -> Query:
-        """With whole fingerprints in place of beginnings: only a whole one is found in order of time."""
-        return Query(tuple([await self._spelled_out_term(session, term, org) for term in query.terms]))
-
-    async def _spelled_out_term(self, session: Session, term: Term, org: str) -> Term:
-        values: list[Value] = []
-        for value in term.values:
-            values += await self._whole(session, value, org) if isinstance(value, Beginning) else [value]
-        return term._replace(values=tuple(dict.fromkeys(values)))
-
-    async def _whole(self, session: Session, beginning: Beginning, org: str) -> Sequence[Value]:
-        first, most = beginning.text, MOST_SPELLED_OUT + 1
-        parameters = {"org": org, "first": first, "beyond": first + BEYOND, "most": most}
-        found = [row[0] for row in await session.fetch(_SQL["fingerprints"], parameters)]
-        return found if 0 < len(found) < most else [beginning]
-
-
-def _listing(name: str, wanted: Filter, order: Order, *, onwards: bool) -> Statement:
-    direction, sign = _DIRECTIONS[order]
-    after = f" AND {_text('_after').replace('{sign}', sign)}" if onwards else ""
-    branches = [_text("_branch").replace("{where}", each + after) for each in wanted.branches]
-    text = _text(name).replace("{branches}", " UNION ALL ".join(branches))
-    return written(name.removeprefix("_"), text.replace("{direction}", direction))
 
 
 def _in_order(ids: Sequence[str], org: str) -> list[_Id]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from redrive.model.dead_letter import DeadLetterState
 from redrive.model.query import Query, Term, Who
-from redrive.store.condition import Writer, all_of, is_text
+from redrive.store.condition import Writer, all_of, hidden_from_both, hidden_from_sqlite, is_text
 
 MOST_BRANCHES = 24
 
@@ -37,49 +37,57 @@ class Filter:
     parameters: Mapping[str, Any]
 
     @classmethod
-    def of(cls, query: Query, org: str) -> Filter:
+    def of(cls, query: Query, org: str, walked: Term | None = None) -> Filter:
+        """`walked` is one of the `walkable` terms: one that few letters fulfil, if that is known."""
         writer = Writer({"org": org})
-        terms = [term for term in query.terms if term.key != "is"]
-        states = _states(query)
+        terms, states = _without_states(query), _states(query)
         conditions = [writer.condition(term) for term in terms]
         where = all_of(["org = :org", *_in_states(states), *conditions])
         rare = {term.key for term in terms if _is_rare(term)}
         if rare:
             return cls(where, (_looked_up(rare, states, conditions),), writer.parameters)
-        branches = tuple(_branches(terms, states, conditions, writer))
+        spelled = hidden_from_both if walked else hidden_from_sqlite
+        along = walked or next(iter(walkable(query)), None)
+        rest = [
+            writer.condition(term, spelled if term.key in _WALKED else str)
+            for term in terms
+            if term is not along
+        ]
+        branches = tuple(_branches(along, states, rest, writer))
         return cls(where, branches or (where,), writer.parameters)
+
+
+def walkable(query: Query) -> list[Term]:
+    """The terms along which the query can be walked in order of time, the likeliest first; one will do."""
+    terms = [] if any(map(_is_rare, query.terms)) else query.terms
+    usable = [term for term in terms if not term.negated and all(map(is_text, term.values))]
+    return [term for key in _WALKED for term in usable if term.key == key]
+
+
+def about_states(query: Query) -> tuple[Term, ...]:
+    return tuple(term for term in query.terms if term.key == "is")
+
+
+def _without_states(query: Query) -> list[Term]:
+    return [term for term in query.terms if term.key != "is"]
 
 
 def _looked_up(rare: set[str], states: Sequence[str], conditions: Sequence[str]) -> str:
     """Written so that no index by state or time can be taken instead."""
-    org = "org || ''" if "run" in rare else "org"
-    return all_of([f"{org} = :org", *_in_states(states, "state || ''"), *conditions])
+    org = "org" if rare == {"assignee"} else hidden_from_sqlite("org")
+    return all_of([f"{org} = :org", *_in_states(states, hidden_from_sqlite("state")), *conditions])
 
 
 def _branches(
-    terms: Sequence[Term], states: Sequence[str], conditions: Sequence[str], writer: Writer
+    along: Term | None, states: Sequence[str], rest: Sequence[str], writer: Writer
 ) -> Iterator[str]:
     """None at all when one index serves the whole, or when they would be too many."""
-    walked = _walked(terms)
-    values = [[f"state = '{state}'"] for state in states]
-    rest = list(conditions)
-    if walked is not None:
-        place = terms.index(walked)
-        rest.pop(place)
-        values = [
-            [writer.condition(walked._replace(values=(value,))), *state]
-            for value, state in product(walked.values, values)
-        ]
-    elif len(states) == len(DeadLetterState):
+    values = [""] if along is None else along.values
+    if (along is None and len(states) == len(DeadLetterState)) or len(values) * len(states) > MOST_BRANCHES:
         return
-    if len(values) <= MOST_BRANCHES:
-        yield from (all_of(["org = :org", *value, *rest]) for value in values)
-
-
-def _walked(terms: Sequence[Term]) -> Term | None:
-    usable = [term for term in terms if not term.negated and all(is_text(value) for value in term.values)]
-    found = [term for key in _WALKED for term in usable if term.key == key]
-    return found[0] if found else None
+    for value, state in product(values, states):
+        first = [] if along is None else [writer.condition(along._replace(values=(value,)))]
+        yield all_of(["org = :org", *first, f"state = '{state}'", *rest])
 
 
 def _is_rare(term: Term) -> bool:
@@ -88,7 +96,7 @@ def _is_rare(term: Term) -> bool:
 
 def _states(query: Query) -> list[str]:
     """Those that fulfil all its terms about states."""
-    named = [term for term in query.terms if term.key == "is"]
+    named = about_states(query)
     return [
         str(state)
         for state in DeadLetterState

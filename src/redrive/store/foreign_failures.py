@@ -29,6 +29,7 @@ class NewFailure(NamedTuple):
     priority: int
     input: str
     key: str
+    request_hash: str
     correlation_id: str
     tags: str | None
     metadata: str | None

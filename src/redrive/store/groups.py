@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from redrive.model.caller import SELF
+from redrive.model.dead_letter import DeadLetterState
 from redrive.model.failure_group import (
     FailureGroup,
     GroupChange,
@@ -21,6 +22,7 @@ from redrive.model.failure_group import (
     Standing,
 )
 from redrive.policy.recurrence import passed
+from redrive.store.condition import BEYOND
 from redrive.store.database import Database, Row, Session
 from redrive.store.statement import statements
 
@@ -31,7 +33,7 @@ Decide = Callable[[Standing, Collection[str], float], Reopening | None]
 
 MOST_VERSIONS = 100
 MOST_COUNTED = 10_000
-MOST_OVER_TIME = 100_000
+MOST_OVER_TIME = 50_000
 
 _Key = tuple[str, str]
 _GROUP = len(FailureGroup._fields)
@@ -86,7 +88,7 @@ class Groups:
     async def find(self, org: str, fingerprint: str, beginning: str | None, most: int) -> list[GroupLine]:
         """The group of that fingerprint, and those whose fingerprints begin so, a hexadecimal number."""
         parameters = {"org": org, "fingerprint": fingerprint, "most": most}
-        span = {"first": beginning or fingerprint, "beyond": f"{beginning}g" if beginning else fingerprint}
+        span = {"first": beginning or fingerprint, "beyond": beginning + BEYOND if beginning else fingerprint}
         return [_line(row) for row in await self._database.fetch(_SQL["find"], parameters | span)]
 
     async def versions(self, org: str, fingerprint: str) -> list[GroupVersion]:
@@ -102,14 +104,24 @@ class Groups:
     async def sample(self, group: FailureGroup) -> str | None:
         """A dead letter to look at: the newest. None when all were removed."""
         rows = await self._database.fetch(_SQL["sample"], group._asdict())
-        return str(rows[0][0]) if rows else None
+        if rows:
+            return str(rows[0][0])
+        newest = await self._database.fetch_many(
+            _SQL["newest"], _in_every_state(group.org, group.fingerprint)
+        )
+        return max([(row[0], row[1]) for row in newest], default=(0.0, None))[1]
 
     async def over_time(self, org: str, fingerprint: str, seconds: float, buckets: int) -> list[int]:
-        """How many dead letters came in each part of the last seconds; of very many, the latest 100,000."""
-        parameters = {"org": org, "fingerprint": fingerprint, "most": MOST_OVER_TIME}
-        parts = {"seconds": seconds, "width": seconds / buckets}
+        """How many dead letters came in each part of the last seconds.
+
+        Of those in one and the same state, the latest 50,000 are counted.
+        """
+        rows = [
+            each._replace(seconds=seconds, width=seconds / buckets)
+            for each in _in_every_state(org, fingerprint)
+        ]
         numbers = [0] * buckets
-        for bucket, number in await self._database.fetch(_SQL["over_time"], parameters | parts):
+        for bucket, number in await self._database.fetch_many(_SQL["over_time"], rows):
             numbers[min(max(bucket, 0), buckets - 1)] += number
         return numbers
 
@@ -124,17 +136,10 @@ class Groups:
         [row] = await session.fetch(_SQL["change"], key | wish._asdict())
         return FailureGroup._make(row)
 
-    async def open_letters(
-        self, session: Session, org: str, fingerprint: str, most: int
-    ) -> list[tuple[str, str]]:
-        """The dead letters of a group that a person can resolve, with their states, locked."""
+    async def open_letters(self, session: Session, org: str, fingerprint: str, most: int) -> list[str]:
+        """Dead letters of a group that a person can resolve. They are not locked."""
         parameters = {"org": org, "fingerprint": fingerprint, "most": most}
-        return [(row[0], row[1]) for row in await session.fetch(_SQL["open_letters"], parameters)]
-
-    async def resolve_letters(
-        self, session: Session, org: str, ids: Sequence[str], by: str, reason: str
-    ) -> None:
-        await session.fetch_many(_SQL["resolve_letter"], [_Resolved(each, org, by, reason) for each in ids])
+        return [row[0] for row in await session.fetch(_SQL["open_letters"], parameters)]
 
     async def settle(self, session: Session, most: int) -> list[GroupChange]:
         """Open the groups of all orgs again whose time to be ignored is over."""
@@ -174,11 +179,13 @@ class _OccurredInVersion(NamedTuple):
     occurrences: int
 
 
-class _Resolved(NamedTuple):
-    id: str
+class _InState(NamedTuple):
     org: str
-    by: str
-    reason: str
+    fingerprint: str
+    state: str
+    seconds: float = 0.0
+    width: float = 1.0
+    most: int = MOST_OVER_TIME
 
 
 class _ComeBack(NamedTuple):
@@ -188,6 +195,11 @@ class _ComeBack(NamedTuple):
     reason: str
     regressed: int
     by: str = SELF
+
+
+def _in_every_state(org: str, fingerprint: str) -> list[_InState]:
+    """Dead letters lie in order of time within each state only."""
+    return [_InState(org, fingerprint, state) for state in DeadLetterState]
 
 
 def _by_group(occurrences: Sequence[Occurrence]) -> list[_Occurred]:

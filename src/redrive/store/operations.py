@@ -256,7 +256,7 @@ def _numbers(rows: Sequence[Row]) -> dict[str, int]:
     return {row[0]: row[1] for row in rows}
 
 
-def _checked(operation_id: str) -> str:
+def _checked(operation_id: object) -> str:
     """PostgreSQL cannot even be asked for some texts."""
     if not isinstance(operation_id, str) or not operation_id.isprintable():
         raise _not_found(operation_id)

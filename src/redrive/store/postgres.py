@@ -20,6 +20,8 @@ from redrive.store.postgres_hint import LONGEST_NAME, NOTIFY, Announcer, Listene
 from redrive.store.postgres_migration import migrate, quoted
 from redrive.store.statement import Query, Statement
 
+MOST_TEXTS = 2_000
+
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _BEGIN_POOLED = f"{_BEGIN}; SET LOCAL idle_in_transaction_session_timeout = {IDLE_TIMEOUT_MS}"
 
@@ -142,6 +144,8 @@ class PostgresDatabase:
     def _qualified(self, text: str) -> str:
         known = self._texts.get(text)
         if known is None:
+            if len(self._texts) >= MOST_TEXTS:  # those of queries are as many as people think of
+                self._texts.clear()
             known = self._texts[text] = text.replace("redrive.", f"{quoted(self.schema)}.")
         return known
 

@@ -28,7 +28,7 @@ CREATE INDEX dead_letters_by_category ON redrive.dead_letters (org, category, st
 CREATE INDEX dead_letters_by_workflow ON redrive.dead_letters (org, workflow, state, created_at, id);
 CREATE INDEX dead_letters_by_step ON redrive.dead_letters (org, step, state, created_at, id);
 CREATE INDEX dead_letters_by_queue ON redrive.dead_letters (org, queue, state, created_at, id);
-CREATE INDEX dead_letters_by_correlation ON redrive.dead_letters (org, correlation_id);
+CREATE INDEX dead_letters_by_correlation ON redrive.dead_letters (correlation_id);
 CREATE INDEX dead_letters_assigned ON redrive.dead_letters (org, assignee, created_at, id) WHERE assignee IS NOT NULL;
 CREATE INDEX dead_letters_due ON redrive.dead_letters (next_redrive_at)
     WHERE state = 'OPEN' AND next_redrive_at IS NOT NULL;

@@ -15,7 +15,7 @@ BEGIN
     ; END;
 
 CREATE TRIGGER dead_letters_moved AFTER UPDATE ON dead_letters
-WHEN OLD.state <> NEW.state OR OLD.fingerprint <> NEW.fingerprint OR OLD.category <> NEW.category
+WHEN OLD.state <> NEW.state OR OLD.org <> NEW.org OR OLD.fingerprint <> NEW.fingerprint OR OLD.category <> NEW.category
     OR OLD.redrive <> NEW.redrive OR OLD.queue <> NEW.queue
 BEGIN
     UPDATE dead_letter_counts SET number = number - 1

@@ -49,13 +49,15 @@ WHERE org = :org AND subject = :subject AND sequence < :before
 ORDER BY sequence DESC LIMIT :size
 
 -- name: batches_about
-SELECT {_columns} FROM (
-    SELECT * FROM (
-        SELECT * FROM redrive.audit WHERE org = :org AND at >= :since ORDER BY at, sequence LIMIT :look
-    ) AS first
-    UNION SELECT * FROM (
-        SELECT * FROM redrive.audit WHERE org = :org AND at >= :since ORDER BY at DESC, sequence DESC LIMIT :look
-    ) AS newest
-) AS looked_at
-WHERE subjects <> replace(subjects, :quoted, '')
+SELECT {_columns} FROM redrive.audit
+WHERE org = :org AND sequence IN (
+    SELECT sequence FROM (
+        SELECT sequence, subjects FROM redrive.audit
+        WHERE org = :org AND at >= :since ORDER BY at, sequence LIMIT :look
+    ) AS first WHERE subjects <> replace(subjects, :quoted, '')
+    UNION SELECT sequence FROM (
+        SELECT sequence, subjects FROM redrive.audit
+        WHERE org = :org AND at >= :since ORDER BY at DESC, sequence DESC LIMIT :look
+    ) AS newest WHERE subjects <> replace(subjects, :quoted, '')
+)
 ORDER BY sequence DESC LIMIT :size

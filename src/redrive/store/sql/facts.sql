@@ -18,6 +18,7 @@ GROUP BY 1
 SELECT count(*) FROM (
     SELECT 1 FROM redrive.dead_letters
     WHERE org = :org AND fingerprint = :fingerprint AND created_at > :since AND id <> :id
+        AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED', 'RESOLVED', 'IGNORED', 'ARCHIVED')
     LIMIT :most
 ) AS counted
 

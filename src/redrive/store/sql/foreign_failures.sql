@@ -21,21 +21,22 @@ ORDER BY letter.created_at DESC, letter.id DESC
 LIMIT 1
 
 -- name: give_up_key
-UPDATE redrive.runs SET idempotency_key = NULL WHERE id = :run_id
+UPDATE redrive.runs SET idempotency_key = NULL, request_hash = NULL WHERE id = :run_id
 
 -- name: insert
 INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place, submitted_at, step_index,
     step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses, lonely_losses, alone, token, worker,
-    code_version, lease_expires_at, attempt_started_at, started_at, idempotency_key, correlation_id, tags, metadata)
+    code_version, lease_expires_at, attempt_started_at, started_at, idempotency_key, request_hash,
+    correlation_id, tags, metadata)
 VALUES (:id, :org, :workflow, :definition, :queue, :priority, 'RUNNING', 'leased', :now, 0,
     'RUNNING', :input, 1, 1, 0, 0, 0, 0, 0, 0, :token, :worker,
-    :code_version, :now + 60, :now, :now, :key, :correlation_id, :tags, :metadata)
+    :code_version, :now + 60, :now, :now, :key, :request_hash, :correlation_id, :tags, :metadata)
 RETURNING {_claim}
 
 -- name: take_again
 UPDATE redrive.runs
 SET place = 'leased', state = 'RUNNING', step_state = 'RUNNING', workflow = :workflow, definition = :definition,
-    priority = :priority, input = :input, step_input = NULL, tags = :tags, metadata = :metadata,
+    priority = :priority, input = :input, request_hash = :request_hash, step_input = NULL, tags = :tags, metadata = :metadata,
     attempt = attempt + 1, epoch = epoch + 1, replays = replays + 1, step_only = 0, token = :token, worker = :worker,
     code_version = :code_version, lease_expires_at = :now + 60, attempt_started_at = :now, ended_at = NULL,
     failures = 0, rate_limit_waits = 0, holds = 0, losses = 0, lonely_losses = 0, alone = 0, previous_delay = NULL,

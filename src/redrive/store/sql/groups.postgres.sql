@@ -41,18 +41,3 @@ WHERE state = 'IGNORED' AND ignored_until <= :now
 ORDER BY ignored_until
 LIMIT :most
 FOR UPDATE SKIP LOCKED
-
--- name: open_letters
--- SQLite locks the whole file, PostgreSQL the rows: none may be replayed or closed before they are resolved.
-SELECT id, state FROM redrive.dead_letters
-WHERE org = :org AND fingerprint = :fingerprint AND state IN ('OPEN', 'EXHAUSTED')
-ORDER BY id
-LIMIT :most
-FOR UPDATE
-
--- name: resolve_letter
--- One round trip for the whole batch.
-UPDATE redrive.dead_letters
-SET state = 'RESOLVED', resolved_by = CAST(:by AS text), resolved_at = :now, resolution = CAST(:reason AS text),
-    updated_at = :now
-WHERE id = ANY(CAST(:id AS text[])) AND org = CAST(:org AS text) AND state IN ('OPEN', 'EXHAUSTED')

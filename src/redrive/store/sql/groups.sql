@@ -137,7 +137,7 @@ SELECT name, (
 -- name: over_time
 SELECT bucket, count(*) FROM (
     SELECT CAST(floor((created_at - (:now - :seconds)) / :width) AS integer) AS bucket FROM redrive.dead_letters
-    WHERE org = :org AND fingerprint = :fingerprint AND created_at > :now - :seconds
+    WHERE org = :org AND fingerprint = :fingerprint AND state = :state AND created_at > :now - :seconds
     ORDER BY created_at DESC
     LIMIT :most
 ) AS counted
@@ -158,22 +158,15 @@ ORDER BY ignored_until
 LIMIT :most
 
 -- name: open_letters
-SELECT id, state FROM redrive.dead_letters
+SELECT id FROM redrive.dead_letters
 WHERE org = :org AND fingerprint = :fingerprint AND state IN ('OPEN', 'EXHAUSTED')
-ORDER BY id
 LIMIT :most
 
--- name: resolve_letter
-UPDATE redrive.dead_letters
-SET state = 'RESOLVED', resolved_by = :by, resolved_at = :now, resolution = :reason, updated_at = :now
-WHERE id = :id AND org = :org AND state IN ('OPEN', 'EXHAUSTED')
-
 -- name: sample
-SELECT id FROM redrive.dead_letters WHERE org = :org AND fingerprint = :fingerprint AND id = :sample
-UNION ALL
-SELECT id FROM (
-    SELECT id FROM redrive.dead_letters WHERE org = :org AND fingerprint = :fingerprint
-    ORDER BY created_at DESC, id DESC
-    LIMIT 1
-) AS newest
+SELECT id FROM redrive.dead_letters WHERE id = :sample AND org = :org AND fingerprint = :fingerprint
+
+-- name: newest
+SELECT created_at, id FROM redrive.dead_letters
+WHERE org = :org AND fingerprint = :fingerprint AND state = :state
+ORDER BY created_at DESC, id DESC
 LIMIT 1

@@ -41,7 +41,7 @@ GROUP BY org, state, category, redrive
 ORDER BY org, state, category, redrive
 
 -- name: figures
--- As counts.
+-- The types, as in counts.
 SELECT org, figure, CAST(sum(number) AS bigint) FROM redrive.dead_letter_figures
 WHERE (CAST(:org AS text) IS NULL OR org = :org) AND (CAST(:queue AS text) IS NULL OR queue = :queue)
 GROUP BY org, figure

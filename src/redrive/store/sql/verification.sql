@@ -181,7 +181,7 @@ SELECT org, fingerprint, state, sum(counted), sum(found) FROM (
     UNION ALL
     SELECT org, fingerprint, queue, category, redrive, state, 0, count(*)
     FROM redrive.dead_letters GROUP BY org, fingerprint, queue, category, redrive, state
-) AS both
+) AS compared
 GROUP BY org, fingerprint, queue, category, redrive, state
 HAVING sum(counted) <> sum(found)
 LIMIT :most

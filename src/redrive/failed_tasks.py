@@ -1,0 +1,168 @@
+"""Failed tasks of a stand-alone queue: put in, each becomes a run that has failed, and is read from there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from redrive.engine.enqueue import HIGHEST_PRIORITY, LONGEST_KEY
+from redrive.engine.evidence import Evidence
+from redrive.engine.foreign import Foreign, Report, category_of, evidence_of_report
+from redrive.engine.payload import json_and_text
+from redrive.engine.task import refuse_unknown
+from redrive.errors import InvalidValueError
+from redrive.model.dead_letter import DeadLetterState
+from redrive.model.failed_task import FailedTask
+from redrive.model.failure import Category
+from redrive.model.statistics import STATUS_WORDS
+from redrive.policy.bounds import require_kind, require_whole
+from redrive.policy.codec import decode
+from redrive.policy.idempotency import request_hash
+from redrive.policy.redriving import BY_CATEGORY, MOST_REDRIVES, Redrive, checked
+from redrive.policy.triage import triage
+from redrive.queue_app import QueueApp
+from redrive.store.database import Session
+from redrive.store.foreign_failures import ForeignFailures, Item, NewFailure
+
+REPORTER = "reported"
+"""Instead of a worker: the attempt was made elsewhere."""
+
+
+class TaskFields(TypedDict, total=False):
+    """What there is to say about a failed task.
+
+    context      what it needs beside itself, such as a list of repositories; given to your function
+    policy       never, linear, exponential, immediate, custom:<name>, a RetryPolicy; by category unless given
+    max_retries  automatic redrives at most
+    category     transient, network, resource, permission, validation, permanent; found out unless given
+    metadata     whatever describes it: team, objectives
+    priority     from -100 to 100, higher first
+    after        ids of tasks that must succeed before this one is redriven
+    """
+
+    context: object
+    policy: Redrive | None
+    max_retries: int | None
+    category: str | None
+    metadata: Mapping[str, Any] | None
+    priority: int
+    after: Sequence[str]
+
+
+class FailedTasks:
+    def __init__(self, app: QueueApp, org: str) -> None:
+        self._app = app
+        self._org = org
+        self._failures = ForeignFailures(app.database, app.store.holds)
+        self._vault = app.vault
+
+    def evidence(self, error: BaseException | str, fields: TaskFields) -> Evidence:
+        refuse_unknown("a failed task has no field", fields, TaskFields.__optional_keys__)
+        require_kind("error", error, BaseException, str)
+        category = fields.get("category")
+        return evidence_of_report(
+            error,
+            None if category is None else category_of(category),
+            classifier=self._app.classifier,
+            redactor=self._app.redactor,
+            step=self._app.queue,
+            now=self._app.clock.now(),
+        )
+
+    def report(self, task_id: str, task: object, evidence: Evidence, fields: TaskFields) -> Report:
+        """Everything that could be wrong with it is said here."""
+        app = self._app
+        definition = app.definition(checked(fields.get("policy") or BY_CATEGORY), self._max_redrives(fields))
+        payload, text = json_and_text({"task": task, "context": fields.get("context")}, limits=app.limits)
+        new = NewFailure(
+            id=app.ids.new(),
+            org=self._org,
+            workflow=app.queue,
+            definition=definition.digest,
+            queue=app.queue,
+            priority=_priority(fields),
+            input=self._vault.seal(text),
+            key=self._key(task_id),
+            request_hash=request_hash([app.queue, payload], limits=app.limits),
+            correlation_id=task_id,
+            tags=None,
+            metadata=self._metadata(fields),
+            token=app.ids.token(),
+            worker=REPORTER,
+            code_version=app.settings.code_version or "unversioned",
+        )
+        after = {other: self._key(other) for other in fields.get("after", ())}
+        return Report(new, definition, evidence, after)
+
+    async def keep(self, report: Report) -> None:
+        app = self._app
+        foreign = Foreign(app.store, app.clock, app.ids, app.teller, app.burial(), self._vault)
+        await foreign.keep(report, app.max_size)
+
+    async def find(self, task_id: str) -> FailedTask | None:
+        item = await self._failures.find(self._org, self._key(task_id))
+        return None if item is None else self._read(item)
+
+    async def page(self, state: DeadLetterState | None, most: int) -> list[FailedTask]:
+        found = await self._failures.page(self._org, self._app.queue, state, most)
+        return [self._read(item) for item in found]
+
+    async def clear(self, session: Session) -> int:
+        return await self._failures.clear(session, self._org, self._app.queue, self._app.max_size)
+
+    def _key(self, task_id: str) -> str:
+        return f"{self._app.queue}:{_checked_id(task_id)}"
+
+    def _max_redrives(self, fields: TaskFields) -> int:
+        most = fields.get("max_retries")
+        if most is None:
+            return self._app.settings.dlq_default_max_retries
+        require_whole("max_retries", most, 0, MOST_REDRIVES)
+        return most
+
+    def _metadata(self, fields: TaskFields) -> str | None:
+        metadata = fields.get("metadata")
+        if metadata is None:
+            return None
+        require_kind("metadata", metadata, Mapping)
+        return self._vault.seal(json_and_text(dict(metadata), limits=self._app.limits)[1])
+
+    def _opened(self, text: str) -> Any:
+        return decode(self._vault.unseal(text))
+
+    def _read(self, item: Item) -> FailedTask:
+        given = self._opened(item.input)
+        return FailedTask(
+            task_id=item.task_id,
+            task=given["task"],
+            context=given["context"],
+            error=item.first_message or item.message,
+            error_category=triage(Category(item.category)).value,
+            retry_policy=item.redrive,
+            retry_count=item.redrives,
+            max_retries=item.max_redrives,
+            next_retry_at=item.next_redrive_at,
+            status=STATUS_WORDS[DeadLetterState(item.state)],
+            failed_at=item.created_at,
+            total_attempts=item.attempts,
+            last_error=item.message,
+            metadata={} if item.metadata is None else self._opened(item.metadata),
+            priority=item.priority,
+            updated_at=item.updated_at,
+            id=item.letter_id,
+            run_id=item.run_id,
+        )
+
+
+def _priority(fields: TaskFields) -> int:
+    priority = fields.get("priority", 0)
+    require_whole("priority", priority, -HIGHEST_PRIORITY, HIGHEST_PRIORITY)
+    return priority
+
+
+def _checked_id(task_id: object) -> str:
+    if not isinstance(task_id, str) or not task_id or len(task_id) > LONGEST_KEY or not task_id.isprintable():
+        raise InvalidValueError(
+            f"the id of a task must be a text of 1 to {LONGEST_KEY} printable characters, got {task_id!r}"
+        )
+    return task_id

@@ -1,0 +1,141 @@
+"""The application behind a stand-alone dead-letter queue: one task, your function, in a queue of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, iscoroutinefunction, signature
+from random import Random
+from typing import Any
+
+from redrive.app import Redrive
+from redrive.clock import Clock
+from redrive.config import Settings
+from redrive.engine.burial import Burial
+from redrive.engine.definition import Definition
+from redrive.engine.foreign import ItemBurial, redrive_config
+from redrive.engine.processor import Processor, ProcessorOptions
+from redrive.engine.worker import Worker
+from redrive.errors import InvalidValueError
+from redrive.policy.presets import REDRIVE_NEVER
+from redrive.policy.redriving import BY_CATEGORY, Function
+from redrive.policy.redriving import Redrive as Choice
+from redrive.policy.strategy import Strategy
+from redrive.policy.template import Template
+from redrive.store.database import Database
+
+Execute = Callable[..., Any]
+
+DEFAULT_MAX_SIZE = 10_000
+PREFIX = "dlq:"
+
+
+class QueueApp(Redrive):
+    """What is executed is `execute(task)` or `execute(task, context)`, sync or async."""
+
+    def __init__(
+        self,
+        url: str | None,
+        name: str,
+        execute: Execute | None,
+        *,
+        settings: Settings,
+        policies: Mapping[str, Function],
+        templates: Sequence[Template],
+        task_options: Mapping[str, Any],
+        **options: Any,
+    ) -> None:
+        self.queue = PREFIX + name
+        super().__init__(url, settings=settings, **options)
+        for word, function in policies.items():
+            self.redrive_function(word, function)
+        self.templates += templates
+        options = dict(task_options)
+        self.classifier = options.get("classifier")
+        names: Any = {"name": self.queue, "queue": self.queue, "retry": REDRIVE_NEVER}
+        self._execute = self.task(**names, **options)(_adapted(execute))
+
+    def wire(self, database: Database, clock: Clock, random: Random) -> None:
+        super().wire(database, clock, random)
+        self.store.burials.max_size = None  # the queue has a limit of its own
+
+    @property
+    def max_size(self) -> int:
+        return self.settings.dlq_max_size or DEFAULT_MAX_SIZE
+
+    @property
+    def strategy(self) -> Strategy:
+        return Strategy(self.settings.dlq_strategy) if self.settings.dlq_enabled else Strategy.DISABLED
+
+    def definition(self, choice: Choice, max_redrives: int) -> Definition:
+        """What a run of a failed task with this policy consists of."""
+        step = self._execute.step(config=redrive_config(choice, max_redrives))
+        return Definition(self.queue, (step,))
+
+    def own_worker(self, *, redrive: bool) -> Worker:
+        return self.worker(queues=(self.queue,), redrive=redrive)
+
+    def processor(self) -> Processor:
+        days = self.settings.dlq_archive_days
+        options = ProcessorOptions(
+            interval_seconds=self.settings.dlq_interval_sec,
+            archive_seconds=None if days is None else days * 86_400.0,
+            queue=self.queue,
+            max_size=self.max_size,
+            functions=self.redrive_functions,
+        )
+        parts = (self.store, self.breakers, self.clock, self.teller, self.ids, self._patience)
+        return Processor(*parts, options)
+
+    def _burial(self) -> Burial:
+        return ItemBurial(
+            self.redactor,
+            self.random.random,
+            Strategy.AUTOMATIC,  # what enters is decided before
+            BY_CATEGORY,
+            self.settings.dlq_default_max_retries,
+            self.templates,
+            self.redrive_functions,
+            self.settings.dlq_default_policy,
+        )
+
+    def burial(self) -> Burial:
+        return self._burial()
+
+
+def _adapted(execute: Execute | None) -> Execute:
+    """As a task: its payload holds what your function is called with."""
+    if execute is None:
+        return _nothing
+    if not callable(execute):
+        raise InvalidValueError(
+            f"execute must be a function of a task, or of a task and its context: {execute!r}"
+        )
+    names = ("task", "context")[: _arity(execute)]
+
+    if iscoroutinefunction(execute):
+
+        async def call_async(payload: dict[str, Any]) -> Any:
+            return await execute(*(payload[name] for name in names))
+
+        return call_async
+
+    def call(payload: dict[str, Any]) -> Any:
+        return execute(*(payload[name] for name in names))
+
+    return call
+
+
+def _arity(execute: Execute) -> int:
+    kinds = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = signature(execute).parameters.values()
+    several = any(each.kind is Parameter.VAR_POSITIONAL for each in parameters)
+    number = 2 if several else sum(each.kind in kinds for each in parameters)
+    if not 1 <= number <= 2:
+        raise InvalidValueError(
+            f"execute must take a task, or a task and its context; {execute!r} takes {number} arguments"
+        )
+    return number
+
+
+def _nothing(payload: object) -> None:
+    raise InvalidValueError("this queue was given no function to execute tasks with; give it execute=...")

@@ -1,0 +1,112 @@
+"""Lists of dead letters by a query: pages in order of time, and counts up to a limit. No payload is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache, partial
+from typing import NamedTuple
+
+from redrive.model.dead_letter import DeadLetterLine
+from redrive.model.query import Beginning, Query, Term, Value
+from redrive.store.condition import BEYOND
+from redrive.store.cursor import Cursor, Order
+from redrive.store.database import Database, Session
+from redrive.store.filter import Filter, about_states, walkable
+from redrive.store.statement import Statement, statement, template, written
+
+_FINGERPRINTS = statement("dead_letters", "fingerprints")
+_text = cache(partial(template, "dead_letters"))
+
+MOST_COUNTED = 10_000
+MOST_SPELLED_OUT = 20
+"""How many fingerprints a beginning may have and still be replaced by them."""
+
+_DIRECTIONS = {Order.NEWEST: ("DESC", "<"), Order.OLDEST: ("ASC", ">")}
+
+
+class Page(NamedTuple):
+    """`next_cursor` is None on the last page."""
+
+    lines: list[DeadLetterLine]
+    next_cursor: str | None
+
+
+class Count(NamedTuple):
+    """`capped`: there are more than that."""
+
+    number: int
+    capped: bool
+
+    def __str__(self) -> str:
+        return f"{self.number:,}+" if self.capped else f"{self.number:,}"
+
+
+class Listing:
+    """That of dead letters."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def page(
+        self, query: Query, org: str, size: int, cursor: str | None = None, order: Order = Order.NEWEST
+    ) -> Page:
+        last = None if cursor is None else Cursor.read(cursor, order)
+        wanted = await self._filter(self._database, query, org)
+        more = {} if last is None else {"last_at": last.at, "last_id": last.id}
+        statement = _listing("_page", wanted, order, onwards=last is not None)
+        rows = await self._database.fetch(statement, {**wanted.parameters, **more, "most": size + 1})
+        lines = [DeadLetterLine._make(row) for row in rows[:size]]
+        if len(rows) <= size:
+            return Page(lines, None)
+        return Page(lines, str(Cursor(order, lines[-1].created_at, lines[-1].id)))
+
+    async def count(self, query: Query, org: str, most: int = MOST_COUNTED) -> Count:
+        """How many there are; counted up to `most`."""
+        return await self._counted(self._database, query, org, most)
+
+    async def _counted(self, session: Session, query: Query, org: str, most: int) -> Count:
+        wanted = await self._filter(session, query, org)
+        branches = " UNION ALL ".join(_text("_counted").replace("{where}", each) for each in wanted.branches)
+        statement = written("count", _text("_count").replace("{branches}", branches))
+        [[number]] = await session.fetch(statement, {**wanted.parameters, "most": most + 1})
+        return Count(min(number, most), number > most)
+
+    async def ids(self, session: Session, query: Query, org: str, most: int) -> list[str]:
+        """The ids of the oldest that fulfil the query."""
+        wanted = await self._filter(session, query, org)
+        statement = _listing("_ids", wanted, Order.OLDEST, onwards=False)
+        return [row[0] for row in await session.fetch(statement, {**wanted.parameters, "most": most})]
+
+    async def _filter(self, session: Session, query: Query, org: str) -> Filter:
+        """Along the term that the fewest letters fulfil, if these are few: a database could only guess it."""
+        whole = await self._spelled_out(session, query, org)
+        terms, states = walkable(whole), about_states(whole)
+        if len(terms) < 2:
+            return Filter.of(whole, org)
+        weights = [await self._counted(session, Query((term, *states)), org, MOST_COUNTED) for term in terms]
+        fewest = min(weights)
+        return Filter.of(whole, org, None if fewest.capped else terms[weights.index(fewest)])
+
+    async def _spelled_out(self, session: Session, query: Query, org: str) -> Query:
+        """With whole fingerprints in place of beginnings: only a whole one is found in order of time."""
+        return Query(tuple([await self._spelled_out_term(session, term, org) for term in query.terms]))
+
+    async def _spelled_out_term(self, session: Session, term: Term, org: str) -> Term:
+        values: list[Value] = []
+        for value in term.values:
+            values += await self._whole(session, value, org) if isinstance(value, Beginning) else [value]
+        return term._replace(values=tuple(dict.fromkeys(values)))
+
+    async def _whole(self, session: Session, beginning: Beginning, org: str) -> Sequence[Value]:
+        first, most = beginning.text, MOST_SPELLED_OUT + 1
+        parameters = {"org": org, "first": first, "beyond": first + BEYOND, "most": most}
+        found = [row[0] for row in await session.fetch(_FINGERPRINTS, parameters)]
+        return found if 0 < len(found) < most else [beginning]
+
+
+def _listing(name: str, wanted: Filter, order: Order, *, onwards: bool) -> Statement:
+    direction, sign = _DIRECTIONS[order]
+    after = f" AND {_text('_after').replace('{sign}', sign)}" if onwards else ""
+    branches = [_text("_branch").replace("{where}", each + after) for each in wanted.branches]
+    text = _text(name).replace("{branches}", " UNION ALL ".join(branches))
+    return written(name.removeprefix("_"), text.replace("{direction}", direction))

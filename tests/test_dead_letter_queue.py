@@ -1,0 +1,717 @@
+"""The dead-letter queue on its own (M2, M5, M6, M7, M9, M12): as simple as a dict, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+from tests.servers import PostgresServer
+
+from redrive.config import Settings
+from redrive.dead_letter_queue import DeadLetterQueue
+from redrive.engine.vault import new_key
+from redrive.errors import (
+    InvalidValueError,
+    NotFoundError,
+    QueueFullError,
+    ReplayRefusedError,
+    TransitionError,
+)
+from redrive.model.event import DeadLetterChanged, Event, ReplayEnded, StepDied
+from redrive.model.failed_task import FailedTask
+from redrive.policy import Backoff, Immediate, RetryPolicy
+from redrive.policy.template import Template
+from redrive.store.statement import Query, Statement
+from redrive.testing import in_memory
+from redrive.verify import verify
+
+PATIENCE = 30.0
+
+
+class Mailer:
+    """Another system's way of doing things; it fails while it has an error."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+        self.sent: list[tuple[Any, Any]] = []
+
+    async def resend(self, task: Any, context: Any) -> str:
+        self.sent.append((task, context))
+        if self.error is not None:
+            raise self.error
+        return f"sent to {task['to']}"
+
+
+class Place:
+    """A database that outlives the queues on it."""
+
+    def __init__(self, url: str, schema: str) -> None:
+        self.url = url
+        self.settings = Settings(schema=schema)
+
+    def queue(self, execute: Any = None, **options: Any) -> DeadLetterQueue:
+        return DeadLetterQueue(self.url, execute, settings=self.settings, log=False, **options)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
+    if request.param == "sqlite":
+        yield Place(f"sqlite:///{tmp_path / 'failed.db'}", "redrive")
+        return
+    server: PostgresServer = request.getfixturevalue("live_postgres")
+    schema = f"test_{uuid.uuid4().hex}"
+    yield Place(server.url, schema)
+    connection = await asyncpg.connect(server.url)
+    await connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+    await connection.close()
+
+
+@pytest.fixture
+def mailer() -> Mailer:
+    return Mailer()
+
+
+@pytest.fixture
+async def dlq(place: Place, mailer: Mailer) -> AsyncIterator[DeadLetterQueue]:
+    async with asyncio.timeout(PATIENCE), place.queue(mailer.resend) as queue:
+        yield queue
+
+
+@pytest.fixture
+async def small(mailer: Mailer, tmp_path: Path) -> AsyncIterator[DeadLetterQueue]:
+    """On SQLite only, for what does not depend on the database."""
+    place = Place(f"sqlite:///{tmp_path / 'failed.db'}", "redrive")
+    async with asyncio.timeout(PATIENCE), place.queue(mailer.resend) as queue:
+        yield queue
+
+
+async def by_hand(queue: DeadLetterQueue, text: str) -> list[Any]:
+    queries = (Query("by hand", text.replace("redrive.", ""), ()), Query("by hand", text, ()))
+    return list(await queue.app.database.fetch(Statement(*queries), {}))
+
+
+async def found(queue: DeadLetterQueue, task_id: str) -> FailedTask:
+    item = await queue.get(task_id)
+    assert item is not None
+    return item
+
+
+async def sound(queue: DeadLetterQueue) -> None:
+    verdict = await verify(queue.app.database)
+    assert verdict.sound, str(verdict)
+
+
+class Ended:
+    """`event` is set when so many retries have ended."""
+
+    def __init__(self, queue: DeadLetterQueue, number: int) -> None:
+        self.event = asyncio.Event()
+        self._left = number
+        queue.app.listen(self.hear)
+
+    def hear(self, event: Event) -> None:
+        self._left -= isinstance(event, ReplayEnded)
+        if self._left == 0:
+            self.event.set()
+
+
+def raised(error: Exception) -> Exception:
+    """With a traceback, as an error has that somebody has caught."""
+    try:
+        raise error
+    except Exception as caught:
+        return caught
+
+
+class TestStory:
+    """On both databases."""
+
+    async def test_what_is_put_in_can_be_looked_up(self, dlq: DeadLetterQueue) -> None:
+        error = raised(ConnectionResetError("the line was cut"))
+        given = await dlq.enqueue(
+            "wf-1",
+            {"type": "sweep", "to": "ana"},
+            error=error,
+            context={"repos": ["a", "b"]},
+            policy="exponential",
+            max_retries=5,
+            metadata={"team": "mail"},
+            priority=7,
+        )
+        item = await found(dlq, "wf-1")
+        assert item == given
+        assert (item.task, item.context) == ({"type": "sweep", "to": "ana"}, {"repos": ["a", "b"]})
+        assert (item.error, item.last_error) == ("the line was cut", "the line was cut")
+        assert (item.error_category, item.retry_policy) == ("network", "exponential")
+        assert (item.retry_count, item.max_retries, item.total_attempts) == (0, 5, 1)
+        assert (item.status, item.metadata, item.priority) == ("pending", {"team": "mail"}, 7)
+        assert item.next_retry_at is not None
+        assert item.next_retry_at - item.failed_at == pytest.approx(60.0)
+        assert await dlq.contains("wf-1")
+        assert not await dlq.contains("wf-2")
+        assert await dlq.get("wf-2") is None
+        assert await dlq.size() == 1
+        await sound(dlq)
+
+    async def test_retrying_one_now(self, dlq: DeadLetterQueue, mailer: Mailer) -> None:
+        """M6."""
+        await dlq.enqueue("wf-1", {"to": "ana"}, error=raised(TimeoutError("slow")), context=[1])
+        mailer.error = TimeoutError("slower")
+        failed = await dlq.retry("wf-1")
+        assert not failed
+        assert (failed.success, failed.error, failed.result) == (False, "slower", None)
+        item = failed.item
+        assert (item.status, item.error, item.last_error) == ("pending", "slow", "slower")
+        assert (item.total_attempts, item.retry_count) == (2, 0)
+        mailer.error = None
+        succeeded = await dlq.retry("wf-1", reason="the server is back")
+        assert succeeded
+        assert (succeeded.error, succeeded.result) == (None, "sent to ana")
+        assert succeeded.item.status == "completed"
+        assert mailer.sent == [({"to": "ana"}, [1])] * 2
+        assert await dlq.size() == 0
+        await sound(dlq)
+
+    async def test_lifetime_figures_survive_a_restart(self, place: Place, mailer: Mailer) -> None:
+        """M7."""
+        async with place.queue(mailer.resend) as dlq:
+            await dlq.enqueue("a", {"to": "ana"}, error=raised(TimeoutError()))
+            await dlq.enqueue("b", {"to": "bob"}, error="it broke")
+            await dlq.enqueue("c", {"to": "cy"}, error="no space", category="resource")
+            await dlq.retry("a")
+            await dlq.archive("b", reason="not worth it")
+        async with place.queue(mailer.resend) as dlq:
+            statistics = (await dlq.statistics()).as_dict()
+            assert statistics == {
+                "queue_size": 1,
+                "max_size": 10_000,
+                "utilization_percent": 0.0,
+                "status_breakdown": {"completed": 1, "archived": 1, "pending": 1},
+                "error_categories": {"resource": 1},
+                "retry_policies": {"linear": 1},
+                "is_processor_running": False,
+                "retry_interval_seconds": 60.0,
+                "lifetime_stats": {
+                    "enqueued_total": 3,
+                    "retry_success": 1,
+                    "retry_failed": 0,
+                    "exhausted": 0,
+                    "manually_retried": 1,
+                    "archived": 1,
+                },
+            }
+            assert (await found(dlq, "c")).task == {"to": "cy"}
+            assert [item.task_id for item in await dlq.list()] == ["a", "b", "c"]
+
+    async def test_what_is_due_is_executed_in_the_background(
+        self, dlq: DeadLetterQueue, mailer: Mailer
+    ) -> None:
+        """M3."""
+        for number in range(5):
+            task = {"to": str(number)}
+            await dlq.enqueue(str(number), task, error=raised(TimeoutError()), policy="immediate")
+        ended = Ended(dlq, 5)
+        async with dlq.processing():
+            assert dlq.state == "running"
+            await ended.event.wait()
+            assert (await dlq.statistics()).is_processor_running
+        assert dlq.state == "stopped"
+        assert sorted(task["to"] for task, _ in mailer.sent) == ["0", "1", "2", "3", "4"]
+        assert {item.status for item in await dlq.list()} == {"completed"}
+        assert (await found(dlq, "3")).retry_count == 1
+        await sound(dlq)
+
+    async def test_the_same_task_again_is_the_same_letter_with_the_newer_error(
+        self, dlq: DeadLetterQueue
+    ) -> None:
+        first = await dlq.enqueue("wf-1", {"to": "ana"}, error=raised(TimeoutError("first")))
+        second = await dlq.enqueue(
+            "wf-1", {"to": "bob"}, error=raised(ValueError("second")), policy="linear", max_retries=1
+        )
+        assert (second.id, second.run_id) == (first.id, first.run_id)
+        assert (second.task, second.error, second.last_error) == ({"to": "bob"}, "first", "second")
+        assert (second.error_category, second.retry_policy, second.max_retries) == ("validation", "linear", 1)
+        assert second.total_attempts == 2
+        assert await dlq.size() == 1
+        assert (await dlq.statistics()).lifetime_stats.enqueued_total == 1
+        await sound(dlq)
+
+    async def test_the_same_task_after_it_was_done_is_a_new_one(
+        self, dlq: DeadLetterQueue, mailer: Mailer
+    ) -> None:
+        first = await dlq.enqueue("wf-1", {"to": "ana"}, error=raised(TimeoutError("first")))
+        assert await dlq.retry("wf-1")
+        second = await dlq.enqueue("wf-1", {"to": "ana"}, error=raised(TimeoutError("second")))
+        assert second.id != first.id
+        assert (second.status, second.error, second.total_attempts) == ("pending", "second", 1)
+        assert [item.status for item in await dlq.list()] == ["completed", "pending"]
+        await sound(dlq)
+
+    async def test_many_at_once(self, dlq: DeadLetterQueue) -> None:
+        error = raised(TimeoutError())
+        names = [str(number % 10) for number in range(40)]
+        await asyncio.gather(*(dlq.enqueue(name, name, error=error) for name in names))
+        assert await dlq.size() == 10
+        assert sum(item.total_attempts for item in await dlq.list()) == 40
+        await sound(dlq)
+
+    async def test_clearing_removes_this_queue_only(self, place: Place, mailer: Mailer) -> None:
+        """M6: destructive, and guarded."""
+        async with place.queue(mailer.resend) as dlq, place.queue(mailer.resend, name="other") as other:
+            for queue in (dlq, other):
+                await queue.enqueue("a", {"to": "ana"}, error=raised(TimeoutError()))
+                await queue.enqueue("b", {"to": "bob"}, error=raised(TimeoutError()), after=["a"])
+                await queue.retry("a")
+            for confirm in ("", "other", "yes"):
+                with pytest.raises(InvalidValueError, match=r"say clear\(confirm='default'\)"):
+                    await dlq.clear(confirm=confirm)
+            assert await dlq.size() == 1
+            assert await dlq.clear(confirm="default") == 2
+            assert (await dlq.size(), await dlq.list(), await dlq.get("a")) == (0, [], None)
+            assert (await dlq.statistics()).lifetime_stats.enqueued_total == 2
+            assert len(await other.list()) == 2
+            for table in ("attempts", "replays", "dead_letter_dependencies"):
+                [[left]] = await by_hand(dlq, f"SELECT count(*) FROM redrive.{table}")
+                assert left == {"attempts": 2, "replays": 1, "dead_letter_dependencies": 1}[table]
+            [entry] = await by_hand(
+                dlq, "SELECT actor, subject, detail FROM redrive.audit WHERE action = 'queue.cleared'"
+            )
+            assert tuple(entry) == ("application", "dlq:default", '{"removed":2}')
+            assert (await dlq.enqueue("a", 1, error="again")).status == "pending"
+            await sound(dlq)
+
+    async def test_a_full_queue_refuses_loudly_and_loses_nothing(self, place: Place, mailer: Mailer) -> None:
+        """M6."""
+        async with place.queue(mailer.resend, max_size=100) as dlq:
+            error = raised(TimeoutError())
+            for number in range(100):
+                await dlq.enqueue(str(number), number, error=error)
+            with pytest.raises(
+                QueueFullError, match="the queue holds 100 dead letters, as many as it may"
+            ) as no:
+                await dlq.enqueue("one more", 1, error=error)
+            assert no.value.max_size == 100
+            assert await dlq.get("one more") is None
+            assert await dlq.size() == 100
+            assert (await dlq.enqueue("7", "newer", error=error)).task == "newer"
+            await dlq.archive("0")
+            assert (await dlq.enqueue("one more", 1, error=error)).status == "pending"
+
+
+class TestPolicies:
+    @pytest.mark.parametrize(
+        ("category", "policy"),
+        [
+            ("transient", "exponential"),
+            ("NETWORK", "exponential"),
+            ("resource", "linear"),
+            ("permission", "never"),
+            ("validation", "never"),
+            ("permanent", "never"),
+        ],
+    )
+    async def test_by_category_unless_given(self, small: DeadLetterQueue, category: str, policy: str) -> None:
+        """M4."""
+        item = await small.enqueue("a", 1, error="it broke", category=category)
+        assert (item.error_category, item.retry_policy) == (category.lower(), policy)
+        assert (item.next_retry_at is None) is (policy == "never")
+
+    async def test_an_error_nobody_knows_is_left_to_a_person(self, small: DeadLetterQueue) -> None:
+        item = await small.enqueue("a", 1, error="it broke")
+        assert (item.error_category, item.retry_policy, item.next_retry_at) == ("permanent", "never", None)
+
+    async def test_a_category_that_is_given_wins_over_the_error(self, small: DeadLetterQueue) -> None:
+        item = await small.enqueue("a", 1, error=raised(ValueError("x")), category="transient")
+        assert (item.error_category, item.retry_policy) == ("transient", "exponential")
+
+    async def test_the_default_may_be_another(self, tmp_path: Path) -> None:
+        """M9."""
+        settings = Settings(dlq_default_policy="immediate", dlq_default_max_retries=9)
+        async with DeadLetterQueue(f"sqlite:///{tmp_path / 'x.db'}", settings=settings, log=False) as dlq:
+            item = await dlq.enqueue("a", 1, error="x", category="network")
+            assert (item.retry_policy, item.max_retries, item.next_retry_at) == (
+                "immediate",
+                9,
+                item.failed_at,
+            )
+
+    async def test_every_task_keeps_its_own(self, mailer: Mailer) -> None:
+        """A redrive that fails is followed by the next one of the same policy, until they are used up."""
+        own = RetryPolicy(name="own", max_attempts=3, backoff=Backoff(Immediate()))
+        dlq = DeadLetterQueue(
+            "sqlite://:memory:", mailer.resend, log=False, policies={"soon": lambda n: 5.0 * (n + 1)}
+        )
+        async with in_memory(dlq.app) as test:
+            mailer.error = TimeoutError("still")
+            await dlq.enqueue("own", {"to": "a"}, error="x", policy=own, max_retries=2)
+            await dlq.enqueue("custom", {"to": "b"}, error="x", policy="custom:soon", max_retries=1)
+            await dlq.enqueue("never", {"to": "c"}, error="x", policy="never")
+            await test.drain()
+            item = await found(dlq, "own")
+            assert (item.status, item.retry_policy, item.retry_count) == ("exhausted", "own", 2)
+            custom = await found(dlq, "custom")
+            assert (custom.status, custom.retry_policy, custom.retry_count) == ("pending", "custom:soon", 0)
+            await test.advance(6.0)
+            assert await dlq.app.worker_in_test().processor.run_once()
+            await test.drain()
+            custom = await found(dlq, "custom")
+            assert (custom.status, custom.retry_count) == ("exhausted", 1)
+            assert (await found(dlq, "never")).status == "pending"
+            lifetime = (await dlq.statistics()).lifetime_stats
+            assert (lifetime.exhausted, lifetime.retry_failed, lifetime.manually_retried) == (2, 3, 0)
+
+    async def test_templates(self, mailer: Mailer, tmp_path: Path) -> None:
+        """M12."""
+        bank = Template("bank", message_contains="bank", redrive="linear", owner="payments", tags=["bank"])
+        url = f"sqlite:///{tmp_path / 'x.db'}"
+        async with DeadLetterQueue(url, mailer.resend, log=False, templates=[bank]) as dlq:
+            item = await dlq.enqueue("a", 1, error="the bank is closed")
+            assert item.retry_policy == "linear"
+            assert (await dlq.enqueue("b", 1, error="the bank", policy="never")).retry_policy == "never"
+            letter = await dlq.app.store.dead_letters.get(item.id, "default")
+            assert (letter.template, letter.assignee, letter.tags) == ("bank", "payments", '["bank"]')
+
+    async def test_what_must_not_happen_twice_is_not_redriven(self, mailer: Mailer, tmp_path: Path) -> None:
+        url = f"sqlite:///{tmp_path / 'x.db'}"
+        async with DeadLetterQueue(url, mailer.resend, log=False, effect="unsafe") as dlq:
+            item = await dlq.enqueue("a", 1, error=raised(TimeoutError()), policy="immediate")
+            assert (item.retry_policy, item.next_retry_at) == ("never", None)
+
+
+class TestDependencies:
+    async def test_one_waits_for_the_other(self, mailer: Mailer) -> None:
+        """M12."""
+        dlq = DeadLetterQueue("sqlite://:memory:", mailer.resend, log=False)
+        async with in_memory(dlq.app) as test:
+            mailer.error = TimeoutError("still")
+            await dlq.enqueue("a", {"to": "a"}, error="x", policy="immediate", max_retries=1)
+            await dlq.enqueue("b", {"to": "b"}, error="x", policy="immediate", after=["a"])
+            await test.drain()
+            assert [task["to"] for task, _ in mailer.sent] == ["a"]
+            mailer.error = None
+            assert await dlq.retry("a")
+            await test.drain()
+            assert [task["to"] for task, _ in mailer.sent] == ["a", "a", "b"]
+
+    async def test_what_makes_no_sense(self, small: DeadLetterQueue) -> None:
+        with pytest.raises(NotFoundError, match="no task 'nowhere' in the queue that it could wait for"):
+            await small.enqueue("a", 1, error="x", after=["nowhere"])
+        assert await small.get("a") is None
+        await small.enqueue("a", 1, error="x")
+        with pytest.raises(InvalidValueError, match="cannot wait for 'a', which waits for it"):
+            await small.enqueue("a", 1, error="x", after=["a"])
+        await small.enqueue("b", 1, error="x", after=["a"])
+        with pytest.raises(InvalidValueError, match="cannot wait for 'b', which waits for it"):
+            await small.enqueue("a", 1, error="x", after=["b"])
+
+
+class TestExecuting:
+    @pytest.mark.parametrize("kind", ["async one", "async two", "sync one", "sync two", "lambda", "method"])
+    async def test_any_function_of_a_task(self, tmp_path: Path, kind: str) -> None:
+        seen: list[Any] = []
+
+        async def async_one(task: Any) -> None:
+            seen.append(task)
+
+        async def async_two(task: Any, context: Any) -> None:
+            seen.append((task, context))
+
+        def sync_two(task: Any, context: Any) -> None:
+            seen.append((task, context))
+
+        functions: dict[str, Callable[..., Any]] = {
+            "async one": async_one,
+            "async two": async_two,
+            "sync one": lambda task: seen.append(task),
+            "sync two": sync_two,
+            "lambda": lambda *given: seen.append(given),
+            "method": seen.append,
+        }
+        async with DeadLetterQueue(f"sqlite:///{tmp_path / 'x.db'}", functions[kind], log=False) as dlq:
+            await dlq.enqueue("a", [1, 2], error="x", context="c")
+            assert await dlq.retry("a")
+        assert seen == [[1, 2] if kind in ("async one", "sync one", "method") else ([1, 2], "c")]
+
+    @pytest.mark.parametrize("execute", [5, lambda: None, lambda a, b, c: None])
+    def test_what_is_no_such_function(self, execute: Any) -> None:
+        with pytest.raises(InvalidValueError, match="execute must"):
+            DeadLetterQueue("sqlite://:memory:", execute, log=False)
+
+    async def test_without_a_function_it_only_keeps(self, tmp_path: Path) -> None:
+        async with DeadLetterQueue(f"sqlite:///{tmp_path / 'x.db'}", log=False) as dlq:
+            await dlq.enqueue("a", 1, error="x", policy="immediate")
+            with pytest.raises(InvalidValueError, match="no function to execute tasks with"):
+                await dlq.retry("a")
+            with pytest.raises(InvalidValueError, match="no function to execute tasks with"):
+                dlq.start()
+            assert (await found(dlq, "a")).status == "pending"
+
+    async def test_starting_twice_is_said(self, small: DeadLetterQueue) -> None:
+        small.start()
+        with pytest.raises(TransitionError, match="'default' is already running"):
+            small.start()
+        await small.stop()
+        await small.stop()
+        assert small.state == "stopped"
+
+    async def test_retrying_while_it_runs_in_the_background(
+        self, small: DeadLetterQueue, mailer: Mailer
+    ) -> None:
+        await small.enqueue("a", {"to": "ana"}, error="x")
+        async with small.processing():
+            assert await small.retry("a")
+        assert len(mailer.sent) == 1
+
+    async def test_what_is_done_cannot_be_retried(self, small: DeadLetterQueue) -> None:
+        await small.enqueue("a", {"to": "ana"}, error="x")
+        await small.archive("a")
+        with pytest.raises(ReplayRefusedError, match="it is ARCHIVED; reopen it first"):
+            await small.retry("a")
+        with pytest.raises(NotFoundError, match="there is no task 'b' in the queue 'default'"):
+            await small.retry("b")
+        with pytest.raises(TransitionError):
+            await small.archive("a")
+
+    async def test_a_failure_that_is_reported_while_it_is_retried_changes_nothing(
+        self, small: DeadLetterQueue, mailer: Mailer
+    ) -> None:
+        await small.enqueue("a", {"to": "ana"}, error="first")
+        item = await found(small, "a")
+        await (await small.app.desk()).replays.start(item.id)
+        again = await small.enqueue("a", {"to": "bob"}, error="second")
+        assert (again.status, again.last_error, again.task) == ("retrying", "first", {"to": "ana"})
+        ended = Ended(small, 1)
+        async with small.processing():
+            await ended.event.wait()
+        assert mailer.sent == [({"to": "ana"}, None)]
+        await sound(small)
+
+
+class TestStrategies:
+    """M5."""
+
+    @pytest.mark.parametrize(
+        ("strategy", "kept"),
+        [("automatic", {"slow", "wrong"}), ("selective", {"slow"}), ("manual", set()), ("disabled", set())],
+    )
+    async def test_what_is_captured(self, tmp_path: Path, strategy: str, kept: set[str]) -> None:
+        errors = {"slow": TimeoutError("slow"), "wrong": ValueError("wrong")}
+        async with DeadLetterQueue(f"sqlite:///{tmp_path / 'x.db'}", strategy=strategy, log=False) as dlq:
+            for name, error in errors.items():
+                with pytest.raises(type(error), match=name):
+                    async with dlq.capturing(name, {"name": name}):
+                        raise error
+            assert {item.task_id for item in await dlq.list()} == kept
+
+    async def test_manual_takes_what_is_put_in(self, tmp_path: Path) -> None:
+        async with DeadLetterQueue(f"sqlite:///{tmp_path / 'x.db'}", strategy="manual", log=False) as dlq:
+            assert (await dlq.enqueue("a", 1, error="x")).status == "pending"
+
+    async def test_disabled_says_that_it_keeps_nothing(self, tmp_path: Path) -> None:
+        settings = Settings(dlq_enabled=False)
+        async with DeadLetterQueue(f"sqlite:///{tmp_path / 'x.db'}", settings=settings, log=False) as dlq:
+            with pytest.raises(
+                InvalidValueError, match="'a' was not kept: the dead-letter queue is disabled"
+            ):
+                await dlq.enqueue("a", 1, error="x")
+            assert await dlq.size() == 0
+
+
+class TestCapturing:
+    async def test_a_decorated_function(self, small: DeadLetterQueue) -> None:
+        @small.capture(policy="linear")
+        async def charge(order: int, *, fast: bool = False) -> int:
+            if order < 0:
+                raise TimeoutError("no answer")
+            return order
+
+        assert await charge(5) == 5
+        assert await small.size() == 0
+        for _ in range(2):
+            with pytest.raises(TimeoutError, match="no answer"):
+                await charge(-1, fast=True)
+        [item] = await small.list()
+        assert item.task == {"args": [-1], "kwargs": {"fast": True}}
+        assert item.task_id.startswith("charge:")
+        assert (item.total_attempts, item.retry_policy) == (2, "linear")
+
+    async def test_an_id_of_ones_own(self, small: DeadLetterQueue) -> None:
+        @small.capture(lambda order: f"order-{order}", quiet=True)
+        async def charge(order: int) -> int:
+            raise TimeoutError
+
+        assert await charge(7) is None
+        assert await small.contains("order-7")
+
+    async def test_what_cannot_be_kept_is_never_hidden(self, small: DeadLetterQueue) -> None:
+        with pytest.raises(TimeoutError) as caught:
+            async with small.capturing("a", object(), quiet=True):
+                raise TimeoutError("first")
+        assert caught.value.__notes__[0].startswith("it was not kept in the dead-letter queue: ")
+
+    async def test_a_database_that_is_away_does_not_hide_the_error(self, tmp_path: Path) -> None:
+        dlq = DeadLetterQueue(f"sqlite:///{tmp_path / 'nowhere' / 'x.db'}", log=False)
+        with pytest.raises(ValueError, match="first") as caught:
+            async with dlq.capturing("a", 1, quiet=True):
+                raise ValueError("first")
+        assert caught.value.__notes__[0].startswith("it was not kept in the dead-letter queue: ")
+        await dlq.close()
+
+    async def test_stopping_is_no_failure(self, small: DeadLetterQueue) -> None:
+        with pytest.raises(asyncio.CancelledError):
+            async with small.capturing("a", 1):
+                raise asyncio.CancelledError
+        assert await small.size() == 0
+
+
+class TestSync:
+    def test_a_program_without_an_event_loop(self, tmp_path: Path) -> None:
+        sent: list[Any] = []
+        dlq = DeadLetterQueue(f"sqlite:///{tmp_path / 'x.db'}", sent.append, log=False)
+        queue = dlq.sync
+        assert dlq.sync is queue
+        queue.enqueue("a", {"to": "ana"}, error=raised(TimeoutError("slow")))
+
+        @dlq.capture(lambda to: to)
+        def send(to: str) -> None:
+            raise TimeoutError("slow")
+
+        with pytest.raises(TimeoutError, match="slow"):
+            send("b")
+        assert ("a" in queue, "b" in queue, "c" in queue, len(queue)) == (True, True, False, 2)
+        assert queue["a"].task == {"to": "ana"}
+        with pytest.raises(KeyError):
+            queue["c"]
+        assert queue.get("c") is None
+        assert queue.retry("a")
+        assert sent == [{"to": "ana"}]
+        assert [item.task_id for item in queue.list("pending")] == ["b"]
+        assert queue.archive("b").status == "archived"
+        assert queue.statistics().lifetime_stats.archived == 1
+        queue.start()
+        assert queue.state == "running"
+        queue.stop()
+        assert queue.clear(confirm="default") == 2
+        assert bool(queue)
+        queue.close()
+
+
+class TestChecks:
+    @pytest.mark.parametrize("task_id", ["", "x" * 256, "a\nb", None, 5])
+    async def test_the_id(self, small: DeadLetterQueue, task_id: Any) -> None:
+        with pytest.raises(InvalidValueError, match="the id of a task must be a text of 1 to 255"):
+            await small.enqueue(task_id, 1, error="x")
+
+    @pytest.mark.parametrize(
+        ("fields", "message"),
+        [
+            ({"policy": "sometimes"}, "a redrive policy must be never"),
+            ({"max_retries": -1}, "max_retries must be a whole number from 0 to 1,000"),
+            ({"category": "bad"}, "category must be one of transient"),
+            ({"metadata": [1]}, "metadata must be of type Mapping"),
+            ({"priority": 101}, "priority must be a whole number from -100 to 100"),
+            ({"contxt": 1}, "a failed task has no field 'contxt'; did you mean 'context'"),
+            ({"context": object()}, "object"),
+        ],
+    )
+    async def test_the_fields(self, small: DeadLetterQueue, fields: dict[str, Any], message: str) -> None:
+        with pytest.raises(InvalidValueError, match=message):
+            await small.enqueue("a", 1, error="x", **fields)
+        assert await small.size() == 0
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"max_size": 99}, "dlq_max_size must be a whole number from 100 to 100,000"),
+            ({"max_retries": 11}, "dlq_default_max_retries must be a whole number from 0 to 10"),
+            ({"interval": 9}, "dlq_interval_sec must be a number from 10 to 3,600"),
+            ({"strategy": "some"}, "dlq_strategy must be one of automatic"),
+            ({"by": "redrive"}, "the name that Redrive itself acts under"),
+            ({"name": ""}, "the name of a dead-letter queue"),
+            ({"timeot": 5}, "a dead-letter queue has no option 'timeot'; did you mean 'timeout'"),
+        ],
+    )
+    def test_the_options(self, options: dict[str, Any], message: str) -> None:
+        """M9: the message names the bounds."""
+        with pytest.raises(InvalidValueError, match=message):
+            DeadLetterQueue("sqlite://:memory:", log=False, **options)
+
+    @pytest.mark.parametrize("limit", [0, 1001])
+    async def test_the_limit(self, small: DeadLetterQueue, limit: int) -> None:
+        with pytest.raises(InvalidValueError, match="limit must be a whole number from 1 to 1,000"):
+            await small.list(limit=limit)
+
+    async def test_the_status(self, small: DeadLetterQueue) -> None:
+        for name in ("a", "b", "c"):
+            await small.enqueue(name, 1, error="x")
+        await small.archive("b")
+        assert [item.task_id for item in await small.list("pending", limit=1)] == ["a"]
+        assert [item.task_id for item in await small.list("archived")] == ["b"]
+        assert await small.list("exhausted") == []
+        with pytest.raises(InvalidValueError, match="unknown state 'open-ish'; known are: archived"):
+            await small.list("open-ish")
+
+    async def test_an_error_is_an_exception_or_a_text(self, small: DeadLetterQueue) -> None:
+        error: Any = 5
+        with pytest.raises(InvalidValueError, match="error must be of type BaseException or str"):
+            await small.enqueue("a", 1, error=error)
+
+
+class TestTenantsAndSecrets:
+    async def test_another_org_sees_nothing(self, tmp_path: Path) -> None:
+        """W13."""
+        url = f"sqlite:///{tmp_path / 'x.db'}"
+        async with (
+            DeadLetterQueue(url, log=False, org="acme") as acme,
+            DeadLetterQueue(url, log=False, org="other") as other,
+        ):
+            await acme.enqueue("a", 1, error="x")
+            assert (await other.get("a"), await other.list(), await other.size()) == (None, [], 0)
+            with pytest.raises(NotFoundError):
+                await other.archive("a")
+            await other.enqueue("a", 2, error="x")
+            assert await other.clear(confirm="default") == 1
+            assert (await found(acme, "a")).task == 1
+
+    async def test_letters_and_audit_are_redacted(self, small: DeadLetterQueue) -> None:
+        """W14: what the task needs to be executed stays as it is."""
+        secret = "AKIAIOSFODNN7EXAMPLE"
+        await small.enqueue(
+            "a", {"password": secret}, error=f"denied for key {secret}", metadata={"k": secret}
+        )
+        assert (await found(small, "a")).task == {"password": secret}
+        tables = ("dead_letters", "attempts", "audit", "failure_groups")
+        for table in tables:
+            rows = await by_hand(small, f"SELECT * FROM redrive.{table}")
+            assert rows
+            assert secret not in str([tuple(row) for row in rows])
+
+    async def test_what_is_encrypted_is_nowhere_in_the_file(self, tmp_path: Path, mailer: Mailer) -> None:
+        """M11, I9."""
+        file, canary = tmp_path / "x.db", "canary-5dd1f1"
+        settings = Settings(encryption_keys=(new_key(),))
+        async with DeadLetterQueue(f"sqlite:///{file}", mailer.resend, settings=settings, log=False) as dlq:
+            task = {"to": "ana", "password": canary}
+            fields: Any = {"context": {"api_key": canary}, "metadata": {"token": canary}}
+            await dlq.enqueue("a", task, error=raised(TimeoutError()), **fields)
+            assert await dlq.retry("a")
+            item = await found(dlq, "a")
+            assert (item.task, item.metadata) == (task, {"token": canary})
+            assert mailer.sent == [(task, {"api_key": canary})]
+        for each in tmp_path.iterdir():
+            assert canary.encode() not in each.read_bytes()
+
+    async def test_it_is_told(self, small: DeadLetterQueue) -> None:
+        told: list[Event] = []
+        small.app.listen(told.append)
+        item = await small.enqueue("a", 1, error="x")
+        await small.archive("a", reason="old")
+        [died] = [each for each in told if isinstance(each, StepDied)]
+        assert (died.dlq_id, died.ref.correlation_id) == (item.id, "a")
+        [changed] = [each for each in told if isinstance(each, DeadLetterChanged)]
+        assert (changed.dlq_id, changed.after, changed.by) == (item.id, "ARCHIVED", "application")
