@@ -13,7 +13,7 @@ import pytest
 from tests.servers import PostgresServer
 
 from redrive.config import Settings
-from redrive.dead_letter_queue import DeadLetterQueue
+from redrive.dead_letter_queue.queue import DeadLetterQueue
 from redrive.engine.vault import new_key
 from redrive.errors import (
     InvalidValueError,

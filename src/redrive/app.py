@@ -273,7 +273,7 @@ class Redrive:
         return await Rotation(self.store, self.vault, Caller(DEFAULT_ORG, checked_caller(by))).run()
 
     def template(self, template: Template) -> None:
-        """Handle dead letters that match it by its policy, tags, owner and runbook; the first that matches."""
+        """Handle dead letters that match it by its policy, tags, owner and runbook; the first one wins."""
         self.templates.append(template)
 
     def redrive_function(self, name: str, function: Function) -> None:

@@ -83,8 +83,8 @@ class ConflictError(RedriveError):
 class DriftError(RedriveError):
     """What was planned or counted before is not so any more; nothing was done.
 
-    `changes` are the first differences (redrive.model.operation.Drift), `number` is how many there are, or how
-    many were found where another number was expected.
+    `changes` are the first differences (redrive.model.operation.Drift), `number` is how many there are, or
+    how many were found where another number was expected.
     """
 
     def __init__(self, message: str, *, changes: Sequence[Any] = (), number: int = 0) -> None:

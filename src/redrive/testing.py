@@ -176,7 +176,10 @@ class Harness:
 
     async def _next_due(self) -> float | None:
         """Seconds until something happens by itself: work is due, or a breaker may move on."""
-        waits = [await self._app.store.leases.next_due()]
+        store = self._app.store
+        waits = [await store.leases.next_due(), await store.redrives.next_due()]
+        if await store.operations.running():
+            waits.append(await self._own_worker().driver.tick())
         if await self._app.store.holds.holders():
             waits += [_until_moving(each) for each in await self._app.breakers.all()]
         return min((wait for wait in waits if wait is not None), default=None)

@@ -657,6 +657,24 @@ async def test_a_resumed_operation_begins_with_a_canary_again_and_its_failures_a
         assert (await desk.operations.get(plan.operation_id)).state == "DONE"
 
 
+async def test_one_that_was_stopped_in_its_ramp_begins_with_a_canary_again_too() -> None:
+    mill = Mill()
+    async with bench(mill.app) as test:
+        desk = await mill.failed(test, 40)
+        mill.still_broken = {20, 21, 22}
+        plan = await desk.operations.plan(query="is:open", canary=3, same_failures=3, rate=5.0)
+        await desk.operations.start(plan.operation_id)
+        await settled(mill, test, desk.operations, plan)
+        stopped = await desk.operations.get(plan.operation_id)
+        assert (stopped.state, stopped.ramped_at is None) == ("STOPPED", False)
+        await desk.operations.resume(plan.operation_id)
+        assert await mill.driver.tick() == 0.0
+
+        assert (await desk.operations.get(plan.operation_id)).released == stopped.released + 3
+        assert await mill.driver.tick() == POLL_SECONDS
+        assert (await settled(mill, test, desk.operations, plan))["FAILED"] == 3
+
+
 @pytest.mark.parametrize(
     ("state", "allowed"),
     [

@@ -122,6 +122,7 @@ async def test_dead_letters_of_another_org_do_not_exist(store: Store, database: 
     by_query = await frozen(store, identifier="by query")
 
     assert await letters_of(store, by_ids) == await letters_of(store, by_query) == [mine]
+    assert await ask(database, "SELECT DISTINCT letter_id FROM redrive.replays") == [(mine,)]
     unknown = await store.operations.unknown_ids(database, ORG, [mine, foreign, "it's \0"], 5)
     assert foreign in unknown
     assert mine not in unknown

@@ -7,6 +7,7 @@ from typing import Any
 from redrive.engine.audit import Audit
 from redrive.engine.breakers import Breakers
 from redrive.engine.dead_letters import DeadLetters
+from redrive.engine.entry import Entry
 from redrive.engine.failure_groups import FailureGroups
 from redrive.engine.operations import Operations
 from redrive.engine.replays import Kit, Replays
@@ -38,11 +39,16 @@ class Desk:
         self.audit = Audit(kit.store, caller)
         self._verdicts = Verdicts(kit.store, breakers, caller)
         self._retries = Retries(kit, self.replays, caller)
+        self._entry = Entry(kit, caller)
         self._reveal = Reveal(kit.store, kit.vault, caller, kit.redactor)
 
     async def replay(self, letter_id: str, **options: Any) -> Replay:
         """See Replays.start."""
         return await self.replays.start(letter_id, **options)
+
+    async def enter(self, run_id: str) -> str:
+        """Make a dead letter of a failed run that has none, by its strategy or a full queue; the id."""
+        return await self._entry.enter(run_id)
 
     async def retry(self, run_id: str, *, reason: str = "") -> None:
         """Queue a failed run again (P8), when the `source` of its task says that it makes sense."""

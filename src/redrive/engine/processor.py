@@ -32,7 +32,7 @@ from redrive.model.replay import Mode
 from redrive.policy.bounds import require
 from redrive.policy.monitor import DEFAULT_THRESHOLDS, Thresholds
 from redrive.policy.redriving import CUSTOM_PREFIX, NO_FUNCTIONS, Functions
-from redrive.store.redriving import Archived, Due, Redrives
+from redrive.store.redriving import Archived, Due
 from redrive.store.replays import Begun, NewReplay
 from redrive.store.store import Store
 
@@ -90,7 +90,7 @@ class Processor:
         self.options = options
         self.redriven = 0
         self._store = store
-        self._redrives = Redrives(store.database)
+        self._redrives = store.redrives
         self._breakers = breakers
         self._clock = clock
         self._teller = teller

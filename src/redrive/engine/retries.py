@@ -30,7 +30,7 @@ class Retries:
         self._caller = caller
 
     async def retry(self, run_id: str, reason: str = "") -> None:
-        """Queue a failed run again, with a new budget, where it stopped; a partial one goes on behind that."""
+        """Queue a failed run again where it stopped, with a new budget; a partial one goes on behind that."""
         run = await self._kit.store.runs.get(run_id, self._caller.org)
         if run.state not in _FAILED:
             raise ReplayRefusedError(f"the run {run_id} is {run.state}; only one that has failed is retried")
@@ -117,5 +117,5 @@ async def _exists(task: Task, payload: object) -> bool:
         return bool(await asyncio.to_thread(source, payload))
     except Exception as error:
         raise ReplayRefusedError(
-            f"whether what {task.name!r} works on still exists cannot be told: {type(error).__name__}: {error}"
+            f"whether what {task.name!r} works on still exists is not known: {type(error).__name__}: {error}"
         ) from error

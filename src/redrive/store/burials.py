@@ -58,11 +58,11 @@ class Burials:
         return refused
 
     async def written(
-        self, session: Session, letters: Sequence[Letter], settled: Sequence[Settled]
+        self, session: Session, letters: Sequence[Letter], settled: Sequence[Settled], by: str = SELF
     ) -> list[GroupChange]:
         """Count them in their groups, and write the audit entries: the last that their transaction does."""
         changes = await self._groups.occurred(session, [each.occurrence for each in letters], recurred)
-        entries = [*_moved(letters), *outcomes(settled), *map(_reopened, changes)]
+        entries = [*_moved(letters, by), *outcomes(settled), *map(_reopened, changes)]
         if entries:
             await self._audit.append(session, entries)
         return changes
@@ -74,13 +74,13 @@ class Burials:
         return most - int(row[0] or 0)
 
 
-def _moved(letters: Iterable[Letter]) -> list[NewEntry]:
+def _moved(letters: Iterable[Letter], by: str) -> list[NewEntry]:
     """One entry for all letters of an org that are written together."""
     by_org: dict[str, list[Letter]] = {}
     for letter in letters:
         by_org.setdefault(letter.org, []).append(letter)
     return [
-        NewEntry(org, SELF, Action.DEAD_LETTER_MOVED, tuple(each.id for each in own), _detail(own))
+        NewEntry(org, by, Action.DEAD_LETTER_MOVED, tuple(each.id for each in own), _detail(own))
         for org, own in by_org.items()
     ]
 

@@ -294,6 +294,13 @@ class Records:
         changes = await self.burials.written(session, letters, settled)
         return [*settled, *changes, *starmap(Kept, kept.items())]
 
+    async def bury(self, session: Session, letter: DeadLetterRow, by: str) -> str:
+        """Write a dead letter of a run that has ended already; its id, or that of the live one it has."""
+        kept = await self._insert_letters(session, [letter])
+        if letter.run_id not in kept:
+            await self.burials.written(session, [letter], [], by)
+        return kept.get(letter.run_id, letter.id)
+
     async def _insert_letters(self, session: Session, letters: Sequence[DeadLetterRow]) -> dict[str, str]:
         """The letters, by their runs, that were there already and go on telling the story of their step."""
         rows = await session.fetch_many(_SQL["insert_dead_letter"], letters)

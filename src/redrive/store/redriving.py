@@ -82,6 +82,11 @@ class Redrives:
         rows = await self._database.fetch(_SQL["due"], {"queue": queue, "most": most, **held})
         return [Due._make(row) for row in rows]
 
+    async def next_due(self) -> float | None:
+        """Seconds until the next letter will be due; what is due already is not asked for."""
+        [row] = await self._database.fetch(_SQL["next_due"], {})
+        return None if row[0] is None else float(row[0])
+
     async def lock_due(self, session: Session, several: Sequence[Due]) -> list[Due]:
         """Those of them that are still due, locked with their runs until the transaction ends."""
         locked = {row[0] for row in await session.fetch_many(_SQL["lock_due"], several)}

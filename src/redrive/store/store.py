@@ -11,6 +11,7 @@ from redrive.store.holds import Holds
 from redrive.store.leases import Leases
 from redrive.store.operations import Operations
 from redrive.store.records import Records
+from redrive.store.redriving import Redrives
 from redrive.store.replays import Replays
 from redrive.store.runs import Runs
 
@@ -26,6 +27,7 @@ class Store:
         self.runs = Runs(database, self.replays, self.audit)
         self.dead_letters = DeadLetters(database)
         self.operations = Operations(database)
+        self.redrives = Redrives(database)
         self.burials = Burials(self.holds, self.groups, self.audit)
         self.records = Records(database, self.replays, self.burials)
 

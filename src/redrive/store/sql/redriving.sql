@@ -19,6 +19,9 @@ WHERE {_due} AND {_no_dependency}
 ORDER BY letter.priority DESC, letter.created_at, letter.id
 LIMIT :most
 
+-- name: next_due
+SELECT min(next_redrive_at) - :now FROM redrive.dead_letters WHERE state = 'OPEN' AND next_redrive_at > :now
+
 -- name: lock_due
 SELECT letter.id
 FROM redrive.dead_letters AS letter JOIN redrive.runs AS run ON run.id = letter.run_id

@@ -19,8 +19,10 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from redrive.capture import Capturing, captured
 from redrive.config import Settings
+from redrive.dead_letter_queue.app import Execute, QueueApp
+from redrive.dead_letter_queue.capture import Capturing, captured
+from redrive.dead_letter_queue.tasks import FailedTasks, TaskFields
 from redrive.engine.alarms import statistics_of
 from redrive.engine.desk import Desk
 from redrive.engine.enqueue import DEFAULT_ORG
@@ -29,7 +31,6 @@ from redrive.engine.processor import RUNNING, STOPPED
 from redrive.engine.task import checked_name, refuse_unknown
 from redrive.engine.worker import Worker
 from redrive.errors import InvalidValueError, NotFoundError, TransitionError
-from redrive.failed_tasks import FailedTasks, TaskFields
 from redrive.model.alias import dead_letter_state
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import APPLICATION, checked_caller
@@ -42,11 +43,10 @@ from redrive.policy.redriving import Function
 from redrive.policy.strategy import Strategy, enters
 from redrive.policy.template import Template
 from redrive.policy.triage import triage
-from redrive.queue_app import Execute, QueueApp
-from redrive.store.redriving import Census, Redrives
+from redrive.store.redriving import Census
 
 if TYPE_CHECKING:
-    from redrive.blocking_queue import BlockingQueue
+    from redrive.dead_letter_queue.blocking import BlockingQueue
 
 LARGEST_LIST = 1_000
 _OPTIONS = frozenset({"timeout", "breaker", "effect", "classifier", "concurrency"})
@@ -275,7 +275,7 @@ class DeadLetterQueue:
     def sync(self) -> BlockingQueue:
         """The same queue for programs without an event loop."""
         if self._sync is None:
-            from redrive.blocking_queue import BlockingQueue  # it imports this module
+            from redrive.dead_letter_queue.blocking import BlockingQueue  # it imports this module
 
             self._sync = BlockingQueue(self)
         return self._sync
@@ -303,12 +303,12 @@ class DeadLetterQueue:
 
     async def _census(self) -> Census:
         await self.app.open()
-        census = await Redrives(self.app.database).census(org=self.org, queue=self.app.queue)
+        census = await self.app.store.redrives.census(org=self.org, queue=self.app.queue)
         return census.get(self.org, Census())
 
     async def _is_processed(self) -> bool:
         """By another process."""
-        known = await Redrives(self.app.database).processors()
+        known = await self.app.store.redrives.processors()
         return any(each.running and each.queue in ("", self.app.queue) for each in known)
 
     @asynccontextmanager

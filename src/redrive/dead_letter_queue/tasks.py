@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
+from redrive.dead_letter_queue.app import QueueApp
 from redrive.engine.enqueue import HIGHEST_PRIORITY, LONGEST_KEY
 from redrive.engine.evidence import Evidence
 from redrive.engine.foreign import Foreign, Report, category_of, evidence_of_report
@@ -20,7 +21,6 @@ from redrive.policy.codec import decode
 from redrive.policy.idempotency import request_hash
 from redrive.policy.redriving import BY_CATEGORY, MOST_REDRIVES, Redrive, checked
 from redrive.policy.triage import triage
-from redrive.queue_app import QueueApp
 from redrive.store.database import Session
 from redrive.store.foreign_failures import ForeignFailures, Item, NewFailure
 

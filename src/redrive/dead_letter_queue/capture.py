@@ -12,8 +12,8 @@ from redrive.engine.payload import to_json
 from redrive.policy.idempotency import request_hash
 
 if TYPE_CHECKING:
-    from redrive.dead_letter_queue import DeadLetterQueue
-    from redrive.failed_tasks import TaskFields
+    from redrive.dead_letter_queue.queue import DeadLetterQueue
+    from redrive.dead_letter_queue.tasks import TaskFields
 
 Describe = Callable[[], tuple[str, object]]
 """The id and the task; asked only when something has failed."""

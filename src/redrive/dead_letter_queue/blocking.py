@@ -8,8 +8,8 @@ from redrive.model.failed_task import FailedTask, RetryOutcome
 from redrive.model.statistics import Statistics
 
 if TYPE_CHECKING:
-    from redrive.dead_letter_queue import DeadLetterQueue
-    from redrive.failed_tasks import TaskFields
+    from redrive.dead_letter_queue.queue import DeadLetterQueue
+    from redrive.dead_letter_queue.tasks import TaskFields
 
 
 class BlockingQueue:

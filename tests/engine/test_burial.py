@@ -1,0 +1,240 @@
+"""What becomes a dead letter (M5, M6), how it is handled (M1, M4, M12), and what happens to the rest."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from tests.engine.workbench import Ear, bench, sql
+
+from redrive import FinalError, Template
+from redrive.app import Redrive
+from redrive.config import Settings
+from redrive.engine.handle import RunHandle
+from redrive.errors import QueueFullError, ReplayRefusedError
+from redrive.model.event import DeadLetterRefused, StepDied
+from redrive.model.run import RunState
+from redrive.policy.codec import decode
+from redrive.store.burials import TOO_MANY
+from redrive.verify import verify
+
+
+def app_with(**settings: Any) -> Redrive:
+    app = Redrive("sqlite://:memory:", settings=Settings(**settings), log=False)
+
+    @app.task(max_attempts=1)
+    async def work(kind: str) -> str:
+        raise {"network": ConnectionError, "validation": ValueError}.get(kind, FinalError)(f"{kind} failed")
+
+    return app
+
+
+async def failed(app: Redrive, kind: str, **options: Any) -> RunHandle:
+    run = await app.start("work", kind, **options)
+    await run.wait()
+    return run
+
+
+async def check_sound(app: Redrive) -> None:
+    verdict = await verify(app.database)
+    assert verdict.sound, str(verdict)
+
+
+async def letters(app: Redrive) -> int:
+    [row] = await sql(app, "SELECT count(*) FROM dead_letters")
+    return int(row[0])
+
+
+async def test_a_full_queue_refuses_loudly_and_the_run_keeps_its_evidence_m6() -> None:
+    app = app_with(dlq_max_size=100)
+    async with bench(app):
+        ear = Ear(app)
+        runs = [await app.start("work", "network") for _ in range(103)]
+        states = [await run.wait() for run in runs]
+        assert (states.count(RunState.DLQ_PENDING), states.count(RunState.FAILED)) == (100, 3)
+        assert await letters(app) == 100
+        assert {each.reason for each in ear.of(DeadLetterRefused)} == {TOO_MANY}
+        assert len(ear.of(DeadLetterRefused)) == 3
+        assert sum(each.dlq_id is None for each in ear.of(StepDied)) == 3
+        refused = runs[states.index(RunState.FAILED)]
+        history = await refused.history()
+        assert [each.error_type for each in history.attempts] == ["ConnectionError"]
+        assert [each.detail for each in history.events if each.what == "unburied"] == [TOO_MANY]
+        await check_sound(app)
+
+
+async def test_what_was_refused_enters_when_there_is_room_again() -> None:
+    app = app_with(dlq_max_size=100)
+    async with bench(app):
+        runs = [await failed(app, "network") for _ in range(101)]
+        refused = runs[-1]
+        desk = await app.desk(by="ana")
+        with pytest.raises(QueueFullError):
+            await desk.enter(refused.id)
+        first = await runs[0].dead_letter()
+        assert first is not None
+        await desk.dead_letters.archive(first.id, "old")
+        letter_id = await desk.enter(refused.id)
+        letter = await desk.dead_letters.get(letter_id)
+        assert (letter.state, letter.error_type, letter.attempts) == ("OPEN", "ConnectionError", 1)
+        assert await desk.enter(refused.id) == letter_id
+        entries = (await desk.audit.list(subject=letter_id)).entries
+        assert [(each.action, each.actor) for each in entries] == [("dead_letter.moved", "ana")]
+        await check_sound(app)
+
+
+async def test_each_org_has_room_of_its_own() -> None:
+    app = app_with(dlq_max_size=100)
+    async with bench(app):
+        for _ in range(100):
+            await failed(app, "network", org="acme")
+        assert await (await failed(app, "network", org="acme")).state() is RunState.FAILED
+        assert await (await failed(app, "network", org="other")).state() is RunState.DLQ_PENDING
+
+
+async def test_a_replay_that_fails_needs_no_room() -> None:
+    app = app_with(dlq_max_size=100)
+    async with bench(app):
+        runs = [await failed(app, "network") for _ in range(100)]
+        letter = await runs[0].dead_letter()
+        assert letter is not None
+        await (await app.desk()).replay(letter.id)
+        assert await runs[0].wait() is RunState.DLQ_PENDING
+        await check_sound(app)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "kept"),
+    [
+        ("automatic", {"network", "validation"}),
+        ("selective", {"network"}),
+        ("manual", set()),
+        ("disabled", set()),
+    ],
+)
+async def test_the_strategy_says_what_enters_m5(strategy: str, kept: set[str]) -> None:
+    app = app_with(dlq_strategy=strategy)
+    async with bench(app):
+        for kind in ("network", "validation"):
+            run = await failed(app, kind)
+            letter = await run.dead_letter()
+            assert (letter is not None) is (kind in kept)
+            assert await run.state() is (RunState.DLQ_PENDING if kind in kept else RunState.FAILED)
+        await check_sound(app)
+
+
+async def test_on_request_a_failed_run_enters_and_can_be_replayed() -> None:
+    app = app_with(dlq_strategy="manual")
+    async with bench(app):
+        run = await failed(app, "network", tags=["vip"])
+        desk = await app.desk()
+        letter_id = await desk.enter(run.id)
+        letter = await desk.dead_letters.get(letter_id)
+        assert (decode(letter.payload), decode(letter.tags or "null")) == ("network", ["vip"])
+        await desk.replay(letter_id)
+        assert await run.wait() is RunState.DLQ_PENDING
+        assert (await desk.dead_letters.get(letter_id)).attempts == 2
+        await check_sound(app)
+
+
+async def test_what_has_not_failed_does_not_enter() -> None:
+    app = app_with()
+
+    @app.task
+    async def fine() -> int:
+        return 1
+
+    async with bench(app):
+        run = await app.start(fine)
+        await run.wait()
+        with pytest.raises(ReplayRefusedError, match="SUCCESS"):
+            await (await app.desk()).enter(run.id)
+
+
+async def test_dead_letters_of_runs_are_redriven_only_when_somebody_asks_for_it() -> None:
+    """The budget of a task is a promise; a second mechanism underneath would break it (W4)."""
+    app = app_with()
+    async with bench(app) as test:
+        run = await failed(app, "network")
+        await test.advance(100_000)
+        letter = await run.dead_letter()
+        assert letter is not None
+        assert (letter.state, letter.redrive, letter.attempts) == ("OPEN", "never", 1)
+
+
+async def test_by_category_they_are_redriven_and_then_exhausted_m4() -> None:
+    app = app_with(dlq_redrive="by_category", dlq_default_max_retries=2, dlq_archive_days=None)
+    async with bench(app) as test:
+        network, validation = await failed(app, "network"), await failed(app, "validation")
+        await test.advance(7 * 3_600)
+        redriven, left = await network.dead_letter(), await validation.dead_letter()
+        assert redriven is not None
+        assert left is not None
+        assert (redriven.state, redriven.redrives, redriven.attempts) == ("EXHAUSTED", 2, 3)
+        assert (left.state, left.redrives, left.attempts) == ("OPEN", 0, 1)
+        attempts = (await network.history()).attempts
+        gaps = [
+            round((after.started_at or 0.0) - (before.ended_at or 0.0))
+            for before, after in pairwise(attempts)
+        ]
+        assert gaps == [60, 120]
+        await check_sound(app)
+
+
+async def test_exhausted_for_seven_days_it_is_archived_m10() -> None:
+    app = app_with(dlq_redrive="immediate", dlq_default_max_retries=1)
+    async with bench(app) as test:
+        run = await failed(app, "network")
+        await test.advance(3_600)
+        letter = await run.dead_letter()
+        assert letter is not None
+        assert letter.state == "EXHAUSTED"
+        await test.advance(8 * 86_400)
+        letter = await run.dead_letter()
+        assert letter is not None
+        assert (letter.state, letter.resolved_by) == ("ARCHIVED", "redrive")
+
+
+async def test_a_template_handles_what_matches_m12() -> None:
+    app = app_with()
+    app.template(
+        Template(
+            "gateway down",
+            category="network",
+            redrive="linear",
+            max_redrives=5,
+            tags=["gateway"],
+            owner="payments",
+            runbook="https://example.org/runbooks/gateway",
+        )
+    )
+    async with bench(app):
+        run = await failed(app, "network", tags=["vip"])
+        letter = await run.dead_letter()
+        assert letter is not None
+        assert decode(letter.tags or "null") == ["vip", "gateway"]
+        assert (letter.template, letter.assignee, letter.redrive) == ("gateway down", "payments", "linear")
+        assert letter.runbook == "https://example.org/runbooks/gateway"
+        other = await (await failed(app, "validation")).dead_letter()
+        assert other is not None
+        assert (other.template, other.redrive) == (None, "never")
+
+
+async def test_the_figures_of_a_lifetime_follow_m7() -> None:
+    app = app_with(dlq_redrive="immediate", dlq_default_max_retries=1)
+    async with bench(app) as test:
+        run = await failed(app, "network")
+        await test.advance(3_600)
+        desk = await app.desk()
+        letter = await run.dead_letter()
+        assert letter is not None
+        await desk.replay(letter.id)
+        await run.wait()
+        rows = await sql(app, "SELECT figure, number FROM dead_letter_figures")
+        assert {row[0]: row[1] for row in rows} == {
+            "enqueued_total": 1,
+            "retry_failed": 2,
+            "exhausted": 2,
+            "manually_retried": 1,
+        }
