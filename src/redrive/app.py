@@ -14,6 +14,7 @@ from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.config import Settings
 from redrive.engine.breakers import Breakers, BreakerSettings, Probe, SharedBreaker
 from redrive.engine.burial import Burial
+from redrive.engine.controls import Controls
 from redrive.engine.definition import Definition, StepDefinition
 from redrive.engine.desk import Desk
 from redrive.engine.driver import OperationDriver
@@ -40,9 +41,7 @@ from redrive.engine.worker import Worker
 from redrive.errors import InvalidValueError
 from redrive.model.breaker import BreakerState
 from redrive.model.caller import APPLICATION, Caller, checked_caller
-from redrive.model.event import QueuePaused, QueueResumed
 from redrive.observe.log import LogListener
-from redrive.policy.bounds import LONGEST_DELAY, choice, require
 from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.policy.codec import DEFAULT_LIMITS, Limits
 from redrive.policy.ramp import Ramp
@@ -282,17 +281,12 @@ class Redrive:
 
     # Operating
 
-    async def pause(self, queue: str, *, by: str = "application", reason: str = "") -> None:
+    async def pause(self, queue: str, *, by: str = APPLICATION, reason: str = "") -> None:
         """Claim nothing more from a queue; what is in flight is finished."""
-        await self.open()
-        await self.store.holds.pause(self.registry.queue(queue), by, reason)
-        self.teller.tell(QueuePaused(queue, by, reason))
+        await (await self._controls(by)).pause(queue, reason)
 
-    async def resume(self, queue: str, *, by: str = "application") -> None:
-        await self.open()
-        await self.store.holds.resume(self.registry.queue(queue))
-        await self.database.hint([queue])
-        self.teller.tell(QueueResumed(queue, by))
+    async def resume(self, queue: str, *, by: str = APPLICATION) -> None:
+        await (await self._controls(by)).resume(queue)
 
     async def queues(self) -> list[QueueRow]:
         await self.open()
@@ -308,19 +302,20 @@ class Redrive:
         state: BreakerState | str,
         *,
         reason: str,
-        by: str = "application",
+        by: str = APPLICATION,
         seconds: float | None = None,
     ) -> None:
         """Open or close a breaker by hand, for so many seconds or until it is left to itself again."""
-        await self.open()
-        if seconds is not None:
-            require("seconds", seconds, 0.0, LONGEST_DELAY)
-        await self.breakers.force(name, choice("state", state, BreakerState), reason, by, seconds)
+        await (await self._controls(by)).force_breaker(name, state, reason, seconds)
 
-    async def release_breaker(self, name: str) -> None:
+    async def release_breaker(self, name: str, *, by: str = APPLICATION) -> None:
         """Leave a forced breaker to itself again."""
+        await (await self._controls(by)).release_breaker(name)
+
+    async def _controls(self, by: str) -> Controls:
         await self.open()
-        await self.breakers.leave_alone(name)
+        caller = Caller(DEFAULT_ORG, checked_caller(by))
+        return Controls(self.store, self.registry, self.breakers, self.teller, self.redactor, caller)
 
     async def breaker_states(self) -> list[SharedBreaker]:
         await self.open()

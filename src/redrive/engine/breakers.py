@@ -17,6 +17,7 @@ from redrive.engine.ids import Ids
 from redrive.engine.telling import Teller
 from redrive.engine.threads import Threads
 from redrive.errors import NotStorableError, StoreError
+from redrive.model.audit import NewEntry
 from redrive.model.breaker import BreakerSnapshot, BreakerState, CallOutcome, Force, Permit, Refusal
 from redrive.model.event import BreakerChanged
 from redrive.policy.breaker import Breaker
@@ -101,17 +102,23 @@ class Breakers:
         return answers
 
     async def force(
-        self, name: str, state: BreakerState, reason: str, by: str, seconds: float | None
+        self,
+        name: str,
+        state: BreakerState,
+        reason: str,
+        by: str,
+        seconds: float | None,
+        entry: NewEntry | None = None,
     ) -> None:
         """Open or close it by hand, for so many seconds of the database's clock, or until further notice."""
 
         def change(breaker: Breaker, now: float) -> None:
             breaker.force(Force(state, reason, by, None if seconds is None else now + seconds), now)
 
-        await self._change(name, change, f"forced by {by}: {reason}")
+        await self._change(name, change, f"forced by {by}: {reason}", entry)
 
-    async def leave_alone(self, name: str) -> None:
-        await self._change(name, lambda breaker, now: breaker.force(None, now), "left to itself")
+    async def leave_alone(self, name: str, entry: NewEntry | None = None) -> None:
+        await self._change(name, lambda breaker, now: breaker.force(None, now), "left to itself", entry)
 
     def report(self, name: str, report: Report) -> None:
         self._reports.setdefault(name, []).append(report)
@@ -205,7 +212,14 @@ class Breakers:
             return False
         return answer is not False
 
-    async def _change(self, name: str, change: Callable[[Breaker, float], Any], why: str = "") -> Any:
+    async def _change(
+        self,
+        name: str,
+        change: Callable[[Breaker, float], Any],
+        why: str = "",
+        entry: NewEntry | None = None,
+    ) -> Any:
+        """`entry` is for the audit, when a person does it."""
         async with self._store.database.transaction() as session:
             row = await self._store.holds.lock_breaker(session, name)
             breaker = self._restored(row).breaker
@@ -216,6 +230,8 @@ class Breakers:
             if after is BreakerState.CLOSED and before is not after:
                 changed = changed._replace(closed_at=row.now, released=0)
             await self._store.holds.save_breaker(session, changed)
+            if entry is not None:
+                await self._store.audit.append(session, [entry])
         if before is not after or why:
             self._teller.tell(BreakerChanged(name, str(before), str(after), why or _reason(before, after)))
         return answer

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from redrive.model.audit import Entry, Head, NewEntry
 from redrive.policy.chain import chained
 from redrive.policy.codec import encode, storable
-from redrive.store.database import Database, Session
+from redrive.store.database import Session
 from redrive.store.statement import statements
 
 _SQL = statements("audit")
@@ -47,7 +47,7 @@ class _Org(NamedTuple):
 
 
 class Audit:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Session) -> None:
         self._database = database
         self._known: set[str] = set()
 

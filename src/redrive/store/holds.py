@@ -129,11 +129,12 @@ class Holds:
     async def save_breaker(self, session: Session, row: BreakerRow) -> None:
         await session.fetch(_SQL["save_breaker"], row._asdict())
 
-    async def pause(self, queue: str, by: str, reason: str) -> None:
-        await self._database.fetch(_SQL["pause"], {"name": queue, "by": by, "reason": reason})
+    async def pause(self, queue: str, by: str, reason: str, *, session: Session | None = None) -> None:
+        parameters = {"name": queue, "by": by, "reason": reason}
+        await (session or self._database).fetch(_SQL["pause"], parameters)
 
-    async def resume(self, queue: str) -> None:
-        await self._database.fetch(_SQL["resume"], {"name": queue})
+    async def resume(self, queue: str, *, session: Session | None = None) -> None:
+        await (session or self._database).fetch(_SQL["resume"], {"name": queue})
 
     async def queues(self) -> list[QueueRow]:
         return [QueueRow._make(row) for row in await self._database.fetch(_SQL["queues"], {})]

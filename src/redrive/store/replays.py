@@ -111,7 +111,7 @@ class Replays:
     async def begin_planned(self, session: Session, operation_id: str, most: int) -> Begun:
         """Begin the next items of an operation; those that cannot be begun are refused, and say why."""
         rows = await session.fetch(_SQL["pick"], {"operation_id": operation_id, "most": most})
-        planned = [NewReplay._make(row) for row in rows]
+        planned = [NewReplay(*row) for row in rows]
         if not planned:
             return Begun((), ())
         begun = await self._restart(session, planned)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
+from redrive.store.audit import Audit
 from redrive.store.database import Row, Session
 from redrive.store.statement import statements
 
@@ -74,6 +75,7 @@ class _Id(NamedTuple):
 class Verification:
     def __init__(self, database: Session, *, leeway: float, tolerance: float, most: int) -> None:
         self._database = database
+        self.audit = Audit(database)
         self._parameters = {"leeway": leeway, "tolerance": tolerance, "most": most}
 
     async def ask(self, name: str, **parameters: object) -> list[Row]:

@@ -16,6 +16,7 @@ INVARIANTS = {
     "I7": "failed runs and dead letters correspond",
     "I8": "what belongs together belongs to one organization",
     "I10": "only states that can be reached",
+    "I14": "the audit is whole",
     "I15": "a stopped worker holds no lease",
     "I16": "everything adds up",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.store.database import Session
 from redrive.store.verification import Verification
+from redrive.verify.chains import check_chains
 from redrive.verify.checks import ALWAYS, AT_WORK, SETTLED, check_contradictions, run_checks
 from redrive.verify.holders import check_holders
 from redrive.verify.rules import Rules, check_rules
@@ -45,5 +46,6 @@ async def verify(
     await run_checks(SETTLED if settled else AT_WORK, store, verdict, populations)
     if not settled:
         await check_holders(store, verdict, clock, leeway)
+    await check_chains(store, verdict)
     await check_sums(store, verdict)
     return verdict

@@ -315,6 +315,9 @@ LIMIT :most
 -- name: states
 SELECT state, count(*) FROM redrive.runs GROUP BY state
 
+-- name: audited_orgs
+SELECT org FROM redrive.audit_heads UNION SELECT org FROM redrive.audit
+
 -- name: slots
 SELECT 'in use', name, in_use FROM redrive.limits
 UNION ALL

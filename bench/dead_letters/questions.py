@@ -1,0 +1,88 @@
+"""What operators ask: queries over dead letters, groups, one letter, one verdict, statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from redrive.engine.desk import Desk
+
+Ask = Callable[[Desk], Awaitable[Any]]
+
+
+class Question(NamedTuple):
+    """`judged`: an index serves it, so it has to be answered in time, however many letters there are."""
+
+    name: str
+    ask: Ask
+    judged: bool = True
+
+
+INDEXED = (
+    *("", "is:open", "is:live", "is:closed", "is:exhausted", "is:any"),
+    *("category:timeout", "category:timeout,network is:open", "-category:timeout is:open"),
+    *("workflow:workflow-3", "workflow:workflow-3 is:open", "workflow:workflow-3 is:live since:2h"),
+    *("step:charge", "step:charge is:open", "-step:charge is:open", "queue:queue-1", "queue:queue-1 is:exhausted"),
+    *("since:2h", "since:1d is:open", "since:20d until:19d", "until:29d is:open"),
+    *("fp:{frequent}", "fp:{rare}", "fp:{beginning}", "fp:{frequent} is:open since:1d", "fp:{frequent},{rare}"),
+    *("run:{letter}", "id:{letter}", "correlation:{correlation}", "assignee:ana", "assignee:me is:open"),
+    *("workflow:workflow-3 category:timeout is:open", "queue:queue-1 step:charge is:open since:1d"),
+    *("fp:{frequent} workflow:workflow-3", "category:timeout queue:queue-1 workflow:workflow-3 step:fetch"),
+    *("step:charge queue:queue-5 category:conflict is:exhausted", "assignee:none is:open", "attempts:>3 is:open"),
+)
+"""Every key that has an index, and what is often asked together."""
+
+LOOKED_THROUGH = (
+    *("nothing-like-that", "is:open \"order 7\"", "tag:vip is:open", "version:2026.3", "error:ReadTimeout is:open"),
+    *("assignee:none category:timeout attempts:6 is:exhausted version:2026.20",),
+)
+"""What is in no index: the letters are looked at one after the other."""
+
+
+class Examples(NamedTuple):
+    """Values that occur in the database: the most frequent failure and a rare one, a dead letter, and where a list goes on."""
+
+    frequent: str
+    rare: str
+    letter: str
+    correlation: str
+    cursor: str | None
+
+    def within(self, query: str) -> str:
+        return query.format(beginning=self.rare[:12], **self._asdict())
+
+
+def questions(examples: Examples) -> list[Question]:
+    asked = [(query, True) for query in INDEXED] + [(query, False) for query in LOOKED_THROUGH]
+    return [
+        *(_page(examples.within(query), query, judged) for query, judged in asked),
+        *(_count(examples.within(query), query, judged) for query, judged in asked),
+        *_others(examples),
+    ]
+
+
+def _page(query: str, name: str, judged: bool) -> Question:
+    return Question(f"page   {name or '(all)'}", lambda desk: desk.dead_letters.list(query), judged)
+
+
+def _count(query: str, name: str, judged: bool) -> Question:
+    return Question(f"count  {name or '(all)'}", lambda desk: desk.dead_letters.count(query), judged)
+
+
+def _others(examples: Examples) -> list[Question]:
+    frequent, letter, cursor = examples.frequent, examples.letter, examples.cursor
+    return [
+        Question("page   is:open, oldest first", lambda desk: desk.dead_letters.list("is:open", order="oldest")),
+        Question("page   is:open, far behind", lambda desk: desk.dead_letters.list("is:open", cursor=cursor)),
+        Question("groups by time", lambda desk: desk.groups.list()),
+        Question("groups by time, open", lambda desk: desk.groups.list("OPEN")),
+        Question("groups by occurrences", lambda desk: desk.groups.list(sort="occurrences")),
+        Question("groups by occurrences, open", lambda desk: desk.groups.list("OPEN", sort="occurrences")),
+        Question("groups with a text", lambda desk: desk.groups.list(text="resetError in workflow-3")),
+        Question("group  the most frequent", lambda desk: desk.groups.get(frequent)),
+        Question("group  its last day, by hours", lambda desk: desk.groups.occurrences(frequent)),
+        Question("letter with its payload", lambda desk: desk.dead_letters.get(letter)),
+        Question("letter its verdict", lambda desk: desk.verdict(letter)),
+        Question("statistics", lambda desk: desk.dead_letters.statistics()),
+        Question("statistics of a queue", lambda desk: desk.dead_letters.statistics("queue-1")),
+    ]

@@ -1,0 +1,70 @@
+"""Controls: what a person sets by hand, queues and breakers. Each change is in the audit (I14)."""
+
+from __future__ import annotations
+
+from redrive.engine.breakers import Breakers
+from redrive.engine.registry import Registry
+from redrive.engine.telling import Teller
+from redrive.model.audit import Action, NewEntry
+from redrive.model.breaker import BreakerState
+from redrive.model.caller import Caller
+from redrive.model.event import QueuePaused, QueueResumed
+from redrive.policy.bounds import LONGEST_DELAY, choice, require, require_kind
+from redrive.policy.redact import Redactor
+from redrive.store.store import Store
+
+
+class Controls:
+    """On behalf of one caller, in whose audit it is; queues and breakers are shared by all orgs."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        breakers: Breakers,
+        teller: Teller,
+        redactor: Redactor,
+        caller: Caller,
+    ) -> None:
+        self._store = store
+        self._registry = registry
+        self._breakers = breakers
+        self._teller = teller
+        self._redactor = redactor
+        self._caller = caller
+
+    async def pause(self, queue: str, reason: str = "") -> None:
+        """Claim nothing more from a queue; what is in flight is finished."""
+        name, by = self._registry.queue(queue), self._caller.name
+        async with self._store.database.transaction() as session:
+            await self._store.holds.pause(name, by, reason, session=session)
+            await self._store.audit.append(session, [self._entry(Action.QUEUE_PAUSED, name, reason)])
+        self._teller.tell(QueuePaused(name, by, reason))
+
+    async def resume(self, queue: str) -> None:
+        name = self._registry.queue(queue)
+        async with self._store.database.transaction() as session:
+            await self._store.holds.resume(name, session=session)
+            await self._store.audit.append(session, [self._entry(Action.QUEUE_RESUMED, name)])
+        await self._store.database.hint([name])
+        self._teller.tell(QueueResumed(name, self._caller.name))
+
+    async def force_breaker(
+        self, name: str, state: BreakerState | str, reason: str, seconds: float | None = None
+    ) -> None:
+        """Open or close a breaker by hand, for so many seconds or until it is left to itself again."""
+        if seconds is not None:
+            require("seconds", seconds, 0.0, LONGEST_DELAY)
+        wanted = choice("state", state, BreakerState)
+        entry = self._entry(Action.BREAKER_FORCED, name, reason)
+        entry = entry._replace(detail={**entry.detail, "state": str(wanted), "seconds": seconds})
+        await self._breakers.force(name, wanted, reason, self._caller.name, seconds, entry)
+
+    async def release_breaker(self, name: str) -> None:
+        """Leave a forced breaker to itself again."""
+        await self._breakers.leave_alone(name, self._entry(Action.BREAKER_RELEASED, name))
+
+    def _entry(self, action: Action, name: str, reason: str = "") -> NewEntry:
+        require_kind("reason", reason, str)
+        detail = {"reason": self._redactor.text(reason)} if reason else {}
+        return NewEntry(self._caller.org, self._caller.name, action, (name,), detail)

@@ -1,0 +1,160 @@
+"""A bulk replay goes on whoever of its workers dies, begins nothing twice, and rests while it is paused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.journeys.journal import note
+from tests.journeys.world import PATIENCE, World, WorkerProcess, until
+from tests.store.build import ask
+
+from redrive import Context, FinalError, Redrive
+from redrive.engine.desk import Desk
+from redrive.model.operation import OperationReport
+from redrive.model.replay import ReplayState
+from redrive.verify import Witness, verify
+
+MANY = {"sqlite": 10_000, "postgres": 10_000}
+WORKERS = 2
+KILLS = 6
+
+
+def mill(app: Redrive) -> None:
+    """Grinds while there is flour: a file."""
+
+    @app.task(max_attempts=1)
+    async def grind(flour: str, context: Context) -> None:
+        if not Path(flour).exists():
+            raise FinalError("no flour")
+        note("ground", run=context.run_id, key=context.idempotency_key, attempt=context.attempt)
+
+
+class Mill:
+    """An application of the story's own process, and what stands in its database."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.app = world.app(mill)
+        self.flour = world.folder / "flour"
+
+    async def failed(self, number: int) -> Desk:
+        """So many dead letters; from now on their work would succeed."""
+        async with self.world.working(self.app, concurrency=400):
+            await self.app.start_many("grind", [str(self.flour)] * number)
+            await until(lambda: self._has_buried(number))
+        self.flour.touch()
+        return await self.app.desk(by="ana")
+
+    async def _has_buried(self, number: int) -> bool:
+        return await self.app.counts() == {"DLQ_PENDING": number}
+
+    def ground(self) -> int:
+        """How often something was ground, without reading what."""
+        path = self.world.journal.path
+        return path.read_bytes().count(b"\n") if path.exists() else 0
+
+    async def check_everything(self, number: int) -> None:
+        """Each letter was replayed once, and has had its effect; whatever came twice, a death explains."""
+        effects = self.world.journal.of("ground")
+        assert len({(each["key"], each["attempt"]) for each in effects}) == len(effects)
+        per_run = Counter(each["run"] for each in effects)
+        lost = Counter(run for [run] in await self._rows("SELECT run_id FROM redrive.attempts WHERE replay = 1"))
+        assert [run for run, times in per_run.items() if times > 1 + lost[run]] == []
+        replayed = "SELECT replays, state, count(*) FROM redrive.runs GROUP BY replays, state"
+        assert await self._rows(replayed) == [(1, "SUCCESS", number)]
+        letters = "SELECT replay_count, state, count(*) FROM redrive.dead_letters GROUP BY replay_count, state"
+        assert await self._rows(letters) == [(1, "RESOLVED", number)]
+        begun = "SELECT state, count(*), count(DISTINCT letter_id) FROM redrive.replays GROUP BY state"
+        assert await self._rows(begun) == [("SUCCEEDED", number, number)]
+        await self._check_promises(per_run, {each["key"] for each in effects})
+
+    async def _check_promises(self, runs: Counter[str], keys: set[str]) -> None:
+        witness = Witness(acknowledged=set(runs), effects=dict.fromkeys(keys, 1))
+        verdict = await verify(self.app.database, witness=witness, settled=True)
+        assert verdict.sound, str(verdict)
+        assert all(verdict.checked[each] for each in ("I1", "I2", "I4", "I7", "I16"))
+        audit = await (await self.app.desk()).audit.verify()
+        assert audit.sound, str(audit)
+
+    async def _rows(self, text: str) -> list[tuple[object, ...]]:
+        return await ask(self.app.database, text)
+
+
+@asynccontextmanager
+async def crew(world: World, number: int = WORKERS) -> AsyncIterator[list[list[WorkerProcess]]]:
+    """So many places of work; who dies is replaced. The last one of each place is alive."""
+    async with world.supervised(mill) as first:
+        if number == 1:
+            yield [first]
+            return
+        async with crew(world, number - 1) as others:
+            yield [first, *others]
+
+
+async def progress(desk: Desk, operation_id: str) -> OperationReport:
+    return await desk.operations.report(operation_id)
+
+
+async def has_state(desk: Desk, operation_id: str, state: str) -> bool:
+    return (await desk.operations.get(operation_id)).state == state
+
+
+async def test_every_dead_letter_of_a_bulk_replay_is_replayed_once_although_its_workers_are_killed(
+    world: World, request: pytest.FixtureRequest
+) -> None:
+    """W9, W10, I1, I2, I4, I7, I16."""
+    number = MANY["postgres" if world.is_postgres else "sqlite"]
+    story = Mill(world)
+    desk = await story.failed(number)
+    plan = await desk.operations.plan(query="is:open", expect=number, reason="flour is back")
+    await desk.operations.start(plan.operation_id)
+
+    async with crew(world) as places:
+        for kill in range(KILLS):
+            await until(lambda: story.ground() > number * (1 + kill) // (KILLS + 2))  # noqa: B023
+            for place in places if kill == KILLS // 2 else places[kill % WORKERS :][:1]:
+                place[-1].kill()
+        await until(lambda: has_state(desk, plan.operation_id, "DONE"), within=2 * PATIENCE)
+
+    report = await progress(desk, plan.operation_id)
+    assert {state: items for state, items in report.items.items() if items} == {ReplayState.SUCCEEDED: number}
+    assert report.operation.released == number
+    await story.check_everything(number)
+
+
+async def test_a_paused_bulk_replay_rests_through_the_death_of_all_workers_and_goes_on_where_it_was(
+    world: World,
+) -> None:
+    """W9: what was under way is finished, and nothing else is begun until it is resumed."""
+    number = 400
+    story = Mill(world)
+    desk = await story.failed(number)
+    plan = await desk.operations.plan(query="is:open", canary=20, rate=100.0)
+    await desk.operations.start(plan.operation_id)
+    first = [await world.worker(mill) for _ in range(WORKERS)]
+    await until(lambda: story.ground() > 50)
+
+    await desk.operations.pause(plan.operation_id, "a storm")
+    for worker in first:
+        worker.kill()
+    planned = (await progress(desk, plan.operation_id)).items[ReplayState.PLANNED]
+    assert 0 < planned < number
+    for _ in range(WORKERS):
+        await world.worker(mill)
+
+    async def at_rest() -> bool:
+        return not (await progress(desk, plan.operation_id)).items[ReplayState.RUNNING]
+
+    await until(at_rest)
+    await asyncio.sleep(0.5)  # long enough for a driver to have looked twice
+    paused = await progress(desk, plan.operation_id)
+    assert (paused.operation.state, paused.items[ReplayState.PLANNED]) == ("PAUSED", planned)
+
+    await desk.operations.resume(plan.operation_id, "it is over")
+    await until(lambda: has_state(desk, plan.operation_id, "DONE"))
+    await story.check_everything(number)
