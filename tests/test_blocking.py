@@ -12,6 +12,7 @@ import pytest
 
 from redrive.app import Redrive
 from redrive.blocking import BlockingHandle
+from redrive.config import Settings
 from redrive.engine.context import Context
 from redrive.errors import ConflictError, InvalidValueError, NotFoundError, RunFailedError
 
@@ -164,3 +165,16 @@ def test_closing_leaves_neither_a_loop_nor_a_thread_behind(app: Redrive) -> None
             thread.join(SECONDS)
     assert not [thread for thread in threading.enumerate() if thread.name == "redrive-sync"]
     assert loop.is_closed()
+
+
+def test_the_desk_waits_too() -> None:
+    app = Redrive("sqlite://:memory:", settings=Settings(), log=False)
+    desk = app.sync.desk(by="ana")
+    try:
+        assert desk.dead_letters.list("is:open").lines == []
+        assert desk.audit.verify().sound
+        assert desk.caller.name == "ana"
+        with pytest.raises(NotFoundError):
+            desk.replay("no-such-letter")
+    finally:
+        app.sync.close()

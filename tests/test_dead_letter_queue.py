@@ -203,6 +203,7 @@ class TestStory:
                     "exhausted": 0,
                     "manually_retried": 1,
                     "archived": 1,
+                    "refused": 0,
                 },
             }
             assert (await found(dlq, "c")).task == {"to": "cy"}

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable
+from functools import wraps
+from inspect import iscoroutinefunction
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
@@ -15,6 +17,7 @@ from redrive.engine.enqueue import DEFAULT_ORG, Prepared, StartOptions
 from redrive.engine.handle import RunHandle
 from redrive.engine.history import History
 from redrive.errors import InvalidValueError
+from redrive.model.caller import APPLICATION
 from redrive.model.dead_letter import DeadLetter
 from redrive.model.run import Cancellation, Run, RunState
 from redrive.store.foreign import foreign_session
@@ -50,14 +53,33 @@ class BlockingHandle:
     def result(self, timeout: float | None = None) -> Any:
         return self._wait(self._handle.result(timeout))
 
-    def cancel(self) -> Cancellation:
-        return self._wait(self._handle.cancel())
+    def cancel(self, *, by: str = APPLICATION) -> Cancellation:
+        return self._wait(self._handle.cancel(by=by))
 
     def history(self) -> History:
         return self._wait(self._handle.history())
 
     def dead_letter(self) -> DeadLetter | None:
         return self._wait(self._handle.dead_letter())
+
+
+class Waiting:
+    """The same object, whose methods wait for their results."""
+
+    def __init__(self, target: object, blocking: Blocking) -> None:
+        self._target = target
+        self._blocking = blocking
+
+    def __repr__(self) -> str:
+        return f"<blocking {type(self._target).__name__}>"
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._target, name)
+        if iscoroutinefunction(found):
+            return wraps(found)(lambda *args, **kwargs: self._blocking.wait_for(found(*args, **kwargs)))
+        return (
+            Waiting(found, self._blocking) if type(found).__module__.startswith("redrive.engine") else found
+        )
 
 
 class Blocking:
@@ -96,13 +118,17 @@ class Blocking:
             return [self._handle(handle) for handle in handles]
         return self._start_within(connection, self._app.prepare(work, payloads, keys, options))
 
+    def desk(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> Any:
+        """As Redrive.desk; every method of it, and of its parts, waits for its result."""
+        return Waiting(self.wait_for(self._app.desk(org=org, by=by)), self)
+
     def run(self, run_id: str, org: str = DEFAULT_ORG) -> BlockingHandle:
         return self._handle(self._app.run(run_id, org))
 
-    def pause(self, queue: str, *, by: str = "application", reason: str = "") -> None:
+    def pause(self, queue: str, *, by: str = APPLICATION, reason: str = "") -> None:
         self.wait_for(self._app.pause(queue, by=by, reason=reason))
 
-    def resume(self, queue: str, *, by: str = "application") -> None:
+    def resume(self, queue: str, *, by: str = APPLICATION) -> None:
         self.wait_for(self._app.resume(queue, by=by))
 
     def queues(self) -> list[QueueRow]:
@@ -123,13 +149,13 @@ class Blocking:
         state: str,
         *,
         reason: str,
-        by: str = "application",
+        by: str = APPLICATION,
         seconds: float | None = None,
     ) -> None:
         self.wait_for(self._app.force_breaker(name, state, reason=reason, by=by, seconds=seconds))
 
-    def release_breaker(self, name: str) -> None:
-        self.wait_for(self._app.release_breaker(name))
+    def release_breaker(self, name: str, *, by: str = APPLICATION) -> None:
+        self.wait_for(self._app.release_breaker(name, by=by))
 
     def close(self) -> None:
         with self._lock:

@@ -61,6 +61,8 @@ async def test_a_full_queue_refuses_loudly_and_the_run_keeps_its_evidence_m6() -
         history = await refused.history()
         assert [each.error_type for each in history.attempts] == ["ConnectionError"]
         assert [each.detail for each in history.events if each.what == "unburied"] == [TOO_MANY]
+        statistics = await (await app.desk()).dead_letters.statistics()
+        assert statistics.lifetime.refused == 3
         await check_sound(app)
 
 

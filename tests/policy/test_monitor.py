@@ -111,6 +111,7 @@ class TestStatistics:
             "exhausted": 3,
             "manually_retried": 4,
             "archived": 5,
+            "refused": 0,
         }
         assert type(found["status_breakdown"]) is dict
 

@@ -30,6 +30,7 @@ class LifetimeStats(NamedTuple):
     exhausted: int = 0
     manually_retried: int = 0
     archived: int = 0
+    refused: int = 0
 
     def since(self, earlier: LifetimeStats) -> LifetimeStats:
         """What has happened after that."""

@@ -55,6 +55,7 @@ class Burials:
             if number > room:
                 own = sorted(letter.run_id for letter in letters if letter.org == org)
                 refused |= set(own[max(0, room) :])
+                await session.fetch(_SQL["count_refused"], {"org": org, "number": number - max(0, room)})
         return refused
 
     async def written(

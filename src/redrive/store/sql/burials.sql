@@ -1,2 +1,6 @@
+-- name: count_refused
+INSERT INTO redrive.dead_letter_figures (org, queue, figure, number) VALUES (:org, '', 'refused', :number)
+ON CONFLICT (org, queue, figure) DO UPDATE SET number = dead_letter_figures.number + excluded.number
+
 -- name: live
 SELECT sum(number) FROM redrive.dead_letter_counts WHERE org = :org AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')

@@ -1,0 +1,92 @@
+"""How many dead letters per second are replayed: one by one, many at once, and beside that the plain work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from time import monotonic
+
+from bench.dead_letters.crew import worker
+from bench.dead_letters.worker import Mended
+from bench.work import draining, filling
+from bench.work.contender import Entry
+from bench.work.jobs import Kind, payload
+from bench.work.statements import fetch
+from bench.work.workers import PATIENCE, Workers
+
+from redrive.engine.desk import Desk
+from redrive.model.replay import OperationState, ReplayState
+
+LOOK_INTERVAL = 0.01
+
+
+async def plain(entry: Entry, url: str, count: int) -> float:
+    """The same jobs, never failed: as fast as the engine is."""
+    contender = Mended(url)
+    await contender.prepare()
+    await draining.enqueue(entry, contender, Kind.FAIL, count)
+    with worker(url, Kind.NOTHING) as crew:
+        return await draining.measured(contender, crew, Kind.NOTHING, count)
+
+
+async def one_by_one(url: str, count: int, callers: int) -> float:
+    """Each asked for when the one before is durably begun; until all have ended."""
+    async with _dead(url, count) as (desk, crew, contender):
+        ids = iter([each.id for each in (await desk.dead_letters.list("is:open", size=count)).lines])
+
+        async def call() -> None:
+            for letter_id in ids:
+                await desk.replay(letter_id)
+
+        started = monotonic()
+        await asyncio.gather(*(call() for _ in range(callers)))
+        await _all_ended(contender, crew)
+        return count / (monotonic() - started)
+
+
+async def many(url: str, count: int) -> dict[str, float]:
+    """Without a canary, which waits on purpose. `planned` and `started` are in milliseconds."""
+    async with _dead(url, count) as (desk, crew, _):
+        begun = monotonic()
+        plan = await desk.operations.plan(query="is:open", canary=0, expect=count, reason="the cause is gone")
+        planned = monotonic()
+        await desk.operations.start(plan.operation_id)
+        started = monotonic()
+        while (await desk.operations.get(plan.operation_id)).state != OperationState.DONE:
+            crew.check(started + PATIENCE)
+            await asyncio.sleep(0.1)
+        ended = monotonic()
+        report = await desk.operations.report(plan.operation_id)
+        if report.items[ReplayState.SUCCEEDED] != count or crew.board.begun != count + 1:
+            raise RuntimeError(f"{crew.board.begun - 1} jobs were begun for {count} replays: {report.items}")
+        return {
+            "replay, many": count / (report.seconds or 1.0),
+            "replay, many, from start to done": count / (ended - started),
+            "plan (ms)": (planned - begun) * 1e3,
+            "start (ms)": (started - planned) * 1e3,
+        }
+
+
+@asynccontextmanager
+async def _dead(url: str, count: int) -> AsyncIterator[tuple[Desk, Workers, Mended]]:
+    """So many dead letters, and a worker that has proved to be at work."""
+    await filling.fill(url, "dead", count - 1)  # and the one that they are copies of
+    contender = Mended(url)
+    async with contender.app as app:
+        desk = await app.desk(by="ana")
+        with worker(url, Kind.NOTHING) as crew:
+            await contender.enqueue_many(Kind.FAIL, [payload(0)])
+            await crew.begin_together()
+            await crew.until(lambda: crew.board.done > 0, LOOK_INTERVAL)
+            yield desk, crew, contender
+
+
+async def _all_ended(contender: Mended, crew: Workers) -> None:
+    deadline = monotonic() + PATIENCE
+    while (await fetch(contender.app, _RUNNING))[0][0]:
+        crew.check(deadline)
+        await asyncio.sleep(LOOK_INTERVAL)
+
+
+_RUNNING = "SELECT count(*) FROM redrive.replays WHERE state = 'RUNNING'"

@@ -1,0 +1,73 @@
+"""What belongs to a dead letter can be left out, one at a time: the difference is what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.work.statements import fetch
+
+from redrive import Redrive
+from redrive.model.audit import NewEntry
+from redrive.model.failure_group import GroupChange, Occurrence
+from redrive.store.audit import Audit
+from redrive.store.burials import Burials
+from redrive.store.database import Session
+from redrive.store.groups import Decide, Groups
+
+GROUPS, AUDIT, COUNTS, INDEXES = "groups", "audit", "counts", "indexes"
+
+COMPLETE = "complete"
+VARIANTS = {
+    COMPLETE: (),
+    "without groups": (GROUPS,),
+    "without audit": (AUDIT,),
+    "without groups and audit": (GROUPS, AUDIT),
+    "without counts": (COUNTS,),
+    "without indexes for queries": (INDEXES,),
+    "without any of these": (GROUPS, AUDIT, COUNTS, INDEXES),
+}
+
+_TRIGGERS = ("dead_letters_inserted", "dead_letters_moved", "dead_letters_deleted")
+_NEEDED = ("dead_letters_live", "dead_letters_of_run", "dead_letters_pkey", "dead_letters_by_state")
+
+
+class NoGroups(Groups):
+    async def occurred(
+        self, session: Session, occurrences: Sequence[Occurrence], decide: Decide
+    ) -> list[GroupChange]:
+        return []
+
+
+class NoAudit(Audit):
+    async def append(self, session: Session, entries: Sequence[NewEntry]) -> None:
+        return None
+
+
+def spare_writes(app: Redrive, spared: Sequence[str]) -> None:
+    """In the process that works."""
+    store, database = app.store, app.database
+    groups = NoGroups(database) if GROUPS in spared else store.groups
+    audit = NoAudit(database) if AUDIT in spared else store.audit
+    store.burials = store.records.burials = Burials(store.holds, groups, audit)
+
+
+async def spare_tables(app: Redrive, spared: Sequence[str]) -> None:
+    """In the database, before the work begins."""
+    if COUNTS in spared:
+        for name in _TRIGGERS:
+            await fetch(
+                app, f"DROP TRIGGER redrive.{name}", f"DROP TRIGGER {name} ON redrive.dead_letters"
+            )
+    if INDEXES in spared:
+        for name in await _indexes(app):
+            await fetch(app, f"DROP INDEX redrive.{name}")
+
+
+async def _indexes(app: Redrive) -> list[str]:
+    rows = await fetch(
+        app,
+        "SELECT name FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"
+        " AND tbl_name = 'dead_letters'",
+        "SELECT indexname::text FROM pg_indexes WHERE schemaname = 'redrive' AND tablename = 'dead_letters'",
+    )
+    return [row[0] for row in rows if row[0] not in _NEEDED]

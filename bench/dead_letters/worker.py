@@ -1,0 +1,32 @@
+"""A worker process: jobs that fail for good, or the same jobs after they were mended."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+
+from bench.dead_letters.sparing import spare_writes
+from bench.work.board import Board
+from bench.work.contenders.of_redrive import Contender
+from bench.work.jobs import Jobs, Kind, Payload
+
+
+class Mended(Contender):
+    """What has failed before succeeds."""
+
+    async def _fail(self, payload: Payload) -> None:
+        await self._perform(payload)
+
+
+def main(url: str, kind: str, board: str, *spared: str) -> None:
+    logging.disable(logging.CRITICAL)
+    contender = Contender(url) if kind == Kind.FAIL else Mended(url)
+    spare_writes(contender.app, spared)
+    shared = Board(Path(board))
+    shared.wait(0)
+    contender.work(Jobs(Kind(kind), shared, 0))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
