@@ -21,6 +21,7 @@ from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.policy.curve import Curve, Exponential, Immediate, Linear
 from redrive.policy.jitter import Additive, Decorrelated, Equal, Full, Jitter, NoJitter, Proportional
 from redrive.policy.ramp import Ramp
+from redrive.policy.redriving import Redrive
 from redrive.policy.retry import RetryPolicy
 from redrive.store.database import Database
 
@@ -37,6 +38,9 @@ BREAKER_POLICY = BreakerPolicy(
     successes_to_close=2,
 )
 RAMP = Ramp(first=1, factor=2.0, every=1.0)
+
+OTHERWISE = RetryPolicy(name="otherwise", max_attempts=2, backoff=Backoff(Immediate()))
+"""The policy of replays that have one of their own."""
 
 _JITTERS: dict[str, Jitter] = {
     "none": NoJitter(),
@@ -93,10 +97,19 @@ def _task(plan: TaskPlan, perform: Perform) -> Task:
         "breaker": plan.breaker,
         "effect": "unsafe" if plan.unsafe else "idempotent",
         "concurrency": plan.concurrency,
+        "redrive": _redrive(plan),
+        "max_redrives": plan.max_redrives if plan.redrive else None,
     }
     if plan.by_key and plan.concurrency is not None:
         options["concurrency_key"] = lambda payload: str(payload["run"] % 2)
     return Task.of(function, options)
+
+
+def _redrive(plan: TaskPlan) -> Redrive | None:
+    if plan.redrive != "exponential":
+        return plan.redrive
+    backoff = Backoff(Exponential(0.5, 2.0), cap=2.0)
+    return RetryPolicy(name="soon", max_attempts=plan.max_redrives + 1, backoff=backoff)
 
 
 def _policy(plan: TaskPlan) -> RetryPolicy:

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 from tests.simulation.script import Fault, FaultKind
 
 from redrive.app import Redrive
-from redrive.errors import StoreError
 from redrive.model.breaker import BreakerState
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
 BETWEEN_SIGNALS = 0.2
-OPERATOR_PAUSE = 1.0
 
 
 class Happenings:
@@ -33,7 +31,8 @@ class Happenings:
             FaultKind.OUTAGE: self._cut_off,
             FaultKind.DEPENDENCY: self._break_dependency,
             FaultKind.PAUSE_QUEUE: self._pause_queue,
-            FaultKind.FORCE_OPEN: self._force_open,
+            FaultKind.FORCE_OPEN: self._force,
+            FaultKind.FORCE_CLOSED: self._force,
         }
 
     async def all(self) -> None:
@@ -85,20 +84,11 @@ class Happenings:
         await asyncio.sleep(fault.seconds)
         await self._operate(lambda app: app.resume(fault.target))
 
-    async def _force_open(self, fault: Fault) -> None:
+    async def _force(self, fault: Fault) -> None:
+        state = BreakerState.OPEN if fault.kind is FaultKind.FORCE_OPEN else BreakerState.CLOSED
         await self._operate(
-            lambda app: app.force_breaker(
-                fault.target, BreakerState.OPEN, reason="simulated", seconds=fault.seconds
-            )
+            lambda app: app.force_breaker(fault.target, state, reason="simulated", seconds=fault.seconds)
         )
 
     async def _operate(self, action: Callable[[Redrive], Any]) -> None:
-        """A person at a console, who tries again."""
-        process, app = self._world.operator
-        while True:
-            try:
-                await self._world.loop.start(process, action(app))
-            except StoreError:
-                await asyncio.sleep(OPERATOR_PAUSE)
-            else:
-                return
+        await self._world.operate(action)

@@ -42,8 +42,8 @@ class Outside:
         self._kill = kill
         self._plans = {run.number: run for run in script.runs}
         self._calls: Counter[tuple[int, int]] = Counter()
-        self._answers: Counter[tuple[int, int]] = Counter()
-        self._limited: Counter[tuple[int, int, int]] = Counter()
+        self._answers: Counter[tuple[int, int, int]] = Counter()
+        self._limited: Counter[tuple[int, int, int, int]] = Counter()
         self.down: Counter[str] = Counter()
         self.keys: dict[tuple[int, int], set[str]] = {}
         self.accepted: Counter[str] = Counter()
@@ -121,7 +121,10 @@ class Outside:
 
         Behind a breaker by the answers so far: what fails as a probe is not charged, and would fail for ever.
         """
-        where = number, context.step_index
+        replay = context._claim.replays
+        if replay > plan.lasting:
+            return Outcome.SUCCEED
+        where = number, context.step_index, replay
         turn = context.failures if task.breaker is None else self._answers[where]
         outcome = plan.outcomes[turn] if turn < len(plan.outcomes) else Outcome.SUCCEED
         if outcome is Outcome.RATE_LIMITED:

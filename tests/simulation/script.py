@@ -49,6 +49,32 @@ class FaultKind(StrEnum):
     DEPENDENCY = "dependency"
     PAUSE_QUEUE = "pause_queue"
     FORCE_OPEN = "force_open"
+    FORCE_CLOSED = "force_closed"
+
+
+class ChoreKind(StrEnum):
+    """What a person does at the desk: with one dead letter, with a run, with an operation, with a group."""
+
+    REPLAY = "replay"
+    REPLAY_ALONE = "replay_alone"
+    REPLAY_BACK = "replay_back"
+    REPLAY_OTHERWISE = "replay_otherwise"
+    RESOLVE = "resolve"
+    IGNORE = "ignore"
+    ARCHIVE = "archive"
+    REOPEN = "reopen"
+    LINK = "link"
+    RETRY_RUN = "retry_run"
+    CANCEL_RUN = "cancel_run"
+    PLAN = "plan"
+    START = "start"
+    PAUSE = "pause"
+    RESUME = "resume"
+    CANCEL = "cancel"
+    ACKNOWLEDGE_GROUP = "acknowledge_group"
+    RESOLVE_GROUP = "resolve_group"
+    RESOLVE_GROUP_WITH_LETTERS = "resolve_group_with_letters"
+    IGNORE_GROUP = "ignore_group"
 
 
 @dataclass(frozen=True)
@@ -78,12 +104,17 @@ class TaskPlan:
     by_key: bool = False
     ending: str = "bury"
     rate_limit_waits: int = 100
+    redrive: str | None = None
+    max_redrives: int = 0
 
 
 @dataclass(frozen=True)
 class StepPlan:
+    """`lasting`: so many replays of the run come to the same; after that the step succeeds."""
+
     outcomes: tuple[Outcome, ...] = ()
     troubles: tuple[Trouble, ...] = ()
+    lasting: int = 0
 
 
 @dataclass(frozen=True)
@@ -115,8 +146,36 @@ class Fault:
 
 
 @dataclass(frozen=True)
+class Bulk:
+    """How a bulk replay is to go on. `waits`: it is planned only, and started by another chore."""
+
+    canary: int = 2
+    rate: float | None = None
+    failure_rate: float = 0.5
+    stop_on_breaker: bool = True
+    alone: bool = False
+    exclude_unsafe: bool = False
+    waits: bool = False
+
+
+@dataclass(frozen=True)
+class Chore:
+    """`pick`, from 0 to 1, chooses among what is there; `rash`: among all, whether it makes sense or not."""
+
+    at: float
+    kind: ChoreKind
+    org: str = "default"
+    pick: float = 0.0
+    rash: bool = False
+    bulk: Bulk = Bulk()
+
+
+@dataclass(frozen=True)
 class Script:
-    """`schedule` seeds the scheduling and all random numbers of the processes."""
+    """`schedule` seeds the scheduling and all random numbers of the processes.
+
+    sweeps  how often everything that is dead in the end is replayed, in one operation for each org
+    """
 
     schedule: int
     workers: tuple[WorkerPlan, ...]
@@ -126,6 +185,8 @@ class Script:
     faults: tuple[Fault, ...]
     latency: float = 0.01
     org_concurrency: int | None = None
+    chores: tuple[Chore, ...] = ()
+    sweeps: int = 0
 
     def task_names(self, workflow: str) -> tuple[str, ...]:
         return dict(self.workflows).get(workflow, (workflow,))
@@ -134,8 +195,9 @@ class Script:
         return next(each for each in self.tasks if each.name == name)
 
     def __str__(self) -> str:
-        lines = [f"schedule {self.schedule}, latency {self.latency}, org limit {self.org_concurrency}"]
-        for name in ("workers", "tasks", "workflows", "runs", "faults"):
+        limit, sweeps = self.org_concurrency, self.sweeps
+        lines = [f"schedule {self.schedule}, latency {self.latency}, org limit {limit}, sweeps {sweeps}"]
+        for name in ("workers", "tasks", "workflows", "runs", "faults", "chores"):
             lines += [f"  {_shown(each)}" for each in getattr(self, name)]
         return "\n".join(lines)
 
@@ -155,7 +217,10 @@ def _shown(part: object) -> str:
 def _plain(value: object) -> str:
     if isinstance(value, StepPlan):
         outcomes = "/".join(value.outcomes) or "succeed"
-        return outcomes + (f" [{', '.join(value.troubles)}]" if value.troubles else "")
+        lasting = f" for {value.lasting} replays" if value.lasting else ""
+        return outcomes + lasting + (f" [{', '.join(value.troubles)}]" if value.troubles else "")
+    if isinstance(value, Bulk):
+        return _shown(value)
     if isinstance(value, tuple):
         return f"({', '.join(map(_plain, value))})"
     return str(value) if isinstance(value, StrEnum) else repr(value)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from redrive.engine.breakers import Breakers
 from redrive.engine.registry import Registry
 from redrive.engine.telling import Teller
+from redrive.engine.wording import reason_said
 from redrive.model.audit import Action, NewEntry
 from redrive.model.breaker import BreakerState
 from redrive.model.caller import Caller
 from redrive.model.event import QueuePaused, QueueResumed
-from redrive.policy.bounds import LONGEST_DELAY, choice, require, require_kind
+from redrive.policy.bounds import LONGEST_DELAY, choice, require
 from redrive.policy.redact import Redactor
 from redrive.store.store import Store
 
@@ -65,6 +66,6 @@ class Controls:
         await self._breakers.leave_alone(name, self._entry(Action.BREAKER_RELEASED, name))
 
     def _entry(self, action: Action, name: str, reason: str = "") -> NewEntry:
-        require_kind("reason", reason, str)
-        detail = {"reason": self._redactor.text(reason)} if reason else {}
+        said = reason_said(reason, self._redactor)
+        detail = {"reason": said} if said else {}
         return NewEntry(self._caller.org, self._caller.name, action, (name,), detail)

@@ -143,7 +143,8 @@ class OperationDriver:
         begun = await self._store.replays.begin_planned(session, operation.id, number - len(changed))
         after = operation._replace(released=operation.released + len(begun.replays), released_at=released_at)
         await self._operations.save(session, after)
-        return Step(operation, after, begun=begun)
+        moved = begun.replays or begun.refused or changed
+        return Step(operation, after, 0.0 if moved else POLL_SECONDS, begun)
 
     async def _finish(self, session: Session, operation: ReplayOperation, now: float) -> Step:
         """Nothing is under way: what waits for a dead letter of somebody else's care waits in vain."""

@@ -14,6 +14,7 @@ from redrive.engine.payload import json_and_text
 from redrive.engine.registry import Definitions, Registry
 from redrive.engine.telling import Teller
 from redrive.engine.vault import Vault
+from redrive.engine.wording import reason_said
 from redrive.errors import InvalidValueError, NotFoundError, ReplayRefusedError, StoreUnavailableError
 from redrive.model.caller import Caller
 from redrive.model.dead_letter import DeadLetter
@@ -29,7 +30,6 @@ from redrive.policy.stored import policy_to_json
 from redrive.store.replays import Begun, NewReplay, why_not
 from redrive.store.store import Store
 
-LONGEST_REASON = 2_000
 MOST_TRIES = 4
 
 
@@ -92,7 +92,7 @@ class Replays:
             mode,
             0,
             self._caller.name,
-            checked_reason(reason, self._kit.redactor),
+            reason_said(reason, self._kit.redactor),
             override,
             edit,
             text,
@@ -188,14 +188,6 @@ class Replays:
 def _replayable(letter: DeadLetter, run: Run) -> bool:
     failed = letter.state in ("OPEN", "EXHAUSTED") and run.state in ("DLQ_PENDING", "FAILED")
     return failed and run.step_index == letter.step_index
-
-
-def checked_reason(reason: object, redactor: Redactor) -> str:
-    require_kind("reason", reason, str)
-    text = str(reason).strip()
-    if len(text) > LONGEST_REASON:
-        raise InvalidValueError(f"a reason has at most {LONGEST_REASON:,} characters, got {len(text):,}")
-    return redactor.text(text)
 
 
 def _override(retry: RetryPolicy | None) -> str | None:

@@ -6,8 +6,9 @@ import asyncio
 import inspect
 
 from redrive.engine.definition import Definition
-from redrive.engine.replays import Kit, Replays, checked_reason
+from redrive.engine.replays import Kit, Replays
 from redrive.engine.task import Task
+from redrive.engine.wording import reason_said
 from redrive.errors import ReplayRefusedError, StoreUnavailableError
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import Caller
@@ -58,7 +59,7 @@ class Retries:
             Mode.FROM_STEP,
             0,
             self._caller.name,
-            checked_reason(reason, self._kit.redactor),
+            reason_said(reason, self._kit.redactor),
             step_input=step_input,
             queue=definition.steps[index].queue,
         )

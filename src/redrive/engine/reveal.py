@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from redrive.engine.vault import Vault
-from redrive.errors import InvalidValueError
+from redrive.engine.wording import LONGEST_REASON, said
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import Caller
 from redrive.policy.codec import JsonValue, decode
 from redrive.policy.redact import DEFAULT_REDACTOR, Redactor
 from redrive.store.payloads import Payloads
 from redrive.store.store import Store
-
-LONGEST_REASON = 1_000
 
 
 class Reveal:
@@ -26,7 +24,7 @@ class Reveal:
 
     async def payload(self, letter_id: str, reason: str) -> JsonValue:
         """What the failed step was given. It is given out only after the audit has it that it was."""
-        why = self._redactor.text(_checked(reason))
+        why = said("reason", reason, self._redactor, shortest=1, longest=LONGEST_REASON)
         async with self._store.database.transaction() as session:
             text, run_id = await self._payloads.of_letter(session, letter_id, self._caller.org)
             value = decode(self._vault.unseal(text))
@@ -34,11 +32,3 @@ class Reveal:
             entry = NewEntry(*self._caller, Action.DEAD_LETTER_REVEALED, (letter_id,), detail)
             await self._store.audit.append(session, [entry])
         return value
-
-
-def _checked(reason: object) -> str:
-    if not isinstance(reason, str) or not reason.strip() or len(reason) > LONGEST_REASON:
-        raise InvalidValueError(
-            f"say why the payload is revealed, in 1 to {LONGEST_REASON:,} characters; it is kept in the audit"
-        )
-    return reason

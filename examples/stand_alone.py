@@ -1,0 +1,50 @@
+"""A dead-letter queue for a program that has its own way of doing things; nothing else of Redrive is used.
+
+python examples/stand_alone.py
+"""
+
+from __future__ import annotations
+
+import tempfile
+from typing import Any
+
+from redrive import DeadLetterQueue
+
+MAIL_SERVER = {"up": False}
+
+
+def send(mail: dict[str, Any]) -> str:
+    """What the program does anyway."""
+    if not MAIL_SERVER["up"]:
+        raise ConnectionError("the mail server does not answer")
+    if "@" not in mail["to"]:
+        raise ValueError(f"{mail['to']} is no address")
+    return f"sent to {mail['to']}"
+
+
+def main() -> None:
+    queue = DeadLetterQueue(f"sqlite:///{tempfile.mkdtemp()}/failed.db", send, log=False)
+    failed = queue.sync  # without an event loop; with one: await queue.enqueue(...)
+
+    for number, address in enumerate(["ada@example.org", "bob@example.org", "carol"]):
+        mail = {"to": address, "text": "Hello"}
+        try:
+            send(mail)
+        except Exception as error:  # noqa: BLE001 — whatever it is, the mail must not be lost
+            failed.enqueue(f"mail-{number}", mail, error=error, metadata={"team": "post"})
+
+    print(f"{len(failed)} mails have failed; {failed['mail-0'].error}")
+
+    MAIL_SERVER["up"] = True
+    for item in failed.list("pending"):
+        outcome = failed.retry(item.task_id)
+        print(f"{item.task_id}: {outcome.result if outcome else outcome.error}")
+
+    failed.archive("mail-2", reason="carol was told to give an address")
+    figures = failed.statistics()
+    print(f"now {figures.queue_size} are left, of {figures.lifetime_stats.enqueued_total}")
+    failed.close()
+
+
+if __name__ == "__main__":
+    main()
