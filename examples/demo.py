@@ -1,6 +1,6 @@
 """make demo: a shop whose payment gateway goes down in the middle of business.
 
-A real worker, a real SQLite file, a real HTTP server; about 25 seconds.
+A real worker, a real SQLite file, a real HTTP server; about 35 seconds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from redrive import Redrive, RunHandle
 from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.engine.history import Happening, History
 from redrive.model.dead_letter import DeadLetter
-from redrive.model.event import BreakerChanged, Event, HeldReleased
+from redrive.model.event import BreakerChanged, Event, HeldReleased, StepDied
+from repair import repair
 from screen import (
     BOLD,
     COLUMNS,
@@ -35,7 +36,7 @@ from screen import (
     say,
     tell,
 )
-from shop import PATIENT, Gateway, Order, client_of, shop
+from shop import PATIENT, Gateway, Order, Warehouse, client_of, shop
 
 ORDERS_A_SECOND = 7
 POISON = 6
@@ -57,7 +58,7 @@ class Business:
         self._began = time.monotonic()
         self._numbers = count(1)
         self._note = ""
-        self._released = 0
+        self._released = self._failed = 0
         app.listen(self._hear)
 
     async def go_on(self, seconds: int, *, ordering: bool) -> None:
@@ -73,7 +74,7 @@ class Business:
                 return
 
     async def _second(self, orders: int) -> None:
-        self._note, self._released = "", 0
+        self._note, self._released, self._failed = "", 0, 0
         end = time.monotonic() + 1.0
         while time.monotonic() < end - FRAME:
             if orders:
@@ -104,12 +105,19 @@ class Business:
             f"{states.get('SUCCESS', 0):>7}",
             f"{places.get('waiting', 0):>8}",
             paint(YELLOW, f"{held:>4} {_bar(held)}") if held else f"{held:>4} {_bar(held)}",
-            paint(DIM, f"released {self._released}" if self._released else self._note),
+            self._remark(),
         ]
         return "  ".join(columns)
 
+    def _remark(self) -> str:
+        if self._failed:
+            return paint(RED, f"failed {self._failed}")
+        return paint(DIM, f"released {self._released}" if self._released else self._note)
+
     def _hear(self, event: Event) -> None:
-        if isinstance(event, HeldReleased):
+        if isinstance(event, StepDied):
+            self._failed += 1
+        elif isinstance(event, HeldReleased):
             self._released += event.runs
         elif isinstance(event, BreakerChanged):
             self._note = {
@@ -159,6 +167,16 @@ async def do_business(business: Business) -> None:
     await business.finish(within=30)
 
 
+async def make_a_mistake(business: Business, warehouse: Warehouse) -> None:
+    heading("6  A mistake of our own: somebody loads a floor plan that lacks half of the aisles")
+    tell("What cannot be shipped is kept at once: nothing says that trying again would help.")
+    print()
+    show_columns()
+    warehouse.missing = frozenset("12345")
+    await business.go_on(4, ordering=True)
+    await business.finish(within=5)
+
+
 def show_patience(histories: list[History]) -> None:
     heading("4  One of the orders that had to wait")
     found = max(histories, key=lambda each: (each.run.state == "SUCCESS", len(each.events)))
@@ -204,7 +222,7 @@ def _own_frame(stack: str) -> str:
 
 
 def show_sum(states: dict[str, int], gateway: Gateway) -> bool:
-    heading("6  Nothing is lost")
+    heading("10  Nothing is lost")
     started, shipped, dead = sum(states.values()), states.get("SUCCESS", 0), states.get("DLQ_PENDING", 0)
     asked = sum(request == "POST /charges" for request in gateway.requests)
     for name, number, colour, remark in (
@@ -227,21 +245,29 @@ def invite(file: Path) -> None:
     print()
     say("the shop             examples/shop.py", DIM)
     say("how to write one     docs/guides/running-work.md", DIM)
+    say("dead letters         docs/guides/dead-letters.md", DIM)
     say("outbound calls       .venv/bin/python examples/calls_demo.py", DIM)
 
 
 async def play(file: Path) -> bool:
+    warehouse = Warehouse()
     with running(Gateway()) as gateway:
-        async with client_of(gateway) as client, shop(f"sqlite:///{file}", client) as app:
+        async with client_of(gateway) as client, shop(f"sqlite:///{file}", client, warehouse) as app:
             business = Business(app, gateway)
             async with app.worker(poll_seconds=0.5):
                 await do_business(business)
-            histories = [await run.history() for run in business.runs]
-            show_patience(histories)
-            for run, history in zip(business.runs, histories, strict=True):
-                if (letter := await run.dead_letter()) is not None:
-                    show_dead_letter(letter, history)
+                await show_stories(business.runs)
+                await make_a_mistake(business, warehouse)
+                await repair(app, warehouse)
             return show_sum(await app.counts(), gateway)
+
+
+async def show_stories(runs: list[RunHandle]) -> None:
+    histories = [await run.history() for run in runs]
+    show_patience(histories)
+    for run, history in zip(runs, histories, strict=True):
+        if (letter := await run.dead_letter()) is not None:
+            show_dead_letter(letter, history)
 
 
 def main() -> None:

@@ -44,12 +44,25 @@ class Gateway(FlakyService):
         return status, headers
 
 
+class Warehouse:
+    """Knows the aisle of every shelf, unless somebody has given it a wrong floor plan."""
+
+    def __init__(self) -> None:
+        self.missing: frozenset[str] = frozenset()
+
+    def aisle(self, shelf: str) -> str:
+        aisle, _, _ = shelf.partition("-")
+        if aisle in self.missing:
+            raise LookupError(f"shelf {shelf} is in no aisle of the floor plan")
+        return aisle
+
+
 def client_of(gateway: Gateway) -> AsyncHttpClient:
     """One request an attempt: the step brings its own retries and its own breaker."""
     return AsyncHttpClient(gateway.url, max_attempts=1, dependency=None)
 
 
-def shop(database: str, client: AsyncHttpClient) -> Redrive:
+def shop(database: str, client: AsyncHttpClient, warehouse: Warehouse) -> Redrive:
     app = Redrive(database, log=False)
 
     async def is_back() -> None:
@@ -69,7 +82,7 @@ def shop(database: str, client: AsyncHttpClient) -> Redrive:
 
     @app.task
     def ship(order: Order) -> str:
-        return f"order {order.number} has left shelf {order.shelf}, with {order.receipt}"
+        return f"order {order.number} has left aisle {warehouse.aisle(order.shelf)}, with {order.receipt}"
 
     app.workflow("checkout", [reserve, charge, ship])
     return app

@@ -1,8 +1,8 @@
 """Fills a database with dead letters: as many as wanted, of 5,000 failures, over 30 days, in every state.
 
-One run fails for good first; all others are copies of what it has left, made by the database itself, with what
-distinguishes them put in its place. Indexes are made when everything is there. The attempts are left out:
-nothing that is measured reads them.
+One run fails for good first; all others are copies of what it has left, made by the database itself, each with
+a failure, a state and a time of its own. Indexes are made when everything is there. The attempts are left
+out: nothing that is measured reads them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _dice(salt: int, sides: int) -> str:
 
 
 def _failure(groups: int) -> str:
-    """A fifth of all letters comes from a few outages; of the others, some failures are frequent, most rare."""
+    """A fifth of all letters comes from a few outages; of the other failures some are frequent, most rare."""
     skewed = f"{_dice(2, groups)} * {_dice(3, groups)} / {groups}"
     return f"CASE WHEN {_dice(1, 5)} = 0 THEN {_dice(4, OF_ONE_OUTAGE)} ELSE {skewed} END"
 
@@ -48,7 +48,17 @@ _STATE = (
     " WHEN letter.chance < 66 THEN 'EXHAUSTED' WHEN letter.chance < 90 THEN 'RESOLVED'"
     " WHEN letter.chance < 96 THEN 'IGNORED' ELSE 'ARCHIVED' END"
 )
-_OF_FAILURE = ("fingerprint", "workflow", "step", "queue", "category", "error_type", "message", "stack", "title")
+_OF_FAILURE = (
+    "fingerprint",
+    "workflow",
+    "step",
+    "queue",
+    "category",
+    "error_type",
+    "message",
+    "stack",
+    "title",
+)
 _PAYLOAD = "'{\"order\": ' || letter.number || ', \"note\": \"' || failure.filling || '\"}'"
 _RUN = {
     "id": _ID,
@@ -154,12 +164,13 @@ async def _add_up(app: Redrive) -> None:
         app,
         "INSERT INTO redrive.failure_group_versions (org, fingerprint, code_version, occurrences, first_seen,"
         " last_seen) SELECT org, fingerprint, code_version, count(*), min(created_at), max(created_at)"
-        " FROM redrive.dead_letters WHERE true GROUP BY org, fingerprint, code_version ON CONFLICT DO NOTHING",
+        " FROM redrive.dead_letters WHERE true GROUP BY org, fingerprint, code_version"
+        " ON CONFLICT DO NOTHING",
     )
     await fetch(
         app,
-        "INSERT INTO redrive.replays (id, org, position, letter_id, run_id, number, step_index, from_step, mode,"
-        " state, automatic, requested_by, requested_at, reason, fingerprint, letter_updated_at, effect,"
+        "INSERT INTO redrive.replays (id, org, position, letter_id, run_id, number, step_index, from_step,"
+        " mode, state, automatic, requested_by, requested_at, reason, fingerprint, letter_updated_at, effect,"
         " started_at, ended_at) SELECT id, org, 0, id, run_id, 1, 0, 0, 'FROM_STEP', 'SUCCEEDED', 0, 'ana',"
         " created_at, '', fingerprint, created_at, effect, created_at, updated_at"
         " FROM redrive.dead_letters WHERE state = 'RESOLVED'",

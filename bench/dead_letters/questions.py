@@ -22,25 +22,47 @@ INDEXED = (
     *("", "is:open", "is:live", "is:closed", "is:exhausted", "is:any"),
     *("category:timeout", "category:timeout,network is:open", "-category:timeout is:open"),
     *("workflow:workflow-3", "workflow:workflow-3 is:open", "workflow:workflow-3 is:live since:2h"),
-    *("step:charge", "step:charge is:open", "-step:charge is:open", "queue:queue-1", "queue:queue-1 is:exhausted"),
+    *(
+        "step:charge",
+        "step:charge is:open",
+        "-step:charge is:open",
+        "queue:queue-1",
+        "queue:queue-1 is:exhausted",
+    ),
     *("since:2h", "since:1d is:open", "since:20d until:19d", "until:29d is:open"),
-    *("fp:{frequent}", "fp:{rare}", "fp:{beginning}", "fp:{frequent} is:open since:1d", "fp:{frequent},{rare}"),
+    *(
+        "fp:{frequent}",
+        "fp:{rare}",
+        "fp:{beginning}",
+        "fp:{frequent} is:open since:1d",
+        "fp:{frequent},{rare}",
+    ),
     *("run:{letter}", "id:{letter}", "correlation:{correlation}", "assignee:ana", "assignee:me is:open"),
     *("workflow:workflow-3 category:timeout is:open", "queue:queue-1 step:charge is:open since:1d"),
     *("fp:{frequent} workflow:workflow-3", "category:timeout queue:queue-1 workflow:workflow-3 step:fetch"),
-    *("step:charge queue:queue-5 category:conflict is:exhausted", "assignee:none is:open", "attempts:>3 is:open"),
+    *(
+        "step:charge queue:queue-5 category:conflict is:exhausted",
+        "assignee:none is:open",
+        "attempts:>3 is:open",
+    ),
 )
 """Every key that has an index, and what is often asked together."""
 
 LOOKED_THROUGH = (
-    *("nothing-like-that", "is:open \"order 7\"", "tag:vip is:open", "version:2026.3", "error:ReadTimeout is:open"),
+    *(
+        "nothing-like-that",
+        'is:open "order 7"',
+        "tag:vip is:open",
+        "version:2026.3",
+        "error:ReadTimeout is:open",
+    ),
     *("assignee:none category:timeout attempts:6 is:exhausted version:2026.20",),
 )
 """What is in no index: the letters are looked at one after the other."""
 
 
 class Examples(NamedTuple):
-    """Values that occur in the database: the most frequent failure and a rare one, a dead letter, and where a list goes on."""
+    """Values that occur: the most frequent failure and a rare one, a letter, and where a list goes on."""
 
     frequent: str
     rare: str
@@ -72,7 +94,9 @@ def _count(query: str, name: str, judged: bool) -> Question:
 def _others(examples: Examples) -> list[Question]:
     frequent, letter, cursor = examples.frequent, examples.letter, examples.cursor
     return [
-        Question("page   is:open, oldest first", lambda desk: desk.dead_letters.list("is:open", order="oldest")),
+        Question(
+            "page   is:open, oldest first", lambda desk: desk.dead_letters.list("is:open", order="oldest")
+        ),
         Question("page   is:open, far behind", lambda desk: desk.dead_letters.list("is:open", cursor=cursor)),
         Question("groups by time", lambda desk: desk.groups.list()),
         Question("groups by time, open", lambda desk: desk.groups.list("OPEN")),

@@ -16,7 +16,7 @@ PAGES_BEHIND = 20
 
 
 async def milliseconds(url: str, times: int) -> dict[str, float]:
-    """The median for every question, which is asked once before; what is not judged has its name in brackets."""
+    """The medians of all questions, each asked once before. The names of those not judged are in brackets."""
     async with Redrive(settings=Settings(database_url=url)) as app:
         desk = await app.desk(by="ana")
         asked = questions(await _examples(app, desk))

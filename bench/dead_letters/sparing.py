@@ -55,9 +55,7 @@ async def spare_tables(app: Redrive, spared: Sequence[str]) -> None:
     """In the database, before the work begins."""
     if COUNTS in spared:
         for name in _TRIGGERS:
-            await fetch(
-                app, f"DROP TRIGGER redrive.{name}", f"DROP TRIGGER {name} ON redrive.dead_letters"
-            )
+            await fetch(app, f"DROP TRIGGER redrive.{name}", f"DROP TRIGGER {name} ON redrive.dead_letters")
     if INDEXES in spared:
         for name in await _indexes(app):
             await fetch(app, f"DROP INDEX redrive.{name}")

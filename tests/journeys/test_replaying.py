@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.journeys.journal import note
-from tests.journeys.world import PATIENCE, World, WorkerProcess, until
+from tests.journeys.world import PATIENCE, WorkerProcess, World, until
 from tests.store.build import ask
 
 from redrive import Context, FinalError, Redrive
@@ -91,7 +91,7 @@ class Mill:
 @asynccontextmanager
 async def crew(world: World, number: int = WORKERS) -> AsyncIterator[list[list[WorkerProcess]]]:
     """So many places of work; who dies is replaced. The last one of each place is alive."""
-    async with world.supervised(mill) as first:
+    async with world.supervised(mill, concurrency=40) as first:
         if number == 1:
             yield [first]
             return

@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from tests.simulation.agreement import DATABASES, compare
 from tests.simulation.campaign import Campaign, Violation, run, without
-from tests.simulation.generate import script_of
+from tests.simulation.seed import script_of
 from tests.simulation.shrink import shrunk
 from tests.simulation.simulate import play
 

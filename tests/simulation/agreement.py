@@ -14,11 +14,11 @@ from random import Random
 
 from tests.servers import postgresql
 from tests.simulation.clock import ProcessClock
-from tests.simulation.generate import script_of
 from tests.simulation.history import History
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.postgres import VirtualPostgres, virtual_database
 from tests.simulation.script import Fault, FaultKind, RunPlan, Script, Trouble
+from tests.simulation.seed import script_of
 from tests.simulation.simulate import play
 from tests.simulation.stage import Stage
 from tests.simulation.watcher import Blind
@@ -31,7 +31,8 @@ DATABASES = ("memory", "sqlite", "postgresql")
 MOST_DEATHS = 3
 
 _DEADLY = (FaultKind.CRASH, FaultKind.CRASH_BEFORE, FaultKind.CRASH_AFTER, FaultKind.CRASH_INSIDE)
-_UNCERTAIN = (FaultKind.FREEZE, FaultKind.FREEZE_AFTER, FaultKind.DEPENDENCY, FaultKind.FORCE_OPEN)
+_UNCERTAIN = (FaultKind.FREEZE, FaultKind.FREEZE_AFTER, FaultKind.DEPENDENCY)
+_BY_HAND = (FaultKind.FORCE_OPEN, FaultKind.FORCE_CLOSED)
 
 Make = Callable[[ProcessClock], Database]
 
@@ -41,8 +42,8 @@ def certain(script: Script) -> Script:
     tasks = tuple(replace(task, breaker=None, unsafe=False, rate_limit_waits=100) for task in script.tasks)
     runs = tuple(replace(run, key=True, cancel_at=None, stranger=False) for run in script.runs)
     runs = tuple(run for run in runs if not _kills(run))
-    faults = [fault for fault in script.faults if fault.kind not in _UNCERTAIN]
-    return replace(script, tasks=tasks, runs=runs, faults=_with_few_deaths(faults))
+    faults = [fault for fault in script.faults if fault.kind not in (*_UNCERTAIN, *_BY_HAND)]
+    return replace(script, tasks=tasks, runs=runs, faults=_with_few_deaths(faults), chores=())
 
 
 def _kills(run: RunPlan) -> bool:

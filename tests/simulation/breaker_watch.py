@@ -74,6 +74,13 @@ class BreakerWatch:
             known.probes[run_id, epoch] = _Probe(process, known.generation, self._watcher.now)
             self._check_probes(name, known)
 
+    def has_been_open_since(self, name: str, moment: float) -> bool:
+        """Without a break: who has looked at that moment must have seen it open."""
+        known = self._known.get(name)
+        if known is None or self._look(known, EPOCH + self._watcher.now) is not BreakerState.OPEN:
+            return False
+        return known.passable_at < moment - MOMENT
+
     def landed(self, name: str, run_id: str, epoch: int) -> None:
         if name in self._known:
             self._known[name].probes.pop((run_id, epoch), None)

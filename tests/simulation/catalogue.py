@@ -21,7 +21,6 @@ from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.policy.curve import Curve, Exponential, Immediate, Linear
 from redrive.policy.jitter import Additive, Decorrelated, Equal, Full, Jitter, NoJitter, Proportional
 from redrive.policy.ramp import Ramp
-from redrive.policy.redriving import Redrive
 from redrive.policy.retry import RetryPolicy
 from redrive.store.database import Database
 
@@ -105,7 +104,7 @@ def _task(plan: TaskPlan, perform: Perform) -> Task:
     return Task.of(function, options)
 
 
-def _redrive(plan: TaskPlan) -> Redrive | None:
+def _redrive(plan: TaskPlan) -> str | RetryPolicy | None:
     if plan.redrive != "exponential":
         return plan.redrive
     backoff = Backoff(Exponential(0.5, 2.0), cap=2.0)

@@ -6,26 +6,17 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from tests.simulation.catalogue import OTHERWISE
+from tests.simulation.deeds import BY, DEEDS, UNATTENDED
+from tests.simulation.generate import ORGS
 from tests.simulation.loop import Process
 from tests.simulation.script import Chore, ChoreKind, Script
 from tests.simulation.stage import Stage
 
 from redrive.app import Redrive
 from redrive.engine.desk import Desk
-from redrive.errors import (
-    DriftError,
-    InvalidValueError,
-    NotFoundError,
-    ReplayRefusedError,
-    StoreError,
-    TransitionError,
-)
-from redrive.model.dead_letter import DeadLetterLine
-from redrive.model.replay import Mode
-from redrive.policy.codec import encode
+from redrive.engine.enqueue import DEFAULT_ORG
+from redrive.errors import DriftError, ReplayRefusedError, StoreError, TransitionError
 
-BY = "ana"
 PAUSE = 1.0
 MOST_TRIES = 8
 """A chore that the database does not let through is given up after so many; a person does other things, too."""
@@ -35,7 +26,6 @@ _LETTERS = {
     ChoreKind.REOPEN: "is:resolved,ignored,archived",
     ChoreKind.CANCEL_RUN: "is:replaying",
 }
-_UNATTENDED = "is:open,exhausted"
 _STATES = {
     ChoreKind.START: ("PLANNED",),
     ChoreKind.PAUSE: ("RUNNING",),
@@ -84,7 +74,7 @@ class Clerk:
         if subject is None:
             return "nothing to do"
         self._stage.bitten[f"chore: {chore.kind}"] += 1
-        await _DEEDS[chore.kind](app, desk, subject, chore)
+        await DEEDS[chore.kind](app, desk, subject, chore)
         return _named(subject)
 
     async def _subject(self, desk: Desk, number: int, chore: Chore) -> Any:
@@ -112,16 +102,27 @@ class Clerk:
                 await asyncio.sleep(PAUSE)
 
 
+async def sweep(app: Redrive) -> None:
+    """Replay everything that is dead, come what may."""
+    for org in (*ORGS, DEFAULT_ORG):
+        desk = await app.desk(org=org, by=BY)
+        if (await desk.dead_letters.count(UNATTENDED)).number:
+            plan = await desk.operations.plan(
+                query=UNATTENDED, canary=0, failure_rate=1.0, same_failures=None, stop_on_breaker=False
+            )
+            await desk.operations.start(plan.operation_id, accept_drift=True)
+
+
 async def _choose(desk: Desk, chore: Chore) -> Any:
     if chore.kind in _STATES:
         found = (await desk.operations.list()).operations
         return _picked([each.id for each in found if each.state in _STATES[chore.kind]], chore.pick)
     if chore.kind.value.endswith(("_group", "_group_with_letters")):
-        lines = (await desk.groups.list(size=20)).lines
-        return _picked([line.group.fingerprint for line in lines], chore.pick)
+        groups = (await desk.groups.list(size=20)).lines
+        return _picked([each.group.fingerprint for each in groups], chore.pick)
     if chore.kind is ChoreKind.PLAN:
-        return "" if (await desk.dead_letters.count(_UNATTENDED)).number else None
-    query = "" if chore.rash else _LETTERS.get(chore.kind, _UNATTENDED)
+        return "" if (await desk.dead_letters.count(UNATTENDED)).number else None
+    query = "" if chore.rash else _LETTERS.get(chore.kind, UNATTENDED)
     lines = (await desk.dead_letters.list(query, size=50, order="oldest")).lines
     letter = _picked(lines, chore.pick)
     if chore.kind is not ChoreKind.LINK or letter is None:
@@ -137,105 +138,3 @@ def _picked(several: Sequence[Any], pick: float) -> Any:
 def _named(subject: Any) -> str:
     several = subject if isinstance(subject, tuple) and not hasattr(subject, "_fields") else (subject,)
     return " → ".join(str(getattr(each, "id", each))[-4:] for each in several)
-
-
-# What is done
-
-
-async def _replay(app: Redrive, desk: Desk, letter: DeadLetterLine, chore: Chore) -> None:
-    options: dict[ChoreKind, dict[str, Any]] = {
-        ChoreKind.REPLAY_ALONE: {"mode": Mode.STEP_ONLY},
-        ChoreKind.REPLAY_BACK: {"from_step": 0},
-        ChoreKind.REPLAY_OTHERWISE: {"retry": OTHERWISE},
-    }
-    await desk.replay(letter.id, reason="simulated", **options.get(chore.kind, {}))
-
-
-async def _close(app: Redrive, desk: Desk, letter: DeadLetterLine, chore: Chore) -> None:
-    letters = desk.dead_letters
-    ways = {
-        ChoreKind.RESOLVE: letters.resolve,
-        ChoreKind.IGNORE: letters.ignore,
-        ChoreKind.ARCHIVE: letters.archive,
-        ChoreKind.REOPEN: letters.reopen,
-    }
-    await ways[chore.kind](letter.id, "simulated")
-
-
-async def _link(app: Redrive, desk: Desk, pair: tuple[DeadLetterLine, DeadLetterLine], chore: Chore) -> None:
-    try:
-        await desk.dead_letters.link(pair[0].id, pair[1].id)
-    except InvalidValueError as error:
-        raise TransitionError(str(error)) from error  # each would wait for the other
-
-
-async def _retry_run(app: Redrive, desk: Desk, letter: DeadLetterLine, chore: Chore) -> None:
-    await desk.retry(letter.run_id, reason="simulated")
-
-
-async def _cancel_run(app: Redrive, desk: Desk, letter: DeadLetterLine, chore: Chore) -> None:
-    await app.run(letter.run_id, desk.caller.org).cancel(by=BY)
-
-
-async def _plan(app: Redrive, desk: Desk, subject: str, chore: Chore) -> None:
-    bulk = chore.bulk
-    plan = await desk.operations.plan(
-        query=_UNATTENDED,
-        mode=Mode.STEP_ONLY if bulk.alone else Mode.FROM_STEP,
-        canary=bulk.canary,
-        rate=bulk.rate,
-        failure_rate=bulk.failure_rate,
-        stop_on_breaker=bulk.stop_on_breaker,
-        exclude_unsafe=bulk.exclude_unsafe,
-        reason=encode({"at": chore.at}),
-    )
-    if not bulk.waits:
-        await desk.operations.start(plan.operation_id, accept_drift=True)
-
-
-async def _start(app: Redrive, desk: Desk, operation_id: str, chore: Chore) -> None:
-    await desk.operations.start(operation_id, accept_drift=chore.rash)
-
-
-async def _steer(app: Redrive, desk: Desk, operation_id: str, chore: Chore) -> None:
-    operations = desk.operations
-    ways = {
-        ChoreKind.PAUSE: operations.pause,
-        ChoreKind.RESUME: operations.resume,
-        ChoreKind.CANCEL: operations.cancel,
-    }
-    await ways[chore.kind](operation_id, "simulated")
-
-
-async def _group(app: Redrive, desk: Desk, fingerprint: str, chore: Chore) -> None:
-    groups = desk.groups
-    if chore.kind is ChoreKind.ACKNOWLEDGE_GROUP:
-        await groups.acknowledge(fingerprint, "simulated")
-    elif chore.kind is ChoreKind.IGNORE_GROUP:
-        await groups.ignore(fingerprint, "simulated", until=3.0 if chore.rash else None, beyond=1)
-    else:
-        with_letters = chore.kind is ChoreKind.RESOLVE_GROUP_WITH_LETTERS
-        await groups.resolve(fingerprint, "simulated", letters=with_letters)
-
-
-_DEEDS: dict[ChoreKind, Callable[..., Awaitable[None]]] = {
-    **dict.fromkeys(
-        (ChoreKind.REPLAY, ChoreKind.REPLAY_ALONE, ChoreKind.REPLAY_BACK, ChoreKind.REPLAY_OTHERWISE), _replay
-    ),
-    **dict.fromkeys((ChoreKind.RESOLVE, ChoreKind.IGNORE, ChoreKind.ARCHIVE, ChoreKind.REOPEN), _close),
-    ChoreKind.LINK: _link,
-    ChoreKind.RETRY_RUN: _retry_run,
-    ChoreKind.CANCEL_RUN: _cancel_run,
-    ChoreKind.PLAN: _plan,
-    ChoreKind.START: _start,
-    **dict.fromkeys((ChoreKind.PAUSE, ChoreKind.RESUME, ChoreKind.CANCEL), _steer),
-    **dict.fromkeys(
-        (
-            ChoreKind.ACKNOWLEDGE_GROUP,
-            ChoreKind.RESOLVE_GROUP,
-            ChoreKind.RESOLVE_GROUP_WITH_LETTERS,
-            ChoreKind.IGNORE_GROUP,
-        ),
-        _group,
-    ),
-}

@@ -66,11 +66,9 @@ _AT_A_STATEMENT = (
 _AT_A_TIME = (FaultKind.CRASH, FaultKind.FREEZE, FaultKind.STOP, FaultKind.STOP, FaultKind.HURRY)
 
 
-def script_of(seed: int) -> Script:
-    return _Generator(Random(f"script {seed}")).script(seed)
+class Generator:
+    at_a_statement = _AT_A_STATEMENT
 
-
-class _Generator:
     def __init__(self, random: Random) -> None:
         self.random = random
 

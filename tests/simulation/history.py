@@ -19,6 +19,7 @@ class Ending(NamedTuple):
     step_state: str
     failures: int
     error_class: str | None
+    replays: int
     letter: str | None
 
 

@@ -2,28 +2,58 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from tests.simulation.outside import RATE_LIMITED_TIMES
 from tests.simulation.script import Outcome, RunPlan, Script, StepPlan, TaskPlan, Trouble
 
-Predicted = tuple[str, int, int]
-"""State, index of the last step, charged failures of it."""
+
+class Predicted(NamedTuple):
+    """`failures` are the charged ones of the last step, since its last replay."""
+
+    state: str
+    step_index: int
+    failures: int
+    replays: int = 0
+
 
 _CHARGED = (Outcome.NETWORK, Outcome.ANSWER_LOST, Outcome.HANG)
 _STATES = {"bury": "DLQ_PENDING", "block": "DLQ_PENDING", "fail": "FAILED"}
 
 
-def predicted(script: Script, plan: RunPlan) -> Predicted | None:
-    """None where it depends on when things happen."""
+def predicted(script: Script, plan: RunPlan, *, redriven: bool = True) -> Predicted | None:
+    """None where it depends on when things happen; `redriven`: with all redrives, and the sweeps at the end."""
     if plan.cancel_at is not None:
         return None
     tasks = [script.task(name) for name in script.task_names(plan.workflow)]
-    for index, (task, step) in enumerate(zip(tasks, plan.steps, strict=True)):
+    index = replays = redrives = 0
+    sweeps = script.sweeps if redriven else 0
+    while index < len(tasks):
+        task, step = tasks[index], plan.steps[index]
         if not _is_certain(task, step):
             return None
-        failures = _failures(task, step)
-        if failures is not None:
-            return _STATES[task.ending], index, failures
-    return "SUCCESS", len(tasks) - 1, 0
+        failures = _failures(task, step, replays)
+        if failures is None:
+            index, redrives = index + 1, 0
+        elif redriven and redrives < task.max_redrives:
+            redrives, replays = redrives + 1, replays + 1
+        elif sweeps:
+            sweeps, replays = sweeps - 1, replays + 1
+        else:
+            return Predicted(_STATES[task.ending], index, failures, replays)
+    return Predicted("SUCCESS", len(tasks) - 1, 0, replays)
+
+
+def fits(script: Script, plan: RunPlan, ended: Predicted) -> bool:
+    """Can a run that was replayed so often have ended so? Where it has ended, the last replay has been."""
+    index = ended.step_index
+    task, step = script.task(script.task_names(plan.workflow)[index]), plan.steps[index]
+    if not _is_certain(task, step) or ended.state == "CANCELLED":
+        return True
+    failures = _failures(task, step, ended.replays)
+    if ended.state in ("SUCCESS", "PARTIAL"):
+        return failures is None
+    return failures == ended.failures and ended.state == _STATES[task.ending]
 
 
 def _is_certain(task: TaskPlan, step: StepPlan) -> bool:
@@ -34,8 +64,10 @@ def _is_certain(task: TaskPlan, step: StepPlan) -> bool:
     return not {Trouble.KILL, Trouble.KILL_AFTER_EFFECT} & set(step.troubles)
 
 
-def _failures(task: TaskPlan, step: StepPlan) -> int | None:
+def _failures(task: TaskPlan, step: StepPlan, replays: int) -> int | None:
     """The charged failures with which a step ends for good; None when it succeeds."""
+    if replays > step.lasting:
+        return None
     for failures, outcome in enumerate(step.outcomes):
         if outcome in (Outcome.FINAL, Outcome.UNKNOWN):
             return failures + 1

@@ -43,7 +43,17 @@ class Executed(NamedTuple):
         return "" if self.name in _SEEKING and not self.rows else self.name
 
 
-_SEEKING = ("claim", "claim_alone", "reclaim", "promote", "release", "adopt")
+_SEEKING = (
+    "claim",
+    "claim_alone",
+    "reclaim",
+    "promote",
+    "release",
+    "adopt",
+    "pick",
+    "lock_due",
+    "lock_running",
+)
 
 
 class Committed(Protocol):
@@ -90,12 +100,16 @@ class Seam:
             await self.performed(lambda: transaction.__aexit__(None, None, None))
             self._witness.committed(self._process, inner.executed)
         except BaseException:
+            self._stage.releasing.pop(self._process, None)
             await self._give_up(visit)
             raise
         finally:
             self._stage.turnstile.leave(visit)
         self._stage.note(self._process, "commit")
-        await self._afterwards([each.biting for each in inner.executed])
+        try:
+            await self._afterwards([each.biting for each in inner.executed])
+        finally:
+            self._stage.releasing.pop(self._process, None)
 
     async def migrate(self) -> None:
         """The tables are there already: a history begins on an empty database, not on none."""
@@ -251,8 +265,11 @@ class Inner:
         name, asked_at = statement.sqlite.name, self._seam._loop.time()
         rows = await self._seam.performed(execute)
         self._seam._stage.note(self._seam._process, f"· {name} {len(rows)}")
-        self.executed.append(Executed(name, given, rows, asked_at))
-        await self._seam.inside(name)
+        executed = Executed(name, given, rows, asked_at)
+        self.executed.append(executed)
+        if executed.biting == "pick":
+            self._seam._stage.releasing[self._seam._process] = given[0]["operation_id"]
+        await self._seam.inside(executed.biting)
         return rows
 
 

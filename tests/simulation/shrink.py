@@ -26,9 +26,10 @@ class _Shrinker:
         before = None
         while script != before and self._plays < MOST_PLAYS:
             before = script
-            for name in ("faults", "runs", "workers"):
+            for name in ("faults", "chores", "runs", "workers"):
                 script = self._with_fewer(script, name)
             script = self._plainer(script)
+            script = self._without_sweeps(script)
         return _without_unused(script)
 
     def _holds(self, script: Script) -> bool:
@@ -48,6 +49,10 @@ class _Shrinker:
                     start += size
             size //= 2
         return script
+
+    def _without_sweeps(self, script: Script) -> Script:
+        smaller = replace(script, sweeps=0)
+        return smaller if script.sweeps and self._holds(smaller) else script
 
     def _plainer(self, script: Script) -> Script:
         for number, plan in enumerate(script.runs):
@@ -71,7 +76,7 @@ def _simpler(plan: RunPlan) -> Iterator[RunPlan]:
     yield replace(plan, cancel_at=None)
     yield replace(plan, at=0.0, delay=0.0, priority=0)
     for index, step in enumerate(plan.steps):
-        for plain in (StepPlan(step.outcomes), StepPlan((), step.troubles)):
+        for plain in (StepPlan(step.outcomes, (), step.lasting), StepPlan((), step.troubles)):
             yield replace(plan, steps=_put(plan.steps, index, plain))
 
 

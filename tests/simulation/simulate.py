@@ -5,10 +5,10 @@ from __future__ import annotations
 from random import Random
 
 from tests.simulation.clock import ProcessClock
-from tests.simulation.generate import script_of
 from tests.simulation.history import History
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.script import Script
+from tests.simulation.seed import script_of
 from tests.simulation.stage import Stage
 from tests.simulation.watcher import Finding
 from tests.simulation.witness import Witness

@@ -15,10 +15,12 @@ from tests.simulation.turnstile import Turnstile
 
 class Stage:
     """
-    trace     what happened: virtual time, process, what
-    bitten    how often each thing happened that a history is meant to survive
-    down      the database is away for everybody
-    up_since  when it came back
+    trace        what happened: virtual time, process, what
+    bitten       how often each thing happened that a history is meant to survive
+    down         the database is away for everybody
+    up_since     when it came back
+    releasing    who is beginning items of a bulk replay just now, and of which one
+    interrupted  the bulk replays that somebody has died over in that moment
     """
 
     def __init__(self, script: Script, loop: VirtualLoop) -> None:
@@ -34,6 +36,8 @@ class Stage:
         self.listeners: dict[Callable[[str], None], Process] = {}
         self.stopped_at: dict[Process, float] = {}
         self.troubled_at: dict[Process, float] = {}
+        self.releasing: dict[Process, str] = {}
+        self.interrupted: set[str] = set()
         self.crashed: Callable[[Process], None] = lambda process: None
 
     def note(self, process: Process, what: str) -> None:
@@ -67,6 +71,8 @@ class Stage:
 
     def crash(self, process: Process) -> None:
         self.bite("crash", process)
+        if process in self.releasing:
+            self.interrupted.add(self.releasing.pop(process))
         self.loop.crash(process)
         self.turnstile.crashed(process)
         self.crashed(process)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from tests.servers import PostgresServer
 from tests.simulation.agreement import certain, disagreements
-from tests.simulation.generate import script_of
 from tests.simulation.postgres import VirtualPostgres, virtual_database
 from tests.simulation.prediction import predicted
+from tests.simulation.seed import script_of
 
 from redrive.store.sqlite import SqliteDatabase
 

@@ -18,10 +18,10 @@ from tests.guards.switch import switched_off
 from tests.simulation import find_violation
 from tests.simulation.campaign import Campaign
 from tests.simulation.clock import ProcessClock
-from tests.simulation.generate import script_of
 from tests.simulation.loop import Process, VirtualLoop
 from tests.simulation.script import Fault, FaultKind, RunPlan, Script, StepPlan, TaskPlan, Trouble, WorkerPlan
 from tests.simulation.seam import Seam
+from tests.simulation.seed import script_of
 from tests.simulation.shrink import shrunk
 from tests.simulation.simulate import play, simulate
 from tests.simulation.stage import Stage

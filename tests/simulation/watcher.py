@@ -24,7 +24,11 @@ class Finding(NamedTuple):
 
 
 class Blind:
-    """Nobody looks: on a real database only the end is judged."""
+    """Nobody looks: on a real database only the end is judged.
+
+    reclaims  how often the lease of a run was taken over
+    figures   what the statistics of dead letters must say: by org, queue and name of the figure
+    """
 
     sees = False
 
@@ -32,6 +36,8 @@ class Blind:
         self._stage = stage
         self.reclaims: Counter[str] = Counter()
         self.findings: list[Finding] = []
+        self.bitten = stage.bitten
+        self.figures: Counter[tuple[str, str, str]] = Counter()
 
     @property
     def now(self) -> float:

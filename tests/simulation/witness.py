@@ -5,13 +5,17 @@ It sees the rows before and after, who has changed them, and with which statemen
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import apsw
 from tests.simulation.breaker_watch import MOMENT, BreakerWatch
+from tests.simulation.catalogue import OTHERWISE
+from tests.simulation.letter_watch import LetterRow, LetterWatch, entries
 from tests.simulation.loop import Process
+from tests.simulation.replay_watch import OperationRow, ReplayRow, ReplayWatch
 from tests.simulation.script import TaskPlan
 from tests.simulation.seam import Executed
 from tests.simulation.stage import Stage
@@ -42,9 +46,22 @@ class RunRow(NamedTuple):
     cancel_requested_at: float | None
     slots: str | None
     definition: str
+    policy_override: str | None
+    replays: int
 
 
-_RUNS = f"SELECT rowid, {', '.join(RunRow._fields)} FROM runs WHERE rowid IN "
+_LISTED = {
+    "runs": ("rowid", *RunRow._fields),
+    "audit": ("action", "subject", "subjects"),
+    "dead_letters": LetterRow._fields,
+    "failure_groups": ("org", "fingerprint", "state"),
+    "replay_operations": OperationRow._fields,
+    "replays": ReplayRow._fields,
+}
+_AWAITED = """
+SELECT other.id FROM dead_letter_dependencies AS link JOIN dead_letters AS other ON other.id = link.depends_on
+WHERE link.letter_id = ? AND other.state <> 'RESOLVED'
+"""
 
 
 class Witness(Blind):
@@ -63,7 +80,10 @@ class Witness(Blind):
         self._due: dict[str, float] = {}
         self._claimed_at: dict[tuple[str, int], float] = {}
         self._paused: set[str] = set()
+        self._looked_at: dict[asyncio.Task[Any] | None, float] = {}
         self.breakers = BreakerWatch(self)
+        self.letters = LetterWatch(self)
+        self.replays = ReplayWatch(self, self.breakers, self._awaited)
 
     def _touched(self, _kind: int, _database: str, table: str, rowid: int) -> None:
         self._dirty.setdefault(table, set()).add(rowid)
@@ -79,24 +99,44 @@ class Witness(Blind):
             self._paused = {row[0] for row in paused}
         if "breakers" in dirty:
             self.breakers.changed(self._connection.execute("SELECT name, body, updated_at FROM breakers"))
-        if "runs" in dirty:
-            for rowid, row in self._read(dirty["runs"]):
-                before = self._rows.get(rowid)
-                self._rows[rowid] = self.runs[row.id] = row
-                self._compare(process, executed, before, row)
+        for rowid, *columns in self._read(dirty, "runs"):
+            row = RunRow._make(columns)
+            before = self._rows.get(rowid)
+            self._rows[rowid] = self.runs[row.id] = row
+            self._compare(process, executed, before, row)
         if "runs" in dirty or "limits" in dirty:
             self._check_limits()
+        if not dirty.keys().isdisjoint(_LISTED):
+            self._look_at_triage(dirty)
 
-    def _read(self, rowids: Iterable[int]) -> list[tuple[int, RunRow]]:
-        listed = ", ".join(map(str, sorted(rowids)))
-        rows = self._connection.execute(f"{_RUNS} ({listed})")
-        return [(row[0], RunRow._make(row[1:])) for row in rows]
+    def _look_at_triage(self, dirty: dict[str, set[int]]) -> None:
+        told = entries(self._read(dirty, "audit"))
+        self.replays.operations_changed(self._read(dirty, "replay_operations"), told)
+        self.letters.changed(self._read(dirty, "dead_letters"), told)
+        self.letters.groups_changed(self._read(dirty, "failure_groups"), told)
+        looked_at = self._looked_at.get(asyncio.current_task(), 0.0)
+        self.replays.changed(self._read(dirty, "replays"), looked_at)
+
+    def _read(self, dirty: dict[str, set[int]], table: str) -> list[Any]:
+        if table not in dirty:
+            return []
+        listed = ", ".join(map(str, sorted(dirty[table])))
+        return list(
+            self._connection.execute(
+                f"SELECT {', '.join(_LISTED[table])} FROM {table} WHERE rowid IN ({listed})"
+            )
+        )
+
+    def _awaited(self, letter_id: str) -> list[str]:
+        return [row[0] for row in self._connection.execute(_AWAITED, (letter_id,))]
 
     def _count(self, process: Process, executed: Sequence[Executed]) -> None:
         for each in executed:
             if each.name in _FENCED and len(each.rows) < len(each.given):
                 self._stage.bitten["fenced write rejected"] += len(each.given) - len(each.rows)
                 self._stage.note(process, f"! fenced {each.name}")
+            if each.name == "breakers":
+                self._looked_at[asyncio.current_task()] = each.asked_at
             if each.rows and each.name in _COUNTED:
                 self._stage.bitten[_COUNTED[each.name]] += len(each.rows)
 
@@ -117,6 +157,9 @@ class Witness(Blind):
                 self.find("I10", after.id, f"a new run begins as {after.state}, epoch {after.epoch}")
             return
         self._check_states(before, after)
+        if after.replays != before.replays:
+            self._check_replayed(before, after)
+            return
         if before.place == "ended":
             self.find("I10", after.id, f"changed by {executed[-1].name} after its end")
         if before.place == "leased":
@@ -134,14 +177,27 @@ class Witness(Blind):
             RunState(before.state), RunState(after.state)
         ):
             self.find("I10", after.id, f"the run went from {before.state} to {after.state}")
+        replayed = before.replays != after.replays
         if before.step_index == after.step_index:
             changed = before.step_state != after.step_state
             if changed and not STEP_TRANSITIONS.allows(
                 StepState(before.step_state), StepState(after.step_state)
             ):
                 self.find("I10", after.id, f"its step went from {before.step_state} to {after.step_state}")
-        elif after.step_index != before.step_index + 1 or before.step_state != "RUNNING":
+        elif not replayed and (after.step_index != before.step_index + 1 or before.step_state != "RUNNING"):
             self.find("I10", after.id, f"from step {before.step_index} to {after.step_index}")
+
+    def _check_replayed(self, before: RunRow, after: RunRow) -> None:
+        """What has ended goes on by a replay only: where it stood, further back, or behind what was done."""
+        self._due.pop(after.id, None)
+        if before.place != "ended" or after.place != "ready" or after.replays != before.replays + 1:
+            self.find("I10", after.id, f"replayed while it was {before.place}; it is {after.place} now")
+        further = before.step_index + (1 if before.state == "PARTIAL" else 0)
+        if not 0 <= after.step_index <= further or after.failures:
+            text = f"a replay goes from step {before.step_index} to {after.step_index}"
+            self.find("I10", after.id, f"{text} with {after.failures} failures")
+        if after.epoch != before.epoch:
+            self.find("I4", after.id, f"its epoch went from {before.epoch} to {after.epoch} by a replay")
 
     def _check_claim(
         self, process: Process, executed: Sequence[Executed], before: RunRow, after: RunRow
@@ -232,8 +288,9 @@ class Witness(Blind):
         if (run_id, epoch) in self._executed:
             self.find("I4", run_id, f"epoch {epoch} is executed a second time")
         self._executed.add((run_id, epoch))
-        if context.failures >= task.max_attempts:
-            self.find("I3", run_id, f"attempt after {context.failures} failures of {task.max_attempts}")
+        most = task.max_attempts if row.policy_override is None else OTHERWISE.max_attempts
+        if context.failures >= most:
+            self.find("I3", run_id, f"attempt after {context.failures} failures of {most}")
         if task.breaker is not None:
             claimed_at = self._claimed_at.get((run_id, epoch), 0.0)
             self.breakers.dispatched(task.breaker, process, run_id, epoch, claimed_at)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 from tests.simulation.catalogue import app_on, registry_of
+from tests.simulation.clerk import Clerk, sweep
 from tests.simulation.client import Client
 from tests.simulation.clock import ProcessClock
 from tests.simulation.ear import Ear
@@ -25,12 +27,28 @@ from tests.simulation.watcher import Blind
 
 from redrive.app import Redrive
 from redrive.engine.worker import Worker
+from redrive.errors import StoreError
 from redrive.store.database import Database, Row
 
 LONGEST = 1000.0
 """Seconds of virtual time after the faults in which everything must have ended."""
 
 REPLACED_AFTER = 2.0
+OPERATOR_PAUSE = 1.0
+REDRIVE_INTERVAL = 2.5
+"""Seconds between two looks of a redrive processor."""
+
+REDRIVABLE = """
+SELECT count(*) FROM redrive.dead_letters AS letter
+WHERE letter.state = 'OPEN' AND letter.next_redrive_at IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM redrive.dead_letter_dependencies AS link
+    JOIN redrive.dead_letters AS other ON other.id = link.depends_on
+    WHERE link.letter_id = letter.id AND other.state <> 'RESOLVED')
+"""
+UNENDED = f"""
+SELECT (SELECT count(*) FROM redrive.runs WHERE place <> 'ended')
+    + (SELECT count(*) FROM redrive.replay_operations WHERE state IN ('RUNNING', 'PAUSED')) + ({REDRIVABLE})
+"""
 LONGEST_BACKOFF = 6.0
 """Seconds for which a worker may still be waiting after the database has refused it something."""
 
@@ -48,6 +66,7 @@ class World:
         self.outside = Outside(script, watcher, stage.crash)
         self.registry = registry_of(script, self.outside.perform)
         self.client = Client(self.stage, script)
+        self.clerk = Clerk(self.stage, script)
         self.seams: list[Seam] = []
         self.processes: list[Process] = []
         self.workers: dict[str, tuple[Process, Worker]] = {}
@@ -61,10 +80,15 @@ class World:
         for plan in self.script.workers:
             self._start_worker(plan)
         self._start_client()
+        if self.script.chores:
+            self._start_clerk()
         await Happenings(self).all()
         await asyncio.sleep(max(0.0, FAULTS_UNTIL - self.loop.time()))
         self.stage.disarm()
         await self._settle()
+        for _ in range(self.script.sweeps):
+            await self.operate(sweep)
+            await self._settle()
         await self._stop_all()
         history = await judge(self)
         await self._dispose()
@@ -95,6 +119,7 @@ class World:
                 grace_seconds=plan.grace,
             )
         )
+        worker.processor.options = replace(worker.processor.options, interval_seconds=REDRIVE_INTERVAL)
         self.workers[plan.name] = process, worker
         self.working.add(process)
         self.loop.start(process, self._work(process, plan, worker))
@@ -117,6 +142,21 @@ class World:
     def _start_client(self) -> None:
         process, app = self._process("client", "client")
         self.loop.start(process, self._told(process, self.client.live(process, app)))
+
+    def _start_clerk(self) -> None:
+        process, app = self._process("clerk", "clerk")
+        self.loop.start(process, self._told(process, self.clerk.live(process, app)))
+
+    async def operate(self, action: Callable[[Redrive], Any]) -> None:
+        """A person at a console, who tries again."""
+        process, app = self.operator
+        while True:
+            try:
+                await self.loop.start(process, action(app))
+            except StoreError:
+                await asyncio.sleep(OPERATOR_PAUSE)
+            else:
+                return
 
     async def _told(self, process: Process, life: Coroutine[Any, Any, None]) -> None:
         """No process of ours ends by a mistake of its own."""
@@ -153,6 +193,8 @@ class World:
             return
         if name == "client":
             self._start_client()
+        elif name == "clerk":
+            self._start_clerk()
         else:
             self._start_worker(next(plan for plan in self.script.workers if plan.name == name))
 
@@ -173,14 +215,16 @@ class World:
     async def _settle(self) -> None:
         end = self.loop.time() + LONGEST
         while self.loop.time() < end:
-            if self.client.finished and not await self._unended():
+            if self.client.finished and self.clerk.finished and not await self._unended():
                 return
             await asyncio.sleep(1.0)
         if not self.client.finished:
             self.watcher.find("I1", "client", "a start is not answered, although all faults are over")
+        if not self.clerk.finished:
+            self.watcher.find("I6", "clerk", "a chore is not answered, although all faults are over")
 
     async def _unended(self) -> bool:
-        [[count]] = await self.ask("SELECT count(*) FROM redrive.runs WHERE place <> 'ended'")
+        [[count]] = await self.ask(UNENDED)
         return bool(count)
 
     async def _stop_all(self) -> None:

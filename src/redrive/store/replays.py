@@ -115,7 +115,8 @@ class Replays:
         if not planned:
             return Begun((), ())
         begun = await self._restart(session, planned)
-        left = [each for each in planned if each not in set(begun.replays)]
+        won = {each.id for each in begun.replays}
+        left = [each for each in planned if each.id not in won]
         if left:
             await self._refuse(session, left)
         if begun.replays:

@@ -73,10 +73,14 @@ WHERE run.id = :run_id
 -- name: pick
 UPDATE redrive.replays
 SET state = 'RUNNING', started_at = :now,
-    number = (SELECT run.replays + 1 FROM redrive.runs AS run WHERE run.id = redrive.replays.run_id)
+    number = (SELECT run.replays + 1 FROM redrive.runs AS run WHERE run.id = redrive.replays.run_id),
+    requested_by = COALESCE((SELECT started_by FROM redrive.replay_operations WHERE id = :operation_id), requested_by)
 WHERE id IN (
-    SELECT id FROM redrive.replays
-    WHERE operation_id = :operation_id AND state = 'PLANNED'
+    SELECT id FROM redrive.replays AS item
+    WHERE operation_id = :operation_id AND state = 'PLANNED' AND NOT EXISTS (
+        SELECT 1 FROM redrive.dead_letter_dependencies AS link
+        JOIN redrive.dead_letters AS other ON other.id = link.depends_on
+        WHERE link.letter_id = item.letter_id AND other.state <> 'RESOLVED')
     ORDER BY position
     LIMIT :most
 )

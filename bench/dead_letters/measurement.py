@@ -1,0 +1,96 @@
+"""One measurement, as a process of its own: takes an order as JSON, prints its figures as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+from collections.abc import Callable, Coroutine
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from bench.dead_letters import burying, filling, reading, replaying
+from bench.work.contender import entry
+
+
+@dataclass(frozen=True)
+class Order:
+    """
+    what      the name of the measurement
+    database  where
+    url       the address of the database
+    seconds   how long it should take, about
+    variant   with what left out
+    number    of letters, replays or repetitions
+    groups    of how many failures the letters are
+    """
+
+    what: str
+    database: str
+    url: str
+    seconds: float = 1.0
+    variant: str = ""
+    number: int = 0
+    groups: int = 0
+
+    @property
+    def line(self) -> str:
+        return json.dumps(asdict(self))
+
+    @property
+    def label(self) -> str:
+        return f"redrive ({self.database})"
+
+
+Figures = dict[str, float]
+Measure = Callable[[Order], Coroutine[Any, Any, Figures]]
+
+
+async def _bury(order: Order) -> Figures:
+    rate = await burying.rate(entry(order.label), order.url, order.variant, order.seconds)
+    return {f"fail for good, {order.variant}": rate}
+
+
+async def _fill(order: Order) -> Figures:
+    return {"fill (s)": await filling.fill(order.url, order.number, order.groups)}
+
+
+async def _read(order: Order) -> Figures:
+    return await reading.milliseconds(order.url, order.number)
+
+
+async def _plain(order: Order) -> Figures:
+    return {"plain work": await replaying.plain(entry(order.label), order.url, order.number)}
+
+
+async def _many(order: Order) -> Figures:
+    return await replaying.many(order.url, order.number)
+
+
+def _one_by_one(what: str, callers: int) -> Measure:
+    async def measure(order: Order) -> Figures:
+        return {what: await replaying.one_by_one(order.url, order.number, callers)}
+
+    return measure
+
+
+MEASURES: dict[str, Measure] = {
+    "bury": _bury,
+    "fill": _fill,
+    "read": _read,
+    "plain work": _plain,
+    "replay, many": _many,
+    "replay, one": _one_by_one("replay, one", 1),
+    "replay, one, 8 callers": _one_by_one("replay, one, 8 callers", 8),
+}
+
+
+def main(line: str) -> None:
+    logging.disable(logging.CRITICAL)
+    order = Order(**json.loads(line))
+    print(json.dumps(asyncio.run(MEASURES[order.what](order))))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,171 @@
+"""From a seed to what happens to dead letters: how steps fail again, how they are redriven, and what a person does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from tests.simulation.generate import FAULTS_UNTIL, Generator
+from tests.simulation.script import (
+    Bulk,
+    Chore,
+    ChoreKind,
+    Fault,
+    FaultKind,
+    Outcome,
+    RunPlan,
+    Script,
+    StepPlan,
+    TaskPlan,
+)
+
+STATEMENTS = (
+    "pick",
+    "pick",
+    "restart",
+    "mark_replaying",
+    "lock_due",
+    "lock_running",
+    "settle",
+    "resolve",
+    "occur",
+    "insert_entry",
+    "save_head",
+    "save",
+)
+AT_THE_DESK = (
+    None,
+    "restart",
+    "mark_replaying",
+    "insert",
+    "insert_entry",
+    "close",
+    "save",
+    "lock",
+    "cancel_idle",
+)
+
+_OFTEN = (
+    ChoreKind.REPLAY,
+    ChoreKind.REPLAY,
+    ChoreKind.REPLAY_ALONE,
+    ChoreKind.REPLAY_BACK,
+    ChoreKind.REPLAY_OTHERWISE,
+    ChoreKind.RETRY_RUN,
+    ChoreKind.RETRY_RUN,
+)
+_SELDOM = (
+    ChoreKind.RESOLVE,
+    ChoreKind.IGNORE,
+    ChoreKind.ARCHIVE,
+    ChoreKind.REOPEN,
+    ChoreKind.LINK,
+    ChoreKind.CANCEL_RUN,
+    ChoreKind.CANCEL_RUN,
+    ChoreKind.ACKNOWLEDGE_GROUP,
+    ChoreKind.RESOLVE_GROUP,
+    ChoreKind.RESOLVE_GROUP_WITH_LETTERS,
+    ChoreKind.IGNORE_GROUP,
+)
+
+
+def with_chores(script: Script, seed: int) -> Script:
+    """Some have a person at the desk; what becomes of the others can be told in advance."""
+    return _Chores(Random(f"chores {seed}")).added(script)
+
+
+class _Chores(Generator):
+    def added(self, script: Script) -> Script:
+        script = replace(
+            script,
+            tasks=tuple(self.redriven(task) for task in script.tasks),
+            runs=tuple(self.failing_again(run) for run in script.runs),
+        )
+        if self.chance(0.35):
+            script = self.with_flock(script)
+        if self.chance(0.4):
+            return replace(script, sweeps=self.random.choice((0, 1, 1, 2)))
+        chores = [self.chore(script) for _ in range(self.random.randint(2, 7))]
+        if self.chance(0.6):
+            chores += self.bulk(script)
+        faults = (*script.faults, *(self.fault_in_triage(script) for _ in range(self.random.randint(0, 3))))
+        faults += tuple(self.forced_closed(script))
+        chores.sort(key=lambda chore: chore.at)
+        return replace(script, chores=tuple(chores), faults=faults, sweeps=self.random.choice((0, 0, 1)))
+
+    def redriven(self, task: TaskPlan) -> TaskPlan:
+        if not self.chance(0.3):
+            return task
+        kind = self.random.choice(("immediate", "exponential"))
+        return replace(task, redrive=kind, max_redrives=self.random.choice((1, 2, 3)))
+
+    def failing_again(self, run: RunPlan) -> RunPlan:
+        lasting = (self.random.choice((0, 0, 1, 1, 2, 9)) if step.outcomes else 0 for step in run.steps)
+        steps = tuple(replace(step, lasting=each) for step, each in zip(run.steps, lasting, strict=True))
+        return replace(run, steps=steps)
+
+    def with_flock(self, script: Script) -> Script:
+        """Several runs that fail in the same way at the same time, so that there is something to do at once."""
+        random = self.random
+        task = min(random.sample(script.tasks, len(script.tasks)), key=lambda task: task.unsafe)
+        org = random.choice(script.runs).org
+        outcome = random.choice((Outcome.FINAL, Outcome.UNKNOWN))
+        number = 1 + max(run.number for run in script.runs)
+        flock = [
+            RunPlan(
+                number + each,
+                task.name,
+                (StepPlan((outcome,), (), random.choice((0, 0, 0, 0, 1, 9))),),
+                at=round(random.uniform(0.0, 1.0), 3),
+                org=org,
+            )
+            for each in range(random.randint(3, 6))
+        ]
+        return replace(script, runs=(*script.runs, *flock))
+
+    def chore(self, script: Script) -> Chore:
+        kind = self.random.choice(_OFTEN if self.chance(0.55) else _SELDOM)
+        rash = self.chance(0.7 if kind is ChoreKind.RETRY_RUN else 0.15)
+        return self.done(script, kind, self.random.uniform(1.0, 20.0), rash=rash)
+
+    def bulk(self, script: Script) -> list[Chore]:
+        """A bulk replay, and what is done to it on its way."""
+        random = self.random
+        at, org = random.uniform(2.0, 12.0), random.choice(script.runs).org
+        how = Bulk(
+            canary=random.choice((0, 1, 1, 2)),
+            rate=random.choice((None, None, 0.5, 3.0)),
+            failure_rate=random.choice((0.0, 0.5, 1.0)),
+            stop_on_breaker=self.chance(0.7),
+            alone=self.chance(0.2),
+            exclude_unsafe=self.chance(0.3),
+            waits=self.chance(0.25),
+        )
+        chores = [replace(self.done(script, ChoreKind.PLAN, at), org=org, bulk=how)]
+        kinds = (ChoreKind.PAUSE, ChoreKind.RESUME, ChoreKind.RESUME, ChoreKind.CANCEL, ChoreKind.START)
+        if how.waits:
+            chores.append(
+                self.done(script, ChoreKind.START, at + random.uniform(0.5, 4.0), rash=self.chance(0.7))
+            )
+        for _ in range(random.choice((0, 0, 1, 1, 2))):
+            chores.append(self.done(script, random.choice(kinds), at + random.expovariate(0.8)))
+        return [replace(chore, org=org) for chore in chores]
+
+    def done(self, script: Script, kind: ChoreKind, at: float, *, rash: bool = False) -> Chore:
+        org = self.random.choice(script.runs).org
+        return Chore(round(at, 3), kind, org, round(self.random.random(), 3), rash)
+
+    def fault_in_triage(self, script: Script) -> Fault:
+        random = self.random
+        kind, at = random.choice(self.at_a_statement), round(random.uniform(1.0, FAULTS_UNTIL - 4.0), 3)
+        seconds = random.choice((0.3, 3.0, 8.0))
+        if self.chance(0.3):
+            return Fault(at, kind, "clerk", seconds, random.choice(AT_THE_DESK))
+        return Fault(at, kind, random.choice(script.workers).name, seconds, random.choice(STATEMENTS))
+
+    def forced_closed(self, script: Script) -> list[Fault]:
+        names = sorted({task.breaker for task in script.tasks if task.breaker})
+        if not names or not self.chance(0.15):
+            return []
+        at = round(self.random.uniform(2.0, FAULTS_UNTIL - 4.0), 3)
+        return [Fault(at, FaultKind.FORCE_CLOSED, self.random.choice(names), self.random.choice((2.0, 6.0)))]

@@ -1,0 +1,131 @@
+"""Dead letters and failure groups: every change is in the tables, and has its entry in the audit (I10, I14)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from tests.simulation.watcher import Blind
+
+from redrive.model.dead_letter import CLOSED, DEAD_LETTER_TRANSITIONS, DeadLetterState
+from redrive.model.failure_group import GROUP_TRANSITIONS, GroupState
+from redrive.policy.codec import decode
+
+
+class Told(NamedTuple):
+    """An entry of the audit, about one of its subjects."""
+
+    action: str
+    subject: str
+
+
+def entries(rows: Iterable[Sequence[Any]]) -> set[Told]:
+    told: set[Told] = set()
+    for action, subject, subjects in rows:
+        several: Any = [subject] if subjects is None else decode(subjects)
+        told |= {Told(action, each) for each in several}
+    return told
+
+
+class LetterRow(NamedTuple):
+    id: str
+    org: str
+    run_id: str
+    state: str
+    queue: str
+    redrives: int
+    max_redrives: int
+
+
+class LetterWatch:
+    def __init__(self, watcher: Blind) -> None:
+        self._watcher = watcher
+        self._bitten = watcher.bitten
+        self._letters: dict[str, LetterRow] = {}
+        self._groups: dict[tuple[str, str], str] = {}
+
+    def changed(self, rows: Iterable[Sequence[Any]], told: set[Told]) -> None:
+        for row in rows:
+            after = LetterRow._make(row)
+            before = self._letters.get(after.id)
+            self._letters[after.id] = after
+            self._check_redrives(after)
+            if before is None or before.state != after.state:
+                self._count(before, after)
+                self._check_state(before, after, told)
+
+    def groups_changed(self, rows: Iterable[Sequence[Any]], told: set[Told]) -> None:
+        for org, fingerprint, state in rows:
+            before = self._groups.get((org, fingerprint))
+            self._groups[org, fingerprint] = state
+            if before is not None and before != state:
+                self._check_group(fingerprint, before, state, told)
+
+    def _check_redrives(self, letter: LetterRow) -> None:
+        if letter.redrives > letter.max_redrives > 0:
+            text = f"the dead letter was redriven {letter.redrives} times, {letter.max_redrives} are allowed"
+            self._watcher.find("I3", letter.id, text)
+
+    def _check_state(self, before: LetterRow | None, after: LetterRow, told: set[Told]) -> None:
+        past = None if before is None else before.state
+        if past is None and after.state != "OPEN":
+            self._watcher.find("I10", after.id, f"a new dead letter begins as {after.state}")
+        if past is not None and not DEAD_LETTER_TRANSITIONS.allows(
+            DeadLetterState(past), DeadLetterState(after.state)
+        ):
+            self._watcher.find("I10", after.id, f"the dead letter went from {past} to {after.state}")
+        said = {each.action for each in told if each.subject in (after.id, after.run_id)}
+        if not said & _expected(past, after.state):
+            self._watcher.find(
+                "I14", after.id, f"no entry tells that it went from {past} to {after.state}: {sorted(said)}"
+            )
+
+    def _check_group(self, fingerprint: str, before: str, after: str, told: set[Told]) -> None:
+        self._bitten[f"group {after.lower()}"] += 1
+        if not GROUP_TRANSITIONS.allows(GroupState(before), GroupState(after)):
+            self._watcher.find("I10", fingerprint, f"the failure group went from {before} to {after}")
+        said = {each.action for each in told if each.subject == fingerprint}
+        if not said & _GROUP_ACTIONS[after]:
+            self._watcher.find("I14", fingerprint, f"no entry tells that the group went {before} to {after}")
+
+    def _count(self, before: LetterRow | None, after: LetterRow) -> None:
+        past = None if before is None else before.state
+        by_hand = before is not None and before.redrives == after.redrives
+        happened = {
+            "enqueued_total": past is None,
+            "retry_success": (past, after.state) == ("REPLAYING", "RESOLVED"),
+            "retry_failed": past == "REPLAYING" and after.state in ("OPEN", "EXHAUSTED"),
+            "exhausted": past is not None and after.state == "EXHAUSTED",
+            "archived": past is not None and after.state == "ARCHIVED",
+            "manually_retried": after.state == "REPLAYING" and by_hand,
+        }
+        for figure in [name for name, so in happened.items() if so]:
+            self._watcher.figures[after.org, after.queue, figure] += 1
+        self._bitten[f"letter {after.state.lower()}" if past else "new letter"] += 1
+
+
+_CLOSINGS = {
+    "RESOLVED": "dead_letter.resolved",
+    "IGNORED": "dead_letter.ignored",
+    "ARCHIVED": "dead_letter.archived",
+}
+_GROUP_ACTIONS = {
+    "ACKNOWLEDGED": {"group.acknowledged"},
+    "RESOLVED": {"group.resolved"},
+    "IGNORED": {"group.ignored"},
+    "OPEN": {"group.reopened", "group.regressed"},
+}
+
+
+def _expected(before: str | None, after: str) -> set[str]:
+    """One of these actions must have been written in the same transaction."""
+    if before is None:
+        return {"dead_letter.moved"}
+    if after == "REPLAYING":
+        return {"replay.requested"}
+    if before != "REPLAYING":
+        return {"dead_letter.reopened"} if before in CLOSED else {_CLOSINGS[after]}
+    return {
+        "RESOLVED": {"replay.succeeded", "replay.failed", "dead_letter.resolved"},
+        "IGNORED": {"replay.cancelled", "run.cancelled"},
+    }.get(after, {"replay.failed"})
