@@ -6,8 +6,8 @@ import asyncio
 
 from redrive import Desk, Redrive
 from redrive.model.operation import OperationReport, Plan
-from redrive.model.replay import OperationState, ReplayState
-from screen import BOLD, DIM, GREEN, RED, YELLOW, draw, field, heading, paint, say, tell
+from redrive.model.replay import ReplayState
+from screen import DIM, GREEN, RED, YELLOW, draw, field, heading, paint, say
 from shop import Warehouse
 
 WHO = "ana"
@@ -23,14 +23,15 @@ async def repair(app: Redrive, warehouse: Warehouse) -> None:
     heading("9  The floor plan is put right, and the work is done after all")
     warehouse.missing = frozenset()
     await replay(desk, plan)
-    await close(desk, fingerprint)
+    print()
+    await close(desk, plan, fingerprint)
 
 
 async def show_groups(desk: Desk) -> str:
     heading("7  Equal failures are one group; somebody looks at the largest")
     lines = (await desk.groups.list("OPEN", sort="occurrences")).lines
     for group, letters in lines:
-        count = paint(RED, f"{letters.live:>4} dead letters")
+        count = paint(RED, f"{letters.live:>3} ×")
         say(f"{count}  {group.workflow} › {group.step:<7}  {group.title[:60]}")
     return lines[0].group.fingerprint
 
@@ -61,32 +62,27 @@ def _executions(plan: Plan) -> str:
 async def replay(desk: Desk, plan: Plan) -> None:
     """Workers carry it out; here it is only watched."""
     await desk.operations.start(plan.operation_id)
-    canary_shown = False
-    while (
-        report := await desk.operations.report(plan.operation_id)
-    ).operation.state == OperationState.RUNNING:
-        ramping = report.operation.ramped_at is not None
-        draw(_progress("canary" if not ramping else "replay", report), keep=ramping and not canary_shown)
-        canary_shown = ramping
+    canary_over = False
+    while (report := await desk.operations.report(plan.operation_id)).operation.state == "RUNNING":
+        if canary_over or report.operation.ramped_at is None:
+            draw(_progress("replay" if canary_over else "canary", report), keep=False)
+        else:
+            draw(_progress("canary", report), keep=True)
+            canary_over = True
         await asyncio.sleep(FRAME)
     draw(_progress(report.operation.state.lower(), report), keep=True)
 
 
 def _progress(stage: str, report: OperationReport) -> str:
-    items = report.items
-    succeeded = items[ReplayState.SUCCEEDED]
-    numbers = f"{items[ReplayState.PLANNED]:>3} planned  {succeeded:>3} succeeded  {items[ReplayState.FAILED]} failed"
-    return f"{paint(BOLD, f'{stage:<7}')}  {numbers}  {paint(GREEN, '■' * succeeded)}"
+    states = (ReplayState.PLANNED, ReplayState.SUCCEEDED, ReplayState.FAILED)
+    planned, succeeded, failed = (report.items[state] for state in states)
+    numbers = f"{planned:>3} planned  {succeeded:>3} succeeded  {failed:>3} failed"
+    return f"{paint(DIM, f'{stage:<10}')}{numbers}   {paint(GREEN, '■' * succeeded)}"
 
 
-async def close(desk: Desk, fingerprint: str) -> None:
+async def close(desk: Desk, plan: Plan, fingerprint: str) -> None:
     resolved = await desk.groups.resolve(fingerprint, "the floor plan was incomplete")
-    print()
-    field(
-        "group",
-        f"{resolved.group.state}, {resolved.left} dead letters left; if it returns, it is a regression",
-        GREEN,
-    )
-    entries = (await desk.audit.list(actor=WHO, size=5)).entries
-    field("audit", " · ".join(f"{entry.actor} {entry.action}" for entry in reversed(entries)), DIM)
-    tell("")
+    field("group", f"{resolved.group.state.lower()}; if it returns, that is a regression", GREEN)
+    for subject in (plan.operation_id, fingerprint):
+        for entry in reversed((await desk.audit.list(subject=subject)).entries):
+            field("audit", f"{entry.sequence:>3}  {entry.action}, by {entry.actor}", DIM)

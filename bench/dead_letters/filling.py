@@ -1,7 +1,7 @@
 """Fills a database with dead letters: as many as wanted, of 5,000 failures, over 30 days, in every state.
 
-One run fails for good first; all others are copies of what it has left, made by the database itself, each with
-a failure, a state and a time of its own. Indexes are made when everything is there. The attempts are left
+One run fails for good first; all others are copies of what it has left, made by the database itself,
+each with a failure, a state and a time of its own. Indexes are made when everything is there. The attempts are left
 out: nothing that is measured reads them.
 """
 

@@ -1,4 +1,4 @@
-"""A person at the desk: replays, resolves, reopens, links, plans bulk replays and steers them, and tries again."""
+"""A person at the desk: does the chores of the script, and does them again when the answer is lost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from redrive.errors import DriftError, ReplayRefusedError, StoreError, Transitio
 
 PAUSE = 1.0
 MOST_TRIES = 8
-"""A chore that the database does not let through is given up after so many; a person does other things, too."""
+"""After so many a chore that the database does not let through is given up."""
 
 _REFUSALS = (DriftError, ReplayRefusedError, TransitionError)
 _LETTERS = {

@@ -1,4 +1,4 @@
-"""From a seed to what happens to dead letters: how steps fail again, how they are redriven, and what a person does."""
+"""From a seed to what happens to dead letters: redrives, steps that fail again, a person at the desk."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class _Chores(Generator):
         return replace(run, steps=steps)
 
     def with_flock(self, script: Script) -> Script:
-        """Several runs that fail in the same way at the same time, so that there is something to do at once."""
+        """Several runs that fail in the same way at about the same time: something to do for a bulk replay."""
         random = self.random
         task = min(random.sample(script.tasks, len(script.tasks)), key=lambda task: task.unsafe)
         org = random.choice(script.runs).org
@@ -147,8 +147,10 @@ class _Chores(Generator):
             chores.append(
                 self.done(script, ChoreKind.START, at + random.uniform(0.5, 4.0), rash=self.chance(0.7))
             )
-        for _ in range(random.choice((0, 0, 1, 1, 2))):
-            chores.append(self.done(script, random.choice(kinds), at + random.expovariate(0.8)))
+        times = random.choice((0, 0, 1, 1, 2))
+        chores += [
+            self.done(script, random.choice(kinds), at + random.expovariate(0.8)) for _ in range(times)
+        ]
         return [replace(chore, org=org) for chore in chores]
 
     def done(self, script: Script, kind: ChoreKind, at: float, *, rash: bool = False) -> Chore:

@@ -1,4 +1,4 @@
-"""Dead letters and failure groups: every change is in the tables, and has its entry in the audit (I10, I14)."""
+"""Dead letters and failure groups: a change is in the tables, and has its entry in the audit (I10, I14)."""
 
 from __future__ import annotations
 

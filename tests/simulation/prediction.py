@@ -22,7 +22,7 @@ _STATES = {"bury": "DLQ_PENDING", "block": "DLQ_PENDING", "fail": "FAILED"}
 
 
 def predicted(script: Script, plan: RunPlan, *, redriven: bool = True) -> Predicted | None:
-    """None where it depends on when things happen; `redriven`: with all redrives, and the sweeps at the end."""
+    """None where it depends on when things happen; `redriven`: with redrives, and the sweeps at the end."""
     if plan.cancel_at is not None:
         return None
     tasks = [script.task(name) for name in script.task_names(plan.workflow)]

@@ -28,7 +28,8 @@ UNION ALL SELECT 'I6', id, 'the dead letter is to be redriven, and nobody has do
         JOIN redrive.dead_letters AS other ON other.id = link.depends_on
         WHERE link.letter_id = letter.id AND other.state <> 'RESOLVED')
 ) AS forgotten
-UNION ALL SELECT 'I3', letter.id, 'it was redriven more often than its policy allows' FROM redrive.dead_letters AS letter
+UNION ALL SELECT 'I3', letter.id, 'it was redriven more often than its policy allows'
+FROM redrive.dead_letters AS letter
 WHERE letter.max_redrives > 0 AND letter.max_redrives < (
     SELECT count(*) FROM redrive.replays AS again WHERE again.letter_id = letter.id AND again.automatic = 1)
 """

@@ -1,4 +1,4 @@
-"""Replays and bulk operations: one replay of a run at a time, and nothing is begun that must wait (I4, I11)."""
+"""Replays and bulk operations: one replay of a run at a time, and nothing is begun that must wait."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class ReplayWatch:
         """`looked_at` is when whoever begins them has looked at the breakers."""
         changes = [(self._replays.get(row[0]), ReplayRow._make(row)) for row in rows]
         self._replays |= {after.id: after for _, after in changes}
-        for before, after in changes:
+        for _, after in changes:
             if after.state != "RUNNING" and self._running.get(after.run_id) == after.id:
                 del self._running[after.run_id]
         for before, after in changes:

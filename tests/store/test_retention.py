@@ -183,3 +183,45 @@ async def test_a_dead_letter_that_is_reopened_in_that_moment_is_kept_i1(
     assert await value(database, "SELECT count(*) FROM redrive.dead_letters WHERE state = 'OPEN'") == 1
     assert len(await store.runs.all()) == 1
     await other.close()
+
+
+REPLAY = """INSERT INTO redrive.replays (id, org, operation_id, position, letter_id, run_id, step_index,
+    from_step, mode, state, automatic, requested_by, requested_at, reason, fingerprint, letter_updated_at, effect)
+VALUES (:letter, 'acme', {operation}, 1, :letter, :run, 0,
+    0, 'FROM_STEP', 'SUCCEEDED', 0, 'ana', 1, '', 'f', 1, 'none')
+"""
+OPERATION = """INSERT INTO redrive.replay_operations (id, org, state, mode, selection, options, reason, plan,
+    planned_by, planned_at, released, updated_at)
+VALUES (:id, 'acme', :id, 'FROM_STEP', '{}', '{}', '', '{}', 'ana', 1, 0, 1)
+"""
+
+
+async def test_what_was_said_and_done_about_a_letter_goes_with_its_run(
+    store: Store, database: Database
+) -> None:
+    old = await ended(store, 2 * DAY)
+    [[letter]] = await ask(database, "SELECT id FROM redrive.dead_letters WHERE run_id = :id", id=old.id)
+    for text in (
+        "INSERT INTO redrive.dead_letter_notes VALUES ('n', 'acme', :letter, 1, 'ana', 'hm')",
+        "INSERT INTO redrive.dead_letter_dependencies VALUES (:letter, 'other', 'acme')",
+        REPLAY.format(operation="NULL"),
+    ):
+        await ask(database, text, letter=letter, run=old.id)
+    await store.runs.remove_expired(DAY, 100)
+    left = await tables(database)
+    assert [len(left[table]) for table in ("dead_letter_notes", "dead_letter_dependencies", "replays")] == [
+        0
+    ] * 3
+
+
+async def test_old_operations_go_with_their_items_unless_they_are_under_way(
+    store: Store, database: Database
+) -> None:
+    for state in ("PLANNED", "RUNNING", "PAUSED", "STOPPED", "DONE", "CANCELLED"):
+        await ask(database, OPERATION, id=state)
+        await ask(database, REPLAY.format(operation=f"'{state}'"), letter=state, run=state)
+    for _ in range(4):
+        await store.runs.remove_expired(DAY, 100)
+    for table in ("replay_operations", "replays"):
+        left = await ask(database, f"SELECT id FROM redrive.{table} ORDER BY id")
+        assert [row[0] for row in left] == ["PAUSED", "RUNNING", "STOPPED"]

@@ -132,14 +132,14 @@ DELETE FROM redrive.replays WHERE run_id = :id AND operation_id IS NULL
 DELETE FROM redrive.replays
 WHERE operation_id IN (
     SELECT operation.id FROM redrive.replay_operations AS operation
-    WHERE operation.state IN ('DONE', 'CANCELLED') AND operation.ended_at < :now - :age
-    ORDER BY operation.ended_at
+    WHERE operation.state IN ('DONE', 'CANCELLED', 'PLANNED') AND operation.updated_at < :now - :age
+    ORDER BY operation.updated_at
     LIMIT 1
 )
 
 -- name: delete_operations
 DELETE FROM redrive.replay_operations
-WHERE state IN ('DONE', 'CANCELLED') AND ended_at < :now - :age
+WHERE state IN ('DONE', 'CANCELLED', 'PLANNED') AND updated_at < :now - :age
     AND NOT EXISTS (SELECT 1 FROM redrive.replays AS item WHERE item.operation_id = redrive.replay_operations.id)
 
 -- name: delete_dead_letters
