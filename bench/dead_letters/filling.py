@@ -1,8 +1,8 @@
 """Fills a database with dead letters: as many as wanted, of 5,000 failures, over 30 days, in every state.
 
-One run fails for good first; all others are copies of what it has left, made by the database itself,
-each with a failure, a state and a time of its own. Indexes are made when everything is there. The attempts are left
-out: nothing that is measured reads them.
+One run fails for good first; all others are copies of what it has left, made by the database itself, each
+with a failure, a state and a time of its own. Indexes are made when everything is there. The attempts are
+left out: nothing that is measured reads them.
 """
 
 from __future__ import annotations
@@ -103,6 +103,7 @@ async def fill(url: str, letters: int, groups: int) -> float:
             for table, key, changes in (("runs", "id", _RUN), ("dead_letters", "run_id", _LETTER)):
                 await _copy(app, table, key, template, changes, numbers, moment, groups)
         await _add_up(app)
+        await app.store.burials.sum_up()  # as workers do
         for index in indexes:
             await fetch(app, index, index)
         await fetch(app, "DROP TABLE redrive.bench_failures")

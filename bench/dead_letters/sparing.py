@@ -48,7 +48,7 @@ def spare_writes(app: Redrive, spared: Sequence[str]) -> None:
     store, database = app.store, app.database
     groups = NoGroups(database) if GROUPS in spared else store.groups
     audit = NoAudit(database) if AUDIT in spared else store.audit
-    store.burials = store.records.burials = Burials(store.holds, groups, audit)
+    store.burials = store.records.burials = Burials(database, store.holds, groups, audit)
 
 
 async def spare_tables(app: Redrive, spared: Sequence[str]) -> None:

@@ -9,6 +9,10 @@ _PLACES = ("ready", "waiting", "held", "alone", "leased")
 _BACKLOG = " + ".join(f"(SELECT count(*) FROM redrive.runs WHERE place = '{place}')" for place in _PLACES)
 
 
+_BEGUN = "SELECT count(*) FROM redrive.replay_operations WHERE state = 'RUNNING'"
+_DUE = "SELECT count(*) FROM redrive.dead_letters WHERE state = 'OPEN' AND next_redrive_at IS NOT NULL"
+
+
 async def look(database: Database, text: str) -> list[Row]:
     queries = (Query("by hand", each, ()) for each in (text.replace("redrive.", ""), text))
     return await database.fetch(Statement(*queries), {})
@@ -17,4 +21,10 @@ async def look(database: Database, text: str) -> list[Row]:
 async def backlog(database: Database) -> int:
     """How many runs have not ended."""
     [row] = await look(database, f"SELECT {_BACKLOG}")
+    return int(row[0])
+
+
+async def unfinished(database: Database) -> int:
+    """The same with the operations that have not ended, and the dead letters that will yet be redriven."""
+    [row] = await look(database, f"SELECT {_BACKLOG} + ({_BEGUN}) + ({_DUE})")
     return int(row[0])

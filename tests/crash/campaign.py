@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Sequence
 from random import Random
 
-from tests.crash.backlog import backlog
+from tests.crash.backlog import unfinished
 from tests.crash.check import check, zombies
 from tests.crash.crew import Crew
 from tests.crash.fault import Fault
@@ -16,11 +17,15 @@ from tests.crash.figures import Figures, figures_of
 from tests.crash.process_faults import AtPoint, Kill
 from tests.crash.report import Report
 from tests.crash.site import Site, site
+from tests.crash.work import ORGS
+
+from redrive.model.caller import SELF
+from redrive.model.replay import OperationState
 
 PATIENCE = 120.0
 """Seconds after which it is given up: a fault does not bite, or something is stuck."""
 
-WORKERS, ENQUEUERS = 3, 1
+WORKERS, ENQUEUERS, REPLAYERS = 3, 1, 1
 MOST_ROUNDS = 15
 
 
@@ -54,7 +59,7 @@ async def _fought(
     began = time.time()
     for fault in faults:
         fault.prepare()
-    crew.employ(workers=WORKERS, enqueuers=ENQUEUERS)
+    crew.employ(workers=WORKERS, enqueuers=ENQUEUERS, replayers=REPLAYERS)
     try:
         for _ in range(MOST_ROUNDS):
             await _strike(place, faults, seconds)
@@ -91,13 +96,42 @@ async def _strike(place: Site, faults: Sequence[Fault], seconds: float) -> None:
 
 def _bites(place: Site, faults: Sequence[Fault]) -> dict[str, int]:
     bites = {name: count for fault in faults for name, count in fault.bites().items()}
-    return {**bites, "refused": place.sink.count("refused")}
+    return {**bites, **_load(place)}
+
+
+def _load(place: Site) -> dict[str, int]:
+    """What must have been part of it, whatever the faults."""
+    requested = Counter(note["by"] for note in place.sink.of("replay.requested"))
+    return {
+        "refused": place.sink.count("refused"),
+        "single replays": place.sink.count("replayed"),
+        "bulk replays": place.sink.count("started"),
+        "redrives": requested[SELF],
+    }
+
+
+async def _take_up(place: Site) -> None:
+    """The bulk replays that a replayer has left behind: what was begun goes on, what was not is cancelled."""
+    for org in ORGS:
+        operations = (await place.app.desk(org=org)).operations
+        cursor: str | None = None
+        while True:
+            page = await operations.list(size=500, cursor=cursor)
+            for each in page.operations:
+                if each.state == OperationState.PAUSED:
+                    await operations.resume(each.id)
+                elif each.state == OperationState.PLANNED:
+                    await operations.cancel(each.id)
+            cursor = page.next_cursor
+            if cursor is None:
+                break
 
 
 async def _settle(place: Site, crew: Crew) -> list[int | None]:
     """Good workers until nothing is left, then they are asked to stop. What is stuck, the checker finds."""
-    crew.employ(workers=WORKERS, enqueuers=0)
+    await _take_up(place)
+    crew.employ(workers=WORKERS)
     deadline = time.monotonic() + PATIENCE
-    while await backlog(place.app.database) and time.monotonic() < deadline:
+    while await unfinished(place.app.database) and time.monotonic() < deadline:
         await asyncio.sleep(0.05)
     return await crew.retire()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tests.crash.backlog import look
 from tests.crash.crew import Crew
+from tests.crash.replays import check_replays
 from tests.crash.site import Site
 
 from redrive.verify import Witness, verify
@@ -37,6 +38,7 @@ async def check(
         *await _strangers(site),
         *await zombies(site),
         *await _times(site, time),
+        *await check_replays(site),
         *_died(site, crew),
         *(f"a drained worker ended with {code}" for code in exit_codes if code != 0),
     ]

@@ -1,4 +1,4 @@
-"""The processes under fire: workers and enqueuers, each replaced as soon as it has died."""
+"""The processes under fire: workers, enqueuers and replayers, each replaced as soon as it has died."""
 
 from __future__ import annotations
 
@@ -70,11 +70,13 @@ class Crew:
 
     # Starting and ending
 
-    def employ(self, *, workers: int, enqueuers: int) -> None:
+    def employ(self, *, workers: int, enqueuers: int = 0, replayers: int = 0) -> None:
         for number in range(workers):
             self._places.append(asyncio.create_task(self._work(number)))
         for number in range(enqueuers):
             self._places.append(asyncio.create_task(self._enqueue(number)))
+        for _ in range(replayers):
+            self._places.append(asyncio.create_task(self._replay()))
 
     async def dismiss(self) -> None:
         """All are killed at once, and nobody follows."""
@@ -117,6 +119,12 @@ class Crew:
             again = unanswered(self._site.sink, place)
             child = self._start("enqueuer", point, again=again, **own, **known)
             await self._accompany(child, point)
+
+    async def _replay(self) -> None:
+        while True:
+            point = self.points.take("replayer")
+            known = {"seed": self._random.random(), "clock": self._clock(0)}
+            await self._accompany(self._start("replayer", point, **known), point)
 
     def _start(self, role: str, point: Point | None, **more: Any) -> Child:
         site = self._site

@@ -10,6 +10,13 @@ from tests.crash.crew import Crew
 from tests.crash.site import Site
 
 _LOST = "SELECT worker, ended_at FROM redrive.attempts WHERE outcome = 'lost'"
+_REPLAYS = """
+SELECT
+    COALESCE(sum(CASE WHEN operation_id IS NULL AND automatic = 0 THEN 1 ELSE 0 END), 0),
+    COALESCE(sum(CASE WHEN operation_id IS NOT NULL THEN 1 ELSE 0 END), 0),
+    COALESCE(sum(automatic), 0)
+FROM redrive.replays WHERE number IS NOT NULL
+"""
 _LATENESS = """
 SELECT COALESCE(following.started_at, step.started_at, run.attempt_started_at)
     - failed.ended_at - failed.delay
@@ -41,7 +48,8 @@ class Figures:
     in_flight         kills of workers that had claims, so that somebody had to take them over
     lost              attempts that were taken over from whoever had let the lease expire
     fenced            results that came too late and were dropped
-    duplicates        effects that came in again for the same key
+    duplicates        effects that came in again for the same key, in the same replay
+    replays           replays of dead letters that were begun: asked for one by one, in bulk, automatic
     reclaimed_after   from a kill to the record of the lost attempt, in leases
     late_by           start of a retry after its planned time, in seconds
     """
@@ -57,6 +65,9 @@ class Figures:
     duplicates_per_1000_kills: float | None
     dead_letters: int
     dead_letters_per_second: float
+    single_replays: int
+    bulk_replays: int
+    redrives: int
     reclaimed_after: Spread
     late_by: Spread
 
@@ -76,6 +87,9 @@ _TITLES = {
     "duplicates_per_1000_kills": "duplicates per 1,000 kills",
     "dead_letters": "dead letters",
     "dead_letters_per_second": "dead letters per second",
+    "single_replays": "replayed one by one",
+    "bulk_replays": "replayed in bulk",
+    "redrives": "redriven automatically",
     "reclaimed_after": "taken over after, leases p50 / p99",
     "late_by": "retry later than planned, s p50 / p99",
 }
@@ -85,12 +99,13 @@ async def figures_of(site: Site, crew: Crew, seconds: float, lease: float, *, on
     database, sink = site.app.database, site.sink
     [[runs]] = await look(database, "SELECT count(*) FROM redrive.runs")
     [[letters]] = await look(database, "SELECT count(*) FROM redrive.dead_letters")
+    [replays] = await look(database, _REPLAYS)
     lost = await look(database, _LOST)
     worker_of = {note["worker"]: note.child for note in sink.of("worker.started")}
     killed = _killed(site, crew)
     waits = [ended_at - killed[child] for worker, ended_at in lost if (child := worker_of[worker]) in killed]
     kills, effects = len(killed), sink.count("effect")
-    duplicates = effects - len(sink.effects)
+    duplicates = sink.duplicates
     lateness = [row[0] for row in await look(database, _LATENESS) if row[0] is not None]
     measurable = site.database == "postgresql" or crew.errors == [0.0]
     return Figures(
@@ -105,6 +120,9 @@ async def figures_of(site: Site, crew: Crew, seconds: float, lease: float, *, on
         duplicates_per_1000_kills=round(1000.0 * duplicates / kills, 1) if only_kills else None,
         dead_letters=letters,
         dead_letters_per_second=round(letters / seconds, 1),
+        single_replays=replays[0],
+        bulk_replays=replays[1],
+        redrives=replays[2],
         reclaimed_after=_spread([each / lease for each in waits if each >= 0.0] if measurable else []),
         late_by=_spread(lateness if measurable else []),
     )

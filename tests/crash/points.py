@@ -7,7 +7,7 @@ from random import Random
 
 from tests.crash.trap import Point
 
-PLACES = {
+_WORKER: dict[str, tuple[str, ...]] = {
     "claim": ("before", "after"),
     "reclaim": ("before", "after"),
     "promote": ("after",),
@@ -19,17 +19,47 @@ PLACES = {
     "stop": ("before",),
     "insert_dead_letter": ("before", "inside", "after"),
     "occupy": ("inside", "after"),
-    "enqueue": ("before", "after"),
+    "pick": ("before", "inside", "after"),
+    "restart": ("before",),
+    "mark_replaying": ("before", "inside"),
+    "lock_due": ("before", "inside", "after"),
+    "settle": ("before", "inside", "after"),
+    "save": ("before", "inside", "after"),
     "drain": ("before",),
 }
-_MOST = {"claim": 6, "effect": 9, "complete": 6, "enqueue": 25, "drain": 4, "renew": 2, "reclaim": 2}
+_REPLAYER: dict[str, tuple[str, ...]] = {
+    "restart": ("before",),
+    "mark_replaying": ("before", "inside", "after"),
+    "save": ("before", "inside", "after"),
+}
+PLACES: dict[str, dict[str, tuple[str, ...]]] = {
+    "worker": _WORKER,
+    "enqueuer": {"enqueue": ("before", "after")},
+    "replayer": _REPLAYER,
+}
+"""By roles. Workers begin the replays of an operation (pick) and what is due (lock_due), record what came of
+them (settle) and bring operations forward (save); a replayer begins single ones, and steers operations."""
+
+_MOST = {
+    "claim": 6,
+    "effect": 9,
+    "complete": 6,
+    "enqueue": 25,
+    "drain": 4,
+    "renew": 2,
+    "reclaim": 2,
+    "pick": 2,
+    "lock_due": 1,
+    "save": 2,
+}
 
 
 def every_point(random: Random) -> list[Point]:
     """In an order of chance, and each at a time of chance."""
     points = [
-        Point(name, moment, random.randint(1, _MOST.get(name, 3)))
-        for name, moments in PLACES.items()
+        Point(role, name, moment, random.randint(1, _MOST.get(name, 3)))
+        for role, places in PLACES.items()
+        for name, moments in places.items()
         for moment in moments
     ]
     random.shuffle(points)

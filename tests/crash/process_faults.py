@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections import Counter
+from typing import ClassVar
 
 from tests.crash.fault import Fault
-from tests.crash.points import every_point
+from tests.crash.points import PLACES, every_point
 
 FEW = 5
 
@@ -15,9 +17,11 @@ class Kill(Fault):
     """kill -9, at any moment."""
 
     pause = (0.1, 0.6)
+    SHARES: ClassVar = {"worker": 15, "enqueuer": 2, "replayer": 3}
 
     async def strike(self) -> None:
-        child = self.crew.anyone("enqueuer" if self.random.random() < 0.15 else "worker")
+        [role] = self.random.choices(list(self.SHARES), list(self.SHARES.values()))
+        child = self.crew.anyone(role)
         if child is not None:
             self.strikes += 1
             self.crew.kill(child)
@@ -36,7 +40,7 @@ class AtPoint(Fault):
     async def strike(self) -> None:
         """A process that is started without a point would live for ever: there are always some left."""
         points = self.crew.points
-        for role in ("worker", "enqueuer"):
+        for role in PLACES:
             if points.count(role) < FEW:
                 points.add(each for each in every_point(self.random) if each.role == role)
 
@@ -44,8 +48,8 @@ class AtPoint(Fault):
         self.crew.points.clear()
 
     def bites(self) -> dict[str, int]:
-        bitten = [note["point"].rpartition(":")[0] for note in self.site.sink.of("bitten")]
-        return {name: bitten.count(name) for name in (f"{each.name}:{each.moment}" for each in self._all)}
+        bitten = Counter(note["point"].rpartition(":")[0] for note in self.site.sink.of("bitten"))
+        return {each.place: bitten[each.place] for each in self._all}
 
 
 class Stop(Fault):

@@ -1,13 +1,15 @@
-"""What a process of these tests does: it works, or it starts work, over a database with traps."""
+"""What a process of these tests does, over a database with traps: it works, starts work, or replays it."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 from tests.crash.enqueuer import Enqueuer
 from tests.crash.guard import without_fences
+from tests.crash.replayer import Replayer
 from tests.crash.seam import Seam
 from tests.crash.sink import Line
 from tests.crash.skew import WrongClock
@@ -18,10 +20,12 @@ from redrive.app import Redrive
 from redrive.clock import SYSTEM_CLOCK
 from redrive.config import Settings
 from redrive.engine.patience import Patience
+from redrive.engine.processor import Processor
 from redrive.errors import StoreUnavailableError
 from redrive.model.event import (
     Event,
     LeaseLost,
+    ReplayRequested,
     StoreFailed,
     StoreRecovered,
     WorkerStarted,
@@ -31,7 +35,18 @@ from redrive.model.event import (
     name_of,
 )
 
-_TOLD = (LeaseLost, StoreFailed, StoreRecovered, WorkerStarted, WorkerStopped, WorkerStopping)
+_TOLD = (
+    LeaseLost,
+    ReplayRequested,
+    StoreFailed,
+    StoreRecovered,
+    WorkerStarted,
+    WorkerStopped,
+    WorkerStopping,
+)
+
+REDRIVE_INTERVAL = 0.2
+"""Seconds; the settings allow nothing as quick."""
 
 Spec = dict[str, Any]
 
@@ -42,10 +57,7 @@ def main(spec: Spec) -> None:
     if spec.get("unguarded"):
         without_fences()
     app = _application(spec, trap, line)
-    if spec["role"] == "worker":
-        asyncio.run(app.work(**spec["options"]))
-    else:
-        asyncio.run(_enqueue(app, spec, line))
+    asyncio.run(_ROLES[spec["role"]](app, spec, line))
 
 
 def _application(spec: Spec, trap: Trap, line: Line) -> Redrive:
@@ -64,8 +76,32 @@ def _application(spec: Spec, trap: Trap, line: Line) -> Redrive:
     return app
 
 
+async def _work(app: Redrive, spec: Spec, line: Line) -> None:
+    make = app.processor
+
+    def quick() -> Processor:
+        processor = make()
+        processor.options = replace(processor.options, interval_seconds=REDRIVE_INTERVAL)
+        return processor
+
+    app.processor = quick  # type: ignore[method-assign]
+    await app.work(**spec["options"])
+
+
 async def _enqueue(app: Redrive, spec: Spec, line: Line) -> None:
-    patience = Patience(app.clock, app.random, app.teller)
-    await patience.persist("open", app.open, errors=StoreUnavailableError)
+    await _opened(app)
     random = Random(spec["seed"])
     await Enqueuer(app, line, random, spec["name"], spec["most_waiting"]).run(spec["again"])
+
+
+async def _replay(app: Redrive, spec: Spec, line: Line) -> None:
+    await _opened(app)
+    await Replayer(app, line, Random(spec["seed"])).run()
+
+
+async def _opened(app: Redrive) -> None:
+    patience = Patience(app.clock, app.random, app.teller)
+    await patience.persist("open", app.open, errors=StoreUnavailableError)
+
+
+_ROLES = {"worker": _work, "enqueuer": _enqueue, "replayer": _replay}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
@@ -68,10 +68,13 @@ class Sink:
     @property
     def effects(self) -> dict[str, int]:
         """How often an effect came in for each key."""
-        counts: defaultdict[str, int] = defaultdict(int)
-        for note in self.of("effect"):
-            counts[note["key"]] += 1
-        return dict(counts)
+        return Counter(note["key"] for note in self.of("effect"))
+
+    @property
+    def duplicates(self) -> int:
+        """Effects that came in again for the same key in the same replay."""
+        effects = self.of("effect")
+        return len(effects) - len({(note["key"], note["replay"]) for note in effects})
 
     def close(self) -> None:
         end = Line(self.path, -1)

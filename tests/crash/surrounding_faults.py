@@ -20,7 +20,10 @@ class Cut(Fault):
 
     databases = ("postgresql",)
     pause = (0.1, 0.3)
-    STATEMENTS = ("claim", "complete", "advance", "reschedule", "stop", "reclaim", "enqueue")
+    STATEMENTS = (
+        *("claim", "complete", "advance", "reschedule", "stop", "reclaim", "enqueue"),
+        *("mark_replaying", "pick", "lock_due", "settle", "save"),
+    )
 
     async def strike(self) -> None:
         assert self.site.proxy is not None

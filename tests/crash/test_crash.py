@@ -9,6 +9,8 @@ import pytest
 from tests.crash.campaign import campaign
 from tests.crash.faults import FAULTS, TOGETHER, sets_of
 from tests.crash.points import PLACES
+from tests.crash.surrounding_faults import Cut
+from tests.crash.talk import known_texts
 from tests.crash.trap import DRAIN
 
 from redrive.store.statement import statements
@@ -45,5 +47,10 @@ def test_every_fault_strikes_on_each_database_that_can_have_it() -> None:
 
 
 def test_every_point_is_a_statement_or_part_of_the_work() -> None:
-    known = {name for module in ("runs", "leases", "records") for name in statements(module)}
-    assert PLACES.keys() <= known | {"effect", DRAIN}
+    modules = ("runs", "leases", "records", "replays", "operations", "redriving")
+    known = {name for module in modules for name in statements(module)}
+    assert {name for places in PLACES.values() for name in places} <= known | {"effect", DRAIN}
+
+
+def test_every_commit_after_which_the_connection_is_cut_is_recognised() -> None:
+    assert set(Cut.STATEMENTS) <= set(known_texts("redrive").values())

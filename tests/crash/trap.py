@@ -1,10 +1,10 @@
-"""Points at which a process kills itself: `claim:after:2` is right after the second claim was committed.
+"""Points at which a process kills itself: `worker:claim:after:2` is when its second claim was committed.
 
 before  right before the statement is executed, which may be in the middle of a transaction
 inside  at the end of the transaction that contains it, before its COMMIT
 after   it is committed, and nobody has been told yet
 
-The statements of a drain are counted from the moment at which the worker was told to stop: `drain:before:3`.
+The statements of a drain are counted from the moment at which the worker was told to stop.
 """
 
 from __future__ import annotations
@@ -19,22 +19,24 @@ DRAIN = "drain"
 
 
 class Point(NamedTuple):
+    """`role` is that of the processes that come by there."""
+
+    role: str
     name: str
     moment: str
     number: int
 
     @classmethod
     def of(cls, text: str) -> Self:
-        name, moment, number = text.split(":")
-        return cls(name, moment, int(number))
+        role, name, moment, number = text.split(":")
+        return cls(role, name, moment, int(number))
 
     def __str__(self) -> str:
         return ":".join(map(str, self))
 
     @property
-    def role(self) -> str:
-        """Who comes by there."""
-        return "enqueuer" if self.name == "enqueue" else "worker"
+    def place(self) -> str:
+        return ":".join(self[:-1])
 
 
 class Trap:

@@ -1,5 +1,7 @@
 """What is executed under fire: plain jobs, jobs in threads, scarce ones, retries, dead letters, workflows.
 
+Some dead letters succeed when they are replayed, once or twice; others are redriven automatically.
+
 Every step does one thing to the outside world, at its end, and gives the fence under which it did so.
 """
 
@@ -15,10 +17,20 @@ from tests.crash.trap import Trap
 
 from redrive.app import Redrive
 from redrive.engine.context import Context
+from redrive.errors import FinalError
 from redrive.policy import Backoff, Equal, Exponential, RetryPolicy
 
 ORGS = ("red", "green", "blue")
-WORKFLOWS = {"charge": 6, "label": 2, "scarce": 2, "flaky": 4, "doomed": 3, "order": 5}
+WORKFLOWS = {
+    "charge": 6,
+    "label": 2,
+    "scarce": 2,
+    "flaky": 4,
+    "doomed": 2,
+    "broken": 3,
+    "redriven": 3,
+    "order": 5,
+}
 """How often each of them is started, as a share."""
 
 Payload = dict[str, Any]
@@ -26,7 +38,12 @@ Payload = dict[str, Any]
 
 def payload(random: Random) -> Payload:
     longest = 0.6 if random.random() < 0.1 else 0.05
-    return {"seconds": random.uniform(0.005, longest), "fails": random.choice((1, 1, 2))}
+    return {
+        "seconds": random.uniform(0.005, longest),
+        "fails": random.choice((1, 1, 2)),
+        "works_in_replay": random.choice((1, 1, 2)),
+        "order_fails": random.random() < 0.3,
+    }
 
 
 def _retry(max_attempts: int) -> RetryPolicy:
@@ -34,11 +51,16 @@ def _retry(max_attempts: int) -> RetryPolicy:
     return RetryPolicy(max_attempts=max_attempts, backoff=backoff)
 
 
+def replay(context: Context) -> int:
+    """In which replay of its run this is."""
+    return context._claim.replays
+
+
 def define(app: Redrive, line: Line, trap: Trap) -> None:
     def effect(context: Context) -> Payload:
         trap.reach("effect", "before")
         facts = {"key": context.idempotency_key, "attempt": context.attempt, "fence": context.fence}
-        line.tell("effect", **facts)
+        line.tell("effect", replay=replay(context), **facts)
         trap.reach("effect", "after")
         run_input: Any = context.run_input
         return {**run_input, "fence": context.fence}
@@ -71,12 +93,26 @@ def define(app: Redrive, line: Line, trap: Trap) -> None:
         await asyncio.sleep(work["seconds"])
         raise ConnectionError("never")
 
+    @app.task(max_attempts=1)
+    async def broken(work: Payload, context: Context) -> Payload:
+        if replay(context) < work["works_in_replay"]:
+            raise FinalError("it does not work yet")
+        return await act(work, context)
+
+    @app.task(max_attempts=1, redrive="immediate", max_redrives=2)
+    async def redriven(work: Payload, context: Context) -> Payload:
+        if replay(context) < 1 + work["works_in_replay"]:  # the second redrive helps, or is the last
+            raise ConnectionError("not yet")
+        return await act(work, context)
+
     @app.task
     async def reserve(work: Payload, context: Context) -> Payload:
         return await act(work, context)
 
     @app.task(retry=_retry(4))
     async def pay(work: Payload, context: Context) -> Payload:
+        if work["order_fails"] and not replay(context):
+            raise FinalError("no such account")
         if context.failures < work["fails"] - 1:
             raise ConnectionError("not yet")
         return await act(work, context)

@@ -17,7 +17,11 @@ from redrive.engine.desk import Desk
 from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.errors import DriftError, ReplayRefusedError, StoreError, TransitionError
 
+EVERYBODY = (*ORGS, DEFAULT_ORG)
 PAUSE = 1.0
+LOOKS, BETWEEN_LOOKS = 4, 0.7
+"""So often a person looks for something to do it to, and so many seconds apart."""
+
 MOST_TRIES = 8
 """After so many a chore that the database does not let through is given up."""
 
@@ -41,7 +45,7 @@ class Clerk:
         self._stage = stage
         self._script = script
         self._done: set[int] = set()
-        self._chosen: dict[int, Any] = {}
+        self._chosen: dict[int, tuple[str, Any]] = {}
         self.finished = not script.chores
 
     async def live(self, process: Process, app: Redrive) -> None:
@@ -64,28 +68,34 @@ class Clerk:
                 self._stage.bitten["chore done again"] += 1
                 await asyncio.sleep(PAUSE)
                 continue
-            self._stage.note(process, f"{chore.kind} in {chore.org}: {told}")
+            self._stage.note(process, f"{chore.kind}: {told}")
             break
         self._done.add(number)
 
     async def _do(self, app: Redrive, number: int, chore: Chore) -> str:
-        desk = await app.desk(org=chore.org, by=BY)
-        subject = await self._subject(desk, number, chore)
-        if subject is None:
+        for _ in range(LOOKS):
+            if number in self._chosen or await self._chooses(app, number, chore):
+                break
+            await asyncio.sleep(BETWEEN_LOOKS)
+        else:
             return "nothing to do"
+        org, subject = self._chosen[number]
         self._stage.bitten[f"chore: {chore.kind}"] += 1
-        await DEEDS[chore.kind](app, desk, subject, chore)
-        return _named(subject)
+        await DEEDS[chore.kind](app, await app.desk(org=org, by=BY), subject, chore)
+        return f"{_named(subject)} of {org}"
 
-    async def _subject(self, desk: Desk, number: int, chore: Chore) -> Any:
+    async def _chooses(self, app: Redrive, number: int, chore: Chore) -> bool:
         """What it is done to. Chosen once: who does not know whether it was done, does it to the same."""
-        if number not in self._chosen:
-            self._chosen[number] = await _choose(desk, chore)
-        return self._chosen[number]
+        for org in (chore.org, *(each for each in EVERYBODY if each != chore.org)):
+            subject = await _choose(await app.desk(org=org, by=BY), chore)
+            if subject is not None:
+                self._chosen[number] = org, subject
+                return True
+        return False
 
     async def _tidy(self, app: Redrive) -> None:
         """Nothing is left paused: it would wait for ever."""
-        for org in sorted({chore.org for chore in self._script.chores}):
+        for org in EVERYBODY:
             await self._until_done(lambda org=org: self._resume_all(app, org))  # type: ignore[misc]
 
     async def _resume_all(self, app: Redrive, org: str) -> None:
@@ -104,7 +114,7 @@ class Clerk:
 
 async def sweep(app: Redrive) -> None:
     """Replay everything that is dead, come what may."""
-    for org in (*ORGS, DEFAULT_ORG):
+    for org in EVERYBODY:
         desk = await app.desk(org=org, by=BY)
         if (await desk.dead_letters.count(UNATTENDED)).number:
             plan = await desk.operations.plan(

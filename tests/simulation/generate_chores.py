@@ -86,9 +86,10 @@ class _Chores(Generator):
         if self.chance(0.4):
             return replace(script, sweeps=self.random.choice((0, 1, 1, 2)))
         chores = [self.chore(script) for _ in range(self.random.randint(2, 7))]
+        faults = (*script.faults, *(self.fault_in_triage(script) for _ in range(self.random.randint(0, 3))))
         if self.chance(0.6):
             chores += self.bulk(script)
-        faults = (*script.faults, *(self.fault_in_triage(script) for _ in range(self.random.randint(0, 3))))
+            faults += tuple(self.deaths_of_drivers(script))
         faults += tuple(self.forced_closed(script))
         chores.sort(key=lambda chore: chore.at)
         return replace(script, chores=tuple(chores), faults=faults, sweeps=self.random.choice((0, 0, 1)))
@@ -105,7 +106,7 @@ class _Chores(Generator):
         return replace(run, steps=steps)
 
     def with_flock(self, script: Script) -> Script:
-        """Several runs that fail in the same way at about the same time: something to do for a bulk replay."""
+        """Several runs that fail in the same way at the same time: something to do for a bulk replay."""
         random = self.random
         task = min(random.sample(script.tasks, len(script.tasks)), key=lambda task: task.unsafe)
         org = random.choice(script.runs).org
@@ -134,7 +135,7 @@ class _Chores(Generator):
         at, org = random.uniform(2.0, 12.0), random.choice(script.runs).org
         how = Bulk(
             canary=random.choice((0, 1, 1, 2)),
-            rate=random.choice((None, None, 0.5, 3.0)),
+            rate=random.choice((None, 0.5, 1.0, 3.0)),
             failure_rate=random.choice((0.0, 0.5, 1.0)),
             stop_on_breaker=self.chance(0.7),
             alone=self.chance(0.2),
@@ -164,6 +165,13 @@ class _Chores(Generator):
         if self.chance(0.3):
             return Fault(at, kind, "clerk", seconds, random.choice(AT_THE_DESK))
         return Fault(at, kind, random.choice(script.workers).name, seconds, random.choice(STATEMENTS))
+
+    def deaths_of_drivers(self, script: Script) -> list[Fault]:
+        """Whoever begins items of a bulk replay dies of it, once each."""
+        if not self.chance(0.35):
+            return []
+        kind = self.random.choice((FaultKind.CRASH_INSIDE, FaultKind.CRASH_AFTER, FaultKind.LOSE_ANSWER))
+        return [Fault(1.0, kind, worker.name, 0.0, "pick") for worker in script.workers]
 
     def forced_closed(self, script: Script) -> list[Fault]:
         names = sorted({task.breaker for task in script.tasks if task.breaker})

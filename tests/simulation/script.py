@@ -160,7 +160,10 @@ class Bulk:
 
 @dataclass(frozen=True)
 class Chore:
-    """`pick`, from 0 to 1, chooses among what is there; `rash`: among all, whether it makes sense or not."""
+    """`pick`, from 0 to 1, chooses among what is there; `rash`: among all, whether it makes sense or not.
+
+    org  where something is looked for first
+    """
 
     at: float
     kind: ChoreKind

@@ -186,7 +186,8 @@ async def test_a_dead_letter_that_is_reopened_in_that_moment_is_kept_i1(
 
 
 REPLAY = """INSERT INTO redrive.replays (id, org, operation_id, position, letter_id, run_id, step_index,
-    from_step, mode, state, automatic, requested_by, requested_at, reason, fingerprint, letter_updated_at, effect)
+    from_step, mode, state, automatic, requested_by, requested_at, reason, fingerprint, letter_updated_at,
+    effect)
 VALUES (:letter, 'acme', {operation}, 1, :letter, :run, 0,
     0, 'FROM_STEP', 'SUCCEEDED', 0, 'ana', 1, '', 'f', 1, 'none')
 """

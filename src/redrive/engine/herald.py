@@ -17,7 +17,7 @@ from redrive.model.failure_group import GroupChange
 from redrive.model.run import RunState
 from redrive.store.burials import TOO_MANY
 from redrive.store.records import UNBURIED, Record
-from redrive.store.replays import Settled
+from redrive.store.replays import Resolved, Settled
 
 
 @dataclass(slots=True)
@@ -110,10 +110,12 @@ class Herald:
             self.teller.tell(event.DeadLetterRefused(work.ref, reason))
         self.run_ended(work, state, place)
 
-    def noticed(self, what: Settled | GroupChange) -> None:
+    def noticed(self, what: Settled | Resolved | GroupChange) -> None:
         """What a record has brought about beside its run."""
         if isinstance(what, GroupChange):
             self.teller.tell(event.GroupChanged(what.org, what.fingerprint, what.before, what.after, SELF))
+        elif isinstance(what, Resolved):
+            self.teller.tell(event.DeadLetterChanged(what.org, what.letter_id, "REPLAYING", "RESOLVED", SELF))
         else:
             self.teller.tell(event.ReplayEnded(*what))
 

@@ -15,7 +15,7 @@ from redrive.engine.patience import Patience
 from redrive.errors import StoreError, StoreUnavailableError
 from redrive.model.failure_group import GroupChange
 from redrive.store.records import Kept, Record, Records
-from redrive.store.replays import Settled
+from redrive.store.replays import Resolved, Settled
 from redrive.store.store import Store
 
 LARGEST_BATCH = 500
@@ -32,7 +32,7 @@ class Recorder:
         self,
         store: Store,
         patience: Patience,
-        noticed: Callable[[Settled | GroupChange], None] = lambda what: None,
+        noticed: Callable[[Settled | Resolved | GroupChange], None] = lambda what: None,
     ) -> None:
         self._store = store
         self._patience = patience

@@ -133,6 +133,7 @@ class Upkeep:
         """Remove old finished runs, a few at a time; is there more of it?"""
         await self._store.holds.forget_workers(WORKERS_REMEMBERED)
         await self._store.holds.forget_limits()
+        await self._store.burials.sum_up()
         age = self._options.retention_seconds
         if age is None:
             return False

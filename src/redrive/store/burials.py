@@ -11,10 +11,10 @@ from redrive.model.caller import SELF
 from redrive.model.failure_group import GroupChange, Occurrence
 from redrive.policy.recurrence import recurred
 from redrive.store.audit import Audit
-from redrive.store.database import Session
+from redrive.store.database import Database, Session
 from redrive.store.groups import Groups
 from redrive.store.holds import Holds
-from redrive.store.replays import Settled, outcomes
+from redrive.store.replays import Resolved, Settled, outcomes
 from redrive.store.statement import statements
 
 _SQL = statements("burials")
@@ -39,7 +39,10 @@ class Letter(Protocol):
 class Burials:
     """`max_size` bounds the live dead letters of an org (M6). What is beyond it is refused, never evicted."""
 
-    def __init__(self, holds: Holds, groups: Groups, audit: Audit, max_size: int | None = None) -> None:
+    def __init__(
+        self, database: Database, holds: Holds, groups: Groups, audit: Audit, max_size: int | None = None
+    ) -> None:
+        self._database = database
         self._holds = holds
         self._groups = groups
         self._audit = audit
@@ -59,7 +62,11 @@ class Burials:
         return refused
 
     async def written(
-        self, session: Session, letters: Sequence[Letter], settled: Sequence[Settled], by: str = SELF
+        self,
+        session: Session,
+        letters: Sequence[Letter],
+        settled: Sequence[Settled | Resolved],
+        by: str = SELF,
     ) -> list[GroupChange]:
         """Count them in their groups, and write the audit entries: the last that their transaction does."""
         changes = await self._groups.occurred(session, [each.occurrence for each in letters], recurred)
@@ -67,6 +74,11 @@ class Burials:
         if entries:
             await self._audit.append(session, entries)
         return changes
+
+    async def sum_up(self) -> None:
+        """Tidy the counters: on PostgreSQL every change of them is a row of its own at first."""
+        for name in ("sum_up_counts", "sum_up_figures"):
+            await self._database.fetch(_SQL[name], {})
 
     async def _room(self, session: Session, org: str, most: int) -> int:
         """Two that look at once would both find the last place: the first one locks the other out."""

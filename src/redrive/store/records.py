@@ -14,7 +14,7 @@ from redrive.model.step import StepState
 from redrive.policy.codec import decode
 from redrive.store.burials import TOO_MANY, Burials
 from redrive.store.database import Database, Session
-from redrive.store.replays import Replays, Settled, Settlement
+from redrive.store.replays import Replays, Resolved, Settled, Settlement
 from redrive.store.statement import statements
 
 _SQL = statements("records")
@@ -384,7 +384,7 @@ class Kept(NamedTuple):
     letter_id: str
 
 
-Noticed = list[Settled | GroupChange | Kept]
+Noticed = list[Settled | Resolved | GroupChange | Kept]
 """What was brought about beside: replays that have ended, failure groups that are open again, ..."""
 
 _NOTHING_BESIDE = (None,) * (len(Record._fields) - 2) + (False,)

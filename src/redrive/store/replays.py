@@ -74,6 +74,13 @@ class Settled(NamedTuple):
     state: str
 
 
+class Resolved(NamedTuple):
+    """A dead letter whose step has succeeded, while its replay goes on with the next one."""
+
+    org: str
+    letter_id: str
+
+
 class _Refusal(NamedTuple):
     id: str
     note: str
@@ -132,17 +139,20 @@ class Replays:
         await session.fetch_many(_SQL["insert"], [replay])
         return str(rows[0][1])
 
-    async def settle(self, session: Session, settlements: Sequence[Settlement]) -> list[Settled]:
+    async def settle(self, session: Session, settlements: Sequence[Settlement]) -> list[Settled | Resolved]:
         """Bring letters and replays to where the records of their runs have brought these."""
         ended = [each for each in settlements if each.state is not None]
         cancelled = [each for each in ended if each.state == ReplayState.CANCELLED]
         failed = [each for each in ended if each.state == ReplayState.FAILED]
         succeeded = [each for each in settlements if each.state in (None, ReplayState.SUCCEEDED)]
-        for name, those in (("resolve", succeeded), ("supersede", failed), ("ignore", cancelled)):
+        resolved = await session.fetch_many(_SQL["resolve"], succeeded) if succeeded else []
+        for name, those in (("supersede", failed), ("ignore", cancelled)):
             if those:
                 await session.fetch_many(_SQL[name], those)
         rows = await session.fetch_many(_SQL["settle"], ended) if ended else []
-        return [Settled._make(row) for row in rows]
+        settled = [Settled._make(row) for row in rows]
+        told = {each.letter_id for each in settled}
+        return [*settled, *(Resolved(org, letter) for letter, org in resolved if letter not in told)]
 
     async def _restart(self, session: Session, replays: Sequence[NewReplay]) -> Begun:
         ordered = sorted(replays, key=lambda each: each.run_id)
@@ -217,12 +227,13 @@ def _detail(replays: Sequence[NewReplay], operation_id: str | None) -> dict[str,
     }
 
 
-def outcomes(settled: Iterable[Settled]) -> list[NewEntry]:
-    """What the audit says of replays that have ended: an entry for each org and outcome."""
-    entries: dict[tuple[str, str], list[str]] = {}
+def outcomes(settled: Iterable[Settled | Resolved]) -> list[NewEntry]:
+    """What the audit says of replays that have ended or gone on: an entry for each org and outcome."""
+    entries: dict[tuple[str, Action], list[str]] = {}
     for each in settled:
-        entries.setdefault((each.org, each.state), []).append(each.letter_id)
-    return [NewEntry(org, SELF, _OUTCOMES[state], tuple(ids), {}) for (org, state), ids in entries.items()]
+        action = _OUTCOMES[each.state] if isinstance(each, Settled) else Action.DEAD_LETTER_RESOLVED
+        entries.setdefault((each.org, action), []).append(each.letter_id)
+    return [NewEntry(org, SELF, action, tuple(ids), {}) for (org, action), ids in entries.items()]
 
 
 _OUTCOMES: Mapping[str, Action] = {

@@ -28,7 +28,7 @@ class Store:
         self.dead_letters = DeadLetters(database)
         self.operations = Operations(database)
         self.redrives = Redrives(database)
-        self.burials = Burials(self.holds, self.groups, self.audit)
+        self.burials = Burials(database, self.holds, self.groups, self.audit)
         self.records = Records(database, self.replays, self.burials)
 
     async def open(self) -> None:

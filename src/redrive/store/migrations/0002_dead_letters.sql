@@ -60,7 +60,7 @@ CREATE TABLE redrive.dead_letter_counts (
     state text NOT NULL,
     number bigint NOT NULL,
     PRIMARY KEY (org, fingerprint, queue, category, redrive, state)
-) /* postgres: WITH (fillfactor = 50) */;
+);
 
 CREATE TABLE redrive.dead_letter_figures (
     org text NOT NULL,
@@ -68,7 +68,7 @@ CREATE TABLE redrive.dead_letter_figures (
     figure text NOT NULL,
     number bigint NOT NULL,
     PRIMARY KEY (org, queue, figure)
-) /* postgres: WITH (fillfactor = 50) */;
+);
 
 CREATE TABLE redrive.failure_groups (
     org text NOT NULL,

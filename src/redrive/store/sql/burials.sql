@@ -2,5 +2,11 @@
 INSERT INTO redrive.dead_letter_figures (org, queue, figure, number) VALUES (:org, '', 'refused', :number)
 ON CONFLICT (org, queue, figure) DO UPDATE SET number = dead_letter_figures.number + excluded.number
 
+-- name: sum_up_counts
+DELETE FROM redrive.dead_letter_counts WHERE number = 0
+
+-- name: sum_up_figures
+DELETE FROM redrive.dead_letter_figures WHERE number = 0
+
 -- name: live
 SELECT sum(number) FROM redrive.dead_letter_counts WHERE org = :org AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')

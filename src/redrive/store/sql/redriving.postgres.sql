@@ -36,8 +36,8 @@ RETURNING org, id
 -- name: counts
 -- The type of a parameter that may be NULL has to be told; sums are of another type.
 SELECT org, state, category, redrive, CAST(sum(number) AS bigint) FROM redrive.dead_letter_counts
-WHERE number <> 0 AND (CAST(:org AS text) IS NULL OR org = :org) AND (CAST(:queue AS text) IS NULL OR queue = :queue)
-GROUP BY org, state, category, redrive
+WHERE (CAST(:org AS text) IS NULL OR org = :org) AND (CAST(:queue AS text) IS NULL OR queue = :queue)
+GROUP BY org, state, category, redrive HAVING sum(number) <> 0
 ORDER BY org, state, category, redrive
 
 -- name: figures

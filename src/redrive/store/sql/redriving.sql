@@ -40,8 +40,8 @@ RETURNING org, id
 
 -- name: counts
 SELECT org, state, category, redrive, sum(number) FROM redrive.dead_letter_counts
-WHERE number <> 0 AND (:org IS NULL OR org = :org) AND (:queue IS NULL OR queue = :queue)
-GROUP BY org, state, category, redrive
+WHERE (:org IS NULL OR org = :org) AND (:queue IS NULL OR queue = :queue)
+GROUP BY org, state, category, redrive HAVING sum(number) <> 0
 ORDER BY org, state, category, redrive
 
 -- name: figures

@@ -1,0 +1,38 @@
+"""What the simulation has found, reduced to a few lines each."""
+
+from __future__ import annotations
+
+from tests.engine.workbench import bench, new_app
+
+from redrive import FinalError
+
+
+async def test_a_letter_that_is_resolved_on_the_way_of_its_replay_has_its_audit_entry() -> None:
+    """I14: the run goes on to its next step, and the letter changes long before the replay has ended."""
+    app, broken = new_app(), {"first"}
+
+    def step(name: str) -> object:
+        async def run() -> str:
+            if name in broken:
+                raise FinalError(name)
+            return name
+
+        return app.task(run, name=name)  # type: ignore[call-overload]
+
+    flow = app.workflow("flow", [step("first"), step("second")])  # type: ignore[list-item]
+    async with bench(app):
+        run = await app.start(flow)
+        await run.wait()
+        letter = await run.dead_letter()
+        assert letter is not None
+        broken.clear()
+        desk = await app.desk(by="ana")
+        await desk.replay(letter.id)
+        await run.wait()
+        told = [(each.action, each.actor) for each in await desk.audit.about(letter.id)]
+        assert told[:3] == [
+            ("replay.succeeded", "redrive"),
+            ("dead_letter.resolved", "redrive"),
+            ("replay.requested", "ana"),
+        ]
+        assert (await desk.audit.verify()).sound

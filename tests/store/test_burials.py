@@ -1,0 +1,93 @@
+"""What belongs to every dead letter: counters, kept by the database itself, and room (I16, M6)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.store.build import ORG, ask, claimed, dead_letter_row, stopped
+
+from redrive.model.claim import Claim
+from redrive.store.database import Database
+from redrive.store.records import UNBURIED, Record
+from redrive.store.store import Store
+
+
+@pytest.fixture
+def store(database: Database) -> Store:
+    return Store(database)
+
+
+async def bury(store: Store, number: int, fingerprint: str = "f") -> list[str]:
+    return await record(store, [await claimed(store) for _ in range(number)], fingerprint)
+
+
+async def record(store: Store, claims: list[Claim], fingerprint: str = "f") -> list[str]:
+    """Where the runs lie afterwards."""
+    letters = [dead_letter_row(claim, fingerprint=fingerprint) for claim in claims]
+    records = [
+        Record(stopped(claim), dead_letter=letter) for claim, letter in zip(claims, letters, strict=True)
+    ]
+    return sorted((await store.records.record(records)).values())
+
+
+async def counted(database: Database) -> dict[tuple[str, str], int]:
+    text = """SELECT fingerprint, state, CAST(sum(number) AS bigint) FROM redrive.dead_letter_counts
+    GROUP BY fingerprint, state HAVING sum(number) <> 0"""
+    return {(row[0], row[1]): row[2] for row in await ask(database, text)}
+
+
+async def test_counters_follow_whatever_changes_a_letter_i16(store: Store, database: Database) -> None:
+    await bury(store, 3, "a")
+    await bury(store, 2, "b")
+    assert await counted(database) == {("a", "OPEN"): 3, ("b", "OPEN"): 2}
+    await ask(database, "UPDATE redrive.dead_letters SET state = 'IGNORED' WHERE fingerprint = 'a'")
+    await ask(database, "UPDATE redrive.dead_letters SET fingerprint = 'c' WHERE fingerprint = 'b'")
+    assert await counted(database) == {("a", "IGNORED"): 3, ("c", "OPEN"): 2}
+    await ask(database, "DELETE FROM redrive.dead_letters WHERE fingerprint = 'c'")
+    assert await counted(database) == {("a", "IGNORED"): 3}
+
+
+async def test_summing_up_changes_no_sum_and_leaves_one_row_a_key(store: Store, database: Database) -> None:
+    for _ in range(5):
+        await bury(store, 1, "a")
+    await ask(database, "UPDATE redrive.dead_letters SET state = 'RESOLVED'")
+    before = await counted(database)
+    await asyncio.gather(*(store.burials.sum_up() for _ in range(4)))
+    await store.burials.sum_up()
+    assert await counted(database) == before == {("a", "RESOLVED"): 5}
+    assert len(await ask(database, "SELECT 1 FROM redrive.dead_letter_counts")) == 1
+
+
+async def test_summing_up_while_others_bury_loses_nothing(store: Store, database: Database) -> None:
+    async def tidy() -> None:
+        for _ in range(10):
+            await store.burials.sum_up()
+
+    batches = [[await claimed(store) for _ in range(3)] for _ in range(10)]
+    await asyncio.gather(*(record(store, batch, "a") for batch in batches), tidy(), tidy())
+    await store.burials.sum_up()
+    assert await counted(database) == {("a", "OPEN"): 30}
+
+
+async def test_beyond_its_room_an_org_is_refused_and_it_is_counted_m6(
+    store: Store, database: Database
+) -> None:
+    store.burials.max_size = 4
+    assert await bury(store, 3) == ["ended"] * 3
+    assert await bury(store, 3) == ["ended", UNBURIED, UNBURIED]
+    assert await bury(store, 1) == [UNBURIED]
+    assert await counted(database) == {("f", "OPEN"): 4}
+    text = "SELECT sum(number) FROM redrive.dead_letter_figures WHERE figure = 'refused' AND org = :org"
+    assert [int(row[0]) for row in await ask(database, text, org=ORG)] == [3]
+
+
+async def test_two_at_once_do_not_both_take_the_last_place_m6(database: Database) -> None:
+    stores = [Store(database), Store(database)]
+    for each in stores:
+        each.burials.max_size = 5
+    batches = [[await claimed(stores[0]) for _ in range(2)] for _ in range(6)]
+    writers = zip(stores * 3, batches, strict=True)
+    places = await asyncio.gather(*(record(each, batch) for each, batch in writers))
+    assert sum(place == "ended" for several in places for place in several) == 5
+    assert await counted(database) == {("f", "OPEN"): 5}
