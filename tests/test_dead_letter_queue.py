@@ -14,7 +14,7 @@ from tests.servers import PostgresServer
 
 from redrive.config import Settings
 from redrive.dead_letter_queue.queue import DeadLetterQueue
-from redrive.engine.vault import new_key
+from redrive.engine.vault import new_encryption_key
 from redrive.errors import (
     InvalidValueError,
     NotFoundError,
@@ -695,7 +695,7 @@ class TestTenantsAndSecrets:
     async def test_what_is_encrypted_is_nowhere_in_the_file(self, tmp_path: Path, mailer: Mailer) -> None:
         """M11, I9."""
         file, canary = tmp_path / "x.db", "canary-5dd1f1"
-        settings = Settings(encryption_keys=(new_key(),))
+        settings = Settings(encryption_keys=(new_encryption_key(),))
         async with DeadLetterQueue(f"sqlite:///{file}", mailer.resend, settings=settings, log=False) as dlq:
             task = {"to": "ana", "password": canary}
             fields: Any = {"context": {"api_key": canary}, "metadata": {"token": canary}}

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from redrive.engine.context import Context
     from redrive.engine.desk import Desk
     from redrive.engine.handle import RunHandle
+    from redrive.engine.vault import new_encryption_key
     from redrive.model.failure import Category, Delivery, ErrorClass, Failure
     from redrive.model.step import Effect
     from redrive.policy.backoff import Backoff
@@ -76,6 +77,7 @@ _HOME = {
     "dependency": "redrive.calls.dependency",
     "idempotency_key": "redrive.policy.idempotency",
     "log_fields": "redrive.calls.log",
+    "new_encryption_key": "redrive.engine.vault",
     "retry": "redrive.calls.retry",
 }
 
@@ -116,6 +118,7 @@ __all__ = [
     "dependency",
     "idempotency_key",
     "log_fields",
+    "new_encryption_key",
     "retry",
 ]
 

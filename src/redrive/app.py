@@ -44,6 +44,7 @@ from redrive.model.caller import APPLICATION, Caller, checked_caller
 from redrive.observe.log import LogListener
 from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.policy.codec import DEFAULT_LIMITS, Limits
+from redrive.policy.monitor import DEFAULT_THRESHOLDS, Thresholds
 from redrive.policy.ramp import Ramp
 from redrive.policy.redact import DEFAULT_REDACTOR, Redactor
 from redrive.policy.redriving import Function
@@ -86,6 +87,7 @@ class Redrive:
         durable: bool = True,
         redactor: Redactor = DEFAULT_REDACTOR,
         limits: Limits = DEFAULT_LIMITS,
+        thresholds: Thresholds = DEFAULT_THRESHOLDS,
         log: bool = True,
         clock: Clock = SYSTEM_CLOCK,
         random: Random | None = None,
@@ -95,6 +97,7 @@ class Redrive:
         self.registry.queues |= {checked_name("queue", queue) for queue in queues}
         self.redactor = redactor
         self.limits = limits
+        self.thresholds = thresholds
         self.teller = Teller()
         if log:
             self.teller.listen(LogListener(clock))
@@ -339,6 +342,7 @@ class Redrive:
             interval_seconds=settings.dlq_interval_sec,
             archive_seconds=None if days is None else days * 86_400.0,
             max_size=settings.dlq_max_size,
+            thresholds=self.thresholds,
             functions=self.redrive_functions,
         )
         parts = (self.store, self.breakers, self.clock, self.teller, self.ids, self._patience)

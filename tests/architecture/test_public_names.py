@@ -12,7 +12,7 @@ PUBLIC = """
     DeadLetterQueue DeferredError Desk Delivery Dependency Effect ErrorClass Failure FinalError Guard HttpClient RateLimitedError
     Redrive RedriveError RetryPolicy RetryableError Rule RunHandle Settings Template UnavailableError call classify
     current_attempt dependency
-    idempotency_key log_fields retry
+    idempotency_key log_fields new_encryption_key retry
 """
 
 HEAVY = {"httpx", "pydantic", "asyncpg", "apsw", "redis", "fastapi", "jinja2", "asyncio", "logging", "ssl"}

@@ -38,11 +38,14 @@ class AtPoint(Fault):
         self.crew.points.add(self._all)
 
     async def strike(self) -> None:
-        """A process that is started without a point would live for ever: there are always some left."""
-        points = self.crew.points
+        """A process that is started without a point would live for ever: there are always some left, and
+        first of all those that nobody has reached yet."""
+        bites = self.bites()
         for role in PLACES:
-            if points.count(role) < FEW:
-                points.add(each for each in every_point(self.random) if each.role == role)
+            if self.crew.points.count(role) < FEW:
+                points = [each for each in every_point(self.random) if each.role == role]
+                missing = [each for each in points if not bites[each.place]]
+                self.crew.points.add(missing or points)
 
     async def stop(self) -> None:
         self.crew.points.clear()

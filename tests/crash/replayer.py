@@ -51,7 +51,7 @@ class Replayer:
         letters = [line.id for line in page.lines]
         if not letters:
             return
-        [act] = self._random.choices((self._single, self._bulk, self._steer, self._close), (6, 2, 2, 1))
+        [act] = self._random.choices((self._single, self._bulk, self._steer, self._close), (4, 4, 1, 1))
         await act(desk, letters)
 
     async def _single(self, desk: Desk, letters: Sequence[str]) -> None:

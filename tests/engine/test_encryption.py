@@ -17,13 +17,13 @@ from redrive.clock import SYSTEM_CLOCK
 from redrive.config import Settings
 from redrive.engine.context import Context
 from redrive.engine.process import run_in_process
-from redrive.engine.vault import MARK, Vault, new_key
+from redrive.engine.vault import MARK, Vault, new_encryption_key
 from redrive.engine.work import Work
 from redrive.errors import FinalError, RunFailedError, SealedError
 from redrive.policy import STEP, Backoff, Exponential, RetryPolicy
 from redrive.policy.codec import decode
 
-KEY, OTHER = new_key(), new_key()
+KEY, OTHER = new_encryption_key(), new_encryption_key()
 LOOK_ALIKE = {"$sealed": "plain:eHg="}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+from base64 import urlsafe_b64encode
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,12 @@ from hypothesis import strategies as st
 from tests.engine.process_work import claim
 
 from redrive.config import Settings
-from redrive.engine.vault import MARK, NO_VAULT, Vault, key_id, new_key
+from redrive.engine.vault import MARK, NO_VAULT, Vault, key_id
 from redrive.errors import InvalidValueError, NotStorableError, SealedError, UnavailableError
 from redrive.policy.classify import classify
 from redrive.policy.codec import decode, encode
 
-OLD, NEW = new_key(), new_key()
+OLD, NEW = (urlsafe_b64encode(letter * 32).decode() for letter in (b"o", b"n"))
 LOOK_ALIKES = [
     '{"$sealed":"x"}',
     '{"$sealed":"plain:eHg="}',

@@ -111,7 +111,8 @@ class Schema:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        if not any(self.fragment in each.text for each in migration.migrations()):
+        texts = [part for each in migration.migrations() for part in (each.text, each.sqlite, each.postgres)]
+        if not any(self.fragment in text for text in texts):
             raise GuardMovedError(f"no migration has {self.fragment!r} any more")
         split = migration._statements
         migration._statements = lambda text: split(text.replace(self.fragment, self.replacement))

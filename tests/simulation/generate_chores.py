@@ -59,6 +59,9 @@ _SELDOM = (
     ChoreKind.IGNORE,
     ChoreKind.ARCHIVE,
     ChoreKind.REOPEN,
+    ChoreKind.REOPEN,
+    ChoreKind.LINK,
+    ChoreKind.LINK,
     ChoreKind.LINK,
     ChoreKind.CANCEL_RUN,
     ChoreKind.CANCEL_RUN,
@@ -76,23 +79,26 @@ def with_chores(script: Script, seed: int) -> Script:
 
 class _Chores(Generator):
     def added(self, script: Script) -> Script:
+        first, *others = script.workers
         script = replace(
             script,
+            workers=(first, *(replace(worker, redrives=self.chance(0.3)) for worker in others)),
             tasks=tuple(self.redriven(task) for task in script.tasks),
             runs=tuple(self.failing_again(run) for run in script.runs),
         )
-        if self.chance(0.35):
-            script = self.with_flock(script)
         if self.chance(0.4):
-            return replace(script, sweeps=self.random.choice((0, 1, 1, 2)))
+            return replace(script, sweeps=self.random.choice((0, 0, 1, 2)))
+        with_bulk = self.chance(0.6)
+        if with_bulk:
+            script = self.with_flock(script)
         chores = [self.chore(script) for _ in range(self.random.randint(2, 7))]
         faults = (*script.faults, *(self.fault_in_triage(script) for _ in range(self.random.randint(0, 3))))
-        if self.chance(0.6):
+        if with_bulk:
             chores += self.bulk(script)
             faults += tuple(self.deaths_of_drivers(script))
         faults += tuple(self.forced_closed(script))
         chores.sort(key=lambda chore: chore.at)
-        return replace(script, chores=tuple(chores), faults=faults, sweeps=self.random.choice((0, 0, 1)))
+        return replace(script, chores=tuple(chores), faults=faults, sweeps=self.random.choice((0, 0, 0, 1)))
 
     def redriven(self, task: TaskPlan) -> TaskPlan:
         if not self.chance(0.3):
@@ -132,7 +138,7 @@ class _Chores(Generator):
     def bulk(self, script: Script) -> list[Chore]:
         """A bulk replay, and what is done to it on its way."""
         random = self.random
-        at, org = random.uniform(2.0, 12.0), random.choice(script.runs).org
+        at, org = random.uniform(2.0, 12.0), script.runs[-1].org
         how = Bulk(
             canary=random.choice((0, 1, 1, 2)),
             rate=random.choice((None, 0.5, 1.0, 3.0)),
@@ -143,12 +149,12 @@ class _Chores(Generator):
             waits=self.chance(0.25),
         )
         chores = [replace(self.done(script, ChoreKind.PLAN, at), org=org, bulk=how)]
-        kinds = (ChoreKind.PAUSE, ChoreKind.RESUME, ChoreKind.RESUME, ChoreKind.CANCEL, ChoreKind.START)
+        kinds = (ChoreKind.PAUSE, ChoreKind.PAUSE, ChoreKind.RESUME, ChoreKind.CANCEL, ChoreKind.START)
         if how.waits:
             chores.append(
                 self.done(script, ChoreKind.START, at + random.uniform(0.5, 4.0), rash=self.chance(0.7))
             )
-        times = random.choice((0, 0, 1, 1, 2))
+        times = random.choice((0, 1, 1, 2, 2))
         chores += [
             self.done(script, random.choice(kinds), at + random.expovariate(0.8)) for _ in range(times)
         ]

@@ -86,6 +86,7 @@ class WorkerPlan:
     poll: float
     grace: float
     skew: float
+    redrives: bool = True
 
 
 @dataclass(frozen=True)

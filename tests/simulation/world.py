@@ -35,7 +35,7 @@ LONGEST = 1000.0
 
 REPLACED_AFTER = 2.0
 OPERATOR_PAUSE = 1.0
-REDRIVE_INTERVAL = 2.5
+REDRIVE_INTERVAL = 3.5
 """Seconds between two looks of a redrive processor."""
 
 REDRIVABLE = """
@@ -117,6 +117,7 @@ class World:
                 lease_seconds=plan.lease,
                 poll_seconds=plan.poll,
                 grace_seconds=plan.grace,
+                redrive=plan.redrives,
             )
         )
         worker.processor.options = replace(worker.processor.options, interval_seconds=REDRIVE_INTERVAL)

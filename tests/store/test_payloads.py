@@ -20,7 +20,7 @@ from redrive.engine.audit import Audit
 from redrive.engine.context import Context
 from redrive.engine.reveal import Reveal
 from redrive.engine.rotation import Rotation
-from redrive.engine.vault import Vault, key_id, new_key
+from redrive.engine.vault import Vault, key_id, new_encryption_key
 from redrive.errors import InvalidValueError, NotFoundError, RunFailedError, SealedError
 from redrive.model.caller import Caller
 from redrive.policy import Backoff, Immediate, RetryPolicy
@@ -29,7 +29,7 @@ from redrive.store.postgres import PostgresDatabase
 from redrive.store.sqlite import SqliteDatabase
 from redrive.store.store import Store
 
-OLD, NEW = new_key(), new_key()
+OLD, NEW = new_encryption_key(), new_encryption_key()
 ANA = Caller("default", "ana")
 AGAIN = RetryPolicy(max_attempts=2, backoff=Backoff(Immediate()))
 TEXTS = (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from redrive.engine.audit import Audit
 from redrive.engine.breakers import Breakers
 from redrive.engine.dead_letters import DeadLetters
@@ -15,7 +13,6 @@ from redrive.engine.retries import Retries
 from redrive.engine.reveal import Reveal
 from redrive.engine.verdict import Verdicts
 from redrive.model.caller import Caller
-from redrive.model.replay import Replay
 from redrive.policy.codec import JsonValue
 from redrive.policy.verdict import Verdict
 
@@ -35,16 +32,13 @@ class Desk:
         self.dead_letters = DeadLetters(kit.store, kit.ids, *shared, caller)
         self.groups = FailureGroups(kit.store, *shared, kit.clock, caller)
         self.replays = Replays(kit, caller)
+        self.replay = self.replays.start
         self.operations = Operations(kit.store, breakers, kit.ids, *shared, caller)
         self.audit = Audit(kit.store, caller)
         self._verdicts = Verdicts(kit.store, breakers, caller)
         self._retries = Retries(kit, self.replays, caller)
         self._entry = Entry(kit, caller)
         self._reveal = Reveal(kit.store, kit.vault, caller, kit.redactor)
-
-    async def replay(self, letter_id: str, **options: Any) -> Replay:
-        """See Replays.start."""
-        return await self.replays.start(letter_id, **options)
 
     async def enter(self, run_id: str) -> str:
         """Make a dead letter of a failed run that has none, by its strategy or a full queue; the id."""

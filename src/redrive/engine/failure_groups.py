@@ -157,7 +157,7 @@ class FailureGroups:
         order = choice("sort", sort, GroupSort)
         lines = await self._store.groups.page(
             self._caller.org,
-            state=None if state is None else choice("state", state, GroupState),
+            state=None if state is None else choice("state", str(state).upper(), GroupState),
             text=_searchable(text),
             sort=order,
             size=size + 1,
@@ -167,18 +167,7 @@ class FailureGroups:
         return GroupPage(tuple(lines[:size]), None if last is None else _cursor(last, order))
 
     async def _found(self, fingerprint: str) -> GroupLine:
-        require_kind("fingerprint", fingerprint, str)
-        if not fingerprint.isprintable() or len(fingerprint) > LONGEST_FINGERPRINT:
-            raise _not_found(fingerprint[:LONGEST_FINGERPRINT])
-        found = await self._store.groups.find(self._caller.org, fingerprint, _beginning(fingerprint), 3)
-        exact = [line for line in found if line.group.fingerprint == fingerprint]
-        if len(exact or found) > 1:
-            raise InvalidValueError(
-                f"several failure groups begin with {fingerprint!r}; name more digits of the one you mean"
-            )
-        for line in exact or found:
-            return line
-        raise _not_found(fingerprint)
+        return await found_group(self._store, self._caller.org, fingerprint)
 
     async def _change(
         self, fingerprint: str, state: GroupState, reason: str, conditions: _Conditions = _unconditional
@@ -272,6 +261,22 @@ def _settlements(changes: Iterable[GroupChange]) -> Iterable[NewEntry]:
         several = list(own)
         fingerprints = tuple(each.fingerprint for each in several)
         yield NewEntry(org, SELF, Action.GROUP_REOPENED, fingerprints, {"reason": several[0].reason})
+
+
+async def found_group(store: Store, org: str, fingerprint: str) -> GroupLine:
+    """The group of this fingerprint, or of the only one that begins so."""
+    require_kind("fingerprint", fingerprint, str)
+    if not fingerprint.isprintable() or len(fingerprint) > LONGEST_FINGERPRINT:
+        raise _not_found(fingerprint[:LONGEST_FINGERPRINT])
+    found = await store.groups.find(org, fingerprint, _beginning(fingerprint), 3)
+    exact = [line for line in found if line.group.fingerprint == fingerprint]
+    if len(exact or found) > 1:
+        raise InvalidValueError(
+            f"several failure groups begin with {fingerprint!r}; name more digits of the one you mean"
+        )
+    for line in exact or found:
+        return line
+    raise _not_found(fingerprint)
 
 
 def _not_found(fingerprint: str) -> NotFoundError:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from redrive.engine.vault import NO_VAULT, Vault
 from redrive.errors import SealedError
 from redrive.model.attempt import AttemptOutcome, AttemptRecord
-from redrive.model.replay import Replay
+from redrive.model.replay import Mode, Replay
 from redrive.model.run import Run, RunState
 from redrive.model.step import StepState
 from redrive.policy.codec import JsonValue, decode
@@ -75,7 +76,9 @@ async def history_of(run: Run, store: Store, definitions: Definitions, vault: Va
     ]
     told = [_told(event, definition) for event in await store.runs.events(run.id, run.org)]
     if run.replays:
-        told += [_replayed(each, definition) for each in await store.replays.of_run(run.id, run.org)]
+        replays = await store.replays.of_run(run.id, run.org)
+        attempts = [each if each.replay else _attributed(each, replays) for each in attempts]
+        told += [_replayed(each, definition) for each in replays]
     events = sorted([*_from_run(run), *_from_attempts(definition, attempts), *told], key=_order)
     return History(run, steps, attempts, events)
 
@@ -90,6 +93,20 @@ def _opened(text: str | None, vault: Vault) -> str | None:
 def _told(event: RunEvent, definition: Definition) -> Happening:
     name = definition.steps[event.step_index].name
     return Happening(event.at, event.kind, name, None, event.detail, event.step_index)
+
+
+def _attributed(attempt: AttemptRecord, replays: Sequence[Replay]) -> AttemptRecord:
+    """A success does not tell its replay: it is the last one that went through its step before it."""
+    if attempt.outcome != AttemptOutcome.SUCCEEDED or attempt.output is not None:
+        return attempt
+    index, started = attempt.step_index, attempt.started_at or 0.0
+    through = [
+        each.number or 0
+        for each in replays
+        if (each.started_at or 0.0) <= started
+        and (each.from_step == index or (each.from_step < index and each.mode == Mode.FROM_STEP))
+    ]
+    return attempt._replace(replay=max(through, default=0))
 
 
 def _replayed(replay: Replay, definition: Definition) -> Happening:

@@ -141,10 +141,11 @@ class Operations:
     async def report(self, operation_id: str) -> OperationReport:
         """What came of it so far."""
         operation, session = await self.get(operation_id), self._store.database
+        counts = await self._operations.counts(session, operation_id)
         return OperationReport(
             operation,
             plan_of(operation),
-            await self._operations.counts(session, operation_id),
+            {str(state): number for state, number in counts.items()},
             await self._operations.failures(session, operation_id),
             await self._operations.notes(session, operation_id),
             *await self._operations.span(session, operation_id),

@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple, TypedDict
 
 from redrive.engine.breakers import Breakers
+from redrive.engine.failure_groups import found_group
 from redrive.engine.ids import Ids
 from redrive.engine.task import refuse_unknown
 from redrive.engine.telling import Teller
@@ -91,7 +92,7 @@ class Planner:
 
     async def plan(self, request: PlanRequest) -> Plan:
         refuse_unknown("a bulk replay has no option", request, PlanRequest.__optional_keys__)
-        selection, expect = self._selection(request), request.get("expect")
+        selection, expect = await self._selection(request), request.get("expect")
         draft = self._draft(request, selection)
         open_breakers = await opened(self._breakers)
         async with self._store.database.transaction() as session:
@@ -121,7 +122,7 @@ class Planner:
             planned_by=self._caller.name,
         )
 
-    def _selection(self, request: PlanRequest) -> Selection:
+    async def _selection(self, request: PlanRequest) -> Selection:
         query, ids, group = request.get("query"), request.get("ids"), request.get("group")
         if [query, ids, group].count(None) != 2:
             raise InvalidValueError("say what is to be replayed by one of query, ids and group")
@@ -131,10 +132,9 @@ class Planner:
         if query is not None:
             asked = parse(query).asked_by(self._caller.name)
             return Selection(Filter.of(asked, self._caller.org), {"query": self._redactor.text(str(asked))})
-        if not isinstance(group, str) or not group.isprintable():
-            raise NotFoundError(f"there is no failure group {group!r}; name its whole fingerprint")
-        live = Query((Term("is", LIVE), Term("fp", (group,))))
-        return Selection(Filter.of(live, self._caller.org), {"group": group})
+        fingerprint = (await found_group(self._store, self._caller.org, group or "")).group.fingerprint
+        live = Query((Term("is", LIVE), Term("fp", (fingerprint,))))
+        return Selection(Filter.of(live, self._caller.org), {"group": fingerprint})
 
     async def _freeze(self, session: Session, draft: NewOperation, letters: Sequence[str] | Filter) -> None:
         item = {**draft._asdict(), "requested_by": draft.planned_by}

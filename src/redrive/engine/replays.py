@@ -17,7 +17,7 @@ from redrive.engine.vault import Vault
 from redrive.engine.wording import reason_said
 from redrive.errors import InvalidValueError, NotFoundError, ReplayRefusedError, StoreUnavailableError
 from redrive.model.caller import Caller
-from redrive.model.dead_letter import DeadLetter
+from redrive.model.dead_letter import DeadLetter, DeadLetterState
 from redrive.model.event import ReplayRequested
 from redrive.model.replay import Mode, Replay
 from redrive.model.run import Run
@@ -75,6 +75,7 @@ class Replays:
         mode = choice("mode", mode, Mode)
         letter = await self._letter(letter_id)
         run = await self._run(letter)
+        await self._check_dependencies(letter)
         definition = await self._kit.definitions.get(run.definition)
         index = _index(from_step, letter, definition, mode)
         override = _override(retry)
@@ -144,6 +145,14 @@ class Replays:
         state, step = (None, None) if run is None else (run.state, run.step_index)
         why = why_not(letter.state, state, step, letter.step_index)
         raise ReplayRefusedError(f"the dead letter {letter.id} cannot be replayed: {why}")
+
+    async def _check_dependencies(self, letter: DeadLetter) -> None:
+        for other in await self._kit.store.dead_letters.dependencies(letter.id, self._caller.org):
+            if other.state != DeadLetterState.RESOLVED:
+                raise ReplayRefusedError(
+                    f"the dead letter {letter.id} cannot be replayed: it waits for {other.id}, which is "
+                    f"{other.state}; see to that one first, or unlink them"
+                )
 
     async def _known_run(self, letter: DeadLetter) -> Run | None:
         try:

@@ -93,7 +93,7 @@ def key_id(key: str) -> str:
     return sha256(key.encode()).hexdigest()[:8]
 
 
-def new_key() -> str:
+def new_encryption_key() -> str:
     """A key to put first into encryption_keys."""
     return str(_fernet().generate_key().decode())
 
@@ -104,7 +104,7 @@ def _lock(key: str) -> Any:
     except ValueError:
         raise InvalidValueError(
             "an encryption key must be 32 bytes in URL-safe base64, 44 characters; make one with "
-            "redrive.engine.vault.new_key()"
+            "redrive.new_encryption_key()"
         ) from None
 
 

@@ -68,6 +68,21 @@ class Plan(NamedTuple):
     repeat_under_key: int
     breakers: tuple[str, ...]
 
+    def __str__(self) -> str:
+        """For a person: what will happen, in a line for each thing to know."""
+        lines = [f"{self.will_run:,} of {self.selected:,} dead letters will be replayed ({self.mode})."]
+        lines += [f"{number:,} executions of {step!r}" for step, number in self.steps.items()]
+        lines += [f"{number:,} wait for {what}" for what, number in self.waits.items()]
+        lines += [f"{number:,} are refused: {why}" for why, number in self.refused.items()]
+        for number, what in (
+            (self.results_reused, "results of earlier steps are reused"),
+            (self.may_repeat_effects, "may repeat an effect that must not happen twice"),
+            (self.skipped, "are left out because they might repeat such an effect"),
+            (self.repeat_under_key, "may repeat an effect under its idempotency key"),
+        ):
+            lines += [f"{number:,} {what}"] if number else []
+        return "\n  ".join(lines)
+
     def to_json(self) -> dict[str, Any]:
         return {**self._asdict(), "breakers": list(self.breakers)}
 
@@ -96,11 +111,18 @@ class OperationReport(NamedTuple):
 
     operation: ReplayOperation
     plan: Plan
-    items: Mapping[ReplayState, int]
+    items: Mapping[str, int]
     failures: Mapping[str, int]
     notes: Mapping[str, int]
     first_started_at: float | None
     last_ended_at: float | None
+
+    def __str__(self) -> str:
+        """For a person: how far it is."""
+        state = f"Operation {self.operation.id} is {self.operation.state}"
+        because = f": {self.operation.stopped_because}" if self.operation.stopped_because else ""
+        counts = ", ".join(f"{number:,} {state.lower()}" for state, number in self.items.items() if number)
+        return f"{state}{because}. {counts or 'It has no items'}."
 
     @property
     def failure_rate(self) -> float | None:

@@ -39,7 +39,11 @@ class OperationState(StrEnum):
 
 
 class Replay(NamedTuple):
-    """One replay as it is remembered. `edit` tells, redacted, what was changed in the payload and why."""
+    """One replay as it is remembered.
+
+    edit    what was changed in the payload, redacted, as JSON
+    number  which replay of its run it is
+    """
 
     id: str
     org: str
@@ -64,6 +68,7 @@ class Replay(NamedTuple):
     ended_at: float | None
     fingerprint_after: str | None
     note: str | None
+    number: int | None = None
 
 
 _P, _R = ReplayState.PLANNED, ReplayState.RUNNING

@@ -108,6 +108,9 @@ class Verdict(NamedTuple):
     likely: Likely
     heals_itself: bool
 
+    def __str__(self) -> str:
+        return "\n".join([self.why, *self.changed, self.advice])
+
 
 def verdict(facts: Facts) -> Verdict:
     likely, advice = _judged(facts)

@@ -185,6 +185,8 @@ def why_not(letter: str | None, run: str | None, run_step: int | None, letter_st
         return "the dead letter does not exist any more"
     if letter == "REPLAYING":
         return "it is being replayed already; wait for the outcome"
+    if run == "SUCCESS":
+        return "its run has succeeded, and nothing is left to be done"
     if letter not in ("OPEN", "EXHAUSTED"):
         return f"it is {letter}; reopen it first"
     if run is None:

@@ -197,7 +197,7 @@ SELECT min(started_at), max(ended_at) FROM redrive.replays WHERE operation_id = 
 -- name: _item
 id, org, operation_id, position, letter_id, run_id, step_index, from_step, mode, state, automatic, requested_by,
     requested_at, reason, policy_override, edit, fingerprint, effect, breaker, started_at, ended_at,
-    fingerprint_after, note
+    fingerprint_after, note, number
 
 -- name: items
 SELECT {_item} FROM redrive.replays

@@ -101,7 +101,7 @@ WHERE replay.id = :id
 -- name: _replay
 id, org, operation_id, position, letter_id, run_id, step_index, from_step, mode, state, automatic, requested_by,
     requested_at, reason, policy_override, edit, fingerprint, effect, breaker, started_at, ended_at,
-    fingerprint_after, note
+    fingerprint_after, note, number
 
 -- name: get
 SELECT {_replay} FROM redrive.replays WHERE id = :id AND org = :org

@@ -1,0 +1,323 @@
+"""Replays begin only what has failed and stands where it was seen, once, and with everything beside it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from tests.store.build import (
+    ORG,
+    ask,
+    claimed,
+    completed,
+    dead_letter_row,
+    holder,
+    stopped,
+    tables,
+    value,
+)
+from tests.store.letters import column_of, put_failed
+
+from redrive.errors import StoreUnavailableError
+from redrive.store.database import Database, Row, Session
+from redrive.store.operations import NewOperation
+from redrive.store.postgres import PostgresDatabase
+from redrive.store.records import Record
+from redrive.store.redriving import Due, Redrives
+from redrive.store.replays import Begun, NewReplay, Settlement
+from redrive.store.statement import Statement
+from redrive.store.store import Store
+
+PATIENCE = 10.0
+
+
+@pytest.fixture
+def store(database: Database) -> Store:
+    return Store(database)
+
+
+async def new_replay(database: Database, letter_id: str, **changes: Any) -> NewReplay:
+    run_id = await column_of(database, letter_id, "run_id")
+    new = NewReplay(f"again {letter_id}", ORG, letter_id, run_id, 0, 0, "FROM_STEP", 0, "ana", "fixed")
+    return new._replace(**changes)
+
+
+async def begun(store: Store, *replays: NewReplay) -> Begun:
+    async with store.database.transaction() as session:
+        return await store.replays.begin(session, replays)
+
+
+# What is not begun
+
+
+SITUATIONS: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "it is at work": ("UPDATE redrive.runs SET place = 'ready', state = 'RUNNING'", {}),
+    "it was cancelled": ("UPDATE redrive.runs SET state = 'CANCELLED'", {}),
+    "it has succeeded": ("UPDATE redrive.runs SET state = 'SUCCESS'", {}),
+    "the letter was closed": ("UPDATE redrive.dead_letters SET state = 'IGNORED'", {}),
+    "the letter is replayed already": ("UPDATE redrive.dead_letters SET state = 'REPLAYING'", {}),
+    "the run has gone on": ("UPDATE redrive.runs SET step_index = 1", {"step_index": 1, "from_step": 1}),
+    "both have gone on": (
+        "UPDATE redrive.dead_letters SET step_index = 1; UPDATE redrive.runs SET step_index = 1",
+        {},
+    ),
+    "the letter is of another run": ("UPDATE redrive.dead_letters SET run_id = 'another'", {}),
+}
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+async def test_what_is_not_as_it_was_seen_is_not_begun_i7_i10(
+    store: Store, database: Database, situation: str
+) -> None:
+    tampering, changes = SITUATIONS[situation]
+    new = await new_replay(database, await put_failed(database), **changes)
+    for text in tampering.split("; "):
+        await ask(database, text)
+    before = await tables(database)
+
+    assert (await begun(store, new)).replays == ()
+
+    assert await tables(database) == before
+
+
+async def test_of_two_that_replay_a_letter_one_does(store: Store, database: Database) -> None:
+    new = await new_replay(database, await put_failed(database))
+    others = [Store(database.another()) for _ in range(3)]
+    several = [new._replace(id=f"number {number}") for number in range(3)]
+
+    answers = await asyncio.gather(*(begun(*each) for each in zip(others, several, strict=True)))
+
+    assert sorted(len(each.replays) for each in answers) == [0, 0, 1]
+    assert await value(database, "SELECT count(*) FROM redrive.replays") == 1
+    for other in others:
+        await other.close()
+
+
+RESUMING: Mapping[str, str] = {
+    "it is at work": "UPDATE redrive.runs SET place = 'ready', state = 'RUNNING'",
+    "it has succeeded": "UPDATE redrive.runs SET state = 'SUCCESS'",
+    "it has gone on": "UPDATE redrive.runs SET step_index = 1",
+    "it has a live letter": "UPDATE redrive.dead_letters SET state = 'EXHAUSTED'",
+}
+
+
+@pytest.mark.parametrize("situation", RESUMING)
+async def test_only_a_failed_run_without_a_live_letter_is_resumed(
+    store: Store, database: Database, situation: str
+) -> None:
+    new = await new_replay(database, await put_failed(database, state="IGNORED"))
+    await ask(database, RESUMING[situation])
+    before = await tables(database)
+
+    async with database.transaction() as session:
+        assert await store.replays.resume(session, new) is None
+
+    assert await tables(database) == before
+
+
+# All or nothing
+
+
+class Meddling:
+    """A session in which something happens right before a statement."""
+
+    def __init__(self, session: Session, name: str, tampering: str) -> None:
+        self._session = session
+        self._name = name
+        self._tampering = tampering
+
+    async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Row]:
+        await self._meddle(statement)
+        return await self._session.fetch(statement, parameters)
+
+    async def fetch_many(self, statement: Statement, rows: Sequence[Any]) -> list[Row]:
+        await self._meddle(statement)
+        return await self._session.fetch_many(statement, rows)
+
+    async def _meddle(self, statement: Statement) -> None:
+        if statement.sqlite.name == self._name:
+            await ask(self._session, self._tampering)
+
+
+async def test_a_letter_that_is_closed_while_its_replay_is_begun_undoes_all_of_it_i1(
+    store: Store, database: Database
+) -> None:
+    letters = [await put_failed(database) for _ in range(3)]
+    several = [await new_replay(database, each) for each in letters]
+    before = await tables(database)
+    close = f"UPDATE redrive.dead_letters SET state = 'IGNORED' WHERE id = '{letters[1]}'"
+
+    with pytest.raises(StoreUnavailableError, match="try again"):
+        async with database.transaction() as session:
+            await store.replays.begin(Meddling(session, "mark_replaying", close), several)
+
+    assert await tables(database) == before
+
+
+@asynccontextmanager
+async def rolled_back(database: Database) -> AsyncIterator[Session]:
+    """A transaction whose end never comes; a statement outside of it would wait for it in vain."""
+
+    class Over(Exception):
+        pass
+
+    with pytest.raises(Over):
+        async with asyncio.timeout(PATIENCE), database.transaction() as session:
+            yield session
+            raise Over
+
+
+async def test_a_replay_that_is_rolled_back_leaves_no_entry_in_the_audit_w16(
+    store: Store, database: Database
+) -> None:
+    new = await new_replay(database, await put_failed(database))
+    before = await tables(database)
+
+    async with rolled_back(database) as session:
+        assert (await store.replays.begin(session, [new])).replays == (new,)
+
+    assert await tables(database) == before
+
+
+async def test_items_that_are_rolled_back_leave_no_entry_in_the_audit_w16(
+    store: Store, database: Database
+) -> None:
+    letter_id = await put_failed(database)
+    operation_id = await planned(store, letter_id)
+    before = await tables(database)
+
+    async with rolled_back(database) as session:
+        assert len((await store.replays.begin_planned(session, operation_id, 1)).replays) == 1
+
+    assert await tables(database) == before
+
+
+@pytest.mark.parametrize("outcome", ["SUCCEEDED", "FAILED"])
+async def test_what_came_of_a_replay_is_rolled_back_with_its_record_w2(
+    store: Store, database: Database, outcome: str
+) -> None:
+    claim = await claimed(store)
+    letter = dead_letter_row(claim)
+    assert await store.records.record([Record(stopped(claim), dead_letter=letter)])
+    assert (await begun(store, await new_replay(database, letter.id))).replays
+    [again] = await store.leases.claim("default", 1, holder())
+    settlement = Settlement(again.id, 0, outcome)
+    record = Record(completed(again), settlement=settlement)
+    if outcome == "FAILED":
+        record = Record(stopped(again), dead_letter=dead_letter_row(again), settlement=settlement)
+    before = await tables(database)
+
+    async with rolled_back(database) as session:
+        assert await store.records.record_within(session, [record]) == {again.id: "ended"}
+
+    assert await tables(database) == before
+    assert await store.records.record([record]) == {again.id: "ended"}
+    assert await value(database, "SELECT state FROM redrive.replays") == outcome
+    state = "RESOLVED" if outcome == "SUCCEEDED" else "OPEN"
+    assert await column_of(database, letter.id, "state") == state
+
+
+# Operations
+
+
+async def planned(store: Store, *letters: str) -> str:
+    new = NewOperation("operation", ORG, "FROM_STEP", "{}", "{}", None, "", "{}", "ana")
+    async with store.database.transaction() as session:
+        await store.operations.freeze_ids(session, {**new._asdict(), "requested_by": "ana"}, list(letters))
+        await store.operations.insert(session, new)
+    return new.id
+
+
+async def test_an_item_is_begun_once(store: Store, database: Database) -> None:
+    operation_id = await planned(store, await put_failed(database))
+    async with database.transaction() as session:
+        assert len((await store.replays.begin_planned(session, operation_id, 5)).replays) == 1
+    before = await tables(database)
+
+    async with database.transaction() as session:
+        assert await store.replays.begin_planned(session, operation_id, 5) == Begun((), ())
+
+    assert await tables(database) == before
+
+
+async def test_whoever_steers_an_operation_sees_what_the_other_has_just_done(
+    postgres_database: PostgresDatabase,
+) -> None:
+    """Two that start one operation: the second waits for the first. On SQLite there is one writer anyway."""
+    store, other = Store(postgres_database), Store(postgres_database.another())
+    operation_id = await planned(store, await put_failed(postgres_database))
+
+    async def seen() -> str:
+        async with other.database.transaction() as session:
+            return (await other.operations.lock(session, operation_id, ORG)).operation.state
+
+    async with postgres_database.transaction() as session:
+        operation, _ = await store.operations.lock(session, operation_id, ORG)
+        looking = asyncio.create_task(seen())
+        while not looking.done() and not await waiting(postgres_database):
+            await asyncio.sleep(0.01)
+        await store.operations.save(session, operation._replace(state="RUNNING"))
+
+    assert await looking == "RUNNING"
+    await other.close()
+
+
+async def waiting(database: Database) -> bool:
+    """Does anybody wait for a lock?"""
+    return bool(await value(database, "SELECT count(*) FROM pg_locks WHERE NOT granted"))
+
+
+# Redriving
+
+
+async def due_letter(database: Database, **changes: Any) -> tuple[str, Due]:
+    letter_id = await put_failed(database, redrive="immediate", next_redrive_at=1.0, **changes)
+    return letter_id, Due(letter_id, ORG, await column_of(database, letter_id, "run_id"), 0)
+
+
+async def test_what_waits_for_another_letter_is_neither_found_nor_taken_m12(database: Database) -> None:
+    redrives = Redrives(database)
+    letter_id, due = await due_letter(database)
+    needed = await put_failed(database)
+    link = "INSERT INTO redrive.dead_letter_dependencies (letter_id, depends_on, org) VALUES (:id, :on, :org)"
+    await ask(database, link, id=letter_id, on=needed, org=ORG)
+
+    assert await redrives.due(10, queue=None, open_breakers=(), known=()) == []
+    async with database.transaction() as session:
+        assert await redrives.lock_due(session, [due]) == []
+    await ask(database, "UPDATE redrive.dead_letters SET state = 'RESOLVED' WHERE id = :id", id=needed)
+    assert await redrives.due(10, queue=None, open_breakers=(), known=()) == [due]
+    async with database.transaction() as session:
+        assert await redrives.lock_due(session, [due]) == [due]
+
+
+NOT_DUE = {
+    "not yet": "UPDATE redrive.dead_letters SET next_redrive_at = 1e12",
+    "never": "UPDATE redrive.dead_letters SET next_redrive_at = NULL",
+    "exhausted": "UPDATE redrive.dead_letters SET state = 'EXHAUSTED'",
+    "replayed": "UPDATE redrive.dead_letters SET state = 'REPLAYING'",
+}
+
+
+@pytest.mark.parametrize("situation", NOT_DUE)
+async def test_what_is_not_due_is_neither_found_nor_taken_m3(database: Database, situation: str) -> None:
+    redrives = Redrives(database)
+    _, due = await due_letter(database)
+    await ask(database, NOT_DUE[situation])
+
+    assert await redrives.due(10, queue=None, open_breakers=(), known=()) == []
+    async with database.transaction() as session:
+        assert await redrives.lock_due(session, [due]) == []
+
+
+async def test_what_one_processor_has_taken_another_passes_over(postgres_database: PostgresDatabase) -> None:
+    """It would wait, and then find that it is not due any more: nothing twice, but nothing meanwhile."""
+    first, second = Redrives(postgres_database), Redrives(other := postgres_database.another())
+    _, due = await due_letter(postgres_database)
+    async with asyncio.timeout(PATIENCE), postgres_database.transaction() as one, other.transaction() as two:
+        assert await first.lock_due(one, [due]) == [due]
+        assert await second.lock_due(two, [due]) == []
+    await other.close()

@@ -1,0 +1,124 @@
+"""What belongs to another org is not there, whichever statement is asked (W13)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.guards.trespassing import (
+    CLOSED,
+    CLOSED_RUN,
+    COMMON,
+    EXCEPTIONS,
+    FINGERPRINT,
+    KEY,
+    LETTER,
+    MODULES,
+    OPERATION,
+    ORPHAN,
+    OWNER,
+    QUEUE,
+    RUN,
+    STRANGER,
+    TRESPASSES,
+)
+from tests.store.build import ask, tables
+from tests.store.by_hand import replay
+from tests.store.letters import letter, put, put_failed
+
+from redrive.model.audit import Action, NewEntry
+from redrive.model.failure_group import Occurrence
+from redrive.store.database import Database, Row
+from redrive.store.operations import NewOperation
+from redrive.store.statement import statement, statements
+from redrive.store.store import Store
+
+INVERSE = "operations.unknown_ids"
+"""It tells what is not there."""
+
+
+async def settle_owner(database: Database) -> None:
+    """The owner has something of everything."""
+    store, known = Store(database), {"org": OWNER, "queue": QUEUE, "fingerprint": FINGERPRINT}
+    await put_failed(database, id=LETTER, run_id=RUN, **known)
+    await put_failed(database, id=CLOSED, run_id=CLOSED_RUN, state="IGNORED", **known)
+    await put(database, [letter(id=ORPHAN, step_index=7, **known)])
+    await ask(
+        database,
+        "UPDATE redrive.runs SET idempotency_key = :key, request_hash = 'h' WHERE id = :id",
+        key=KEY,
+        id=RUN,
+    )
+    await _beside(database)
+    await replay(
+        database, id="replay", org=OWNER, letter_id=LETTER, run_id=RUN, number=1, fingerprint=FINGERPRINT
+    )
+    await replay(database, id="replay of nothing", org=OWNER, letter_id=ORPHAN, fingerprint=FINGERPRINT)
+    async with database.transaction() as session:
+        for name in (OPERATION, "newer operation"):
+            await _planned(session, store, name)
+        names = ("title", "reason", "greet", "first", "greet", "timeout", "TimeoutError", LETTER, "v1")
+        await store.groups.occurred(session, [Occurrence(OWNER, FINGERPRINT, *names)], lambda *_: None)
+        said = [(LETTER,), (LETTER, CLOSED)]
+        await store.audit.append(
+            session, [NewEntry(OWNER, "ana", Action.DEAD_LETTER_TAGGED, each, {}) for each in said]
+        )
+
+
+async def _planned(session: Any, store: Store, name: str) -> None:
+    new = NewOperation(name, OWNER, "FROM_STEP", "{}", "{}", None, "", "{}", "ana")
+    await store.operations.freeze_ids(session, {**new._asdict(), "requested_by": "ana"}, [LETTER])
+    await store.operations.insert(session, new)
+    if name != OPERATION:
+        await ask(session, "UPDATE redrive.replay_operations SET planned_at = 9e9 WHERE id = :id", id=name)
+
+
+async def _beside(database: Database) -> None:
+    for text in (
+        "INSERT INTO redrive.dead_letter_notes (id, org, letter_id, at, author, body)"
+        f" VALUES ('note', '{OWNER}', '{LETTER}', 1.0, 'ana', 'text')",
+        "INSERT INTO redrive.dead_letter_dependencies (letter_id, depends_on, org)"
+        f" VALUES ('{LETTER}', '{CLOSED}', '{OWNER}')",
+        "INSERT INTO redrive.attempts (run_id, step_index, number, outcome, worker, code_version, started_at,"
+        f" ended_at, reason, explanation) VALUES ('{RUN}', 0, 1, 'failed', 'w', 'v', 1.0, 2.0, '', '')",
+        "INSERT INTO redrive.steps (run_id, step_index, name, task, state, attempts, worker, code_version,"
+        f" started_at, ended_at) VALUES ('{RUN}', 0, 'a', 'a', 'SUCCESS', 1, 'w', 'v', 1.0, 2.0)",
+        "INSERT INTO redrive.run_events (id, run_id, kind, step_index, detail, at)"
+        f" VALUES ('event', '{RUN}', 'held', 0, '', 1.0)",
+        "INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place,"
+        " submitted_at, step_index, step_state, input, attempt, epoch, failures, rate_limit_waits, holds,"
+        " losses, lonely_losses, alone, correlation_id, started_at, ended_at)"
+        f" VALUES ('success', '{OWNER}', 'greet', 'digest', 'default', 0, 'SUCCESS', 'ended', 1.0,"
+        " 0, 'SUCCESS', '{}', 1, 1, 0, 0, 0, 0, 0, 0, 'c', 1.0, 2.0)",
+    ):
+        await ask(database, text)
+
+
+async def reached(database: Database, name: str, org: str) -> bool:
+    """Does it tell anything, or change anything?"""
+    before = await tables(database)
+    row = SimpleNamespace(**{**COMMON, **TRESPASSES[name], "org": org})
+    rows = await database.fetch_many(statement(*name.split(".")), [row])
+    return _tells(name, rows) or await tables(database) != before
+
+
+def _tells(name: str, rows: Sequence[Row]) -> bool:
+    """Zeros and nothings tell nothing; the numbers of replays come with the names of all states."""
+    return any(any(tuple(row)[1:] if name == "groups.replays" else row) for row in rows)
+
+
+@pytest.mark.parametrize("name", TRESPASSES)
+async def test_what_belongs_to_another_org_is_not_there_w13(database: Database, name: str) -> None:
+    await settle_owner(database)
+
+    assert await reached(database, name, STRANGER) is (name == INVERSE)
+    assert await reached(database, name, OWNER) is (name != INVERSE)
+
+
+def test_every_statement_is_tried_or_says_why_not() -> None:
+    known = {f"{module}.{name}" for module in MODULES for name in statements(module)}
+
+    assert known == {*TRESPASSES, *EXCEPTIONS}
+    assert not TRESPASSES.keys() & EXCEPTIONS.keys()

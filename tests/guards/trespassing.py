@@ -1,0 +1,225 @@
+"""Every statement of the store about dead letters that must know its org, and what one org has there.
+
+Each is executed as it is, once by a stranger who knows all ids and once by the owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tests.guards.guard import Guard
+from tests.guards.patch import Sql
+
+OWNER, STRANGER = "a", "b"
+ORG = r"(?<![\w.])(?:\w+\.)?org = (?:batch\.org|[?$]\d+|ANY\(CAST\(\$\d+ AS text\[\]\)\))"
+TEST = "tests/guards/test_trespassing.py::test_what_belongs_to_another_org_is_not_there_w13"
+
+FINGERPRINT = "v1:" + "0" * 40
+RUN, LETTER = "run", "letter"
+CLOSED_RUN, CLOSED = "closed run", "closed letter"
+ORPHAN = "orphan"
+"""A dead letter whose run is gone."""
+OPERATION, KEY, QUEUE = "operation", "key", "dlq:mail"
+
+COMMON: Mapping[str, Any] = {
+    "id": LETTER,
+    "letter_id": LETTER,
+    "ids": f'["{LETTER}"]',
+    "run_id": RUN,
+    "depends_on": CLOSED,
+    "fingerprint": FINGERPRINT,
+    "key": KEY,
+    "queue": QUEUE,
+    "step_index": 0,
+    "from_step": 0,
+    "state": "OPEN",
+    "before": "OPEN",
+    "by": "ana",
+    "reason": "why",
+    "most": 10,
+    "size": 10,
+    "look": 10,
+    "place": 1e18,
+    "since": 0.0,
+    "seconds": 1e10,
+    "width": 1e10,
+    "pattern": None,
+    "first": FINGERPRINT,
+    "beyond": FINGERPRINT + "~",
+    "sequence": 9,
+    "hash": "h",
+    "after": 0,
+    "last": 9,
+    "until": None,
+    "action": None,
+    "actor": None,
+    "subject": LETTER,
+    "quoted": f'"{LETTER}"',
+    "requested_by": "ana",
+    "mode": "FROM_STEP",
+    "automatic": 0,
+    "step_only": 0,
+    "step_input": None,
+    "policy_override": None,
+    "regressed": 0,
+    "workflow": "greet",
+    "definition": "digest",
+    "priority": 0,
+    "input": "{}",
+    "request_hash": "hash",
+    "tags": None,
+    "metadata": None,
+    "token": 1,
+    "worker": "w",
+    "code_version": "v1",
+    "note_id": "note 2",
+    "author": "ana",
+    "body": "text",
+    "assignee": "ana",
+    "sample": LETTER,
+    "ignored_until": None,
+    "ignored_beyond": None,
+    "ignored_version": None,
+}
+
+_SAVED = {
+    "id": OPERATION,
+    "options": "{}",
+    "released": 0,
+    **dict.fromkeys(
+        ("started_by", "started_at", "released_at", "ramped_at", "ended_at", "stopped_because"), None
+    ),
+}
+TRESPASSES: Mapping[str, Mapping[str, Any]] = {
+    "dead_letters.get": {},
+    "dead_letters.lines": {},
+    "dead_letters.fingerprints": {},
+    "dead_letters.lock_runs": {},
+    "dead_letters.lock": {},
+    "dead_letters.standing": {},
+    "dead_letters.close": {"state": "RESOLVED"},
+    "dead_letters.reopen": {"id": CLOSED},
+    "dead_letters.assign": {},
+    "dead_letters.tag": {"tags": '["x"]'},
+    "dead_letters.note": {},
+    "dead_letters.notes": {},
+    "dead_letters.unlink": {},
+    "dead_letters.depends": {},
+    "dead_letters.dependencies": {},
+    "dead_letters.counts": {},
+    "dead_letters.figures": {},
+    "groups.come_back": {},
+    "groups.by_last_seen": {},
+    "groups.by_last_seen_in_state": {},
+    "groups.by_occurrences": {"place": 2**62},
+    "groups.by_occurrences_in_state": {"place": 2**62},
+    "groups.find": {},
+    "groups.lock": {},
+    "groups.versions": {},
+    "groups.replays": {},
+    "groups.over_time": {},
+    "groups.change": {"state": "RESOLVED"},
+    "groups.open_letters": {},
+    "groups.sample": {},
+    "groups.newest": {},
+    "audit.lock_head": {},
+    "audit.save_head": {},
+    "audit.end": {},
+    "audit.following": {},
+    "audit.page": {"before": 9, "since": None},
+    "audit.page_about": {"before": 9, "since": None},
+    "audit.batches_about": {},
+    "operations.freeze_ids": {"id": "another operation"},
+    "operations.unknown_ids": {},
+    "operations.save": _SAVED,
+    "operations.get": {"id": OPERATION},
+    "operations.lock": {"id": OPERATION},
+    "operations.newest": {},
+    "operations.older": {"cursor": "newer operation"},
+    "operations.items": {"id": OPERATION, "after": OPERATION, "last": OPERATION + "~"},
+    "operations.items_in_state": {"id": OPERATION, "state": "PLANNED", "position": 0},
+    "payloads.of_letter": {},
+    "facts.letter": {},
+    "facts.successes": {},
+    "facts.occurrences": {"id": CLOSED},
+    "facts.failing": {},
+    "facts.replays": {},
+    "facts.waits_for": {"depends_on": CLOSED},
+    "foreign_failures.live": {},
+    "foreign_failures.lock_known": {},
+    "foreign_failures.newest_letter": {},
+    "foreign_failures.take_again": {},
+    "foreign_failures.find": {},
+    "foreign_failures.page": {},
+    "foreign_failures.page_in_state": {},
+    "foreign_failures.lock_removable": {},
+    "foreign_failures.clear_notes": {},
+    "foreign_failures.clear_dependencies": {},
+    "foreign_failures.clear_attempts": {},
+    "foreign_failures.clear_steps": {},
+    "foreign_failures.clear_events": {},
+    "foreign_failures.clear_runs": {},
+    "foreign_failures.clear_replays": {},
+    "foreign_failures.clear_letters": {},
+    "redriving.counts": {},
+    "redriving.figures": {},
+    "replays.restart": {"queue": None},
+    "replays.resume": {"run_id": CLOSED_RUN, "queue": None},
+    "replays.mark_replaying": {},
+    "replays.get": {"id": "replay"},
+    "replays.of_letter": {},
+    "replays.of_run": {},
+    "burials.live": {},
+}
+"""With what each is given beside the common."""
+
+_OWN_ID = "the id was made by, or read for, the org in the same transaction"
+_ALL_ORGS = "workers serve every org"
+EXCEPTIONS: Mapping[str, str] = {
+    "dead_letters.link": "both letters are locked for the org before",
+    "groups.occur": "it writes what the org is",
+    "groups.occur_in_version": "it writes what the org is",
+    "groups.no_longer_ignored": _ALL_ORGS,
+    "audit.ensure_head": "it makes the head of an org that has none",
+    "audit.insert_entry": "it writes what the org is",
+    "operations.insert": "it writes what the org is",
+    "operations.running": _ALL_ORGS,
+    "operations.lock_running": _ALL_ORGS,
+    "foreign_failures.insert": "it writes what the org is",
+    "burials.count_refused": "it writes what the org is",
+    **dict.fromkeys(("burials.sum_up_counts", "burials.sum_up_figures"), _ALL_ORGS),
+    **dict.fromkeys(("foreign_failures.live_letter", "foreign_failures.give_up_key"), _OWN_ID),
+    **{f"redriving.{name}": _ALL_ORGS for name in ("due", "next_due", "lock_due", "archive")},
+    **{f"redriving.{name}": _ALL_ORGS for name in ("heartbeat", "processors", "forget_processors")},
+    **{f"payloads.stale_{name}": "keys are those of all orgs" for name in ("runs", "steps", "attempts")},
+    **{f"payloads.rewrite_{name}": "keys are those of all orgs" for name in ("run", "step", "attempt")},
+    **{
+        f"replays.{name}": _OWN_ID
+        for name in (
+            *("keep_successes", "forget_steps", "insert", "pick", "refuse", "situation"),
+            *("resolve", "supersede", "ignore", "settle"),
+        )
+    },
+    **{
+        f"operations.{name}": _OWN_ID
+        for name in (
+            *("obstacles", "next_obstacles", "refuse", "skip_unsafe", "refuse_blocked", "cancel_planned"),
+            *("members", "effects", "stations", "breakers", "paused_queues", "awaited_letters", "tally"),
+            *("depending", "planned", "counts", "notes", "failures", "span"),
+        )
+    },
+}
+"""Statements that do not ask for an org, and why."""
+
+MODULES = tuple(sorted({name.partition(".")[0] for name in (*TRESPASSES, *EXCEPTIONS)}))
+
+GUARDS = tuple(
+    Guard(
+        f"{name}.org",
+        f"an org reaching what is another's by {name}",
+        (Sql(name, ORG),),
+        (f"{TEST}[sqlite-{name}]", f"{TEST}[postgres-{name}]"),
+    )
+    for name in TRESPASSES
+)

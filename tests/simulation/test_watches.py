@@ -1,0 +1,214 @@
+"""Those who watch replays, dead letters and operations can tell right from wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+from tests.simulation.breaker_watch import BreakerWatch
+from tests.simulation.letter_watch import LetterWatch, Told
+from tests.simulation.loop import VirtualLoop
+from tests.simulation.prediction import Predicted, fits, predicted
+from tests.simulation.replay_watch import ReplayWatch
+from tests.simulation.script import (
+    Bulk,
+    Chore,
+    ChoreKind,
+    Outcome,
+    RunPlan,
+    Script,
+    StepPlan,
+    TaskPlan,
+    WorkerPlan,
+)
+from tests.simulation.simulate import play
+from tests.simulation.stage import Stage
+from tests.simulation.watcher import Blind
+
+WORKER = WorkerPlan("w0", ("default",), 3, 4.0, 3.0, 1.0, 0.0)
+RUNNING = ("o", "RUNNING", '{"stop_on_breaker": true}')
+
+
+def script_with(task: TaskPlan, *steps: StepPlan, chores: tuple[Chore, ...] = (), sweeps: int = 0) -> Script:
+    runs = tuple(RunPlan(number, task.name, (step,)) for number, step in enumerate(steps))
+    return Script(7, (WORKER,), (task,), (), runs, (), chores=chores, sweeps=sweeps)
+
+
+@pytest.fixture
+def watcher() -> Blind:
+    return Blind(Stage(script_with(TaskPlan("t")), VirtualLoop(Random(0))))
+
+
+def found(watcher: Blind) -> list[str]:
+    watcher._stage.loop.close()
+    return [finding.invariant for finding in watcher.findings]
+
+
+def letter(state: str, redrives: int = 0) -> tuple[object, ...]:
+    return "a", "acme", "run", state, "default", redrives, 2
+
+
+def replay(
+    number: str, state: str, *, operation: str | None = None, automatic: int = 0, breaker: str | None = None
+) -> tuple[object, ...]:
+    return number, operation, "a", "run", state, automatic, breaker
+
+
+def replays_of(watcher: Blind, awaited: Callable[[str], list[str]] = lambda letter_id: []) -> ReplayWatch:
+    watch = ReplayWatch(watcher, BreakerWatch(watcher), awaited)
+    watch.operations_changed([("o", "PLANNED", RUNNING[2])], {Told("operation.planned", "o")})
+    watch.operations_changed([RUNNING], {Told("operation.started", "o")})
+    return watch
+
+
+# Dead letters
+
+
+def test_a_letter_that_is_replayed_and_resolved_is_no_finding(watcher: Blind) -> None:
+    watch = LetterWatch(watcher)
+    watch.changed([letter("OPEN")], {Told("dead_letter.moved", "a")})
+    watch.changed([letter("REPLAYING")], {Told("replay.requested", "a")})
+    watch.changed([letter("RESOLVED")], {Told("replay.succeeded", "a")})
+    assert watcher.figures["acme", "default", "manually_retried"] == 1
+    assert watcher.figures["acme", "default", "retry_success"] == 1
+    assert not found(watcher)
+
+
+@pytest.mark.parametrize(
+    ("states", "told", "invariants"),
+    [
+        (["OPEN"], set(), ["I14"]),
+        (["OPEN", "REPLAYING"], {Told("replay.requested", "b")}, ["I14"]),
+        (["OPEN", "REPLAYING", "ARCHIVED"], {Told("dead_letter.archived", "a")}, ["I10", "I14"]),
+        (["EXHAUSTED"], {Told("dead_letter.moved", "a")}, ["I10"]),
+        (["OPEN", "RESOLVED"], {Told("replay.succeeded", "a")}, ["I14"]),
+    ],
+)
+def test_a_letter_that_changes_against_the_rules_is_found(
+    watcher: Blind, states: list[str], told: set[Told], invariants: list[str]
+) -> None:
+    watch = LetterWatch(watcher)
+    sound = {Told("dead_letter.moved", "a"), Told("replay.requested", "a")}
+    for state in states[:-1]:
+        watch.changed([letter(state)], sound)
+    watch.changed([letter(states[-1])], told)
+    assert found(watcher) == invariants
+
+
+def test_too_many_redrives_are_found(watcher: Blind) -> None:
+    LetterWatch(watcher).changed([letter("OPEN", redrives=3)], {Told("dead_letter.moved", "a")})
+    assert found(watcher) == ["I3"]
+
+
+def test_a_group_that_changes_without_an_entry_is_found(watcher: Blind) -> None:
+    watch = LetterWatch(watcher)
+    watch.groups_changed([("acme", "f", "OPEN")], set())
+    watch.groups_changed([("acme", "f", "RESOLVED")], {Told("group.resolved", "f")})
+    watch.groups_changed([("acme", "f", "IGNORED")], set())
+    assert found(watcher) == ["I10", "I14"]
+
+
+# Replays and operations
+
+
+def test_two_replays_of_a_run_one_after_the_other_are_no_finding(watcher: Blind) -> None:
+    watch = replays_of(watcher)
+    watch.changed([replay("1", "RUNNING")], 0.0)
+    watch.changed([replay("1", "FAILED")], 0.0)
+    watch.changed([replay("2", "PLANNED", operation="o")], 0.0)
+    watch.changed([replay("2", "RUNNING", operation="o")], 0.0)
+    assert not found(watcher)
+
+
+def test_two_replays_of_a_run_at_once_are_found(watcher: Blind) -> None:
+    watch = replays_of(watcher)
+    watch.changed([replay("1", "RUNNING")], 0.0)
+    watch.changed([replay("2", "RUNNING")], 0.0)
+    assert found(watcher) == ["I4"]
+
+
+def test_a_replay_that_goes_on_after_its_end_is_found(watcher: Blind) -> None:
+    watch = replays_of(watcher)
+    watch.changed([replay("1", "RUNNING")], 0.0)
+    watch.changed([replay("1", "FAILED")], 0.0)
+    watch.changed([replay("1", "RUNNING")], 0.0)
+    assert found(watcher) == ["I10"]
+
+
+@pytest.mark.parametrize("state", ["PAUSED", "STOPPED", "CANCELLED"])
+def test_an_item_that_is_begun_while_its_operation_rests_is_found(watcher: Blind, state: str) -> None:
+    watch = replays_of(watcher)
+    watch.changed([replay("1", "PLANNED", operation="o")], 0.0)
+    watch.operations_changed([("o", state, RUNNING[2])], {Told(f"operation.{state.lower()}", "o")})
+    watch.changed([replay("1", "RUNNING", operation="o")], 0.0)
+    assert found(watcher) == ["operation"]
+
+
+@pytest.mark.parametrize("options", [{"automatic": 1}, {"operation": "o"}])
+def test_what_is_begun_before_what_it_waits_for_is_found(watcher: Blind, options: dict[str, int]) -> None:
+    replays_of(watcher, lambda letter_id: ["b"]).changed([replay("1", "RUNNING", **options)], 0.0)  # type: ignore[arg-type]
+    assert found(watcher) == ["M12"]
+
+
+def test_an_operation_that_changes_against_the_rules_is_found(watcher: Blind) -> None:
+    watch = replays_of(watcher)
+    watch.operations_changed([("o", "DONE", RUNNING[2])], set())
+    watch.operations_changed([RUNNING], {Told("operation.resumed", "o")})
+    assert found(watcher) == ["I14", "I10"]
+
+
+# Predictions
+
+
+LASTING = StepPlan((Outcome.FINAL,), lasting=9)
+TWICE = TaskPlan("t", redrive="immediate", max_redrives=2)
+
+
+@pytest.mark.parametrize(
+    ("task", "step", "sweeps", "expected"),
+    [
+        (TWICE, LASTING, 0, Predicted("DLQ_PENDING", 0, 1, 2)),
+        (TWICE, LASTING, 2, Predicted("DLQ_PENDING", 0, 1, 4)),
+        (TWICE, StepPlan((Outcome.FINAL,), lasting=1), 0, Predicted("SUCCESS", 0, 0, 2)),
+        (TaskPlan("t"), StepPlan((Outcome.FINAL,)), 1, Predicted("SUCCESS", 0, 0, 1)),
+        (TaskPlan("t"), StepPlan((Outcome.FINAL,)), 0, Predicted("DLQ_PENDING", 0, 1, 0)),
+    ],
+)
+def test_redrives_and_sweeps_end_as_predicted(
+    task: TaskPlan, step: StepPlan, sweeps: int, expected: Predicted
+) -> None:
+    script = script_with(task, step, sweeps=sweeps)
+    history = play(script)
+    [ending] = history.endings
+    assert predicted(script, script.runs[0]) == expected
+    assert (ending.state, ending.step_index, ending.failures, ending.replays) == expected
+    assert not history.findings
+
+
+def test_what_a_replayed_run_cannot_have_ended_as_is_told() -> None:
+    script = script_with(TWICE, LASTING)
+    assert fits(script, script.runs[0], Predicted("DLQ_PENDING", 0, 1, 5))
+    assert not fits(script, script.runs[0], Predicted("SUCCESS", 0, 0, 5))
+    assert not fits(script, script.runs[0], Predicted("DLQ_PENDING", 0, 2, 5))
+
+
+# The person at the desk
+
+
+def test_a_bulk_replay_is_planned_paused_resumed_and_done() -> None:
+    steps = [StepPlan((Outcome.FINAL,))] * 4
+    plan = Chore(6.0, ChoreKind.PLAN, bulk=Bulk(canary=1, rate=0.5))
+    steering = (Chore(8.0, ChoreKind.PAUSE), Chore(12.0, ChoreKind.RESUME))
+    history = play(script_with(TaskPlan("t"), *steps, chores=(plan, *steering)))
+    assert not history.findings
+    assert {ending.state for ending in history.endings} == {"SUCCESS"}
+    assert history.bitten["operation paused"] == history.bitten["operation done"] == 1
+    assert history.bitten["item succeeded"] == 4
+
+
+def test_a_replay_that_makes_no_sense_is_refused() -> None:
+    again = (Chore(6.0, ChoreKind.REPLAY), Chore(9.0, ChoreKind.REPLAY, rash=True))
+    history = play(script_with(TaskPlan("t"), StepPlan((Outcome.FINAL,)), chores=again))
+    assert not history.findings
+    assert history.bitten["replay succeeded"] == history.bitten["refused: replay"] == 1
