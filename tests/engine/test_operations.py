@@ -188,7 +188,9 @@ async def test_a_group_is_planned_by_its_live_dead_letters() -> None:
         assert (await desk.operations.plan(group=dry.group.fingerprint)).will_run == 1
         plan = await desk.operations.plan(group=other)
         assert (plan.selected, plan.will_run) == (2, 2)
-        assert (await desk.operations.plan(group="v1:unknown")).selected == 0
+        assert (await desk.operations.plan(group=other.removeprefix("v1:")[:12])).selected == 2
+        with pytest.raises(NotFoundError):
+            await desk.operations.plan(group="v1:unknown")
 
 
 async def test_what_cannot_be_replayed_is_refused_in_the_plan() -> None:

@@ -296,7 +296,7 @@ async def test_a_letter_that_is_being_replayed_is_not_replayed_twice() -> None:
         await (await shop.app.desk()).replay(letter.id)
         await refused(shop.app, letter.id, "already")
         assert await run.result() == 4
-        await refused(shop.app, letter.id, "RESOLVED")
+        await refused(shop.app, letter.id, "has succeeded")
 
 
 async def test_a_letter_of_another_org_does_not_exist_w13() -> None:
