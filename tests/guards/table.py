@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from tests.guards import deciding, fencing, storing
+from tests.guards import deciding, fencing, replaying, sealing, storing, trespassing
 from tests.guards.guard import Guard
 
-GUARDS: dict[str, Guard] = {
-    guard.name: guard for guard in (*fencing.GUARDS, *storing.GUARDS, *deciding.GUARDS)
-}
+_PARTS = (fencing, storing, deciding, replaying, sealing, trespassing)
+GUARDS: dict[str, Guard] = {guard.name: guard for part in _PARTS for guard in part.GUARDS}
 
 SIMULATED = (
     "reschedule.token",

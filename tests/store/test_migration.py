@@ -200,3 +200,39 @@ async def test_both_databases_have_the_same_columns(
 
         assert on_sqlite == on_postgres != [], table
     await sqlite.close()
+
+
+async def test_dead_letters_of_the_first_version_are_counted_and_grouped(
+    fresh: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = migrations()
+    monkeypatch.setattr(migration, "migrations", lambda: every[:1])
+    await fresh.migrate()
+    for number, state in enumerate(["OPEN", "OPEN", "RESOLVED"]):
+        await ask(fresh, OLD_LETTER, id=f"l{number}", state=state, fingerprint="f" if number else "g")
+
+    monkeypatch.setattr(migration, "migrations", lambda: every)
+    await fresh.migrate()
+
+    store = Store(fresh)
+    figures = await store.dead_letters.figures("acme", None)
+    assert (figures.by_state, figures.lifetime.enqueued_total) == ({"OPEN": 2, "RESOLVED": 1}, 3)
+    line = (await store.groups.find("acme", "f", None, 1))[0]
+    assert (line.group.occurrences, line.group.sample, line.letters.open, line.letters.closed) == (
+        2,
+        "l2",
+        1,
+        1,
+    )
+    letter = await store.dead_letters.get("l0", "acme")
+    assert (letter.redrive, letter.effect, letter.next_redrive_at) == ("never", "idempotent", None)
+
+
+OLD_LETTER = """INSERT INTO redrive.dead_letters (id, org, run_id, step_index, step, task, workflow, queue,
+    state, category, error_class, error_type, message, stack, public_code, public_message, reason, explanation,
+    fingerprint, fingerprint_reason, title, attempts, failures, payload, config, policy, idempotency_key,
+    correlation_id, created_at, updated_at, replay_count)
+VALUES (:id, 'acme', :id, 0, 'pay', 'pay', 'pay', 'default',
+    :state, 'network', 'retryable', 'OSError', 'no', '', '', '', 'attempts_spent', '',
+    :fingerprint, '', 'no', 1, 1, '{}', '{}', '{}', 'k', 'c', 1, 2, 0)
+"""

@@ -196,3 +196,16 @@ CREATE TABLE redrive.processors (
     seen_at double precision NOT NULL,
     redriven bigint NOT NULL
 );
+
+INSERT INTO redrive.dead_letter_counts (org, fingerprint, queue, category, redrive, state, number)
+SELECT org, fingerprint, queue, category, redrive, state, count(*) FROM redrive.dead_letters
+GROUP BY org, fingerprint, queue, category, redrive, state;
+
+INSERT INTO redrive.dead_letter_figures (org, queue, figure, number)
+SELECT org, queue, 'enqueued_total', count(*) FROM redrive.dead_letters GROUP BY org, queue;
+
+INSERT INTO redrive.failure_groups (org, fingerprint, title, reason, workflow, step, task, category, error_type, sample,
+    state, occurrences, first_seen, last_seen)
+SELECT org, fingerprint, max(title), max(fingerprint_reason), max(workflow), max(step), max(task), max(category),
+    max(error_type), max(id), 'OPEN', count(*), min(created_at), max(updated_at)
+FROM redrive.dead_letters GROUP BY org, fingerprint;

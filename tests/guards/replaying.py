@@ -1,0 +1,520 @@
+"""The guards of dead letters: beginning and settling replays, bulk operations, redriving, counters, audit."""
+
+from __future__ import annotations
+
+from tests.guards.guard import Guard
+from tests.guards.patch import Code, Schema, Sql
+
+REPLAYS = "tests/guards/test_replays.py::"
+NOT_BEGUN = f"{REPLAYS}test_what_is_not_as_it_was_seen_is_not_begun_i7_i10"
+NOT_RESUMED = f"{REPLAYS}test_only_a_failed_run_without_a_live_letter_is_resumed"
+IN_BETWEEN = f"{REPLAYS}test_a_letter_that_is_closed_while_its_replay_is_begun_undoes_all_of_it_i1"
+NOT_DUE = f"{REPLAYS}test_what_is_not_due_is_neither_found_nor_taken_m3"
+AFTER_ANOTHER = f"{REPLAYS}test_what_waits_for_another_letter_is_neither_found_nor_taken_m12"
+LETTERS = "tests/store/test_dead_letters.py::"
+BURIALS = "tests/store/test_burials.py::"
+REDRIVING = "tests/store/test_redriving.py::"
+OPERATIONS = "tests/store/test_operations.py::"
+BULK = "tests/engine/test_operations.py::"
+AUDIT = "tests/store/test_audit.py::"
+FILTER = "tests/store/test_filter.py::"
+TRIAGE = "tests/engine/test_triage.py::"
+PROCESSOR = "tests/engine/test_processor.py::"
+QUEUE = "tests/test_dead_letter_queue.py::"
+LIMIT = "tests/policy/test_redriving.py::"
+
+
+def _both(test: str, which: str = "") -> tuple[str, ...]:
+    return tuple(f"{test}[{side}-{which}]" if which else f"{test}[{side}]" for side in ("sqlite", "postgres"))
+
+
+NEVER = r"(\g<0> AND 1 = 0)"
+LOCK = r"FOR UPDATE(?: OF [\w, ]+)?(?: SKIP LOCKED)?"
+PLACE = r"(?:run\.)?place = 'ended'"
+FAILED = r"(?<!letter\.)(?:run\.)?state IN \('DLQ_PENDING', 'FAILED'(?:, 'PARTIAL')?\)"
+STEP = r"(?<=AND )(?:run\.)?step_index = (?:batch\.step_index|[?$]\d+)"
+LETTER_STEP = r"letter\.step_index = (?:redrive\.)?runs?\.step_index"
+LETTER_RUN = r"letter\.run_id = (?:redrive\.)?runs?\.id"
+LETTER_OPEN = r"(?:letter\.)?state IN \('OPEN', 'EXHAUSTED'\)"
+FREE = r"NOT EXISTS \(\s*SELECT 1 FROM (?:redrive\.)?dead_letter_dependencies[^()]*\)"
+DUE = r"letter\.next_redrive_at <= (?:\?1|CAST\(extract\(epoch FROM now\(\)\) AS double precision\))"
+
+BEGINNING = (
+    Guard(
+        "restart.place",
+        "a run that is at work being begun a second time",
+        (Sql("replays.restart", PLACE),),
+        doubled_by="restart.state: whatever has failed has ended; see restart.place and state",
+    ),
+    Guard(
+        "restart.state",
+        "a run that was cancelled, or has succeeded, being executed again",
+        (Sql("replays.restart", FAILED),),
+        (*_both(NOT_BEGUN, "it was cancelled"), *_both(NOT_BEGUN, "it has succeeded")),
+    ),
+    Guard(
+        "restart.place and state",
+        "a run that is at work being begun a second time",
+        (Sql("replays.restart", PLACE), Sql("replays.restart", FAILED)),
+        _both(NOT_BEGUN, "it is at work"),
+    ),
+    Guard(
+        "restart.step",
+        "a replay of a step beginning at another, where the run stands meanwhile",
+        (Sql("replays.restart", STEP),),
+        _both(NOT_BEGUN, "both have gone on"),
+    ),
+    Guard(
+        "restart.letter",
+        "a replay of a dead letter that somebody has closed",
+        (Sql("replays.restart", LETTER_OPEN),),
+        (*_both(NOT_BEGUN, "the letter was closed"), *_both(NOT_BEGUN, "the letter is replayed already")),
+    ),
+    Guard(
+        "restart.letter's step",
+        "the letter of one step beginning another",
+        (Sql("replays.restart", LETTER_STEP),),
+        _both(NOT_BEGUN, "the run has gone on"),
+    ),
+    Guard(
+        "restart.letter's run",
+        "the letter of one run beginning another",
+        (Sql("replays.restart", LETTER_RUN),),
+        _both(NOT_BEGUN, "the letter is of another run"),
+    ),
+    Guard(
+        "mark_replaying.state",
+        "a dead letter that was closed in the last moment being open again",
+        (Sql("replays.mark_replaying", LETTER_OPEN),),
+        _both(IN_BETWEEN),
+    ),
+    Guard(
+        "mark_replaying.all",
+        "a run at work whose dead letter is closed",
+        (Code("redrive.store.replays:Replays._restart", "!= len(won):", "!= len(won) and False:"),),
+        _both(IN_BETWEEN),
+    ),
+    Guard(
+        "resume.place",
+        "a run that is at work being retried",
+        (Sql("replays.resume", PLACE),),
+        doubled_by="resume.state: whatever has failed has ended; see resume.place and state",
+    ),
+    Guard(
+        "resume.state",
+        "a run that has succeeded being retried",
+        (Sql("replays.resume", FAILED),),
+        _both(NOT_RESUMED, "it has succeeded"),
+    ),
+    Guard(
+        "resume.place and state",
+        "a run that is at work being retried",
+        (Sql("replays.resume", PLACE), Sql("replays.resume", FAILED)),
+        _both(NOT_RESUMED, "it is at work"),
+    ),
+    Guard(
+        "resume.step",
+        "a run that has gone on being retried where it was",
+        (Sql("replays.resume", STEP),),
+        _both(NOT_RESUMED, "it has gone on"),
+    ),
+    Guard(
+        "resume.letter",
+        "a run at work beside a dead letter that says that it is not",
+        (Sql("replays.resume", r"letter\.state IN \('OPEN', 'REPLAYING', 'EXHAUSTED'\)", NEVER),),
+        _both(NOT_RESUMED, "it has a live letter"),
+    ),
+    Guard(
+        "unknown replay",
+        "a replay that was begun being told as refused, when the answer was lost",
+        (Code("redrive.engine.replays:Replays._refuse", "if known.id == new.id:", "if False:"),),
+        ("tests/engine/test_replays.py::test_a_lost_answer_does_not_replay_twice",),
+    ),
+    Guard(
+        "settled with the record",
+        "a replay that has ended while the run goes on, or the other way round",
+        (
+            Code(
+                "redrive.store.records:Records._write_letters",
+                "self._replays.settle(session, settlements)",
+                "self._replays.settle(self._database, settlements)",
+            ),
+        ),
+        (
+            f"{REPLAYS}test_what_came_of_a_replay_is_rolled_back_with_its_record_w2[postgres-SUCCEEDED]",
+            f"{REPLAYS}test_what_came_of_a_replay_is_rolled_back_with_its_record_w2[sqlite-SUCCEEDED]",
+        ),
+    ),
+)
+OF_OPERATIONS = (
+    Guard(
+        "pick.state",
+        "an item of a bulk replay being begun twice",
+        (Sql("replays.pick", r"state = 'PLANNED'"),),
+        _both(f"{REPLAYS}test_an_item_is_begun_once"),
+    ),
+    Guard(
+        "pick.lock",
+        "two drivers beginning the same items",
+        (Sql("replays.pick", LOCK, "", ("postgres",)),),
+        doubled_by="lock_running: one driver at a time has an operation",
+    ),
+    Guard(
+        "pick.dependency",
+        "an item being begun before the one that it depends on",
+        (Sql("replays.pick", FREE),),
+        _both(f"{OPERATIONS}test_what_depends_on_another_dead_letter_is_not_begun_before_that_is_resolved"),
+    ),
+    Guard(
+        "lock_running.lock",
+        "two drivers counting what they begin over one another",
+        (Sql("operations.lock_running", LOCK, "", ("postgres",)),),
+        (f"{OPERATIONS}test_an_operation_that_somebody_has_locked_is_passed_over",),
+    ),
+    Guard(
+        "lock_running.state",
+        "an operation that was paused, stopped or cancelled going on",
+        (Sql("operations.lock_running", r"state = 'RUNNING'"),),
+        _both(f"{OPERATIONS}test_only_running_operations_are_driven"),
+    ),
+    Guard(
+        "operations.lock",
+        "of two people who steer an operation, the second not seeing what the first has done",
+        (Sql("operations.lock", LOCK, "", ("postgres",)),),
+        (f"{REPLAYS}test_whoever_steers_an_operation_sees_what_the_other_has_just_done",),
+    ),
+    Guard(
+        "operations.states",
+        "an operation that is over being started again",
+        (
+            Code(
+                "redrive.engine.operations:Operations._locked",
+                "if moment.operation.state not in [each.before for each in causes]:",
+                "if False:",
+            ),
+        ),
+        (f"{BULK}test_what_makes_no_sense_in_a_state_is_refused",),
+    ),
+    Guard(
+        "drift at the start",
+        "dead letters being replayed that are not what was planned",
+        (
+            Code(
+                "redrive.engine.operations:Operations.start", "if drifted and not accept_drift:", "if False:"
+            ),
+        ),
+        (f"{BULK}test_drift_between_plan_and_start_is_a_conflict_with_a_diff",),
+    ),
+    *(
+        Guard(
+            f"{name}.{part}",
+            f"a dead letter {what} since it was planned counting as the same",
+            (Sql(f"operations.{name}", pattern, NEVER),),
+            _both(
+                f"{OPERATIONS}test_what_has_changed_or_cannot_be_replayed_is_found_and_says_why", situation
+            ),
+        )
+        for name in ("obstacles", "next_obstacles")
+        for part, what, pattern, situation in (
+            ("updated_at", "that was changed", r"letter\.updated_at <> item\.letter_updated_at", "touched"),
+            ("state", "that was closed", r"letter\.state NOT IN \('OPEN', 'EXHAUSTED'\)", "closed"),
+            ("step", "whose run has gone on", r"run\.step_index <> item\.step_index", "elsewhere"),
+        )
+    ),
+    Guard(
+        "drift on the way",
+        "an item being replayed that has changed since the operation was started",
+        (
+            Code(
+                "redrive.engine.driver:OperationDriver._release",
+                "await self._operations.refuse(session, changed)",
+                "changed = []",
+            ),
+        ),
+        (f"{BULK}test_what_changes_while_the_operation_runs_is_left_out_with_a_note",),
+    ),
+    Guard(
+        "decided under the lock",
+        "a driver doing what was right before others came by",
+        (
+            Code(
+                "redrive.engine.driver:OperationDriver._advance",
+                "move = await self._decide(session, moment, open_breakers)",
+                "move = Release(500, moment.now)",
+            ),
+        ),
+        (f"{BULK}test_nothing_but_the_canary_is_begun_before_all_of_it_has_ended",),
+    ),
+)
+OF_REDRIVES = (
+    Guard(
+        "due.dependency",
+        "letters that wait for another one filling the look of a processor",
+        (Sql("redriving.due", FREE),),
+        _both(AFTER_ANOTHER),
+    ),
+    Guard(
+        "lock_due.dependency",
+        "a letter being redriven before the one that it depends on",
+        (Sql("redriving.lock_due", FREE),),
+        _both(AFTER_ANOTHER),
+    ),
+    Guard(
+        "due.time",
+        "letters that are not due filling the look of a processor",
+        (Sql("redriving.due", DUE),),
+        _both(NOT_DUE, "not yet"),
+    ),
+    Guard(
+        "lock_due.time",
+        "a letter being redriven that somebody has just redriven",
+        (Sql("redriving.lock_due", DUE),),
+        _both(NOT_DUE, "never"),
+    ),
+    *(
+        Guard(
+            f"{name}.state",
+            "a letter being redriven that is exhausted, or replayed already",
+            (Sql(f"redriving.{name}", r"letter\.state = 'OPEN'"),),
+            (*_both(NOT_DUE, "exhausted"), *_both(NOT_DUE, "replayed")),
+        )
+        for name in ("due", "lock_due")
+    ),
+    Guard(
+        "lock_due.lock",
+        "processors waiting for one another",
+        (Sql("redriving.lock_due", LOCK, "", ("postgres",)),),
+        (f"{REPLAYS}test_what_one_processor_has_taken_another_passes_over",),
+    ),
+    Guard(
+        "due.breaker",
+        "a letter being redriven although its dependency is down",
+        (Sql("redriving.due", r"letter\.breaker IS NULL"),),
+        _both(f"{REDRIVING}test_what_is_held_back"),
+    ),
+    Guard(
+        "due.open breakers",
+        "a letter being redriven although its dependency is down",
+        (
+            Code(
+                "redrive.engine.processor:Processor._due",
+                "if each.state is BreakerState.OPEN]",
+                "if False]",
+            ),
+        ),
+        (f"{PROCESSOR}TestBreakers::test_an_open_breaker_is_respected",),
+    ),
+    Guard(
+        "due.known policy",
+        "a letter by a custom policy being redriven where that is not known",
+        (Sql("redriving.due", r"letter\.redrive NOT LIKE 'custom:%'"),),
+        _both(f"{REDRIVING}test_what_is_held_back"),
+    ),
+    Guard(
+        "redrive limit",
+        "a letter being redriven for ever",
+        (Code("redrive.policy.redriving:_counted", "redrives >= most or", "False or"),),
+        (
+            f"{LIMIT}TestLimit::test_used_up_is_exhausted",
+            f"{PROCESSOR}TestPolicies::test_what_has_used_up_its_redrives_is_exhausted",
+        ),
+    ),
+    Guard(
+        "unsafe redrive",
+        "an effect that must not be repeated being repeated without anybody asking",
+        (
+            Code(
+                "redrive.policy.redriving:redriving",
+                "effect is Effect.UNSAFE and may_have_executed",
+                "False",
+            ),
+        ),
+        (
+            f"{LIMIT}TestEffect::test_what_may_have_happened_and_must_not_happen_twice_is_never_redriven",
+            f"{QUEUE}TestPolicies::test_what_must_not_happen_twice_is_not_redriven",
+        ),
+    ),
+    Guard(
+        "max_size.lock",
+        "two workers taking the last place for a dead letter",
+        (
+            Code(
+                "redrive.store.burials:Burials._room",
+                "await self._holds.lock_limits(session, {_QUEUE + org: most})",
+                "pass",
+            ),
+        ),
+        (f"{BURIALS}test_two_at_once_do_not_both_take_the_last_place_m6[postgres]",),
+    ),
+    Guard(
+        "max_size",
+        "more dead letters of an org than it may have",
+        (Code("redrive.store.burials:Burials.refused", "if number > room:", "if False:"),),
+        _both(f"{BURIALS}test_beyond_its_room_an_org_is_refused_and_it_is_counted_m6"),
+    ),
+)
+OF_LETTERS = (
+    Guard(
+        "close.state",
+        "a dead letter being closed while it is replayed, or twice",
+        (Sql("dead_letters.close", LETTER_OPEN),),
+        tuple(
+            test
+            for state in ("REPLAYING", "RESOLVED")
+            for test in _both(f"{LETTERS}test_only_what_nobody_works_on_is_closed", state)
+        ),
+    ),
+    Guard(
+        "reopen.state",
+        "a dead letter that is replayed being open",
+        (Sql("dead_letters.reopen", r"state IN \('RESOLVED', 'IGNORED', 'ARCHIVED'\)"),),
+        _both(f"{LETTERS}test_only_what_is_closed_is_reopened", "REPLAYING"),
+    ),
+    Guard(
+        "reopen.standing",
+        "an open dead letter of a run that has succeeded since",
+        (
+            Code(
+                "redrive.engine.dead_letters:DeadLetters.reopen",
+                "refuse_standings(await self._letters.standings(session, named, self._caller.org))",
+                "pass",
+            ),
+        ),
+        (f"{TRIAGE}test_a_letter_whose_run_has_succeeded_since_is_not_reopened_i7",),
+    ),
+    Guard(
+        "dead_letters.lock",
+        "two people changing a dead letter over one another",
+        (Sql("dead_letters.lock", LOCK, "", ("postgres",)),),
+        doubled_by="close.state and reopen.state, which look again; require_all undoes the second change",
+    ),
+    Guard(
+        "links make no circle",
+        "two dead letters that wait for one another for ever",
+        (
+            Code(
+                "redrive.engine.dead_letters:DeadLetters.link",
+                "if await self._letters.depends(session, depends_on, letter_id, self._caller.org):",
+                "if False:",
+            ),
+        ),
+        (f"{TRIAGE}test_nothing_waits_for_itself_over_others_m12",),
+    ),
+    Guard(
+        "shown is affected",
+        "a bulk action reaching dead letters that nobody has seen",
+        (
+            Code(
+                "redrive.engine.dead_letters:DeadLetters._close_matching",
+                "refuse_drift(len(found), expect)",
+                "pass",
+            ),
+        ),
+        (f"{TRIAGE}test_the_number_shown_is_the_number_affected",),
+    ),
+    Guard(
+        "query.org",
+        "an org planning a replay of another's dead letters by a query",
+        (
+            Code(
+                "redrive.store.filter:Filter.of",
+                'all_of(["org = :org", ',
+                'all_of(["(org = :org OR 1 = 1)", ',
+            ),
+        ),
+        _both(f"{OPERATIONS}test_dead_letters_of_another_org_do_not_exist"),
+    ),
+    Guard(
+        "branch.org",
+        "an org being shown another's dead letters by a query",
+        (Code("redrive.store.filter:_branches", '"org = :org", *first', '"(org = :org OR 1 = 1)", *first'),),
+        _both(f"{FILTER}test_what_belongs_to_another_org_is_not_there_w13"),
+    ),
+    Guard(
+        "counts.inserted",
+        "a new dead letter that nobody counts",
+        (
+            Schema("AFTER INSERT ON dead_letters\nBEGIN", "AFTER INSERT ON dead_letters WHEN 1 = 0\nBEGIN"),
+            Schema(
+                "EXECUTE FUNCTION redrive.dead_letters_inserted()",
+                "WHEN (false) EXECUTE FUNCTION redrive.dead_letters_inserted()",
+            ),
+        ),
+        _both(f"{LETTERS}test_figures_are_exact_m7"),
+    ),
+    Guard(
+        "counts.moved",
+        "a dead letter that is counted in the state that it had",
+        (
+            Schema("WHEN OLD.state <> NEW.state OR", "WHEN"),
+            Schema(
+                "EXECUTE FUNCTION redrive.dead_letters_moved()",
+                "WHEN (false) EXECUTE FUNCTION redrive.dead_letters_moved()",
+            ),
+        ),
+        _both(f"{LETTERS}test_figures_are_exact_m7"),
+    ),
+    Guard(
+        "counts.deleted",
+        "a dead letter that is gone and still counted",
+        (
+            Schema("AFTER DELETE ON dead_letters\nBEGIN", "AFTER DELETE ON dead_letters WHEN 1 = 0\nBEGIN"),
+            Schema(
+                "EXECUTE FUNCTION redrive.dead_letters_deleted()",
+                "WHEN (false) EXECUTE FUNCTION redrive.dead_letters_deleted()",
+            ),
+        ),
+        _both(f"{LETTERS}test_figures_are_exact_m7"),
+    ),
+)
+OF_THE_AUDIT = (
+    Guard(
+        "audit.lock head",
+        "two entries with one number, and a chain that breaks",
+        (Sql("audit.lock_head", LOCK, "", ("postgres",)),),
+        (f"{AUDIT}test_concurrent_appenders_make_one_chain_without_gaps[postgres]",),
+    ),
+    Guard(
+        "audited with the replay",
+        "an entry about a replay that never was",
+        (
+            Code(
+                "redrive.store.replays:Replays.begin",
+                "self._audit.append(session, ",
+                "self._audit.append(self._database, ",
+            ),
+        ),
+        _both(f"{REPLAYS}test_a_replay_that_is_rolled_back_leaves_no_entry_in_the_audit_w16"),
+    ),
+    Guard(
+        "audited with the items",
+        "an entry about items that were never begun",
+        (
+            Code(
+                "redrive.store.replays:Replays.begin_planned",
+                "self._audit.append(session, ",
+                "self._audit.append(self._database, ",
+            ),
+        ),
+        _both(f"{REPLAYS}test_items_that_are_rolled_back_leave_no_entry_in_the_audit_w16"),
+    ),
+    Guard(
+        "audited before it is revealed",
+        "a payload being given out without a trace",
+        (
+            Code(
+                "redrive.engine.reveal:Reveal.payload",
+                "await self._store.audit.append(session, [entry])",
+                "pass",
+            ),
+        ),
+        _both("tests/store/test_payloads.py::test_nothing_is_revealed_when_the_audit_cannot_be_written"),
+    ),
+    Guard(
+        "chained",
+        "an entry that was changed afterwards being taken for what it was",
+        (Code("redrive.policy.chain:chain_hash", "*entry[:-1]]", "*entry[:2]]"),),
+        (f"{AUDIT}test_an_edit_of_any_column_is_found",),
+    ),
+)
+GUARDS = (*BEGINNING, *OF_OPERATIONS, *OF_REDRIVES, *OF_LETTERS, *OF_THE_AUDIT)

@@ -1,0 +1,83 @@
+"""The guards of secrets at rest: every place where something is encrypted before it is stored (M11, I9)."""
+
+from __future__ import annotations
+
+from tests.guards.guard import Guard
+from tests.guards.patch import Code, Sql
+
+PAYLOADS = "tests/store/test_payloads.py::"
+CANARY = f"{PAYLOADS}test_a_canary_is_nowhere_on_disk_when_there_is_a_key"
+ON_DISK = (f"{CANARY}[sqlite]", f"{CANARY}[postgres]")
+ROTATION = f"{PAYLOADS}test_rotation_does_not_overwrite_what_somebody_has_changed_meanwhile"
+IN_A_FILE = (
+    "tests/test_dead_letter_queue.py::TestTenantsAndSecrets::test_what_is_encrypted_is_nowhere_in_the_file"
+)
+
+_POINTS = {
+    "input": ("redrive.engine.enqueue:Enqueuer._prepared", "self._vault.seal(text)", "text", ON_DISK),
+    "metadata": ("redrive.engine.enqueue:Enqueuer._metadata", "self._vault.seal(text)", "text", ON_DISK),
+    "result": (
+        "redrive.engine.executor:Executor._succeeded",
+        "self.vault.seal(result)",
+        "result",
+        ON_DISK,
+    ),
+    "result of a step": (
+        "redrive.engine.executor:Executor._advance",
+        "sealed = self.vault.seal(result)",
+        "sealed = result",
+        ON_DISK,
+    ),
+    "result within a transaction": (
+        "redrive.engine.executor:Executor._complete_within",
+        "self.vault.seal(json_and_text(result, limits=self.limits)[1])",
+        "json_and_text(result, limits=self.limits)[1]",
+        (f"{PAYLOADS}test_a_result_that_is_recorded_within_a_transaction_of_the_task_is_sealed",),
+    ),
+    "edited payload": (
+        "redrive.engine.replays:Replays._edited",
+        "vault.seal(text)",
+        "text",
+        ("tests/guards/test_sealing.py::test_an_edited_payload_is_sealed_like_the_one_that_it_replaces",),
+    ),
+    "foreign task": (
+        "redrive.dead_letter_queue.tasks:FailedTasks.report",
+        "self._vault.seal(text)",
+        "text",
+        (IN_A_FILE,),
+    ),
+    "foreign metadata": (
+        "redrive.dead_letter_queue.tasks:FailedTasks._metadata",
+        "self._vault.seal(json_and_text(dict(metadata), limits=self._app.limits)[1])",
+        "json_and_text(dict(metadata), limits=self._app.limits)[1]",
+        (IN_A_FILE,),
+    ),
+}
+
+GUARDS = (
+    *(
+        Guard(
+            f"sealed.{name}",
+            f"secrets on the disk: {name}",
+            (Code(place, fragment, replacement),),
+            tests,
+        )
+        for name, (place, fragment, replacement, tests) in _POINTS.items()
+    ),
+    Guard(
+        "rotation.as it was read",
+        "a new key bringing back what a worker has replaced meanwhile",
+        (
+            Sql("payloads.rewrite_run", r"(?:run\.)?step_input = (?:batch\.step_input|[?$]\d+)(?= THEN)"),
+            Sql("payloads.rewrite_run", r"(?:run\.)?result = (?:batch\.result|[?$]\d+)(?= THEN)"),
+            Sql("payloads.rewrite_run", r"(?<!step_)(?:run\.)?\binput = (?:batch\.input|[?$]\d+)(?= THEN)"),
+        ),
+        (f"{ROTATION}[sqlite]", f"{ROTATION}[postgres]"),
+    ),
+    Guard(
+        "the key must be known",
+        "work being executed with a payload that is not its own",
+        (Code("redrive.engine.vault:Vault._lock_of", "if lock is None:", "if False:"),),
+        ("tests/engine/test_vault.py::test_a_missing_key_is_named",),
+    ),
+)
