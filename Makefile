@@ -54,7 +54,8 @@ crash: $(READY)
 BENCH     := .venv-bench
 BENCH_BIN := $(BENCH)/bin
 bench: $(BENCH)/.ready
-	@$(BENCH_BIN)/python -m bench.calls; calls=$$?; $(BENCH_BIN)/python -m bench.work $(if $(QUICK),--quick) && exit $$calls
+	@$(BENCH_BIN)/python -m bench.calls; calls=$$?; $(BENCH_BIN)/python -m bench.work $(if $(QUICK),--quick); work=$$?; \
+		$(BENCH_BIN)/python -m bench.dead_letters --quick && exit $$((calls | work))
 
 $(BENCH)/.ready: $(READY) requirements/bench.txt
 	@echo "creating the environment in $(BENCH) …"

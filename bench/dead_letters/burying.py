@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bench.dead_letters.crew import worker
+from bench.dead_letters.processor import ProcessorTime
 from bench.dead_letters.sparing import VARIANTS, spare_tables
 from bench.work import draining
 from bench.work.contender import Entry
@@ -10,11 +11,16 @@ from bench.work.contenders.of_redrive import Contender
 from bench.work.jobs import Kind
 
 
-async def rate(entry: Entry, url: str, variant: str, seconds: float) -> float:
+async def rate(entry: Entry, url: str, variant: str, seconds: float) -> tuple[float, float]:
+    """The rate, and microseconds of processor time for each."""
     count, spared = int(entry.pace_of(Kind.FAIL) * seconds), VARIANTS[variant]
     contender = Contender(url)
     await contender.prepare()
     await spare_tables(contender.app, spared)
     await draining.enqueue(entry, contender, Kind.FAIL, count)
     with worker(url, Kind.FAIL, spared) as crew:
-        return await draining.measured(contender, crew, Kind.FAIL, count)
+        await crew.ready()
+        processor = ProcessorTime(contender.app, crew.pids)
+        await processor.start()
+        jobs = await draining.measured(contender, crew, Kind.FAIL, count)
+        return jobs, await processor.microseconds() / count

@@ -43,13 +43,16 @@ class Order:
         return f"redrive ({self.database})"
 
 
+MICROSECONDS = " (µs of processor time)"
+
 Figures = dict[str, float]
 Measure = Callable[[Order], Coroutine[Any, Any, Figures]]
 
 
 async def _bury(order: Order) -> Figures:
-    rate = await burying.rate(entry(order.label), order.url, order.variant, order.seconds)
-    return {f"fail for good, {order.variant}": rate}
+    rate, effort = await burying.rate(entry(order.label), order.url, order.variant, order.seconds)
+    what = f"fail for good, {order.variant}"
+    return {what: rate, what + MICROSECONDS: effort}
 
 
 async def _fill(order: Order) -> Figures:
@@ -61,11 +64,19 @@ async def _read(order: Order) -> Figures:
 
 
 async def _plain(order: Order) -> Figures:
-    return {"plain work": await replaying.plain(entry(order.label), order.url, order.number)}
+    rate, effort = await replaying.plain(entry(order.label), order.url, order.number)
+    return {"plain work": rate, "plain work" + MICROSECONDS: effort}
 
 
 async def _many(order: Order) -> Figures:
-    return await replaying.many(order.url, order.number)
+    found = await replaying.many(order.url, order.number)
+    return {
+        "replay, many": found.rate,
+        "replay, many, from start to done": found.rate_from_start,
+        "replay, many" + MICROSECONDS: found.effort,
+        "plan (ms)": found.planning,
+        "start (ms)": found.starting,
+    }
 
 
 def _one_by_one(what: str, callers: int) -> Measure:

@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from time import monotonic
+from typing import NamedTuple
 
 from bench.dead_letters.crew import worker
+from bench.dead_letters.processor import ProcessorTime
 from bench.dead_letters.worker import Mended
 from bench.work import draining, filling
 from bench.work.contender import Entry
@@ -21,13 +23,32 @@ from redrive.model.replay import OperationState, ReplayState
 LOOK_INTERVAL = 0.01
 
 
-async def plain(entry: Entry, url: str, count: int) -> float:
-    """The same jobs, never failed: as fast as the engine is."""
+class Many(NamedTuple):
+    """
+    rate             from the first beginning to the last end
+    rate_from_start  from the start of the operation until it says that it is done
+    effort           microseconds of processor time for each
+    planning         milliseconds until the plan is there, and `starting` until it is started
+    """
+
+    rate: float
+    rate_from_start: float
+    effort: float
+    planning: float
+    starting: float
+
+
+async def plain(entry: Entry, url: str, count: int) -> tuple[float, float]:
+    """The same jobs, never failed: as fast as the engine is; and processor time, as in burying."""
     contender = Mended(url)
     await contender.prepare()
     await draining.enqueue(entry, contender, Kind.FAIL, count)
     with worker(url, Kind.NOTHING) as crew:
-        return await draining.measured(contender, crew, Kind.NOTHING, count)
+        await crew.ready()
+        processor = ProcessorTime(contender.app, crew.pids)
+        await processor.start()
+        rate = await draining.measured(contender, crew, Kind.NOTHING, count)
+        return rate, await processor.microseconds() / count
 
 
 async def one_by_one(url: str, count: int, callers: int) -> float:
@@ -45,27 +66,25 @@ async def one_by_one(url: str, count: int, callers: int) -> float:
         return count / (monotonic() - started)
 
 
-async def many(url: str, count: int) -> dict[str, float]:
-    """Without a canary, which waits on purpose. `planned` and `started` are in milliseconds."""
-    async with _dead(url, count) as (desk, crew, _):
+async def many(url: str, count: int) -> Many:
+    """Without a canary, which waits on purpose."""
+    async with _dead(url, count) as (desk, crew, contender):
+        processor = ProcessorTime(contender.app, crew.pids)
         begun = monotonic()
         plan = await desk.operations.plan(query="is:open", canary=0, expect=count, reason="the cause is gone")
         planned = monotonic()
+        await processor.start()
         await desk.operations.start(plan.operation_id)
         started = monotonic()
         while (await desk.operations.get(plan.operation_id)).state != OperationState.DONE:
             crew.check(started + PATIENCE)
             await asyncio.sleep(0.1)
-        ended = monotonic()
+        ended, effort = monotonic(), await processor.microseconds() / count
         report = await desk.operations.report(plan.operation_id)
         if report.items[ReplayState.SUCCEEDED] != count or crew.board.begun != count + 1:
             raise RuntimeError(f"{crew.board.begun - 1} jobs were begun for {count} replays: {report.items}")
-        return {
-            "replay, many": count / (report.seconds or 1.0),
-            "replay, many, from start to done": count / (ended - started),
-            "plan (ms)": (planned - begun) * 1e3,
-            "start (ms)": (started - planned) * 1e3,
-        }
+        rates = (count / (report.seconds or 1.0), count / (ended - started))
+        return Many(*rates, effort, (planned - begun) * 1e3, (started - planned) * 1e3)
 
 
 @asynccontextmanager

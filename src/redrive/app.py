@@ -42,12 +42,13 @@ from redrive.errors import InvalidValueError
 from redrive.model.breaker import BreakerState
 from redrive.model.caller import APPLICATION, Caller, checked_caller
 from redrive.observe.log import LogListener
+from redrive.policy.bounds import require_kind
 from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.policy.codec import DEFAULT_LIMITS, Limits
 from redrive.policy.monitor import DEFAULT_THRESHOLDS, Thresholds
 from redrive.policy.ramp import Ramp
 from redrive.policy.redact import DEFAULT_REDACTOR, Redactor
-from redrive.policy.redriving import Function
+from redrive.policy.redriving import CUSTOM_PREFIX, Function
 from redrive.policy.strategy import Strategy
 from redrive.policy.template import Template
 from redrive.store.database import Database
@@ -266,6 +267,7 @@ class Redrive:
             self.limits,
             self.clock,
             self.vault,
+            self._burial(),
         )
         return Desk(kit, self.breakers, Caller(checked_name("org", org), checked_caller(by)))
 
@@ -276,10 +278,13 @@ class Redrive:
 
     def template(self, template: Template) -> None:
         """Handle dead letters that match it by its policy, tags, owner and runbook; the first one wins."""
+        require_kind("template", template, Template)
         self.templates.append(template)
 
     def redrive_function(self, name: str, function: Function) -> None:
         """Name a function: redrives so far → seconds until the next one, or None. Used as custom:name."""
+        if not callable(function):
+            raise InvalidValueError(f"a redrive policy must be a function, got {function!r}")
         self.redrive_functions[checked_name("the name of a redrive policy", name)] = function
 
     # Operating
@@ -333,20 +338,23 @@ class Redrive:
         chosen = WorkerOptions(**{**self._worker_defaults(), **options})
         for queue in chosen.queues:
             self.registry.queue(queue)
+        self._check_custom_policies()
         return self._make_worker(chosen, Threads(self.settings.worker_threads))
 
     def processor(self) -> Processor:
         """Redrives dead letters that are due (M3). Workers run one, unless the settings say otherwise."""
+        parts = (self.store, self.breakers, self.clock, self.teller, self.ids, self._patience)
+        return Processor(*parts, self._processor_options())
+
+    def _processor_options(self) -> ProcessorOptions:
         settings, days = self.settings, self.settings.dlq_archive_days
-        options = ProcessorOptions(
+        return ProcessorOptions(
             interval_seconds=settings.dlq_interval_sec,
             archive_seconds=None if days is None else days * 86_400.0,
             max_size=settings.dlq_max_size,
             thresholds=self.thresholds,
             functions=self.redrive_functions,
         )
-        parts = (self.store, self.breakers, self.clock, self.teller, self.ids, self._patience)
-        return Processor(*parts, options)
 
     def worker_in_test(self) -> Worker:
         """A worker that executes sync tasks directly, for redrive.testing."""
@@ -444,6 +452,17 @@ class Redrive:
             OperationDriver(self.store, self.breakers, self.teller),
             self.processor(),
         )
+
+    def _check_custom_policies(self) -> None:
+        """A name that nobody knows would never be redriven."""
+        redriven: list[Task | Template] = [*self.registry.tasks.values(), *self.templates]
+        for each in redriven:
+            name = str(each.redrive).removeprefix(CUSTOM_PREFIX)
+            if str(each.redrive).startswith(CUSTOM_PREFIX) and name not in self.redrive_functions:
+                raise InvalidValueError(
+                    f"{each.name!r} is to be redriven by {each.redrive!r}, which is not known here: name it "
+                    f"with app.redrive_function({name!r}, function)"
+                )
 
     def _burial(self) -> Burial:
         settings = self.settings

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from random import SystemRandom
 
 import pytest
+from tests.crash.backlog import look
 from tests.crash.campaign import campaign
 from tests.crash.faults import FAULTS, TOGETHER, sets_of
 from tests.crash.points import PLACES
+from tests.crash.replays import check_replays
+from tests.crash.sink import Line
+from tests.crash.site import Site, site
 from tests.crash.surrounding_faults import Cut
 from tests.crash.talk import known_texts
 from tests.crash.trap import DRAIN
+from tests.crash.work import ORGS
 
+from redrive.engine.context import Context
+from redrive.errors import FinalError
 from redrive.store.statement import statements
 
 SEED = SystemRandom().randrange(1_000_000) if "REDRIVE_TEST_EXPLORE" in os.environ else 1
@@ -38,6 +46,67 @@ async def test_without_fences_the_result_of_a_zombie_counts_and_is_found(databas
     """The control: the same campaign, with workers that fence neither their completions nor themselves."""
     report = await campaign(database, ("stop",), seed=SEED, seconds=4.0, unguarded=True)
     assert any(finding.startswith("I4") for finding in report.findings), str(report)
+
+
+SPOILT = {
+    "UPDATE redrive.replays SET state = 'RUNNING'": "has not ended: it is RUNNING",
+    "UPDATE redrive.replay_operations SET state = 'PAUSED'": "has not ended: it is PAUSED",
+    "DELETE FROM redrive.replays": "but no replay tells of it",
+    "UPDATE redrive.runs SET replays = 2": "was begun again 2 times, but has 1 replays",
+    "UPDATE redrive.replay_operations SET released = 7": "says that 7 were begun, but 1 were",
+    "DELETE FROM redrive.audit": "the audit of",
+}
+
+
+@pytest.mark.parametrize("tampering", SPOILT)
+async def test_what_is_wrong_with_replays_is_found(tampering: str) -> None:
+    """The control of the checker: a bulk replay of one letter, which is sound, and then is not."""
+    async with site("sqlite") as place:
+        await _replayed_in_bulk(place)
+        assert await check_replays(place) == []
+        await look(place.app.database, tampering)
+
+        found = await check_replays(place)
+
+    assert any(SPOILT[tampering] in each for each in found), found
+
+
+async def test_an_effect_that_no_attempt_explains_is_found() -> None:
+    async with site("sqlite") as place:
+        key = await _replayed_in_bulk(place)
+        line = Line(place.sink.path, 0)
+        for _ in range(3):
+            line.tell("effect", key=key, replay=1)
+        line.tell("replayed", id="nobody knows it")
+        line.close()
+        while not place.sink.count("replayed"):
+            await asyncio.sleep(0.01)
+
+        found = await check_replays(place)
+
+    assert [each[:3] for each in found] == ["I1:", "I2:"]
+
+
+async def _replayed_in_bulk(place: Site) -> str:
+    """The idempotency key of the step that was."""
+    app, org, keys = place.app, ORGS[0], []
+
+    @app.task(max_attempts=1)
+    async def broken(context: Context) -> None:
+        keys.append(context.idempotency_key)
+        if context.attempt == 1:
+            raise FinalError("it does not work yet")
+
+    async with app.worker(poll_seconds=0.02):
+        run = await app.start(broken, org=org)
+        while not (letter := await run.dead_letter()):
+            await asyncio.sleep(0.01)
+        operations = (await app.desk(org=org)).operations
+        plan = await operations.plan(ids=[letter.id])
+        await operations.start(plan.operation_id)
+        while (await operations.get(plan.operation_id)).state != "DONE":
+            await asyncio.sleep(0.01)
+    return keys[-1]
 
 
 def test_every_fault_strikes_on_each_database_that_can_have_it() -> None:

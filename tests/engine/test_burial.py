@@ -12,7 +12,7 @@ from redrive import FinalError, Template
 from redrive.app import Redrive
 from redrive.config import Settings
 from redrive.engine.handle import RunHandle
-from redrive.errors import QueueFullError, ReplayRefusedError
+from redrive.errors import InvalidValueError, QueueFullError, ReplayRefusedError
 from redrive.model.event import DeadLetterRefused, StepDied
 from redrive.model.run import RunState
 from redrive.policy.codec import decode
@@ -79,6 +79,7 @@ async def test_what_was_refused_enters_when_there_is_room_again() -> None:
         await desk.dead_letters.archive(first.id, "old")
         letter_id = await desk.enter(refused.id)
         letter = await desk.dead_letters.get(letter_id)
+        assert letter.fingerprint == first.fingerprint
         assert (letter.state, letter.error_type, letter.attempts) == ("OPEN", "ConnectionError", 1)
         assert await desk.enter(refused.id) == letter_id
         entries = (await desk.audit.list(subject=letter_id)).entries
@@ -240,3 +241,66 @@ async def test_the_figures_of_a_lifetime_follow_m7() -> None:
             "exhausted": 2,
             "manually_retried": 1,
         }
+
+
+async def test_a_run_that_is_retried_without_a_letter_has_no_place_of_its_own_m6() -> None:
+    app = app_with(dlq_max_size=100)
+    async with bench(app):
+        runs = [await failed(app, "network") for _ in range(101)]
+        desk = await app.desk()
+        await desk.retry(runs[-1].id)
+        assert await runs[-1].wait() is RunState.FAILED
+        assert await letters(app) == 100
+        rows = await sql(app, "SELECT state FROM replays")
+        assert [row[0] for row in rows] == ["FAILED"]
+        await check_sound(app)
+
+
+async def test_a_retry_does_not_get_around_the_strategy_m5() -> None:
+    app = app_with(dlq_strategy="disabled")
+    async with bench(app):
+        run = await failed(app, "network")
+        desk = await app.desk()
+        await desk.retry(run.id)
+        assert await run.wait() is RunState.FAILED
+        assert await letters(app) == 0
+        with pytest.raises(ReplayRefusedError, match="disabled"):
+            await desk.enter(run.id)
+        await check_sound(app)
+
+
+async def test_a_number_of_redrives_is_that_of_whoever_names_one_last() -> None:
+    app = app_with(dlq_redrive="exponential", dlq_default_max_retries=7)
+
+    @app.task(max_attempts=1, max_redrives=9)
+    async def own(kind: str) -> None:
+        raise ConnectionError(kind)
+
+    @app.task(max_attempts=1, redrive="linear")
+    async def policy(kind: str) -> None:
+        raise ConnectionError(kind)
+
+    async with bench(app):
+        found = {}
+        for name in ("work", "own", "policy"):
+            run = await app.start(name, "network")
+            await run.wait()
+            letter = await run.dead_letter()
+            assert letter is not None
+            found[name] = (letter.redrive, letter.max_redrives)
+        assert found == {"work": ("exponential", 7), "own": ("exponential", 9), "policy": ("linear", 7)}
+
+
+async def test_what_is_no_template_and_no_policy_is_refused_at_once() -> None:
+    app = app_with()
+    with pytest.raises(InvalidValueError):
+        app.template("gateway")  # type: ignore[arg-type]
+    with pytest.raises(InvalidValueError):
+        app.redrive_function("mine", "soon")  # type: ignore[arg-type]
+    with pytest.raises(InvalidValueError):
+        app.task(name="x", source=5)(lambda: None)  # type: ignore[call-overload]
+    app.template(Template("t", category="network", redrive="custom:mine"))
+    with pytest.raises(InvalidValueError, match="custom:mine"):
+        app.worker()
+    app.redrive_function("mine", lambda redrives: 5.0)
+    app.worker()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -15,7 +16,9 @@ from typing import Any
 
 import asyncpg
 import pytest
+from cryptography.fernet import Fernet
 from tests.engine.workbench import Ear
+from tests.lines import written_to
 from tests.servers import PostgresServer
 from tests.store.build import TABLES, ask
 
@@ -38,6 +41,8 @@ from redrive.errors import (
 )
 from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS, DeadLetterState
 from redrive.model.failure_group import GROUP_TRANSITIONS, GroupState
+from redrive.observe.log import LOGGER
+from redrive.policy import Backoff, Immediate, RetryPolicy
 from redrive.policy.codec import decode
 from redrive.verify import verify
 
@@ -220,12 +225,14 @@ async def test_the_name_and_the_org_of_a_caller_are_bounded(ground: Ground) -> N
     for org in ("a", "a" * 100):
         assert (await ground.app.desk(org=org)).caller.org == org
     bad = [text for text in HOSTILE.values() if not text.isprintable() or not text or len(text) > 200]
-    for name in [*bad, "a" * 201, "ana\n", "redrive", "ReDrive", None, 5, b"ana"]:
+    names: list[Any] = [*bad, "a" * 201, "ana\n", "redrive", "ReDrive", None, 5, b"ana"]
+    for wrong in names:
         with pytest.raises(InvalidValueError):
-            await ground.app.desk(by=name)  # type: ignore[arg-type]
-    for org in [*bad, "a" * 101, "acme\n", "%", "a'b", None, 5]:
+            await ground.app.desk(by=wrong)
+    orgs: list[Any] = [*bad, "a" * 101, "acme\n", "%", "a'b", None, 5]
+    for wrong in orgs:
         with pytest.raises(InvalidValueError):
-            await ground.app.desk(org=org)  # type: ignore[arg-type]
+            await ground.app.desk(org=wrong)
 
 
 async def test_hostile_ids_cursors_and_choices_are_refused_and_change_nothing(ground: Ground) -> None:
@@ -291,7 +298,8 @@ async def test_instants_that_are_no_instants_are_refused(ground: Ground) -> None
     """Bounds on dates: the same answer on both databases."""
     await ground.fail("x")
     audit = (await ground.app.desk(by="ana")).audit
-    for moment in (float("nan"), "yesterday", True):
+    moments: tuple[Any, ...] = (float("nan"), "yesterday", True)
+    for moment in moments:
         for name in ("since", "until"):
             with pytest.raises(InvalidValueError):
                 await audit.list(**{name: moment})
@@ -855,6 +863,45 @@ async def test_secrets_that_people_type_are_kept_nowhere_i9(ground: Ground) -> N
         assert canary not in repr(ear.events)
         assert [table for table, rows in stored.items() if canary in repr(rows)] == []
     await ground.check()
+
+
+async def test_with_keys_a_secret_is_nowhere_on_disk_and_in_no_log_line_i9(tmp_path: Path) -> None:
+    """From the payload to the edit of its replay, its result and what it said when it failed."""
+    key = Fernet.generate_key().decode()
+    app = Redrive(
+        f"sqlite:///{tmp_path / 'work.db'}", settings=Settings(encryption_keys=(key,)), durable=False
+    )
+    broken = True
+
+    @app.task(max_attempts=2, retry=RetryPolicy(name="now", max_attempts=2, backoff=Backoff(Immediate())))
+    async def pay(order: dict[str, Any]) -> dict[str, Any]:
+        if not broken:
+            return {"token": WORD, "unnamed": SECRET}
+        error = TimeoutError(f"denied for {SECRET} at https://ana:{WORD}@bank.example/?token={WORD}")
+        error.add_note(f"Authorization: Bearer {SECRET}")
+        raise error from ValueError(f'{{"password": "{WORD}"}}')
+
+    payload = {"password": WORD, "card": CARD, "note": f"use {SECRET}", "nested": f'{{"password": "{WORD}"}}'}
+    with written_to(LOGGER, logging.DEBUG) as lines:
+        run = await app.start(pay, payload, metadata={"token": WORD, "k": SECRET})
+        worker = app.worker_in_test()
+        await worker.work_off()
+        letter = await run.dead_letter()
+        assert letter is not None
+        desk = await app.desk(by="ana")
+        await desk.replay(letter.id, reason=f"password={WORD}")
+        await worker.work_off()
+        broken = False
+        await desk.replay(letter.id, payload={**payload, "api_key": WORD, "card": CARD}, reason=SECRET)
+        await worker.work_off()
+        assert await run.result() == {"token": WORD, "unnamed": SECRET}
+        told = lines.text + repr([vars(record) for record in lines.records])
+    for canary in CANARIES:
+        assert canary not in told
+        assert [file.name for file in tmp_path.iterdir() if canary.encode() in file.read_bytes()] == []
+    await app.close()
+    for canary in CANARIES:
+        assert [file.name for file in tmp_path.iterdir() if canary.encode() in file.read_bytes()] == []
 
 
 async def test_the_reason_of_a_pause_or_a_forced_breaker_is_kept_and_told_without_its_secrets_i9(

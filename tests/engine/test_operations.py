@@ -485,7 +485,7 @@ async def test_the_retry_policy_of_the_replays_can_be_another_one() -> None:
         desk = await mill.failed(test, 2)
         await sql(mill.app, "UPDATE dead_letters SET effect = 'none'")
         mill.broken = "no flour"
-        plan = await desk.operations.plan(query="is:open", override=TWICE)
+        plan = await desk.operations.plan(query="is:open", retry=TWICE)
         await desk.operations.start(plan.operation_id)
         await settled(mill, test, desk.operations, plan)
 

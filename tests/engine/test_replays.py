@@ -247,7 +247,11 @@ async def test_an_edited_payload_is_executed_the_original_kept_and_the_change_to
         assert received[-1] == edited
         assert decode((await run.get()).input) == {"to": "ana", "body": "hello", "password": "secret-canary"}
         assert replay.edit is not None
-        assert decode(replay.edit) == [{"path": "to", "before": "ana", "after": "ana@example.org"}]
+        hidden = "(changed, not shown)"
+        assert decode(replay.edit) == [
+            {"path": "to", "before": "ana", "after": "ana@example.org"},
+            {"path": "password", "before": hidden, "after": hidden},
+        ]
         assert "canary" not in replay.edit
         await sound(app)
 

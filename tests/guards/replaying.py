@@ -128,7 +128,7 @@ BEGINNING = (
         "unknown replay",
         "a replay that was begun being told as refused, when the answer was lost",
         (Code("redrive.engine.replays:Replays._refuse", "if known.id == new.id:", "if False:"),),
-        ("tests/engine/test_replays.py::test_a_lost_answer_does_not_replay_twice",),
+        (f"{REPLAYS}test_a_replay_whose_answer_was_lost_is_not_refused",),
     ),
     Guard(
         "settled with the record",
@@ -347,6 +347,18 @@ OF_REDRIVES = (
         (f"{BURIALS}test_two_at_once_do_not_both_take_the_last_place_m6[postgres]",),
     ),
     Guard(
+        "max_size.lock of a queue",
+        "two who report failed tasks taking the last place of a stand-alone queue",
+        (
+            Code(
+                "redrive.store.foreign_failures:ForeignFailures._lock_queue",
+                "await self._holds.lock_limits(",
+                "(lambda *_: None)(",
+            ),
+        ),
+        (f"{REPLAYS}test_two_that_report_at_once_do_not_both_take_the_last_place_m6",),
+    ),
+    Guard(
         "max_size",
         "more dead letters of an org than it may have",
         (Code("redrive.store.burials:Burials.refused", "if number > room:", "if False:"),),
@@ -384,9 +396,9 @@ OF_LETTERS = (
     ),
     Guard(
         "dead_letters.lock",
-        "two people changing a dead letter over one another",
+        "of two people who tag a dead letter, the second taking away what the first has added",
         (Sql("dead_letters.lock", LOCK, "", ("postgres",)),),
-        doubled_by="close.state and reopen.state, which look again; require_all undoes the second change",
+        (f"{REPLAYS}test_whoever_works_on_a_letter_sees_what_the_other_has_just_done",),
     ),
     Guard(
         "links make no circle",
@@ -428,7 +440,13 @@ OF_LETTERS = (
         "branch.org",
         "an org being shown another's dead letters by a query",
         (Code("redrive.store.filter:_branches", '"org = :org", *first', '"(org = :org OR 1 = 1)", *first'),),
-        _both(f"{FILTER}test_what_belongs_to_another_org_is_not_there_w13"),
+        (f"{FILTER}test_what_belongs_to_another_org_is_not_there_w13",),
+    ),
+    Guard(
+        "looked up.org",
+        "an org being shown a dead letter of another whose run it names",
+        (Code("redrive.store.filter:_looked_up", 'f"{org} = :org"', 'f"({org} = :org OR 1 = 1)"'),),
+        (f"{FILTER}test_what_belongs_to_another_org_is_not_there_w13",),
     ),
     Guard(
         "counts.inserted",
@@ -464,7 +482,7 @@ OF_LETTERS = (
                 "WHEN (false) EXECUTE FUNCTION redrive.dead_letters_deleted()",
             ),
         ),
-        _both(f"{LETTERS}test_figures_are_exact_m7"),
+        _both(f"{BURIALS}test_counters_follow_whatever_changes_a_letter_i16"),
     ),
 )
 OF_THE_AUDIT = (

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from tests.engine.workbench import new_app, seamed, sql
 from tests.store.build import (
     ORG,
     ask,
@@ -19,10 +20,13 @@ from tests.store.build import (
     tables,
     value,
 )
-from tests.store.letters import column_of, put_failed
+from tests.store.letters import column_of, letter, put, put_failed
 
-from redrive.errors import StoreUnavailableError
+from redrive.errors import FinalError, QueueFullError, StoreUnavailableError
 from redrive.store.database import Database, Row, Session
+from redrive.store.dead_letters import Tagging
+from redrive.store.foreign_failures import ForeignFailures, NewFailure
+from redrive.store.holds import Holds
 from redrive.store.operations import NewOperation
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.records import Record
@@ -94,6 +98,26 @@ async def test_of_two_that_replay_a_letter_one_does(store: Store, database: Data
     assert await value(database, "SELECT count(*) FROM redrive.replays") == 1
     for other in others:
         await other.close()
+
+
+async def test_a_replay_whose_answer_was_lost_is_not_refused() -> None:
+    """It was begun; asking again finds it, and does not take it for somebody else's."""
+    app = new_app()
+
+    @app.task(max_attempts=1)
+    async def pay() -> None:
+        raise FinalError("no such account")
+
+    async with seamed(app) as (test, seam):
+        run = await app.start(pay)
+        await test.drain()
+        letter = await run.dead_letter()
+        assert letter is not None
+        seam.fail("mark_replaying", after=True)
+        replay = await (await app.desk()).replay(letter.id)
+
+        assert (replay.state, seam.bitten) == ("RUNNING", ["mark_replaying"])
+        assert await sql(app, "SELECT count(*) FROM replays") == [(1,)]
 
 
 RESUMING: Mapping[str, str] = {
@@ -263,6 +287,58 @@ async def test_whoever_steers_an_operation_sees_what_the_other_has_just_done(
 
     assert await looking == "RUNNING"
     await other.close()
+
+
+async def test_whoever_works_on_a_letter_sees_what_the_other_has_just_done(
+    postgres_database: PostgresDatabase,
+) -> None:
+    """Two that tag one letter: the second adds to what the first has written."""
+    store, other = Store(postgres_database), Store(postgres_database.another())
+    letter_id = await put_failed(postgres_database)
+
+    async def seen() -> str | None:
+        async with other.database.transaction() as session:
+            return (await other.dead_letters.lock(session, [letter_id], ORG))[letter_id].tags
+
+    async with postgres_database.transaction() as session:
+        await store.dead_letters.lock(session, [letter_id], ORG)
+        looking = asyncio.create_task(seen())
+        while not looking.done() and not await waiting(postgres_database):
+            await asyncio.sleep(0.01)
+        await store.dead_letters.tag(session, [Tagging(letter_id, ORG, '["urgent"]')])
+
+    assert await looking == '["urgent"]'
+    await other.close()
+
+
+async def test_two_that_report_at_once_do_not_both_take_the_last_place_m6(
+    postgres_database: PostgresDatabase,
+) -> None:
+    """The second waits for the first, and then finds the queue of the stand-alone kind full."""
+    one, two = (
+        ForeignFailures(each, Holds(each)) for each in (postgres_database, postgres_database.another())
+    )
+
+    async def second() -> None:
+        async with two._database.transaction() as session:
+            await two.take(session, reported("second"), 1)
+
+    async with postgres_database.transaction() as session:
+        await one.take(session, reported("first"), 1)
+        await put(session, [letter(run_id="first", queue="dlq:mail")])  # type: ignore[arg-type]
+        reporting = asyncio.create_task(second())
+        while not reporting.done() and not await waiting(postgres_database):
+            await asyncio.sleep(0.01)
+
+    with pytest.raises(QueueFullError):
+        await reporting
+    await two._database.close()
+
+
+def reported(name: str) -> NewFailure:
+    """A failed task of another system."""
+    texts = ("{}", name, "hash", name, None, None)
+    return NewFailure(name, ORG, "dlq:mail", "digest", "dlq:mail", 0, *texts, 1, "reporter", "v1")
 
 
 async def waiting(database: Database) -> bool:

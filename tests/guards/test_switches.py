@@ -35,6 +35,11 @@ QUICK = [
     "keeper.over",
     "attempt budget",
     "codec.numbers",
+    "restart.state",
+    "mark_replaying.all",
+    "dead_letters.get.org",
+    "redrive limit",
+    "sealed.edited payload",
 ]
 
 

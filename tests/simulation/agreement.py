@@ -43,7 +43,7 @@ def certain(script: Script) -> Script:
     runs = tuple(replace(run, key=True, cancel_at=None, stranger=False) for run in script.runs)
     runs = tuple(run for run in runs if not _kills(run))
     faults = [fault for fault in script.faults if fault.kind not in (*_UNCERTAIN, *_BY_HAND)]
-    return replace(script, tasks=tasks, runs=runs, faults=_with_few_deaths(faults), chores=())
+    return replace(script, tasks=tasks, runs=runs, faults=_with_few_deaths(faults), chores=(), sweeps=1)
 
 
 def _kills(run: RunPlan) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from tests.simulation.history import History
 from tests.simulation.simulate import simulate
-from tests.simulation.vacuity import ENOUGH, missing
+from tests.simulation.vacuity import missing
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Campaign:
     @property
     def vacuous(self) -> list[str]:
         """What should have bitten in so many histories, and never has."""
-        return missing(self.bitten) if self.histories >= ENOUGH else []
+        return missing(self.bitten, self.histories)
 
 
 def run(seeds: Iterable[int], guard: str | None = None) -> Campaign:

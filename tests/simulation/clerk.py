@@ -64,6 +64,7 @@ class Clerk:
             except _REFUSALS as refusal:
                 told = f"refused: {refusal}"
                 self._stage.bitten[f"refused: {chore.kind}"] += 1
+                self._stage.bitten["replay refused"] += isinstance(refusal, ReplayRefusedError)
             except StoreError:
                 self._stage.bitten["chore done again"] += 1
                 await asyncio.sleep(PAUSE)

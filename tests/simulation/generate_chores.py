@@ -71,6 +71,15 @@ _SELDOM = (
     ChoreKind.IGNORE_GROUP,
 )
 
+_RIVALS = (
+    ChoreKind.REPLAY,
+    ChoreKind.REPLAY_BACK,
+    ChoreKind.RETRY_RUN,
+    ChoreKind.RESOLVE,
+    ChoreKind.IGNORE,
+    ChoreKind.PLAN,
+)
+
 
 def with_chores(script: Script, seed: int) -> Script:
     """Some have a person at the desk; what becomes of the others can be told in advance."""
@@ -91,7 +100,8 @@ class _Chores(Generator):
         with_bulk = self.chance(0.6)
         if with_bulk:
             script = self.with_flock(script)
-        chores = [self.chore(script) for _ in range(self.random.randint(2, 7))]
+        chores = [self.chore(script) for _ in range(self.random.randint(2, 6))]
+        chores += [self.rivalling(chore) for chore in chores if chore.kind in _OFTEN and self.chance(0.5)]
         faults = (*script.faults, *(self.fault_in_triage(script) for _ in range(self.random.randint(0, 3))))
         if with_bulk:
             chores += self.bulk(script)
@@ -134,6 +144,11 @@ class _Chores(Generator):
         kind = self.random.choice(_OFTEN if self.chance(0.55) else _SELDOM)
         rash = self.chance(0.7 if kind is ChoreKind.RETRY_RUN else 0.15)
         return self.done(script, kind, self.random.uniform(1.0, 20.0), rash=rash)
+
+    def rivalling(self, chore: Chore) -> Chore:
+        """Somebody else does something with the same dead letter in the same moment."""
+        later = self.random.choice((0.0, 0.0, 0.01, 0.03))
+        return replace(chore, at=round(chore.at + later, 3), kind=self.random.choice(_RIVALS))
 
     def bulk(self, script: Script) -> list[Chore]:
         """A bulk replay, and what is done to it on its way."""

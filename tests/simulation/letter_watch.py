@@ -101,7 +101,10 @@ class LetterWatch:
         }
         for figure in [name for name, so in happened.items() if so]:
             self._watcher.figures[after.org, after.queue, figure] += 1
-        self._bitten[f"letter {after.state.lower()}" if past else "new letter"] += 1
+        reopened = past in CLOSED and after.state == "OPEN"
+        self._bitten[
+            "reopened" if reopened else f"letter {after.state.lower()}" if past else "new letter"
+        ] += 1
 
 
 _CLOSINGS = {

@@ -43,8 +43,8 @@ class OperationRow(NamedTuple):
         return bool(options["stop_on_breaker"])
 
 
-Awaited = Callable[[str], list[str]]
-"""The dead letters that this one waits for, and that are not resolved."""
+Awaited = Callable[[str], dict[str, str]]
+"""The dead letters that this one waits for, and their states."""
 
 
 class ReplayWatch:
@@ -77,7 +77,8 @@ class ReplayWatch:
                 self._check_replay(None if before is None else before.state, after, looked_at)
 
     def _check_operation(self, before: str | None, after: OperationRow, told: set[Told]) -> None:
-        self._bitten[f"operation {after.state.lower()}"] += 1
+        resumed = before in ("PAUSED", "STOPPED") and after.state == "RUNNING"
+        self._bitten["operation resumed" if resumed else f"operation {after.state.lower()}"] += 1
         said = {each.action for each in told if each.subject == after.id}
         if before is None:
             expected, sound = {"operation.planned"}, after.state == "PLANNED"
@@ -111,7 +112,8 @@ class ReplayWatch:
         if replay.operation_id is None and not replay.automatic:
             return  # a person may replay what waits for something
         awaited = self._awaited(replay.letter_id)
-        if awaited:
+        self._bitten["waited for another letter"] += bool(awaited)
+        if set(awaited.values()) - {"RESOLVED"}:
             self._watcher.find("M12", replay.letter_id, f"is redriven before {awaited} are resolved")
         for name in sorted(self._dependencies(replay)):
             if self._breakers.has_been_open_since(name, looked_at):

@@ -33,3 +33,5 @@ def test_the_scripts_that_are_compared_have_an_end_that_is_certain() -> None:
     assert all(predicted(script, run) is not None for script in scripts for run in script.runs)
     assert sum(len(script.runs) for script in scripts) > 80
     assert sum(len(script.faults) for script in scripts) > 40
+    endings = [predicted(script, run) for script in scripts for run in script.runs]
+    assert sum(ending is not None and ending.replays > 0 for ending in endings) > 20

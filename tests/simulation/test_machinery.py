@@ -25,7 +25,7 @@ from tests.simulation.seed import script_of
 from tests.simulation.shrink import shrunk
 from tests.simulation.simulate import play, simulate
 from tests.simulation.stage import Stage
-from tests.simulation.vacuity import BITING, missing
+from tests.simulation.vacuity import BITING, ENOUGH, ENOUGH_FOR_RARE, RARE, missing
 from tests.simulation.watcher import Blind
 
 from redrive.store.sqlite import MEMORY, SqliteDatabase
@@ -184,11 +184,13 @@ def test_what_a_fault_leaves_in_the_database(loop: VirtualLoop, kind: FaultKind,
 
 
 def test_what_never_happened_is_missed() -> None:
-    bitten = Counter(dict.fromkeys(BITING, 1))
-    assert not missing(bitten)
-    assert missing(bitten - Counter({"reclaim": 1})) == ["reclaim"]
-    assert Campaign(histories=100, bitten=Counter()).vacuous == list(BITING)
-    assert not Campaign(histories=99, bitten=Counter()).vacuous
+    bitten = Counter(dict.fromkeys((*BITING, *RARE), 1))
+    assert not missing(bitten, 1000)
+    assert missing(bitten - Counter({"reclaim": 1}), ENOUGH) == ["reclaim"]
+    assert missing(bitten - Counter({"operation paused": 1}), ENOUGH_FOR_RARE) == ["operation paused"]
+    assert Campaign(histories=ENOUGH, bitten=Counter()).vacuous == list(BITING)
+    assert Campaign(histories=ENOUGH_FOR_RARE, bitten=Counter()).vacuous == [*BITING, *RARE]
+    assert not Campaign(histories=ENOUGH - 1, bitten=Counter()).vacuous
 
 
 def duel(seed: int) -> Script:

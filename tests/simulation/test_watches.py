@@ -55,7 +55,9 @@ def replay(
     return number, operation, "a", "run", state, automatic, breaker
 
 
-def replays_of(watcher: Blind, awaited: Callable[[str], list[str]] = lambda letter_id: []) -> ReplayWatch:
+def replays_of(
+    watcher: Blind, awaited: Callable[[str], dict[str, str]] = lambda letter_id: {}
+) -> ReplayWatch:
     watch = ReplayWatch(watcher, BreakerWatch(watcher), awaited)
     watch.operations_changed([("o", "PLANNED", RUNNING[2])], {Told("operation.planned", "o")})
     watch.operations_changed([RUNNING], {Told("operation.started", "o")})
@@ -147,7 +149,13 @@ def test_an_item_that_is_begun_while_its_operation_rests_is_found(watcher: Blind
 
 @pytest.mark.parametrize("options", [{"automatic": 1}, {"operation": "o"}])
 def test_what_is_begun_before_what_it_waits_for_is_found(watcher: Blind, options: dict[str, int]) -> None:
-    replays_of(watcher, lambda letter_id: ["b"]).changed([replay("1", "RUNNING", **options)], 0.0)  # type: ignore[arg-type]
+    states = {"b": "RESOLVED"}
+    watch = replays_of(watcher, lambda letter_id: states)
+    watch.changed([replay("1", "RUNNING", **options)], 0.0)  # type: ignore[arg-type]
+    assert not watcher.findings
+    watch.changed([replay("1", "FAILED", **options)], 0.0)  # type: ignore[arg-type]
+    states["b"] = "REPLAYING"
+    watch.changed([replay("2", "RUNNING", **options)], 0.0)  # type: ignore[arg-type]
     assert found(watcher) == ["M12"]
 
 

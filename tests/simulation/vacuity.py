@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 ENOUGH = 100
-"""Histories from which on every fault must have bitten."""
+ENOUGH_FOR_RARE = 150
+"""Histories from which on every fault must have bitten, and what is rare must have happened."""
 
 BITING = (
     "crash before a statement",
@@ -51,8 +52,37 @@ BITING = (
     "dead: not_repeatable",
     "dead: rate_limit_waits_spent",
     "dead: worker_crashed",
+    "chore done again",
+    "replay succeeded",
+    "replay failed",
+    "redrive succeeded",
+    "redrive failed",
+    "letter exhausted",
+    "letter resolved",
+    "letter ignored",
+    "item succeeded",
+    "item failed",
+    "item refused",
+    "operation done",
+    "group resolved",
+    "group open",
+)
+
+RARE = (
+    "replay cancelled",
+    "replay refused",
+    "reopened",
+    "letter archived",
+    "item cancelled",
+    "operation paused",
+    "operation resumed",
+    "operation stopped",
+    "operation cancelled",
+    "operation survived a crash",
+    "waited for another letter",
 )
 
 
-def missing(bitten: Counter[str]) -> list[str]:
-    return [each for each in BITING if not bitten[each]]
+def missing(bitten: Counter[str], histories: int) -> list[str]:
+    expected = (BITING if histories >= ENOUGH else ()) + (RARE if histories >= ENOUGH_FOR_RARE else ())
+    return [each for each in expected if not bitten[each]]

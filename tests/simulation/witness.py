@@ -59,8 +59,9 @@ _LISTED = {
     "replays": ReplayRow._fields,
 }
 _AWAITED = """
-SELECT other.id FROM dead_letter_dependencies AS link JOIN dead_letters AS other ON other.id = link.depends_on
-WHERE link.letter_id = ? AND other.state <> 'RESOLVED'
+SELECT other.id, other.state FROM dead_letter_dependencies AS link
+JOIN dead_letters AS other ON other.id = link.depends_on
+WHERE link.letter_id = ?
 """
 
 
@@ -127,8 +128,8 @@ class Witness(Blind):
             )
         )
 
-    def _awaited(self, letter_id: str) -> list[str]:
-        return [row[0] for row in self._connection.execute(_AWAITED, (letter_id,))]
+    def _awaited(self, letter_id: str) -> dict[str, str]:
+        return dict(self._connection.execute(_AWAITED, (letter_id,)))
 
     def _count(self, process: Process, executed: Sequence[Executed]) -> None:
         for each in executed:
@@ -256,7 +257,7 @@ class Witness(Blind):
         self._holders[after.id] = process
 
     def _check_failures(self, before: RunRow, after: RunRow) -> None:
-        goes_on = before.step_index == after.step_index and after.state != "SUCCESS"
+        goes_on = before.step_index == after.step_index and after.state not in ("SUCCESS", "PARTIAL")
         if goes_on and after.failures not in (before.failures, before.failures + 1):
             self.find("I3", after.id, f"its failures went from {before.failures} to {after.failures}")
 

@@ -343,3 +343,11 @@ async def test_a_damaged_entry_can_still_be_listed(store: Store, audit: Audit) -
     await ask(store.database, "UPDATE redrive.audit SET subjects = 'no', detail = '[]'")
     [found] = await everything(audit)
     assert (found.subjects, found.detail) == ((), {})
+
+
+def test_a_head_can_be_written_down_and_read_again() -> None:
+    head = Head("acme:eu", 7, "a63f")
+    assert Head.parse(f" {head}\n") == head
+    for odd in ("", "7", "seven:a:acme", "7:a63f:", "²:a:b"):
+        with pytest.raises(InvalidValueError, match="a head of an audit is written as"):
+            Head.parse(odd)

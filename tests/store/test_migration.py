@@ -229,7 +229,8 @@ async def test_dead_letters_of_the_first_version_are_counted_and_grouped(
 
 
 OLD_LETTER = """INSERT INTO redrive.dead_letters (id, org, run_id, step_index, step, task, workflow, queue,
-    state, category, error_class, error_type, message, stack, public_code, public_message, reason, explanation,
+    state, category, error_class, error_type, message, stack, public_code, public_message, reason,
+    explanation,
     fingerprint, fingerprint_reason, title, attempts, failures, payload, config, policy, idempotency_key,
     correlation_id, created_at, updated_at, replay_count)
 VALUES (:id, 'acme', :id, 0, 'pay', 'pay', 'pay', 'default',

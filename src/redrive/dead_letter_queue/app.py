@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from inspect import Parameter, iscoroutinefunction, signature
 from random import Random
 from typing import Any
@@ -12,8 +13,8 @@ from redrive.clock import Clock
 from redrive.config import Settings
 from redrive.engine.burial import Burial
 from redrive.engine.definition import Definition
-from redrive.engine.foreign import ItemBurial, redrive_config
-from redrive.engine.processor import Processor, ProcessorOptions
+from redrive.engine.foreign import Foreign, ItemBurial, redrive_config
+from redrive.engine.processor import ProcessorOptions
 from redrive.engine.worker import Worker
 from redrive.errors import InvalidValueError
 from redrive.policy.presets import REDRIVE_NEVER
@@ -42,17 +43,17 @@ class QueueApp(Redrive):
         policies: Mapping[str, Function],
         templates: Sequence[Template],
         task_options: Mapping[str, Any],
-        **options: Any,
+        **app_options: Any,
     ) -> None:
         self.queue = PREFIX + name
-        super().__init__(url, settings=settings, **options)
+        super().__init__(url, settings=settings, **app_options)
         for word, function in policies.items():
             self.redrive_function(word, function)
-        self.templates += templates
-        options = dict(task_options)
-        self.classifier = options.get("classifier")
+        for template in templates:
+            self.template(template)
+        self.classifier = task_options.get("classifier")
         names: Any = {"name": self.queue, "queue": self.queue, "retry": REDRIVE_NEVER}
-        self._execute = self.task(**names, **options)(_adapted(execute))
+        self._execute = self.task(**names, **task_options)(_adapted(execute))
 
     def wire(self, database: Database, clock: Clock, random: Random) -> None:
         super().wire(database, clock, random)
@@ -66,7 +67,7 @@ class QueueApp(Redrive):
     def strategy(self) -> Strategy:
         return Strategy(self.settings.dlq_strategy) if self.settings.dlq_enabled else Strategy.DISABLED
 
-    def definition(self, choice: Choice, max_redrives: int) -> Definition:
+    def definition(self, choice: Choice, max_redrives: int | None) -> Definition:
         """What a run of a failed task with this policy consists of."""
         step = self._execute.step(config=redrive_config(choice, max_redrives))
         return Definition(self.queue, (step,))
@@ -74,17 +75,12 @@ class QueueApp(Redrive):
     def own_worker(self, *, redrive: bool) -> Worker:
         return self.worker(queues=(self.queue,), redrive=redrive)
 
-    def processor(self) -> Processor:
-        days = self.settings.dlq_archive_days
-        options = ProcessorOptions(
-            interval_seconds=self.settings.dlq_interval_sec,
-            archive_seconds=None if days is None else days * 86_400.0,
-            queue=self.queue,
-            max_size=self.max_size,
-            functions=self.redrive_functions,
-        )
-        parts = (self.store, self.breakers, self.clock, self.teller, self.ids, self._patience)
-        return Processor(*parts, options)
+    def foreign(self) -> Foreign:
+        """Takes in what has failed elsewhere."""
+        return Foreign(self.store, self.clock, self.ids, self.teller, self._burial(), self.vault)
+
+    def _processor_options(self) -> ProcessorOptions:
+        return replace(super()._processor_options(), queue=self.queue, max_size=self.max_size)
 
     def _burial(self) -> Burial:
         return ItemBurial(
@@ -97,9 +93,6 @@ class QueueApp(Redrive):
             self.redrive_functions,
             self.settings.dlq_default_policy,
         )
-
-    def burial(self) -> Burial:
-        return self._burial()
 
 
 def _adapted(execute: Execute | None) -> Execute:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from redrive.errors import InvalidValueError, NotStorableError
 from redrive.model.audit import Action, Entry, Head
 from redrive.model.caller import Caller
-from redrive.policy.bounds import choice, require_whole
+from redrive.policy.bounds import choice, require_kind, require_whole
 from redrive.policy.chain import ChainCheck, Fault
 from redrive.policy.codec import decode
 from redrive.store.audit import Wanted
@@ -100,17 +100,25 @@ class Audit:
         """Where the chain ends. Keep it outside of this database, and give it to `verify` later."""
         return (await self._store.audit.end(self._org)).head
 
-    async def verify(self, head: Head | None = None) -> AuditVerdict:
+    async def verify(self, head: Head | str | None = None) -> AuditVerdict:
         """Is the chain whole, and does it still hold the entry that this head was taken from?
 
         Others may go on appending. Without a head, a cut end and a chain that was written anew look sound.
         """
+        head = _known(head)
         head_now, last = await self._store.audit.end(self._org)
         check = ChainCheck(self._org, head)
         async for entries in self._store.audit.following(self._org, last):
             check.take(entries)
         faults = check.finish(head_now, last)
         return AuditVerdict(head_now, check.checked, tuple(faults), check.found)
+
+
+def _known(head: Head | str | None) -> Head | None:
+    if head is None or isinstance(head, Head):
+        return head
+    require_kind("head", head, str)
+    return Head.parse(head)
 
 
 def _readable(entry: Entry) -> AuditEntry:

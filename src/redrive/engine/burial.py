@@ -22,6 +22,8 @@ class Handling(NamedTuple):
     owner: str | None
     template: str | None
     runbook: str | None
+    decides: bool = False
+    """The template has said how it is redriven."""
 
 
 @dataclass(slots=True)
@@ -37,25 +39,34 @@ class Burial:
     functions: dict[str, Function] = field(default_factory=dict)
 
     def refusal(self, work: Work, failure: Failure) -> str:
-        """Why no dead letter is written for it; empty when one is. What was replayed has one already."""
-        if work.claim.replays:
+        """Why no dead letter is written for it; empty when one is. What is replayed for one keeps it."""
+        if work.claim.has_letter:
             return ""
         admission = enters(self.strategy, failure.category)
         return "" if admission else f"no dead letter was written: {admission.reason}"
 
     def handling(self, work: Work, failure: Failure) -> Handling:
-        template = template_for(self.templates, _circumstances(work, failure)) if self.templates else None
+        template = self._template(work, failure)
         redriven = self._redriving(work, failure, template)
         if template is None:
             return Handling(redriven, (), None, None, None)
-        return Handling(redriven, tuple(template.tags), template.owner, template.name, template.runbook)
+        found = (tuple(template.tags), template.owner, template.name, template.runbook)
+        return Handling(redriven, *found, decides=template.redrive is not None)
+
+    def _template(self, work: Work, failure: Failure) -> Template | None:
+        if not self.templates:
+            return None
+        return template_for(self.templates, _circumstances(work, failure))
 
     def _redriving(self, work: Work, failure: Failure, template: Template | None) -> Redriving:
-        choice, most = self.redrive, self.max_redrives
-        if work.task is not None and work.task.redrive is not None:
-            choice, most = work.task.redrive, work.task.max_redrives
-        if template is not None and template.redrive is not None:
-            choice, most = template.redrive, template.max_redrives
+        choice, most = self.redrive, None
+        for said in (work.task, template):
+            if said is not None and said.redrive is not None:
+                choice = said.redrive
+            if said is not None and said.max_redrives is not None:
+                most = said.max_redrives
+        if most is None and isinstance(choice, str):  # a policy of somebody's own has a number of its own
+            most = self.max_redrives
         return redriving(
             choice,
             failure.category,

@@ -37,10 +37,11 @@ class Controls:
     async def pause(self, queue: str, reason: str = "") -> None:
         """Claim nothing more from a queue; what is in flight is finished."""
         name, by = self._registry.queue(queue), self._caller.name
+        said = reason_said(reason, self._redactor)
         async with self._store.database.transaction() as session:
-            await self._store.holds.pause(name, by, reason, session=session)
-            await self._store.audit.append(session, [self._entry(Action.QUEUE_PAUSED, name, reason)])
-        self._teller.tell(QueuePaused(name, by, reason))
+            await self._store.holds.pause(name, by, said, session=session)
+            await self._store.audit.append(session, [self._entry(Action.QUEUE_PAUSED, name, said)])
+        self._teller.tell(QueuePaused(name, by, said))
 
     async def resume(self, queue: str) -> None:
         name = self._registry.queue(queue)
@@ -56,16 +57,15 @@ class Controls:
         """Open or close a breaker by hand, for so many seconds or until it is left to itself again."""
         if seconds is not None:
             require("seconds", seconds, 0.0, LONGEST_DELAY)
-        wanted = choice("state", state, BreakerState)
-        entry = self._entry(Action.BREAKER_FORCED, name, reason)
+        wanted, said = choice("state", state, BreakerState), reason_said(reason, self._redactor)
+        entry = self._entry(Action.BREAKER_FORCED, name, said)
         entry = entry._replace(detail={**entry.detail, "state": str(wanted), "seconds": seconds})
-        await self._breakers.force(name, wanted, reason, self._caller.name, seconds, entry)
+        await self._breakers.force(name, wanted, said, self._caller.name, seconds, entry)
 
     async def release_breaker(self, name: str) -> None:
         """Leave a forced breaker to itself again."""
         await self._breakers.leave_alone(name, self._entry(Action.BREAKER_RELEASED, name))
 
     def _entry(self, action: Action, name: str, reason: str = "") -> NewEntry:
-        said = reason_said(reason, self._redactor)
-        detail = {"reason": said} if said else {}
+        detail = {"reason": reason} if reason else {}
         return NewEntry(self._caller.org, self._caller.name, action, (name,), detail)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from redrive.engine.definition import Definition
-from redrive.engine.outcome import snapshot
+from redrive.engine.evidence import Evidence
+from redrive.engine.outcome import dead_letter_row
 from redrive.engine.replays import Kit
-from redrive.errors import QueueFullError, ReplayRefusedError
+from redrive.engine.work import Work
+from redrive.errors import InvalidValueError, QueueFullError, ReplayRefusedError
 from redrive.model.attempt import AttemptRecord
 from redrive.model.caller import Caller
+from redrive.model.claim import Claim
 from redrive.model.dead_letter import LIVE
-from redrive.model.run import Run, RunState
-from redrive.model.step import step_key
-from redrive.policy.codec import decode
-from redrive.policy.fingerprint import fingerprint
-from redrive.store.burials import TOO_MANY
-from redrive.store.records import DeadLetterRow
-
-_FAILED = (RunState.FAILED, RunState.DLQ_PENDING)
+from redrive.model.decision import Explanation, Reason
+from redrive.model.failure import Category, Delivery, ErrorClass, Failure
+from redrive.policy.fingerprint import Fingerprint, fingerprint
+from redrive.policy.strategy import enters
+from redrive.store.burials import TOO_MANY, Unburied
+from redrive.store.database import Session
+from redrive.store.records import UNBURIED, DeadLetterRow
 
 
 class Entry:
@@ -30,63 +31,69 @@ class Entry:
         """Make a dead letter of a failed run that has no live one, out of what the run has kept; its id."""
         store, org = self._kit.store, self._caller.org
         run = await store.runs.get(run_id, org)
-        if run.state not in _FAILED:
-            raise ReplayRefusedError(f"the run {run_id} is {run.state}; only what has failed is kept")
-        for letter in await store.runs.dead_letters(run_id, org):
-            if letter.state in LIVE and letter.step_index == run.step_index:
-                return letter.id
+        await self._kit.definitions.get(run.definition)  # known from now on; not to be read in a transaction
         attempts = await store.runs.attempts(run_id, org)
-        row = await self._row(run, [each for each in attempts if each.step_index == run.step_index][-1])
+        events = await store.runs.events(run_id, org)
+        live = [each for each in await store.runs.dead_letters(run_id, org) if each.state in LIVE]
+        if live:
+            return live[-1].id
         async with store.database.transaction() as session:
-            if await store.burials.refused(session, [row]):
-                most = store.burials.max_size or 0
-                raise QueueFullError(f"the run {run_id} was {TOO_MANY}", max_size=most)
-            return await store.records.bury(session, row, self._caller.name)
+            claim = await store.leases.failed(session, run_id, org)
+            if claim is None:
+                raise ReplayRefusedError(f"the run {run_id} is {run.state}; only what has failed is kept")
+            last = (claim.step_index, claim.attempt)
+            own = [each for each in attempts if (each.step_index, each.number) == last]
+            if not own:
+                raise ReplayRefusedError(f"the run {run_id} was changed in this moment; look at it again")
+            told = [Unburied.read(each.detail) for each in events if each.kind == UNBURIED]
+            return await self._bury(session, self._row(claim, own[-1], told[-1] if told else None))
 
-    async def _row(self, run: Run, attempt: AttemptRecord) -> DeadLetterRow:
-        definition = await self._kit.definitions.get(run.definition)
-        step, redactor = definition.steps[run.step_index], self._kit.redactor
-        mark = fingerprint(
-            error_type=attempt.error_type or "",
-            step=step.name,
-            status=attempt.http_status,
-            message=attempt.message or "",
-        )
-        return DeadLetterRow(
-            self._kit.ids.new(),
-            run.org,
-            run.id,
-            run.workflow,
-            step.name,
-            step.task,
-            attempt.category or "unknown",
-            attempt.error_class or "final",
-            attempt.error_type or "",
-            attempt.message or "",
-            attempt.stack or "",
-            attempt.http_status,
-            attempt.public_code or "",
-            attempt.public_message or "",
-            attempt.reason,
-            attempt.explanation,
-            mark.value,
-            redactor.text(mark.reason),
-            redactor.text(mark.title),
-            self._snapshot(run.step_input or run.input),
-            snapshot(step.config, redactor),
-            self._policy(run, definition),
-            redactor.text(step_key(run.org, run.id, run.idempotency_key, run.step_index)),
-            redactor.text(run.correlation_id),
-            None if run.tags is None else self._snapshot(run.tags),
-            None if run.metadata is None else self._snapshot(run.metadata),
-            step.effect,
-            breaker=step.breaker,
-            code_version=attempt.code_version or "",
-        )
+    async def _bury(self, session: Session, row: DeadLetterRow) -> str:
+        store = self._kit.store
+        if await store.burials.refused(session, [row]):
+            most = store.burials.max_size or 0
+            raise QueueFullError(f"the run {row.run_id} was {TOO_MANY}", max_size=most)
+        return await store.records.bury(session, row, self._caller.name)
 
-    def _snapshot(self, text: str) -> str:
-        return snapshot(decode(self._kit.vault.unseal(text)), self._kit.redactor)
+    def _row(self, claim: Claim, attempt: AttemptRecord, told: Unburied | None) -> DeadLetterRow:
+        kit = self._kit
+        definition = kit.definitions.known(claim.definition)
+        if definition is None:
+            raise InvalidValueError(f"the definition of the run {claim.id} is not known any more; try again")
+        task = kit.registry.tasks.get(definition.steps[claim.step_index].task)
+        work = Work(claim, definition, task, kit.vault)
+        failure = _failure(attempt, told)
+        admission = enters(kit.burial.strategy, failure.category, requested=True)
+        if not admission:
+            raise ReplayRefusedError(f"the run {claim.id} was not kept: {admission.reason}")
+        evidence = Evidence(failure, attempt.stack or "", _mark(attempt, told, work.step.name))
+        row = dead_letter_row(work, evidence, Explanation(Reason.FINAL_ERROR), kit.ids.new(), kit.burial)
+        return row._replace(reason=attempt.reason, explanation=attempt.explanation)
 
-    @staticmethod
-    def _policy(run: Run, definition: Definition) -> str:
-        return run.policy_override or definition.steps[run.step_index].policy_text
+
+def _failure(attempt: AttemptRecord, told: Unburied | None) -> Failure:
+    category = attempt.category if attempt.category in list(Category) else Category.UNKNOWN
+    error_class = attempt.error_class if attempt.error_class in list(ErrorClass) else ErrorClass.FINAL
+    seen = told is None or bool(told.may_have_executed)
+    return Failure(
+        Category(category or Category.UNKNOWN),
+        ErrorClass(error_class or ErrorClass.FINAL),
+        "",
+        attempt.error_type or "",
+        attempt.message or "",
+        attempt.public_code or "",
+        attempt.public_message or "",
+        http_status=attempt.http_status,
+        delivery=Delivery.MAYBE_SEEN if seen else Delivery.NEVER_SEEN,
+    )
+
+
+def _mark(attempt: AttemptRecord, told: Unburied | None, step: str) -> Fingerprint:
+    if told is not None:
+        return Fingerprint(told.fingerprint, told.fingerprint_reason, told.title)
+    return fingerprint(
+        error_type=attempt.error_type or "",
+        step=step,
+        status=attempt.http_status,
+        message=attempt.message or "",
+    )

@@ -157,7 +157,7 @@ class FailureGroups:
         order = choice("sort", sort, GroupSort)
         lines = await self._store.groups.page(
             self._caller.org,
-            state=None if state is None else choice("state", str(state).upper(), GroupState),
+            state=None if state is None else choice("state", state, GroupState),
             text=_searchable(text),
             sort=order,
             size=size + 1,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from redrive.clock import Clock
 from redrive.engine import outcome
-from redrive.engine.burial import Burial, Handling
+from redrive.engine.burial import Burial
 from redrive.engine.definition import Definition
 from redrive.engine.evidence import Evidence, evidence_of, evidence_without_error
 from redrive.engine.ids import Ids
@@ -25,9 +25,10 @@ from redrive.policy.classify import Classifier
 from redrive.policy.codec import JsonValue, encode
 from redrive.policy.presets import REDRIVE_NEVER
 from redrive.policy.redact import Redactor
-from redrive.policy.redriving import BY_CATEGORY, Redrive, choice_of, chosen, redriving
+from redrive.policy.redriving import BY_CATEGORY, Redrive, Redriving, choice_of, chosen, redriving
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.stored import policy_to_json
+from redrive.policy.template import Template
 from redrive.policy.triage import Triage, redrive_policy
 from redrive.store.database import Session
 from redrive.store.foreign_failures import ForeignFailures, NewFailure
@@ -85,7 +86,7 @@ def _class_of(category: Category) -> ErrorClass:
     return ErrorClass.FINAL if redrive_policy(category) is REDRIVE_NEVER else ErrorClass.RETRYABLE
 
 
-def redrive_config(choice: Redrive, max_redrives: int) -> dict[str, JsonValue]:
+def redrive_config(choice: Redrive, max_redrives: int | None) -> dict[str, JsonValue]:
     """The choice of one task as the config of its step, so that its run keeps it."""
     policy = policy_to_json(choice) if isinstance(choice, RetryPolicy) else None
     name = choice.name if isinstance(choice, RetryPolicy) else choice
@@ -94,28 +95,39 @@ def redrive_config(choice: Redrive, max_redrives: int) -> dict[str, JsonValue]:
 
 @dataclass(slots=True)
 class ItemBurial(Burial):
-    """Every task of the queue has a policy of its own; `default` is for what its category leaves open."""
+    """Every task of the queue may have a policy and a number of its own. What it leaves open, a template may
+    say; then its category does, with `default` in the place of exponential."""
 
     default: Redrive = "exponential"
 
-    def handling(self, work: Work, failure: Failure) -> Handling:
-        handling = Burial.handling(self, work, failure)
+    def _redriving(self, work: Work, failure: Failure, template: Template | None) -> Redriving:
         config = work.step.config
-        if not isinstance(config, dict) or (config["redrive"] == BY_CATEGORY and handling.template):
-            return handling
-        policy = config["policy"]
-        choice = choice_of(str(config["redrive"]), None if policy is None else encode(policy))
-        own = redriving(
-            chosen(choice, failure.category, self.default),
+        if not isinstance(config, dict):
+            return Burial._redriving(self, work, failure, template)
+        return redriving(
+            chosen(_choice(config, template), failure.category, self.default),
             failure.category,
             redrives=work.claim.redrives,
-            max_redrives=int(str(config["max_redrives"])),
+            max_redrives=self._most(config, template),
             effect=work.step.effect,
             may_have_executed=failure.may_have_executed,
             functions=self.functions,
             draw=self.draw(),
         )
-        return handling._replace(redriving=own)
+
+    def _most(self, config: Mapping[str, JsonValue], template: Template | None) -> int | None:
+        own = config["max_redrives"]
+        if own is not None:
+            return int(str(own))
+        said = None if template is None else template.max_redrives
+        return self.max_redrives if said is None else said
+
+
+def _choice(config: Mapping[str, JsonValue], template: Template | None) -> Redrive:
+    name, policy = str(config["redrive"]), config["policy"]
+    if name == BY_CATEGORY and template is not None and template.redrive is not None:
+        return template.redrive
+    return choice_of(name, None if policy is None else encode(policy))
 
 
 class Report(NamedTuple):

@@ -105,9 +105,8 @@ class Herald:
         self.teller.tell(
             event.StepDied(work.ref, seconds, evidence.failure, why, state, dlq_id, evidence.where)
         )
-        if not buried:
-            reason = TOO_MANY if record.event is None else record.event.detail
-            self.teller.tell(event.DeadLetterRefused(work.ref, reason))
+        if place == UNBURIED:
+            self.teller.tell(event.DeadLetterRefused(work.ref, TOO_MANY))
         self.run_ended(work, state, place)
 
     def noticed(self, what: Settled | Resolved | GroupChange) -> None:
@@ -115,7 +114,8 @@ class Herald:
         if isinstance(what, GroupChange):
             self.teller.tell(event.GroupChanged(what.org, what.fingerprint, what.before, what.after, SELF))
         elif isinstance(what, Resolved):
-            self.teller.tell(event.DeadLetterChanged(what.org, what.letter_id, "REPLAYING", "RESOLVED", SELF))
+            change = ("REPLAYING", "RESOLVED", what.by)
+            self.teller.tell(event.DeadLetterChanged(what.org, what.letter_id, *change))
         else:
             self.teller.tell(event.ReplayEnded(*what))
 

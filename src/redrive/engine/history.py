@@ -13,6 +13,8 @@ from redrive.model.run import Run, RunState
 from redrive.model.step import StepState
 from redrive.policy.codec import JsonValue, decode
 from redrive.policy.retry import RetryPolicy
+from redrive.store.burials import Unburied
+from redrive.store.records import UNBURIED
 from redrive.store.runs import FinishedStep, RunEvent
 from redrive.store.store import Store
 
@@ -92,7 +94,9 @@ def _opened(text: str | None, vault: Vault) -> str | None:
 
 def _told(event: RunEvent, definition: Definition) -> Happening:
     name = definition.steps[event.step_index].name
-    return Happening(event.at, event.kind, name, None, event.detail, event.step_index)
+    unburied = Unburied.read(event.detail) if event.kind == UNBURIED else None
+    detail = event.detail if unburied is None else unburied.reason
+    return Happening(event.at, event.kind, name, None, detail, event.step_index)
 
 
 def _attributed(attempt: AttemptRecord, replays: Sequence[Replay]) -> AttemptRecord:

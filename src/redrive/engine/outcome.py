@@ -17,6 +17,7 @@ from redrive.model.run import Place, RunState
 from redrive.model.step import StepState
 from redrive.policy.codec import JsonValue, decode, encode, storable
 from redrive.policy.redact import Redactor
+from redrive.store.burials import Unburied
 from redrive.store.records import (
     UNBURIED,
     Advanced,
@@ -82,7 +83,7 @@ def _settlement(
 ) -> Settlement | None:
     if claim.replays == 0:
         return None
-    return Settlement(claim.id, claim.step_index, state, fingerprint, note)
+    return Settlement(claim.id, claim.step_index, state, fingerprint, note, has_letter=claim.has_letter)
 
 
 def next_queue(work: Work, following: StepDefinition) -> str:
@@ -145,15 +146,16 @@ def decided(
         row = attempt_row(work.claim, evidence, decision.explanation, outcome, delay)
         return Record(again, row, limited=work.slots is not None)
     attempt = attempt_row(work.claim, evidence, decision.explanation, outcome, None)
-    why, limited = decision.explanation, work.slots is not None
+    why, limited, mark = decision.explanation, work.slots is not None, evidence.fingerprint
+    note = f"failed in step {work.step.name}: {mark.title}"
+    settlement = _settlement(work.claim, ReplayState.FAILED, mark.value, note)
     if refusal := burial.refusal(work, evidence.failure):
         change = _stopped(work.claim, RunState.FAILED, StepState.FAILED, evidence, why)
-        event = EventRow(letter_id, work.claim.id, UNBURIED, work.claim.step_index, refusal)
-        return Record(change, attempt, event=event, limited=limited)
+        told = Unburied(refusal, mark.value, mark.reason, mark.title, int(evidence.failure.may_have_executed))
+        event = EventRow(letter_id, work.claim.id, UNBURIED, work.claim.step_index, str(told))
+        return Record(change, attempt, event=event, settlement=settlement, limited=limited)
     letter = dead_letter_row(work, evidence, why, letter_id, burial)
     change = _stopped(work.claim, *_ENDINGS[type(decision)], evidence, why)
-    mark, note = evidence.fingerprint.value, f"failed in step {work.step.name}: {evidence.fingerprint.title}"
-    settlement = _settlement(work.claim, ReplayState.FAILED, mark, note)
     return Record(change, attempt, dead_letter=letter, settlement=settlement, limited=limited)
 
 

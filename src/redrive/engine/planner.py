@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypedDict
 from redrive.engine.breakers import Breakers
 from redrive.engine.failure_groups import found_group
 from redrive.engine.ids import Ids
+from redrive.engine.replays import policy_text
 from redrive.engine.task import refuse_unknown
 from redrive.engine.telling import Teller
 from redrive.engine.wording import reason_said
@@ -22,13 +23,12 @@ from redrive.model.event import OperationChanged
 from redrive.model.operation import Plan, ReplayOperation
 from redrive.model.query import Query, Term
 from redrive.model.replay import Mode, OperationState, ReplayState
-from redrive.policy.bounds import choice, require_kind, require_whole
+from redrive.policy.bounds import choice, require_whole
 from redrive.policy.codec import decode, encode
 from redrive.policy.query import parse
 from redrive.policy.redact import Redactor
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.rollout import Rollout, RolloutOptions
-from redrive.policy.stored import policy_to_json
 from redrive.store.database import Session
 from redrive.store.filter import Filter
 from redrive.store.operations import MOST_ITEMS, Forecast, NewOperation
@@ -47,7 +47,7 @@ class PlanRequest(TypedDict, total=False):
     ids             their ids
     group           the fingerprint of a failure group: its live ones
     mode            FROM_STEP unless given: the runs go on to their end; STEP_ONLY: the failed step alone
-    override        the retry policy of these replays
+    retry           the retry policy of the first step of each, for this replay only
     exclude_unsafe  leave out what may repeat an effect that is not safe to repeat
     expect          how many are to be replayed: if they are not as many, nothing is planned
     reason          why, for those who read about it later
@@ -59,7 +59,7 @@ class PlanRequest(TypedDict, total=False):
     ids: Sequence[str] | None
     group: str | None
     mode: Mode | str
-    override: RetryPolicy | None
+    retry: RetryPolicy | None
     exclude_unsafe: bool
     expect: int | None
     reason: str
@@ -109,14 +109,14 @@ class Planner:
     def _draft(self, request: PlanRequest, selection: Selection) -> NewOperation:
         told = {**selection.told, "exclude_unsafe": bool(request.get("exclude_unsafe"))}
         options = {name: value for name, value in request.items() if name in _ROLLOUT}
-        override = request.get("override")
+        retry = request.get("retry")
         return NewOperation(
             id=self._ids.new(),
             org=self._caller.org,
             mode=choice("mode", request.get("mode", Mode.FROM_STEP), Mode).value,
             selection=encode(told),
             options=Rollout(RolloutOptions(**options)).to_text(),  # type: ignore[arg-type]
-            policy_override=None if override is None else _policy_text(override),
+            policy_override=None if retry is None else policy_text(retry),
             reason=reason_said(request.get("reason", ""), self._redactor),
             plan="",
             planned_by=self._caller.name,
@@ -185,11 +185,6 @@ async def opened(breakers: Breakers) -> set[str]:
 
 def plan_of(operation: ReplayOperation) -> Plan:
     return Plan.from_json(_object(operation.plan))
-
-
-def _policy_text(override: RetryPolicy) -> str:
-    require_kind("override", override, RetryPolicy)
-    return encode(policy_to_json(override))
 
 
 def _listed(ids: Sequence[str]) -> list[str]:

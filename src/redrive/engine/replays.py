@@ -6,6 +6,7 @@ from types import EllipsisType
 from typing import NamedTuple
 
 from redrive.clock import Clock
+from redrive.engine.burial import Burial
 from redrive.engine.definition import Definition
 from redrive.engine.ids import Ids
 from redrive.engine.outcome import snapshot
@@ -31,6 +32,7 @@ from redrive.store.replays import Begun, NewReplay, why_not
 from redrive.store.store import Store
 
 MOST_TRIES = 4
+HIDDEN = "(changed, not shown)"
 
 
 class Kit(NamedTuple):
@@ -46,6 +48,7 @@ class Kit(NamedTuple):
     limits: Limits
     clock: Clock
     vault: Vault
+    burial: Burial
 
 
 class Replays:
@@ -78,7 +81,7 @@ class Replays:
         await self._check_dependencies(letter)
         definition = await self._kit.definitions.get(run.definition)
         index = _index(from_step, letter, definition, mode)
-        override = _override(retry)
+        override = None if retry is None else policy_text(retry)
         text, edit = await self._edited(payload, reason, run, definition, index)
         if text is None:
             text = await self._input_of(run, index)
@@ -187,10 +190,12 @@ class Replays:
 
     def _difference(self, before: JsonValue, after: JsonValue) -> str:
         redactor = self._kit.redactor
-        old, new = redactor.value(before), redactor.value(after)
-        changes: JsonValue = [
-            {"path": each.path, "before": each.before, "after": each.after} for each in differences(old, new)
-        ]
+        shown = {each.path: each for each in differences(redactor.value(before), redactor.value(after))}
+        changes: list[JsonValue] = []
+        for each in differences(before, after):
+            seen = shown.get(each.path)
+            told = (HIDDEN, HIDDEN) if seen is None else (seen.before, seen.after)
+            changes.append({"path": redactor.text(each.path), "before": told[0], "after": told[1]})
         return snapshot(changes, redactor)
 
 
@@ -199,9 +204,8 @@ def _replayable(letter: DeadLetter, run: Run) -> bool:
     return failed and run.step_index == letter.step_index
 
 
-def _override(retry: RetryPolicy | None) -> str | None:
-    if retry is None:
-        return None
+def policy_text(retry: RetryPolicy) -> str:
+    """A policy as it overrides that of a step."""
     require_kind("retry", retry, RetryPolicy)
     return encode(policy_to_json(retry))
 

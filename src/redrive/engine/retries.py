@@ -115,8 +115,10 @@ async def _exists(task: Task, payload: object) -> bool:
     try:
         if inspect.iscoroutinefunction(source):
             return bool(await source(payload))
-        return bool(await asyncio.to_thread(source, payload))
+        answer = await asyncio.to_thread(source, payload)
+        return bool(await answer if inspect.isawaitable(answer) else answer)
     except Exception as error:
         raise ReplayRefusedError(
-            f"whether what {task.name!r} works on still exists is not known: {type(error).__name__}: {error}"
+            f"whether what {task.name!r} works on still exists is not known: its source check failed with "
+            f"{type(error).__name__}"
         ) from error

@@ -121,7 +121,7 @@ class Task:
             classifier=classifier,
             redrive=None if options.get("redrive") is None else checked(options["redrive"]),
             max_redrives=checked_redrives(options.get("max_redrives")),
-            source=options.get("source"),
+            source=_source(options.get("source")),
         )
 
     def __repr__(self) -> str:
@@ -208,6 +208,12 @@ def _policy(options: Mapping[str, Any]) -> RetryPolicy:
     if "when_exhausted" in options:
         policy = replace(policy, ending=choice("when_exhausted", options["when_exhausted"], Ending))
     return policy
+
+
+def _source(function: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+    if function is not None and not callable(function):
+        raise InvalidValueError(f"source must be a function of the payload, got {function!r}")
+    return function
 
 
 def _timeout(seconds: object) -> float:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from redrive.errors import InvalidValueError
+
 
 class Action(StrEnum):
     DEAD_LETTER_MOVED = "dead_letter.moved"
@@ -80,6 +82,18 @@ class Head(NamedTuple):
     org: str
     sequence: int
     hash: str
+
+    def __str__(self) -> str:
+        """As it can be written down; `Head.parse` reads it."""
+        return f"{self.sequence}:{self.hash}:{self.org}"
+
+    @classmethod
+    def parse(cls, text: str) -> Head:
+        sequence, _, rest = text.strip().partition(":")
+        hash_, _, org = rest.partition(":")
+        if not sequence.isdecimal() or not sequence.isascii() or len(sequence) > 18 or not org:
+            raise InvalidValueError(f"a head of an audit is written as 7:a63f…:acme, got {text!r:.100}")
+        return cls(org, int(sequence), hash_)
 
 
 def no_head(org: str) -> Head:

@@ -8,7 +8,10 @@ from redrive.model.step import Tally
 
 
 class Claim(NamedTuple):
-    """`token` and `epoch` fence it: a write of this worker counts only while the run still carries both."""
+    """`token` and `epoch` fence it: a write of this worker counts only while the run still carries both.
+
+    `has_letter` is 1 when it is replayed for a dead letter, which is in that place already.
+    """
 
     id: str
     org: str
@@ -43,6 +46,7 @@ class Claim(NamedTuple):
     replays: int = 0
     step_only: int = 0
     redrives: int = 0
+    has_letter: int = 0
 
     @property
     def tally(self) -> Tally:

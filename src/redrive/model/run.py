@@ -97,6 +97,7 @@ class Run(NamedTuple):
     replays: int = 0
     step_only: int = 0
     redrives: int = 0
+    has_letter: int = 0
 
 
 _P, _R = RunState.PENDING, RunState.RUNNING

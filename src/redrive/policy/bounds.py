@@ -39,6 +39,9 @@ def choice(name: str, value: str, choices: type[Choice]) -> Choice:
     try:
         return choices(value)
     except ValueError:
+        for each in choices:
+            if each.value.lower() == str(value).lower():
+                return each
         words = ", ".join(repr(each.value) for each in choices)
         raise InvalidValueError(f"{name} must be one of {words}, got {value!r}") from None
 

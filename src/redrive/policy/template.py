@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from redrive.errors import InvalidValueError
 from redrive.model.failure import Category
-from redrive.policy.bounds import choice, require_kind, require_whole
+from redrive.policy.bounds import require_kind, require_whole
 from redrive.policy.redriving import Redrive, checked, checked_redrives
+from redrive.policy.triage import Triage, triage
 
 LONGEST_TEXT = 500
 MOST_TAGS = 50
@@ -32,6 +34,9 @@ class Circumstances(NamedTuple):
 class Template:
     """Each matcher is one value or several of which one must fit; all matchers that are given must fit.
 
+    category      a category, or a coarse kind: transient, network, resource, permission, validation, permanent.
+                  A word that is both means the kind: "network" has timeouts in it, too. Category.NETWORK is
+                  the category alone
     redrive       how letters that match are redriven: see redrive.policy.redriving
     max_redrives  how often at most; that of the policy unless given
     owner         who is assigned
@@ -39,7 +44,7 @@ class Template:
 
     name: str
     _: KW_ONLY
-    category: Category | str | Collection[Category | str] = ()
+    category: Category | Triage | str | Collection[Category | Triage | str] = ()
     task: str | Collection[str] = ()
     workflow: str | Collection[str] = ()
     queue: str | Collection[str] = ()
@@ -57,6 +62,7 @@ class Template:
         for matcher, check in _MATCHERS.items():
             values = tuple(check(matcher, each) for each in _several(getattr(self, matcher)))
             object.__setattr__(self, matcher, values)
+        object.__setattr__(self, "category", tuple(chain.from_iterable(self.category)))
         if not any(getattr(self, matcher) for matcher in _MATCHERS):
             raise InvalidValueError(
                 f"the template {self.name!r} matches nothing in particular; give at least one of "
@@ -109,8 +115,16 @@ def _require_text(name: str, value: object) -> str:
     return text
 
 
-def _require_category(name: str, value: str) -> Category:
-    return choice(name, value, Category)
+def _require_category(name: str, value: object) -> tuple[Category, ...]:
+    """The categories that are meant."""
+    if isinstance(value, Category):
+        return (value,)
+    if value in list(Triage):
+        return tuple(each for each in Category if triage(each) == value)
+    if value in list(Category):
+        return (Category(str(value)),)
+    words = ", ".join(repr(str(each)) for each in dict.fromkeys([*map(str, Triage), *map(str, Category)]))
+    raise InvalidValueError(f"{name} must be one of {words}, got {value!r}")
 
 
 def _require_status(name: str, value: object) -> object:

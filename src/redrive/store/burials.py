@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from redrive.errors import NotStorableError
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import SELF
 from redrive.model.failure_group import GroupChange, Occurrence
+from redrive.policy.codec import decode, encode
 from redrive.policy.recurrence import recurred
 from redrive.store.audit import Audit
 from redrive.store.database import Database, Session
@@ -21,6 +23,27 @@ _SQL = statements("burials")
 
 TOO_MANY = "refused a dead letter: the organization has as many as it may have; resolve or archive some"
 _QUEUE = "dead letters of "
+
+
+class Unburied(NamedTuple):
+    """What is remembered of a failure whose run was refused a dead letter, to make one of it later."""
+
+    reason: str
+    fingerprint: str
+    fingerprint_reason: str
+    title: str
+    may_have_executed: int
+
+    def __str__(self) -> str:
+        return encode(self._asdict())
+
+    @classmethod
+    def read(cls, text: str) -> Unburied | None:
+        """None when it is none."""
+        try:
+            return cls(**decode(text))  # type: ignore[arg-type]
+        except (NotStorableError, TypeError):
+            return None
 
 
 class Letter(Protocol):

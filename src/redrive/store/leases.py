@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from redrive.model.claim import Claim
 from redrive.policy.codec import encode
-from redrive.store.database import Database
+from redrive.store.database import Database, Session
 from redrive.store.statement import statements
 
 _SQL = statements("leases")
@@ -68,6 +68,11 @@ class Leases:
         """Take over expired leases; the old token is void. Worker and attempt are the lost ones."""
         rows = await self._database.fetch(_SQL["reclaim"], {"token": token, "ttl": ttl, "most": most})
         return [Claim._make(row) for row in rows]
+
+    async def failed(self, session: Session, run_id: str, org: str) -> Claim | None:
+        """The last claim of a run that has failed, locked until the transaction ends."""
+        rows = await session.fetch(_SQL["failed"], {"id": run_id, "org": org})
+        return Claim._make(rows[0]) if rows else None
 
     async def renew(self, renewals: Sequence[Renewal]) -> set[tuple[str, int]]:
         """Prolong leases; those that are not in the answer belong to somebody else, or have ended."""

@@ -12,7 +12,7 @@ from redrive.model.failure_group import GroupChange, Occurrence
 from redrive.model.run import RunState
 from redrive.model.step import StepState
 from redrive.policy.codec import decode
-from redrive.store.burials import TOO_MANY, Burials
+from redrive.store.burials import TOO_MANY, Burials, Unburied
 from redrive.store.database import Database, Session
 from redrive.store.replays import Replays, Resolved, Settled, Settlement
 from redrive.store.statement import statements
@@ -278,8 +278,8 @@ class Records:
         return won | dict.fromkeys(refused & won.keys(), UNBURIED), noticed
 
     async def _refused(self, session: Session, records: Sequence[Record]) -> set[str]:
-        """The runs that have no room among the dead letters. What was replayed has its place there."""
-        new = [each.dead_letter for each in records if each.dead_letter and not each.settlement]
+        """The runs that have no room among the dead letters. What is replayed for one has its place."""
+        new = [each.dead_letter for each in records if each.dead_letter and not _has_place(each)]
         return await self.burials.refused(session, new) if new else set()
 
     async def _write_letters(self, session: Session, records: Sequence[Record]) -> Noticed:
@@ -390,14 +390,19 @@ Noticed = list[Settled | Resolved | GroupChange | Kept]
 _NOTHING_BESIDE = (None,) * (len(Record._fields) - 2) + (False,)
 
 
+def _has_place(record: Record) -> bool:
+    return record.settlement is not None and record.settlement.has_letter == 1
+
+
 def _unburied(record: Record) -> Record:
     """The same ending without a dead letter."""
     letter, change = record.dead_letter, record.change
     if letter is None or not isinstance(change, Stopped):
         return record
-    event = EventRow(
-        letter.id, letter.run_id, UNBURIED, record.attempt.step_index if record.attempt else 0, TOO_MANY
-    )
+    mark = (letter.fingerprint, letter.fingerprint_reason, letter.title)
+    told = str(Unburied(TOO_MANY, *mark, letter.may_have_executed))
+    step_index = 0 if record.attempt is None else record.attempt.step_index
+    event = EventRow(letter.id, letter.run_id, UNBURIED, step_index, told)
     failed = change._replace(state=RunState.FAILED, step_state=StepState.FAILED)
     return record._replace(change=failed, dead_letter=None, event=event)
 

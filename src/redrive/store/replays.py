@@ -65,6 +65,7 @@ class Settlement(NamedTuple):
     fingerprint_after: str | None = None
     note: str | None = None
     by: str = SELF
+    has_letter: int = 1
 
 
 class Settled(NamedTuple):
@@ -79,6 +80,7 @@ class Resolved(NamedTuple):
 
     org: str
     letter_id: str
+    by: str
 
 
 class _Refusal(NamedTuple):
@@ -152,7 +154,10 @@ class Replays:
         rows = await session.fetch_many(_SQL["settle"], ended) if ended else []
         settled = [Settled._make(row) for row in rows]
         told = {each.letter_id for each in settled}
-        return [*settled, *(Resolved(org, letter) for letter, org in resolved if letter not in told)]
+        return [
+            *settled,
+            *(Resolved(org, letter, by or SELF) for letter, org, by in resolved if letter not in told),
+        ]
 
     async def _restart(self, session: Session, replays: Sequence[NewReplay]) -> Begun:
         ordered = sorted(replays, key=lambda each: each.run_id)

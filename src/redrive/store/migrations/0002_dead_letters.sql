@@ -1,6 +1,7 @@
 ALTER TABLE redrive.runs ADD COLUMN replays integer NOT NULL DEFAULT 0;
 ALTER TABLE redrive.runs ADD COLUMN step_only integer NOT NULL DEFAULT 0;
 ALTER TABLE redrive.runs ADD COLUMN redrives integer NOT NULL DEFAULT 0;
+ALTER TABLE redrive.runs ADD COLUMN has_letter integer NOT NULL DEFAULT 0;
 
 ALTER TABLE redrive.attempts ADD COLUMN output text;
 ALTER TABLE redrive.attempts ADD COLUMN replay integer NOT NULL DEFAULT 0;

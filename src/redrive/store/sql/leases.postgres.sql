@@ -32,6 +32,12 @@ WITH picked AS MATERIALIZED (
 UPDATE redrive.runs SET {_lease} FROM picked WHERE id = picked_id
 RETURNING {_claim}
 
+-- name: failed
+-- SQLite locks the whole file, PostgreSQL the row.
+SELECT {_claim} FROM redrive.runs
+WHERE id = :id AND org = :org AND place = 'ended' AND state IN ('FAILED', 'DLQ_PENDING')
+FOR UPDATE
+
 -- name: reclaim
 -- SKIP LOCKED, as in claim; the lock makes PostgreSQL check state and expiry again on the newest version of the row.
 WITH picked AS MATERIALIZED (

@@ -2,7 +2,7 @@
 id, org, workflow, definition, queue, priority, submitted_at, step_index, input, step_input, attempt, epoch,
     failures, rate_limit_waits, holds, losses, lonely_losses, previous_delay, attempt_started_at, token, worker,
     code_version, idempotency_key, correlation_id, tags, metadata, slots, policy_override, alone, cancel_requested_at,
-    replays, step_only, redrives
+    replays, step_only, redrives, has_letter
 
 -- name: _lease
 place = 'leased', state = 'RUNNING', step_state = 'RUNNING', attempt = attempt + 1, epoch = epoch + 1,
@@ -42,6 +42,10 @@ RETURNING id
 
 -- name: adopt
 SELECT {_claim} FROM redrive.runs WHERE place = 'leased' AND token = :token AND worker = :worker
+
+-- name: failed
+SELECT {_claim} FROM redrive.runs
+WHERE id = :id AND org = :org AND place = 'ended' AND state IN ('FAILED', 'DLQ_PENDING')
 
 -- name: reclaim
 UPDATE redrive.runs SET token = :token, lease_expires_at = :now + :ttl

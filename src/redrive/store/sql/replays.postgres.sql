@@ -14,6 +14,7 @@ CASE WHEN batch.from_step = run.step_index THEN run.attempt ELSE COALESCE((
 UPDATE redrive.runs AS run
 SET attempt = {_used}, step_index = batch.from_step, step_input = COALESCE(batch.step_input, run.step_input),
     queue = COALESCE(batch.queue, run.queue), policy_override = batch.policy_override, step_only = batch.step_only,
+    has_letter = 1,
     redrives = batch.automatic + COALESCE((
         SELECT letter.redrives FROM redrive.dead_letters AS letter WHERE letter.id = batch.letter_id), 0),
     {_fresh}
@@ -32,7 +33,8 @@ RETURNING run.id, run.queue
 -- The same names as in restart.
 UPDATE redrive.runs AS run
 SET attempt = {_used}, step_index = batch.from_step, step_input = COALESCE(batch.step_input, run.step_input),
-    queue = COALESCE(batch.queue, run.queue), policy_override = NULL, step_only = 0, redrives = 0,
+    queue = COALESCE(batch.queue, run.queue), policy_override = NULL, step_only = 0, has_letter = 0,
+    redrives = 0,
     {_fresh}
 FROM (SELECT CAST(:run_id AS text) AS run_id, CAST(:org AS text) AS org, CAST(:step_index AS integer) AS step_index,
     CAST(:from_step AS integer) AS from_step, CAST(:step_input AS text) AS step_input, CAST(:queue AS text) AS queue)
@@ -114,7 +116,7 @@ UPDATE redrive.dead_letters AS letter
 SET state = 'RESOLVED', resolved_by = last_replayed_by, resolved_at = :now, resolution = 'replayed', updated_at = :now
 FROM unnest(CAST(:run_id AS text[]), CAST(:step_index AS integer[])) AS batch (run_id, step_index)
 WHERE letter.run_id = batch.run_id AND letter.step_index = batch.step_index AND letter.state = 'REPLAYING'
-RETURNING letter.id, letter.org
+RETURNING letter.id, letter.org, letter.last_replayed_by
 
 -- name: supersede
 -- One round trip for the whole batch.

@@ -18,7 +18,7 @@ CASE WHEN :from_step = step_index THEN attempt ELSE COALESCE((
 -- name: restart
 UPDATE redrive.runs
 SET attempt = {_used}, step_index = :from_step, step_input = COALESCE(:step_input, step_input),
-    queue = COALESCE(:queue, queue), policy_override = :policy_override, step_only = :step_only,
+    queue = COALESCE(:queue, queue), policy_override = :policy_override, step_only = :step_only, has_letter = 1,
     redrives = :automatic + COALESCE((
         SELECT letter.redrives FROM redrive.dead_letters AS letter WHERE letter.id = :letter_id), 0),
     {_fresh}
@@ -32,7 +32,7 @@ RETURNING id, queue
 -- name: resume
 UPDATE redrive.runs
 SET attempt = {_used}, step_index = :from_step, step_input = COALESCE(:step_input, step_input),
-    queue = COALESCE(:queue, queue), policy_override = NULL, step_only = 0, redrives = 0,
+    queue = COALESCE(:queue, queue), policy_override = NULL, step_only = 0, has_letter = 0, redrives = 0,
     {_fresh}
 WHERE id = :run_id AND org = :org AND place = 'ended' AND state IN ('DLQ_PENDING', 'FAILED', 'PARTIAL')
     AND step_index = :step_index AND NOT EXISTS (
@@ -121,7 +121,7 @@ ORDER BY number
 UPDATE redrive.dead_letters
 SET state = 'RESOLVED', resolved_by = last_replayed_by, resolved_at = :now, resolution = 'replayed', updated_at = :now
 WHERE run_id = :run_id AND step_index = :step_index AND state = 'REPLAYING'
-RETURNING id, org
+RETURNING id, org, last_replayed_by
 
 -- name: supersede
 UPDATE redrive.dead_letters

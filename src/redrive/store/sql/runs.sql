@@ -30,7 +30,8 @@ SELECT id, request_hash FROM redrive.runs WHERE org = :org AND idempotency_key =
 id, org, workflow, definition, queue, priority, state, place, submitted_at, due_at, held_by, step_index, step_state,
     input, step_input, result, attempt, failures, rate_limit_waits, holds, error_class, first_failed_at,
     last_failed_at, worker, code_version, attempt_started_at, started_at, ended_at, idempotency_key, correlation_id,
-    tags, metadata, policy_override, cancel_requested_at, progress, replays, step_only, redrives
+    tags, metadata, policy_override, cancel_requested_at, progress, replays, step_only, redrives,
+    has_letter
 
 -- name: get
 SELECT {_run} FROM redrive.runs WHERE id = :id AND org = :org
