@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import uuid
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from tests.servers import PostgresServer
 
 from redrive.config import Settings
+from redrive.dead_letter_queue import tasks
 from redrive.dead_letter_queue.queue import DeadLetterQueue
 from redrive.engine.vault import new_encryption_key
 from redrive.errors import (
@@ -22,9 +24,12 @@ from redrive.errors import (
     ReplayRefusedError,
     TransitionError,
 )
-from redrive.model.event import DeadLetterChanged, Event, ReplayEnded, StepDied
+from redrive.model.event import AlertRaised, DeadLetterChanged, Event, ReplayEnded, StepDied
 from redrive.model.failed_task import FailedTask
 from redrive.policy import Backoff, Immediate, RetryPolicy
+from redrive.policy.codec import Limits
+from redrive.policy.monitor import Thresholds
+from redrive.policy.redact import Redactor
 from redrive.policy.template import Template
 from redrive.store.statement import Query, Statement
 from redrive.testing import in_memory
@@ -377,6 +382,45 @@ class TestPolicies:
             letter = await dlq.app.store.dead_letters.get(item.id, "default")
             assert (letter.template, letter.assignee, letter.tags) == ("bank", "payments", '["bank"]')
 
+    async def test_a_template_leaves_a_task_what_it_says_itself(self, tmp_path: Path) -> None:
+        """M12: the policy and the number, each of them."""
+        templates = [
+            Template("tagged", message_contains="tagged", tags=["known"]),
+            Template("numbered", message_contains="numbered", max_redrives=5),
+            Template("slow", message_contains="slow", redrive="linear"),
+            Template("both", message_contains="both", redrive="linear", max_redrives=5),
+        ]
+        own: dict[str, Any] = {"policy": "immediate", "max_retries": 9}
+        expected = {
+            "tagged": [("exponential", 3), ("exponential", 9), ("immediate", 9)],
+            "numbered": [("exponential", 5), ("exponential", 9), ("immediate", 9)],
+            "slow": [("linear", 3), ("linear", 9), ("immediate", 9)],
+            "both": [("linear", 5), ("linear", 9), ("immediate", 9)],
+        }
+        url = f"sqlite:///{tmp_path / 'x.db'}"
+        async with DeadLetterQueue(url, log=False, templates=templates) as dlq:
+            for said, wanted in expected.items():
+                for fields, result in zip(({}, {"max_retries": 9}, own), wanted, strict=True):
+                    named = f"{said} {sorted(fields)}"
+                    item = await dlq.enqueue(named, 1, error=said, category="transient", **fields)
+                    assert (item.retry_policy, item.max_retries) == result, named
+                    letter = await dlq.app.store.dead_letters.get(item.id, "default")
+                    assert letter.template == said
+
+    async def test_a_custom_policy_that_nobody_knows_is_refused(self, tmp_path: Path) -> None:
+        """M1: it would never be redriven."""
+        url = f"sqlite:///{tmp_path / 'x.db'}"
+        async with DeadLetterQueue(url, log=False, policies={"night": lambda n: 5.0}) as dlq:
+            with pytest.raises(
+                InvalidValueError,
+                match=r"knows no policy 'custom:nite'; known are: custom:night. Name yours with",
+            ):
+                await dlq.enqueue("a", 1, error="x", policy="custom:nite")
+            assert await dlq.size() == 0
+            assert (
+                await dlq.enqueue("a", 1, error="x", policy="custom:night")
+            ).retry_policy == "custom:night"
+
     async def test_what_must_not_happen_twice_is_not_redriven(self, mailer: Mailer, tmp_path: Path) -> None:
         url = f"sqlite:///{tmp_path / 'x.db'}"
         async with DeadLetterQueue(url, mailer.resend, log=False, effect="unsafe") as dlq:
@@ -398,6 +442,50 @@ class TestDependencies:
             assert await dlq.retry("a")
             await test.drain()
             assert [task["to"] for task, _ in mailer.sent] == ["a", "a", "b"]
+
+    async def test_one_that_waits_says_for_which_and_can_be_let_go(
+        self, small: DeadLetterQueue, mailer: Mailer
+    ) -> None:
+        await small.enqueue("a", {"to": "a"}, error="x")
+        await small.enqueue("b", {"to": "b"}, error="x", after=["a"])
+        with pytest.raises(ReplayRefusedError) as refused:
+            await small.retry("b")
+        assert str(refused.value) == (
+            "the task 'b' cannot be retried: it waits for the task 'a', which is pending; see to that one "
+            "first, or let it wait no longer: dlq.unlink('b', 'a')"
+        )
+        await small.archive("a")
+        await small.enqueue("a", {"to": "a"}, error="again")
+        with pytest.raises(
+            ReplayRefusedError, match=r"'a', which is archived; let it wait no longer: dlq.unlink"
+        ):
+            await small.retry("b")
+        assert mailer.sent == []
+        assert not await small.unlink("a", "b")
+        assert await small.unlink("b", "a")
+        assert not await small.unlink("b", "a")
+        assert await small.retry("b")
+        await sound(small)
+
+    async def test_one_that_waits_for_something_else_says_so(self, small: DeadLetterQueue) -> None:
+        mine = await small.enqueue("a", 1, error="x")
+        url = small.app.database.path  # type: ignore[attr-defined]
+        async with DeadLetterQueue(f"sqlite:///{url}", log=False, name="other") as other:
+            theirs = await other.enqueue("b", 1, error="x")
+            await (await other.app.desk()).dead_letters.link(mine.id, theirs.id)
+        with pytest.raises(
+            ReplayRefusedError, match=f"for the dead letter {theirs.id} of another queue, which"
+        ):
+            await small.retry("a")
+
+    @pytest.mark.parametrize("after", ["a", b"a", 5, None])
+    async def test_what_it_waits_for_is_a_list(self, small: DeadLetterQueue, after: Any) -> None:
+        await small.enqueue("a", 1, error="x")
+        with pytest.raises(
+            InvalidValueError, match=r"after must be a list of ids of tasks, such as \['order-7'\]"
+        ):
+            await small.enqueue("b", 1, error="x", after=after)
+        assert not await small.contains("b")
 
     async def test_what_makes_no_sense(self, small: DeadLetterQueue) -> None:
         with pytest.raises(NotFoundError, match="no task 'nowhere' in the queue that it could wait for"):
@@ -471,12 +559,114 @@ class TestExecuting:
     async def test_what_is_done_cannot_be_retried(self, small: DeadLetterQueue) -> None:
         await small.enqueue("a", {"to": "ana"}, error="x")
         await small.archive("a")
-        with pytest.raises(ReplayRefusedError, match="it is ARCHIVED; reopen it first"):
+        for call in (small.retry, small.archive, small.unlink):
+            arguments = ("b", "a") if call == small.unlink else ("b",)
+            with pytest.raises(NotFoundError, match="there is no task 'b' in the queue 'default'"):
+                await call(*arguments)
+        with pytest.raises(
+            ReplayRefusedError, match=r"^the task 'a' cannot be retried: it is archived; .* with enqueue$"
+        ):
             await small.retry("a")
-        with pytest.raises(NotFoundError, match="there is no task 'b' in the queue 'default'"):
-            await small.retry("b")
-        with pytest.raises(TransitionError):
+        with pytest.raises(
+            TransitionError,
+            match=r"^the task 'a' cannot be archived: it is archived; only tasks that are pending",
+        ):
             await small.archive("a")
+
+    async def test_what_is_being_retried_is_left_alone(self, small: DeadLetterQueue) -> None:
+        item = await small.enqueue("a", {"to": "ana"}, error="x")
+        await (await small.app.desk()).replays.start(item.id)
+        with pytest.raises(
+            ReplayRefusedError, match=r"^the task 'a' cannot be retried: it is being retried al"
+        ):
+            await small.retry("a")
+        with pytest.raises(
+            TransitionError, match=r"^the task 'a' cannot be archived: it is being retried; wait"
+        ):
+            await small.archive("a")
+
+    async def test_waiting_for_an_outcome_has_an_end_and_the_retry_goes_on(self, tmp_path: Path) -> None:
+        """M6: a function that takes long, or a breaker that is open, does not keep the caller for ever."""
+        let_go, done = asyncio.Event(), asyncio.Event()
+
+        async def slow(task: Any) -> str:
+            await let_go.wait()
+            return "done"
+
+        url = f"sqlite:///{tmp_path / 'x.db'}"
+        async with asyncio.timeout(PATIENCE), DeadLetterQueue(url, slow, log=False) as dlq:
+            dlq.app.listen(lambda event: done.set() if isinstance(event, ReplayEnded) else None)
+            await dlq.enqueue("a", 1, error="x")
+            with pytest.raises(
+                TimeoutError, match=r"^the task 'a' has not ended within 0.01 s; it is still bein"
+            ):
+                await dlq.retry("a", timeout=0.01)
+            assert (await found(dlq, "a")).status == "retrying"
+            let_go.set()
+            await done.wait()
+            assert (await found(dlq, "a")).status == "completed"
+            with pytest.raises(InvalidValueError, match="timeout must be a number from 0"):
+                await dlq.retry("a", timeout=-1.0)
+
+    async def test_a_breaker_that_is_open_does_not_keep_the_caller(
+        self, tmp_path: Path, mailer: Mailer
+    ) -> None:
+        url = f"sqlite:///{tmp_path / 'x.db'}"
+        async with (
+            asyncio.timeout(PATIENCE),
+            DeadLetterQueue(url, mailer.resend, breaker="mail", log=False) as dlq,
+        ):
+            await dlq.app.force_breaker("mail", "open", reason="maintenance")
+            await dlq.enqueue("a", {"to": "ana"}, error="x")
+            with pytest.raises(TimeoutError, match=r"'a' has not ended within 0.05 s"):
+                await dlq.retry("a", timeout=0.05)
+            assert mailer.sent == []
+            ended = Ended(dlq, 1)
+            await dlq.app.release_breaker("mail")
+            await dlq.app.force_breaker("mail", "closed", reason="it is back")
+            await ended.event.wait()
+            assert (await found(dlq, "a")).status == "completed"
+            await sound(dlq)
+
+    async def test_a_queue_that_is_closed_leaves_nothing_behind_of_a_retry_that_took_too_long(
+        self, tmp_path: Path
+    ) -> None:
+        begun = asyncio.Event()
+
+        async def endless(task: Any) -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        settings = Settings(worker_grace_sec=0.0)
+        url = f"sqlite:///{tmp_path / 'x.db'}"
+        before = asyncio.all_tasks()
+        async with (
+            asyncio.timeout(PATIENCE),
+            DeadLetterQueue(url, endless, settings=settings, log=False) as dlq,
+        ):
+            await dlq.enqueue("a", 1, error="x")
+            with pytest.raises(TimeoutError):
+                await dlq.retry("a", timeout=0.01)
+            await begun.wait()
+        assert asyncio.all_tasks() == before
+        async with asyncio.timeout(PATIENCE), DeadLetterQueue(url, lambda task: "done", log=False) as dlq:
+            ended = Ended(dlq, 1)
+            async with dlq.processing():
+                await ended.event.wait()
+            assert (await found(dlq, "a")).status == "completed"
+
+    def test_starting_without_an_event_loop_says_what_to_use(self) -> None:
+        dlq = DeadLetterQueue("sqlite://:memory:", print, log=False)
+        with pytest.raises(
+            InvalidValueError, match=r"no event loop is running here .* use dlq\.sync\.start\(\)"
+        ):
+            dlq.start()
+        assert dlq.state == "stopped"
+
+    async def test_only_what_is_pending_is_due_at_some_time(self, small: DeadLetterQueue) -> None:
+        item = await small.enqueue("a", {"to": "ana"}, error="x", policy="linear")
+        assert item.next_retry_at is not None
+        assert (await small.archive("a")).next_retry_at is None
 
     async def test_a_failure_that_is_reported_while_it_is_retried_changes_nothing(
         self, small: DeadLetterQueue, mailer: Mailer
@@ -601,6 +791,54 @@ class TestSync:
         assert bool(queue)
         queue.close()
 
+    def test_almost_like_a_dict(self, tmp_path: Path) -> None:
+        """Ids that look like secrets are still those that were given."""
+        names = ["a", "AKIAIOSFODNN7EXAMPLE", "password=hunter2-of-ana", "b"]
+        with DeadLetterQueue(f"sqlite:///{tmp_path / 'x.db'}", lambda task: task, log=False).sync as queue:
+            for name in names:
+                queue.enqueue(name, {"name": name}, error="x")
+            queue.enqueue("done", 1, error="x")
+            queue.archive("done")
+            assert list(queue) == names
+            assert len(queue) == len(names)
+            assert [queue[task_id].task["name"] for task_id in queue] == names
+            for task_id in queue:
+                assert queue.retry(task_id, timeout=PATIENCE)
+            assert list(queue) == []
+        assert [thread.name for thread in threading.enumerate() if thread.name == "redrive-sync"] == []
+
+    def test_capturing_and_processing_without_an_event_loop(self, tmp_path: Path) -> None:
+        sent = threading.Semaphore(0)
+        url = f"sqlite:///{tmp_path / 'x.db'}"
+        options: Any = {"strategy": "selective", "log": False}
+        with DeadLetterQueue(url, lambda task: sent.release(), **options).sync as queue:
+
+            @queue.capture(lambda to: f"mail-{to}", quiet=True, policy="immediate")
+            def send(to: str) -> None:
+                raise TimeoutError("slow")
+
+            send("ana")
+            with pytest.raises(TimeoutError), queue.capturing("b", {"to": "bob"}, policy="immediate"):
+                raise TimeoutError("slow")
+            assert queue.offer("c", 1, error=ValueError("wrong")) is None
+            kept = queue.offer("d", 1, error=TimeoutError("slow"), after=["b"])
+            assert kept is not None
+            assert list(queue) == ["mail-ana", "b", "d"]
+            assert queue.unlink("d", "b")
+            with queue.processing() as running:
+                assert (running, queue.state) == (queue, "running")
+                assert [sent.acquire(timeout=PATIENCE) for _ in range(2)] == [True, True]
+            assert queue.state == "stopped"
+            assert list(queue) == ["d"]
+
+    def test_more_than_a_page_of_them(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(tasks, "PAGE", 3)
+        with DeadLetterQueue(f"sqlite:///{tmp_path / 'x.db'}", log=False).sync as queue:
+            names = [str(number) for number in range(7)]
+            for name in names:
+                queue.enqueue(name, 1, error="x")
+            assert list(queue) == names
+
 
 class TestChecks:
     @pytest.mark.parametrize("task_id", ["", "x" * 256, "a\nb", None, 5])
@@ -635,12 +873,54 @@ class TestChecks:
             ({"by": "redrive"}, "the name that Redrive itself acts under"),
             ({"name": ""}, "the name of a dead-letter queue"),
             ({"timeot": 5}, "a dead-letter queue has no option 'timeot'; did you mean 'timeout'"),
+            ({"max_sise": 500}, "a dead-letter queue has no option 'max_sise'; did you mean 'max_size'"),
+            ({"zzz": 1}, "known are: archive_days, breaker, by, .*interval, .*org, .*templates, .*url"),
+            ({"default_policy": "sometimes"}, "dlq_default_policy must be one of"),
+            ({"archive_days": 0}, "dlq_archive_days must be a number from 0.01"),
+            ({"templates": ["bank"]}, "template must be of type Template"),
         ],
     )
     def test_the_options(self, options: dict[str, Any], message: str) -> None:
         """M9: the message names the bounds."""
         with pytest.raises(InvalidValueError, match=message):
             DeadLetterQueue("sqlite://:memory:", log=False, **options)
+
+    async def test_options_reach_what_they_are_for(self, tmp_path: Path) -> None:
+        """M9, M10."""
+        thresholds = Thresholds(exhausted=0)
+        options: Any = {"thresholds": thresholds, "redactor": Redactor(extra_keys=["flavour"])}
+        options |= {"limits": Limits(size=2_000), "default_policy": "immediate", "archive_days": None}
+        url = f"sqlite:///{tmp_path / 'x.db'}"
+        async with DeadLetterQueue(url, log=False, max_size=500, interval=30, **options) as dlq:
+            found = dlq.app.processor().options
+            assert (found.thresholds, found.archive_seconds) == (thresholds, None)
+            assert (found.queue, found.max_size, found.interval_seconds) == ("dlq:default", 500, 30)
+            item = await dlq.enqueue("a", 1, error="flavour=vanilla-canary", category="network")
+            assert item.retry_policy == "immediate"
+            assert "vanilla-canary" not in item.error
+            with pytest.raises(InvalidValueError):
+                await dlq.enqueue("b", "x" * 3_000, error="x")
+        by_default = DeadLetterQueue(url, log=False).app.processor().options
+        assert (by_default.archive_seconds, by_default.thresholds) == (7 * 86_400.0, Thresholds())
+
+    async def test_an_alert_by_a_threshold_of_ones_own(self, mailer: Mailer) -> None:
+        """M10."""
+        told: list[Event] = []
+        thresholds = Thresholds(exhausted=0)
+        dlq = DeadLetterQueue("sqlite://:memory:", mailer.resend, log=False, thresholds=thresholds)
+        dlq.app.listen(told.append)
+        async with in_memory(dlq.app) as test:
+            mailer.error = TimeoutError("still")
+            await dlq.enqueue("a", {"to": "a"}, error="x", policy="immediate", max_retries=1)
+            await test.drain()
+            await dlq.app.worker_in_test().processor.run_once()
+        assert "many_exhausted" in {each.alert for each in told if isinstance(each, AlertRaised)}
+
+    def test_it_tells_its_name_and_no_address(self) -> None:
+        dlq = DeadLetterQueue("postgresql://ana:hunter2@db/x", log=False, name="mail", org="acme")
+        assert repr(dlq) == "<DeadLetterQueue 'mail' of 'acme', stopped>"
+        assert repr(dlq.sync) == "<blocking <DeadLetterQueue 'mail' of 'acme', stopped>>"
+        assert repr(DeadLetterQueue("sqlite://:memory:", log=False)) == "<DeadLetterQueue 'default', stopped>"
 
     @pytest.mark.parametrize("limit", [0, 1001])
     async def test_the_limit(self, small: DeadLetterQueue, limit: int) -> None:

@@ -6,6 +6,7 @@ Nothing that was accepted is lost, nothing that was refused is there, and no que
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import uuid
 from collections import Counter
@@ -37,6 +38,7 @@ from redrive.verify import verify
 PATIENCE = 60.0
 SECRET = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
 WORD = "correct-horse-canary"
+CARD = "4111111111111111"
 
 HOSTILE = {
     "NUL": "a\x00b",
@@ -243,7 +245,7 @@ async def test_queues_whose_names_and_ids_run_together_are_still_different_queue
     await sound(first)
 
 
-async def test_a_run_with_such_a_key_stays_what_it_is_when_a_task_is_enqueued(place: Place) -> None:
+async def test_a_run_with_the_key_of_a_task_stays_what_it_is_when_the_task_is_enqueued(place: Place) -> None:
     """G6, G8: the key of a run is its own; a duplicate command never causes a second execution."""
     dlq = place.queue()
 
@@ -251,14 +253,27 @@ async def test_a_run_with_such_a_key_stays_what_it_is_when_a_task_is_enqueued(pl
         return value
 
     dlq.app.task(other, name="other")  # type: ignore[call-overload]
-    run = await dlq.app.start("other", 5, key="dlq:default:a")
-    assert await dlq.get("a") is None
+    item = await dlq.enqueue("a", 1, error="x")
+    key = (await dlq.app.run(item.run_id).get()).idempotency_key
+    assert key is not None
+    await dlq.clear(confirm="default")
     try:
+        run = await dlq.app.start("other", 5, key=key)
+    except InvalidValueError:
+        return  # such keys are not for runs
+    with contextlib.suppress(RedriveError):
         assert (await dlq.enqueue("a", {"mine": True}, error="x")).run_id != run.id
-    except RedriveError:
-        assert await dlq.get("a") is None
-    assert (await dlq.app.start("other", 5, key="dlq:default:a")).id == run.id
+    assert (await dlq.app.start("other", 5, key=key)).id == run.id
     await sound(dlq)
+
+
+async def test_a_reported_error_is_redacted_before_it_is_cut_i9(place: Place) -> None:
+    """Half a secret is not recognised any more: wherever it is cut, no piece of a card number is left."""
+    dlq = place.queue()
+    for length in (3_985, 3_990, 3_999):
+        item = await dlq.enqueue(str(length), 1, error="x" * (length - 1) + " " + CARD)
+        assert "4111" not in item.error
+        assert "4111" not in repr(await (await dlq.app.desk()).dead_letters.get(item.id))
 
 
 # A full queue (M6)

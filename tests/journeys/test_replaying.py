@@ -91,7 +91,7 @@ class Mill:
 @asynccontextmanager
 async def crew(world: World, number: int = WORKERS) -> AsyncIterator[list[list[WorkerProcess]]]:
     """So many places of work; who dies is replaced. The last one of each place is alive."""
-    async with world.supervised(mill, concurrency=40) as first:
+    async with world.supervised(mill, concurrency=40, poll_seconds=0.02) as first:
         if number == 1:
             yield [first]
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from redrive.errors import InvalidValueError
 from redrive.model.failure import Category
 from redrive.policy.template import Circumstances, Template, template_for
+from redrive.policy.triage import Triage, triage
 
 WHAT = Circumstances(
     Category.PROVIDER_5XX,
@@ -62,6 +64,29 @@ class TestMatching:
         assert Template("known", task="charge", http_status=503, message_contains="bank").matches(WHAT)
         assert not Template("known", task="charge", http_status=504).matches(WHAT)
 
+    @pytest.mark.parametrize(
+        ("kind", "categories"),
+        [
+            ("transient", {Category.PROVIDER_5XX, Category.RATE_LIMIT, Category.CANCELLED}),
+            ("network", {Category.TIMEOUT, Category.NETWORK}),
+            ("Resource", {Category.RESOURCE}),
+            (Triage.NETWORK, {Category.TIMEOUT, Category.NETWORK}),
+            (Category.NETWORK, {Category.NETWORK}),
+            (["timeout", "resource"], {Category.TIMEOUT, Category.RESOURCE}),
+        ],
+    )
+    def test_a_coarse_kind_stands_for_its_categories(self, kind: Any, categories: set[Category]) -> None:
+        """M4: the words that the stand-alone queue uses."""
+        template = Template("known", category=kind)
+        assert {each for each in Category if template.matches(WHAT._replace(category=each))} == categories
+        assert replace(template, owner="ana").category == template.category
+
+    def test_every_category_is_of_one_kind(self) -> None:
+        kinds = [Template(kind, category=kind) for kind in Triage]
+        for each in Category:
+            matching = [template.name for template in kinds if template.matches(WHAT._replace(category=each))]
+            assert matching == [triage(each)]
+
     def test_a_failure_without_a_status(self) -> None:
         assert not Template("known", http_status=503).matches(WHAT._replace(http_status=None))
 
@@ -102,7 +127,8 @@ class TestChecks:
     @pytest.mark.parametrize(
         ("wrong", "message"),
         [
-            ({"category": "outage"}, "category must be one of 'timeout'"),
+            ({"category": "outage"}, "category must be one of 'transient'.* 'timeout'.* got 'outage'"),
+            ({"category": None}, "category must be one of 'transient'.* got None"),
             ({"http_status": 99}, "http_status must be a whole number from 100 to 599, got 99"),
             ({"http_status": "503"}, "http_status must be a whole number"),
             ({"task": ""}, "task must be 1 to 500 printable characters"),

@@ -68,11 +68,13 @@ async def test_old_runs_go_with_everything_that_belongs_to_them(store: Store, da
     assert await store.runs.remove_expired(DAY, 10) == 0
 
 
-@pytest.mark.parametrize("state", ["OPEN", "REPLAYING", "EXHAUSTED"])
-async def test_a_live_dead_letter_is_kept_for_ever_i1(store: Store, database: Database, state: str) -> None:
+@pytest.mark.parametrize("state", ["OPEN", "REPLAYING", "EXHAUSTED", "ARCHIVED"])
+async def test_what_nobody_is_done_with_is_kept_for_ever_i1(
+    store: Store, database: Database, state: str
+) -> None:
     claim = await claimed(store)
     await buried(store, claim)
-    await ask(database, "UPDATE redrive.dead_letters SET state = :state", state=state)
+    await ask(database, "UPDATE redrive.dead_letters SET state = :state, updated_at = 1.0", state=state)
     await ask(database, "UPDATE redrive.runs SET ended_at = 1.0")
     before = await tables(database)
 
@@ -226,3 +228,24 @@ async def test_old_operations_go_with_their_items_unless_they_are_under_way(
     for table in ("replay_operations", "replays"):
         left = await ask(database, f"SELECT id FROM redrive.{table} ORDER BY id")
         assert [row[0] for row in left] == ["PAUSED", "RUNNING", "STOPPED"]
+
+
+async def test_a_run_whose_letter_is_long_closed_is_kept_for_its_own_time(
+    store: Store, database: Database
+) -> None:
+    """A replay has resolved the letter of an early step, and the run has gone on for long."""
+    old = await ended(store, 2 * DAY)
+    await ask(database, "UPDATE redrive.runs SET ended_at = :now - 60 WHERE id = :id", id=old.id)
+    assert await store.runs.remove_expired(DAY, 10) == 0
+    await ask(database, "UPDATE redrive.runs SET ended_at = :now - 100000 WHERE id = :id", id=old.id)
+    assert await store.runs.remove_expired(DAY, 10) == 1
+
+
+async def test_what_a_live_letter_waits_for_is_kept(store: Store, database: Database) -> None:
+    old, waiting = await ended(store, 2 * DAY), await claimed(store)
+    await buried(store, waiting)
+    text = """INSERT INTO redrive.dead_letter_dependencies (letter_id, depends_on, org)
+    SELECT waiting.id, other.id, 'acme' FROM redrive.dead_letters AS waiting, redrive.dead_letters AS other
+    WHERE waiting.run_id = :waiting AND other.run_id = :old"""
+    await ask(database, text, waiting=waiting.id, old=old.id)
+    assert await store.runs.remove_expired(DAY, 10) == 0

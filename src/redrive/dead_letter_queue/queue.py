@@ -12,25 +12,26 @@ async with dlq.processing(): ...                              execute all again,
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from types import TracebackType
+from inspect import signature
+from types import EllipsisType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from redrive.config import Settings
 from redrive.dead_letter_queue.app import Execute, QueueApp
+from redrive.dead_letter_queue.background import Background
 from redrive.dead_letter_queue.capture import Capturing, captured
+from redrive.dead_letter_queue.refusal import not_archived, not_ended, not_retried
 from redrive.dead_letter_queue.tasks import FailedTasks, TaskFields
 from redrive.engine.alarms import statistics_of
 from redrive.engine.desk import Desk
 from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.engine.evidence import Evidence
-from redrive.engine.processor import RUNNING, STOPPED
+from redrive.engine.processor import RUNNING
 from redrive.engine.task import checked_name, refuse_unknown
-from redrive.engine.worker import Worker
-from redrive.errors import InvalidValueError, NotFoundError, TransitionError
+from redrive.errors import InvalidValueError, NotFoundError, ReplayRefusedError, TransitionError
 from redrive.model.alias import dead_letter_state
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import APPLICATION, checked_caller
@@ -38,7 +39,10 @@ from redrive.model.failed_task import FailedTask, RetryOutcome
 from redrive.model.failure import Category
 from redrive.model.run import RunState
 from redrive.model.statistics import Statistics
-from redrive.policy.bounds import require_whole
+from redrive.policy.bounds import LONGEST_DELAY, require, require_whole
+from redrive.policy.codec import DEFAULT_LIMITS, Limits
+from redrive.policy.monitor import DEFAULT_THRESHOLDS, Thresholds
+from redrive.policy.redact import DEFAULT_REDACTOR, Redactor
 from redrive.policy.redriving import Function
 from redrive.policy.strategy import Strategy, enters
 from redrive.policy.template import Template
@@ -57,9 +61,15 @@ class DeadLetterQueue:
 
     Settings come from redrive.config (dlq_…); what is given here wins.
 
-    policies   functions of your own by name, for policy="custom:<name>": redrives so far → seconds, or None
-    templates  handling of common patterns (redrive.policy.template)
-    options    of the function: timeout, breaker, effect, classifier, concurrency, as of a task
+    max_retries     automatic redrives of a task that names no other number
+    interval        seconds between two looks for what is due
+    default_policy  instead of exponential, where the policy is by category
+    archive_days    what is exhausted for so long is archived; None: never
+    policies        functions of your own for policy="custom:<name>", by name: redrives so far → seconds, None
+    templates       handling of common patterns (redrive.policy.template)
+    thresholds      beyond them an alert is raised (redrive.policy.monitor)
+    redactor        what is a secret; limits: how large what is kept may be
+    options         of the function: timeout, breaker, effect, classifier, concurrency, as of a task
     """
 
     def __init__(
@@ -75,36 +85,47 @@ class DeadLetterQueue:
         max_retries: int | None = None,
         interval: float | None = None,
         strategy: Strategy | str | None = None,
+        default_policy: str | None = None,
+        archive_days: float | EllipsisType | None = ...,
         policies: Mapping[str, Function] | None = None,
         templates: Sequence[Template] = (),
+        thresholds: Thresholds = DEFAULT_THRESHOLDS,
+        redactor: Redactor = DEFAULT_REDACTOR,
+        limits: Limits = DEFAULT_LIMITS,
         log: bool = True,
         **options: Any,
     ) -> None:
-        refuse_unknown("a dead-letter queue has no option", options, _OPTIONS)
+        refuse_unknown("a dead-letter queue has no option", options, _OPTIONS | _keywords())
         self.name = checked_name("the name of a dead-letter queue", name)
         self.org = checked_name("org", org)
         self._by = checked_caller(by)
         self._can_execute = execute is not None
-        given: dict[str, Any] = {
+        given = {
             "dlq_max_size": max_size,
             "dlq_default_max_retries": max_retries,
             "dlq_interval_sec": interval,
             "dlq_strategy": strategy,
+            "dlq_default_policy": default_policy,
         }
-        known = Settings.load() if settings is None else settings
         self.app = QueueApp(
             url,
             name,
             execute,
-            settings=replace(known, **{key: value for key, value in given.items() if value is not None}),
+            settings=_settings(settings, given, archive_days),
             policies=policies or {},
             templates=templates,
             task_options=options,
+            thresholds=thresholds,
+            redactor=redactor,
+            limits=limits,
             log=log,
         )
-        self._worker: Worker | None = None
-        self._running: asyncio.Task[None] | None = None
+        self._background = Background(self.app, name)
         self._sync: BlockingQueue | None = None
+
+    def __repr__(self) -> str:
+        whose = "" if self.org == DEFAULT_ORG else f" of {self.org!r}"
+        return f"<DeadLetterQueue {self.name!r}{whose}, {self.state}>"
 
     # Putting in and looking up
 
@@ -140,6 +161,12 @@ class DeadLetterQueue:
         await self.app.open()
         return await self._tasks.page(state, limit)
 
+    async def __aiter__(self) -> AsyncIterator[str]:
+        """Ids of the tasks that are not done with, the oldest first."""
+        await self.app.open()
+        async for task_id in self._tasks.live():
+            yield task_id
+
     async def contains(self, task_id: str) -> bool:
         return await self.get(task_id) is not None
 
@@ -160,15 +187,21 @@ class DeadLetterQueue:
 
     # Doing something about it
 
-    async def retry(self, task_id: str, *, reason: str = "") -> RetryOutcome:
-        """Execute it here and now, whatever its policy says."""
+    async def retry(self, task_id: str, *, reason: str = "", timeout: float | None = None) -> RetryOutcome:
+        """Execute it here and now, whatever its policy says.
+
+        TimeoutError when it has not ended after `timeout` seconds; it goes on in the background.
+        """
         self._require_execute()
+        if timeout is not None:
+            require("timeout", timeout, 0.0, LONGEST_DELAY)
         item = await self._existing(task_id)
-        await (await self._desk()).replays.start(item.id, reason=reason)
+        await self._begin(item, reason)
         run = self.app.run(item.run_id, self.org)
-        async with self._at_work():
-            state = await run.wait()
-        succeeded = state is RunState.SUCCESS
+        try:
+            succeeded = await self._background.ending(run, timeout) is RunState.SUCCESS
+        except TimeoutError:
+            raise TimeoutError(not_ended(task_id, timeout)) from None
         result = await run.result() if succeeded else None
         now = await self._existing(task_id)
         return RetryOutcome(succeeded, None if succeeded else now.last_error, result, now)
@@ -176,8 +209,17 @@ class DeadLetterQueue:
     async def archive(self, task_id: str, *, reason: str = "") -> FailedTask:
         """Put it away; nothing about it is lost."""
         item = await self._existing(task_id)
-        await (await self._desk()).dead_letters.archive(item.id, reason)
+        try:
+            await (await self._desk()).dead_letters.archive(item.id, reason)
+        except (TransitionError, NotFoundError):
+            raise TransitionError(not_archived(await self._existing(task_id))) from None
         return await self._existing(task_id)
+
+    async def unlink(self, task_id: str, other: str) -> bool:
+        """Let a task wait no longer for another one (`after`). False when it did not."""
+        item, letters = await self._existing(task_id), (await self._desk()).dead_letters
+        awaited = [each for each in await self._tasks.awaited(item) if each.task_id == other]
+        return any([await letters.unlink(item.id, each.letter_id) for each in awaited])
 
     async def clear(self, *, confirm: str) -> int:
         """Remove everything in this queue for ever, but for what is being executed; how many it were.
@@ -203,25 +245,16 @@ class DeadLetterQueue:
     @property
     def state(self) -> str:
         """ "running" or "stopped": whether this queue executes tasks in the background."""
-        return STOPPED if self._running is None or self._running.done() else RUNNING
+        return self._background.state
 
     def start(self) -> None:
         """Execute tasks again in the background, each when it is due."""
         self._require_execute()
-        if self.state == RUNNING:
-            raise TransitionError(
-                f"the queue {self.name!r} is already running; stop it before it is started again"
-            )
-        self._worker = self.app.own_worker(redrive=True)
-        self._running = asyncio.create_task(self._worker.run())
+        self._background.start()
 
     async def stop(self) -> None:
         """Finish what is being executed. A queue that is not running stays so."""
-        worker, running = self._worker, self._running
-        self._worker = self._running = None
-        if worker is not None and running is not None:
-            worker.stop()
-            await running
+        await self._background.stop()
 
     @asynccontextmanager
     async def processing(self) -> AsyncIterator[Self]:
@@ -292,6 +325,14 @@ class DeadLetterQueue:
         await self._tasks.keep(report)
         return await self._existing(task_id)
 
+    async def _begin(self, item: FailedTask, reason: str) -> None:
+        try:
+            await (await self._desk()).replays.start(item.id, reason=reason)
+        except (ReplayRefusedError, NotFoundError) as error:
+            now = await self._existing(item.task_id)
+            awaited = await self._tasks.awaited(now)
+            raise ReplayRefusedError(not_retried(now, awaited, str(error))) from None
+
     async def _existing(self, task_id: str) -> FailedTask:
         found = await self.get(task_id)
         if found is None:
@@ -311,17 +352,22 @@ class DeadLetterQueue:
         known = await self.app.store.redrives.processors()
         return any(each.running and each.queue in ("", self.app.queue) for each in known)
 
-    @asynccontextmanager
-    async def _at_work(self) -> AsyncIterator[None]:
-        """Somebody executes what is ready: the background, a test, or a worker for the moment."""
-        if self.state == RUNNING or self.app.waiters.help is not None:
-            yield
-            return
-        async with self.app.own_worker(redrive=False):
-            yield
-
     def _require_execute(self) -> None:
         if not self._can_execute:
             raise InvalidValueError(
                 "this queue was given no function to execute tasks with: DeadLetterQueue(url, execute=...)"
             )
+
+
+def _settings(
+    known: Settings | None, given: Mapping[str, Any], archive_days: float | EllipsisType | None
+) -> Settings:
+    """What is given wins; that nothing is archived can be given, too."""
+    said = {key: value for key, value in given.items() if value is not None}
+    if archive_days is not ...:
+        said["dlq_archive_days"] = archive_days
+    return replace(Settings.load() if known is None else known, **said)
+
+
+def _keywords() -> frozenset[str]:
+    return frozenset(signature(DeadLetterQueue).parameters) - {"options"}

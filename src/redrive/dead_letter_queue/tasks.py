@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping
 from typing import Any, TypedDict
 
 from redrive.dead_letter_queue.app import QueueApp
+from redrive.dead_letter_queue.refusal import Awaited
 from redrive.engine.enqueue import HIGHEST_PRIORITY, LONGEST_KEY
 from redrive.engine.evidence import Evidence
-from redrive.engine.foreign import Foreign, Report, category_of, evidence_of_report
+from redrive.engine.foreign import Report, category_of, evidence_of_report
 from redrive.engine.payload import json_and_text
 from redrive.engine.task import refuse_unknown
 from redrive.errors import InvalidValueError
-from redrive.model.dead_letter import DeadLetterState
+from redrive.model.dead_letter import DeadLetterLine, DeadLetterState
 from redrive.model.failed_task import FailedTask
 from redrive.model.failure import Category
 from redrive.model.statistics import STATUS_WORDS
 from redrive.policy.bounds import require_kind, require_whole
 from redrive.policy.codec import decode
 from redrive.policy.idempotency import request_hash
-from redrive.policy.redriving import BY_CATEGORY, MOST_REDRIVES, Redrive, checked
+from redrive.policy.query import parse
+from redrive.policy.redact.marker import MARKER
+from redrive.policy.redriving import BY_CATEGORY, CUSTOM_PREFIX, MOST_REDRIVES, Redrive, checked
 from redrive.policy.triage import triage
+from redrive.store.cursor import Order
 from redrive.store.database import Session
 from redrive.store.foreign_failures import ForeignFailures, Item, NewFailure
 
+PAGE = 500
 REPORTER = "reported"
 """Instead of a worker: the attempt was made elsewhere."""
 
@@ -46,7 +51,7 @@ class TaskFields(TypedDict, total=False):
     category: str | None
     metadata: Mapping[str, Any] | None
     priority: int
-    after: Sequence[str]
+    after: Collection[str]
 
 
 class FailedTasks:
@@ -54,6 +59,7 @@ class FailedTasks:
         self._app = app
         self._org = org
         self._failures = ForeignFailures(app.database, app.store.holds)
+        self._letters = app.store.dead_letters
         self._vault = app.vault
 
     def evidence(self, error: BaseException | str, fields: TaskFields) -> Evidence:
@@ -72,7 +78,7 @@ class FailedTasks:
     def report(self, task_id: str, task: object, evidence: Evidence, fields: TaskFields) -> Report:
         """Everything that could be wrong with it is said here."""
         app = self._app
-        definition = app.definition(checked(fields.get("policy") or BY_CATEGORY), self._max_redrives(fields))
+        definition = app.definition(self._policy(fields), _max_redrives(fields))
         payload, text = json_and_text({"task": task, "context": fields.get("context")}, limits=app.limits)
         new = NewFailure(
             id=app.ids.new(),
@@ -91,13 +97,11 @@ class FailedTasks:
             worker=REPORTER,
             code_version=app.settings.code_version or "unversioned",
         )
-        after = {other: self._key(other) for other in fields.get("after", ())}
+        after = {other: self._key(other) for other in _after(fields)}
         return Report(new, definition, evidence, after)
 
     async def keep(self, report: Report) -> None:
-        app = self._app
-        foreign = Foreign(app.store, app.clock, app.ids, app.teller, app.burial(), self._vault)
-        await foreign.keep(report, app.max_size)
+        await self._app.foreign().keep(report, self._app.max_size)
 
     async def find(self, task_id: str) -> FailedTask | None:
         item = await self._failures.find(self._org, self._key(task_id))
@@ -107,18 +111,47 @@ class FailedTasks:
         found = await self._failures.page(self._org, self._app.queue, state, most)
         return [self._read(item) for item in found]
 
+    async def live(self) -> AsyncIterator[str]:
+        """The ids of those that are not done with, the oldest first."""
+        query, cursor, more = parse(f'is:live queue:"{self._app.queue}"'), None, True
+        while more:
+            page = await self._letters.page(query, self._org, PAGE, cursor, Order.OLDEST)
+            for line in page.lines:
+                yield await self._task_id(line)
+            cursor, more = page.next_cursor, page.next_cursor is not None
+
+    async def awaited(self, item: FailedTask) -> list[Awaited]:
+        """What must succeed before this one is redriven."""
+        lines = await self._letters.dependencies(item.id, self._org)
+        return [await self._awaited(line) for line in lines]
+
     async def clear(self, session: Session) -> int:
         return await self._failures.clear(session, self._org, self._app.queue, self._app.max_size)
 
     def _key(self, task_id: str) -> str:
         return f"{self._app.queue}:{_checked_id(task_id)}"
 
-    def _max_redrives(self, fields: TaskFields) -> int:
-        most = fields.get("max_retries")
-        if most is None:
-            return self._app.settings.dlq_default_max_retries
-        require_whole("max_retries", most, 0, MOST_REDRIVES)
-        return most
+    def _policy(self, fields: TaskFields) -> Redrive:
+        choice, functions = checked(fields.get("policy") or BY_CATEGORY), self._app.redrive_functions
+        if isinstance(choice, str) and choice.startswith(CUSTOM_PREFIX):
+            name = choice.removeprefix(CUSTOM_PREFIX)
+            if name not in functions:
+                known = ", ".join(CUSTOM_PREFIX + each for each in sorted(functions)) or "none"
+                raise InvalidValueError(
+                    f"this queue knows no policy {choice!r}; known are: {known}. Name yours with "
+                    f"DeadLetterQueue(..., policies={{{name!r}: function}})"
+                )
+        return choice
+
+    async def _awaited(self, line: DeadLetterLine) -> Awaited:
+        task_id = await self._task_id(line) if line.queue == self._app.queue else None
+        return Awaited(line.id, task_id, STATUS_WORDS[DeadLetterState(line.state)])
+
+    async def _task_id(self, line: DeadLetterLine) -> str:
+        """A letter shows the id redacted; its run has it as it was given."""
+        if not MARKER.search(line.correlation_id):
+            return line.correlation_id
+        return (await self._app.store.runs.get(line.run_id, self._org)).correlation_id
 
     def _metadata(self, fields: TaskFields) -> str | None:
         metadata = fields.get("metadata")
@@ -141,7 +174,7 @@ class FailedTasks:
             retry_policy=item.redrive,
             retry_count=item.redrives,
             max_retries=item.max_redrives,
-            next_retry_at=item.next_redrive_at,
+            next_retry_at=item.next_redrive_at if item.state == DeadLetterState.OPEN else None,
             status=STATUS_WORDS[DeadLetterState(item.state)],
             failed_at=item.created_at,
             total_attempts=item.attempts,
@@ -152,6 +185,20 @@ class FailedTasks:
             id=item.letter_id,
             run_id=item.run_id,
         )
+
+
+def _max_redrives(fields: TaskFields) -> int | None:
+    most = fields.get("max_retries")
+    if most is not None:
+        require_whole("max_retries", most, 0, MOST_REDRIVES)
+    return most
+
+
+def _after(fields: TaskFields) -> Collection[str]:
+    after = fields.get("after", ())
+    if isinstance(after, str | bytes) or not isinstance(after, Collection):
+        raise InvalidValueError(f"after must be a list of ids of tasks, such as ['order-7'], got {after!r}")
+    return after
 
 
 def _priority(fields: TaskFields) -> int:

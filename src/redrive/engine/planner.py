@@ -72,9 +72,9 @@ class PlanRequest(TypedDict, total=False):
 
 
 class Selection(NamedTuple):
-    """The dead letters that are meant, and how a person named them."""
+    """The dead letters that are meant, by their ids or by a query, and how a person named them."""
 
-    letters: Sequence[str] | Filter
+    letters: Sequence[str] | Query
     told: Mapping[str, Any]
 
 
@@ -95,6 +95,7 @@ class Planner:
         selection, expect = await self._selection(request), request.get("expect")
         draft = self._draft(request, selection)
         open_breakers = await opened(self._breakers)
+        await self._refuse_too_many(selection)
         async with self._store.database.transaction() as session:
             await self._freeze(session, draft, selection.letters)
             if request.get("exclude_unsafe"):
@@ -131,19 +132,29 @@ class Planner:
             return Selection(listed, {"ids": listed[:MOST_TOLD], "number": len(listed)})
         if query is not None:
             asked = parse(query).asked_by(self._caller.name)
-            return Selection(Filter.of(asked, self._caller.org), {"query": self._redactor.text(str(asked))})
+            return Selection(asked, {"query": self._redactor.text(str(asked))})
         fingerprint = (await found_group(self._store, self._caller.org, group or "")).group.fingerprint
         live = Query((Term("is", LIVE), Term("fp", (fingerprint,))))
-        return Selection(Filter.of(live, self._caller.org), {"group": fingerprint})
+        return Selection(live, {"group": fingerprint})
 
-    async def _freeze(self, session: Session, draft: NewOperation, letters: Sequence[str] | Filter) -> None:
+    async def _refuse_too_many(self, selection: Selection) -> None:
+        """Before anything is written: on SQLite a plan keeps all other writers waiting."""
+        if not isinstance(selection.letters, Query):
+            return
+        found = await self._store.dead_letters.count(selection.letters, self._caller.org, MOST_ITEMS)
+        if found.capped:
+            raise InvalidValueError(
+                f"these are more than {MOST_ITEMS:,} dead letters, the most for one operation; "
+                f"narrow the selection, for example by since: and until:"
+            )
+
+    async def _freeze(self, session: Session, draft: NewOperation, letters: Sequence[str] | Query) -> None:
         item = {**draft._asdict(), "requested_by": draft.planned_by}
-        if isinstance(letters, Filter):
-            await self._operations.freeze(session, item, letters)
+        if isinstance(letters, Query):
+            await self._operations.freeze(session, item, Filter.of(letters, self._caller.org))
         else:
             await self._refuse_unknown(session, letters)
             await self._operations.freeze_ids(session, item, letters)
-        _refuse_too_many(await self._operations.counts(session, draft.id))
         await self._operations.refuse(session, await self._operations.obstacles(session, draft.id))
 
     async def _refuse_unknown(self, session: Session, ids: Sequence[str]) -> None:
@@ -192,14 +203,6 @@ def _listed(ids: Sequence[str]) -> list[str]:
         raise InvalidValueError(f"ids must be a list of ids of dead letters, got {ids!r:.80}")
     require_whole("the number of ids", len(ids), 0, MOST_ITEMS)
     return list(dict.fromkeys(ids))
-
-
-def _refuse_too_many(counts: Mapping[ReplayState, int]) -> None:
-    if sum(counts.values()) > MOST_ITEMS:
-        raise InvalidValueError(
-            f"these are more than {MOST_ITEMS:,} dead letters, the most for one operation; "
-            f"narrow the selection, for example by since: and until:"
-        )
 
 
 def _refuse_unexpected(plan: Plan, expect: int | None) -> None:

@@ -34,9 +34,9 @@ class Circumstances(NamedTuple):
 class Template:
     """Each matcher is one value or several of which one must fit; all matchers that are given must fit.
 
-    category      a category, or a coarse kind: transient, network, resource, permission, validation, permanent.
-                  A word that is both means the kind: "network" has timeouts in it, too. Category.NETWORK is
-                  the category alone
+    category      a category, or a coarse kind (redrive.policy.triage): transient, network, resource,
+                  permission, validation, permanent. A word that is both means the kind: "network" has
+                  timeouts in it, too; Category.NETWORK is the category alone
     redrive       how letters that match are redriven: see redrive.policy.redriving
     max_redrives  how often at most; that of the policy unless given
     owner         who is assigned
@@ -119,10 +119,11 @@ def _require_category(name: str, value: object) -> tuple[Category, ...]:
     """The categories that are meant."""
     if isinstance(value, Category):
         return (value,)
-    if value in list(Triage):
-        return tuple(each for each in Category if triage(each) == value)
-    if value in list(Category):
-        return (Category(str(value)),)
+    word = str(value).lower()
+    if word in list(Triage):
+        return tuple(each for each in Category if triage(each) == word)
+    if word in list(Category):
+        return (Category(word),)
     words = ", ".join(repr(str(each)) for each in dict.fromkeys([*map(str, Triage), *map(str, Category)]))
     raise InvalidValueError(f"{name} must be one of {words}, got {value!r}")
 

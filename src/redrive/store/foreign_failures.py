@@ -132,11 +132,11 @@ class ForeignFailures:
 
 _CLEARING = (
     "lock_removable",
+    "clear_runs",  # first: what belongs to them is then known by their absence
     "clear_notes",
     "clear_dependencies",
     "clear_attempts",
     "clear_steps",
     "clear_events",
-    "clear_runs",
     "clear_replays",
 )

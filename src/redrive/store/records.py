@@ -288,6 +288,8 @@ class Records:
         settlements = [each.settlement for each in records if each.settlement]
         if not letters and not settlements:
             return []
+        if settlements:
+            await self._replays.lock_letters(session, settlements)
         kept = await self._insert_letters(session, letters) if letters else {}
         letters = [each._replace(id=kept[each.run_id]) if each.run_id in kept else each for each in letters]
         settled = await self._replays.settle(session, settlements) if settlements else []

@@ -110,8 +110,12 @@ class Replays:
         return [Replay._make(row) for row in rows]
 
     async def begin(self, session: Session, replays: Sequence[NewReplay]) -> Begun:
-        """Begin those whose run and letter still allow it; the others change nothing."""
-        begun = await self._restart(session, replays)
+        """Begin those whose run and letter still allow it; the others change nothing.
+
+        One that was begun before, and only the answer got lost, is not begun again.
+        """
+        known = {row[0] for row in await session.fetch_many(_SQL["known"], replays)}
+        begun = await self._restart(session, [each for each in replays if each.id not in known])
         if begun.replays:
             await session.fetch_many(_SQL["insert"], begun.replays)
             await self._audit.append(session, _requests(begun.replays))
@@ -137,9 +141,16 @@ class Replays:
         rows = await session.fetch(_SQL["resume"], replay._asdict())
         if not rows:
             return None
+        # The update may have waited for somebody who has made a letter of it, or opened one again.
+        if await session.fetch(_SQL["live"], {"run_id": replay.run_id}):
+            raise StoreUnavailableError("a dead letter was opened while its run was retried; try again")
         await self._go_back(session, [replay])
         await session.fetch_many(_SQL["insert"], [replay])
         return str(rows[0][1])
+
+    async def lock_letters(self, session: Session, settlements: Sequence[Settlement]) -> None:
+        """Before anything is done to them: everybody locks letters in the same order."""
+        await session.fetch_many(_SQL["lock_letters"], settlements)
 
     async def settle(self, session: Session, settlements: Sequence[Settlement]) -> list[Settled | Resolved]:
         """Bring letters and replays to where the records of their runs have brought these."""
@@ -239,7 +250,9 @@ def outcomes(settled: Iterable[Settled | Resolved]) -> list[NewEntry]:
     entries: dict[tuple[str, Action], list[str]] = {}
     for each in settled:
         action = _OUTCOMES[each.state] if isinstance(each, Settled) else Action.DEAD_LETTER_RESOLVED
-        entries.setdefault((each.org, action), []).append(each.letter_id)
+        # A run that was retried without a letter is its own subject.
+        subject = each.letter_id or (each.run_id if isinstance(each, Settled) else "")
+        entries.setdefault((each.org, action), []).append(subject)
     return [NewEntry(org, SELF, action, tuple(ids), {}) for (org, action), ids in entries.items()]
 
 

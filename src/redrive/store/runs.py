@@ -17,7 +17,7 @@ from redrive.model.replay import ReplayState
 from redrive.model.run import Cancellation, NewRun, Place, Run
 from redrive.store.audit import Audit
 from redrive.store.database import Database, Session
-from redrive.store.replays import Replays, Settlement
+from redrive.store.replays import Replays, Resolved, Settled, Settlement, outcomes
 from redrive.store.statement import statements
 
 _SQL = statements("runs")
@@ -155,25 +155,28 @@ class Runs:
         caller = Caller(org, by)
         while True:
             async with self._database.transaction() as session:
-                answer = await self._cancel(session, run_id, caller)
+                answer, settled = await self._cancel(session, run_id, caller)
                 if answer is not None:
                     detail = {"answer": str(answer)}
                     entry = NewEntry(caller.org, caller.name, Action.RUN_CANCELLED, (run_id,), detail)
-                    await self._audit.append(session, [entry])
+                    ended = [each._replace(actor=caller.name) for each in outcomes(settled)]
+                    await self._audit.append(session, [entry, *ended])
                     return answer
             # Neither idle nor leased: it has ended, or a worker has given it back in between.
             if (await self.get(run_id, org)).place == Place.ENDED:
                 return Cancellation.ENDED
 
-    async def _cancel(self, session: Session, run_id: str, caller: Caller) -> Cancellation | None:
+    async def _cancel(
+        self, session: Session, run_id: str, caller: Caller
+    ) -> tuple[Cancellation | None, list[Settled | Resolved]]:
         parameters = {"id": run_id, "org": caller.org}
         if await session.fetch(_SQL["cancel_idle"], parameters):
             state, note = ReplayState.CANCELLED, f"the run was cancelled by {caller.name}"
-            await self._replays.settle(session, [Settlement(run_id, 0, state, note=note, by=caller.name)])
-            return Cancellation.CANCELLED
+            settlement = Settlement(run_id, 0, state, note=note, by=caller.name)
+            return Cancellation.CANCELLED, await self._replays.settle(session, [settlement])
         if await session.fetch(_SQL["cancel_leased"], parameters):
-            return Cancellation.REQUESTED
-        return None
+            return Cancellation.REQUESTED, []
+        return None, []
 
     async def remove_expired(self, age: float, most: int) -> int:
         """Remove runs that ended, or whose dead letter was closed, more than `age` seconds ago.

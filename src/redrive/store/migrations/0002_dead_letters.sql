@@ -51,6 +51,7 @@ CREATE TABLE redrive.dead_letter_dependencies (
     org text NOT NULL,
     PRIMARY KEY (letter_id, depends_on)
 );
+CREATE INDEX dead_letter_dependencies_on ON redrive.dead_letter_dependencies (depends_on);
 
 CREATE TABLE redrive.dead_letter_counts (
     org text NOT NULL,

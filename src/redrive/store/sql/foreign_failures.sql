@@ -2,7 +2,7 @@
 id, org, workflow, definition, queue, priority, submitted_at, step_index, input, step_input, attempt, epoch,
     failures, rate_limit_waits, holds, losses, lonely_losses, previous_delay, attempt_started_at, token, worker,
     code_version, idempotency_key, correlation_id, tags, metadata, slots, policy_override, alone, cancel_requested_at,
-    replays, step_only, redrives
+    replays, step_only, redrives, has_letter
 
 -- name: live
 SELECT sum(number) FROM redrive.dead_letter_counts
@@ -37,8 +37,8 @@ RETURNING {_claim}
 UPDATE redrive.runs
 SET place = 'leased', state = 'RUNNING', step_state = 'RUNNING', workflow = :workflow, definition = :definition,
     priority = :priority, input = :input, request_hash = :request_hash, step_input = NULL, tags = :tags, metadata = :metadata,
-    attempt = attempt + 1, epoch = epoch + 1, replays = replays + 1, step_only = 0, token = :token, worker = :worker,
-    code_version = :code_version, lease_expires_at = :now + 60, attempt_started_at = :now, ended_at = NULL,
+    attempt = attempt + 1, epoch = epoch + 1, replays = replays + 1, step_only = 0, has_letter = 1, token = :token,
+    worker = :worker, code_version = :code_version, lease_expires_at = :now + 60, attempt_started_at = :now, ended_at = NULL,
     failures = 0, rate_limit_waits = 0, holds = 0, losses = 0, lonely_losses = 0, alone = 0, previous_delay = NULL,
     policy_override = NULL, due_at = NULL, held_by = NULL
 WHERE id = :run_id AND org = :org AND place = 'ended'
@@ -77,37 +77,34 @@ WHERE run.org = :org AND run.place = 'ended' AND run.id IN (
     SELECT letter.run_id FROM redrive.dead_letters AS letter WHERE letter.org = :org AND letter.queue = :queue
 )
 
--- name: _removable_letters
-SELECT letter.id FROM redrive.dead_letters AS letter JOIN redrive.runs AS run ON run.id = letter.run_id
-WHERE letter.org = :org AND letter.queue = :queue AND run.place = 'ended'
+-- name: _gone
+FROM redrive.dead_letters AS letter
+WHERE letter.org = :org AND letter.queue = :queue
+    AND NOT EXISTS (SELECT 1 FROM redrive.runs AS run WHERE run.id = letter.run_id)
 
 -- name: lock_removable
 {_removable}
 
 -- name: clear_notes
-DELETE FROM redrive.dead_letter_notes WHERE letter_id IN ({_removable_letters})
+DELETE FROM redrive.dead_letter_notes WHERE letter_id IN (SELECT letter.id {_gone})
 
 -- name: clear_dependencies
-DELETE FROM redrive.dead_letter_dependencies WHERE letter_id IN ({_removable_letters})
+DELETE FROM redrive.dead_letter_dependencies WHERE letter_id IN (SELECT letter.id {_gone})
 
 -- name: clear_attempts
-DELETE FROM redrive.attempts WHERE run_id IN ({_removable})
+DELETE FROM redrive.attempts WHERE run_id IN (SELECT letter.run_id {_gone})
 
 -- name: clear_steps
-DELETE FROM redrive.steps WHERE run_id IN ({_removable})
+DELETE FROM redrive.steps WHERE run_id IN (SELECT letter.run_id {_gone})
 
 -- name: clear_events
-DELETE FROM redrive.run_events WHERE run_id IN ({_removable})
+DELETE FROM redrive.run_events WHERE run_id IN (SELECT letter.run_id {_gone})
 
 -- name: clear_runs
 DELETE FROM redrive.runs WHERE id IN ({_removable})
 
 -- name: clear_replays
-DELETE FROM redrive.replays WHERE operation_id IS NULL AND letter_id IN (
-    SELECT letter.id FROM redrive.dead_letters AS letter
-    WHERE letter.org = :org AND letter.queue = :queue
-        AND NOT EXISTS (SELECT 1 FROM redrive.runs AS run WHERE run.id = letter.run_id)
-)
+DELETE FROM redrive.replays WHERE operation_id IS NULL AND letter_id IN (SELECT letter.id {_gone})
 
 -- name: clear_letters
 DELETE FROM redrive.dead_letters

@@ -1,15 +1,18 @@
 -- name: due
 -- JSON is read by other functions.
-SELECT letter.id, letter.org, letter.run_id, letter.step_index
-FROM redrive.dead_letters AS letter JOIN redrive.runs AS run ON run.id = letter.run_id
-WHERE {_due} AND {_no_dependency}
-    AND (CAST(:queue AS text) IS NULL OR letter.queue = :queue)
-    AND (letter.breaker IS NULL
-        OR letter.breaker NOT IN (SELECT json_array_elements_text(CAST(:open AS json))))
-    AND (letter.redrive NOT LIKE 'custom:%'
-        OR letter.redrive IN (SELECT json_array_elements_text(CAST(:known AS json))))
-ORDER BY letter.priority DESC, letter.created_at, letter.id
-LIMIT :most
+SELECT id, org, run_id, step_index FROM (
+    SELECT letter.id, letter.org, letter.run_id, letter.step_index, letter.priority, letter.created_at
+    FROM redrive.dead_letters AS letter JOIN redrive.runs AS run ON run.id = letter.run_id
+    WHERE {_due} AND {_no_dependency}
+        AND (CAST(:queue AS text) IS NULL OR letter.queue = :queue)
+        AND (letter.breaker IS NULL
+            OR letter.breaker NOT IN (SELECT json_array_elements_text(CAST(:open AS json))))
+        AND (letter.redrive NOT LIKE 'custom:%'
+            OR letter.redrive IN (SELECT json_array_elements_text(CAST(:known AS json))))
+    ORDER BY letter.next_redrive_at
+    LIMIT :most
+) AS due
+ORDER BY priority DESC, created_at, id
 
 -- name: lock_due
 -- SQLite locks the whole file, PostgreSQL the rows. SKIP LOCKED: whoever has one of them redrives or changes it just now.

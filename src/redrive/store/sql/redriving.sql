@@ -10,14 +10,17 @@ NOT EXISTS (
     )
 
 -- name: due
-SELECT letter.id, letter.org, letter.run_id, letter.step_index
-FROM redrive.dead_letters AS letter JOIN redrive.runs AS run ON run.id = letter.run_id
-WHERE {_due} AND {_no_dependency}
-    AND (:queue IS NULL OR letter.queue = :queue)
-    AND (letter.breaker IS NULL OR letter.breaker NOT IN (SELECT value FROM json_each(:open)))
-    AND (letter.redrive NOT LIKE 'custom:%' OR letter.redrive IN (SELECT value FROM json_each(:known)))
-ORDER BY letter.priority DESC, letter.created_at, letter.id
-LIMIT :most
+SELECT id, org, run_id, step_index FROM (
+    SELECT letter.id, letter.org, letter.run_id, letter.step_index, letter.priority, letter.created_at
+    FROM redrive.dead_letters AS letter JOIN redrive.runs AS run ON run.id = letter.run_id
+    WHERE {_due} AND {_no_dependency}
+        AND (:queue IS NULL OR letter.queue = :queue)
+        AND (letter.breaker IS NULL OR letter.breaker NOT IN (SELECT value FROM json_each(:open)))
+        AND (letter.redrive NOT LIKE 'custom:%' OR letter.redrive IN (SELECT value FROM json_each(:known)))
+    ORDER BY letter.next_redrive_at
+    LIMIT :most
+) AS due
+ORDER BY priority DESC, created_at, id
 
 -- name: next_due
 SELECT min(next_redrive_at) - :now FROM redrive.dead_letters WHERE state = 'OPEN' AND next_redrive_at > :now

@@ -110,6 +110,17 @@ LEFT JOIN redrive.dead_letters AS letter ON letter.id = replay.letter_id
 LEFT JOIN redrive.runs AS run ON run.id = replay.run_id
 WHERE replay.id IN (SELECT unnest(CAST(:id AS text[])))
 
+-- name: known
+-- One round trip for the whole batch.
+SELECT id FROM redrive.replays WHERE id IN (SELECT unnest(CAST(:id AS text[])))
+
+-- name: lock_letters
+-- In order of ids, as everybody locks them; SQLite locks the whole file.
+SELECT id FROM redrive.dead_letters
+WHERE run_id IN (SELECT unnest(CAST(:run_id AS text[]))) AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
+ORDER BY id
+FOR UPDATE
+
 -- name: resolve
 -- One round trip for the whole batch.
 UPDATE redrive.dead_letters AS letter

@@ -40,6 +40,15 @@ WHERE id = :run_id AND org = :org AND place = 'ended' AND state IN ('DLQ_PENDING
         WHERE letter.run_id = redrive.runs.id AND letter.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED'))
 RETURNING id, queue
 
+-- name: live
+SELECT id FROM redrive.dead_letters WHERE run_id = :run_id AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
+
+-- name: known
+SELECT id FROM redrive.replays WHERE id = :id
+
+-- name: lock_letters
+SELECT id FROM redrive.dead_letters WHERE run_id = :run_id AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
+
 -- name: keep_successes
 INSERT INTO redrive.attempts (run_id, step_index, number, outcome, worker, code_version, started_at, ended_at,
     reason, explanation, replay, output)

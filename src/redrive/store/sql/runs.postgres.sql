@@ -44,11 +44,16 @@ FOR UPDATE SKIP LOCKED
 
 -- name: expired_failures
 -- As expired.
-SELECT id FROM redrive.runs
-WHERE place = 'ended' AND id IN (
-    SELECT run_id FROM redrive.dead_letters
-    WHERE state IN ('RESOLVED', 'IGNORED', 'ARCHIVED') AND updated_at < :now - :age
-    ORDER BY updated_at
-    LIMIT :most
-)
+{_expired_failures}
 FOR UPDATE SKIP LOCKED
+
+-- name: delete_items
+-- The operation is locked: whoever starts it in this moment waits, or was first.
+WITH old AS MATERIALIZED (
+    SELECT operation.id FROM redrive.replay_operations AS operation
+    WHERE operation.state IN ('DONE', 'CANCELLED', 'PLANNED') AND operation.updated_at < :now - :age
+    ORDER BY operation.updated_at
+    LIMIT 1
+    FOR UPDATE SKIP LOCKED
+)
+DELETE FROM redrive.replays WHERE operation_id IN (SELECT id FROM old)

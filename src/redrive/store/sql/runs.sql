@@ -96,18 +96,30 @@ WHERE place = 'ended' AND state IN ('SUCCESS', 'CANCELLED') AND ended_at < :now 
 ORDER BY ended_at
 LIMIT :most
 
--- name: expired_failures
+-- name: _expired_failures
 SELECT id FROM redrive.runs
-WHERE place = 'ended' AND id IN (
-    SELECT run_id FROM redrive.dead_letters
-    WHERE state IN ('RESOLVED', 'IGNORED', 'ARCHIVED') AND updated_at < :now - :age
-    ORDER BY updated_at
+WHERE place = 'ended' AND ended_at < :now - :age AND id IN (
+    SELECT letter.run_id
+    FROM redrive.dead_letters AS letter JOIN redrive.runs AS run ON run.id = letter.run_id
+    WHERE letter.state IN ('RESOLVED', 'IGNORED') AND letter.updated_at < :now - :age
+        AND run.place = 'ended' AND run.ended_at < :now - :age
+        AND NOT EXISTS (
+            SELECT 1 FROM redrive.dead_letters AS other
+            WHERE other.run_id = letter.run_id AND other.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED', 'ARCHIVED'))
+        AND NOT EXISTS (
+            SELECT 1 FROM redrive.dead_letter_dependencies AS link
+            JOIN redrive.dead_letters AS waiting ON waiting.id = link.letter_id
+            WHERE link.depends_on = letter.id AND waiting.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED'))
+    ORDER BY letter.updated_at
     LIMIT :most
 )
 
+-- name: expired_failures
+{_expired_failures}
+
 -- name: live
 SELECT run_id FROM redrive.dead_letters
-WHERE run_id = :id AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
+WHERE run_id = :id AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED', 'ARCHIVED')
 
 -- name: delete_attempts
 DELETE FROM redrive.attempts WHERE run_id = :id
