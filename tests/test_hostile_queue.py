@@ -516,6 +516,7 @@ ATTACKS: dict[str, Callable[[DeadLetterQueue], Awaitable[Any]]] = {
     "size": lambda queue: queue.size(),
     "statistics": lambda queue: queue.statistics(),
     "clear": lambda queue: queue.clear(confirm="default"),
+    "unlink": lambda queue: queue.unlink("it", "other"),
 }
 OF_ITS_OWN = {"capture", "capturing", "close", "enqueue", "offer", "processing", "start", "stop"}
 """These name no task of others."""
@@ -527,7 +528,8 @@ async def test_a_queue_of_another_organization_shows_and_does_nothing_w13(
     public = {name for name, _ in inspect.getmembers(DeadLetterQueue, callable) if not name.startswith("_")}
     assert public == ATTACKS.keys() | OF_ITS_OWN, "attack the new one, too"
     dlq, stranger = place.queue(callback, org="acme"), place.queue(callback, org="stranger")
-    await dlq.enqueue("it", {"canary": WORD}, error=WORD, metadata={"canary": WORD})
+    await dlq.enqueue("other", 1, error="x")
+    await dlq.enqueue("it", {"canary": WORD}, error=WORD, metadata={"canary": WORD}, after=["other"])
     before = await place.everything()
     for name, attack in ATTACKS.items():
         try:

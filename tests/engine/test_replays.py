@@ -338,7 +338,7 @@ async def test_the_history_tells_of_the_replay() -> None:
         assert [(each.step, each.detail) for each in told] == [("charge", "by ana, FROM_STEP: gateway back")]
 
 
-async def test_a_lost_answer_does_not_replay_twice() -> None:
+async def test_a_replay_that_the_database_does_not_take_at_once_is_begun_once() -> None:
     shop = Shop()
     async with bench(shop.app):
         run, letter = await shop.failed("charge")

@@ -31,6 +31,8 @@ from redrive.store.foreign_failures import ForeignFailures, Item, NewFailure
 PAGE = 500
 REPORTER = "reported"
 """Instead of a worker: the attempt was made elsewhere."""
+BETWEEN = "\x1f"
+"""Neither names nor ids have it in them, nor has a key that somebody gives to a run of his own."""
 
 
 class TaskFields(TypedDict, total=False):
@@ -129,7 +131,7 @@ class FailedTasks:
         return await self._failures.clear(session, self._org, self._app.queue, self._app.max_size)
 
     def _key(self, task_id: str) -> str:
-        return f"{self._app.queue}:{_checked_id(task_id)}"
+        return f"{self._app.queue}{BETWEEN}{_checked_id(task_id)}"
 
     def _policy(self, fields: TaskFields) -> Redrive:
         choice, functions = checked(fields.get("policy") or BY_CATEGORY), self._app.redrive_functions

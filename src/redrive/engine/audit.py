@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 from redrive.errors import InvalidValueError, NotStorableError
 from redrive.model.audit import Action, Entry, Head
 from redrive.model.caller import Caller
-from redrive.policy.bounds import choice, require_kind, require_whole
+from redrive.policy.bounds import choice, require, require_kind, require_whole
 from redrive.policy.chain import ChainCheck, Fault
 from redrive.policy.codec import decode
 from redrive.store.audit import Wanted
 from redrive.store.store import Store
 
+LATEST = 1e11
 LARGEST_PAGE = 500
 _BEYOND = 2**62
 
@@ -91,6 +92,7 @@ class Audit:
         in which it came to be.
         """
         require_whole("size", size, 1, LARGEST_PAGE)
+        since = _seconds("since", since) or 0.0
         alone = await self._store.audit.page(self._org, Wanted(subject=subject), size, _BEYOND)
         together = await self._store.audit.batches_about(self._org, subject, since, size)
         found = sorted([*alone, *together], key=lambda entry: -entry.sequence)
@@ -146,8 +148,11 @@ def _before(cursor: object) -> int:
 
 
 def _seconds(name: str, moment: float | datetime | None) -> float | None:
+    if moment is None:
+        return None
     if not isinstance(moment, datetime):
-        return None if moment is None else float(moment)
+        require(f"{name}, in seconds since 1970,", moment, 0.0, LATEST)
+        return float(moment)
     if moment.tzinfo is None:
         raise InvalidValueError(
             f"{name} must have a time zone, got {moment!r}; for example datetime.now(UTC)"

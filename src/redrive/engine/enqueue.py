@@ -35,6 +35,8 @@ FARTHEST = 10 * LONGEST_DELAY
 HIGHEST_PRIORITY = 100
 MOST_TRIES = 4
 MOST_TAGS = 50
+RESERVED = "dlq:"
+"""So begin the keys of runs that failed tasks of other systems are kept as."""
 PIECE = 250
 """So many runs are written at a time, while the next ones are prepared."""
 
@@ -167,7 +169,7 @@ class Enqueuer:
         value, text = json_and_text(payload, limits=self._limits)
         if common.signature is not None:
             common.signature.check(value)
-        key = _checked_text("key", key)
+        key = _checked_key(key)
         workflow, identifier = common.definition.workflow, self._ids.new()
         run = NewRun(
             identifier,
@@ -313,6 +315,15 @@ def _checked_text(name: str, text: object) -> str | None:
     if not isinstance(text, str) or not text or len(text) > LONGEST_KEY or not text.isprintable():
         raise InvalidValueError(
             f"{name} must be a text of 1 to {LONGEST_KEY} printable characters, got {text!r}"
+        )
+    return text
+
+
+def _checked_key(key: object) -> str | None:
+    text = _checked_text("key", key)
+    if text is not None and text.startswith(RESERVED):
+        raise InvalidValueError(
+            f"key must not begin with {RESERVED!r}: tasks of dead-letter queues have such"
         )
     return text
 

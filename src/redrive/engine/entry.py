@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from redrive.engine.evidence import Evidence
 from redrive.engine.outcome import dead_letter_row
 from redrive.engine.replays import Kit
@@ -13,11 +15,13 @@ from redrive.model.claim import Claim
 from redrive.model.dead_letter import LIVE
 from redrive.model.decision import Explanation, Reason
 from redrive.model.failure import Category, Delivery, ErrorClass, Failure
+from redrive.model.run import Run
 from redrive.policy.fingerprint import Fingerprint, fingerprint
 from redrive.policy.strategy import enters
 from redrive.store.burials import TOO_MANY, Unburied
 from redrive.store.database import Session
 from redrive.store.records import UNBURIED, DeadLetterRow
+from redrive.store.runs import RunEvent
 
 
 class Entry:
@@ -37,6 +41,14 @@ class Entry:
         live = [each for each in await store.runs.dead_letters(run_id, org) if each.state in LIVE]
         if live:
             return live[-1].id
+        try:
+            return await self._enter(run, attempts, events)
+        except QueueFullError:  # what was counted with it is rolled back
+            await store.burials.count_refused(org, "")
+            raise
+
+    async def _enter(self, run: Run, attempts: Sequence[AttemptRecord], events: Sequence[RunEvent]) -> str:
+        store, run_id, org = self._kit.store, run.id, run.org
         async with store.database.transaction() as session:
             claim = await store.leases.failed(session, run_id, org)
             if claim is None:

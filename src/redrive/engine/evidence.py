@@ -31,7 +31,7 @@ def evidence_of(
 ) -> Evidence:
     gathered = error.__dict__.get("evidence")
     if isinstance(gathered, Evidence):  # where the error was raised: in a process of its own
-        stack = _clean(gathered.stack, LONGEST_STACK, redactor)
+        stack = clean(gathered.stack, LONGEST_STACK, redactor)
         return _marked(gathered.failure, stack, gathered.fingerprint, gathered.where, redactor)
     failure = (classifier or DEFAULT_CLASSIFIER).classify(error, now=now)
     trail = trail_of(error)
@@ -82,7 +82,7 @@ def evidence_of_loss(worker: str, *, step: str) -> Evidence:
 
 
 def _marked(failure: Failure, stack: str, mark: Fingerprint, where: str, redactor: Redactor) -> Evidence:
-    message = _clean(failure.message, LONGEST_MESSAGE, redactor)
+    message = clean(failure.message, LONGEST_MESSAGE, redactor)
     marked = Fingerprint(mark.value, redactor.text(mark.reason), redactor.text(mark.title))
     return Evidence(failure._replace(message=message), stack, marked, where)
 
@@ -90,15 +90,15 @@ def _marked(failure: Failure, stack: str, mark: Fingerprint, where: str, redacto
 def _stack(error: BaseException, trail: Trail, redactor: Redactor) -> str:
     try:
         if not is_alone(error):
-            return _clean(whole_story(error), LONGEST_STACK, redactor)
+            return clean(whole_story(error), LONGEST_STACK, redactor)
         # Redacted apart: the way is the same again and again, what is said need not be.
-        way = _clean(trail.printed, LONGEST_STACK - LONGEST_SAID, redactor)
-        return way + _clean(said(error), LONGEST_STACK - len(way), redactor)
+        way = clean(trail.printed, LONGEST_STACK - LONGEST_SAID, redactor)
+        return way + clean(said(error), LONGEST_STACK - len(way), redactor)
     except BaseException:  # noqa: BLE001 — an exception is anybody's code
         return "<the exception could not be printed>"
 
 
-def _clean(text: str, longest: int, redactor: Redactor) -> str:
+def clean(text: str, longest: int, redactor: Redactor) -> str:
     """Redact before the last cut: half a secret is not recognised any more."""
     redacted = _cut(redactor.text(_cut(text, LONGEST_TO_REDACT)), longest)
     if redacted.isascii() and "\x00" not in redacted:

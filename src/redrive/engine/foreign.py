@@ -10,7 +10,7 @@ from redrive.clock import Clock
 from redrive.engine import outcome
 from redrive.engine.burial import Burial
 from redrive.engine.definition import Definition
-from redrive.engine.evidence import Evidence, evidence_of, evidence_without_error
+from redrive.engine.evidence import LONGEST_MESSAGE, Evidence, clean, evidence_of, evidence_without_error
 from redrive.engine.ids import Ids
 from redrive.engine.telling import Teller
 from redrive.engine.vault import NO_VAULT, Vault
@@ -37,7 +37,6 @@ from redrive.store.runs import DefinitionRow
 from redrive.store.store import Store
 
 REPORTED = "reported"
-LONGEST_REPORT = 4_000
 _CATEGORIES = {
     Triage.TRANSIENT: Category.PROVIDER_5XX,
     Triage.NETWORK: Category.NETWORK,
@@ -74,7 +73,7 @@ def evidence_of_report(
         evidence = evidence_of(error, classifier=classifier, redactor=redactor, step=step, now=now)
         return evidence if category is None else evidence._replace(failure=_said(evidence.failure, category))
     kind = Category.UNKNOWN if category is None else category
-    text = redactor.text(str(error)[:LONGEST_REPORT]) or "no message"
+    text = clean(error, LONGEST_MESSAGE, redactor) or "no message"
     return evidence_without_error(kind, _class_of(kind), REPORTED, text, step=step)
 
 

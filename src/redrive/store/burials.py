@@ -81,7 +81,7 @@ class Burials:
             if number > room:
                 own = sorted(letter.run_id for letter in letters if letter.org == org)
                 refused |= set(own[max(0, room) :])
-                await session.fetch(_SQL["count_refused"], {"org": org, "number": number - max(0, room)})
+                await self.count_refused(org, "", number - max(0, room), session=session)
         return refused
 
     async def written(
@@ -97,6 +97,13 @@ class Burials:
         if entries:
             await self._audit.append(session, entries)
         return changes
+
+    async def count_refused(
+        self, org: str, queue: str, number: int = 1, *, session: Session | None = None
+    ) -> None:
+        """What is refused is a figure of its own, so that it is seen."""
+        parameters = {"org": org, "queue": queue, "number": number}
+        await (session or self._database).fetch(_SQL["count_refused"], parameters)
 
     async def sum_up(self) -> None:
         """Tidy the counters: on PostgreSQL every change of them is a row of its own at first."""

@@ -9,6 +9,7 @@ from redrive.errors import NotFoundError
 from redrive.model.dead_letter import LIVE, DeadLetter, DeadLetterLine, Note
 from redrive.model.statistics import LifetimeStats
 from redrive.store.database import Session
+from redrive.store.identifier import findable
 from redrive.store.listing import Listing
 from redrive.store.statement import statements
 
@@ -82,9 +83,9 @@ class _Assigning(NamedTuple):
 
 class DeadLetters(Listing):
     async def get(self, letter_id: str, org: str) -> DeadLetter:
-        rows = await self._database.fetch(_SQL["get"], {"id": letter_id, "org": org})
+        rows = await self._database.fetch(_SQL["get"], {"id": findable(letter_id), "org": org})
         if not rows:
-            raise NotFoundError(f"there is no dead letter {letter_id!r}")
+            raise NotFoundError(f"there is no dead letter {letter_id!r:.200}")
         return DeadLetter._make(rows[0])
 
     async def lines_by_ids(self, ids: Sequence[str], org: str) -> list[DeadLetterLine]:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from redrive.errors import NotFoundError
 from redrive.store.database import Database, Session
+from redrive.store.identifier import findable
 from redrive.store.statement import statements
 
 _SQL = statements("payloads")
@@ -70,9 +71,11 @@ class Payloads:
 
     async def of_letter(self, session: Session, letter_id: str, org: str) -> tuple[str, str]:
         """What the failed step was given, and the id of its run."""
-        rows = await session.fetch(_SQL["of_letter"], {"id": letter_id, "org": org})
+        rows = await session.fetch(_SQL["of_letter"], {"id": findable(letter_id), "org": org})
         if not rows or rows[0][0] is None:
-            raise NotFoundError(f"there is no dead letter {letter_id!r}, or its payload is gone with its run")
+            raise NotFoundError(
+                f"there is no dead letter {letter_id!r:.200}, or its payload is gone with its run"
+            )
         return rows[0][0], rows[0][1]
 
     async def stale_runs(self, current: str, size: int, after: str = "") -> list[RunPayloads]:

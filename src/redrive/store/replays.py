@@ -15,6 +15,7 @@ from redrive.model.caller import SELF
 from redrive.model.replay import Mode, Replay, ReplayState
 from redrive.store.audit import Audit
 from redrive.store.database import Database, Session
+from redrive.store.identifier import findable
 from redrive.store.statement import statements
 
 _SQL = statements("replays")
@@ -94,14 +95,14 @@ class Replays:
         self._audit = audit
 
     async def get(self, replay_id: str, org: str) -> Replay:
-        rows = await self._database.fetch(_SQL["get"], {"id": replay_id, "org": org})
+        rows = await self._database.fetch(_SQL["get"], {"id": findable(replay_id), "org": org})
         if not rows:
-            raise NotFoundError(f"there is no replay {replay_id!r}")
+            raise NotFoundError(f"there is no replay {replay_id!r:.200}")
         return Replay._make(rows[0])
 
     async def of_letter(self, letter_id: str, org: str, most: int = 100) -> list[Replay]:
         """The newest first."""
-        parameters = {"letter_id": letter_id, "org": org, "most": most}
+        parameters = {"letter_id": findable(letter_id), "org": org, "most": most}
         return [Replay._make(row) for row in await self._database.fetch(_SQL["of_letter"], parameters)]
 
     async def of_run(self, run_id: str, org: str) -> list[Replay]:

@@ -17,6 +17,7 @@ from redrive.model.replay import ReplayState
 from redrive.model.run import Cancellation, NewRun, Place, Run
 from redrive.store.audit import Audit
 from redrive.store.database import Database, Session
+from redrive.store.identifier import findable
 from redrive.store.replays import Replays, Resolved, Settled, Settlement, outcomes
 from redrive.store.statement import statements
 
@@ -105,9 +106,9 @@ class Runs:
         return str(rows[0][0])
 
     async def get(self, run_id: str, org: str) -> Run:
-        rows = await self._database.fetch(_SQL["get"], {"id": run_id, "org": org})
+        rows = await self._database.fetch(_SQL["get"], {"id": findable(run_id), "org": org})
         if not rows:
-            raise NotFoundError(f"there is no run {run_id!r}")
+            raise NotFoundError(f"there is no run {run_id!r:.200}")
         return Run._make(rows[0])
 
     async def all(self) -> list[Run]:

@@ -1,6 +1,6 @@
 -- name: count_refused
 -- Changes are added as rows of their own: see the triggers.
-INSERT INTO redrive.dead_letter_figures (org, queue, figure, number) VALUES (:org, '', 'refused', :number)
+INSERT INTO redrive.dead_letter_figures (org, queue, figure, number) VALUES (:org, :queue, 'refused', :number)
 
 -- name: sum_up_counts
 -- SQLite keeps one row a key by itself.

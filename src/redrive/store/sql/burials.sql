@@ -1,5 +1,5 @@
 -- name: count_refused
-INSERT INTO redrive.dead_letter_figures (org, queue, figure, number) VALUES (:org, '', 'refused', :number)
+INSERT INTO redrive.dead_letter_figures (org, queue, figure, number) VALUES (:org, :queue, 'refused', :number)
 ON CONFLICT (org, queue, figure) DO UPDATE SET number = dead_letter_figures.number + excluded.number
 
 -- name: sum_up_counts
