@@ -972,6 +972,35 @@ class TestTenantsAndSecrets:
             assert rows
             assert secret not in str([tuple(row) for row in rows])
 
+    @pytest.mark.parametrize(
+        ("said", "kept"),
+        [
+            ("a\x00b", "a␀b"),
+            ("a\ud800b", None),
+            ("", "no message"),
+            ("x" * 3_985 + " AKIAIOSFODNN7EXAMPLE", None),
+        ],
+        ids=["NUL", "surrogate", "nothing", "cut"],
+    )
+    async def test_whatever_is_said_about_an_error_is_kept_without_its_secrets(
+        self, small: DeadLetterQueue, said: str, kept: str | None
+    ) -> None:
+        """W14: also at the place where a long text is cut."""
+        item = await small.enqueue("a", 1, error=said)
+        assert kept is None or item.error == kept
+        assert not {"\x00", "\ud800"} & set(item.error)
+        assert "AKIA" not in item.error
+
+    async def test_queues_whose_names_and_ids_run_together_are_different(self, tmp_path: Path) -> None:
+        url = f"sqlite:///{tmp_path / 'x.db'}"
+        async with (
+            DeadLetterQueue(url, log=False, name="a") as first,
+            DeadLetterQueue(url, log=False, name="a:b") as second,
+        ):
+            await first.enqueue("b:c", 1, error="x")
+            await second.enqueue("c", 2, error="x")
+            assert ((await found(first, "b:c")).task, (await found(second, "c")).task) == (1, 2)
+
     async def test_what_is_encrypted_is_nowhere_in_the_file(self, tmp_path: Path, mailer: Mailer) -> None:
         """M11, I9."""
         file, canary = tmp_path / "x.db", "canary-5dd1f1"

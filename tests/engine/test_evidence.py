@@ -179,3 +179,10 @@ def test_a_hostile_name_of_a_module_does_not_matter() -> None:
     evidence = made_of(charge_in("shop.py", Hostile()))
     assert evidence.failure.message == "refused"
     check(evidence)
+
+
+def test_a_secret_across_the_cut_is_redacted_before_it_is_cut_i9() -> None:
+    error = ValueError("x" * 3_984 + " 4111 1111 1111 1111 " + "y" * 10)
+    evidence = evidence_of(error, classifier=None, redactor=DEFAULT_REDACTOR, step="pay", now=0.0)
+    assert "4111 1111" not in evidence.failure.message
+    assert "4111 1111" not in evidence.stack

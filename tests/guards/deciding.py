@@ -309,7 +309,7 @@ GUARDS = (
         "secrets in the messages and stacks of failures",
         (
             Code(
-                "redrive.engine.evidence:_clean",
+                "redrive.engine.evidence:clean",
                 "redactor.text(_cut(text, LONGEST_TO_REDACT))",
                 "_cut(text, LONGEST_TO_REDACT)",
             ),
@@ -321,7 +321,7 @@ GUARDS = (
         "a failure that cannot be stored and strands its work",
         (
             Code(
-                "redrive.engine.evidence:_clean",
+                "redrive.engine.evidence:clean",
                 r'if redacted.isascii() and "\x00" not in redacted:',
                 "if True:",
             ),

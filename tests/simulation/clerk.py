@@ -127,7 +127,8 @@ async def sweep(app: Redrive) -> None:
 async def _choose(desk: Desk, chore: Chore) -> Any:
     if chore.kind in _STATES:
         found = (await desk.operations.list()).operations
-        return _picked([each.id for each in found if each.state in _STATES[chore.kind]], chore.pick)
+        fit = [each.id for each in found if chore.rash or each.state in _STATES[chore.kind]]
+        return _picked(fit, chore.pick)
     if chore.kind.value.endswith(("_group", "_group_with_letters")):
         groups = (await desk.groups.list(size=20)).lines
         return _picked([each.group.fingerprint for each in groups], chore.pick)
@@ -143,7 +144,7 @@ async def _choose(desk: Desk, chore: Chore) -> Any:
 
 
 def _picked(several: Sequence[Any], pick: float) -> Any:
-    return several[int(pick * len(several))] if several else None
+    return several[min(int(pick * len(several)), len(several) - 1)] if several else None
 
 
 def _named(subject: Any) -> str:

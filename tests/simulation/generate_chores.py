@@ -24,6 +24,10 @@ STATEMENTS = (
     "pick",
     "restart",
     "mark_replaying",
+    "tally",
+    "tally",
+    "breakers",
+    "due",
     "lock_due",
     "lock_running",
     "settle",
@@ -43,6 +47,8 @@ AT_THE_DESK = (
     "save",
     "lock",
     "cancel_idle",
+    "get",
+    "get",
 )
 
 _OFTEN = (
@@ -171,7 +177,8 @@ class _Chores(Generator):
             )
         times = random.choice((0, 1, 1, 2, 2))
         chores += [
-            self.done(script, random.choice(kinds), at + random.expovariate(0.8)) for _ in range(times)
+            self.done(script, random.choice(kinds), at + random.expovariate(0.8), rash=self.chance(0.3))
+            for _ in range(times)
         ]
         return [replace(chore, org=org) for chore in chores]
 

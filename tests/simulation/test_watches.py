@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import pytest
+from tests.guards.switch import switched_off
 from tests.simulation.breaker_watch import BreakerWatch
 from tests.simulation.letter_watch import LetterWatch, Told
 from tests.simulation.loop import VirtualLoop
@@ -15,6 +17,8 @@ from tests.simulation.script import (
     Bulk,
     Chore,
     ChoreKind,
+    Fault,
+    FaultKind,
     Outcome,
     RunPlan,
     Script,
@@ -220,3 +224,16 @@ def test_a_replay_that_makes_no_sense_is_refused() -> None:
     history = play(script_with(TaskPlan("t"), StepPlan((Outcome.FINAL,)), chores=again))
     assert not history.findings
     assert history.bitten["replay succeeded"] == history.bitten["refused: replay"] == 1
+
+
+def test_an_operation_that_is_paused_while_a_driver_looks_at_it_begins_nothing_more() -> None:
+    steps = [StepPlan((Outcome.FINAL,))] * 4
+    plan = Chore(6.0, ChoreKind.PLAN)
+    steering = (Chore(8.5, ChoreKind.PAUSE), Chore(14.0, ChoreKind.RESUME))
+    script = script_with(TaskPlan("t"), *steps, chores=(plan, *steering))
+    script = replace(script, faults=(Fault(5.0, FaultKind.SLOW, "w0", 4.0, "tally"),))
+    history = play(script)
+    assert not history.findings
+    assert history.bitten["operation paused"] == history.bitten["slow statement"] == 1
+    with switched_off("lock_running.state"):
+        assert "operation" in play(script).invariants

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from redrive.engine.trail import Trail, is_alone, said, trail_of, whole_story
 from redrive.model.failure import Category, ErrorClass, Failure
+from redrive.policy import probe
 from redrive.policy.classify import DEFAULT_CLASSIFIER, Classifier
 from redrive.policy.codec import storable
 from redrive.policy.fingerprint import Fingerprint, fingerprint
@@ -34,6 +35,8 @@ def evidence_of(
         stack = clean(gathered.stack, LONGEST_STACK, redactor)
         return _marked(gathered.failure, stack, gathered.fingerprint, gathered.where, redactor)
     failure = (classifier or DEFAULT_CLASSIFIER).classify(error, now=now)
+    if len(failure.message) > probe.LONGEST_TEXT:  # it was cut, and half a secret is not recognised any more
+        failure = failure._replace(message=probe.text(error, LONGEST_TO_REDACT))
     trail = trail_of(error)
     mark = fingerprint(
         error_type=failure.error_type,

@@ -15,8 +15,10 @@ from redrive.engine.ids import Ids
 from redrive.engine.telling import Teller
 from redrive.engine.vault import NO_VAULT, Vault
 from redrive.engine.work import Work
-from redrive.errors import InvalidValueError, NotFoundError
+from redrive.errors import InvalidValueError, NotFoundError, QueueFullError
 from redrive.model.attempt import AttemptOutcome
+from redrive.model.audit import Action, NewEntry
+from redrive.model.caller import SELF
 from redrive.model.decision import Bury, Explanation, Reason
 from redrive.model.event import StepDied
 from redrive.model.failure import Category, ErrorClass, Failure
@@ -157,14 +159,23 @@ class Foreign:
         definition = report.definition
         row = DefinitionRow(definition.digest, definition.workflow, definition.body)
         await self._store.runs.define([row])
+        try:
+            await self._keep(report, max_size)
+        except QueueFullError:  # what was counted with it would be rolled back
+            await self._store.burials.count_refused(report.new.org, report.new.queue)
+            raise
+
+    async def _keep(self, report: Report, max_size: int) -> None:
         async with self._store.database.transaction() as session:
             taken = await self._failures.take(session, report.new, max_size)
             letter_id = taken.letter_id or self._ids.new()
-            await self._link(session, letter_id, report)
+            linked = await self._link(session, letter_id, report)
             if taken.claim is None:
+                await self._store.audit.append(session, linked)
                 return
-            work = Work(taken.claim, definition, None, self._vault)
+            work = Work(taken.claim, report.definition, None, self._vault)
             await self._store.records.record_within(session, [self._record(work, letter_id, report.evidence)])
+            await self._store.audit.append(session, linked)
         self._tell(work, letter_id, report.evidence)
 
     def _record(self, work: Work, letter_id: str, evidence: Evidence) -> Record:
@@ -178,8 +189,9 @@ class Foreign:
             burial=self._burial,
         )
 
-    async def _link(self, session: Session, letter_id: str, report: Report) -> None:
-        """Say which letters must be resolved before this one is redriven."""
+    async def _link(self, session: Session, letter_id: str, report: Report) -> list[NewEntry]:
+        """Say which letters must be resolved before this one is redriven; what the audit says of it."""
+        others: list[str] = []
         org, letters = report.new.org, self._store.dead_letters
         for task_id, key in report.after.items():
             other = await self._failures.letter_of(session, org, key)
@@ -188,6 +200,9 @@ class Foreign:
             if other == letter_id or await letters.depends(session, other, letter_id, org):
                 raise InvalidValueError(f"it cannot wait for {task_id!r}, which waits for it")
             await letters.link(session, letter_id, other, org)
+            others.append(other)
+        detail = {"depends_on": others}
+        return [NewEntry(org, SELF, Action.DEAD_LETTER_LINKED, (letter_id,), detail)] if others else []
 
     def _tell(self, work: Work, letter_id: str, evidence: Evidence) -> None:
         failure = evidence.failure

@@ -25,15 +25,15 @@ def attribute(thing: object, name: str) -> object:
         return None
 
 
-def text(error: BaseException) -> str:
+def text(error: BaseException, longest: int = LONGEST_TEXT) -> str:
     """The message of an exception, cut to a length that can be shown."""
     try:
         message = str.__str__(str(error))
     except BaseException:  # noqa: BLE001
         return "(the exception cannot be printed)"
-    if len(message) <= LONGEST_TEXT:
+    if len(message) <= longest:
         return message
-    return f"{message[:LONGEST_TEXT]}… ({len(message) - LONGEST_TEXT} more characters)"
+    return f"{message[:longest]}… ({len(message) - longest} more characters)"
 
 
 def type_name(kind: type) -> str:
