@@ -154,11 +154,6 @@ TRESPASSES: Mapping[str, Mapping[str, Any]] = {
     "foreign_failures.page": {},
     "foreign_failures.page_in_state": {},
     "foreign_failures.lock_removable": {},
-    "foreign_failures.clear_notes": {},
-    "foreign_failures.clear_dependencies": {},
-    "foreign_failures.clear_attempts": {},
-    "foreign_failures.clear_steps": {},
-    "foreign_failures.clear_events": {},
     "foreign_failures.clear_runs": {},
     "foreign_failures.clear_replays": {},
     "foreign_failures.clear_letters": {},
@@ -189,6 +184,10 @@ EXCEPTIONS: Mapping[str, str] = {
     "foreign_failures.insert": "it writes what the org is",
     "burials.count_refused": "it writes what the org is",
     **dict.fromkeys(("burials.sum_up_counts", "burials.sum_up_figures"), _ALL_ORGS),
+    **{
+        f"foreign_failures.clear_{name}": "it removes what clear_runs, which asks, has left without a run"
+        for name in ("notes", "dependencies", "attempts", "steps", "events")
+    },
     **dict.fromkeys(("foreign_failures.live_letter", "foreign_failures.give_up_key"), _OWN_ID),
     **{f"redriving.{name}": _ALL_ORGS for name in ("due", "next_due", "lock_due", "archive")},
     **{f"redriving.{name}": _ALL_ORGS for name in ("heartbeat", "processors", "forget_processors")},
@@ -198,7 +197,7 @@ EXCEPTIONS: Mapping[str, str] = {
         f"replays.{name}": _OWN_ID
         for name in (
             *("keep_successes", "forget_steps", "insert", "pick", "refuse", "situation"),
-            *("resolve", "supersede", "ignore", "settle"),
+            *("resolve", "supersede", "ignore", "settle", "live", "known", "lock_letters"),
         )
     },
     **{

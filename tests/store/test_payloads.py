@@ -309,8 +309,8 @@ async def test_what_is_not_revealed_leaves_no_entry(database: Database) -> None:
     ):
         with pytest.raises(error):
             await Reveal(store, vault, caller).payload(letter, "why")
-    for reason in ("", "  ", "x" * 1001, None):
-        with pytest.raises(InvalidValueError, match="reason must have"):
+    for reason in ("", "  ", "x" * 2001, None):
+        with pytest.raises(InvalidValueError, match="reason must"):
             await Reveal(store, Vault([OLD]), ANA).payload(letter_id, reason)  # type: ignore[arg-type]
     assert (await Audit(store, ANA).list(action="dead_letter.revealed")).entries == []
     assert (await Audit(store, Caller("other", "eve")).list()).entries == []

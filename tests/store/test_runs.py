@@ -114,7 +114,7 @@ async def test_some_of_a_batch_may_be_known(store: Store, database: Database) ->
 
 async def test_a_definition_is_written_once(store: Store, database: Database) -> None:
     await store.runs.enqueue([new_run()], [DEFINITION])
-    await Runs(database).enqueue([new_run()], [DEFINITION._replace(body="another")])
+    await Store(database).runs.enqueue([new_run()], [DEFINITION._replace(body="another")])
 
     assert await store.runs.definition(DEFINITION.digest) == "{}"
     with pytest.raises(NotFoundError):
@@ -447,9 +447,8 @@ async def test_a_run_that_is_given_back_in_that_moment_is_cancelled_nevertheless
         giving_back.append(task)
         await asyncio.wait({task}, timeout=0.1)  # it may have to wait for the cancellation
 
-    answer = await Runs(_Interrupted(database, statement("runs", "cancel_leased"), give_back)).cancel(
-        claim.id, ORG
-    )
+    interrupted = _Interrupted(database, statement("runs", "cancel_leased"), give_back)
+    answer = await Store(interrupted).runs.cancel(claim.id, ORG)  # type: ignore[arg-type]
     # Given back first, it waits, and is ended there; asked first, it is ready at once.
     assert await giving_back[0] == {claim.id: "waiting" if answer == "cancelled" else "ready"}
     await worker.close()
