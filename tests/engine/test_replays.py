@@ -310,7 +310,7 @@ async def test_a_letter_of_another_org_does_not_exist_w13() -> None:
         stranger = await shop.app.desk(org="other")
         for ask in (stranger.replay, stranger.dead_letters.get, stranger.verdict):
             with pytest.raises(NotFoundError, match="there is no dead letter"):
-                await ask(letter.id)  # type: ignore[operator]
+                await ask(letter.id)
         assert await stranger.replays.of(letter.id) == []
 
 
@@ -342,7 +342,7 @@ async def test_a_replay_that_the_database_does_not_take_at_once_is_begun_once() 
     shop = Shop()
     async with bench(shop.app):
         run, letter = await shop.failed("charge")
-        seam = Seam(shop.app.database)
+        seam = Seam(shop.app.database)  # type: ignore[arg-type]
         shop.app.wire(seam, shop.app.clock, shop.app.random)
         seam.fail("mark_replaying", times=2)
         replay = await (await shop.app.desk()).replay(letter.id)

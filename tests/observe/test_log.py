@@ -14,6 +14,7 @@ from tests.lines import Lines, written_to
 
 from redrive.engine.ids import Ids
 from redrive.engine.telling import Teller
+from redrive.model import event as events
 from redrive.model.decision import Explanation, Reason
 from redrive.model.event import (
     BreakerChanged,
@@ -41,7 +42,6 @@ from redrive.model.event import (
 )
 from redrive.model.event import StepRef as Ref
 from redrive.model.failure import Category, ErrorClass, Failure
-from redrive.model import event as events
 from redrive.observe import log
 from redrive.observe.log import LEVELS, LOGGER, MOST_FAILURES, LogListener
 from redrive.testing import VirtualClock

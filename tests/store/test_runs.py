@@ -448,7 +448,7 @@ async def test_a_run_that_is_given_back_in_that_moment_is_cancelled_nevertheless
         await asyncio.wait({task}, timeout=0.1)  # it may have to wait for the cancellation
 
     interrupted = _Interrupted(database, statement("runs", "cancel_leased"), give_back)
-    answer = await Store(interrupted).runs.cancel(claim.id, ORG)  # type: ignore[arg-type]
+    answer = await Store(interrupted).runs.cancel(claim.id, ORG)
     # Given back first, it waits, and is ended there; asked first, it is ready at once.
     assert await giving_back[0] == {claim.id: "waiting" if answer == "cancelled" else "ready"}
     await worker.close()
