@@ -21,8 +21,12 @@ AND_LOST = Code(
 )
 BEFORE_THE_GATE = Code(
     "redrive.engine.claiming:Claimer._take_through",
-    "works = [work for work in works if work.claim.cancel_requested_at is None]",
-    "works = list(works)",
+    """    for work in works:
+        if work.claim.cancel_requested_at is not None:
+            self._executor.judge.cancelled(work)
+    works = [work for work in works if work.claim.cancel_requested_at is None]
+""",
+    "",
 )
 
 GUARDS = (

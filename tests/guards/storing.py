@@ -163,7 +163,10 @@ GUARDS = (
     Guard(
         "retention.live",
         "the removal of a dead letter that nobody has dealt with",
-        (Code("redrive.store.runs:Runs.remove_expired", "if each.id not in live", ""),),
+        (
+            Code("redrive.store.runs:Runs.remove_expired", "if each.id not in live", ""),
+            Sql("runs.expired_failures", r"'OPEN', 'REPLAYING', 'EXHAUSTED', 'ARCHIVED'", "'NONE'"),
+        ),
         (f"{RETENTION}test_one_live_dead_letter_of_several_is_enough_i1",),
     ),
     Guard(
