@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
+from itertools import count
 from pathlib import Path
 
 from tests.engine.workbench import (
@@ -307,3 +309,33 @@ async def test_a_lease_that_was_found_lost_counts_as_expired_before_the_loop_has
         await keeper.renew(app.store.leases)
         assert lost == [(claim.id, claim.token)]
         assert keeper.has_expired(claim)
+
+
+async def test_claims_that_come_while_it_looks_do_not_end_it() -> None:
+    """Both threads use the same leases, and may take turns wherever Python collects garbage."""
+    app = new_app()
+
+    @app.task
+    async def work() -> None: ...
+
+    async with bench(app) as test:
+        keeper = Keeper(app.database, test.clock, 60.0, lambda keys: None)
+        await app.start(work)
+        [claim] = await app.store.leases.claim("default", 1, Holder(7, "me", "", 60.0))
+        for token in range(5_000):
+            keeper.hold(claim._replace(token=token), test.clock.monotonic())
+        came = count(5_000)
+
+        def claimed_meanwhile(phase: str, details: dict[str, int]) -> None:
+            keeper.hold(claim._replace(token=next(came)), test.clock.monotonic())
+
+        threshold = gc.get_threshold()
+        gc.callbacks.append(claimed_meanwhile)
+        gc.set_threshold(20)
+        try:
+            for _ in range(50):
+                await keeper.renew(app.store.leases)
+        finally:
+            gc.set_threshold(*threshold)
+            gc.callbacks.remove(claimed_meanwhile)
+        assert next(came) > 5_000

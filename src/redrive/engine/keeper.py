@@ -53,7 +53,8 @@ class Keeper:
     async def renew(self, leases: Leases) -> None:
         """Renew what is a third of its time old; say which are lost."""
         now = self._clock.monotonic()
-        due = [key for key, since in list(self._held.items()) if now - since >= self._interval]
+        # Copied in one go: claims come and go on another thread meanwhile.
+        due = [key for key, since in self._held.copy().items() if now - since >= self._interval]
         if not due:
             return
         try:
