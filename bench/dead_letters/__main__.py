@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 
 from bench.dead_letters.plan import DATABASES, GROUPS, planned
 from bench.dead_letters.running import Runner
-from bench.dead_letters.tables import print_end, print_table
+from bench.dead_letters.tables import print_table
 from bench.dead_letters.targets import Targets
 from bench.work.machine import Stopwatch
 from bench.work.running import Results
 from bench.work.servers import places
+from bench.work.tables import print_end
 
 
 def main(arguments: Sequence[str]) -> bool:
@@ -28,7 +29,7 @@ def main(arguments: Sequence[str]) -> bool:
             Runner(plan, database, there, results).run()
     targets = Targets(results)
     print_table(results)
-    print_end(results, targets, stopwatch.circumstances())
+    print_end(results, targets.verdicts, stopwatch.circumstances())
     return bool(targets.missed or results.left_out)
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
-from bench.dead_letters.targets import Targets
 from bench.work.running import Results
 
 
@@ -15,17 +12,3 @@ def print_table(results: Results) -> None:
     for what, row in results.figures.items():
         shown = (f"{row[label].median:,.1f}" if label in row else "–" for label in columns)
         print(f"{what:<76}" + "".join(f"{figure:>24}" for figure in shown))
-
-
-def print_end(results: Results, targets: Targets, circumstances: dict[str, str]) -> None:
-    print("\ntargets")
-    for verdict in targets.verdicts:
-        print(f"  {verdict}")
-    for what, why in results.left_out.items():
-        print(f"  left out: {what}: {why}")
-    medians = {
-        what: {label: round(figure.median, 2) for label, figure in row.items()}
-        for what, row in results.figures.items()
-    }
-    print()
-    print(json.dumps({"results": medians, "missed": targets.missed, **circumstances}))

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str]) -> bool:
             growth.measure(plan, chosen, there, results)
     targets = Targets(results)
     print_tables(results)
-    print_end(results, targets, stopwatch.circumstances())
+    print_end(results, targets.verdicts, stopwatch.circumstances())
     return bool(targets.missed)
 
 

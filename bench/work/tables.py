@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from bench.measure import Figure
 from bench.work.running import Results
-from bench.work.targets import Targets
+from bench.work.targets import Verdict
 
 _UNITS = {"pick-up, p50": "ms", "pick-up, p99": "ms", "memory": "MB"}
 _SMALL_IS_GOOD = frozenset(_UNITS)
@@ -20,9 +21,9 @@ def print_tables(results: Results) -> None:
             print(f"  {label:<44}{_shown(figure)}")
 
 
-def print_end(results: Results, targets: Targets, circumstances: dict[str, str]) -> None:
+def print_end(results: Results, verdicts: Sequence[Verdict], circumstances: dict[str, str]) -> None:
     print("\ntargets")
-    for verdict in targets.verdicts:
+    for verdict in verdicts:
         print(f"  {verdict}")
     for what, why in results.left_out.items():
         print(f"  left out: {what}: {why}")
@@ -30,8 +31,9 @@ def print_end(results: Results, targets: Targets, circumstances: dict[str, str])
         what: {label: round(figure.median, 2) for label, figure in row.items()}
         for what, row in results.figures.items()
     }
+    missed = [verdict.text for verdict in verdicts if not verdict.met]
     print()
-    print(json.dumps({"results": medians, "missed": targets.missed, **circumstances}))
+    print(json.dumps({"results": medians, "missed": missed, **circumstances}))
 
 
 def _shown(figure: Figure) -> str:

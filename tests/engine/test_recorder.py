@@ -36,7 +36,7 @@ from redrive.model.event import (
 )
 from redrive.policy import Exponential
 from redrive.store.leases import Holder
-from redrive.store.records import Completed, Record, Rescheduled
+from redrive.store.record import Completed, Record, Rescheduled
 from redrive.testing import Harness
 
 TWICE = RetryPolicy(max_attempts=2, backoff=Backoff(Exponential(1.0)))

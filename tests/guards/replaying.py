@@ -298,8 +298,8 @@ OF_REDRIVES = (
         (
             Code(
                 "redrive.engine.processor:Processor._due",
-                "if each.state is BreakerState.OPEN]",
-                "if False]",
+                "open_breakers=held",
+                "open_breakers=()",
             ),
         ),
         (f"{PROCESSOR}TestBreakers::test_an_open_breaker_is_respected",),

@@ -29,7 +29,7 @@ from redrive.store.foreign_failures import ForeignFailures, NewFailure
 from redrive.store.holds import Holds
 from redrive.store.operations import NewOperation
 from redrive.store.postgres import PostgresDatabase
-from redrive.store.records import Record
+from redrive.store.record import Record
 from redrive.store.redriving import Due, Redrives
 from redrive.store.replays import Begun, NewReplay, Settlement
 from redrive.store.statement import Statement

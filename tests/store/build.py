@@ -15,7 +15,7 @@ from redrive.model.run import NewRun
 from redrive.store.database import Database, Session
 from redrive.store.leases import Holder
 from redrive.store.migration import migrations
-from redrive.store.records import (
+from redrive.store.record import (
     Advanced,
     AttemptRow,
     Change,

@@ -9,7 +9,7 @@ from tests.store.build import ORG, ask, claimed, dead_letter_row, stopped
 
 from redrive.model.claim import Claim
 from redrive.store.database import Database
-from redrive.store.records import UNBURIED, Record
+from redrive.store.record import UNBURIED, Record
 from redrive.store.store import Store
 
 

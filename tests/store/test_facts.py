@@ -12,7 +12,7 @@ from tests.store.test_groups import occur, occurrence
 from redrive.errors import NotFoundError
 from redrive.store.database import Database
 from redrive.store.facts import FactFinder, FailedLetter
-from redrive.store.records import Record
+from redrive.store.record import Record
 from redrive.store.store import Store
 
 

@@ -21,12 +21,12 @@ from redrive.errors import ConflictError, InvalidValueError, NotFoundError
 from redrive.model.claim import Claim
 from redrive.model.run import NewRun
 from redrive.policy.codec import decode, encode
-from redrive.store import records as record
+from redrive.store import record
 from redrive.store.foreign import ForeignSession, foreign_session
 from redrive.store.leases import Holder, Leases
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.postgres_hint import channel_of
-from redrive.store.records import Record
+from redrive.store.record import Record
 from redrive.store.runs import DefinitionRow
 from redrive.store.sqlite import SqliteDatabase
 from redrive.store.statement import Query, Statement

@@ -20,7 +20,7 @@ from tests.store.build import (
 
 from redrive.store.database import Database
 from redrive.store.holds import LimitRow
-from redrive.store.records import Record
+from redrive.store.record import Record
 from redrive.store.store import Store
 
 

@@ -33,7 +33,7 @@ from redrive.model.claim import Claim
 from redrive.store.database import Database
 from redrive.store.leases import Renewal
 from redrive.store.postgres import PostgresDatabase
-from redrive.store.records import Change, Record
+from redrive.store.record import Change, Record
 from redrive.store.statement import Query, Statement, statement
 from redrive.store.store import Store
 

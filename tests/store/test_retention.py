@@ -24,7 +24,7 @@ from tests.store.build import (
 
 from redrive.model.claim import Claim
 from redrive.store.database import Database
-from redrive.store.records import Record
+from redrive.store.record import Record
 from redrive.store.store import Store
 
 DAY = 86_400.0

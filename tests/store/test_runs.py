@@ -29,7 +29,7 @@ from tests.store.build import (
 
 from redrive.errors import ConflictError, NotFoundError, StoreError
 from redrive.store.database import Database, Row, Session
-from redrive.store.records import Record
+from redrive.store.record import Record
 from redrive.store.runs import DefinitionRow, Runs
 from redrive.store.statement import Statement, statement
 from redrive.store.store import Store

@@ -19,7 +19,7 @@ from tests.store.build import ORG, ask, claimed, completed, enqueued, holder, ne
 
 from redrive.errors import StoreError, StoreUnavailableError
 from redrive.store import sqlite
-from redrive.store.records import Record
+from redrive.store.record import Record
 from redrive.store.sqlite import SqliteDatabase
 from redrive.store.store import Store
 from redrive.testing import VirtualClock

@@ -11,7 +11,7 @@ import pytest
 
 from redrive.model.claim import Claim
 from redrive.model.run import NewRun, Run
-from redrive.store import records, statement
+from redrive.store import record, records, statement
 from redrive.store.statement import Query, statements
 
 FOLDER = files("redrive.store") / "sql"
@@ -115,16 +115,16 @@ def test_claims_and_runs_have_the_columns_of_their_statements() -> None:
     ("module", "name", "kind"),
     [
         ("runs", "enqueue", NewRun),
-        ("records", "complete", records.Completed),
-        ("records", "complete_partly", records.CompletedPartly),
-        ("records", "advance", records.Advanced),
-        ("records", "reschedule", records.Rescheduled),
-        ("records", "stop", records.Stopped),
-        ("records", "park", records.Parked),
-        ("records", "insert_attempt", records.AttemptRow),
-        ("records", "insert_step", records.StepRow),
-        ("records", "insert_event", records.EventRow),
-        ("records", "insert_dead_letter", records.DeadLetterRow),
+        ("records", "complete", record.Completed),
+        ("records", "complete_partly", record.CompletedPartly),
+        ("records", "advance", record.Advanced),
+        ("records", "reschedule", record.Rescheduled),
+        ("records", "stop", record.Stopped),
+        ("records", "park", record.Parked),
+        ("records", "insert_attempt", record.AttemptRow),
+        ("records", "insert_step", record.StepRow),
+        ("records", "insert_event", record.EventRow),
+        ("records", "insert_dead_letter", record.DeadLetterRow),
         ("records", "occupy", records.Occupied),
         ("records", "progress", records.Progress),
     ],
@@ -132,7 +132,7 @@ def test_claims_and_runs_have_the_columns_of_their_statements() -> None:
 def test_what_is_given_is_what_is_stored(module: str, name: str, kind: type[tuple[object, ...]]) -> None:
     """No field is forgotten on the way."""
     query = statements(module)[name]
-    of_the_run = {"org", "workflow"} if kind is records.DeadLetterRow else set()
+    of_the_run = {"org", "workflow"} if kind is record.DeadLetterRow else set()
 
     stored = set(query.sqlite.names) | of_the_run
     assert stored == set(query.postgres.names) | of_the_run == set(kind._fields)  # type: ignore[attr-defined]

@@ -25,7 +25,7 @@ from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.policy.codec import decode, encode
 from redrive.policy.ramp import Ramp
 from redrive.store.holds import BreakerRow
-from redrive.store.records import EventRow
+from redrive.store.record import EventRow
 from redrive.store.store import Store
 
 HELD_BY_BREAKER = "breaker:"
@@ -89,6 +89,10 @@ class Breakers:
 
     async def all(self) -> list[SharedBreaker]:
         return [self._restored(row) for row in await self._store.holds.breakers()]
+
+    async def opened(self) -> set[str]:
+        """The names of those that are open now. Not to be asked within a transaction."""
+        return {each.row.name for each in await self.all() if each.state is BreakerState.OPEN}
 
     async def admit(self, name: str, calls: int) -> list[Permit | Refusal]:
         """An answer for each of so many calls. A closed breaker lets all through and is not locked for it."""

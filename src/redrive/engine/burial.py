@@ -22,8 +22,6 @@ class Handling(NamedTuple):
     owner: str | None
     template: str | None
     runbook: str | None
-    decides: bool = False
-    """The template has said how it is redriven."""
 
 
 @dataclass(slots=True)
@@ -50,8 +48,7 @@ class Burial:
         redriven = self._redriving(work, failure, template)
         if template is None:
             return Handling(redriven, (), None, None, None)
-        found = (tuple(template.tags), template.owner, template.name, template.runbook)
-        return Handling(redriven, *found, decides=template.redrive is not None)
+        return Handling(redriven, tuple(template.tags), template.owner, template.name, template.runbook)
 
     def _template(self, work: Work, failure: Failure) -> Template | None:
         if not self.templates:

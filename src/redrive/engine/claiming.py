@@ -18,7 +18,7 @@ from redrive.engine.work import Work
 from redrive.errors import RedriveError
 from redrive.model.claim import Claim
 from redrive.store.leases import Holder
-from redrive.store.records import Record, Rescheduled
+from redrive.store.record import Record, Rescheduled
 from redrive.store.store import Store
 
 MOST_PENDING_RECORDS = 2_000

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from redrive.engine.breakers import Breakers
-from redrive.engine.planner import opened, plan_of
+from redrive.engine.planner import plan_of
 from redrive.engine.telling import Teller
 from redrive.errors import InvalidValueError
 from redrive.model.audit import Action, NewEntry
@@ -63,7 +63,7 @@ class OperationDriver:
         running = await self._operations.running()
         if not running:
             return IDLE_SECONDS
-        open_breakers = await opened(self._breakers)
+        open_breakers = await self._breakers.opened()
         return min([await self._drive(moment, open_breakers) for moment in running])
 
     async def _drive(self, moment: Moment, open_breakers: Iterable[str]) -> float:

@@ -20,7 +20,7 @@ from redrive.policy.fingerprint import Fingerprint, fingerprint
 from redrive.policy.strategy import enters
 from redrive.store.burials import TOO_MANY, Unburied
 from redrive.store.database import Session
-from redrive.store.records import UNBURIED, DeadLetterRow
+from redrive.store.record import UNBURIED, DeadLetterRow
 from redrive.store.runs import RunEvent
 
 

@@ -31,7 +31,7 @@ from redrive.model.run import Place
 from redrive.policy.breaker import outcome_of
 from redrive.policy.codec import JsonValue, Limits, decode
 from redrive.store.foreign import ForeignSession, foreign_session
-from redrive.store.records import Record
+from redrive.store.record import Record
 from redrive.store.store import Store
 
 

@@ -34,7 +34,7 @@ from redrive.policy.template import Template
 from redrive.policy.triage import Triage, redrive_policy
 from redrive.store.database import Session
 from redrive.store.foreign_failures import ForeignFailures, NewFailure
-from redrive.store.records import Record
+from redrive.store.record import Record
 from redrive.store.runs import DefinitionRow
 from redrive.store.store import Store
 

@@ -16,7 +16,7 @@ from redrive.model.decision import Decision, Release, Retry
 from redrive.model.failure_group import GroupChange
 from redrive.model.run import RunState
 from redrive.store.burials import TOO_MANY
-from redrive.store.records import UNBURIED, Record
+from redrive.store.record import UNBURIED, Record
 from redrive.store.replays import Resolved, Settled
 
 

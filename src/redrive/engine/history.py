@@ -14,7 +14,7 @@ from redrive.model.step import StepState
 from redrive.policy.codec import JsonValue, decode
 from redrive.policy.retry import RetryPolicy
 from redrive.store.burials import Unburied
-from redrive.store.records import UNBURIED
+from redrive.store.record import UNBURIED
 from redrive.store.runs import FinishedStep, RunEvent
 from redrive.store.store import Store
 

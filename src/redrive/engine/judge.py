@@ -27,7 +27,7 @@ from redrive.policy.bounds import LONGEST_DELAY
 from redrive.policy.breaker import outcome_of
 from redrive.policy.redact import Redactor
 from redrive.policy.retry import decide, end
-from redrive.store.records import EventRow
+from redrive.store.record import EventRow
 
 UNKNOWN_TASK_DELAY, LONGEST_UNKNOWN_DELAY = 0.1, 60.0
 """Soon at first: while a new release is rolled out, another worker knows the task already."""

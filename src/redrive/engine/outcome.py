@@ -18,7 +18,7 @@ from redrive.model.step import StepState
 from redrive.policy.codec import JsonValue, decode, encode, storable
 from redrive.policy.redact import Redactor
 from redrive.store.burials import Unburied
-from redrive.store.records import (
+from redrive.store.record import (
     UNBURIED,
     Advanced,
     AttemptRow,

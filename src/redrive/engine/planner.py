@@ -16,7 +16,6 @@ from redrive.engine.telling import Teller
 from redrive.engine.wording import reason_said
 from redrive.errors import DriftError, InvalidValueError, NotFoundError
 from redrive.model.audit import Action, NewEntry
-from redrive.model.breaker import BreakerState
 from redrive.model.caller import Caller
 from redrive.model.dead_letter import LIVE
 from redrive.model.event import OperationChanged
@@ -94,7 +93,7 @@ class Planner:
         refuse_unknown("a bulk replay has no option", request, PlanRequest.__optional_keys__)
         selection, expect = await self._selection(request), request.get("expect")
         draft = self._draft(request, selection)
-        open_breakers = await opened(self._breakers)
+        open_breakers = await self._breakers.opened()
         await self._refuse_too_many(selection)
         async with self._store.database.transaction() as session:
             await self._freeze(session, draft, selection.letters)
@@ -187,11 +186,6 @@ class Planner:
         for letter_id, state, fingerprint, updated_at in await self._operations.members(session, draft.id):
             digest.update(f"\n{letter_id} {state} {fingerprint} {updated_at!r}".encode())
         return digest.hexdigest()[:32]
-
-
-async def opened(breakers: Breakers) -> set[str]:
-    """The names of the breakers that are open now. Not to be asked within a transaction."""
-    return {each.row.name for each in await breakers.all() if each.state is BreakerState.OPEN}
 
 
 def plan_of(operation: ReplayOperation) -> Plan:

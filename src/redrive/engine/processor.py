@@ -24,7 +24,6 @@ from redrive.engine.telling import Teller
 from redrive.engine.waiting import wait_for
 from redrive.errors import StoreError, TransitionError
 from redrive.model.audit import Action, NewEntry
-from redrive.model.breaker import BreakerState
 from redrive.model.caller import SELF
 from redrive.model.dead_letter import DeadLetterState
 from redrive.model.event import DeadLetterChanged, ProcessorChanged, ReplayRequested
@@ -178,7 +177,7 @@ class Processor:
         return total
 
     async def _due(self) -> list[Due]:
-        held = [each.row.name for each in await self._breakers.all() if each.state is BreakerState.OPEN]
+        held = sorted(await self._breakers.opened())
         known = [CUSTOM_PREFIX + name for name in self.options.functions]
         return await self._redrives.due(
             LARGEST_LOOK, queue=self.options.queue, open_breakers=held, known=known

@@ -14,7 +14,8 @@ from typing import TypeVar
 from redrive.engine.patience import Patience
 from redrive.errors import StoreError, StoreUnavailableError
 from redrive.model.failure_group import GroupChange
-from redrive.store.records import Kept, Record, Records
+from redrive.store.record import Record
+from redrive.store.records import Kept, Records
 from redrive.store.replays import Resolved, Settled
 from redrive.store.store import Store
 

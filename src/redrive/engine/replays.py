@@ -84,7 +84,7 @@ class Replays:
         override = None if retry is None else policy_text(retry)
         text, edit = await self._edited(payload, reason, run, definition, index)
         if text is None:
-            text = await self._input_of(run, index)
+            text = await input_of(self._kit.store, run, index)
         queue = None if index == run.step_index else definition.steps[index].queue
         new = NewReplay(
             self._kit.ids.new(),
@@ -163,15 +163,6 @@ class Replays:
         except NotFoundError:
             return None
 
-    async def _input_of(self, run: Run, index: int) -> str | None:
-        """What an earlier step received: what the one before it has given, or the input of the run."""
-        if index == run.step_index:
-            return None
-        if index == 0:
-            return run.input
-        steps = await self._kit.store.runs.steps(run.id, run.org)
-        return next((step.output for step in steps if step.step_index == index - 1), None)
-
     async def _edited(
         self, payload: object | EllipsisType, reason: str, run: Run, definition: Definition, index: int
     ) -> tuple[str | None, str | None]:
@@ -184,7 +175,7 @@ class Replays:
         task = self._kit.registry.tasks.get(definition.steps[index].task)
         if task is not None:
             task.signature.check(value)
-        before = await self._input_of(run, index) or run.step_input or run.input
+        before = await input_of(self._kit.store, run, index) or run.step_input or run.input
         vault = self._kit.vault
         return vault.seal(text), self._difference(decode(vault.unseal(before)), value)
 
@@ -197,6 +188,16 @@ class Replays:
             told = (HIDDEN, HIDDEN) if seen is None else (seen.before, seen.after)
             changes.append({"path": redactor.text(each.path), "before": told[0], "after": told[1]})
         return snapshot(changes, redactor)
+
+
+async def input_of(store: Store, run: Run, index: int) -> str | None:
+    """What another step than the current one receives: what the one before has given, or the run's input."""
+    if index == run.step_index:
+        return None
+    if index == 0:
+        return run.input
+    steps = await store.runs.steps(run.id, run.org)
+    return next((step.output for step in steps if step.step_index == index - 1), None)
 
 
 def _replayable(letter: DeadLetter, run: Run) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 
 from redrive.engine.definition import Definition
-from redrive.engine.replays import Kit, Replays
+from redrive.engine.replays import Kit, Replays, input_of
 from redrive.engine.task import Task
 from redrive.engine.wording import reason_said
 from redrive.errors import ReplayRefusedError, StoreUnavailableError
@@ -37,7 +37,7 @@ class Retries:
             raise ReplayRefusedError(f"the run {run_id} is {run.state}; only one that has failed is retried")
         definition = await self._kit.definitions.get(run.definition)
         index = run.step_index + (1 if run.state == RunState.PARTIAL else 0)
-        step_input = await self._input_of(run, index)
+        step_input = await input_of(self._kit.store, run, index)
         await self._check_source(run, definition, index, step_input)
         letters = await self._kit.store.runs.dead_letters(run_id, self._caller.org)
         live = [letter for letter in letters if letter.state in LIVE]
@@ -86,13 +86,6 @@ class Retries:
         """Was it retried after all, and only the answer lost?"""
         known = await self._kit.store.replays.of_run(new.run_id, self._caller.org)
         return any(each.id == new.id for each in known)
-
-    async def _input_of(self, run: Run, index: int) -> str | None:
-        """What the step receives, where that is not what the run stands with."""
-        if index == run.step_index:
-            return None
-        steps = await self._kit.store.runs.steps(run.id, run.org)
-        return next((step.output for step in steps if step.step_index == run.step_index), None)
 
     async def _check_source(
         self, run: Run, definition: Definition, index: int, step_input: str | None

@@ -17,7 +17,8 @@ from redrive.model.event import StepRef
 from redrive.policy.codec import JsonValue, decode, encode, storable
 from redrive.policy.redact import Redactor
 from redrive.policy.stored import policy_from_json
-from redrive.store.records import Progress, Record
+from redrive.store.record import Record
+from redrive.store.records import Progress
 
 LONGEST_NOTE = 500
 

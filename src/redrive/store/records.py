@@ -8,222 +8,30 @@ from itertools import starmap
 from typing import NamedTuple
 
 from redrive.errors import NotStorableError
-from redrive.model.failure_group import GroupChange, Occurrence
+from redrive.model.failure_group import GroupChange
 from redrive.model.run import RunState
 from redrive.model.step import StepState
 from redrive.policy.codec import decode
 from redrive.store.burials import TOO_MANY, Burials, Unburied
 from redrive.store.database import Database, Session
-from redrive.store.replays import Replays, Resolved, Settled, Settlement
+from redrive.store.record import (
+    UNBURIED,
+    Advanced,
+    Change,
+    Completed,
+    CompletedPartly,
+    DeadLetterRow,
+    EventRow,
+    Parked,
+    Record,
+    Rescheduled,
+    Stopped,
+)
+from redrive.store.replays import Replays, Resolved, Settled
 from redrive.store.statement import statements
 
 _SQL = statements("records")
 _LEASES = statements("leases")
-
-
-class AttemptRow(NamedTuple):
-    run_id: str
-    step_index: int
-    number: int
-    outcome: str
-    worker: str
-    code_version: str
-    started_at: float
-    delay: float | None
-    category: str | None
-    error_class: str | None
-    error_type: str | None
-    message: str | None
-    stack: str | None
-    http_status: int | None
-    public_code: str | None
-    public_message: str | None
-    reason: str
-    explanation: str
-    replay: int = 0
-
-
-class StepRow(NamedTuple):
-    run_id: str
-    step_index: int
-    name: str
-    task: str
-    state: str
-    output: str | None
-    attempts: int
-    worker: str
-    code_version: str
-    started_at: float
-
-
-class EventRow(NamedTuple):
-    id: str
-    run_id: str
-    kind: str
-    step_index: int
-    detail: str
-
-
-class DeadLetterRow(NamedTuple):
-    """`redrive_delay` is the time until it is redriven automatically; the rest is as in model.DeadLetter."""
-
-    id: str
-    org: str
-    run_id: str
-    workflow: str
-    step: str
-    task: str
-    category: str
-    error_class: str
-    error_type: str
-    message: str
-    stack: str
-    http_status: int | None
-    public_code: str
-    public_message: str
-    reason: str
-    explanation: str
-    fingerprint: str
-    fingerprint_reason: str
-    title: str
-    payload: str
-    config: str
-    policy: str
-    idempotency_key: str
-    correlation_id: str
-    tags: str | None
-    metadata: str | None
-    effect: str = "idempotent"
-    may_have_executed: int = 1
-    breaker: str | None = None
-    code_version: str = ""
-    assignee: str | None = None
-    template: str | None = None
-    runbook: str | None = None
-    state: str = "OPEN"
-    redrive: str = "never"
-    redrive_policy: str | None = None
-    redrives: int = 0
-    max_redrives: int = 0
-    redrive_delay: float | None = None
-
-    @property
-    def occurrence(self) -> Occurrence:
-        """What it adds to the group of its failure."""
-        return Occurrence(
-            self.org,
-            self.fingerprint,
-            self.title,
-            self.fingerprint_reason,
-            self.workflow,
-            self.step,
-            self.task,
-            self.category,
-            self.error_type,
-            self.id,
-            self.code_version,
-        )
-
-
-class Completed(NamedTuple):
-    """The last step has succeeded, and with it the run. A run of one step has no row for it."""
-
-    id: str
-    token: int
-    epoch: int
-    result: str
-
-
-class CompletedPartly(NamedTuple):
-    """A step that was replayed alone has succeeded; those after it have not been executed (W10)."""
-
-    id: str
-    token: int
-    epoch: int
-
-
-class Advanced(NamedTuple):
-    """A step has succeeded. `in_place` is 1 when the next one is to start under the same lease: it does so,
-    unless somebody has asked to cancel the run."""
-
-    id: str
-    token: int
-    epoch: int
-    step_input: str
-    queue: str
-    in_place: int
-    ttl: float
-
-
-class Rescheduled(NamedTuple):
-    """The step will be executed again.
-
-    failed      1 when the attempt was counted as a failure
-    given_back  1 when there was no attempt at all, and its number is free again
-    """
-
-    id: str
-    token: int
-    epoch: int
-    place: str
-    step_state: str
-    delay: float
-    failures: int
-    rate_limit_waits: int
-    holds: int
-    losses: int
-    lonely_losses: int
-    alone: int
-    previous_delay: float | None
-    error_class: str | None
-    failed: int
-    given_back: int = 0
-
-
-class Stopped(NamedTuple):
-    """The run has ended without success."""
-
-    id: str
-    token: int
-    epoch: int
-    state: str
-    step_state: str
-    failures: int
-    error_class: str | None
-    failed: int
-
-
-class Parked(NamedTuple):
-    """Held by a breaker or a full limit: the attempt never was."""
-
-    id: str
-    token: int
-    epoch: int
-    held_by: str
-    step_state: str
-    holds: int
-
-
-Change = Completed | CompletedPartly | Advanced | Rescheduled | Stopped | Parked
-
-UNBURIED = "unburied"
-"""Instead of the place of a run that has failed and was refused a dead letter, because there are too many."""
-
-
-class Record(NamedTuple):
-    """A change of a run, and what is written beside it: all of it, or nothing when the lease was lost.
-
-    limited     the run may have taken slots of limits: those that it has taken are freed
-    settlement  what it means for the replay that the run is in
-    """
-
-    change: Change
-    attempt: AttemptRow | None = None
-    step: StepRow | None = None
-    dead_letter: DeadLetterRow | None = None
-    event: EventRow | None = None
-    settlement: Settlement | None = None
-    limited: bool = False
 
 
 _STATEMENTS = {
@@ -367,11 +175,12 @@ class _Freed(NamedTuple):
 
 def _freed(slots: Iterable[str]) -> list[_Freed]:
     """In order of names: whoever locks several counters locks them in the same order."""
-    counts = Counter(name for each in slots for name in _names(each))
+    counts = Counter(name for each in slots for name in slot_names(each))
     return [_Freed(name, count) for name, count in sorted(counts.items())]
 
 
-def _names(slots: str) -> list[str]:
+def slot_names(slots: str) -> list[str]:
+    """The limits whose slots a run has noted."""
     try:
         names = decode(slots)
     except NotStorableError:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from redrive.errors import NotStorableError
 from redrive.model.run import RunState
-from redrive.policy.codec import decode
+from redrive.store.records import slot_names
 from redrive.store.verification import Verification
 from redrive.verify.verdict import Verdict
 
@@ -28,7 +27,7 @@ async def _check_slots(store: Verification, verdict: Verdict) -> None:
         if kind == "in use":
             in_use[text] = number
         else:
-            for name in _names(text):
+            for name in slot_names(text):
                 noted[name] += number
     verdict.look("I16", len(in_use))
     for name in sorted(in_use.keys() | noted.keys()):
@@ -36,11 +35,3 @@ async def _check_slots(store: Verification, verdict: Verdict) -> None:
         if counted != noted[name]:
             text = f"The limit counts {counted} slots in use, but leased runs have noted {noted[name]}."
             verdict.find("I16", name, text)
-
-
-def _names(slots: str) -> list[str]:
-    try:
-        names = decode(slots)
-    except NotStorableError:
-        return []
-    return [str(name) for name in names] if isinstance(names, list) else []
