@@ -1,0 +1,31 @@
+"""Roles of the members of an organization, each with everything that the one before may do (W12)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from redrive.errors import InvalidValueError
+
+
+class Role(StrEnum):
+    VIEWER = "VIEWER"
+    STAFF = "STAFF"
+    ADMIN = "ADMIN"
+    OWNER = "OWNER"
+
+    @classmethod
+    def parse(cls, word: object) -> Role:
+        """A role by its name or by one of its other names, in any case."""
+        text = word.upper() if isinstance(word, str) else ""
+        name = ROLE_ALIASES.get(text, text)
+        if name not in cls.__members__:
+            known = ", ".join([*cls, *ROLE_ALIASES])
+            raise InvalidValueError(f"a role is one of {known}, got {word!r:.100}")
+        return cls(name)
+
+    @property
+    def rank(self) -> int:
+        return list(Role).index(self)
+
+
+ROLE_ALIASES = {"SUPER_ADMIN": "OWNER", "ORG_ADMIN": "ADMIN"}
