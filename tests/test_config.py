@@ -11,12 +11,15 @@ from typing import Any
 
 import pytest
 
+from redrive.addresses import is_loopback
 from redrive.config import DEFAULT_TASK_TIMEOUT, SETTINGS, Settings
 from redrive.engine.options import WorkerOptions
 from redrive.engine.task import DEFAULT_TIMEOUT
 from redrive.errors import InvalidValueError
 from redrive.policy import STEP, Additive, BreakerPolicy, Exponential, Proportional
-from redrive.setting import ALIASES, Choice, Flag, Number, Setting, Share, Text, Whole
+from redrive.setting import ALIASES, Setting
+from redrive.setting_kinds import Choice, Flag, Number, Share, Text, Whole
+from redrive.sourcing import Argument, is_foreign
 
 DEFAULTS = {
     "database_url": "sqlite:///redrive.db",
@@ -47,6 +50,29 @@ DEFAULTS = {
     "dlq_archive_days": 7.0,
     "encryption_keys": None,
     "encryption_keys_file": None,
+    "server_host": "127.0.0.1",
+    "server_port": 8400,
+    "server_url": None,
+    "server_worker": False,
+    "server_hosts": None,
+    "server_body_bytes": 1_048_576,
+    "server_page_size": 500,
+    "server_span_days": 366,
+    "server_key_rate": 100,
+    "server_org_rate": 300,
+    "server_statement_sec": 5.0,
+    "server_streams": 100,
+    "server_drain_sec": 20.0,
+    "server_proxies": None,
+    "server_forward_header": None,
+    "oidc_issuer": None,
+    "oidc_client_id": None,
+    "oidc_client_secret": None,
+    "oidc_client_secret_file": None,
+    "oidc_scopes": "openid email profile",
+    "oidc_name_claim": "email",
+    "session_idle_hours": 12.0,
+    "session_days": 7.0,
 }
 
 WHOLE: list[tuple[str, int, int]] = [
@@ -62,6 +88,13 @@ WHOLE: list[tuple[str, int, int]] = [
     ("org_concurrency", 1, 1_000_000),
     ("dlq_max_size", 100, 100_000),
     ("dlq_default_max_retries", 0, 10),
+    ("server_port", 0, 65_535),
+    ("server_body_bytes", 1024, 67_108_864),
+    ("server_page_size", 1, 500),
+    ("server_span_days", 1, 3660),
+    ("server_key_rate", 1, 100_000),
+    ("server_org_rate", 1, 1_000_000),
+    ("server_streams", 1, 10_000),
 ]
 NUMBERS: list[tuple[str, float, float]] = [
     ("worker_lease_ttl_sec", 3, 3600),
@@ -69,8 +102,12 @@ NUMBERS: list[tuple[str, float, float]] = [
     ("retention_days", 0.01, 36_500),
     ("dlq_interval_sec", 10, 3600),
     ("dlq_archive_days", 0.01, 36_500),
+    ("server_statement_sec", 0.1, 60),
+    ("server_drain_sec", 0, 600),
+    ("session_idle_hours", 0.05, 8760),
+    ("session_days", 0.01, 365),
 ]
-FLAGS = ["dlq_enabled", "dlq_processor_enabled"]
+FLAGS = ["dlq_enabled", "dlq_processor_enabled", "server_worker"]
 CHOICES = {
     "dlq_strategy": ("automatic", "selective", "manual", "disabled"),
     "dlq_redrive": ("by_category", "never", "linear", "exponential", "immediate"),
@@ -86,7 +123,21 @@ WORDS = {
     "dlq_max_size": "default",
     "dlq_archive_days": "never",
 }
-SECRETS = {"encryption_keys": "none", "encryption_keys_file": "none"}
+OTHER_WORDS = dict.fromkeys(
+    [
+        "encryption_keys",
+        "encryption_keys_file",
+        "server_url",
+        "server_hosts",
+        "server_proxies",
+        "server_forward_header",
+        "oidc_issuer",
+        "oidc_client_id",
+        "oidc_client_secret",
+        "oidc_client_secret_file",
+    ],
+    "none",
+)
 
 P10 = """
     RETRY_MAX_ATTEMPTS RETRY_BASE_DELAY_MS RETRY_JITTER_MAX_MS WORKER_LEASE_TTL_SEC GATEWAY_TIMEOUT_MS
@@ -471,6 +522,313 @@ class TestAddress:
         assert "secret-7" not in str(caught.value)
 
 
+URLS = {
+    "https://redrive.example.com": "https://redrive.example.com",
+    "https://Redrive.Example.com/": "https://redrive.example.com",
+    "https://redrive.example.com:443": "https://redrive.example.com",
+    "https://redrive.example.com:8443/": "https://redrive.example.com:8443",
+    "https://10.0.0.7": "https://10.0.0.7",
+    "https://[2001:DB8::1]:8443": "https://[2001:db8::1]:8443",
+    "http://localhost:8400": "http://localhost:8400",
+    "http://127.0.0.1:80": "http://127.0.0.1",
+    "http://[::1]:8400": "http://[::1]:8400",
+}
+NO_URLS = [
+    "http://redrive.example.com",
+    "http://127.0.0.1.example.com",
+    "http://localhost.example.com",
+    "https://",
+    "https://:8400",
+    "https://redrive.example.com:0",
+    "https://redrive.example.com:65536",
+    "https://redrive.example.com:http",
+    "https://redrive.example.com?secret-7",
+    "https://redrive.example.com#secret-7",
+    "https://ana:secret-7@redrive.example.com",
+    "https://@redrive.example.com",
+    "https://redrive.example.com\\@evil.example",
+    "https://redrive example.com",
+    "https://rédrive.example.com",
+    "https://[::1",
+    "https://-redrive.example.com",
+    "ftp://localhost",
+    "javascript://localhost",
+    "redrive.example.com",
+    "https://redrive.example.com\n",
+    "",
+    7,
+    ["https://redrive.example.com"],
+]
+
+
+class TestUrl:
+    @pytest.mark.parametrize(("text", "origin"), URLS.items())
+    def test_of_the_server_is_an_origin_as_browsers_send_it(self, text: str, origin: str) -> None:
+        assert given("server_url", text) == origin
+        assert from_environment("server_url", text) == origin
+
+    @pytest.mark.parametrize("value", [*NO_URLS, "https://redrive.example.com/app"])
+    def test_what_is_refused_and_not_shown(self, value: object) -> None:
+        with pytest.raises(InvalidValueError) as caught:
+            given("server_url", value)
+        assert str(caught.value) == (
+            "server_url must be an https address such as https://redrive.example.com, without a path "
+            '(http on this machine only), or "none"'
+        )
+
+    @pytest.mark.parametrize(
+        "issuer", ["https://login.example.com/realms/Shop/", "http://localhost:5556/dex"]
+    )
+    def test_of_an_issuer_is_taken_as_it_is(self, issuer: str) -> None:
+        assert Settings(oidc_issuer=issuer, oidc_client_id="redrive").oidc_issuer == issuer
+
+    @pytest.mark.parametrize("value", NO_URLS)
+    def test_no_issuer(self, value: object) -> None:
+        with pytest.raises(InvalidValueError, match=r"^oidc_issuer must be an https address"):
+            Settings(oidc_issuer=value, oidc_client_id="redrive")  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize(
+        ("host", "loopback"),
+        [
+            ("localhost", True),
+            ("LOCALHOST.", True),
+            ("shop.localhost", True),
+            ("127.0.0.1", True),
+            ("127.9.9.9", True),
+            ("::1", True),
+            ("[::1]", True),
+            ("::ffff:127.0.0.1", True),
+            ("0.0.0.0", False),
+            ("::", False),
+            ("10.0.0.1", False),
+            ("::ffff:10.0.0.1", False),
+            ("127.0.0.1.example.com", False),
+            ("localhost.example.com", False),
+            ("notlocalhost", False),
+            ("", False),
+        ],
+    )
+    def test_what_only_this_machine_reaches(self, host: str, loopback: bool) -> None:
+        assert is_loopback(host) is loopback
+
+
+class TestLists:
+    @pytest.mark.parametrize(
+        ("name", "text", "value"),
+        [
+            ("server_hosts", "Redrive.example.com", ("redrive.example.com",)),
+            ("server_hosts", "a.example, b.example,a.example", ("a.example", "b.example")),
+            ("server_hosts", "10.0.0.7,::1", ("10.0.0.7", "::1")),
+            ("server_proxies", "10.0.0.7", ("10.0.0.7",)),
+            ("server_proxies", "10.0.0.0/8 , fd00::/8", ("10.0.0.0/8", "fd00::/8")),
+            ("server_proxies", "10.0.0.7/32,10.0.0.7", ("10.0.0.7",)),
+        ],
+    )
+    def test_with_commas_or_as_a_list(
+        self, tmp_path: Path, name: str, text: str, value: tuple[str, ...]
+    ) -> None:
+        assert from_environment(name, text) == value
+        assert given(name, text.split(",")) == value
+        assert from_file(tmp_path, name, f'"{text}"') == value
+        assert from_file(tmp_path, name, repr(text.split(","))) == value
+        assert from_environment(name, "none") is None
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("server_hosts", "a.example:80"),
+            ("server_hosts", "*.example"),
+            ("server_hosts", "https://a.example"),
+            ("server_hosts", "a..example"),
+            ("server_hosts", "a" * 254),
+            ("server_hosts", "a b"),
+            ("server_hosts", "fe80::1%eth0"),
+            ("server_hosts", "a.example,"),
+            ("server_hosts", []),
+            ("server_hosts", [7]),
+            ("server_hosts", 7),
+            ("server_proxies", "10.0.0.1/8"),
+            ("server_proxies", "0.0.0.0/0"),
+            ("server_proxies", "::/0"),
+            ("server_proxies", "10.0.0.0/33"),
+            ("server_proxies", "proxy.example"),
+            ("server_proxies", "10.0.0.7,"),
+            ("server_proxies", [167772161]),
+            ("server_proxies", 167772161),
+        ],
+    )
+    def test_what_is_refused(self, name: str, value: object) -> None:
+        with pytest.raises(InvalidValueError, match=rf"^{name} must be .*, separated by commas, or \"none\""):
+            given(name, value)
+
+
+class TestSignIn:
+    """Settings of which one does not make sense without another."""
+
+    def test_a_header_is_believed_from_proxies_only(self) -> None:
+        with pytest.raises(
+            InvalidValueError, match=r"^server_forward_header is believed from server_proxies"
+        ):
+            Settings(server_forward_header="X-Forwarded-User")
+        settings = Settings(server_forward_header="X-Forwarded-User", server_proxies=("10.0.0.7",))
+        assert settings.server_forward_header == "X-Forwarded-User"
+
+    @pytest.mark.parametrize("value", ["X User", "X_User", "X-User:", "", "x" * 101, "7", "X-Üser", 7])
+    def test_no_header(self, value: Any) -> None:
+        with pytest.raises(InvalidValueError, match=r"^server_forward_header must be the name of a header"):
+            Settings(server_forward_header=value, server_proxies=("10.0.0.7",))
+
+    @pytest.mark.parametrize(
+        "half", [{"oidc_issuer": "https://login.example.com"}, {"oidc_client_id": "redrive"}]
+    )
+    def test_an_issuer_and_a_client_need_each_other(self, half: dict[str, Any]) -> None:
+        with pytest.raises(InvalidValueError, match=r"^oidc_issuer and oidc_client_id need each other"):
+            Settings(**half)
+
+    @pytest.mark.parametrize(
+        ("text", "scopes"), [("openid", "openid"), ("  groups   openid groups ", "groups openid")]
+    )
+    def test_scopes(self, text: str, scopes: str) -> None:
+        assert given("oidc_scopes", text) == scopes
+
+    @pytest.mark.parametrize("value", ["email", "", "openid,email", None, ["openid"]])
+    def test_no_scopes(self, value: object) -> None:
+        with pytest.raises(InvalidValueError, match=r"^oidc_scopes must be scopes .*openid among them"):
+            given("oidc_scopes", value)
+
+    def test_the_secret_is_read_from_the_setting_or_the_file(self, tmp_path: Path) -> None:
+        file = tmp_path / "secret"
+        file.write_text("secret-8\n")
+        assert Settings().read_oidc_client_secret() is None
+        assert Settings(oidc_client_secret="secret-7").read_oidc_client_secret() == "secret-7"
+        assert Settings(oidc_client_secret_file=str(file)).read_oidc_client_secret() == "secret-8"
+        with pytest.raises(InvalidValueError, match="not both"):
+            Settings(oidc_client_secret="7", oidc_client_secret_file=str(file)).read_oidc_client_secret()
+
+    def test_a_file_without_a_secret(self, tmp_path: Path) -> None:
+        file = tmp_path / "secret"
+        with pytest.raises(InvalidValueError, match=r"^cannot read the secret in .*secret: No such file"):
+            Settings(oidc_client_secret_file=str(file)).read_oidc_client_secret()
+        file.write_text("\n")
+        with pytest.raises(InvalidValueError, match=r"^what .*secret holds must be 1 to 4096 bytes"):
+            Settings(oidc_client_secret_file=str(file)).read_oidc_client_secret()
+        file.write_text("secret-7\x00")
+        with pytest.raises(InvalidValueError, match=r"^what .*secret holds must be") as caught:
+            Settings(oidc_client_secret_file=str(file)).read_oidc_client_secret()
+        assert "secret-7" not in str(caught.value)
+
+    def test_the_secret_is_never_shown(self) -> None:
+        settings = Settings(oidc_client_secret="secret-7")
+        assert "secret-7" not in repr(settings)
+        assert "oidc_client_secret=***" in repr(settings)
+        setting = BY_NAME["oidc_client_secret"]
+        assert (setting.masked("secret-7"), setting.spelled("secret-7")) == ("***", "***")
+        with pytest.raises(InvalidValueError) as caught:
+            given("oidc_client_secret", "secret-7\n")
+        assert "secret-7" not in str(caught.value)
+
+
+class TestOrigins:
+    """Of every value it is known where it comes from: defaults < file < environment < arguments (P10)."""
+
+    def test_of_each_layer(self, tmp_path: Path) -> None:
+        file = toml(tmp_path, "worker_threads = 7\nworker_concurrency = 7\nserver_port = 7\nschema = 'a'\n")
+        environment = {"WORKER_CONCURRENCY": "8", "REDRIVE_SERVER_PORT": "8", "REDRIVE_SCHEMA": "b"}
+        arguments = {"server_port": Argument("9", "--port"), "schema": "c"}
+        settings = Settings.load(environment, file, arguments)
+        assert (settings.worker_threads, settings.worker_concurrency) == (7, 8)
+        assert (settings.server_port, settings.schema) == (9, "c")
+        origins = settings.origins()
+        assert list(origins) == list(DEFAULTS)
+        changed = {name: origin for name, origin in origins.items() if origin != "default"}
+        assert changed == {
+            "worker_threads": f"file {file}",
+            "worker_concurrency": "WORKER_CONCURRENCY (alias)",
+            "server_port": "argument --port",
+            "schema": "argument schema",
+        }
+
+    def test_of_a_default_that_was_given(self) -> None:
+        assert Settings.load({"REDRIVE_SCHEMA": "redrive"}).origins()["schema"] == "REDRIVE_SCHEMA"
+
+    def test_of_what_code_says(self) -> None:
+        settings = Settings(schema="jobs")
+        assert settings.origins()["schema"] == "code"
+        assert settings.origins()["server_port"] == "default"
+        assert dataclasses.replace(Settings.load({"REDRIVE_SCHEMA": "a"}), schema="b").origins() == {
+            **dict.fromkeys(DEFAULTS, "default"),
+            "schema": "code",
+        }
+
+    def test_arguments_win_over_settings_that_exist(self) -> None:
+        before = Settings.load({"REDRIVE_SCHEMA": "jobs"})
+        settings = before.overridden({"server_port": Argument("9", "--port")})
+        assert (settings.schema, settings.server_port, before.server_port) == ("jobs", 9, 8400)
+        assert settings.origins()["schema"] == "REDRIVE_SCHEMA"
+        assert settings.origins()["server_port"] == "argument --port"
+
+    def test_origins_do_not_count_when_settings_are_compared_or_sent(self) -> None:
+        loaded = Settings.load({"REDRIVE_SCHEMA": "jobs"})
+        assert loaded == Settings(schema="jobs")
+        assert hash(loaded) == hash(Settings(schema="jobs"))
+        assert pickle.loads(pickle.dumps(loaded)).origins()["schema"] == "code"
+
+
+class TestArguments:
+    @pytest.mark.parametrize(("value", "port"), [("9", 9), (" 9 ", 9), (9, 9)])
+    def test_are_read_as_in_the_environment(self, value: object, port: int) -> None:
+        assert Settings.load({}, arguments={"server_port": value}).server_port == port
+
+    def test_can_take_back_what_the_environment_says(self) -> None:
+        environment = {"REDRIVE_DLQ_MAX_SIZE": "500"}
+        assert Settings.load(environment, arguments={"dlq_max_size": "default"}).dlq_max_size is None
+
+    def test_the_message_names_the_option_and_the_bounds(self) -> None:
+        with pytest.raises(InvalidValueError) as caught:
+            Settings.load({}, arguments={"server_port": Argument("many", "--port")})
+        assert str(caught.value) == "--port must be a whole number from 0 to 65,535, got 'many'"
+
+    def test_an_unknown_one(self) -> None:
+        with pytest.raises(
+            InvalidValueError, match=r"^there is no setting 'port'; did you mean server_port\?$"
+        ):
+            Settings.load({}, arguments={"port": "9"})
+
+    def test_a_bad_value_is_refused_also_where_they_win(self) -> None:
+        with pytest.raises(InvalidValueError, match=r"^REDRIVE_SERVER_PORT must be"):
+            Settings.load({"REDRIVE_SERVER_PORT": "many"}, arguments={"server_port": "9"})
+
+
+class TestSpelled:
+    @pytest.mark.parametrize(
+        ("name", "value", "spelled", "masked"),
+        [
+            ("server_port", 9, "9", 9),
+            ("worker_grace_sec", 2.5, "2.5", 2.5),
+            ("server_worker", True, "true", True),
+            ("dlq_max_size", None, "default", None),
+            ("server_hosts", ("a.example", "b.example"), "a.example, b.example", ["a.example", "b.example"]),
+            ("oidc_client_secret", None, "none", None),
+            ("encryption_keys", ("secret-7",), "***", "***"),
+            ("schema", "jobs", "jobs", "jobs"),
+            ("database_url", "sqlite:///work.db", "sqlite:///work.db", "sqlite:///work.db"),
+        ],
+    )
+    def test_for_people_and_as_json(self, name: str, value: object, spelled: str, masked: object) -> None:
+        assert BY_NAME[name].spelled(value) == spelled
+        assert BY_NAME[name].masked(value) == masked
+
+    def test_a_password_is_hidden(self) -> None:
+        setting, address = BY_NAME["database_url"], "postgresql://app:secret-7@host/shop"
+        assert "secret-7" not in setting.spelled(address) + setting.masked(address)
+        assert setting.spelled(address).endswith("@host/shop")
+
+    @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+    def test_what_is_spelled_is_read_back(self, setting: Setting) -> None:
+        text = setting.spelled(setting.default)
+        assert setting.checked(setting.parsed(text), setting.name) == setting.default
+
+
 class TestRepr:
     @pytest.mark.parametrize(
         "address",
@@ -602,8 +960,49 @@ class TestEnvironment:
     def test_what_may_be_meant_for_anybody_needs_the_prefix(self, variable: str) -> None:
         assert Settings.load({variable: "17"}) == Settings()
 
-    def test_other_variables_with_the_prefix_belong_to_other_parts(self) -> None:
-        assert Settings.load({"REDRIVE_SERVER_PORT": "8080", "redrive_schema": "x"}) == Settings()
+    @pytest.mark.parametrize(
+        ("variable", "suggestion"),
+        [
+            ("REDRIVE_DLQ_MAXSIZE", "did you mean REDRIVE_DLQ_MAX_SIZE?"),
+            ("REDRIVE_PORT", "did you mean REDRIVE_SERVER_PORT?"),
+            ("REDRIVE_worker_threads", "did you mean REDRIVE_WORKER_THREADS?"),
+            ("REDRIVE_ZZZ", "remove it, then `redrive config` shows all that there are"),
+        ],
+    )
+    def test_an_unknown_one_with_the_prefix(self, variable: str, suggestion: str) -> None:
+        with pytest.raises(InvalidValueError) as caught:
+            Settings.load({variable: "secret-7"})
+        expected = f"there is no setting {variable}, which the environment holds; {suggestion}"
+        assert str(caught.value) == expected
+
+    @pytest.mark.parametrize("empty", ["", "  "])
+    def test_an_unknown_one_that_is_empty_counts_as_none(self, empty: str) -> None:
+        assert Settings.load({"REDRIVE_ZZZ": empty}) == Settings()
+
+    @pytest.mark.parametrize(
+        "variable",
+        ["redrive_schema", "XREDRIVE_PORT", "REDRIVE_TEST_EXPLORE", "REDRIVE_WITHOUT_GUARD", "REDRIVE"],
+    )
+    def test_what_is_none_of_ours(self, variable: str) -> None:
+        assert Settings.load({variable: "17"}) == Settings()
+
+    @pytest.mark.parametrize("service", ["REDRIVE", "REDRIVE_SERVER", "REDRIVE_WORKER_EU"])
+    def test_what_kubernetes_makes_of_a_service(self, service: str) -> None:
+        made = {
+            f"{service}_SERVICE_HOST": "10.0.171.239",
+            f"{service}_SERVICE_PORT": "8400",
+            f"{service}_SERVICE_PORT_HTTP": "8400",
+            f"{service}_PORT": "tcp://10.0.171.239:8400",
+            f"{service}_PORT_8400_TCP": "tcp://10.0.171.239:8400",
+            f"{service}_PORT_8400_TCP_PROTO": "tcp",
+            f"{service}_PORT_8400_TCP_PORT": "8400",
+            f"{service}_PORT_8400_TCP_ADDR": "10.0.171.239",
+        }
+        assert Settings.load(made) == Settings()
+        assert Settings.load(made | {"REDRIVE_WORKER_THREADS": "7"}).worker_threads == 7
+
+    def test_no_setting_has_a_name_that_kubernetes_could_take(self) -> None:
+        assert not [setting.name for setting in SETTINGS if is_foreign(setting.environment, "17")]
 
 
 class TestFile:
@@ -665,7 +1064,8 @@ class TestFile:
 
     def test_an_unknown_key_that_is_near_to_nothing(self, tmp_path: Path) -> None:
         with pytest.raises(
-            InvalidValueError, match=r"^there is no setting 'zzz' in .*; there are database_url, schema"
+            InvalidValueError,
+            match=r"^there is no setting 'zzz' in .*; remove it, then `redrive config` shows all that there",
         ):
             Settings.load({}, toml(tmp_path, 'zzz = "secret-7"\n'))
 
@@ -762,6 +1162,26 @@ class TestYaml:
         with pytest.raises(InvalidValueError, match=r"^the settings in .*redrive\.yaml are not YAML: "):
             Settings.load({}, yaml(tmp_path, text))
 
+    @pytest.mark.parametrize(
+        "text",
+        [
+            'schema: "secret-7',
+            "schema: secret-7: b",
+            "a: *secret-7",
+            "a: !!secret-7 b",
+            "a: [secret-7",
+            "secret-7\x00",
+        ],
+    )
+    def test_a_mistake_is_told_with_its_place_and_without_what_stands_there(
+        self, tmp_path: Path, text: str
+    ) -> None:
+        """I9."""
+        with pytest.raises(InvalidValueError) as caught:
+            Settings.load({}, yaml(tmp_path, f"worker_threads: 7\n{text}\n"))
+        assert "secret-7" not in str(caught.value)
+        assert "(at line " in str(caught.value) or "\x00" in text
+
     def test_without_pyyaml(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "yaml", None)
         with pytest.raises(InvalidValueError, match=r"needs PyYAML: install redrive\[yaml\], or use TOML$"):
@@ -857,7 +1277,7 @@ class TestTable:
     @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
     def test_every_default_is_allowed_and_none_has_a_word(self, setting: Setting) -> None:
         assert setting.checked(setting.default, setting.name) == setting.default
-        assert setting.without == (WORDS | SECRETS).get(setting.name, "")
+        assert setting.without == (WORDS | OTHER_WORDS).get(setting.name, "")
 
     @pytest.mark.parametrize(
         ("kind", "bounds"),

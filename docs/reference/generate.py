@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from redrive.config import FILE_VARIABLE, SETTINGS
-from redrive.model.alias import DEAD_LETTER_ALIASES
+from redrive.config import SETTINGS
+from redrive.model.alias import DEAD_LETTER_ALIASES, RUN_ALIASES
 from redrive.model.breaker import BREAKER_TRANSITIONS
 from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS, DeadLetterState
 from redrive.model.failure import Category, ErrorClass
 from redrive.model.failure_group import GROUP_TRANSITIONS
 from redrive.model.replay import OPERATION_TRANSITIONS, REPLAY_TRANSITIONS
-from redrive.model.run import RUN_TRANSITIONS
+from redrive.model.run import FAILED_RUNS, RUN_TRANSITIONS, RunState, Standing
 from redrive.model.step import STEP_TRANSITIONS, Effect
 from redrive.policy import PRESETS
 from redrive.policy.criterion import KEYS, SHORTEST_PREFIX
 from redrive.policy.query import LONGEST_QUERY, MOST_TERMS, MOST_VALUES
+from redrive.policy.run_language import RUNS
 from redrive.setting import PREFIX, Setting
+from redrive.sourcing import FILE_VARIABLE
 from redrive.store.filter import _RARE, _WALKED
 from redrive.store.listing import MOST_COUNTED
+from redrive.store.run_filter import _IN_KEYS as RUN_WALKED
+from redrive.store.run_filter import _RARE as RUN_RARE
 
 HERE = Path(__file__).parent
 TABLES = (
@@ -63,15 +67,16 @@ def settings() -> str:
     parts = [
         "# Settings",
         NOTE,
-        "How an application and its workers behave where the code does not say it. What the code says wins "
-        "over the environment, and that over the file.",
+        "How an application, its workers and its server behave where the code does not say it. Arguments of "
+        "a command win over the environment, and that over the file: see "
+        "[configuration](../guides/configuration.md).",
         "\n".join(["| setting | default | allowed | meaning |", "| --- | --- | --- | --- |", *rows]),
         f"In the environment a setting is `{PREFIX}` and its name in capitals: `{SETTINGS[0].environment}`. "
         f"These are read without the prefix too: {aliases}.",
         "The file is TOML, or YAML if its name ends in `.yaml` or `.yml` (with `redrive[yaml]`), at the path "
         f"that `{FILE_VARIABLE}` names. It holds the settings under their names, at its top or in a table "
         "`[redrive]`. A value out of its bounds is refused, with a message "
-        "that names them; so is a name that is not known.",
+        f"that names them; so is a name that is not known, also of a variable that begins with `{PREFIX}`.",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -83,16 +88,23 @@ def _default(setting: Setting) -> str:
 
 
 def query_language() -> str:
-    missing = set(KEYS) ^ set(MEANINGS)
+    letters = _keys(MEANINGS, KEYS, {"is", "since", "until", *_WALKED, *_RARE})
+    walked = {key for keys in RUN_WALKED.values() for key in keys}
+    runs = _keys(RUN_MEANINGS, RUNS.readers, {"is", "since", "until", *walked, *RUN_RARE})
+    return "\n\n".join([*LANGUAGE, letters, *LANGUAGE_LIMITS, *RUN_LANGUAGE, runs, RUN_LIMITS]) + "\n"
+
+
+def _keys(meanings: Mapping[str, tuple[str, str]], keys: Iterable[str], indexed: Collection[str]) -> str:
+    missing = set(keys) ^ set(meanings)
     if missing:
-        raise SystemExit(f"MEANINGS must tell of the keys of the language, no more and no less: {missing}")
-    indexed = {"is", "since", "until", *_WALKED, *_RARE}
+        raise SystemExit(
+            f"the meanings must tell of the keys of the language, no more and no less: {missing}"
+        )
     rows = [
         f"| `{key}` | {meaning} | {values} | {'yes' if key in indexed else ''} |"
-        for key, (meaning, values) in MEANINGS.items()
+        for key, (meaning, values) in meanings.items()
     ]
-    table = ["| key | what it looks at | values | indexed |", "| --- | --- | --- | --- |", *rows]
-    return "\n\n".join([*LANGUAGE, "\n".join(table), *LANGUAGE_LIMITS]) + "\n"
+    return "\n".join(["| key | what it looks at | values | indexed |", "| --- | --- | --- | --- |", *rows])
 
 
 def _words(words: Iterable[str]) -> str:
@@ -145,7 +157,8 @@ MEANINGS = {
 LANGUAGE = (
     "# The query language",
     NOTE,
-    "Finds [dead letters](../guides/dead-letters.md), for lists, counts, bulk changes and bulk replays.",
+    "Finds [dead letters](../guides/dead-letters.md), for lists, counts, bulk changes and bulk replays, and "
+    "with other keys [runs](#runs).",
     '```text\nis:open category:timeout,network -step:charge attempts:>3 since:2h "connection reset"\n```',
     "Terms are separated by blanks, and all of them must hold. `key:a,b` is one of the values; a minus in "
     "front means none of them. What stands without a key must occur in the title, the message or the type of "
@@ -168,6 +181,41 @@ LANGUAGE_LIMITS = (
     "- Free text finds letters beyond ASCII in three forms only: small, capital, and a capital first.\n"
     "- `redrive` knows the policies that have a word; those that were given as a `RetryPolicy` are not found "
     "by their names.",
+)
+RUN_WORDS = ", ".join(f"`{word}` for `{meaning.lower()}`" for word, meaning in RUN_ALIASES.items())
+RUN_MEANINGS = {
+    "is": (
+        "its state, or where it stands",
+        f"{_words(each.lower() for each in RunState if each is not RunState.FAILED)}; "
+        f"`live`, `ended`, `any`, and `failed` for {_words(FAILED_RUNS)}; {_words(Standing)}; {RUN_WORDS}",
+    ),
+    "workflow": ("the name of the workflow; of a job, that of its task", NAME),
+    "queue": ("the queue that it is in, or was in last", NAME),
+    "id": ("the run", "an id, or several"),
+    "key": ("the idempotency key that it was started with", "a key, or several"),
+    "correlation": ("its correlation id; its own id where none was given", "an id, or several"),
+    "tag": ("its tags", "a tag, or several of which one is enough"),
+    "version": ("the version of the code that has executed it last", "`code_version` of the worker"),
+    "priority": ("its priority", NUMBER),
+    "attempts": ("attempts of its current step", NUMBER),
+    "since": ("it was started then, or later", TIME),
+    "until": ("it was started before", TIME),
+}
+RUN_LANGUAGE = (
+    "## Runs",
+    "The same language finds runs, newest first, with these keys. Runs have no text: a term without a key is "
+    "refused.",
+    "```text\nis:failed workflow:checkout since:7d\n```",
+)
+RUN_LIMITS = (
+    "- `running` is every run that was begun and has not ended; `executing` are those of them that a worker "
+    "executes just now. `retrying` are those whose step has failed and will be executed again, `waiting` "
+    "everything that is due later, `held` what waits for a breaker or a limit, `ready` what a worker may "
+    "take. `replaying` are runs that had ended and were sent on again. `blocked` are runs that have ended "
+    "because their step is `BLOCKED`.\n"
+    "- `queue` is read along an index for runs that have not ended; among the others, it is looked at one "
+    "run after the other.\n"
+    "- `since` and `until` are about the moment in which the run was started; they cannot be negated."
 )
 
 PAGES = {

@@ -1,10 +1,11 @@
-"""Settings with bounds, from a file (TOML or YAML) and from the environment.
+"""Settings with bounds, from a file (TOML or YAML), from the environment and from arguments.
 
 Each field of `Settings` says its default, what is allowed and what it means. Reading, checking and the table
 in the documentation follow from that.
 
 The file holds the settings under their names, at its top or in a table `[redrive]`. A variable of the
-environment, such as REDRIVE_WORKER_CONCURRENCY, wins over the file; an empty one counts as none.
+environment, such as REDRIVE_WORKER_CONCURRENCY, wins over the file; an empty one counts as none. An argument
+of the command line wins over both.
 """
 
 from __future__ import annotations
@@ -12,18 +13,40 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from redrive.document import read_document
+from redrive.addresses import Address, Hosts, Networks, Url
 from redrive.errors import InvalidValueError
 from redrive.policy import REDRIVE_POLICIES, STEP, Additive, Backoff, BreakerPolicy, Exponential, RetryPolicy
 from redrive.policy.redriving import BY_CATEGORY
 from redrive.policy.strategy import Strategy
-from redrive.setting import PREFIX, Address, Choice, Flag, Keys, Kind, Number, Setting, Share, Text, Whole
+from redrive.setting import Setting
+from redrive.setting_kinds import (
+    Choice,
+    Flag,
+    Keys,
+    Kind,
+    Name,
+    Number,
+    Scopes,
+    Secret,
+    Share,
+    Text,
+    Whole,
+)
+from redrive.sourcing import (
+    CODE,
+    DEFAULT,
+    FILE_VARIABLE,
+    Sourced,
+    from_arguments,
+    from_environment,
+    from_file,
+)
 
-FILE_VARIABLE = f"{PREFIX}CONFIG"
+NOTHING: Mapping[str, object] = MappingProxyType({})
 DAY_IN_MS = 86_400_000
 DEFAULT_TASK_TIMEOUT = 300.0
 
@@ -32,9 +55,15 @@ def _setting(default: Any, kind: Kind, meaning: str, without: str = "") -> Any:
     return field(default=default, metadata={"kind": kind, "meaning": meaning, "without": without})
 
 
+class _Traced:
+    """Where values come from is no value: it does not count when settings are compared, copied or sent."""
+
+    __slots__ = ("_origins",)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """How an application and its workers behave where the code does not say it: see `SETTINGS`."""
+class Settings(_Traced):
+    """How an application, its workers and its server behave where the code does not say it: `SETTINGS`."""
 
     database_url: str = _setting("sqlite:///redrive.db", Address(), "the database that keeps all work")
     schema: str = _setting("redrive", Text(1, 63), "the PostgreSQL schema that holds the tables")
@@ -130,17 +159,109 @@ class Settings:
         None, Text(1, 4096), "a file that holds the encryption keys instead, one a line", "none"
     )
 
+    server_host: str = _setting("127.0.0.1", Text(1, 253), "the address that the server listens on")
+    server_port: int = _setting(
+        8400, Whole(0, 65_535), "the port that the server listens on; 0 is any free one"
+    )
+    server_url: str | None = _setting(
+        None, Url(path=False), "where people find the server: for origins, cookies and links", "none"
+    )
+    server_worker: bool = _setting(False, Flag(), "the server has a worker in its process")
+    server_hosts: tuple[str, ...] | None = _setting(
+        None, Hosts(), "further hosts that requests may be addressed to", "none"
+    )
+    server_body_bytes: int = _setting(
+        1_048_576, Whole(1024, 67_108_864), "the longest body of a request, in bytes"
+    )
+    server_page_size: int = _setting(500, Whole(1, 500), "the most rows of one page")
+    server_span_days: int = _setting(366, Whole(1, 3660), "the longest span of dates in one query, in days")
+    server_key_rate: int = _setting(100, Whole(1, 100_000), "requests a second of one key or session")
+    server_org_rate: int = _setting(300, Whole(1, 1_000_000), "requests a second of one organization")
+    server_statement_sec: float = _setting(
+        5.0, Number(0.1, 60), "the time for one statement in the database that a request asks for"
+    )
+    server_streams: int = _setting(100, Whole(1, 10_000), "streams of events at once")
+    server_drain_sec: float = _setting(
+        20.0,
+        Number(0, 600),
+        "the time that requests in flight have to finish when the server is told to stop",
+    )
+    server_proxies: tuple[str, ...] | None = _setting(
+        None, Networks(), "proxies in front of the server that are believed who a request comes from", "none"
+    )
+    server_forward_header: str | None = _setting(
+        None,
+        Name("the name of a header such as X-Forwarded-User", "[A-Za-z][A-Za-z0-9-]{0,99}"),
+        "the header in which such a proxy names the user whom it has signed in",
+        "none",
+    )
+    oidc_issuer: str | None = _setting(
+        None, Url(path=True), "the OpenID provider that people sign in with", "none"
+    )
+    oidc_client_id: str | None = _setting(
+        None, Text(1, 1000), "the name of this installation at the provider", "none"
+    )
+    oidc_client_secret: str | None = _setting(None, Secret(), "its secret at the provider", "none")
+    oidc_client_secret_file: str | None = _setting(
+        None, Text(1, 4096), "a file that holds that secret instead", "none"
+    )
+    oidc_scopes: str = _setting("openid email profile", Scopes(), "what the provider is asked for")
+    oidc_name_claim: str = _setting(
+        "email", Name("the name of a claim such as email", r"[!-~]{1,200}"), "the claim that names the user"
+    )
+    session_idle_hours: float = _setting(
+        12.0, Number(0.05, 8760), "a session ends after so many hours without a request"
+    )
+    session_days: float = _setting(7.0, Number(0.01, 365), "a session ends after so many days in any case")
+
     def __post_init__(self) -> None:
         for setting in SETTINGS:
             value = setting.checked(getattr(self, setting.name), setting.name)
             object.__setattr__(self, setting.name, value)
+        self._refuse_halves()
+
+    def _refuse_halves(self) -> None:
+        if self.server_forward_header is not None and self.server_proxies is None:
+            raise InvalidValueError(
+                "server_forward_header is believed from server_proxies only; set them too, such as 10.0.0.7"
+            )
+        if (self.oidc_issuer is None) != (self.oidc_client_id is None):
+            raise InvalidValueError("oidc_issuer and oidc_client_id need each other; set both, or neither")
 
     @classmethod
-    def load(cls, environment: Mapping[str, str] = os.environ, file: str | Path | None = None) -> Settings:
-        """The settings of the file, or of the one that REDRIVE_CONFIG names, and of the environment."""
+    def load(
+        cls,
+        environment: Mapping[str, str] = os.environ,
+        file: str | Path | None = None,
+        arguments: Mapping[str, object] = NOTHING,
+    ) -> Settings:
+        """Defaults < the file, or the one that REDRIVE_CONFIG names < the environment < arguments."""
         path = file or environment.get(FILE_VARIABLE)
-        from_file = {} if not path else _from_file(Path(path))
-        return cls(**(from_file | _from_environment(environment)))
+        found = from_file(Path(path), _BY_NAME) if path else {}
+        found |= from_environment(environment, _BY_NAME)
+        return cls()._with(found | from_arguments(arguments, _BY_NAME))
+
+    def overridden(self, arguments: Mapping[str, object]) -> Settings:
+        """The same, except for what arguments of the command line say."""
+        return self._with(from_arguments(arguments, _BY_NAME))
+
+    def _with(self, found: Mapping[str, Sourced]) -> Settings:
+        settings = replace(self, **{name: each.value for name, each in found.items()})
+        origins = self._traced | {name: each.origin for name, each in found.items()}
+        object.__setattr__(settings, "_origins", origins)
+        return settings
+
+    @property
+    def _traced(self) -> dict[str, str]:
+        return dict(getattr(self, "_origins", {}))
+
+    def origins(self) -> dict[str, str]:
+        """Of each setting, where its value comes from: default, code, a file, a variable, an argument."""
+        traced = self._traced
+        return {each.name: traced.get(each.name) or self._untraced(each) for each in SETTINGS}
+
+    def _untraced(self, setting: Setting) -> str:
+        return DEFAULT if getattr(self, setting.name) == setting.default else CODE
 
     def __repr__(self) -> str:
         pairs = (f"{each.name}={each.shown(getattr(self, each.name))}" for each in SETTINGS)
@@ -172,6 +293,15 @@ class Settings:
             return _keys_in(self.encryption_keys_file)
         return self.encryption_keys or ()
 
+    def read_oidc_client_secret(self) -> str | None:
+        """The secret out of the setting, or out of the file that is named."""
+        if self.oidc_client_secret is not None and self.oidc_client_secret_file is not None:
+            raise InvalidValueError("give oidc_client_secret or oidc_client_secret_file, not both")
+        if self.oidc_client_secret_file is None:
+            return self.oidc_client_secret
+        text = _text_in(self.oidc_client_secret_file, "the secret").strip()
+        return str(_BY_NAME["oidc_client_secret"].checked(text, f"what {self.oidc_client_secret_file} holds"))
+
     @property
     def breaker_policy(self) -> BreakerPolicy:
         cool_down = self.circuit_cooldown_ms / 1000.0
@@ -196,47 +326,16 @@ SETTINGS: tuple[Setting, ...] = tuple(
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 
 
-def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    values = {}
-    for setting in SETTINGS:
-        if (found := setting.text_in(environment)) is not None:
-            variable, text = found
-            values[setting.name] = setting.checked(setting.parsed(text), variable)
-    return values
-
-
-def _from_file(path: Path) -> dict[str, Any]:
-    values = {}
-    for key, value in _table(path).items():
-        if key not in _BY_NAME:
-            raise InvalidValueError(f"there is no setting {key!r} in {path}{_suggestion(key)}")
-        values[key] = _BY_NAME[key].checked(value, f"{key} in {path}")
-    return values
-
-
 def _keys_in(path: str) -> tuple[str, ...]:
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        problem = getattr(error, "strerror", None) or "it is not text"
-        raise InvalidValueError(f"cannot read the encryption keys in {path}: {problem}") from None
+    text = _text_in(path, "the encryption keys")
     words = [word for line in text.splitlines() for word in line.split(",") if word.strip()]
     keys: tuple[str, ...] = _BY_NAME["encryption_keys"].checked(words, f"each line of {path}")
     return keys
 
 
-def _table(path: Path) -> dict[str, Any]:
-    """The settings of a file; beside a table [redrive] it may hold what belongs to others."""
-    document = read_document(path)
-    table = document.get("redrive")
-    if not isinstance(table, dict):
-        return document
-    for key in document:
-        if key in _BY_NAME:
-            raise InvalidValueError(f"{key} in {path} stands outside of [redrive]; move it into that table")
-    return table
-
-
-def _suggestion(key: str) -> str:
-    near = get_close_matches(key.lower().replace("-", "_"), _BY_NAME, n=1)
-    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(_BY_NAME)}"
+def _text_in(path: str, what: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        problem = getattr(error, "strerror", None) or "it is not text"
+        raise InvalidValueError(f"cannot read {what} in {path}: {problem}") from None

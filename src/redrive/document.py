@@ -32,9 +32,16 @@ def _yaml(text: str) -> dict[str, Any]:
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())) from None
+        raise ValueError(_problem(error)) from None
     if document is None:
         return {}
     if not isinstance(document, dict) or not all(isinstance(key, str) for key in document):
         raise ValueError("names and their values are expected, such as `dlq_interval_sec: 60`")
     return document
+
+
+def _problem(error: Any) -> str:
+    """What is wrong, and where; its own text quotes the lines around it, which may hold a secret."""
+    problem = str(getattr(error, "problem", None) or "it has signs that are not allowed")
+    what, mark = problem.partition("'")[0].strip(), getattr(error, "problem_mark", None)
+    return what if mark is None else f"{what} (at line {mark.line + 1}, column {mark.column + 1})"

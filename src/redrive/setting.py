@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
+from redrive.addresses import Address, Url
 from redrive.errors import InvalidValueError
-from redrive.policy.bounds import require, require_whole
+from redrive.setting_kinds import Choice, Flag, Keys, Kind, Number, Secret, Share, Whole
 
 PREFIX = "REDRIVE_"
 
@@ -29,140 +30,14 @@ ALIASES = frozenset(
 )
 """The variables that are read without the prefix too. Others, such as SCHEMA, may be meant for anybody."""
 
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+")
-_KEY = re.compile(r"[A-Za-z0-9_-]{43}=")
 _PASSWORD = re.compile(r"(://[^:]*:).*@")
 _LONGEST_SHOWN = 100
-_TRUE: tuple[object, ...] = (True, "true", "yes", "on")
-_FALSE: tuple[object, ...] = (False, "false", "no", "off")
-"""1 and 0 are equal to True and False, so they are in it too."""
 
+_WORDED = (Whole, Number, Share, Flag, Choice)
+"""Of these kinds, a number may be meant by what a variable says."""
 
-class Kind(Protocol):
-    """What a value may be."""
-
-    @property
-    def bounds(self) -> str: ...
-
-    def accept(self, value: Any) -> object:
-        """The value in its usual form; ValueError if it is not allowed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Whole:
-    low: int
-    high: int
-
-    @property
-    def bounds(self) -> str:
-        return f"a whole number from {self.low:,} to {self.high:,}"
-
-    def accept(self, value: Any) -> int:
-        require_whole("it", value, self.low, self.high)
-        return int(value)
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    low: float
-    high: float
-
-    @property
-    def bounds(self) -> str:
-        return f"a number from {self.low:,g} to {self.high:,g}"
-
-    def accept(self, value: Any) -> float:
-        require("it", value, self.low, self.high)
-        return float(value)
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """0.5, 50 and "50%" are the same: what is above 1 is read as a percentage."""
-
-    low: float
-
-    @property
-    def bounds(self) -> str:
-        return f"a share from {self.low:g} to 1, or a percentage from {self.low * 100:g}% to 100% (50% or 50)"
-
-    def accept(self, value: Any) -> float:
-        if isinstance(value, str) and value.endswith("%"):
-            return Number(self.low, 1.0).accept(float(value[:-1]) / 100.0)
-        number = Number(self.low, 100.0).accept(value)
-        return number / 100.0 if number > 1.0 else number
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    shortest: int
-    longest: int
-
-    @property
-    def bounds(self) -> str:
-        return f"{self.shortest} to {self.longest} bytes of printable text"
-
-    def accept(self, value: Any) -> str:
-        if not _is_printable(value) or not self.shortest <= len(value.encode()) <= self.longest:
-            raise ValueError
-        return str(value)
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    bounds: str = "an address such as sqlite:///work.db or postgresql://user:password@host/database"
-
-    def accept(self, value: Any) -> str:
-        if not _is_printable(value) or not _ADDRESS.fullmatch(value):
-            raise ValueError
-        return str(value)
-
-
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """Secrets, separated by commas, or a list of them. They are never shown."""
-
-    bounds: str = "keys of 44 characters (32 bytes in URL-safe base64), separated by commas"
-
-    def accept(self, value: Any) -> tuple[str, ...]:
-        words = value.split(",") if isinstance(value, str) else value
-        if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
-            raise ValueError
-        keys = tuple(dict.fromkeys(word.strip() for word in words))
-        if not keys or not all(_KEY.fullmatch(key) for key in keys):
-            raise ValueError
-        return keys
-
-
-@dataclass(frozen=True, slots=True)
-class Flag:
-    bounds: str = "true or false"
-
-    def accept(self, value: Any) -> bool:
-        word = value.lower() if isinstance(value, str) else value
-        if word in _TRUE:
-            return True
-        if word in _FALSE:
-            return False
-        raise ValueError
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    words: tuple[str, ...]
-
-    @property
-    def bounds(self) -> str:
-        return f"one of {', '.join(self.words)}"
-
-    def accept(self, value: Any) -> str:
-        if not isinstance(value, str) or value.lower() not in self.words:
-            raise ValueError
-        return str(value.lower())
-
-
-def _is_printable(value: object) -> bool:
-    return isinstance(value, str) and value.isprintable()
+_UNTOLD = (Address, Url, Keys, Secret)
+"""A value of these kinds that is wrong is not known well enough to find the password in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +66,10 @@ class Setting:
     def bounds(self) -> str:
         return f'{self.kind.bounds}, or "{self.without}"' if self.without else self.kind.bounds
 
+    @property
+    def secret(self) -> bool:
+        return isinstance(self.kind, Keys | Secret)
+
     def text_in(self, environment: Mapping[str, str]) -> tuple[str, str] | None:
         """The variable that holds it, and what that says."""
         for variable in filter(None, (self.environment, self.alias)):
@@ -200,7 +79,7 @@ class Setting:
 
     def parsed(self, text: str) -> object:
         """What a variable says; what is no number stays as it is."""
-        return text if isinstance(self.kind, Text | Address | Keys) else _number(text)
+        return _number(text) if isinstance(self.kind, _WORDED) else text
 
     def checked(self, value: object, where: str) -> Any:
         if self.without and (value is None or (isinstance(value, str) and value.lower() == self.without)):
@@ -211,15 +90,32 @@ class Setting:
             raise InvalidValueError(f"{where} must be {self.bounds}{self._got(value)}") from None
 
     def shown(self, value: object) -> str:
-        if isinstance(self.kind, Keys):
-            return "None" if value is None else "***"
-        if not isinstance(self.kind, Address):
-            return repr(value)
-        return _redacted(_PASSWORD.sub(r"\1***@", str(value)))
+        """As in code, without secrets."""
+        if self.secret and value is not None:
+            return "***"
+        return repr(self.masked(value) if isinstance(self.kind, Address) else value)
+
+    def masked(self, value: Any) -> Any:
+        """The value without secrets, as JSON has it."""
+        if value is None:
+            return None
+        if self.secret:
+            return "***"
+        if isinstance(self.kind, Address):
+            return _redacted(_PASSWORD.sub(r"\1***@", str(value)))
+        return list(value) if isinstance(value, tuple) else value
+
+    def spelled(self, value: Any) -> str:
+        """The value without secrets, as a person writes it into the environment."""
+        shown = self.masked(value)
+        if shown is None:
+            return self.without
+        if isinstance(shown, list):
+            return ", ".join(shown)
+        return str(shown).lower() if isinstance(shown, bool) else str(shown)
 
     def _got(self, value: object) -> str:
-        # An address that is wrong is not known well enough to find the password in it.
-        return "" if isinstance(self.kind, Address | Keys) else f", got {_redacted(value)[:_LONGEST_SHOWN]}"
+        return "" if isinstance(self.kind, _UNTOLD) else f", got {_redacted(repr(value))[:_LONGEST_SHOWN]}"
 
 
 def _number(text: str) -> object:
@@ -229,7 +125,7 @@ def _number(text: str) -> object:
     return text
 
 
-def _redacted(value: object) -> str:
+def _redacted(text: str) -> str:
     from redrive.policy.redact import DEFAULT_REDACTOR  # compiles its patterns, so only when needed
 
-    return DEFAULT_REDACTOR.text(repr(value))
+    return DEFAULT_REDACTOR.text(text)

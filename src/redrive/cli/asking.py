@@ -1,0 +1,37 @@
+"""Asking: for a confirmation before something is taken away, and for a password, never an argument."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from redrive.cli.outcome import DeclinedError
+from redrive.cli.text import notice
+from redrive.policy.credential import checked_password
+
+dry_run_option = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+def agreed(what: str, *, dry_run: bool, yes: bool = True) -> bool:
+    """Is it to be done? Without --yes somebody is asked; if there is nobody, it is not."""
+    if dry_run:
+        notice(f"Would {what}.")
+        return False
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"To {what}, confirm it with --yes: there is no terminal to ask on.")
+    if not click.confirm(f"Really {what}?", err=True):
+        raise DeclinedError("declined; nothing was changed")
+    return True
+
+
+def read_password() -> str:
+    """From the terminal, twice and unseen, or else the first line of the standard input."""
+    if sys.stdin.isatty():
+        text = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    else:
+        text = sys.stdin.readline().rstrip("\r\n")
+    return checked_password(text)

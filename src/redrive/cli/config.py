@@ -1,0 +1,89 @@
+"""`redrive config`: each setting, its value, where that comes from, and what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from textwrap import wrap
+from typing import Any, NamedTuple
+
+import click
+
+from redrive.cli.given import Given, settings_options
+from redrive.cli.table import chosen, output_option, show_json
+from redrive.cli.text import dim, notice, out, visible
+from redrive.config import SETTINGS, Settings
+from redrive.setting import Setting
+
+WIDTH = 80
+NAMES = max(len(setting.name) for setting in SETTINGS) + 2
+
+
+class Entry(NamedTuple):
+    setting: Setting
+    value: Any
+    origin: str
+
+
+@click.command()
+@click.option("--changed", is_flag=True, help="Only those that differ from their defaults.")
+@output_option
+@settings_options
+@click.pass_obj
+def config(given: Given, output: str | None, changed: bool) -> None:
+    """Show the settings, and where each one comes from.
+
+    A setting is the default, unless a file says it, unless the environment does (REDRIVE_ and its name in
+    capitals), unless an argument does. Secrets are not shown.
+    """
+    entries = [each for each in _entries(given.settings()) if not changed or _differs(each)]
+    if chosen(output) == "json":
+        show_json([_as_json(each) for each in entries])
+        return
+    for line in _plain(entries) if chosen(output) == "plain" else _table(entries):
+        out(line)
+    if not entries:
+        notice("every setting has its default")
+
+
+def _entries(settings: Settings) -> Iterator[Entry]:
+    origins = settings.origins()
+    for setting in SETTINGS:
+        yield Entry(setting, getattr(settings, setting.name), origins[setting.name])
+
+
+def _differs(entry: Entry) -> bool:
+    return bool(entry.value != entry.setting.default)
+
+
+def _as_json(entry: Entry) -> dict[str, Any]:
+    setting = entry.setting
+    return {
+        "name": setting.name,
+        "value": setting.masked(entry.value),
+        "origin": entry.origin,
+        "default": setting.masked(setting.default),
+        "allowed": setting.bounds,
+        "meaning": setting.meaning,
+        "variable": setting.environment,
+        "alias": setting.alias,
+        "secret": setting.secret,
+    }
+
+
+def _plain(entries: Iterable[Entry]) -> Iterator[str]:
+    for setting, value, origin in entries:
+        yield "\t".join(map(visible, (setting.name, setting.spelled(value), origin)))
+
+
+def _table(entries: Iterable[Entry]) -> Iterator[str]:
+    for setting, value, origin in entries:
+        first, *others = _wrapped(setting.spelled(value))
+        yield f"{setting.name:{NAMES}}{first}"
+        for line in others:
+            yield f"{'':{NAMES}}{line}"
+        for line in _wrapped(f"{origin}; allowed: {setting.bounds}"):
+            yield dim(f"{'':{NAMES}}{line}")
+
+
+def _wrapped(text: str) -> list[str]:
+    return wrap(visible(text), WIDTH - NAMES) or [""]

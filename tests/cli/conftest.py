@@ -1,0 +1,65 @@
+"""The command line in this process: in a directory of its own, without settings from outside."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import psycopg
+import pytest
+from tests.servers import PostgresServer
+
+from redrive.cli.command import run
+
+
+class Ended(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+class Command(Protocol):
+    def __call__(self, *arguments: str) -> Ended: ...
+
+
+@pytest.fixture
+def redrive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Command]:
+    """`redrive("key", "list")` is the command of that name, and tells how it has ended."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for variable in [name for name in os.environ if name.startswith("REDRIVE_")]:
+        monkeypatch.delenv(variable)
+    monkeypatch.setenv("REDRIVE_CONFIG", "")  # what a command makes of it is taken back
+
+    def execute(*arguments: str) -> Ended:
+        capsys.readouterr()
+        code = run(arguments)
+        return Ended(code, *capsys.readouterr())
+
+    yield execute
+    for name in [name for name in sys.modules if "_of_test" in name]:
+        del sys.modules[name]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def office(
+    request: pytest.FixtureRequest, redrive: Command, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Command]:
+    """The same, on each of the databases."""
+    if request.param == "sqlite":
+        redrive("org", "list")  # makes the file
+        yield redrive
+        return
+    server: PostgresServer = request.getfixturevalue("live_postgres")
+    schema = f"test_{uuid.uuid4().hex}"
+    monkeypatch.setenv("REDRIVE_DATABASE_URL", server.url)
+    monkeypatch.setenv("REDRIVE_SCHEMA", schema)
+    yield redrive
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")

@@ -1,0 +1,199 @@
+"""`redrive member` and `redrive org`: people, roles, passwords that are no arguments, links (W12)."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Command
+from tests.cli.terminal import talk
+
+from redrive.app import Redrive
+from redrive.engine.sessions import Sessions
+
+PASSWORD = "a sentence of 7 words"
+
+
+def signed_in(name: str, password: str) -> bool:
+    async def ask(sessions: Sessions) -> bool:
+        return await sessions.sign_in(name, password) is not None
+
+    return asyncio.run(_with_sessions(ask))
+
+
+def redeemed(token: str) -> bool:
+    async def ask(sessions: Sessions) -> bool:
+        return await sessions.redeem(token) is not None
+
+    return asyncio.run(_with_sessions(ask))
+
+
+async def _with_sessions(ask: Any) -> bool:
+    async with Redrive(log=False) as app:
+        return bool(await ask(await app.sessions()))
+
+
+def members(redrive: Command, *arguments: str) -> dict[str, tuple[str, bool]]:
+    rows = json.loads(redrive("member", "list", "-o", "json", *arguments).out)
+    return {row["name"]: (row["role"], row["active"]) for row in rows}
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A standard input that holds a password."""
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{PASSWORD}\n"))
+
+
+def test_from_joining_to_leaving(office: Command, typed: None) -> None:
+    added = office("member", "add", "Ana@Example.com", "--role", "owner", "--password")
+    assert added == (0, "", "ana@example.com is a member of default: OWNER.\n")
+    assert signed_in("ana@example.com", PASSWORD)
+    office("member", "add", "bob", "--role", "VIEWER")
+    assert members(office) == {"ana@example.com": ("OWNER", True), "bob": ("VIEWER", True)}
+
+    changed = office("member", "change", "bob", "--role", "ORG_ADMIN", "--inactive")
+    assert changed == (0, "", "bob is ADMIN in default, inactive.\n")
+    assert members(office)["bob"] == ("ADMIN", False)
+    assert office("member", "change", "bob", "--active").code == 0
+
+    assert office("member", "remove", "bob", "--yes") == (0, "", "bob is no member of default any more.\n")
+    assert list(members(office)) == ["ana@example.com"]
+
+
+def test_the_last_owner_stays(redrive: Command) -> None:
+    redrive("member", "add", "ana", "--role", "OWNER")
+    for arguments in (
+        ["remove", "ana", "--yes"],
+        ["change", "ana", "--role", "ADMIN"],
+        ["change", "ana", "--inactive"],
+    ):
+        ended = redrive("member", *arguments)
+        assert ended.code == 6
+        assert "is the last owner of the organization 'default'" in ended.err
+    assert members(redrive) == {"ana": ("OWNER", True)}
+
+
+def test_another_password(redrive: Command, typed: None) -> None:
+    redrive("member", "add", "ana", "--role", "VIEWER")
+    assert not signed_in("ana", PASSWORD)
+    assert redrive("member", "change", "ana", "--password").code == 0
+    assert signed_in("ana", PASSWORD)
+
+
+def test_a_password_on_a_terminal_is_asked_for_twice_and_not_seen(redrive: Command, tmp_path: Path) -> None:
+    asked = (("Password:", PASSWORD), ("Repeat for confirmation:", PASSWORD))
+    ended = talk(tmp_path, ["member", "add", "ana", "--role", "OWNER", "--password"], *asked)
+    assert (ended.code, ended.out) == (0, "")
+    assert PASSWORD not in ended.shown
+    assert signed_in("ana", PASSWORD)
+
+
+def test_a_password_is_no_argument(redrive: Command) -> None:
+    ended = redrive("member", "add", "ana", "--role", "OWNER", f"--password={PASSWORD}")
+    assert ended.code == 2
+    assert PASSWORD not in ended.err
+
+
+def test_a_link_signs_in_once(office: Command) -> None:
+    office("member", "add", "ana", "--role", "OWNER")
+    made = office("member", "link", "ana")
+    address, _, token = made.out.strip().partition("#")
+    assert (made.code, address) == (0, "http://127.0.0.1:8400/app/sign-in")
+    assert token not in made.err
+    assert redeemed(token)
+    assert not redeemed(token)
+
+
+@pytest.mark.parametrize(
+    ("settings", "address"),
+    [
+        (["server_url=https://redrive.example.com/"], "https://redrive.example.com/app/sign-in"),
+        (["server_host=::1", "server_port=9000"], "http://[::1]:9000/app/sign-in"),
+    ],
+)
+def test_a_link_leads_to_the_server(redrive: Command, settings: list[str], address: str) -> None:
+    redrive("member", "add", "ana", "--role", "OWNER")
+    given = [word for setting in settings for word in ("--set", setting)]
+    row = json.loads(redrive("member", "link", "ana", "--valid", "10m", "-o", "json", *given).out)
+    assert (row["name"], row["url"].partition("#")[0]) == ("ana", address)
+
+
+def test_members_of_another_organization(redrive: Command) -> None:
+    """I8."""
+    assert redrive("org", "create", "acme", "--title", "Acme Ltd").code == 0
+    redrive("member", "add", "ana", "--role", "OWNER", "--org", "acme")
+    assert members(redrive) == {}
+    assert members(redrive, "--org", "acme") == {"ana": ("OWNER", True)}
+    assert redrive("member", "remove", "ana", "--yes").code == 3
+    rows = json.loads(redrive("org", "list", "-o", "json").out)
+    assert [(row["name"], row["title"]) for row in rows if row["name"] == "acme"] == [("acme", "Acme Ltd")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["member", "add", "bob", "--role", "boss"], 2, "Error: a role is one of VIEWER"),
+        (["member", "add", "redrive", "--role", "VIEWER"], 2, "cannot be the name of a user"),
+        (["member", "add", "key:ci", "--role", "VIEWER"], 2, "cannot be the name of a user"),
+        (["member", "add", "ana", "--role", "VIEWER"], 6, "Error: 'ana' is a member of 'default' already"),
+        (["member", "add", "bob", "--role", "VIEWER", "--password"], 2, "Error: a password must have 12 to"),
+        (["member", "change", "ana"], 2, "Say what is to change"),
+        (["member", "change", "bob", "--role", "VIEWER"], 3, "Error: there is no member 'bob'"),
+        (["member", "remove", "bob", "--yes"], 3, "Error: there is no member 'bob'"),
+        (["member", "remove", "ana"], 2, "confirm it with --yes"),
+        (["member", "link", "bob"], 3, "Error: there is no member 'bob'"),
+        (["member", "link", "ana", "--set", "server_port=0"], 2, "Error: server_port 0 does not tell where"),
+        (["member", "list", "--org", "none"], 3, "Error: there is no organization 'none'"),
+        (["org", "create", ""], 2, "Error: "),
+        (["org", "create", "default"], 6, "Error: there is an organization 'default' already"),
+    ],
+)
+def test_mistakes(
+    redrive: Command, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, message: str
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("canary-7\n"))
+    redrive("member", "add", "ana", "--role", "OWNER")
+    ended = redrive(*arguments)
+    assert (ended.code, ended.out) == (code, "")
+    assert message in ended.err
+    assert "Traceback" not in ended.err
+    assert "canary-7" not in ended.err
+    assert members(redrive) == {"ana": ("OWNER", True)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["member", "add", "Bob", "--role", "VIEWER", "--password"],
+            "Would add 'bob' to default as VIEWER.\n",
+        ),
+        (["member", "change", "ana", "--role", "VIEWER"], "Would change 'ana' of default.\n"),
+        (["member", "remove", "ana"], "Would remove 'ana' from default, OWNER.\n"),
+        (["member", "link", "ana"], "Would make a link for 'ana' of default.\n"),
+        (["org", "create", "acme"], "Would create the organization 'acme'.\n"),
+    ],
+)
+def test_a_dry_run_changes_nothing(redrive: Command, arguments: list[str], message: str) -> None:
+    redrive("member", "add", "ana", "--role", "OWNER")
+    organizations = redrive("org", "list", "-o", "json").out
+    assert redrive(*arguments, "--dry-run") == (0, "", message)
+    assert members(redrive) == {"ana": ("OWNER", True)}
+    assert redrive("org", "list", "-o", "json").out == organizations
+
+
+def test_what_is_done_is_in_the_audit_as_the_operators(redrive: Command) -> None:
+    """I14."""
+    redrive("member", "add", "ana", "--role", "OWNER")
+    redrive("key", "create", "ci", "--role", "VIEWER")
+
+    async def read() -> list[tuple[str, str]]:
+        async with Redrive(log=False) as app:
+            page = await (await app.desk()).audit.list()
+            return [(str(entry.action), entry.actor) for entry in page.entries]
+
+    assert sorted(asyncio.run(read())) == [("key.created", "operator"), ("member.added", "operator")]
