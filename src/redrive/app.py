@@ -4,35 +4,51 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import fields
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import fields, replace
 from random import Random, SystemRandom
+from secrets import token_bytes
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.config import Settings
+from redrive.engine.breaker_book import BreakerBook
 from redrive.engine.breakers import Breakers, BreakerSettings, Probe, SharedBreaker
 from redrive.engine.burial import Burial
+from redrive.engine.changes import Changes
 from redrive.engine.controls import Controls
+from redrive.engine.credentials import Credentials
 from redrive.engine.definition import Definition, StepDefinition
 from redrive.engine.desk import Desk
+from redrive.engine.directory import Directory
 from redrive.engine.driver import OperationDriver
 from redrive.engine.enqueue import DEFAULT_ORG, Enqueuer, Prepared, StartOptions
 from redrive.engine.executor import Executor
 from redrive.engine.gate import Gate
 from redrive.engine.handle import RunHandle, Waiters
 from redrive.engine.herald import Herald
+from redrive.engine.idempotency import Idempotency
+from redrive.engine.idempotent import Idempotent, KeyOptions
+from redrive.engine.identity_kit import IdentityKit
 from redrive.engine.ids import Ids
 from redrive.engine.invoke import Invoker
 from redrive.engine.judge import Judge
+from redrive.engine.key_hold import KeyKit
+from redrive.engine.key_keeper import KeyKeeper
 from redrive.engine.options import WorkerOptions
+from redrive.engine.passwords import Passwords
 from redrive.engine.patience import Patience
 from redrive.engine.processor import Processor, ProcessorOptions
+from redrive.engine.queue_book import QueueBook
 from redrive.engine.recorder import Recorder
 from redrive.engine.registry import Definitions, Registry
 from redrive.engine.replays import Kit
 from redrive.engine.rotation import Rotated, Rotation
+from redrive.engine.run_book import RunBook
+from redrive.engine.sessions import Sessions
+from redrive.engine.showing import Showing
+from redrive.engine.sign_in import Span
 from redrive.engine.task import Task, TaskOptions, checked_name, refuse_unknown
 from redrive.engine.telling import Listener, Teller
 from redrive.engine.threads import Threads
@@ -46,6 +62,7 @@ from redrive.policy.bounds import require_kind
 from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.policy.codec import DEFAULT_LIMITS, Limits
 from redrive.policy.monitor import DEFAULT_THRESHOLDS, Thresholds
+from redrive.policy.principal import Principal, program
 from redrive.policy.ramp import Ramp
 from redrive.policy.redact import DEFAULT_REDACTOR, Redactor
 from redrive.policy.redriving import CUSTOM_PREFIX, Function
@@ -61,7 +78,9 @@ from redrive.store.store import Store
 if TYPE_CHECKING:
     from redrive.blocking import Blocking
 
+F = TypeVar("F", bound=Callable[..., Any])
 
+MOST_TENANTS = 1_000
 GARBAGE = 10_000
 """Objects that a worker process makes between two collections of garbage."""
 
@@ -103,6 +122,8 @@ class Redrive:
         if log:
             self.teller.listen(LogListener(clock))
         self.vault = Vault(self.settings.read_encryption_keys())
+        self.passwords = Passwords()
+        self.entropy: Callable[[int], bytes] = token_bytes
         self.templates: list[Template] = []
         self.redrive_functions: dict[str, Function] = {}
         self._breaker_settings: dict[str, BreakerSettings] = {}
@@ -116,16 +137,27 @@ class Redrive:
         self.database = database
         self.clock = clock
         self.random = random
-        self.store = Store(database)
-        self.store.burials.max_size = self.settings.dlq_max_size
+        self.store = self._new_store(database)
         self.ids = Ids(clock, random)
         self.breakers = Breakers(self.store, self.teller, self.ids, random, self.settings.breaker_policy)
         self.breakers.settings |= self._breaker_settings
+        self.changes = Changes(self.store_of, self.breakers, clock, random)
         self.definitions = Definitions(self.store)
         self.waiters = Waiters()
         self._patience = Patience(clock, random, self.teller)
-        self._enqueuer = Enqueuer(
-            self.store, self.registry, clock, self.ids, self.teller, self._patience, self.limits, self.vault
+        self._enqueuer = self._new_enqueuer(self.store)
+        self._walled = False
+        self._tenants: dict[str, tuple[Store, Enqueuer]] = {}
+        self._key_kit = KeyKit(
+            self.store.idempotency,
+            KeyKeeper(database, clock),
+            clock,
+            self.ids,
+            self._patience,
+            self.vault,
+            self.redactor,
+            self.limits,
+            self.open,
         )
         self._opened: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -188,9 +220,11 @@ class Redrive:
         if connection is not None:
             return (await self._start_within(connection, [prepared]))[0]
         await self.open()
-        run_id = await self._enqueuer.start(*prepared)
+        run_id = await self._tenant(prepared[0].org)[1].start(*prepared)
         await self._after_start()
-        return self.run(run_id, prepared[0].org)
+        handle = self.run(run_id, prepared[0].org)
+        handle.existed = run_id != prepared[0].id
+        return handle
 
     async def start_many(
         self,
@@ -206,10 +240,13 @@ class Redrive:
         if connection is not None:
             return await self._start_within(connection, list(prepared))
         await self.open()
-        ids = await self._enqueuer.start_many(prepared)
+        org, made = options.get("org", DEFAULT_ORG), set[str]()
+        ids = await self._tenant(org)[1].start_many(_noted(prepared, made))
         await self._after_start()
-        org = options.get("org", DEFAULT_ORG)
-        return [self.run(run_id, org) for run_id in ids]
+        handles = [self.run(run_id, org) for run_id in ids]
+        for handle in handles:
+            handle.existed = handle.id not in made
+        return handles
 
     def prepare(
         self,
@@ -243,13 +280,86 @@ class Redrive:
 
     def run(self, run_id: str, org: str = DEFAULT_ORG) -> RunHandle:
         """A handle on a run that was started before."""
-        parts = (self.store, self.definitions, self.clock, self.waiters, self.teller, self.open)
+        parts = (self.store_of(org), self.definitions, self.clock, self.waiters, self.teller, self.open)
         return RunHandle(run_id, org, *parts, self.vault)
+
+    def store_of(self, org: str) -> Store:
+        """What an org's requests work on: behind the second wall, once that is raised."""
+        return self._tenant(org)[0]
+
+    async def raise_wall(self) -> None:
+        """From now on, what is done for one org cannot touch another's rows, whatever its SQL says."""
+        await self.open()
+        await self.database.prepare_wall()
+        self._walled = True
+
+    def _tenant(self, org: str) -> tuple[Store, Enqueuer]:
+        if not self._walled:
+            return self.store, self._enqueuer
+        if org not in self._tenants:
+            if len(self._tenants) >= MOST_TENANTS:
+                self._tenants.clear()
+            store = self._new_store(self.database.tenant(org, self.settings.server_statement_sec))
+            self._tenants[org] = store, self._new_enqueuer(store)
+        return self._tenants[org]
+
+    def _new_store(self, database: Database) -> Store:
+        store = Store(database)
+        store.burials.max_size = self.settings.dlq_max_size
+        return store
+
+    def _new_enqueuer(self, store: Store) -> Enqueuer:
+        parts = (self.registry, self.clock, self.ids, self.teller, self._patience, self.limits, self.vault)
+        return Enqueuer(store, *parts)
+
+    async def runs(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> RunBook:
+        """The runs of an org: finding them, and reading the story of one, redacted."""
+        await self.open()
+        caller = Caller(checked_name("org", org), checked_caller(by))
+        showing = Showing(self.vault, self.redactor)
+        return RunBook(self.store_of(org), self.definitions, showing, self.run, caller)
+
+    async def queue_book(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> QueueBook:
+        """What waits in the queues for an org, and who works on them."""
+        await self.open()
+        caller = Caller(checked_name("org", org), checked_caller(by))
+        return QueueBook(self.store_of(org), self.store, self.registry, caller)
+
+    async def breaker_book(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> BreakerBook:
+        """How breakers stand, and what of an org waits for them."""
+        await self.open()
+        caller = Caller(checked_name("org", org), checked_caller(by))
+        return BreakerBook(self.store_of(org), self.breakers, self.registry, self.clock, caller)
 
     async def counts(self, org: str = DEFAULT_ORG) -> dict[str, int]:
         """How many runs there are in each state."""
         await self.open()
         return await self.store.runs.count_by_state(org)
+
+    # Who may do what
+
+    async def directory(self, *, org: str = DEFAULT_ORG, by: str | Principal = APPLICATION) -> Directory:
+        """Organizations, members and keys. A mere name acts with all rights, a principal with its own."""
+        await self.open()
+        if not isinstance(by, Principal):
+            by = program(Caller(checked_name("org", org), checked_caller(by)))
+        if by.org != org:
+            raise InvalidValueError(f"{by.name!r} stands in {by.org!r}, not in {org!r}; enter it first")
+        return Directory(self._identity_kit(), by)
+
+    async def sessions(self) -> Sessions:
+        """Signing people in and out."""
+        await self.open()
+        hours, days = self.settings.session_idle_hours, self.settings.session_days
+        return Sessions(self._identity_kit(), Span(lifetime=days * 86_400.0, idle=hours * 3600.0))
+
+    async def credentials(self) -> Credentials:
+        """Who it is that shows a key, or the token of a session."""
+        return Credentials(self.store, await self.sessions())
+
+    def _identity_kit(self) -> IdentityKit:
+        parts = (self.store, self.ids, self.redactor, self.vault, self.passwords, self.entropy)
+        return IdentityKit(*parts)
 
     # Failed work
 
@@ -257,7 +367,7 @@ class Redrive:
         """Everything that somebody does with dead letters: triage, groups, replays, audit."""
         await self.open()
         kit = Kit(
-            self.store,
+            self.store_of(checked_name("org", org)),
             self.definitions,
             self.registry,
             self.ids,
@@ -286,6 +396,21 @@ class Redrive:
         if not callable(function):
             raise InvalidValueError(f"a redrive policy must be a function, got {function!r}")
         self.redrive_functions[checked_name("the name of a redrive policy", name)] = function
+
+    # Doing something once
+
+    def idempotency(self, *, org: str = DEFAULT_ORG) -> Idempotency:
+        """Executes a function once for each key, whoever asks for it (G6)."""
+        keys = self.store_of(checked_name("org", org)).idempotency
+        return Idempotency(replace(self._key_kit, keys=keys), org)
+
+    def idempotent(
+        self, key: Callable[..., str], *, org: str = DEFAULT_ORG, **options: Unpack[KeyOptions]
+    ) -> Callable[[F], F]:
+        """Makes a function do its work once for each key, which `key` computes from the same arguments."""
+        org = checked_name("org", org)
+        service, wait = lambda: self.idempotency(org=org), lambda work: self.sync.wait_for(work)
+        return Idempotent(service, wait, key, options)
 
     # Operating
 
@@ -390,6 +515,8 @@ class Redrive:
 
     async def close(self) -> None:
         self._opened = self._loop = None
+        self.changes.close()
+        self._key_kit.keeper.stop()
         await self.store.close()
 
     async def __aenter__(self) -> Self:
@@ -499,6 +626,13 @@ def name_of(work: str | Task | Definition) -> str:
     if not isinstance(work, str):
         raise InvalidValueError(f"{work!r} is neither a task nor a workflow; is @app.task missing?")
     return work
+
+
+def _noted(prepared: Iterable[Prepared], ids: set[str]) -> Iterator[Prepared]:
+    """The same, while their ids are gathered."""
+    for each in prepared:
+        ids.add(each[0].id)
+        yield each
 
 
 def _collect_rarely() -> None:

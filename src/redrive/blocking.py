@@ -53,8 +53,8 @@ class BlockingHandle:
     def result(self, timeout: float | None = None) -> Any:
         return self._wait(self._handle.result(timeout))
 
-    def cancel(self, *, by: str = APPLICATION) -> Cancellation:
-        return self._wait(self._handle.cancel(by=by))
+    def cancel(self, *, by: str = APPLICATION, reason: str = "") -> Cancellation:
+        return self._wait(self._handle.cancel(by=by, reason=reason))
 
     def history(self) -> History:
         return self._wait(self._handle.history())
@@ -121,6 +121,14 @@ class Blocking:
     def desk(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> Any:
         """As Redrive.desk; every method of it, and of its parts, waits for its result."""
         return Waiting(self.wait_for(self._app.desk(org=org, by=by)), self)
+
+    def directory(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> Any:
+        """As Redrive.directory: organizations, members and keys."""
+        return Waiting(self.wait_for(self._app.directory(org=org, by=by)), self)
+
+    def idempotency(self, *, org: str = DEFAULT_ORG) -> Any:
+        """As Redrive.idempotency; its `run` waits for the result, and calls the function in a thread."""
+        return Waiting(self._app.idempotency(org=org), self)
 
     def run(self, run_id: str, org: str = DEFAULT_ORG) -> BlockingHandle:
         return self._handle(self._app.run(run_id, org))

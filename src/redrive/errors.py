@@ -7,7 +7,10 @@ RedriveError
 │   ├── InvalidKeyError        a part of an idempotency key cannot be encoded
 │   └── PayloadError           a payload does not fit the types of the task
 ├── NotFoundError              there is no such run, task, workflow or breaker
+├── AlreadyExistsError         the name is taken already
+├── AccessDeniedError          whoever asks may not do this
 ├── ConflictError              the idempotency key was used before, for other work
+├── KeyReusedError             the idempotency key stands for another request
 ├── DriftError                 what was planned or counted before is not so any more
 ├── ReplayRefusedError         replaying makes no sense in the present state
 ├── QueueFullError             a dead-letter queue holds as many as it may; nothing was stored
@@ -16,15 +19,19 @@ RedriveError
 ├── RunCancelledError          raised inside of a task whose run was cancelled
 ├── StoreError                 the database cannot do what was asked
 │   ├── StoreUnavailableError  it cannot be reached or written at the moment; trying again may help
+│   ├── StatementTimeoutError  a query took longer than it may; narrower, it may be fast enough
 │   └── SchemaError            its tables are of another version
 ├── TransitionError            a state was to change in a way its table does not allow
+│   └── LastOwnerError         an organization was to lose its last owner
 ├── VerdictError               raised by your own code to say what a failure is
 │   ├── FinalError             trying again cannot help
+│   │   └── RecordedFailureError  the request of this idempotency key has failed before, for good
 │   ├── RetryableError         trying again may help
 │   └── RateLimitedError       trying again helps after a while
 ├── UnavailableError           the dependency was not asked at all
 │   └── BreakerOpenError       its circuit breaker is open
 ├── DeferredError              the wait is too long to sit through; come back later
+│   └── InProgressError        somebody else is executing the request of this idempotency key
 ├── AttemptTimeoutError        an attempt ran out of time (also a TimeoutError)
 ├── ProcessDiedError           the process of an attempt has ended without an answer
 └── HttpError                  an HTTP exchange ended without a usable answer
@@ -72,12 +79,24 @@ class NotFoundError(RedriveError):
     """There is no such run, task, workflow or breaker."""
 
 
+class AlreadyExistsError(RedriveError):
+    """The name is taken already: of an organization, a member or a key."""
+
+
+class AccessDeniedError(RedriveError):
+    """Whoever asks may not do this; the message says who may."""
+
+
 class ConflictError(RedriveError):
     """The idempotency key was used before, for other work; `run_id` is the run that has it."""
 
     def __init__(self, message: str, *, run_id: str) -> None:
         super().__init__(message)
         self.run_id = run_id
+
+
+class KeyReusedError(RedriveError):
+    """The idempotency key stands for another request, and nothing was executed for this one."""
 
 
 class DriftError(RedriveError):
@@ -130,12 +149,24 @@ class StoreUnavailableError(StoreError):
     """The database cannot be reached or written at the moment; trying again may help."""
 
 
+class StatementTimeoutError(StoreError):
+    """A query was stopped because it took longer than `seconds`. Nothing of it was written."""
+
+    def __init__(self, message: str, *, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
 class SchemaError(StoreError):
     """The tables are of another version than this program."""
 
 
 class TransitionError(RedriveError):
     """A state was to change in a way its transition table does not allow."""
+
+
+class LastOwnerError(TransitionError):
+    """An organization was to lose its last owner; make somebody else an owner first."""
 
 
 class VerdictError(RedriveError):
@@ -148,6 +179,18 @@ class VerdictError(RedriveError):
 
 class FinalError(VerdictError):
     """Trying again cannot help."""
+
+
+class RecordedFailureError(FinalError):
+    """The request of this idempotency key has failed before, for good, and was not executed again.
+
+    `error_type` and `error_message` are those of the failure, redacted.
+    """
+
+    def __init__(self, message: str, *, error_type: str = "", error_message: str = "") -> None:
+        super().__init__(message)
+        self.error_type = error_type
+        self.error_message = error_message
 
 
 class RetryableError(VerdictError):
@@ -191,6 +234,10 @@ class DeferredError(RedriveError):
     def __init__(self, message: str, *, retry_after: float) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class InProgressError(DeferredError):
+    """Somebody else is executing the request of this idempotency key; look again in `retry_after` seconds."""
 
 
 class AttemptTimeoutError(RedriveError, TimeoutError):

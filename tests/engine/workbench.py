@@ -188,6 +188,12 @@ class Seam:
 
     parent: Seam | None = None
 
+    def tenant(self, org: str, seconds: float) -> Seam | SqliteDatabase:
+        return self if self.in_memory else self._database.tenant(org, seconds)
+
+    async def prepare_wall(self) -> None:
+        await self._database.prepare_wall()
+
     async def hint(self, queues: Sequence[str]) -> None:
         await self._database.hint(queues)
 

@@ -264,9 +264,9 @@ GUARDS = (
         "a transaction that was rolled back being taken for a committed one",
         (
             Code(
-                "redrive.store.postgres:PostgresDatabase._commit",
-                'if await self._connections.asked(connection.execute, "COMMIT") != "COMMIT":',
-                'if not await self._connections.asked(connection.execute, "COMMIT"):',
+                "redrive.store.postgres_session:PostgresSession._commit",
+                'if await self._asked(connection.execute, "COMMIT") != "COMMIT":',
+                'if not await self._asked(connection.execute, "COMMIT"):',
             ),
         ),
         (f"{POSTGRES}test_a_failure_that_the_body_ignores_is_no_success",),
@@ -276,7 +276,7 @@ GUARDS = (
         "a connection that is lent again in the middle of a transaction",
         (
             Code(
-                "redrive.store.postgres:PostgresDatabase._transaction",
+                "redrive.store.postgres_session:PostgresSession._transaction",
                 "await _finished(self._roll_back(connection))",
                 "pass",
             ),

@@ -19,7 +19,7 @@ from tests.guards.switch import switched_off
 from tests.guards.table import GUARDS
 from tests.servers import PostgresServer
 
-from redrive.store.migration import migrations
+from redrive.store.migration import CREATE_LEDGER, migrations
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.statement import Statement, statement
 
@@ -122,6 +122,7 @@ def _statements_without() -> list[tuple[str, Sql]]:
 
 def test_sqlite_accepts_the_statements_without_their_guards() -> None:
     connection = apsw.Connection(":memory:")
+    connection.execute(CREATE_LEDGER.replace("redrive.", ""))
     for each in migrations():
         for text in each.for_sqlite():
             connection.execute(text)

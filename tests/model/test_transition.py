@@ -105,6 +105,13 @@ DEAD_LETTER_WORDS = {
     "discarded": "IGNORED",
     "exhausted": "EXHAUSTED",
     "archived": "ARCHIVED",
+    "idle": "OPEN",
+    "blocked": "OPEN",
+    "dlq": "OPEN",
+    "queued": "REPLAYING",
+    "running": "REPLAYING",
+    "retry_wait": "REPLAYING",
+    "done": "RESOLVED",
 }
 
 
@@ -124,5 +131,7 @@ class TestAliases:
         assert all(dead_letter_state(each.lower()) is each for each in DeadLetterState)
 
     def test_an_unknown_word_is_refused_with_the_known_ones(self) -> None:
-        with pytest.raises(InvalidValueError, match="unknown state 'gone'; known are: archived, completed"):
+        with pytest.raises(
+            InvalidValueError, match="unknown state 'gone'; known are: archived, blocked, completed"
+        ):
             dead_letter_state("gone")

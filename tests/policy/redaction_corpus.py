@@ -190,8 +190,8 @@ TOKENS: dict[str, Make] = {
     "grafana": lambda dice: "gl" + "sa_" + _some(ALNUM, 32)(dice) + "_" + _some(HEX, 8)(dice),
     "docker": _with("dc" + "kr_pat_", URLSAFE, 27),
     "linear": _with("lin" + "_api_", ALNUM, 40),
-    "redrive": _with("rd" + "v_", ALNUM, 40),
-    "redrive_two_parts": lambda dice: "rd" + "v_" + _some(HEX, 8)(dice) + "_" + _some(URLSAFE, 43)(dice),
+    "redrive": lambda dice: "rd" + "k_" + _some(HEX, 32)(dice) + "_" + 5 * _some(URLSAFE, 8)(dice),
+    "redrive_two_parts": lambda dice: "rd" + "k_" + 4 * _some(HEX, 8)(dice) + "_" + _some(URLSAFE, 43)(dice),
 }
 
 PEMS: dict[str, Make] = {

@@ -462,7 +462,7 @@ UNITS = [
     ),
     *(
         "eyJabcdefghij.",
-        "rdv_-",
+        "rdk_0123456789abcdef0123456789abcdef_-",
         "gh" + "p_",
         "xo" + "xb-",
         "-----BEGIN " + "PRIVATE KEY-----",

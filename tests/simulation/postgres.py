@@ -107,6 +107,12 @@ class VirtualPostgres:
     def another(self) -> VirtualPostgres:
         return self
 
+    def tenant(self, _org: str, _seconds: float) -> VirtualPostgres:
+        return self
+
+    async def prepare_wall(self) -> None:
+        await self._database.prepare_wall()
+
     async def hint(self, queues: Sequence[str]) -> None:
         await self._database.hint(queues)
 

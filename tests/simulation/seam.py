@@ -115,6 +115,12 @@ class Seam:
         """The tables are there already: a history begins on an empty database, not on none."""
         await self.ahead("migrate")
 
+    def tenant(self, _org: str, _seconds: float) -> Seam:
+        return self
+
+    async def prepare_wall(self) -> None:
+        """A history has no wall: its orgs are told apart by the statements alone."""
+
     async def hint(self, queues: Sequence[str]) -> None:
         """Some never arrive."""
         for heard, process in list(self._stage.listeners.items()):

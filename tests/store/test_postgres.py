@@ -17,7 +17,7 @@ import pytest
 from tests.servers import ASKED_FOR_PASSWORD, PostgresServer
 
 from redrive.errors import InvalidValueError, SchemaError, StoreError, StoreUnavailableError
-from redrive.store import postgres, postgres_connections, postgres_hint
+from redrive.store import postgres_connections, postgres_hint, postgres_session
 from redrive.store.migration import migrations
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.statement import Query, Statement, statement, statements
@@ -95,6 +95,7 @@ async def test_every_statement_is_valid(module: str, admin: Any, postgres_databa
     for each in statements(module).values():
         prepared = await admin.prepare(postgres_database._qualified(each.postgres.text))
         assert len(prepared.get_parameters()) == len(each.postgres.names), each.postgres.name
+    await admin.execute("SELECT 1")  # until something is executed, PostgreSQL keeps the locks of preparing
 
 
 async def test_a_batch_in_arrays_is_one_execution(postgres_database: PostgresDatabase) -> None:
@@ -744,7 +745,7 @@ class Proxy:
 
 
 def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (postgres, postgres_connections, postgres_hint):
+    for module in (postgres_session, postgres_connections, postgres_hint):
         for name in ("COMMAND_TIMEOUT", "RELEASE_TIMEOUT", "PING_INTERVAL", "PING_TIMEOUT"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, 0.2)

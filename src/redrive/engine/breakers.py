@@ -90,6 +90,13 @@ class Breakers:
     async def all(self) -> list[SharedBreaker]:
         return [self._restored(row) for row in await self._store.holds.breakers()]
 
+    def unused(self, name: str, now: float) -> SharedBreaker:
+        """One to which nothing was ever reported."""
+        return self._restored(BreakerRow(name, "{}", None, 0, now, now))
+
+    def policy(self, name: str) -> BreakerPolicy:
+        return self._of(name).policy
+
     async def opened(self) -> set[str]:
         """The names of those that are open now. Not to be asked within a transaction."""
         return {each.row.name for each in await self.all() if each.state is BreakerState.OPEN}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from redrive.engine.breakers import Breakers
+from redrive.engine.queue_book import QueueBook
 from redrive.engine.registry import Registry
+from redrive.engine.task import checked_name
 from redrive.engine.telling import Teller
 from redrive.engine.wording import reason_said
 from redrive.model.audit import Action, NewEntry
@@ -36,7 +38,7 @@ class Controls:
 
     async def pause(self, queue: str, reason: str = "") -> None:
         """Claim nothing more from a queue; what is in flight is finished."""
-        name, by = self._registry.queue(queue), self._caller.name
+        name, by = await self._queue(queue), self._caller.name
         said = reason_said(reason, self._redactor)
         async with self._store.database.transaction() as session:
             await self._store.holds.pause(name, by, said, session=session)
@@ -44,12 +46,20 @@ class Controls:
         self._teller.tell(QueuePaused(name, by, said))
 
     async def resume(self, queue: str) -> None:
-        name = self._registry.queue(queue)
+        name = await self._queue(queue)
         async with self._store.database.transaction() as session:
             await self._store.holds.resume(name, session=session)
             await self._store.audit.append(session, [self._entry(Action.QUEUE_RESUMED, name)])
         await self._store.database.hint([name])
         self._teller.tell(QueueResumed(name, self._caller.name))
+
+    async def _queue(self, name: str) -> str:
+        """One that this program names, or that another one has on the same tables; a mistyped one is none."""
+        if checked_name("queue", name) not in self._registry.queues:
+            book = QueueBook(self._store, self._store, self._registry, self._caller)
+            if any(each.name == name for each in await book.list()):
+                return name
+        return self._registry.queue(name)
 
     async def force_breaker(
         self, name: str, state: BreakerState | str, reason: str, seconds: float | None = None

@@ -1,7 +1,8 @@
 """Dead letters as a person works with them: finding them, and saying what becomes of them (W8).
 
 What is done to several of them is done to all or to none, together with its audit entry. A letter is closed
-and reopened; its run, and the evidence of what failed, stay as they are.
+and reopened; its run, and the evidence of what failed, stay as they are. Whoever names the `version` of a
+letter that they have read (redrive.model.dead_letter) is refused with DriftError when it has changed since.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from typing import Any
 from redrive.engine.ids import Ids
 from redrive.engine.refusal import (
     MOST_AT_ONCE,
+    Version,
     checked_ids,
     refuse_drift,
     refuse_missing,
+    refuse_stale,
     refuse_standings,
     refuse_states,
     require_all,
@@ -89,14 +92,14 @@ class DeadLetters:
 
     # Closing and reopening them; each answers how many it was
 
-    async def resolve(self, ids: str | Iterable[str], reason: str = "") -> int:
-        return await self._close(ids, DeadLetterState.RESOLVED, reason)
+    async def resolve(self, ids: str | Iterable[str], reason: str = "", *, version: Version = None) -> int:
+        return await self._close(ids, DeadLetterState.RESOLVED, reason, version)
 
-    async def ignore(self, ids: str | Iterable[str], reason: str = "") -> int:
-        return await self._close(ids, DeadLetterState.IGNORED, reason)
+    async def ignore(self, ids: str | Iterable[str], reason: str = "", *, version: Version = None) -> int:
+        return await self._close(ids, DeadLetterState.IGNORED, reason, version)
 
-    async def archive(self, ids: str | Iterable[str], reason: str = "") -> int:
-        return await self._close(ids, DeadLetterState.ARCHIVED, reason)
+    async def archive(self, ids: str | Iterable[str], reason: str = "", *, version: Version = None) -> int:
+        return await self._close(ids, DeadLetterState.ARCHIVED, reason, version)
 
     async def resolve_matching(self, query: str, reason: str = "", *, expect: int) -> int:
         """Those that fulfil the query: exactly as many as expected, or none."""
@@ -108,12 +111,12 @@ class DeadLetters:
     async def archive_matching(self, query: str, reason: str = "", *, expect: int) -> int:
         return await self._close_matching(query, DeadLetterState.ARCHIVED, reason, expect)
 
-    async def reopen(self, ids: str | Iterable[str], reason: str = "") -> int:
+    async def reopen(self, ids: str | Iterable[str], reason: str = "", *, version: Version = None) -> int:
         """Undo closing them. Refused where their work has gone on since."""
         named, why = checked_ids(ids), reason_said(reason, self._redactor)
         async with self._store.database.transaction() as session:
             await self._letters.lock_runs(session, named, self._caller.org)
-            locked = await self._locked(session, named)
+            locked = await self._locked(session, named, version)
             refuse_states(locked, DeadLetterState.OPEN)
             refuse_standings(await self._letters.standings(session, named, self._caller.org))
             changed = await self._letters.reopen_if_closed(session, named, self._caller.org)
@@ -124,16 +127,24 @@ class DeadLetters:
 
     # Working on them
 
-    async def assign(self, ids: str | Iterable[str], name: str | None) -> int:
+    async def assign(self, ids: str | Iterable[str], name: str | None, *, version: Version = None) -> int:
         """Say who looks after them; None: nobody."""
         assignee = None if name is None else word_said("name", name, self._redactor)
 
         async def change(session: Session, locked: Mapping[str, Locked]) -> None:
             await self._letters.assign(session, list(locked), self._caller.org, assignee)
 
-        return await self._work_on(ids, Action.DEAD_LETTER_ASSIGNED, {"assignee": assignee}, change)
+        detail = {"assignee": assignee}
+        return await self._work_on(ids, Action.DEAD_LETTER_ASSIGNED, detail, change, version)
 
-    async def tag(self, ids: str | Iterable[str], add: Iterable[str] = (), remove: Iterable[str] = ()) -> int:
+    async def tag(
+        self,
+        ids: str | Iterable[str],
+        add: Iterable[str] = (),
+        remove: Iterable[str] = (),
+        *,
+        version: Version = None,
+    ) -> int:
         more, less = words_said("add", add, self._redactor), words_said("remove", remove, self._redactor)
         if not more and not less:
             raise InvalidValueError("name at least one tag to add or to remove")
@@ -143,7 +154,8 @@ class DeadLetters:
             rows = [Tagging(each.id, org, retagged(each.tags, more, less)) for each in locked.values()]
             await self._letters.tag(session, rows)
 
-        return await self._work_on(ids, Action.DEAD_LETTER_TAGGED, {"added": more, "removed": less}, change)
+        detail = {"added": more, "removed": less}
+        return await self._work_on(ids, Action.DEAD_LETTER_TAGGED, detail, change, version)
 
     async def note(self, letter_id: str, text: str) -> Note:
         """Write something down about it, for whoever comes next."""
@@ -184,10 +196,13 @@ class DeadLetters:
             await self._audit(session, Action.DEAD_LETTER_LINKED, [letter_id], detail)
         return True
 
-    async def _close(self, ids: str | Iterable[str], state: DeadLetterState, reason: str) -> int:
+    async def _close(
+        self, ids: str | Iterable[str], state: DeadLetterState, reason: str, version: Version
+    ) -> int:
         named, why = checked_ids(ids), reason_said(reason, self._redactor)
         async with self._store.database.transaction() as session:
-            locked = await self._close_within(session, named, state, why, {})
+            locked = await self._locked(session, named, version)
+            await self._close_within(session, locked, state, why, {})
         self._tell(locked, state)
         return len(locked)
 
@@ -198,20 +213,24 @@ class DeadLetters:
         async with self._store.database.transaction() as session:
             found = await self._letters.ids(session, query, self._caller.org, MOST_AT_ONCE + 1)
             refuse_drift(len(found), expect)
-            locked = await self._close_within(session, found, state, why, asked)
+            locked = await self._locked(session, found)
+            await self._close_within(session, locked, state, why, asked)
         self._tell(locked, state)
         return len(locked)
 
     async def _close_within(
-        self, session: Session, ids: Sequence[str], state: DeadLetterState, why: str, more: Mapping[str, Any]
-    ) -> Mapping[str, Locked]:
-        locked = await self._locked(session, ids)
+        self,
+        session: Session,
+        locked: Mapping[str, Locked],
+        state: DeadLetterState,
+        why: str,
+        more: Mapping[str, Any],
+    ) -> None:
         refuse_states(locked, state)
-        org, name = self._caller
+        ids, (org, name) = list(locked), self._caller
         closing = Closing(org, state, name, why)
         require_all(await self._letters.close_if_unattended(session, ids, closing), ids)
         await self._audit(session, _ACTIONS[state], ids, {**_moved(locked, why), **more})
-        return locked
 
     async def _work_on(
         self,
@@ -219,17 +238,21 @@ class DeadLetters:
         action: Action,
         detail: Mapping[str, Any],
         change: Callable[[Session, Mapping[str, Locked]], Any],
+        version: Version,
     ) -> int:
         named = checked_ids(ids)
         async with self._store.database.transaction() as session:
-            await change(session, await self._locked(session, named))
+            await change(session, await self._locked(session, named, version))
             await self._audit(session, action, named, detail)
         return len(named)
 
-    async def _locked(self, session: Session, ids: Sequence[str]) -> Mapping[str, Locked]:
+    async def _locked(
+        self, session: Session, ids: Sequence[str], version: Version = None
+    ) -> Mapping[str, Locked]:
         locked = await self._letters.lock(session, ids, self._caller.org)
         refuse_missing([each for each in ids if each not in locked])
-        return locked
+        refuse_stale(locked, version)
+        return {each: locked[each] for each in ids}
 
     async def _known(self, letter_id: str) -> str:
         [known] = checked_ids([letter_id])

@@ -10,6 +10,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from redrive.clock import Clock
+from redrive.engine.refusal import Version, refuse_other_version
 from redrive.engine.telling import Teller
 from redrive.engine.wording import reason_said, word_said
 from redrive.errors import InvalidValueError, NotFoundError
@@ -67,7 +68,10 @@ def _unconditional(group: FailureGroup) -> _Condition:
 
 
 class FailureGroups:
-    """The groups of the caller's org. One of another org does not exist."""
+    """The groups of the caller's org. One of another org does not exist.
+
+    Whoever names the version that they have `read` is refused with DriftError when it has changed since.
+    """
 
     def __init__(
         self, store: Store, teller: Teller, redactor: Redactor, clock: Clock, caller: Caller
@@ -100,18 +104,20 @@ class FailureGroups:
         capped = sum(numbers) >= MOST_OVER_TIME
         return Timeline(self._clock.now() - seconds, seconds / buckets, tuple(numbers), capped)
 
-    async def acknowledge(self, fingerprint: str, reason: str = "") -> FailureGroup:
+    async def acknowledge(self, fingerprint: str, reason: str = "", *, read: Version = None) -> FailureGroup:
         """Say that somebody looks after it. It stays so when it occurs again."""
-        return await self._change(fingerprint, GroupState.ACKNOWLEDGED, reason)
+        return await self._change(fingerprint, GroupState.ACKNOWLEDGED, reason, read)
 
-    async def resolve(self, fingerprint: str, reason: str, *, letters: bool = False) -> GroupResolution:
+    async def resolve(
+        self, fingerprint: str, reason: str, *, letters: bool = False, read: Version = None
+    ) -> GroupResolution:
         """Say that its cause is gone: when it occurs again it is open, and has regressed.
 
         With `letters`, up to 10,000 of its open dead letters are resolved too; call it again for more.
         """
         if letters:
-            return await self._resolve_with_letters(fingerprint, reason)
-        group = await self._change(fingerprint, GroupState.RESOLVED, reason)
+            return await self._resolve_with_letters(fingerprint, reason, read)
+        group = await self._change(fingerprint, GroupState.RESOLVED, reason, read)
         left = (await self._found(group.fingerprint)).letters
         return GroupResolution(group, 0, left.open + left.exhausted)
 
@@ -123,6 +129,7 @@ class FailureGroups:
         until: datetime | float | None = None,
         beyond: int | None = None,
         version: str | None = None,
+        read: Version = None,
     ) -> FailureGroup:
         """Say that nobody need look, until one of these is met; without any, until it is reopened.
 
@@ -138,10 +145,10 @@ class FailureGroups:
         def conditions(group: FailureGroup) -> _Condition:
             return instant, None if beyond is None else group.occurrences + beyond, only
 
-        return await self._change(fingerprint, GroupState.IGNORED, reason, conditions)
+        return await self._change(fingerprint, GroupState.IGNORED, reason, read, conditions)
 
-    async def reopen(self, fingerprint: str, reason: str) -> FailureGroup:
-        return await self._change(fingerprint, GroupState.OPEN, reason)
+    async def reopen(self, fingerprint: str, reason: str, *, read: Version = None) -> FailureGroup:
+        return await self._change(fingerprint, GroupState.OPEN, reason, read)
 
     async def list(
         self,
@@ -170,22 +177,27 @@ class FailureGroups:
         return await found_group(self._store, self._caller.org, fingerprint)
 
     async def _change(
-        self, fingerprint: str, state: GroupState, reason: str, conditions: _Conditions = _unconditional
+        self,
+        fingerprint: str,
+        state: GroupState,
+        reason: str,
+        read: Version,
+        conditions: _Conditions = _unconditional,
     ) -> FailureGroup:
         whole, text = (await self._found(fingerprint)).group.fingerprint, reason_said(reason, self._redactor)
         async with self._store.database.transaction() as session:
-            before = await self._locked(session, whole)
+            before = await self._locked(session, whole, read)
             after = await self._changed(session, before, state, text, conditions)
             await self._store.audit.append(session, [self._entry(before, after)])
         self._tell(before, after)
         return after
 
-    async def _resolve_with_letters(self, fingerprint: str, reason: str) -> GroupResolution:
+    async def _resolve_with_letters(self, fingerprint: str, reason: str, read: Version) -> GroupResolution:
         """A group that is resolved already stays so, and its letters are resolved nevertheless."""
         whole, text = (await self._found(fingerprint)).group.fingerprint, reason_said(reason, self._redactor)
         async with self._store.database.transaction() as session:
             letters = await self._resolve_letters(session, whole, text)
-            before = after = await self._locked(session, whole)
+            before = after = await self._locked(session, whole, read)
             if before.state != GroupState.RESOLVED:
                 after = await self._changed(session, before, GroupState.RESOLVED, text)
             closed = self._letter_entries(letters, whole, text)
@@ -208,10 +220,11 @@ class FailureGroups:
         wish = GroupWish(state, self._caller.name, reason, *conditions(before))
         return await self._store.groups.change(session, before, wish)
 
-    async def _locked(self, session: Session, fingerprint: str) -> FailureGroup:
+    async def _locked(self, session: Session, fingerprint: str, read: Version) -> FailureGroup:
         group = await self._store.groups.lock(session, self._caller.org, fingerprint)
         if group is None:
             raise _not_found(fingerprint)
+        refuse_other_version(f"failure group {fingerprint}", group.state, group.version, read)
         return group
 
     async def _resolve_letters(self, session: Session, fingerprint: str, reason: str) -> _Letters:

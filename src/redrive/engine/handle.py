@@ -64,6 +64,8 @@ class RunHandle:
     ) -> None:
         self.id = run_id
         self.org = org
+        self.existed = False
+        """Was it there before it was started, under the same idempotency key?"""
         self._store = store
         self._definitions = definitions
         self._clock = clock
@@ -101,8 +103,9 @@ class RunHandle:
             error.add_note(letter.stack)
         raise error
 
-    async def cancel(self, *, by: str = APPLICATION) -> Cancellation:
-        answer = await (await self._runs()).cancel(self.id, self.org, by)
+    async def cancel(self, *, by: str = APPLICATION, reason: str = "") -> Cancellation:
+        """End it before its time. The audit keeps `reason` as it is: no secrets in it."""
+        answer = await (await self._runs()).cancel(self.id, self.org, by, reason)
         if answer is Cancellation.CANCELLED:
             self._waiters.finished(self.id, RunState.CANCELLED)
             self._teller.tell(_finished(await self.get()))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from redrive.errors import DriftError, InvalidValueError, NotFoundError, TransitionError
-from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS, DeadLetterState
+from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS, DeadLetterState, version_of
 from redrive.model.run import RunState
 from redrive.store.dead_letters import Locked, Standing
 
 MOST_AT_ONCE = 10_000
 MOST_NAMED = 3
+
+Version: TypeAlias = str | Collection[str] | None
+"""One that something must have, or one of several; None: whichever it has."""
 
 
 def checked_ids(ids: Any) -> list[str]:
@@ -28,6 +31,24 @@ def refuse_missing(missing: Sequence[object]) -> None:
         raise NotFoundError(f"there is no dead letter {missing[0]!r}")
     if missing:
         raise NotFoundError(f"there are no dead letters {_named(missing)}; nothing was changed")
+
+
+def refuse_stale(locked: Mapping[str, Locked], version: Version) -> None:
+    """Of a single letter: has it changed since somebody has read it?"""
+    if version is None:
+        return
+    if len(locked) != 1:
+        raise InvalidValueError("a version is that of one dead letter; name one, or leave the version away")
+    [letter] = locked.values()
+    refuse_other_version(f"dead letter {letter.id}", letter.state, version_of(letter), version)
+
+
+def refuse_other_version(noun: str, state: str, now: str, version: Version) -> None:
+    if version is not None and now not in ({version} if isinstance(version, str) else version):
+        raise DriftError(
+            f"the {noun} has changed since it was read, it is {state} now; nothing was done. Read it again",
+            number=1,
+        )
 
 
 def refuse_states(locked: Mapping[str, Locked], after: DeadLetterState) -> None:

@@ -13,6 +13,7 @@ from redrive.engine.vault import MARK, Vault
 from redrive.errors import InvalidValueError, NotStorableError, SealedError
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import Caller
+from redrive.model.idempotency import KeyName
 from redrive.store.payloads import NewAttemptPayload, NewRunPayloads, NewStepPayload, Payloads, RunPayloads
 from redrive.store.store import Store
 
@@ -47,6 +48,7 @@ class Rotation:
         await self._runs()
         await self._steps()
         await self._attempts()
+        await self._idempotency_keys()
         await self._audit("finished")
         return Rotated(self._key_id, self._rewritten, dict(self._unreadable))
 
@@ -72,6 +74,19 @@ class Rotation:
                 [each for each in renewed if each.output != each.new_output]
             )
             place = rows[-1][:3]
+
+    async def _idempotency_keys(self) -> None:
+        keys, after = self._store.idempotency, KeyName("", "", "", "")
+        while rows := await keys.stale(self._current, BATCH, after):
+            renewed = [
+                row._replace(
+                    response=None if row.response is None else self._renewed(row.response),
+                    error=None if row.error is None else self._renewed(row.error),
+                )
+                for row in rows
+            ]
+            await keys.rewrite([new for new, old in zip(renewed, rows, strict=True) if new != old])
+            after = KeyName(*rows[-1][:4])
 
     def _renewed_run(self, row: RunPayloads) -> NewRunPayloads:
         renewed = [None if text is None else self._renewed(text) for text in row[2:]]

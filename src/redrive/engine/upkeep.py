@@ -130,14 +130,16 @@ class Upkeep:
             self._executor.recorder.tell_failure("reclaim", repr(error))
 
     async def remove_expired(self) -> bool:
-        """Remove old finished runs, a few at a time; is there more of it?"""
+        """Remove what is old: finished runs, idempotency keys, sessions, a few at a time; is there more?"""
         await self._store.holds.forget_workers(WORKERS_REMEMBERED)
         await self._store.holds.forget_limits()
         await self._store.burials.sum_up()
+        sessions = await self._store.sessions.remove_expired(LARGEST_REMOVAL)
+        tokens = await self._store.one_time.remove_expired(LARGEST_REMOVAL)
+        keys = await self._store.idempotency.remove_expired(LARGEST_REMOVAL)
         age = self._options.retention_seconds
-        if age is None:
-            return False
-        return await self._store.runs.remove_expired(age, LARGEST_REMOVAL) == LARGEST_REMOVAL
+        runs = 0 if age is None else await self._store.runs.remove_expired(age, LARGEST_REMOVAL)
+        return LARGEST_REMOVAL in (sessions, tokens, keys, runs)
 
     async def heartbeat(self, state: str) -> None:
         queues = encode(list(self._options.queues))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TypeVar
 
 from redrive.errors import InvalidValueError
 from redrive.model.dead_letter import DeadLetterState
+from redrive.model.run import RunState, Standing
 from redrive.model.step import StepState
 
 State = TypeVar("State", bound=StrEnum)
@@ -35,8 +37,31 @@ DEAD_LETTER_ALIASES = MappingProxyType(
         "discarded": DeadLetterState.IGNORED,
         "exhausted": DeadLetterState.EXHAUSTED,
         "archived": DeadLetterState.ARCHIVED,
+        "idle": DeadLetterState.OPEN,
+        "blocked": DeadLetterState.OPEN,
+        "dlq": DeadLetterState.OPEN,
+        "queued": DeadLetterState.REPLAYING,
+        "running": DeadLetterState.REPLAYING,
+        "retry_wait": DeadLetterState.REPLAYING,
+        "done": DeadLetterState.RESOLVED,
     }
 )
+
+RUN_ALIASES: Mapping[str, RunState | Standing] = MappingProxyType(
+    {
+        "idle": RunState.PENDING,
+        "queued": RunState.PENDING,
+        "done": RunState.SUCCESS,
+        "completed": RunState.SUCCESS,
+        "succeeded": RunState.SUCCESS,
+        "dlq": RunState.DLQ_PENDING,
+        "exhausted": RunState.DLQ_PENDING,
+        "canceled": RunState.CANCELLED,
+        "retry_wait": Standing.RETRYING,
+        "leased": Standing.EXECUTING,
+    }
+)
+"""A run that is `running` need not be executing just now: between attempts and steps it is RUNNING, too."""
 
 
 def step_state(word: str) -> StepState:

@@ -44,6 +44,20 @@ class Action(StrEnum):
     BREAKER_FORCED = "breaker.forced"
     BREAKER_RELEASED = "breaker.released"
     KEYS_ROTATED = "keys.rotated"
+    ORGANIZATION_CREATED = "organization.created"
+    MEMBER_ADDED = "member.added"
+    MEMBER_CHANGED = "member.changed"
+    MEMBER_REMOVED = "member.removed"
+    MEMBER_LINKED = "member.linked"
+    USER_DISABLED = "user.disabled"
+    USER_ENABLED = "user.enabled"
+    USER_PASSWORD_CHANGED = "user.password_changed"  # noqa: S105 — the name of it
+    KEY_CREATED = "key.created"
+    KEY_ROTATED = "key.rotated"
+    KEY_REVOKED = "key.revoked"
+    SESSION_STARTED = "session.started"
+    SESSION_ENTERED = "session.entered"
+    SESSION_ENDED = "session.ended"
 
 
 class NewEntry(NamedTuple):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from hashlib import sha256
+from typing import NamedTuple, Protocol
 
 from redrive.model.transition import TransitionTable, moves
 
@@ -19,6 +20,28 @@ class DeadLetterState(StrEnum):
 
 LIVE = (DeadLetterState.OPEN, DeadLetterState.REPLAYING, DeadLetterState.EXHAUSTED)
 CLOSED = (DeadLetterState.RESOLVED, DeadLetterState.IGNORED, DeadLetterState.ARCHIVED)
+
+
+class Changeable(Protocol):
+    """What tells whether a dead letter has changed. People who assign and tag leave `updated_at` as it is:
+    it is that of the failure and its state, and plans of replays go by it."""
+
+    @property
+    def state(self) -> str: ...
+    @property
+    def updated_at(self) -> float: ...
+    @property
+    def assignee(self) -> str | None: ...
+    @property
+    def tags(self) -> str | None: ...
+    @property
+    def replay_count(self) -> int: ...
+
+
+def version_of(letter: Changeable) -> str:
+    """Equal as long as nobody has changed it."""
+    content = (letter.state, letter.updated_at, letter.replay_count, letter.assignee, letter.tags)
+    return sha256(repr(content).encode(errors="replace")).hexdigest()[:16]
 
 
 class DeadLetter(NamedTuple):

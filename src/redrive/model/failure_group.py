@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from hashlib import sha256
 from typing import NamedTuple
 
 from redrive.model.transition import TransitionTable, moves
@@ -104,6 +105,13 @@ class FailureGroup(NamedTuple):
     def standing(self) -> Standing:
         conditions = (self.ignored_until, self.ignored_beyond, self.ignored_version)
         return Standing(self.state, self.occurrences, *conditions)
+
+    @property
+    def version(self) -> str:
+        """Equal as long as it is in the state that somebody has given it, however often it occurs."""
+        conditions = (self.ignored_until, self.ignored_beyond, self.ignored_version)
+        content = (self.state, self.changed_at, self.changed_by, self.regressed_at, *conditions)
+        return sha256(repr(content).encode(errors="replace")).hexdigest()[:16]
 
 
 class LetterCounts(NamedTuple):

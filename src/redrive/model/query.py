@@ -1,20 +1,30 @@
-"""A query over dead letters, parsed: terms that all must hold. Its `str` is text that parses to the same."""
+"""A query over dead letters or runs, parsed: terms that all must hold. Its `str` parses to the same."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import Enum
 from typing import NamedTuple
 
 from redrive.model.dead_letter import CLOSED, LIVE, DeadLetterState
+from redrive.model.run import ENDED_RUNS, FAILED_RUNS, LIVE_RUNS, RunState
 
 TEXT = "text"
 """The key of what stands without one: text that must occur."""
 
 _BARE = re.compile(r'[^\s",\\]+')
 _UNITS = (("w", 604_800), ("d", 86_400), ("h", 3_600), ("m", 60))
-_GROUPS = {frozenset(LIVE): "live", frozenset(CLOSED): "closed", frozenset(DeadLetterState): "any"}
+_GROUPS: Mapping[frozenset[str], str] = {
+    frozenset(LIVE): "live",
+    frozenset(CLOSED): "closed",
+    frozenset(DeadLetterState): "any",
+    frozenset(LIVE_RUNS): "live",
+    frozenset(FAILED_RUNS): "failed",
+    frozenset(ENDED_RUNS): "ended",
+    frozenset(RunState): "any",
+}
 
 
 class Who(Enum):

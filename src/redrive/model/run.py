@@ -18,6 +18,29 @@ class RunState(StrEnum):
     CANCELLED = "CANCELLED"
 
 
+LIVE_RUNS = (RunState.PENDING, RunState.RUNNING)
+FAILED_RUNS = (RunState.FAILED, RunState.PARTIAL, RunState.DLQ_PENDING)
+ENDED_RUNS = (RunState.SUCCESS, *FAILED_RUNS, RunState.CANCELLED)
+
+
+class Standing(StrEnum):
+    """More about a run than its state, as queries ask for it.
+
+    ready, waiting, held, executing   where its work lies
+    retrying                          its step has failed and will be executed again
+    replaying                         it had ended, and somebody has sent it on again
+    blocked                           it has ended because its step is BLOCKED (G9)
+    """
+
+    READY = "ready"
+    WAITING = "waiting"
+    HELD = "held"
+    EXECUTING = "executing"
+    RETRYING = "retrying"
+    REPLAYING = "replaying"
+    BLOCKED = "blocked"
+
+
 class Place(StrEnum):
     """Where the work of a run lies. Workers look in `ready` only; the rest is outside of that index."""
 
@@ -101,7 +124,6 @@ class Run(NamedTuple):
 
 
 _P, _R = RunState.PENDING, RunState.RUNNING
-_ENDED_WITH_FAILURE = (RunState.FAILED, RunState.PARTIAL, RunState.DLQ_PENDING)
 
 RUN_TRANSITIONS = TransitionTable(
     "run",
@@ -112,7 +134,7 @@ RUN_TRANSITIONS = TransitionTable(
         *moves("a step failed for good", [_R], [RunState.FAILED]),
         *moves("a step replayed alone succeeded", [_R], [RunState.PARTIAL]),
         *moves("a step became a dead letter", [_R], [RunState.DLQ_PENDING]),
-        *moves("cancelled", [_P, _R, *_ENDED_WITH_FAILURE], [RunState.CANCELLED]),
-        *moves("replayed", _ENDED_WITH_FAILURE, [_R]),
+        *moves("cancelled", [_P, _R, *FAILED_RUNS], [RunState.CANCELLED]),
+        *moves("replayed", FAILED_RUNS, [_R]),
     ],
 )

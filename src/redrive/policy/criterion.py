@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn, TypeAlias
 
 from redrive.errors import InvalidValueError
 from redrive.model.alias import DEAD_LETTER_ALIASES
@@ -29,7 +29,7 @@ _FULL = 40
 _SECONDS = MappingProxyType({"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800})
 _POLICIES = ("never", "linear", "exponential", "immediate")
 
-_STATES = MappingProxyType(
+_STATES: Mapping[str, tuple[Value, ...]] = MappingProxyType(
     {each.lower(): (each,) for each in DeadLetterState}
     | {word: (state,) for word, state in DEAD_LETTER_ALIASES.items()}
     | {"live": LIVE, "closed": CLOSED, "any": tuple(DeadLetterState)}
@@ -50,7 +50,18 @@ class Word(NamedTuple):
         )
 
 
-def _read_text(word: Word) -> tuple[Value, ...]:
+Reader: TypeAlias = Callable[[Word], tuple[Value, ...]]
+
+
+class Language(NamedTuple):
+    """What can be asked about one kind of thing: a reader for each key, and whether it has text, too."""
+
+    noun: str
+    readers: Mapping[str, Reader]
+    has_text: bool = True
+
+
+def read_text(word: Word) -> tuple[Value, ...]:
     return (word.text,) if word.text else word.refuse("it is empty")
 
 
@@ -59,8 +70,12 @@ def _read_choice(choices: Iterable[str], word: Word) -> tuple[Value, ...]:
     return (word.text.lower(),) if word.text.lower() in known else word.refuse(meant(word.text, known))
 
 
-def _read_states(word: Word) -> tuple[Value, ...]:
-    return _STATES.get(word.text.lower()) or word.refuse(meant(word.text, _STATES))
+def _read_letter_states(word: Word) -> tuple[Value, ...]:
+    return read_states(_STATES, word)
+
+
+def read_states(states: Mapping[str, tuple[Value, ...]], word: Word) -> tuple[Value, ...]:
+    return states.get(word.text.lower()) or word.refuse(meant(word.text, states))
 
 
 def _read_redrive(word: Word) -> tuple[Value, ...]:
@@ -69,7 +84,7 @@ def _read_redrive(word: Word) -> tuple[Value, ...]:
 
 def _read_assignee(word: Word) -> tuple[Value, ...]:
     named = word.quoted or word.text not in (Who.ME.value, Who.NOBODY.value)
-    return _read_text(word) if named else (Who(word.text),)
+    return read_text(word) if named else (Who(word.text),)
 
 
 def _read_fingerprint(word: Word) -> tuple[Value, ...]:
@@ -80,7 +95,7 @@ def _read_fingerprint(word: Word) -> tuple[Value, ...]:
     return (whole if len(found[1]) == _FULL else Beginning(whole),)
 
 
-def _read_number(word: Word) -> tuple[Value, ...]:
+def read_number(word: Word) -> tuple[Value, ...]:
     span, compared = _SPAN.fullmatch(word.text), _COMPARED.fullmatch(word.text)
     if span and int(span[1]) <= int(span[2]):
         return (Between(int(span[1]), int(span[2])),)
@@ -100,7 +115,7 @@ _BETWEEN: MappingProxyType[str, Callable[[int], Between]] = MappingProxyType(
 )
 
 
-def _read_time(word: Word) -> tuple[Value, ...]:
+def read_time(word: Word) -> tuple[Value, ...]:
     age = _AGE.fullmatch(word.text)
     if age:
         return (Ago(int(age[1]) * _SECONDS[age[2]]),)
@@ -121,15 +136,15 @@ def meant(text: str, known: Iterable[str]) -> str:
     return f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(words)}"
 
 
-def _choice(choices: type[StrEnum]) -> Callable[[Word], tuple[Value, ...]]:
+def _choice(choices: type[StrEnum]) -> Reader:
     return partial(_read_choice, tuple(choices))
 
 
 TIMES = ("since", "until")
 
-READERS: MappingProxyType[str, Callable[[Word], tuple[Value, ...]]] = MappingProxyType(
+READERS: MappingProxyType[str, Reader] = MappingProxyType(
     {
-        "is": _read_states,
+        "is": _read_letter_states,
         "category": _choice(Category),
         "class": _choice(ErrorClass),
         "effect": _choice(Effect),
@@ -142,11 +157,13 @@ READERS: MappingProxyType[str, Callable[[Word], tuple[Value, ...]]] = MappingPro
             *("step", "task", "workflow", "queue", "error", "code", "run", "id", "correlation", "tag"),
             *("template", "breaker", "version"),
         ),
-        _read_text,
+        read_text,
     )
-    | dict.fromkeys(("status", "attempts", "replays", "redrives", "priority"), _read_number)
-    | dict.fromkeys(TIMES, _read_time)
+    | dict.fromkeys(("status", "attempts", "replays", "redrives", "priority"), read_number)
+    | dict.fromkeys(TIMES, read_time)
 )
 
 KEYS = tuple(READERS)
-"""Every key of the language."""
+"""Every key of the language of dead letters."""
+
+DEAD_LETTERS = Language("dead letters", READERS)

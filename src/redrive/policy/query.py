@@ -4,6 +4,7 @@
 
 Terms are separated by blanks, and all of them must hold. `key:a,b` is one of the values, a minus in front
 means none of them. What stands without a key must occur in the title, the message or the type of the error.
+There are languages for dead letters and for runs: they differ in their keys, and runs have no text.
 Quotes take everything as it is written; a backslash in them takes the next character as it is.
 """
 
@@ -17,7 +18,7 @@ from typing import NoReturn
 from redrive.errors import InvalidValueError
 from redrive.model.query import TEXT, Query, Term, Value
 from redrive.policy.bounds import require_kind
-from redrive.policy.criterion import READERS, TIMES, Word
+from redrive.policy.criterion import DEAD_LETTERS, TIMES, Language, Word
 
 LONGEST_QUERY = 4_000
 MOST_TERMS = 32
@@ -28,20 +29,20 @@ _VALUE = re.compile(r'"((?:[^"\\]|\\.)*)"|([^",]+)')
 _VALUES = re.compile(r'(?:"(?:[^"\\]|\\.)*"|[^",]+)(?:,(?:"(?:[^"\\]|\\.)*"|[^",]+))*')
 
 
-def parse(text: str) -> Query:
+def parse(text: str, language: Language = DEAD_LETTERS) -> Query:
     """The query that the text says; what it does not understand is refused with its place."""
     require_kind("a query", text, str)
     if len(text) > LONGEST_QUERY:
         raise InvalidValueError(
             f"a query has at most {LONGEST_QUERY:,} characters, this one has {len(text):,}"
         )
-    terms = tuple(_terms(text))
+    terms = tuple(_terms(text, language))
     if len(terms) > MOST_TERMS:
         raise InvalidValueError(f"a query has at most {MOST_TERMS} terms, this one has {len(terms)}")
     return Query(terms)
 
 
-def _terms(text: str) -> Iterator[Term]:
+def _terms(text: str, language: Language) -> Iterator[Term]:
     place = 0
     while place < len(text):
         if text[place].isspace():
@@ -49,23 +50,24 @@ def _terms(text: str) -> Iterator[Term]:
             continue
         piece = _PIECE.match(text, place)
         assert piece is not None  # noqa: S101 — it matches nothing at all, too
-        yield _term(piece, place + 1)
+        yield _term(piece, place + 1, language)
         place = piece.end()
 
 
-def _term(piece: re.Match[str], position: int) -> Term:
+def _term(piece: re.Match[str], position: int, language: Language) -> Term:
     _refuse_odd(piece, position)
     negated = bool(piece["sign"])
     if piece["key"] is None:
+        _refuse_text(piece["rest"], position, language)
         return Term(TEXT, (_free_text(piece["rest"], position + negated),), negated)
     key, place = piece["key"].lower(), position + negated
-    if key not in READERS:
-        _refuse_key(piece["key"], place)
+    if key not in language.readers:
+        _refuse_key(piece["key"], place, language)
     if negated and key in TIMES:
         raise InvalidValueError(
             f"{key!r} at position {place} cannot be negated; say since: or until: instead"
         )
-    return Term(key, _values(key, piece["rest"], place + len(key) + 1), negated)
+    return Term(key, _values(key, piece["rest"], place + len(key) + 1, language), negated)
 
 
 def _refuse_odd(piece: re.Match[str], position: int) -> None:
@@ -77,10 +79,19 @@ def _refuse_odd(piece: re.Match[str], position: int) -> None:
         raise InvalidValueError(f"the term at position {position} has characters that cannot be printed")
 
 
-def _refuse_key(key: str, position: int) -> NoReturn:
-    close = get_close_matches(key.lower(), READERS, n=1)
-    meant = f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(READERS)}"
-    quote = "; text with a colon in it stands in quotes" if not close else ""
+def _refuse_text(text: str, position: int, language: Language) -> None:
+    if not language.has_text:
+        raise InvalidValueError(
+            f"the term at position {position}, {text[:100]!r}, has no key, and {language.noun} have no text "
+            f"to look in; put a key before it: {', '.join(language.readers)}"
+        )
+
+
+def _refuse_key(key: str, position: int, language: Language) -> NoReturn:
+    known = language.readers
+    close = get_close_matches(key.lower(), known, n=1)
+    meant = f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(known)}"
+    quote = "; text with a colon in it stands in quotes" if not close and language.has_text else ""
     raise InvalidValueError(f"unknown key {key!r} at position {position}; {meant}{quote}")
 
 
@@ -92,7 +103,7 @@ def _free_text(rest: str, position: int) -> str:
     return text
 
 
-def _values(key: str, rest: str, position: int) -> tuple[Value, ...]:
+def _values(key: str, rest: str, position: int, language: Language) -> tuple[Value, ...]:
     if not _VALUES.fullmatch(rest):
         raise InvalidValueError(
             f"{key!r} at position {position - len(key) - 1} has no value, or an empty one; "
@@ -104,7 +115,7 @@ def _values(key: str, rest: str, position: int) -> tuple[Value, ...]:
     ]
     if len(words) > (1 if key in TIMES else MOST_VALUES):
         raise InvalidValueError(f"{key!r} at position {position - len(key) - 1} has too many values")
-    return tuple(dict.fromkeys(value for word in words for value in READERS[key](word)))
+    return tuple(dict.fromkeys(value for word in words for value in language.readers[key](word)))
 
 
 def _unescaped(text: str) -> str:

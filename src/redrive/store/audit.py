@@ -42,6 +42,16 @@ class End(NamedTuple):
     last: int
 
 
+class Mark(NamedTuple):
+    """That something was done, and to what; not by whom, and not why. `subjects` as in Entry."""
+
+    sequence: int
+    at: float
+    action: str
+    subject: str
+    subjects: str | None
+
+
 class _Org(NamedTuple):
     org: str
 
@@ -75,6 +85,11 @@ class Audit:
             entries = [Entry._make(row) for row in rows]
             yield entries
             parameters["after"] = entries[-1].sequence
+
+    async def after(self, org: str, sequence: int, most: int) -> list[Mark]:
+        """The next entries after that one, the oldest first."""
+        parameters = {"org": _plain(org), "after": sequence, "most": most}
+        return [Mark._make(row) for row in await self._database.fetch(_SQL["after"], parameters)]
 
     async def page(self, org: str, wanted: Wanted, size: int, before: int) -> list[Entry]:
         """Those before this sequence, newest first. A subject finds the entries about it alone."""

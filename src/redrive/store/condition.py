@@ -1,4 +1,4 @@
-"""A term of a query as a condition on a dead letter. Every value becomes a parameter."""
+"""A term of a query as a condition on a dead letter or a run. Every value becomes a parameter."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 from redrive.model.query import TEXT, Ago, Beginning, Between, Moment, Term, Value, Who
 from redrive.policy.codec import encode
 
-_COLUMNS = MappingProxyType(
+LETTER_COLUMNS = MappingProxyType(
     {
         "category": "category",
         "class": "error_class",
@@ -40,16 +40,32 @@ _COLUMNS = MappingProxyType(
     }
 )
 
+RUN_COLUMNS = MappingProxyType(
+    {
+        "workflow": "workflow",
+        "queue": "queue",
+        "id": "id",
+        "key": "idempotency_key",
+        "correlation": "correlation_id",
+        "version": "code_version",
+        "attempts": "attempt",
+        "priority": "priority",
+        "since": "submitted_at",
+        "until": "submitted_at",
+    }
+)
+
 
 class Writer:
     """Writes conditions, and keeps their parameters."""
 
-    def __init__(self, parameters: dict[str, Any]) -> None:
+    def __init__(self, parameters: dict[str, Any], columns: Mapping[str, str] = LETTER_COLUMNS) -> None:
         self.parameters = parameters
+        self._columns = columns
 
     def condition(self, term: Term, spelled: Callable[[str], str] = str) -> str:
         """`spelled` tells how the column is written, so that no index is taken for it."""
-        either = " OR ".join(self._each(term, spelled(_COLUMNS.get(term.key, ""))))
+        either = " OR ".join(self._each(term, spelled(self._columns.get(term.key, ""))))
         # What a letter does not have is not one of the values: NOT alone would leave it out.
         return f"(({either}) IS NOT TRUE)" if term.negated else f"({either})"
 

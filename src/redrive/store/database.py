@@ -36,6 +36,13 @@ class Database(Session, Protocol):
     def another(self) -> Database:
         """The same database over connections of its own, for another thread."""
 
+    def tenant(self, org: str, seconds: float) -> Database:
+        """The same database for one org: no statement takes longer (StatementTimeoutError), and on PostgreSQL
+        no row of another org is there, whatever a statement says. Closed with this one."""
+
+    async def prepare_wall(self) -> None:
+        """Make what `tenant` needs on PostgreSQL: a role without rights of its own, and what it may do."""
+
     async def hint(self, queues: Sequence[str]) -> None:
         """Tell idle workers that there is work. May be dropped: polling is the floor."""
 

@@ -22,6 +22,9 @@ class Locked(NamedTuple):
     id: str
     state: str
     tags: str | None
+    assignee: str | None
+    updated_at: float
+    replay_count: int
 
 
 class Standing(NamedTuple):
@@ -149,6 +152,10 @@ class DeadLetters(Listing):
         """What the letter waits for."""
         rows = await self._database.fetch(_SQL["dependencies"], {"id": letter_id, "org": org})
         return [DeadLetterLine._make(row) for row in rows]
+
+    async def by_state(self) -> dict[str, int]:
+        """Over all orgs."""
+        return {row[0]: row[1] for row in await self._database.fetch(_SQL["by_state"], {})}
 
     async def figures(self, org: str, queue: str | None = None) -> Figures:
         """Read from counts that are kept exactly: no letter is looked at (M7)."""

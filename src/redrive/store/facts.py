@@ -63,7 +63,7 @@ class FactFinder:
     async def successes(self, workflow: str, since: float) -> dict[str, int]:
         """Runs of the workflow that were begun and have succeeded since, by version of the code.
 
-        Looked for among the newest runs that have ended, of all workflows.
+        Looked for among those that were submitted last.
         """
         parameters = {"org": self._org, "workflow": workflow, "since": since, "most": MOST}
         return {row[0]: row[1] for row in await self._database.fetch(_SQL["successes"], parameters)}

@@ -1,13 +1,13 @@
 """Connections to PostgreSQL: a pool for each event loop, and single ones that are not shared.
 
-No connection carries a state from one use to the next, so nothing has to be reset. When the server went away
-or became read-only, all of them are made anew.
+No connection carries a state from one use to the next, so nothing has to be reset; those of tenants carry
+one, and remember which. When the server went away or became read-only, all of them are made anew.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import cache
 from typing import Any, TypeVar
@@ -33,12 +33,14 @@ _SETTINGS = {
 
 
 class Connections:
-    def __init__(self, url: str, *, pooler: bool, most: int) -> None:
+    def __init__(
+        self, url: str, *, pooler: bool, most: int, settings: Mapping[str, str] | None = None
+    ) -> None:
         self.driver = _driver()
         self.place = place_of(url)
         self._url = url
         self._most = most
-        self._options = _options(url, pooler=pooler) | {"connection_class": _connection_class()}
+        self._options = _options(url, settings or {}, pooler=pooler)
         self._pool: Any = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -98,6 +100,13 @@ def _driver() -> Any:
 @cache
 def _connection_class() -> Any:
     class Connection(_driver().Connection):  # type: ignore[misc]
+        standing: object = None
+        """What was set for whoever uses it, as far as that is known for certain."""
+
+        def stand(self, standing: object) -> None:
+            # The pool lends a proxy, whose attributes cannot be set.
+            self.standing = standing
+
         async def close(self, **options: Any) -> None:
             """Whether the server hears of it or not: asyncpg would wait for it, and complain."""
             with suppress(Exception):
@@ -110,13 +119,14 @@ async def _nothing_to_reset(_connection: Any) -> None:
     """Saves the round trip in which asyncpg would reset what was never set."""
 
 
-def _options(url: str, *, pooler: bool) -> dict[str, Any]:
+def _options(url: str, settings: Mapping[str, str], *, pooler: bool) -> dict[str, Any]:
     options: dict[str, Any] = {"timeout": CONNECT_TIMEOUT, "command_timeout": COMMAND_TIMEOUT}
+    options["connection_class"] = _connection_class()
     if _has_several_hosts(url):
         options["target_session_attrs"] = "read-write"
     if pooler:
         return options | {"statement_cache_size": 0}
-    return options | {"server_settings": _SETTINGS}
+    return options | {"server_settings": {**_SETTINGS, **settings}}
 
 
 def _has_several_hosts(url: str) -> bool:

@@ -80,6 +80,16 @@ def is_stale(error: BaseException) -> bool:
     return state.startswith(_STALE) if state else isinstance(error, lost)
 
 
+def is_out_of_time(error: BaseException | None) -> bool:
+    """Whether the server has stopped a statement for its time limit, not because somebody wanted it."""
+    return error is not None and _state(error) == "57014" and "user request" not in _words(error)
+
+
+def is_race(error: BaseException | None) -> bool:
+    """Whether somebody else has just made, or changed, the same role or right."""
+    return error is not None and _state(error) in ("42710", "23505", "XX000")
+
+
 def _refusal(error: BaseException, place: str) -> StoreError:
     state = _state(error)
     text = f"{_words(error)} ({state})"

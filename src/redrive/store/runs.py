@@ -152,13 +152,13 @@ class Runs:
     async def count_by_place(self, org: str) -> dict[str, int]:
         return {row[0]: row[1] for row in await self._database.fetch(_SQL["count_by_place"], {"org": org})}
 
-    async def cancel(self, run_id: str, org: str, by: str = APPLICATION) -> Cancellation:
+    async def cancel(self, run_id: str, org: str, by: str = APPLICATION, reason: str = "") -> Cancellation:
         caller = Caller(org, by)
         while True:
             async with self._database.transaction() as session:
                 answer, settled = await self._cancel(session, run_id, caller)
                 if answer is not None:
-                    detail = {"answer": str(answer)}
+                    detail = {"answer": str(answer), **({"reason": reason} if reason else {})}
                     entry = NewEntry(caller.org, caller.name, Action.RUN_CANCELLED, (run_id,), detail)
                     ended = [each._replace(actor=caller.name) for each in outcomes(settled)]
                     await self._audit.append(session, [entry, *ended])

@@ -12,15 +12,19 @@ import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import apsw
 
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.errors import StoreError, StoreUnavailableError
 from redrive.store.database import Row, Session
+from redrive.store.limit import check_tenant
 from redrive.store.migration import CREATE_LEDGER, READ_LEDGER, Migration, pending
 from redrive.store.statement import Query, Statement
+
+if TYPE_CHECKING:
+    from redrive.store.sqlite_tenant import SqliteTenant
 
 T = TypeVar("T")
 
@@ -58,6 +62,7 @@ class SqliteDatabase:
         self._moment: float | None = None
         self._file: tuple[int, int] | None = None
         self._listeners: list[Callable[[str], None]] = []
+        self._tenants: dict[float, SqliteTenant] = {}
 
     @property
     def in_memory(self) -> bool:
@@ -67,6 +72,23 @@ class SqliteDatabase:
         if self.in_memory:
             return self
         return SqliteDatabase(self.path, clock=self._clock, durable=self._durable)
+
+    def tenant(self, org: str, seconds: float) -> SqliteDatabase:
+        """For all orgs the same: a connection and a thread that hold nobody else up, and the time limit.
+
+        In memory there is only this one, without a limit.
+        """
+        from redrive.store.sqlite_tenant import SqliteTenant  # it imports this module
+
+        check_tenant(org, seconds)
+        if self.in_memory:
+            return self
+        if seconds not in self._tenants:
+            self._tenants[seconds] = SqliteTenant(self, seconds)
+        return self._tenants[seconds]
+
+    async def prepare_wall(self) -> None:
+        """SQLite has none: whoever has the file has everything."""
 
     async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Row]:
         async with self._turn:
@@ -113,6 +135,8 @@ class SqliteDatabase:
                     await watch
 
     async def close(self) -> None:
+        for tenant in self._tenants.values():
+            await tenant.end()
         async with self._turn:
             await self._call(self._close)
         if self._thread is not None:
@@ -160,6 +184,7 @@ class SqliteDatabase:
             connection.set_busy_timeout(BUSY_TIMEOUT_MS)
             self._use_wal(connection)
             connection.pragma("synchronous", "full" if self._durable else "off")
+            self._prepared(connection)
             self._connection = connection
             self._file = _identity(self.path)
         elif self._file is not None and _identity(self.path) != self._file:
@@ -168,6 +193,9 @@ class SqliteDatabase:
                 f"would be lost. Put it back, or start again"
             )
         return self._connection
+
+    def _prepared(self, connection: apsw.Connection) -> None:
+        """What a connection needs besides."""
 
     def _use_wal(self, connection: apsw.Connection) -> None:
         """Where others do so in the same moment, SQLite does not wait for them by itself."""

@@ -101,19 +101,21 @@ def statement(module: str, name: str) -> Statement:
     return statements(module)[name]
 
 
-def template(module: str, name: str) -> str:
+def template(module: str, name: str, *, postgres: bool = False) -> str:
     """The text of a fragment, those that it consists of filled in: for what is written at run time."""
     fragments = dict(_sections(f"{module}.sql"))
+    if postgres:
+        fragments |= dict(_sections(f"{module}.postgres.sql"))
     text = fragments[name]
     for fragment in re.findall(r"\{(_\w+)\}", text):
-        text = text.replace(f"{{{fragment}}}", template(module, fragment))
+        text = text.replace(f"{{{fragment}}}", template(module, fragment, postgres=postgres))
     return text
 
 
 @lru_cache(maxsize=MOST_WRITTEN)
-def written(name: str, text: str) -> Statement:
+def written(name: str, text: str, postgres: str | None = None) -> Statement:
     """A statement out of a text that was put together at run time. Values are parameters, never text."""
-    return Statement(_sqlite(name, text), _postgres(name, text))
+    return Statement(_sqlite(name, text), _postgres(name, text if postgres is None else postgres))
 
 
 def _sections(file: str) -> Iterator[tuple[str, str]]:

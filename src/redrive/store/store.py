@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from redrive.store.api_keys import ApiKeys
 from redrive.store.audit import Audit
 from redrive.store.burials import Burials
 from redrive.store.database import Database
 from redrive.store.dead_letters import DeadLetters
 from redrive.store.groups import Groups
 from redrive.store.holds import Holds
+from redrive.store.idempotency import IdempotencyKeys
 from redrive.store.leases import Leases
+from redrive.store.memberships import Memberships
+from redrive.store.one_time import OneTimeTokens
 from redrive.store.operations import Operations
+from redrive.store.organizations import Organizations
 from redrive.store.records import Records
 from redrive.store.redriving import Redrives
 from redrive.store.replays import Replays
+from redrive.store.run_listing import RunListing
 from redrive.store.runs import Runs
+from redrive.store.sessions import Sessions
+from redrive.store.statement import statement
+from redrive.store.users import Users
+
+_WRITE = statement("store", "write")
 
 
 class Store:
@@ -25,15 +36,27 @@ class Store:
         self.groups = Groups(database)
         self.replays = Replays(database, self.audit)
         self.runs = Runs(database, self.replays, self.audit)
+        self.run_lists = RunListing(database)
         self.dead_letters = DeadLetters(database)
         self.operations = Operations(database)
         self.redrives = Redrives(database)
+        self.idempotency = IdempotencyKeys(database)
         self.burials = Burials(database, self.holds, self.groups, self.audit)
         self.records = Records(database, self.replays, self.burials)
+        self.organizations = Organizations(database)
+        self.users = Users(database)
+        self.memberships = Memberships(database)
+        self.api_keys = ApiKeys(database)
+        self.sessions = Sessions(database)
+        self.one_time = OneTimeTokens(database)
 
     async def open(self) -> None:
         """Bring the tables up to date. Everything else may be called afterwards only."""
         await self.database.migrate()
+
+    async def probe(self) -> None:
+        """Write something that changes nothing: StoreError where that cannot be done."""
+        await self.database.fetch(_WRITE, {})
 
     async def close(self) -> None:
         await self.database.close()

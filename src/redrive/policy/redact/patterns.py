@@ -64,7 +64,7 @@ _TOKENS = {
     "terraform_token": r"[A-Za-z0-9]{14}\.atlasv1\.[\w\-]{60,}+",
     "alibaba_key": rf"LTAI[A-Za-z0-9]{{16,20}}{_END}",
     "age_key": r"AGE-SECRET-KEY-1[A-Z0-9]{50,}+",
-    "redrive_key": r"rdv_(?=[\w\-.]{0,64}[A-Z0-9])[\w\-.]{16,}+",
+    "redrive_key": r"rdk_[0-9a-f]{32}_[\w\-]{20,}+",
     "jwt": r"eyJ[\w\-]{8,1024}+\.(?:[\w\-]{8,}+|(?=\.))(?:\.[\w\-]*+){0,3}+",
 }
 _TOKEN = re.compile(

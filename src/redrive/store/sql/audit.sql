@@ -30,6 +30,11 @@ SELECT {_columns} FROM redrive.audit
 WHERE org = :org AND sequence > :after AND sequence <= :last
 ORDER BY sequence LIMIT :size
 
+-- name: after
+SELECT sequence, at, action, subject, subjects FROM redrive.audit
+WHERE org = :org AND sequence > :after
+ORDER BY sequence LIMIT :most
+
 -- name: page
 SELECT {_columns} FROM redrive.audit
 WHERE org = :org AND sequence < :before

@@ -17,7 +17,7 @@ FOR UPDATE
 
 -- name: lock
 -- SQLite locks the whole file, PostgreSQL the rows.
-SELECT letter.id, letter.state, letter.tags FROM redrive.dead_letters AS letter
+{_locked}
 JOIN unnest(CAST(:id AS text[])) AS batch (id) ON letter.id = batch.id
 WHERE letter.org = :org
 ORDER BY letter.id

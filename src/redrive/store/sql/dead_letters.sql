@@ -49,9 +49,12 @@ LIMIT :most
 -- name: lock_runs
 SELECT id FROM redrive.runs WHERE id IN (SELECT run_id FROM redrive.dead_letters WHERE id = :id AND org = :org)
 
+-- name: _locked
+SELECT letter.id, letter.state, letter.tags, letter.assignee, letter.updated_at, letter.replay_count
+FROM redrive.dead_letters AS letter
+
 -- name: lock
-SELECT letter.id, letter.state, letter.tags FROM redrive.dead_letters AS letter
-WHERE letter.id = :id AND letter.org = :org
+{_locked} WHERE letter.id = :id AND letter.org = :org
 
 -- name: standing
 SELECT letter.id, letter.step_index, run.state, run.step_index, (
@@ -119,6 +122,9 @@ SELECT state, category, redrive, CAST(sum(number) AS bigint) FROM redrive.dead_l
 WHERE org = :org AND (CAST(:queue AS text) IS NULL OR queue = :queue)
 GROUP BY state, category, redrive HAVING sum(number) > 0
 ORDER BY state, category, redrive
+
+-- name: by_state
+SELECT state, CAST(sum(number) AS bigint) FROM redrive.dead_letter_counts GROUP BY state
 
 -- name: figures
 SELECT figure, CAST(sum(number) AS bigint) FROM redrive.dead_letter_figures

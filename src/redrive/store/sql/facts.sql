@@ -6,12 +6,12 @@ FROM redrive.dead_letters WHERE id = :id AND org = :org
 
 -- name: successes
 SELECT COALESCE(code_version, ''), count(*) FROM (
-    SELECT org, workflow, state, started_at, code_version FROM redrive.runs
-    WHERE place = 'ended' AND state IN ('SUCCESS', 'CANCELLED') AND ended_at > :since
-    ORDER BY ended_at DESC
+    SELECT started_at, code_version FROM redrive.runs
+    WHERE place = 'ended' AND org = :org AND workflow = :workflow AND state = 'SUCCESS'
+    ORDER BY submitted_at DESC
     LIMIT :most
 ) AS newest
-WHERE org = :org AND workflow = :workflow AND state = 'SUCCESS' AND started_at > :since
+WHERE started_at > :since
 GROUP BY 1
 
 -- name: occurrences

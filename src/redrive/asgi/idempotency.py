@@ -1,0 +1,156 @@
+"""Idempotent HTTP requests: middleware for the header Idempotency-Key (G6).
+
+    app.add_middleware(IdempotencyMiddleware, redrive=redrive, scope_of=lambda http: Scope(user=user(http)))
+
+The first request with a key is executed; its answer is stored, and given to whoever repeats the request, with
+the header `Idempotency-Replayed: true`. The request is its method, path, query, content type and body.
+
+    400  the key is malformed, or missing where it is required
+    409  the request is being executed; Retry-After says when to look again
+    413  the body is too large to be looked at
+    422  the key came with another request before
+
+5xx, 401, 403, 408, 409, 425 and 429 are not stored: the key is released, as when the application raises or is
+cancelled. An answer that sets a cookie or is too large is sent but not kept, and the request is not executed
+again: whoever repeats it is told so with 409 `answer_not_kept`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
+
+from redrive.asgi.answer import TAKEN_OVER, Answer, replay
+from redrive.asgi.body import DisconnectedError, Reread, read_body
+from redrive.asgi.problem import Problem, RefusedError, send_problem
+from redrive.asgi.types import Application, Http, Receive, Send, header_values
+from redrive.engine.enqueue import DEFAULT_ORG
+from redrive.engine.idempotency import DAY, LEASE_SECONDS, Replay
+from redrive.engine.key_hold import Hold
+from redrive.errors import InProgressError, InvalidKeyError, KeyReusedError, LeaseLostError, StoreError
+from redrive.policy.idempotency_request import key_in_header
+
+if TYPE_CHECKING:
+    from redrive.app import Redrive
+
+HEADER = b"idempotency-key"
+DOMAIN = "http"
+MEBIBYTE = 1_048_576
+_SENT_ALONE = frozenset({"http.response.pathsend", "http.response.zerocopysend", "http.response.trailers"})
+"""Extensions by which an answer would pass without being seen."""
+
+
+class Scope(NamedTuple):
+    """Whose key it is. Nobody is given the stored answer of another user, or in another organization."""
+
+    org: str = DEFAULT_ORG
+    user: str = ""
+
+
+class IdempotencyMiddleware:
+    """`scope_of` tells from the ASGI scope who is asking; None: this request is passed on as it is."""
+
+    def __init__(
+        self,
+        app: Application,
+        redrive: Redrive,
+        *,
+        scope_of: Callable[[Http], Scope | None],
+        methods: Iterable[str] = ("POST", "PATCH"),
+        required: bool = False,
+        ttl: float = DAY,
+        lease_seconds: float = LEASE_SECONDS,
+        most_body: int = MEBIBYTE,
+    ) -> None:
+        self._app = app
+        self._redrive = redrive
+        self._scope_of = scope_of
+        self._methods = frozenset(methods)
+        self._required = required
+        self._ttl = ttl
+        self._lease_seconds = lease_seconds
+        self._most_body = most_body
+
+    async def __call__(self, http: Http, receive: Receive, send: Send) -> None:
+        concerns_us = http["type"] == "http" and http["method"] in self._methods
+        who = self._scope_of(http) if concerns_us else None
+        if who is None or not (self._required or header_values(http, HEADER)):
+            await self._app(http, receive, send)
+            return
+        try:
+            key = _key_of(http)
+            body = await read_body(http, receive, self._most_body)
+            taken = await self._take(key, who, http, body)
+        except DisconnectedError:
+            return
+        except RefusedError as refused:
+            await send_problem(refused.problem, http, send)
+            return
+        if isinstance(taken, Replay):
+            await replay(taken.value, http, send)
+        else:
+            await self._execute(taken, http, Reread(body, receive), send)
+
+    async def _take(self, key: str, who: Scope, http: Http, body: bytes) -> Replay | Hold:
+        service = self._redrive.idempotency(org=who.org)
+        times = {"ttl": self._ttl, "lease_seconds": self._lease_seconds}
+        try:
+            return await service.take(key, _identity(http, body), domain=DOMAIN, user=who.user, **times)
+        except KeyReusedError as error:
+            hint = "use a new key for a new request"
+            raise RefusedError(Problem(422, "key_reused", str(error), hint)) from None
+        except InProgressError as error:
+            hint = "ask again after a while, with the same key"
+            problem = Problem(409, "in_progress", str(error), hint, error.retry_after)
+            raise RefusedError(problem) from None
+        except StoreError:
+            raise RefusedError(_UNAVAILABLE) from None
+
+    async def _execute(self, hold: Hold, http: Http, receive: Receive, send: Send) -> None:
+        answer = Answer(hold, http, send, self._redrive.limits.size)
+        try:
+            async with hold:
+                await self._app(_without_shortcuts(http), receive, answer)
+        except LeaseLostError:
+            if answer.has_begun or not hold.lost:
+                raise
+            await send_problem(TAKEN_OVER, http, send)
+
+
+def _key_of(http: Http) -> str:
+    values = header_values(http, HEADER)
+    if not values:
+        raise RefusedError(_MISSING)
+    try:
+        return key_in_header(values)
+    except InvalidKeyError as error:
+        raise RefusedError(Problem(400, "key_malformed", str(error), _QUOTE)) from None
+
+
+def _identity(http: Http, body: bytes) -> list[str]:
+    path: bytes = http.get("raw_path") or http["path"].encode()
+    return [
+        http["method"],
+        path.decode("latin-1"),
+        http.get("query_string", b"").decode("latin-1"),
+        ",".join(header_values(http, b"content-type")),
+        sha256(body).hexdigest(),
+    ]
+
+
+def _without_shortcuts(http: Http) -> Http:
+    extensions = http.get("extensions") or {}
+    kept = {name: value for name, value in extensions.items() if name not in _SENT_ALONE}
+    return {**http, "extensions": kept} if extensions else http
+
+
+_QUOTE = 'send it as Idempotency-Key: "8e03978e-40d5-43dd-bc93-6894a57f9324", with a value of your own'
+_MISSING = Problem(400, "key_missing", "this request needs the header Idempotency-Key", _QUOTE)
+_UNAVAILABLE = Problem(
+    503,
+    "database",
+    "the database cannot be used at the moment, and nothing was executed",
+    "try again a little later, with the same key",
+    retry_after=2.0,
+)

@@ -1,0 +1,105 @@
+"""The book of breakers: how they stand, and what waits for them.
+
+Breakers are shared by all orgs. What somebody has said when forcing one is told to the home org alone, and
+of what waits, everybody is told of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from redrive.clock import Clock
+from redrive.engine.breakers import HELD_BY_BREAKER, Breakers, SharedBreaker
+from redrive.engine.enqueue import DEFAULT_ORG
+from redrive.engine.registry import Registry
+from redrive.errors import NotFoundError
+from redrive.model.breaker import BreakerState, Force
+from redrive.model.caller import Caller
+from redrive.policy.breaker_policy import BreakerPolicy
+from redrive.store.listing import Count
+from redrive.store.run_listing import Held
+from redrive.store.store import Store
+
+
+class ForceView(NamedTuple):
+    """A person's word: it stays so until then, or until they take it back."""
+
+    state: BreakerState
+    until: float | None
+    reason: str | None
+    by: str | None
+
+
+class BreakerView(NamedTuple):
+    """`calls` and those of them that failed or were slow are what it judges by; from `open_until` on it is
+    probed. `waiting` is how much of the caller's org it holds; with `capped`, more than that may wait."""
+
+    name: str
+    state: BreakerState
+    calls: int
+    failures: int
+    slow_calls: int
+    opened_at: float | None
+    open_until: float | None
+    probes_under_way: int
+    probe_successes: int
+    force: ForceView | None
+    waiting: Count
+    policy: BreakerPolicy
+
+
+class BreakerBook:
+    """`store` is that of the caller's org."""
+
+    def __init__(
+        self, store: Store, breakers: Breakers, registry: Registry, clock: Clock, caller: Caller
+    ) -> None:
+        self._store = store
+        self._breakers = breakers
+        self._registry = registry
+        self._clock = clock
+        self._caller = caller
+
+    async def list(self) -> Sequence[BreakerView]:
+        """Those that this program names, and those that anything was ever reported to."""
+        known = {each.row.name: each for each in await self._breakers.all()}
+        held = await self._store.run_lists.held(self._caller.org)
+        names = sorted({*known, *self._named()})
+        return [self._view(name, known.get(name) or self._unused(name), held) for name in names]
+
+    async def get(self, name: str) -> BreakerView:
+        for each in await self.list():
+            if each.name == name:
+                return each
+        raise NotFoundError(f"there is no breaker {name!r:.200}: a step names it, or app.breaker does")
+
+    def _named(self) -> set[str]:
+        workflows = self._registry.workflows.values()
+        steps = {step.breaker for each in workflows for step in each.steps if step.breaker is not None}
+        return steps | self._breakers.settings.keys()
+
+    def _unused(self, name: str) -> SharedBreaker:
+        return self._breakers.unused(name, self._clock.now())
+
+    def _view(self, name: str, shared: SharedBreaker, held: Held) -> BreakerView:
+        now = shared.snapshot
+        return BreakerView(
+            name,
+            now.state,
+            now.calls,
+            now.failures,
+            now.slow_calls,
+            now.opened_at,
+            now.open_until,
+            now.probes_under_way,
+            now.probe_successes,
+            None if now.force is None else self._force(now.force),
+            held.by(HELD_BY_BREAKER + name),
+            self._breakers.policy(name),
+        )
+
+    def _force(self, force: Force) -> ForceView:
+        if self._caller.org != DEFAULT_ORG:
+            return ForceView(force.state, force.until, None, None)
+        return ForceView(force.state, force.until, force.reason, force.by)

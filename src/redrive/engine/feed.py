@@ -1,0 +1,189 @@
+"""The feed of one org: a poller that serves all listeners of this process, while there are any.
+
+A listener reads on at its own pace: the newest entries of the audit out of a short ring, older ones out of
+the database, so nothing is kept for it. Its place is the sequence of the last entry that it has seen, and it
+can go on from there later. When too much has happened since, it is told to read everything again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from random import Random
+
+from redrive.clock import Clock
+from redrive.engine.breakers import Breakers
+from redrive.engine.waiting import wait_for
+from redrive.errors import NotStorableError, StoreError
+from redrive.model.change import Change, Counters, Kind
+from redrive.policy.codec import decode
+from redrive.store.audit import Mark
+from redrive.store.store import Store
+
+POLL_SECONDS = 1.0
+LONGEST_PAUSE = 10.0
+BEAT_SECONDS = 15.0
+PAGE = 200
+FAR_BEHIND = 1_000
+"""Entries that somebody may have missed and still be told one by one."""
+
+MOST_SUBJECTS = 100
+
+
+class BreakerStates:
+    """The states of all breakers, read once for all feeds."""
+
+    def __init__(self, breakers: Breakers, clock: Clock) -> None:
+        self._breakers = breakers
+        self._clock = clock
+        self._read_at: float | None = None
+        self._states: Mapping[str, str] = {}
+
+    async def states(self) -> Mapping[str, str]:
+        now = self._clock.monotonic()
+        if self._read_at is None or now - self._read_at >= POLL_SECONDS / 2:
+            self._read_at = now
+            self._states = {each.row.name: str(each.state) for each in await self._breakers.all()}
+        return self._states
+
+
+class Feed:
+    """That of one org."""
+
+    def __init__(
+        self,
+        org: str,
+        store_of: Callable[[str], Store],
+        breakers: BreakerStates,
+        clock: Clock,
+        random: Random,
+    ) -> None:
+        self.org = org
+        self.listeners = 0
+        self._store_of = store_of
+        self._breakers = breakers
+        self._clock = clock
+        self._random = random
+        self._ring: deque[Change] = deque(maxlen=PAGE)
+        self._last = 0
+        self._counters: Counters | None = None
+        self._news = asyncio.Event()
+        self._starting = asyncio.Lock()
+        self._poller: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
+
+    async def ready(self) -> None:
+        async with self._starting:
+            if self._poller is None:
+                self._last = (await self._store.audit.end(self.org)).last
+                self._counters = await self._counted()
+                self._poller = asyncio.create_task(self._poll())
+
+    def close(self) -> None:
+        self._closing.set()
+        self._news.set()
+        if self._poller is not None:
+            self._poller.cancel()
+
+    async def changes(self, after: int | None) -> AsyncGenerator[Change, None]:
+        """For one listener."""
+        place, counters = self._last if after is None else after, self._counters
+        yield self._change(Kind.COUNTERS, place, counters)
+        while not self._closing.is_set():
+            news = self._news
+            for change in await self._following(place):
+                place = change.sequence
+                yield change
+            if counters != self._counters:
+                counters = self._counters
+                yield self._change(Kind.COUNTERS, place, counters)
+            if news is self._news and place == self._last and not await self._heard(news):
+                self._check_poller()
+                yield self._change(Kind.BEAT, place)
+
+    @property
+    def _store(self) -> Store:
+        return self._store_of(self.org)
+
+    async def _heard(self, news: asyncio.Event) -> bool:
+        """True when there is news, False when it is time for a sign of life."""
+        return await wait_for(news, BEAT_SECONDS, self._clock)
+
+    async def _following(self, place: int) -> Sequence[Change]:
+        """What comes next: some of it, for the rest is asked again."""
+        if not 0 <= self._last - place <= FAR_BEHIND:
+            return [self._change(Kind.RESET, self._last)]
+        if place == self._last:
+            return ()
+        if self._ring and self._ring[0].sequence <= place + 1:
+            return [each for each in self._ring if each.sequence > place]
+        return await self._read(place)
+
+    async def _read(self, place: int) -> Sequence[Change]:
+        try:
+            found = await self._store.audit.after(self.org, place, PAGE)
+        except StoreError:  # asked again when the poller, or time, has come further
+            await self._heard(self._news)
+            return ()
+        # What the poller has not seen yet is left to it: no listener is ever ahead of it.
+        told = [_entry(mark) for mark in found if mark.sequence <= self._last]
+        return told or [self._change(Kind.RESET, self._last)]
+
+    def _change(self, kind: Kind, place: int, counters: Counters | None = None) -> Change:
+        return Change(kind, place, self._clock.now(), counters=counters)
+
+    # Polling, for all listeners
+
+    async def _poll(self) -> None:
+        pause = POLL_SECONDS
+        while not await wait_for(self._closing, pause * (0.75 + self._random.random() / 2), self._clock):
+            try:
+                changed = await self._look()
+            except StoreError:
+                pause = min(pause * 2, LONGEST_PAUSE)
+                continue
+            pause = POLL_SECONDS
+            if changed:
+                self._news.set()
+                self._news = asyncio.Event()
+
+    def _check_poller(self) -> None:
+        if self._poller is not None and self._poller.done() and not self._closing.is_set():
+            self._poller.result()
+
+    async def _look(self) -> bool:
+        """Is there anything new?"""
+        found = await self._store.audit.after(self.org, self._last, PAGE)
+        breakers = await self._breakers.states()
+        known = None if self._counters is None else self._counters.breakers
+        if not found and breakers == known:
+            return False
+        counters = await self._counted()
+        last = found[-1].sequence if found else self._last
+        if len(found) == PAGE:  # those between are read by whoever still needs them
+            last = (await self._store.audit.end(self.org)).last
+            self._ring.clear()
+        else:
+            self._ring.extend(map(_entry, found))
+        self._last, self._counters = last, counters
+        return True
+
+    async def _counted(self) -> Counters:
+        figures = await self._store.dead_letters.figures(self.org)
+        return Counters(dict(figures.by_state), dict(await self._breakers.states()))
+
+
+def _entry(mark: Mark) -> Change:
+    subjects = [mark.subject] if mark.subject else _subjects(mark.subjects)
+    shown = tuple(map(str, subjects[:MOST_SUBJECTS]))
+    return Change(Kind.ENTRY, mark.sequence, mark.at, mark.action, shown, len(subjects))
+
+
+def _subjects(text: str | None) -> Sequence[object]:
+    """An entry that somebody has damaged is still to be told of."""
+    try:
+        value = None if text is None else decode(text)
+    except NotStorableError:
+        return ()
+    return value if isinstance(value, list) else ()

@@ -1,0 +1,78 @@
+"""Passwords: hashed by argon2id, in threads of their own. That is slow on purpose: two at once, no more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from redrive.errors import InvalidValueError, UnavailableError
+from redrive.policy.credential import checked_password
+
+T = TypeVar("T")
+
+AT_ONCE = 2
+MOST_WAITING = 64
+"""Whoever floods the server with passwords is refused, instead of making the others wait for ever."""
+
+
+class Passwords:
+    """`hasher` is an argon2.PasswordHasher; by default one with that library's present recommendations."""
+
+    def __init__(self, hasher: Any = None) -> None:
+        self._hasher = hasher
+        self._nobody: str | None = None
+        self._threads = ThreadPoolExecutor(AT_ONCE, "redrive-password")
+        self._waiting = 0
+
+    def __repr__(self) -> str:
+        return "Passwords()"
+
+    async def hash(self, password: str) -> str:
+        text = checked_password(password)
+        return await self._run(lambda: str(self._argon().hash(text)))
+
+    async def verify(self, stored: str | None, password: str) -> bool:
+        """Is it the one that was hashed? Takes as long where nothing is stored."""
+        try:
+            text = checked_password(password)
+        except InvalidValueError:
+            return False
+        return await self._run(lambda: self._verify(stored, text))
+
+    def is_outdated(self, stored: str) -> bool:
+        """Was it hashed by older, weaker rules?"""
+        return bool(self._argon().check_needs_rehash(stored))
+
+    def _verify(self, stored: str | None, text: str) -> bool:
+        from argon2.exceptions import InvalidHashError, VerificationError
+
+        if self._nobody is None:  # before anything depends on who asks
+            self._nobody = str(self._argon().hash("nobody has this password"))
+        try:
+            return bool(self._argon().verify(stored or self._nobody, text)) and stored is not None
+        except (VerificationError, InvalidHashError):
+            return False
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        if self._waiting >= MOST_WAITING:
+            raise UnavailableError(
+                "passwords", "too many people sign in at this moment; try again shortly", retry_after=2.0
+            )
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        finally:
+            self._waiting -= 1
+
+    def _argon(self) -> Any:
+        if self._hasher is None:
+            try:
+                from argon2 import PasswordHasher
+            except ImportError:
+                raise InvalidValueError(
+                    "passwords need the package argon2-cffi; install redrive[server]"
+                ) from None
+            self._hasher = PasswordHasher()
+        return self._hasher

@@ -1,0 +1,182 @@
+"""Identity: organizations, the people who sign in, their memberships, and the keys of programs.
+
+Nothing here holds a secret that could be shown by accident: what holds one says so in its name and hides it
+in its `repr`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from redrive.model.role import Role
+
+HOME = "default"
+"""The organization that owns the installation."""
+
+OPERATOR = "operator"
+"""The user that the embedded server signs in by a link."""
+
+KEY_PREFIX = "rdk_"
+
+
+class SignInKind(StrEnum):
+    """How somebody has proven who they are."""
+
+    PASSWORD = "password"  # noqa: S105 — the name of it
+    LINK = "link"
+    OIDC = "oidc"
+    FORWARD = "forward"
+
+
+class Organization(NamedTuple):
+    name: str
+    title: str
+    created_at: float
+    created_by: str
+
+
+class Identity(NamedTuple):
+    """A person as an OpenID provider knows them."""
+
+    issuer: str
+    subject: str
+
+
+class User(NamedTuple):
+    """A person.
+
+    org              the organization that answers for the account: its owners may hand out links for it
+    password         the hash of it; None where there is none
+    password_number  rises with every password, not with every hash of the same
+    """
+
+    id: str
+    name: str
+    org: str
+    password: str | None
+    password_number: int
+    issuer: str | None
+    subject: str | None
+    created_at: float
+    created_by: str
+    disabled_at: float | None
+
+    def __repr__(self) -> str:
+        return f"User({self.name!r}, id={self.id!r})"
+
+
+class Member(NamedTuple):
+    """A user in an organization. `version` rises with every change; `disabled` is the user everywhere."""
+
+    org: str
+    user_id: str
+    name: str
+    role: Role
+    active: bool
+    version: int
+    created_at: float
+    created_by: str
+    updated_at: float
+    disabled: bool
+
+    @property
+    def counts(self) -> bool:
+        """May they act here?"""
+        return self.active and not self.disabled
+
+    @property
+    def owns(self) -> bool:
+        """Are they one of the owners that an organization must not lose?"""
+        return self.counts and self.role is Role.OWNER
+
+
+class MemberPage(NamedTuple):
+    """By name; `next_cursor` is None on the last page."""
+
+    members: tuple[Member, ...]
+    next_cursor: str | None
+
+
+class OrganizationPage(NamedTuple):
+    """By name; `next_cursor` is None on the last page."""
+
+    organizations: tuple[Organization, ...]
+    next_cursor: str | None
+
+
+class ApiKey(NamedTuple):
+    """A key as it can be shown.
+
+    scopes               the permissions that it is limited to; None: all of its role
+    previous_expires_at  until then, the secret before the last rotation is valid too
+    """
+
+    id: str
+    org: str
+    name: str
+    role: Role
+    scopes: tuple[str, ...] | None
+    created_at: float
+    created_by: str
+    expires_at: float | None
+    last_used_at: float | None
+    rotated_at: float | None
+    previous_expires_at: float | None
+    revoked_at: float | None
+    revoked_by: str | None
+
+    def has_expired(self, now: float) -> bool:
+        return self.expires_at is not None and self.expires_at <= now
+
+    @property
+    def prefix(self) -> str:
+        """How the text of the key begins: enough to find it again, not enough to use it."""
+        return f"{KEY_PREFIX}{self.id}"
+
+
+class KeyPage(NamedTuple):
+    """The newest first; `next_cursor` is None on the last page."""
+
+    keys: tuple[ApiKey, ...]
+    next_cursor: str | None
+
+
+class NewKey(NamedTuple):
+    """A key and its text, which is shown this once and kept nowhere."""
+
+    key: ApiKey
+    text: str
+
+    def __repr__(self) -> str:
+        return f"NewKey({self.key!r}, text='…')"
+
+
+class OneTimeLink(NamedTuple):
+    """Whoever brings the token first is signed in as this user."""
+
+    token: str
+    name: str
+    expires_at: float
+
+    def __repr__(self) -> str:
+        return f"OneTimeLink(token='…', name={self.name!r}, expires_at={self.expires_at!r})"
+
+
+class SessionLine(NamedTuple):
+    """A session as its user sees it in a list."""
+
+    id: str
+    org: str
+    kind: SignInKind
+    created_at: float
+    seen_at: float
+    expires_at: float
+
+
+class Standing(NamedTuple):
+    """An organization that a user may enter, and as what."""
+
+    org: str
+    title: str
+    role: Role

@@ -1,0 +1,137 @@
+"""Credentials as texts: how keys, tokens, names and passwords are written, and what of them is kept.
+
+A key is `rdk_<id>_<secret>`. Secrets and tokens have 256 random bits, so that a plain SHA-256 of them is all
+that has to be kept; passwords have fewer, and are hashed by argon2 (engine/passwords).
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable
+from hashlib import sha256
+from hmac import compare_digest
+from typing import NamedTuple, TypeGuard
+from unicodedata import normalize
+
+from redrive.errors import InvalidValueError
+from redrive.model.caller import APPLICATION, SELF
+from redrive.model.identity import KEY_PREFIX
+from redrive.model.role import Role
+from redrive.policy.access import PERMISSIONS, Permission
+
+SECRET_BYTES = 32
+LONGEST_USER = 200
+SHORTEST_PASSWORD, LONGEST_PASSWORD = 12, 1024
+KEY_ACTOR = "key:"
+
+_ID = re.compile(r"[0-9a-f]{32}")
+_KEY = re.compile(rf"{KEY_PREFIX}([0-9a-f]{{32}})_([A-Za-z0-9_-]{{43}})")
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
+
+
+class KeyText(NamedTuple):
+    id: str
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"KeyText({self.id!r}, '…')"
+
+    def __str__(self) -> str:
+        return f"{KEY_PREFIX}{self.id}_{self.secret}"
+
+
+def secret_text(random: bytes) -> str:
+    """Random bytes as they can stand in a header, a cookie or a URL."""
+    if len(random) < SECRET_BYTES:
+        raise InvalidValueError(f"a secret needs {SECRET_BYTES} random bytes, got {len(random)}")
+    return urlsafe_b64encode(random).rstrip(b"=").decode()
+
+
+def parse_key(text: object) -> KeyText | None:
+    """None for what cannot be a key."""
+    found = _KEY.fullmatch(text) if isinstance(text, str) else None
+    return None if found is None else KeyText(*found.groups())
+
+
+def is_token(text: object) -> TypeGuard[str]:
+    return isinstance(text, str) and _TOKEN.fullmatch(text) is not None
+
+
+def is_id(text: str) -> bool:
+    return _ID.fullmatch(text) is not None
+
+
+def digest(secret: str) -> str:
+    """What is stored of a secret."""
+    return sha256(secret.encode()).hexdigest()
+
+
+def is_secret_of(digest_of_given: str, stored: str | None) -> bool:
+    return stored is not None and compare_digest(digest_of_given, stored)
+
+
+def csrf_of(token: str) -> str:
+    """What a page sends with every change. It follows from the token of the session and does not tell it."""
+    return secret_text(sha256(f"redrive csrf {token}".encode()).digest())
+
+
+def is_csrf_of(token: str, given: object) -> bool:
+    return isinstance(given, str) and compare_digest(csrf_of(token).encode(), given.encode(errors="replace"))
+
+
+def user_name(name: object) -> str:
+    """The name as it is kept: in lower case, and one way to write it. Audit entries show it."""
+    text = normalize("NFKC", normalize("NFKC", name).lower()).strip() if isinstance(name, str) else ""
+    if not 1 <= len(text) <= LONGEST_USER or not text.isprintable():
+        raise InvalidValueError(
+            f"the name of a user must have 1 to {LONGEST_USER} printable characters, got {name!r:.300}"
+        )
+    if text in (SELF, APPLICATION) or text.startswith(KEY_ACTOR) or is_id(text):
+        raise InvalidValueError(
+            f"{text!r} cannot be the name of a user: Redrive, programs and keys are called so; take another"
+        )
+    return text
+
+
+def findable_user(name: object) -> str:
+    """A name that somebody asks for; what cannot be one, nobody has."""
+    try:
+        return user_name(name)
+    except InvalidValueError:
+        return ""
+
+
+def checked_password(password: object) -> str:
+    """As it is hashed: what looks the same is the same, from every keyboard. Never shown in a message."""
+    if not isinstance(password, str) or not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
+        raise InvalidValueError(
+            f"a password must have {SHORTEST_PASSWORD} to {LONGEST_PASSWORD:,} characters; take a sentence"
+        )
+    if any("\ud800" <= character <= "\udfff" for character in password):
+        raise InvalidValueError("a password must be text; this one has half of a character in it")
+    return normalize("NFKC", password)
+
+
+def checked_scopes(scopes: Iterable[str] | None, role: Role) -> frozenset[Permission] | None:
+    """The permissions that a key is limited to; they must be some of its role."""
+    if scopes is None:
+        return None
+    if isinstance(scopes, str) or not isinstance(scopes, Iterable):
+        raise InvalidValueError(f"scopes must be a list of permissions, got {scopes!r:.100}")
+    named = frozenset(_permission(scope) for scope in scopes)
+    if not named:
+        raise InvalidValueError("a key without any scope could do nothing; name some, or leave scopes out")
+    if strange := named - PERMISSIONS[role]:
+        raise InvalidValueError(
+            f"the role {role} does not have {', '.join(sorted(strange))}; it has "
+            f"{', '.join(sorted(PERMISSIONS[role]))}"
+        )
+    return named
+
+
+def _permission(scope: object) -> Permission:
+    word = scope.lower() if isinstance(scope, str) else ""
+    if word not in list(Permission):
+        raise InvalidValueError(f"a scope is one of {', '.join(Permission)}, got {scope!r:.100}")
+    return Permission(word)

@@ -1,0 +1,85 @@
+"""Idempotency keys: who holds them, and what came of their requests (G6).
+
+A token fences every write: whoever lost a key changes nothing. It stays on the row afterwards, so that a
+write whose answer never arrived can be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from redrive.model.idempotency import KeyName, KeyState, KeyStatus
+from redrive.store.database import Database
+from redrive.store.statement import statements
+
+_SQL = statements("idempotency")
+
+
+class KeyRenewal(NamedTuple):
+    org: str
+    domain: str
+    user_id: str
+    key: str
+    token: int
+    lease_seconds: float
+
+
+class KeyPayloads(NamedTuple):
+    """What is stored with a key that has ended, as it is stored; for new encryption keys."""
+
+    org: str
+    domain: str
+    user_id: str
+    key: str
+    token: int
+    response: str | None
+    error: str | None
+
+
+class IdempotencyKeys:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def acquire(
+        self, name: KeyName, request_hash: str, token: int, *, lease_seconds: float, ttl: float
+    ) -> bool:
+        """Take a key that is free: new, expired, or left behind by somebody with the very same request."""
+        times = {"lease_seconds": lease_seconds, "ttl": ttl}
+        return await self._won("acquire", name, token, request_hash=request_hash, **times)
+
+    async def find(self, name: KeyName) -> KeyState | None:
+        rows = await self._database.fetch(_SQL["find"], name._asdict())
+        return KeyState(KeyStatus(rows[0][0]), *rows[0][1:]) if rows else None
+
+    async def renew_if_held(self, renewals: Sequence[KeyRenewal]) -> set[int]:
+        """Prolong leases. The tokens of those that could be; the others are lost, or have ended."""
+        rows = await self._database.fetch_many(_SQL["renew_if_held"], renewals)
+        return {row[0] for row in rows}
+
+    async def complete_if_held(self, name: KeyName, token: int, response: str, *, ttl: float) -> bool:
+        return await self._won("complete_if_held", name, token, response=response, ttl=ttl)
+
+    async def fail_if_held(self, name: KeyName, token: int, error: str, *, ttl: float) -> bool:
+        return await self._won("fail_if_held", name, token, error=error, ttl=ttl)
+
+    async def release_if_held(self, name: KeyName, token: int) -> bool:
+        """As if it had never been taken."""
+        return await self._won("release_if_held", name, token)
+
+    async def remove_expired(self, most: int) -> int:
+        """Forget keys that have expired, of all orgs, the oldest first; how many."""
+        return len(await self._database.fetch(_SQL["remove_expired"], {"most": most}))
+
+    async def stale(self, current: str, size: int, after: KeyName) -> list[KeyPayloads]:
+        """Those whose payloads do not begin with `current`, in the order of their names."""
+        parameters = {**after._asdict(), "current": current, "length": len(current), "size": size}
+        return [KeyPayloads._make(row) for row in await self._database.fetch(_SQL["stale"], parameters)]
+
+    async def rewrite(self, rows: Sequence[KeyPayloads]) -> None:
+        """Put others in their place, unless the key was taken by somebody else meanwhile."""
+        await self._database.fetch_many(_SQL["rewrite"], rows)
+
+    async def _won(self, statement: str, name: KeyName, token: int, **values: object) -> bool:
+        parameters = {**name._asdict(), "token": token, **values}
+        return bool(await self._database.fetch(_SQL[statement], parameters))

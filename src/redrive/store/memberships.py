@@ -1,0 +1,89 @@
+"""Memberships: which users may act in which organizations, and as what."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from redrive.model.identity import HOME, Member, Standing
+from redrive.model.role import Role
+from redrive.store.database import Database, Row, Session
+from redrive.store.statement import statements
+
+_SQL = statements("memberships")
+
+
+class Roles(NamedTuple):
+    """The roles of a user's active memberships: in some organization, and in the home one."""
+
+    there: Role | None
+    at_home: Role | None
+
+    @classmethod
+    def read(cls, there: str | None, at_home: str | None) -> Roles:
+        return cls(*(None if role is None else Role(role) for role in (there, at_home)))
+
+
+class Memberships:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    # Changing them; the row of the organization is locked before
+
+    async def insert(self, session: Session, org: str, user_id: str, role: Role, by: str) -> bool:
+        """False when they are a member."""
+        parameters = {"org": org, "user_id": user_id, "role": str(role), "by": by}
+        return bool(await session.fetch(_SQL["insert"], parameters))
+
+    async def change(self, session: Session, org: str, user_id: str, role: Role, active: bool) -> None:
+        parameters = {"org": org, "user_id": user_id, "role": str(role), "active": int(active)}
+        await session.fetch(_SQL["change"], parameters)
+
+    async def remove(self, session: Session, org: str, user_id: str) -> None:
+        await session.fetch(_SQL["remove"], {"org": org, "user_id": user_id})
+
+    async def other_owners(self, session: Session, org: str, user_id: str) -> int:
+        """How many owners but for this one can act."""
+        [(number,)] = await session.fetch(_SQL["other_owners"], {"org": org, "user_id": user_id})
+        return int(number)
+
+    async def owned_by(self, session: Session, user_id: str) -> list[str]:
+        """The organizations of which this user is an active owner, by name."""
+        return [row[0] for row in await session.fetch(_SQL["owned_by"], {"user_id": user_id})]
+
+    async def is_elsewhere(self, session: Session, user_id: str, org: str) -> bool:
+        """Is the user a member of another organization too?"""
+        return bool(await session.fetch(_SQL["elsewhere"], {"user_id": user_id, "org": org}))
+
+    # Looking
+
+    async def find(
+        self, org: str, user_id: str, name: str = "", session: Session | None = None
+    ) -> Member | None:
+        parameters = {"org": org, "id": user_id, "name": name}
+        rows = await (session or self._database).fetch(_SQL["find"], parameters)
+        return _member(rows[0]) if rows else None
+
+    async def page(self, org: str, size: int, after: str) -> list[Member]:
+        """By name, after this one."""
+        rows = await self._database.fetch(_SQL["page"], {"org": org, "size": size, "after": after})
+        return [_member(row) for row in rows]
+
+    async def roles(self, session: Session, user_id: str, org: str) -> Roles | None:
+        """None when there is no such organization."""
+        parameters = {"user_id": user_id, "org": org, "home": HOME}
+        rows = await session.fetch(_SQL["roles"], parameters)
+        return Roles.read(*rows[0]) if rows else None
+
+    async def standings(self, session: Session, user_id: str, most: int) -> list[Standing]:
+        """The organizations that the user is an active member of, the home one first."""
+        parameters = {"user_id": user_id, "home": HOME, "most": most}
+        rows = await session.fetch(_SQL["standings"], parameters)
+        return [Standing(row[0], row[1], Role(row[2])) for row in rows]
+
+
+def _member(row: Row) -> Member:
+    org, user_id, name, role, active, version, created_at, created_by, updated_at, disabled_at = row
+    disabled = disabled_at is not None
+    return Member(
+        org, user_id, name, Role(role), bool(active), version, created_at, created_by, updated_at, disabled
+    )

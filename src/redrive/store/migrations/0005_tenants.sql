@@ -1,0 +1,1 @@
+-- Row-level security: see the file for PostgreSQL. SQLite has none.

@@ -1,0 +1,49 @@
+"""One-time tokens: what was put under one is given to whoever brings it first, and to nobody else."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from redrive.store.database import Database, Session
+from redrive.store.statement import statements
+
+_SQL = statements("one_time")
+
+
+class NewOneTime(NamedTuple):
+    """`body` is text that may be sealed; `user_id` is whom it is about, so that it can be taken back."""
+
+    hash: str
+    kind: str
+    body: str
+    by: str
+    seconds: float
+    user_id: str | None = None
+
+
+class Taken(NamedTuple):
+    body: str
+    user_id: str | None
+
+
+class OneTimeTokens:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def insert(self, new: NewOneTime, session: Session | None = None) -> float:
+        """When it expires."""
+        rows = await (session or self._database).fetch(_SQL["insert"], new._asdict())
+        return float(rows[0][0])
+
+    async def take(self, kind: str, hash_: str, session: Session | None = None) -> Taken | None:
+        """Exactly once: taking it removes it. None when it was taken, has expired or never was."""
+        rows = await (session or self._database).fetch(_SQL["take"], {"kind": kind, "hash": hash_})
+        return Taken._make(rows[0]) if rows else None
+
+    async def drop_of_user(self, session: Session, user_id: str) -> None:
+        """Whatever links were handed out for this user open nothing any more."""
+        await session.fetch(_SQL["drop_of_user"], {"user_id": user_id})
+
+    async def remove_expired(self, most: int) -> int:
+        """Forget up to so many that are over; how many it were."""
+        return len(await self._database.fetch(_SQL["remove_expired"], {"most": most}))

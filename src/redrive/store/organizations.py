@@ -1,0 +1,41 @@
+"""Organizations. Whoever changes who owns one locks its row first: of two such changes, one comes second."""
+
+from __future__ import annotations
+
+from redrive.errors import NotFoundError
+from redrive.model.identity import Organization
+from redrive.store.database import Database, Row, Session
+from redrive.store.identifier import findable
+from redrive.store.statement import statements
+
+_SQL = statements("organizations")
+
+
+class Organizations:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def insert(self, session: Session, name: str, title: str, by: str) -> Organization | None:
+        """None when there is one of that name."""
+        rows = await session.fetch(_SQL["insert"], {"name": name, "title": title, "by": by})
+        return Organization._make(rows[0]) if rows else None
+
+    async def lock(self, session: Session, name: str) -> Organization:
+        """Locked until the transaction ends."""
+        return _only(await session.fetch(_SQL["lock"], {"name": findable(name)}), name)
+
+    async def get(self, name: str) -> Organization:
+        return _only(await self._database.fetch(_SQL["get"], {"name": findable(name)}), name)
+
+    async def page(self, size: int, after: str) -> list[Organization]:
+        """By name, after this one."""
+        rows = await self._database.fetch(_SQL["page"], {"size": size, "after": after})
+        return [Organization._make(row) for row in rows]
+
+
+def _only(rows: list[Row], name: str) -> Organization:
+    if not rows:
+        raise NotFoundError(
+            f"there is no organization {name!r:.250}; an owner of the home organization can create it"
+        )
+    return Organization._make(rows[0])

@@ -1,0 +1,125 @@
+"""Statements over a pool of connections to PostgreSQL: each for itself, or all in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import Any, TypeVar
+
+from redrive.errors import StoreError
+from redrive.store.database import Row, Session
+from redrive.store.postgres_connections import RELEASE_TIMEOUT, Connections
+from redrive.store.postgres_migration import quoted
+from redrive.store.statement import Query, Statement
+
+T = TypeVar("T")
+
+MOST_TEXTS = 2_000
+BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+
+
+class PostgresSession:
+    def __init__(
+        self, connections: Connections, schema: str, begin: str = BEGIN, texts: dict[str, str] | None = None
+    ) -> None:
+        self.schema = schema
+        self._connections = connections
+        self._begin = begin
+        self._texts = {} if texts is None else texts
+
+    async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Row]:
+        async with self._borrowed() as connection:
+            return await self._fetch(connection, statement.postgres, parameters)
+
+    async def fetch_many(self, statement: Statement, rows: Sequence[Any]) -> list[Row]:
+        if not rows:
+            return []
+        async with self._borrowed() as connection:
+            return await self._fetch_many(connection, statement.postgres, rows)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Session]:
+        async with self._transaction() as connection:
+            yield _Transaction(self, connection)
+
+    def _borrowed(self) -> AbstractAsyncContextManager[Any]:
+        return self._connections.borrowed()
+
+    async def _asked(self, ask: Callable[..., Awaitable[T]], *values: Any) -> T:
+        return await self._connections.asked(ask, *values)
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[Any]:
+        async with self._borrowed() as connection:
+            try:
+                await self._asked(connection.execute, self._begin)
+                yield connection
+                await self._commit(connection)
+            except BaseException:
+                await _finished(self._roll_back(connection))
+                raise
+
+    async def _commit(self, connection: Any) -> None:
+        # PostgreSQL answers ROLLBACK, not an error, when a statement has failed that nobody minded.
+        if await self._asked(connection.execute, "COMMIT") != "COMMIT":
+            raise StoreError(f"{self._connections.place} did not commit: a statement before had failed")
+
+    async def _roll_back(self, connection: Any) -> None:
+        """A connection that does not confirm it is thrown away."""
+        rolled_back = False
+        try:
+            with suppress(StoreError, TimeoutError):
+                async with asyncio.timeout(RELEASE_TIMEOUT):
+                    await self._asked(connection.execute, "ROLLBACK")
+                rolled_back = True
+        finally:
+            if not rolled_back:
+                self._connections.throw_away(connection)
+
+    async def _fetch(self, connection: Any, query: Query, parameters: Mapping[str, Any]) -> list[Row]:
+        values: Sequence[Any] = query.arguments(parameters)
+        if query.batched:
+            values = query.columns([query.arguments(parameters)])
+        return await self._asked(connection.fetch, self._qualified(query.text), *values)
+
+    async def _fetch_many(self, connection: Any, query: Query, rows: Sequence[Any]) -> list[Row]:
+        """One execution with arrays, or one for each row: PostgreSQL makes one transaction of these."""
+        text, values = self._qualified(query.text), [*map(query.reader, rows)]
+        if query.batched:
+            return await self._asked(connection.fetch, text, *query.columns(values))
+        return await self._asked(connection.fetchmany, text, values)
+
+    def _qualified(self, text: str) -> str:
+        known = self._texts.get(text)
+        if known is None:
+            if len(self._texts) >= MOST_TEXTS:  # those of queries are as many as people think of
+                self._texts.clear()
+            known = self._texts[text] = text.replace("redrive.", f"{quoted(self.schema)}.")
+        return known
+
+
+class _Transaction:
+    """Statements inside of the open transaction."""
+
+    def __init__(self, session: PostgresSession, connection: Any) -> None:
+        self._session = session
+        self._connection = connection
+
+    async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Row]:
+        return await self._session._fetch(self._connection, statement.postgres, parameters)
+
+    async def fetch_many(self, statement: Statement, rows: Sequence[Any]) -> list[Row]:
+        if not rows:
+            return []
+        return await self._session._fetch_many(self._connection, statement.postgres, rows)
+
+
+async def _finished(work: Coroutine[Any, Any, None]) -> None:
+    """Cancelled, it is finished nevertheless: a statement that is left alone keeps its locks."""
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise

@@ -1,0 +1,137 @@
+"""PostgreSQL as one org sees it: the second wall behind the filters of the statements.
+
+Its connections belong to a role that has no rights but those that requests need (see postgres_wall), and
+row-level security shows that role the rows of one org only: the one that was set on the connection. As long
+as none is set there are no rows. The same connection serves many orgs, one after the other; it remembers for
+whom it was set, so that asking again for the same org costs nothing. It is set outside of transactions,
+because a rollback would silently undo it.
+
+Behind a transaction pooler nothing can be set for longer than a transaction, so everything is one there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from math import ceil
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from redrive.errors import StoreError, StoreUnavailableError
+from redrive.store.database import Row
+from redrive.store.limit import out_of_time
+from redrive.store.postgres_connections import IDLE_TIMEOUT_MS, Connections
+from redrive.store.postgres_failure import is_out_of_time
+from redrive.store.postgres_migration import quoted
+from redrive.store.postgres_session import BEGIN, PostgresSession
+from redrive.store.postgres_wall import tenant_role
+from redrive.store.statement import Statement
+
+if TYPE_CHECKING:
+    from redrive.store.postgres import PostgresDatabase
+
+T = TypeVar("T")
+
+CONNECTIONS = 8
+
+_STAND = """SELECT pg_catalog.set_config('redrive_tenant.org', $1, false),
+    pg_catalog.set_config('statement_timeout', $2, false), current_user"""
+# The org in hexadecimal digits: a text of several statements has no parameters.
+_BEGIN_POOLED = (
+    f"{BEGIN}; SET LOCAL idle_in_transaction_session_timeout = {IDLE_TIMEOUT_MS}; SET LOCAL ROLE {{role}}; "
+    "SET LOCAL statement_timeout = {limit}; SELECT pg_catalog.set_config('redrive_tenant.org', "
+    "pg_catalog.convert_from(pg_catalog.decode('{org}', 'hex'), 'UTF8'), true)"
+)
+
+
+class Standing(NamedTuple):
+    """For whom a connection is set, and how many milliseconds a statement may take."""
+
+    org: str
+    limit: int
+
+
+class PostgresTenant(PostgresSession):
+    in_memory = False
+    is_alone = False
+    """Nobody else has the database that it belongs to."""
+
+    def __init__(self, base: PostgresDatabase, connections: Connections, org: str, seconds: float) -> None:
+        super().__init__(connections, base.schema, texts=base._texts)
+        self._base = base
+        self._seconds = seconds
+        self._role = tenant_role(base.schema)
+        self._standing = Standing(org, ceil(seconds * 1000))
+
+    def another(self) -> PostgresTenant:
+        view = self._base.another().tenant(self._standing.org, self._seconds)
+        view.is_alone = True
+        return view
+
+    def tenant(self, org: str, seconds: float) -> PostgresTenant:
+        return self._base.tenant(org, seconds)
+
+    async def migrate(self) -> None:
+        await self._base.migrate()
+
+    async def prepare_wall(self) -> None:
+        await self._base.prepare_wall()
+
+    async def hint(self, queues: Sequence[str]) -> None:
+        await self._base.hint(queues)
+
+    def listen(self, heard: Callable[[str], None]) -> AbstractAsyncContextManager[None]:
+        return self._base.listen(heard)
+
+    async def close(self) -> None:
+        """Others use its connections too: the database that it belongs to closes them."""
+        if self.is_alone:
+            await self._base.close()
+
+    async def _asked(self, ask: Callable[..., Awaitable[T]], *values: Any) -> T:
+        try:
+            return await super()._asked(ask, *values)
+        except StoreUnavailableError as error:
+            if is_out_of_time(error.__cause__):
+                raise out_of_time(self._seconds) from error.__cause__
+            raise
+
+    def _borrowed(self) -> AbstractAsyncContextManager[Any]:
+        return self._set_for_the_org()
+
+    @asynccontextmanager
+    async def _set_for_the_org(self) -> AsyncIterator[Any]:
+        async with self._connections.borrowed() as connection:
+            if connection.standing != self._standing:
+                await self._stand(connection)
+            yield connection
+
+    async def _stand(self, connection: Any) -> None:
+        connection.stand(None)  # until the server has confirmed it: what is cancelled may yet have been done
+        org, limit = self._standing
+        [[*_, user]] = await self._asked(connection.fetch, _STAND, org, str(limit))
+        if user != self._role:
+            raise StoreError(
+                f"{self._connections.place} did not take the role {self._role!r}, so the orgs would not be "
+                f"kept apart; with a transaction pooler in between, say pooler=True"
+            )
+        connection.stand(self._standing)
+
+
+class PooledTenant(PostgresTenant):
+    """The same behind a transaction pooler."""
+
+    def __init__(self, base: PostgresDatabase, connections: Connections, org: str, seconds: float) -> None:
+        super().__init__(base, connections, org, seconds)
+        spelled = {"role": quoted(self._role), "limit": self._standing.limit, "org": org.encode().hex()}
+        self._begin = _BEGIN_POOLED.format(**spelled)
+
+    async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Row]:
+        async with self.transaction() as session:
+            return await session.fetch(statement, parameters)
+
+    async def fetch_many(self, statement: Statement, rows: Sequence[Any]) -> list[Row]:
+        async with self.transaction() as session:
+            return await session.fetch_many(statement, rows)
+
+    def _borrowed(self) -> AbstractAsyncContextManager[Any]:
+        return self._connections.borrowed()

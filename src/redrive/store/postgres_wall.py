@@ -1,0 +1,166 @@
+"""The second wall between orgs on PostgreSQL: a role that nobody signs in as, and what it may do.
+
+The migrations have put row-level security on the tables; it holds for every role whose name ends in
+`redrive_tenant`. Here the role of a schema is made, and given the rights that requests need. What is not
+listed is not allowed: users, keys and sessions least of all. Of history nothing is changed or removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from redrive.errors import StoreError
+from redrive.store.postgres_hint import LONGEST_NAME
+from redrive.store.postgres_migration import quoted
+
+SUFFIX = "redrive_tenant"
+
+_READ, _ADD, _CHANGE = "SELECT", "SELECT, INSERT", "SELECT, INSERT, UPDATE"
+_ALL = "SELECT, INSERT, UPDATE, DELETE"
+
+WALLED: Mapping[str, str] = {
+    "runs": _CHANGE,
+    "steps": _ALL,
+    "attempts": _ADD,
+    "run_events": _ADD,
+    "dead_letters": _CHANGE,
+    "dead_letter_notes": _ADD,
+    "dead_letter_dependencies": _ALL,
+    "dead_letter_counts": _ADD,
+    "dead_letter_figures": _ADD,
+    "failure_groups": _CHANGE,
+    "failure_group_versions": _CHANGE,
+    "replay_operations": _CHANGE,
+    "replays": _CHANGE,
+    "audit_heads": _CHANGE,
+    "audit": _ADD,
+    "idempotency_keys": _ALL,
+}
+"""Each row is one org's, and there for it alone."""
+
+HOME: Mapping[str, str] = {"queues": _CHANGE, "breakers": _CHANGE}
+"""Seen by everybody, changed by the home org alone."""
+
+SHARED: Mapping[str, str] = {"definitions": _ADD, "limits": _CHANGE, "workers": _READ, "processors": _READ}
+"""No org's; seen by everybody."""
+
+RIGHTS: Mapping[str, str] = {**WALLED, **HOME, **SHARED}
+
+_LOCK = "SELECT pg_catalog.pg_advisory_xact_lock($1)"
+_ROLE = """SELECT rolsuper OR rolbypassrls FROM pg_catalog.pg_roles WHERE rolname = $1"""
+_IS_MEMBER = "SELECT pg_catalog.pg_has_role(current_user, CAST($1 AS name), $2)"
+_MAY_ENTER = "SELECT pg_catalog.has_schema_privilege(CAST($1 AS name), $2, 'USAGE')"
+_MISSING = """SELECT DISTINCT wanted.name
+FROM unnest(CAST($3 AS text[]), CAST($4 AS text[])) AS wanted (name, privilege)
+JOIN pg_catalog.pg_namespace AS space ON space.nspname = $2
+JOIN pg_catalog.pg_class AS class ON class.relnamespace = space.oid AND class.relname = wanted.name
+WHERE NOT pg_catalog.has_table_privilege(CAST($1 AS name), class.oid, wanted.privilege)
+ORDER BY 1"""
+_HOLES = """SELECT class.relname
+FROM pg_catalog.pg_class AS class
+JOIN pg_catalog.pg_namespace AS space ON space.oid = class.relnamespace
+WHERE space.nspname = $2 AND class.relkind IN ('r', 'p', 'v', 'm', 'f')
+    AND class.relname <> ALL (CAST($3 AS text[]))
+    AND pg_catalog.has_any_column_privilege(CAST($1 AS name), class.oid, 'SELECT, INSERT, UPDATE')
+    AND (class.relname <> ALL (CAST($4 AS text[])) OR NOT class.relrowsecurity)
+ORDER BY 1"""
+
+
+class _Role(NamedTuple):
+    """What there is of it."""
+
+    exists: bool
+    is_ours: bool = False
+    may_enter: bool = False
+
+
+def tenant_role(schema: str) -> str:
+    name = SUFFIX if schema == "redrive" else f"{schema}_{SUFFIX}"
+    if len(name.encode()) <= LONGEST_NAME:
+        return name
+    return f"{sha256(schema.encode()).hexdigest()[:32]}_{SUFFIX}"
+
+
+async def raise_wall(connection: Any, schema: str, place: str) -> None:
+    """In the transaction of the connection. What is there already is only looked at."""
+    missing = await _missing(connection, schema)
+    if missing:
+        await connection.execute(_LOCK, _lock_key(schema))
+        missing = await _missing(connection, schema)
+        await _done(connection, missing, place)
+        if await _missing(connection, schema):  # a right that one may not pass on is a warning only
+            raise _lacking(missing, place)
+    await _require_no_hole(connection, schema, place)
+
+
+async def _done(connection: Any, missing: Sequence[str], place: str) -> None:
+    import asyncpg
+
+    try:
+        for text in missing:
+            await connection.execute(text)
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise _lacking(missing, place) from error
+
+
+async def _missing(connection: Any, schema: str) -> list[str]:
+    """The statements that are still to be executed."""
+    name = tenant_role(schema)
+    role = await _look(connection, name, schema)
+    tables = await _without_rights(connection, name, schema) if role.exists else list(RIGHTS)
+    spelled, space = quoted(name), quoted(schema)
+    user = quoted(await connection.fetchval("SELECT current_user"))
+    return [
+        *([] if role.exists else [f"CREATE ROLE {spelled} NOLOGIN"]),
+        *([] if role.is_ours else [f"GRANT {spelled} TO {user}"]),
+        *([] if role.may_enter else [f"GRANT USAGE ON SCHEMA {space} TO {spelled}"]),
+        *(f"GRANT {RIGHTS[table]} ON {space}.{table} TO {spelled}" for table in tables),
+    ]
+
+
+async def _look(connection: Any, name: str, schema: str) -> _Role:
+    found = await connection.fetch(_ROLE, name)
+    if not found:
+        return _Role(exists=False)
+    if found[0][0]:
+        raise StoreError(
+            f"the role {name!r} is not bound by row-level security, so the orgs would not be kept apart; an "
+            f"administrator has to run: ALTER ROLE {quoted(name)} NOSUPERUSER NOBYPASSRLS"
+        )
+    # Since version 16, being a member does not mean that one may become it.
+    kind = "SET" if connection.get_server_version().major >= 16 else "MEMBER"
+    is_ours = await connection.fetchval(_IS_MEMBER, name, kind)
+    return _Role(True, is_ours, await connection.fetchval(_MAY_ENTER, name, schema))
+
+
+async def _without_rights(connection: Any, name: str, schema: str) -> list[str]:
+    wanted = [(table, right) for table, rights in RIGHTS.items() for right in rights.split(", ")]
+    tables, rights = zip(*wanted, strict=True)
+    return [row[0] for row in await connection.fetch(_MISSING, name, schema, tables, rights)]
+
+
+async def _require_no_hole(connection: Any, schema: str, place: str) -> None:
+    """Somebody may have switched the security of a table off, or given more rights to the role or to all."""
+    name = tenant_role(schema)
+    walled = [*WALLED, *HOME]
+    holes = [row[0] for row in await connection.fetch(_HOLES, name, schema, list(SHARED), walled)]
+    if holes:
+        raise StoreError(
+            f"the orgs in {place} would not be kept apart: the role {name!r} may use {', '.join(holes)} "
+            f"without row-level security. Enable it (ALTER TABLE … ENABLE ROW LEVEL SECURITY), or take the "
+            f"rights back from the role and from PUBLIC (REVOKE ALL ON …)"
+        )
+
+
+def _lacking(missing: Sequence[str], place: str) -> StoreError:
+    return StoreError(
+        f"this user of {place} may not make the role that keeps the orgs apart; an administrator has to run "
+        f"there: {'; '.join(missing)};"
+    )
+
+
+def _lock_key(schema: str) -> int:
+    digest = sha256(f"redrive wall {schema}".encode()).digest()
+    return int.from_bytes(digest[:8], "big", signed=True)

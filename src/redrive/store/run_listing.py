@@ -1,0 +1,106 @@
+"""Lists of runs by a query, newest first, and how deep the queues are. No payload is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import NamedTuple
+
+from redrive.model.query import Query
+from redrive.model.run_line import RunLine
+from redrive.store.cursor import Cursor, Order
+from redrive.store.database import Database
+from redrive.store.listing import MOST_COUNTED, Count
+from redrive.store.run_filter import HELD, RunFilter
+from redrive.store.statement import Statement, statements, template, written
+
+_SQL = statements("run_listing")
+_NOTHING = "SELECT id, submitted_at FROM redrive.runs WHERE 1 = 0"
+
+
+class RunLines(NamedTuple):
+    """`next_cursor` is None on the last page."""
+
+    lines: list[RunLine]
+    next_cursor: str | None
+
+
+class Depth(NamedTuple):
+    """How many runs of a queue lie in a place, counted up to a limit, which those that are `shared` have
+    together; `oldest` is when the oldest of them was submitted."""
+
+    queue: str
+    place: str
+    number: int
+    shared: int
+    oldest: float | None
+    now: float
+
+
+class Held(NamedTuple):
+    """How many runs each breaker or limit holds. `capped`: these are the newest only, there are more."""
+
+    numbers: Mapping[str, int]
+    capped: bool
+
+    def by(self, holder: str) -> Count:
+        return Count(self.numbers.get(holder, 0), self.capped)
+
+
+class RunListing:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def page(self, query: Query, org: str, size: int, cursor: str | None = None) -> RunLines:
+        last = None if cursor is None else Cursor.read(cursor, Order.NEWEST)
+        wanted = RunFilter.of(query, org)
+        more = {} if last is None else {"last_at": last.at, "last_id": last.id}
+        statement = _statement("_page", wanted, onwards=last is not None)
+        rows = await self._database.fetch(statement, {**wanted.parameters, **more, "most": size + 1})
+        lines = [RunLine._make(row) for row in rows[:size]]
+        if len(rows) <= size:
+            return RunLines(lines, None)
+        return RunLines(lines, str(Cursor(Order.NEWEST, lines[-1].submitted_at, lines[-1].id)))
+
+    async def count(self, query: Query, org: str, most: int = MOST_COUNTED) -> Count:
+        """How many there are; counted up to `most`."""
+        wanted = RunFilter.of(query, org)
+        statement = _statement("_count", wanted, onwards=False)
+        [[number]] = await self._database.fetch(statement, {**wanted.parameters, "most": most + 1})
+        return Count(min(number, most), number > most)
+
+    async def held(self, org: str, most: int = MOST_COUNTED) -> Held:
+        """What holds work of the org, and how much; counted up to `most` in all."""
+        statement = _statement("_held", RunFilter((HELD,), {"org": org}), onwards=False)
+        rows = await self._database.fetch(statement, {"org": org, "most": most})
+        numbers = {row[0]: row[1] for row in rows}
+        return Held(numbers, sum(numbers.values()) == most)
+
+    async def depths(self, org: str, most: int = MOST_COUNTED) -> list[Depth]:
+        """Of the work of one org. Several may be of the same queue and place: they add up."""
+        rows = await self._database.fetch(_SQL["depths"], {"org": org, "most": most + 1})
+        return [Depth._make(row) for row in rows]
+
+    async def overall_depths(self, most: int = MOST_COUNTED) -> list[Depth]:
+        """Of the work of all orgs; what does not lie ready is counted up to `most` over all queues."""
+        rows = await self._database.fetch(_SQL["overall_depths"], {"most": most + 1})
+        return [Depth._make(row) for row in rows]
+
+
+def _statement(name: str, wanted: RunFilter, *, onwards: bool) -> Statement:
+    sqlite, postgres = (_text(name, wanted, onwards, on_postgres) for on_postgres in (False, True))
+    return written(f"runs{name}", sqlite, postgres)
+
+
+def _text(name: str, wanted: RunFilter, onwards: bool, postgres: bool) -> str:
+    after = f" AND {_template('_after', postgres)}" if onwards else ""
+    branches = [
+        _template(each.name, postgres).replace("{keys}", each.keys).replace("{rows}", each.rows + after)
+        for each in wanted.branches
+    ]
+    return _template(name, postgres).replace("{branches}", " UNION ALL ".join(branches) or _NOTHING)
+
+
+@cache
+def _template(name: str, postgres: bool) -> str:
+    return template("run_listing", name, postgres=postgres)

@@ -1,0 +1,90 @@
+"""Sessions: who is signed in. The token itself is with the browser; here is its hash."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from redrive.model.identity import HOME, SessionLine, SignInKind
+from redrive.store.database import Database, Session
+from redrive.store.memberships import Roles
+from redrive.store.statement import statements
+
+_SQL = statements("sessions")
+MOST_LISTED = 100
+
+
+class NewSessionRow(NamedTuple):
+    """`lifetime` is in seconds from now."""
+
+    hash: str
+    id: str
+    user_id: str
+    org: str
+    kind: SignInKind
+    lifetime: float
+
+
+class KnownSession(NamedTuple):
+    """A session that is valid at `now`, and what its user is in its organization at that moment."""
+
+    line: SessionLine
+    user_id: str
+    user_name: str
+    roles: Roles
+    now: float
+
+
+class EndedSession(NamedTuple):
+    id: str
+    user_id: str
+    org: str
+
+
+class Sessions:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def insert(self, session: Session, new: NewSessionRow) -> SessionLine:
+        rows = await session.fetch(_SQL["insert"], {**new._asdict(), "kind": str(new.kind)})
+        created_at, expires_at = rows[0]
+        return SessionLine(new.id, new.org, new.kind, created_at, created_at, expires_at)
+
+    async def known(self, hash_: str, idle: float, session: Session | None = None) -> KnownSession | None:
+        """None when there is none, it has expired, was not seen for so long, or its user is disabled."""
+        parameters = {"hash": hash_, "idle": idle, "home": HOME}
+        rows = await (session or self._database).fetch(_SQL["known"], parameters)
+        if not rows:
+            return None
+        id_, user_id, org, kind, created_at, seen_at, expires_at, name, there, at_home, now = rows[0]
+        line = SessionLine(id_, org, SignInKind(kind), created_at, seen_at, expires_at)
+        return KnownSession(line, user_id, name, Roles.read(there, at_home), now)
+
+    async def touch(self, hash_: str, pause: float) -> None:
+        """It was seen now; written once in so many seconds."""
+        await self._database.fetch(_SQL["touch"], {"hash": hash_, "pause": pause})
+
+    async def move(self, session: Session, hash_: str, org: str) -> bool:
+        """False when it has ended meanwhile."""
+        return bool(await session.fetch(_SQL["move"], {"hash": hash_, "org": org}))
+
+    async def of_user(self, user_id: str, idle: float) -> list[SessionLine]:
+        """The newest first."""
+        parameters = {"user_id": user_id, "idle": idle, "most": MOST_LISTED}
+        rows = await self._database.fetch(_SQL["of_user"], parameters)
+        return [SessionLine._make(row)._replace(kind=SignInKind(row[2])) for row in rows]
+
+    async def end(self, session: Session, hash_: str) -> EndedSession | None:
+        rows = await session.fetch(_SQL["end"], {"hash": hash_})
+        return EndedSession._make(rows[0]) if rows else None
+
+    async def end_one(self, session: Session, user_id: str, session_id: str) -> bool:
+        return bool(await session.fetch(_SQL["end_one"], {"user_id": user_id, "id": session_id}))
+
+    async def end_others(self, session: Session, user_id: str, session_id: str = "") -> int:
+        """All of a user's sessions but for this one; how many there were."""
+        parameters = {"user_id": user_id, "id": session_id}
+        return len(await session.fetch(_SQL["end_others"], parameters))
+
+    async def remove_expired(self, most: int) -> int:
+        """Forget up to so many that are over; how many it were."""
+        return len(await self._database.fetch(_SQL["remove_expired"], {"most": most}))

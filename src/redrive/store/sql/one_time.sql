@@ -1,0 +1,17 @@
+-- name: insert
+INSERT INTO redrive.one_time_tokens (hash, kind, user_id, body, created_at, created_by, expires_at)
+VALUES (:hash, :kind, :user_id, :body, :now, :by, :now + :seconds)
+RETURNING expires_at
+
+-- name: take
+DELETE FROM redrive.one_time_tokens WHERE hash = :hash AND kind = :kind AND expires_at > :now
+RETURNING body, user_id
+
+-- name: drop_of_user
+DELETE FROM redrive.one_time_tokens WHERE user_id = :user_id
+
+-- name: remove_expired
+DELETE FROM redrive.one_time_tokens WHERE hash IN (
+    SELECT hash FROM redrive.one_time_tokens WHERE expires_at <= :now ORDER BY expires_at LIMIT :most
+)
+RETURNING hash

@@ -1,0 +1,2 @@
+-- name: write
+UPDATE redrive.migrations SET applied_at = applied_at WHERE version = 1

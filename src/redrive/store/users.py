@@ -1,0 +1,63 @@
+"""Users: the people who sign in. They are known everywhere; memberships say where they may act."""
+
+from __future__ import annotations
+
+from redrive.model.identity import Identity, User
+from redrive.store.database import Database, Row, Session
+from redrive.store.statement import statements
+
+_SQL = statements("users")
+
+
+class Users:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def insert(self, session: Session, user_id: str, name: str, org: str, by: str) -> User | None:
+        """None when there is one of that name."""
+        parameters = {"id": user_id, "name": name, "org": org, "by": by}
+        return _first(await session.fetch(_SQL["insert"], parameters))
+
+    async def named(self, name: str, session: Session | None = None) -> User | None:
+        return _first(await (session or self._database).fetch(_SQL["named"], {"name": name}))
+
+    async def locked_by_name(self, session: Session, name: str) -> User | None:
+        found = await self.named(name, session)
+        return None if found is None else await self.lock(session, found.id)
+
+    async def get(self, user_id: str, session: Session | None = None) -> User | None:
+        return _first(await (session or self._database).fetch(_SQL["get"], {"id": user_id}))
+
+    async def lock(self, session: Session, user_id: str) -> User | None:
+        """Locked until the transaction ends; whoever locks organizations too, locks them before."""
+        return _first(await session.fetch(_SQL["lock"], {"id": user_id}))
+
+    async def identified(self, identity: Identity) -> User | None:
+        return _first(await self._database.fetch(_SQL["identified"], identity._asdict()))
+
+    async def identify(self, session: Session, user_id: str, identity: Identity) -> User | None:
+        """Tie them to this identity; None when they, or it, are tied to another already."""
+        return _first(await session.fetch(_SQL["identify"], {"id": user_id, **identity._asdict()}))
+
+    async def set_password(self, session: Session, user_id: str, password: str) -> None:
+        await session.fetch(_SQL["set_password"], {"id": user_id, "password": password})
+
+    async def renew_password_if_same(self, user_id: str, before: str, password: str) -> None:
+        """The same password under a newer hash, unless it was changed meanwhile."""
+        parameters = {"id": user_id, "before": before, "password": password}
+        await self._database.fetch(_SQL["renew_password_if_same"], parameters)
+
+    async def disable(self, session: Session, user_id: str) -> bool:
+        """False when they were so before."""
+        return bool(await session.fetch(_SQL["disable"], {"id": user_id}))
+
+    async def enable(self, session: Session, user_id: str) -> bool:
+        return bool(await session.fetch(_SQL["enable"], {"id": user_id}))
+
+    async def adopt(self, session: Session, user_id: str, org: str) -> None:
+        """From now on this organization answers for the account; its password is void."""
+        await session.fetch(_SQL["adopt"], {"id": user_id, "org": org})
+
+
+def _first(rows: list[Row]) -> User | None:
+    return User._make(rows[0]) if rows else None

@@ -1,0 +1,81 @@
+"""The language for runs: the same grammar as for dead letters, with keys and words of its own."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from redrive.errors import InvalidValueError
+from redrive.model.query import Ago, Between, Term, Value
+from redrive.model.run import ENDED_RUNS, FAILED_RUNS, LIVE_RUNS, RunState, Standing
+from redrive.policy.query import parse
+from redrive.policy.run_language import RUN_WORDS, RUNS
+
+G_WORDS = ("idle", "queued", "running", "done", "retry_wait", "blocked", "dlq", "replaying")
+M_WORDS = ("pending", "retrying", "exhausted", "completed")
+
+
+def only(text: str) -> Term:
+    [term] = parse(text, RUNS).terms
+    return term
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("is:PENDING", (RunState.PENDING,)),
+        ("is:dlq_pending", (RunState.DLQ_PENDING,)),
+        ("is:live", LIVE_RUNS),
+        ("is:ended", ENDED_RUNS),
+        ("is:failed", FAILED_RUNS),
+        ("is:any", tuple(RunState)),
+        ("is:idle,queued", (RunState.PENDING,)),
+        ("is:done", (RunState.SUCCESS,)),
+        ("is:retry_wait,retrying", (Standing.RETRYING,)),
+        ("is:blocked,held", (Standing.BLOCKED, Standing.HELD)),
+        ("is:dlq", (RunState.DLQ_PENDING,)),
+        ("key:order-7", ("order-7",)),
+        ("priority:>3", (Between(4, None),)),
+        ("since:2h", (Ago(7_200),)),
+    ],
+)
+def test_what_a_term_says(text: str, values: tuple[Value, ...]) -> None:
+    assert only(text).values == values
+
+
+def test_the_words_of_the_documents_are_taken() -> None:
+    """The glossary: the outward words of G and M are aliases that filters accept."""
+    assert set(G_WORDS + M_WORDS) <= set(RUN_WORDS)
+    assert {state.lower() for state in RunState} <= set(RUN_WORDS)
+
+
+@pytest.mark.parametrize("key", RUNS.readers)
+def test_every_key_can_be_mistyped(key: str) -> None:
+    with pytest.raises(InvalidValueError, match=f"unknown key '{key}q' at position 1"):
+        parse(f"{key}q:1", RUNS)
+
+
+@pytest.mark.parametrize("text", ["checkout", '"two words"', "-x", "is:live checkout"])
+def test_text_without_a_key_is_refused(text: str) -> None:
+    with pytest.raises(InvalidValueError, match="runs have no text to look in; put a key before it: is, "):
+        parse(text, RUNS)
+
+
+@given(st.lists(st.sampled_from(sorted(RUN_WORDS)), min_size=1, max_size=4), st.booleans())
+def test_the_canonical_text_says_the_same(words: list[str], negated: bool) -> None:
+    term = only(f"{'-' * negated}is:{','.join(words)}")
+
+    again = only(str(term))
+
+    assert (set(again.values), again.negated) == (set(term.values), negated)
+    assert str(again) == str(only(str(again)))
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_parsed_or_refused(text: str) -> None:
+    try:
+        query = parse(text, RUNS)
+    except InvalidValueError:
+        return
+    assert str(parse(str(query), RUNS)) == str(query)

@@ -1,0 +1,55 @@
+"""Runs for the tests of lists: put into the table as they are wanted."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from typing import Any
+
+from tests.store.build import ORG, ask
+
+from redrive.store.database import Database
+
+_numbers = itertools.count(1)
+
+ENDED = {"place": "ended", "ended_at": 2.0}
+SUCCESS = {**ENDED, "state": "SUCCESS", "step_state": "SUCCESS"}
+BURIED = {**ENDED, "state": "DLQ_PENDING", "step_state": "DLQ"}
+LEASED = {"place": "leased", "state": "RUNNING", "step_state": "RUNNING", "lease_expires_at": 9e9}
+
+
+def run_row(**changes: Any) -> dict[str, Any]:
+    """All columns of a run that must be told, and those that are changed; ready unless told otherwise."""
+    number = next(_numbers)
+    identifier = f"{number:08d}{uuid.uuid4().hex[:8]}"
+    columns = {
+        "id": identifier,
+        "org": ORG,
+        "workflow": "greet",
+        "definition": "digest",
+        "queue": "default",
+        "priority": 0,
+        "state": "PENDING",
+        "place": "ready",
+        "submitted_at": 1_700_000_000.0 + number,
+        "step_index": 0,
+        "step_state": "PENDING",
+        "input": '{"canary":"payload"}',
+        "attempt": 0,
+        "epoch": 0,
+        "failures": 0,
+        "rate_limit_waits": 0,
+        "holds": 0,
+        "losses": 0,
+        "lonely_losses": 0,
+        "alone": 0,
+        "correlation_id": identifier,
+    }
+    return columns | changes
+
+
+async def put_runs(database: Database, rows: list[dict[str, Any]]) -> list[str]:
+    for each in rows:
+        names, values = ", ".join(each), ", ".join(f":{name}" for name in each)
+        await ask(database, f"INSERT INTO redrive.runs ({names}) VALUES ({values})", **each)
+    return [each["id"] for each in rows]

@@ -1,0 +1,547 @@
+"""A database as the requests of one org see it: the second wall on PostgreSQL, limits on both (W13, I8).
+
+What the wall itself is made of is tested in test_wall.py."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from random import Random, SystemRandom
+from typing import Any
+
+import asyncpg
+import pytest
+from tests.engine.workbench import new_app, working
+from tests.servers import PostgresServer
+from tests.store.build import ask, enqueued, said, value
+from tests.store.test_wall import drop_role
+
+from redrive.app import Redrive
+from redrive.clock import SYSTEM_CLOCK
+from redrive.engine.desk import Desk
+from redrive.errors import (
+    FinalError,
+    InvalidValueError,
+    NotFoundError,
+    StatementTimeoutError,
+    StoreError,
+    StoreUnavailableError,
+)
+from redrive.store import postgres
+from redrive.store.database import Database
+from redrive.store.postgres import PostgresDatabase
+from redrive.store.postgres_tenant import PostgresTenant
+from redrive.store.postgres_wall import tenant_role
+from redrive.store.sqlite import SqliteDatabase
+from redrive.store.store import Store
+from redrive.verify import verify
+
+MINE, THEIRS = "acme", "globex"
+SECONDS = 10.0
+SHORT = 0.2
+FOREVER = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) AS number FROM n"
+INSERT = said("INSERT INTO redrive.definitions VALUES (:name, '', '', 0)")
+ORGS = said("SELECT DISTINCT org FROM redrive.runs")
+
+
+@pytest.fixture(params=["sqlite", "postgres", "pooled"])
+async def base(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
+    """Migrated, with its wall; `pooled` behaves as behind a transaction pooler."""
+    if request.param == "sqlite":
+        sqlite = SqliteDatabase(str(tmp_path / "redrive.db"), durable=False)
+        await sqlite.migrate()
+        await sqlite.prepare_wall()
+        yield sqlite
+        await sqlite.close()
+        return
+    server: PostgresServer = request.getfixturevalue("live_postgres")
+    async with walled(server, pooler=request.param == "pooled") as database:
+        yield database
+
+
+@pytest.fixture
+async def postgres_base(live_postgres: PostgresServer) -> AsyncIterator[PostgresDatabase]:
+    async with walled(live_postgres) as database:
+        yield database
+
+
+@asynccontextmanager
+async def walled(server: PostgresServer, *, pooler: bool = False) -> AsyncIterator[PostgresDatabase]:
+    schema = f"test_{uuid.uuid4().hex}"
+    database = PostgresDatabase(server.url, schema=schema, pooler=pooler)
+    await database.migrate()
+    await database.prepare_wall()
+    yield database
+    await database.close()
+    admin = await asyncpg.connect(server.url)
+    await admin.execute(f"DROP SCHEMA {schema} CASCADE")
+    await drop_role(admin, tenant_role(schema))
+    await admin.close()
+
+
+# Everything that is done for an org
+
+
+class World:
+    """Workers on the whole database, and requests of one org."""
+
+    def __init__(self, base: Database) -> None:
+        self.base = base
+        self.back = self.app(base)
+        self.front = self.app(base.tenant(MINE, SECONDS))
+        self.fails = True
+
+    def app(self, database: Database) -> Redrive:
+        app = new_app()
+
+        @app.task(name="charge")
+        async def charge(number: int) -> int:
+            if self.fails:
+                raise FinalError(f"card {number} was declined")
+            return number
+
+        @app.task(name="send")
+        async def send(number: int) -> int:
+            return number
+
+        app.workflow("order", [charge, send])
+        app.wire(database, SYSTEM_CLOCK, SystemRandom())
+        return app
+
+    async def desk(self, org: str = MINE) -> Desk:
+        return await self.front.desk(org=org, by="ana")
+
+    async def fail(self, number: int = 1, org: str = MINE) -> list[str]:
+        """The letters of so many runs that have failed; those of the tenant were started through the wall."""
+        app = self.front if org == MINE else self.back
+        runs = [each.id for each in await app.start_many("order", range(number), org=org)]
+        await self.work(runs, org)
+        return [letter.id for run in runs for letter in await self.back.store.runs.dead_letters(run, org)]
+
+    async def work(self, runs: list[str], org: str = MINE) -> None:
+        """Until these have ended."""
+        async with working(self.back):
+            for run in runs:
+                await self.back.run(run, org).wait(10)
+
+    async def sound(self) -> None:
+        verdict = await verify(self.base)
+        assert verdict.sound, str(verdict)
+        audit = await (await self.desk()).audit.verify()
+        assert audit.sound, str(audit)
+
+
+@pytest.fixture
+async def world(base: Database) -> World:
+    return World(base)
+
+
+async def test_starting_looking_and_cancelling(world: World) -> None:
+    run = await world.front.start("order", 1, org=MINE, key="order-7", tags=["vip"])
+    again = await world.front.start("order", 1, org=MINE, key="order-7", tags=["vip"])
+    both = await world.front.start_many("order", [2, 3], org=MINE, keys=["a", "b"])
+    foreign = await world.back.start("order", 1, org=THEIRS)
+
+    assert again.id == run.id
+    assert await world.front.counts(MINE) == {"PENDING": 3}
+    assert await both[0].cancel(by="ana") == "cancelled"
+    world.fails = False
+    await world.work([run.id, both[1].id])
+    await world.work([foreign.id], THEIRS)
+
+    assert await world.front.run(run.id, MINE).result() == 1
+    history = await world.front.run(run.id, MINE).history()
+    assert [step.state for step in history.steps] == ["SUCCESS", "SUCCESS"]
+    assert await world.front.counts(MINE) == {"SUCCESS": 2, "CANCELLED": 1}
+    assert await world.front.counts(THEIRS) == ({"SUCCESS": 1} if on_sqlite(world) else {})
+    await world.sound()
+
+
+def on_sqlite(world: World) -> bool:
+    return isinstance(world.base, SqliteDatabase)
+
+
+async def test_triage(world: World) -> None:
+    first, second, third = await world.fail(3)
+    await world.fail(2, THEIRS)
+    letters = (await world.desk()).dead_letters
+
+    assert {line.id for line in (await letters.list("is:open")).lines} == {first, second, third}
+    assert (await letters.count("is:open")).number == 3
+    assert (await letters.statistics()).by_state == {"OPEN": 3}
+    assert await letters.assign(first, "bob") == await letters.tag([first, second], add=["billing"]) - 1 == 1
+    assert (await letters.note(first, "asked the bank")).author == "ana"
+    assert await letters.link(first, second)
+    assert [each.id for each in await letters.dependencies(first)] == [second]
+    assert await letters.unlink(first, second)
+    assert [each.body for each in await letters.notes(first)] == ["asked the bank"]
+    assert await letters.resolve(first, "paid") == await letters.ignore(second) == 1
+    assert await letters.reopen(second, "not quite") == await letters.archive([second, third]) - 1 == 1
+    assert (await letters.statistics()).by_state == {"RESOLVED": 1, "ARCHIVED": 2}
+    await world.sound()
+
+
+async def test_groups_verdict_and_payload(world: World) -> None:
+    letter, *_ = await world.fail(2)
+    desk = await world.desk()
+    [line] = (await desk.groups.list()).lines
+    fingerprint = line.group.fingerprint
+
+    assert (await desk.groups.get(fingerprint)).group.occurrences == 2
+    assert (await desk.verdict(letter)).why
+    assert await desk.reveal(letter, reason="the bank asks") == 0
+    assert (await desk.groups.acknowledge(fingerprint)).state == "ACKNOWLEDGED"
+    assert (await desk.groups.ignore(fingerprint, "known")).state == "IGNORED"
+    assert (await desk.groups.reopen(fingerprint, "again")).state == "OPEN"
+    assert (await desk.groups.resolve(fingerprint, "fixed", letters=True)).letters == 2
+    assert len(await desk.audit.about(letter)) >= 3
+    assert (await desk.audit.list(action="dead_letter.revealed")).entries
+    await world.sound()
+
+
+async def test_replaying_and_retrying(world: World) -> None:
+    replayed, retried = await world.fail(2)
+    desk = await world.desk()
+    runs = [(await desk.dead_letters.get(each)).run_id for each in (replayed, retried)]
+    world.fails = False
+
+    replay = await desk.replay(replayed, payload=7, reason="another card")
+    await desk.retry(runs[1])
+    await world.work(runs)
+
+    assert (await desk.replays.get(replay.id)).state == "SUCCEEDED"
+    assert [each.id for each in await desk.replays.of(replayed)] == [replay.id]
+    assert await world.front.run(runs[0], MINE).result() == 7
+    assert (await desk.dead_letters.get(retried)).state == "RESOLVED"
+    await world.sound()
+
+
+async def test_operations(world: World) -> None:
+    await world.fail(3)
+    operations = (await world.desk()).operations
+
+    plan = await operations.plan(query="is:open", reason="the bank is back")
+    assert plan.will_run == 3
+    assert (await operations.start(plan.operation_id)).state == "RUNNING"
+    assert (await operations.pause(plan.operation_id)).state == "PAUSED"
+    assert (await operations.resume(plan.operation_id)).state == "RUNNING"
+    assert (await operations.cancel(plan.operation_id)).state == "CANCELLED"
+    assert (await operations.report(plan.operation_id)).items["CANCELLED"] == 3
+    assert len((await operations.items(plan.operation_id)).items) == 3
+    assert [each.id for each in (await operations.list()).operations] == [plan.operation_id]
+    await world.sound()
+
+
+async def test_a_failed_run_enters_the_dead_letters(world: World) -> None:
+    """M5, M6: it was refused for its strategy, and somebody wants it kept."""
+    world.back.settings = replace(world.back.settings, dlq_enabled=False)
+    assert await world.fail() == []
+    [[run_id]] = await ask(world.base, "SELECT id FROM redrive.runs")
+    desk = await world.desk()
+
+    letter = await desk.enter(run_id)
+
+    assert (await desk.dead_letters.get(letter)).run_id == run_id
+    await world.sound()
+
+
+async def test_only_the_home_org_changes_queues_and_breakers(world: World) -> None:
+    home = world.app(world.base.tenant("default", SECONDS))
+    await home.pause("default", by="ana", reason="upgrade")
+    await home.force_breaker("bank", "open", by="ana", reason="down")
+
+    assert [each.name for each in await world.front.queues() if each.paused_at] == ["default"]
+    assert [each.row.name for each in await world.front.breaker_states()] == ["bank"]
+    await home.resume("default", by="ana")
+    await home.release_breaker("bank", by="ana")
+    if not on_sqlite(world):
+        with pytest.raises(StoreError, match="row-level security"):
+            await world.front.store.holds.pause("default", "eve", "")
+    assert not (await world.front.queues())[0].paused_at
+
+
+async def test_a_desk_of_another_org_finds_nothing_behind_the_wall_i8(world: World) -> None:
+    """Not even when a program mistakes the org: the statements ask for the other one's rows by name."""
+    [theirs] = await world.fail(1, THEIRS)
+    run_id = (await (await world.back.desk(org=THEIRS)).dead_letters.get(theirs)).run_id
+    if on_sqlite(world):
+        pytest.skip("SQLite has no second wall")
+    desk = await world.desk(THEIRS)
+
+    assert not (await desk.dead_letters.list()).lines
+    assert not (await desk.groups.list()).lines
+    assert not (await desk.audit.list()).entries
+    for look in (desk.dead_letters.get(theirs), desk.verdict(theirs), world.front.run(run_id, THEIRS).get()):
+        with pytest.raises(NotFoundError):
+            await look
+    with pytest.raises(StoreError, match="row-level security"):
+        await world.front.start("order", 1, org=THEIRS)
+    assert await world.back.counts(THEIRS) == {"DLQ_PENDING": 1}
+
+
+# One connection for several orgs
+
+
+@pytest.fixture
+async def narrow(
+    live_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[PostgresDatabase]:
+    """All tenants share one connection; each org has a run."""
+    monkeypatch.setattr(postgres, "CONNECTIONS", 1)
+    async with walled(live_postgres) as database:
+        for org in (MINE, THEIRS):
+            await enqueued(Store(database), org=org)
+        yield database
+
+
+async def seen(database: Database) -> set[str]:
+    return {row[0] for row in await database.fetch(ORGS, {})}
+
+
+async def seen_in_a_transaction(database: Database) -> set[str]:
+    async with database.transaction() as session:
+        return {row[0] for row in await session.fetch(ORGS, {})}
+
+
+async def seen_before_a_rollback(database: Database) -> set[str]:
+    found: set[str] = set()
+    with pytest.raises(RuntimeError):
+        async with database.transaction() as session:
+            found = {row[0] for row in await session.fetch(ORGS, {})}
+            raise RuntimeError
+    return found
+
+
+async def seen_before_an_error(database: Database) -> set[str]:
+    found = await seen(database)
+    with pytest.raises(StoreError, match="division by zero"):
+        await ask(database, "SELECT 1 / 0")
+    return found
+
+
+LOOKS = (seen, seen_in_a_transaction, seen_before_a_rollback, seen_before_an_error)
+
+
+async def test_orgs_that_take_turns_never_see_another_ones_row_i8(narrow: PostgresDatabase) -> None:
+    random = Random(7)
+    views = {org: narrow.tenant(org, SECONDS) for org in (MINE, THEIRS)}
+    wanted = [(random.choice([MINE, THEIRS]), random.choice(LOOKS)) for _ in range(400)]
+
+    found = await asyncio.gather(*[look(views[org]) for org, look in wanted])
+
+    assert found == [{org} for org, _ in wanted]
+    processes = [await value(view, "SELECT pg_backend_pid()") for view in views.values()]
+    assert processes[0] == processes[1]
+
+
+@pytest.mark.parametrize("look", [seen, seen_in_a_transaction])
+async def test_cancelled_anywhere_the_next_one_sees_its_own_rows(
+    narrow: PostgresDatabase, look: Callable[[Database], Awaitable[set[str]]]
+) -> None:
+    mine, theirs = narrow.tenant(MINE, SECONDS), narrow.tenant(THEIRS, SECONDS)
+    cancelled = 0
+    for turns in range(60):
+        assert await seen(mine) == {MINE}
+        task = asyncio.ensure_future(look(theirs))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait({task})
+        cancelled += task.cancelled()
+        assert await look(mine) == {MINE}
+    assert cancelled > 3
+
+
+async def test_the_same_org_again_costs_no_round_trip(
+    narrow: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stood: list[str] = []
+    stand = PostgresTenant._stand
+
+    async def counted(self: PostgresTenant, connection: Any) -> None:
+        stood.append(self._standing.org)
+        await stand(self, connection)
+
+    monkeypatch.setattr(PostgresTenant, "_stand", counted)
+    for org in (MINE, MINE, MINE, THEIRS, THEIRS, MINE):
+        assert await seen_before_a_rollback(narrow.tenant(org, SECONDS)) == {org}
+
+    assert stood == [MINE, THEIRS, MINE]
+
+
+async def test_without_the_role_nothing_is_done(postgres_base: PostgresDatabase) -> None:
+    """A pooler that nobody has told of may leave the role out."""
+    postgres_base._of_tenants = postgres_base._connections
+
+    with pytest.raises(StoreError, match="did not take the role"):
+        await seen(postgres_base.tenant(MINE, SECONDS))
+
+
+async def test_before_the_wall_is_made_there_is_no_way_in(postgres_database: PostgresDatabase) -> None:
+    with pytest.raises(StoreError, match="redrive_tenant"):
+        await seen(postgres_database.tenant(MINE, SECONDS))
+
+
+# Time limits
+
+
+async def test_a_slow_query_is_stopped_and_the_connection_stays_usable(base: Database) -> None:
+    view = base.tenant(MINE, SHORT)
+    for _ in range(2):
+        with pytest.raises(
+            StatementTimeoutError, match=r"longer than 0.2 s and was stopped; narrow it"
+        ) as raised:
+            await ask(view, FOREVER)
+        assert raised.value.seconds == SHORT
+        assert not isinstance(raised.value, StoreUnavailableError)
+        assert await value(view, "SELECT 1") == 1
+
+
+async def test_what_was_written_before_is_rolled_back(base: Database) -> None:
+    view = base.tenant(MINE, SHORT)
+    with pytest.raises(StatementTimeoutError):
+        async with view.transaction() as session:
+            await session.fetch(INSERT, {"name": "a"})
+            await ask(session, FOREVER)
+    with pytest.raises(StatementTimeoutError):
+        await ask(
+            view, f"INSERT INTO redrive.definitions SELECT 'b', '', '', number FROM ({FOREVER}) AS slow"
+        )
+    async with view.transaction() as session:
+        await session.fetch(INSERT, {"name": "c"})
+
+    assert await ask(base, "SELECT digest FROM redrive.definitions") == [("c",)]
+
+
+async def test_each_limit_is_its_own(base: Database) -> None:
+    patient, hasty = base.tenant(MINE, SECONDS), base.tenant(MINE, SHORT)
+    with pytest.raises(StatementTimeoutError):
+        await ask(hasty, FOREVER)
+    assert await value(patient, COUNTING) == 2_000_000
+    with pytest.raises(StatementTimeoutError):
+        await ask(hasty, FOREVER)
+
+
+COUNTING = FOREVER.replace("FROM n)", "FROM n WHERE i < 2000000)")
+"""Takes longer than SHORT, and ends."""
+
+
+async def test_workers_have_no_limit(postgres_base: PostgresDatabase) -> None:
+    with pytest.raises(StatementTimeoutError):
+        await ask(postgres_base.tenant(MINE, SHORT), FOREVER)
+
+    assert await value(postgres_base, "SELECT current_setting('statement_timeout')") == "0"
+    assert (
+        await value(postgres_base.tenant(MINE, 1.5), "SELECT current_setting('statement_timeout')")
+        == "1500ms"
+    )
+
+
+async def test_somebody_elses_cancellation_is_no_time_limit(postgres_base: PostgresDatabase) -> None:
+    view = postgres_base.tenant(MINE, SECONDS)
+    process = await value(view, "SELECT pg_backend_pid()")
+    slow = asyncio.create_task(ask(view, FOREVER))
+    while not slow.done():
+        text = (
+            "SELECT pg_cancel_backend(pid) FROM pg_stat_activity "
+            "WHERE pid = :process AND query LIKE 'WITH RECURSIVE%' AND state = 'active'"
+        )
+        await ask(postgres_base, text, process=process)
+        await asyncio.wait({slow}, timeout=0.01)
+
+    with pytest.raises(StoreUnavailableError, match="user request"):
+        await slow
+
+
+async def test_a_slow_request_does_not_hold_up_the_workers(base: Database) -> None:
+    slow = asyncio.create_task(ask(base.tenant(MINE, 1.0), FOREVER))
+    await asyncio.sleep(0)
+    for number in range(20):
+        await base.fetch(INSERT, {"name": f"{number}"})
+
+    assert not slow.done()
+    with pytest.raises(StatementTimeoutError):
+        await slow
+
+
+async def test_waiting_for_a_lock_has_an_end_as_well(base: Database) -> None:
+    async with base.transaction() as session:
+        await session.fetch(INSERT, {"name": "a"})
+        with pytest.raises((StatementTimeoutError, StoreUnavailableError)):
+            await base.tenant(MINE, SHORT).fetch(INSERT, {"name": "a"})
+
+    assert await ask(base, "SELECT digest FROM redrive.definitions") == [("a",)]
+
+
+# The rest of a database
+
+
+@pytest.mark.parametrize(
+    ("org", "seconds"),
+    [
+        *[(org, 1.0) for org in ("", "a\0b", "\udc80", None)],
+        *[(MINE, seconds) for seconds in (0, -1.0, 60.1, float("nan"), True, "5")],
+    ],
+)
+async def test_what_is_no_org_or_no_limit_is_refused(base: Database, org: Any, seconds: Any) -> None:
+    with pytest.raises(InvalidValueError):
+        base.tenant(org, seconds)
+
+
+async def test_names_that_need_care(base: Database) -> None:
+    orgs = ("o'brien", "größe", 'a"b', "a; RESET ROLE", "%s", "\\", "日本")
+    for org in orgs:
+        await enqueued(Store(base), org=org)
+    for org in orgs:
+        expected = set(orgs) if isinstance(base, SqliteDatabase) else {org}
+        assert await seen(base.tenant(org, SECONDS)) == expected
+
+
+async def test_hints_reach_those_who_listen_to_the_database(base: Database) -> None:
+    heard: list[str] = []
+    view = base.tenant(MINE, SECONDS)
+    async with base.listen(heard.append), view.listen(heard.append):
+        await view.hint(["mail"])
+
+        assert heard.count("mail") == 2
+
+
+async def test_closing_closes_the_views_and_using_them_opens_them_again(base: Database) -> None:
+    view = base.tenant(MINE, SECONDS)
+    assert await value(view, "SELECT 1") == 1
+    await view.close()
+    assert await value(view, "SELECT 1") == 1
+
+    await base.close()
+    await base.close()
+
+    assert await value(view, "SELECT 1") == 1
+    other = view.another()
+    assert await value(other.tenant(MINE, 1.0), "SELECT 1") == 1
+    await other.migrate()
+    await other.prepare_wall()
+    await other.close()
+
+
+async def test_a_closed_database_leaves_no_connection_behind(
+    live_postgres: PostgresServer, postgres_base: PostgresDatabase
+) -> None:
+    process = await value(postgres_base.tenant(MINE, SECONDS), "SELECT pg_backend_pid()")
+    await postgres_base.close()
+
+    other = PostgresDatabase(live_postgres.url, schema=postgres_base.schema)
+    async with asyncio.timeout(10):
+        while await ask(other, "SELECT 1 FROM pg_stat_activity WHERE pid = :process", process=process):
+            await asyncio.sleep(0.01)
+    await other.close()
+
+
+async def test_in_memory_there_is_only_one() -> None:
+    database = SqliteDatabase(":memory:")
+
+    assert database.tenant(MINE, SECONDS) is database
+    await database.close()
