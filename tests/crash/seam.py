@@ -62,6 +62,12 @@ class Seam:
     def another(self) -> Database:
         return Seam(self._database.another(), self._trap, self._line)
 
+    def tenant(self, org: str, seconds: float) -> Database:
+        return Seam(self._database.tenant(org, seconds), self._trap, self._line)
+
+    async def prepare_wall(self) -> None:
+        await self._database.prepare_wall()
+
     async def hint(self, queues: Sequence[str]) -> None:
         await self._database.hint(queues)
 

@@ -12,6 +12,7 @@ from redrive.app import Redrive
 from redrive.clock import Clock
 from redrive.config import Settings
 from redrive.engine.burial import Burial
+from redrive.engine.clearing import DEFAULT_MAX_SIZE, PREFIX
 from redrive.engine.definition import Definition
 from redrive.engine.foreign import Foreign, ItemBurial, redrive_config
 from redrive.engine.processor import ProcessorOptions
@@ -25,9 +26,6 @@ from redrive.policy.template import Template
 from redrive.store.database import Database
 
 Execute = Callable[..., Any]
-
-DEFAULT_MAX_SIZE = 10_000
-PREFIX = "dlq:"
 
 
 class QueueApp(Redrive):

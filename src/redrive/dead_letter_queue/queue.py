@@ -26,17 +26,17 @@ from redrive.dead_letter_queue.capture import Capturing, captured
 from redrive.dead_letter_queue.refusal import not_archived, not_ended, not_retried
 from redrive.dead_letter_queue.tasks import FailedTasks, TaskFields
 from redrive.engine.alarms import statistics_of
+from redrive.engine.clearing import clear_queue
 from redrive.engine.desk import Desk
 from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.engine.evidence import Evidence
 from redrive.engine.processor import RUNNING
+from redrive.engine.statistics import by_kind
 from redrive.engine.task import checked_name, refuse_unknown
 from redrive.errors import InvalidValueError, NotFoundError, ReplayRefusedError, TransitionError
 from redrive.model.alias import dead_letter_state
-from redrive.model.audit import Action, NewEntry
-from redrive.model.caller import APPLICATION, checked_caller
+from redrive.model.caller import APPLICATION, Caller, checked_caller
 from redrive.model.failed_task import FailedTask, RetryOutcome
-from redrive.model.failure import Category
 from redrive.model.run import RunState
 from redrive.model.statistics import Statistics
 from redrive.policy.bounds import LONGEST_DELAY, require, require_whole
@@ -46,7 +46,6 @@ from redrive.policy.redact import DEFAULT_REDACTOR, Redactor
 from redrive.policy.redriving import Function
 from redrive.policy.strategy import Strategy, enters
 from redrive.policy.template import Template
-from redrive.policy.triage import triage
 from redrive.store.redriving import Census
 
 if TYPE_CHECKING:
@@ -177,10 +176,7 @@ class DeadLetterQueue:
     async def statistics(self) -> Statistics:
         """Figures under the names of M7; those of a lifetime survive restarts."""
         census = await self._census()
-        kinds: dict[str, int] = {}
-        for category, number in census.categories.items():
-            kind = triage(Category(category)).value
-            kinds[kind] = kinds.get(kind, 0) + number
+        kinds = by_kind(census.categories)
         interval, most = self.app.settings.dlq_interval_sec, self.app.max_size
         running = self.state == RUNNING or await self._is_processed()
         return statistics_of(census, most, interval, running=running)._replace(error_categories=kinds)
@@ -232,13 +228,8 @@ class DeadLetterQueue:
                 f"say clear(confirm={self.name!r})"
             )
         await self.app.open()
-        queue = self.app.queue
-        async with self.app.database.transaction() as session:
-            removed = await self._tasks.clear(session)
-            detail = {"removed": removed}
-            entry = NewEntry(self.org, self._by, Action.QUEUE_CLEARED, (queue,), detail)
-            await self.app.store.audit.append(session, [entry])
-        return removed
+        caller = Caller(self.org, self._by)
+        return await clear_queue(self.app.store, caller, self.app.queue, self.app.max_size)
 
     # Executing in the background
 

@@ -25,7 +25,6 @@ from redrive.policy.redact.marker import MARKER
 from redrive.policy.redriving import BY_CATEGORY, CUSTOM_PREFIX, MOST_REDRIVES, Redrive, checked
 from redrive.policy.triage import triage
 from redrive.store.cursor import Order
-from redrive.store.database import Session
 from redrive.store.foreign_failures import ForeignFailures, Item, NewFailure
 
 PAGE = 500
@@ -126,9 +125,6 @@ class FailedTasks:
         """What must succeed before this one is redriven."""
         lines = await self._letters.dependencies(item.id, self._org)
         return [await self._awaited(line) for line in lines]
-
-    async def clear(self, session: Session) -> int:
-        return await self._failures.clear(session, self._org, self._app.queue, self._app.max_size)
 
     def _key(self, task_id: str) -> str:
         return f"{self._app.queue}{BETWEEN}{_checked_id(task_id)}"

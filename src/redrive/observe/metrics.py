@@ -1,0 +1,118 @@
+"""Metrics for Prometheus, counted from what the engine tells in this process (W15, P9).
+
+Names of workflows, steps, queues and breakers come from your code and are labels; those of organizations,
+runs and people are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from redrive.model import event as events
+from redrive.model.breaker import BreakerState
+from redrive.model.event import Event, StepRef
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+
+_STEP = ("workflow", "step")
+
+
+class Metrics:
+    """app.listen(Metrics()) counts; `text()` is what a scrape is answered with."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._attempts = self._counter("workflow_step_attempts", "Attempts of steps that were begun", _STEP)
+        self._retries = self._counter("workflow_step_retries", "Retries that were scheduled", _STEP)
+        self._moves = self._counter("workflow_dlq_moves", "Steps that became dead letters", _STEP)
+        self._replays = self._counter("workflow_dlq_replays", "Replays that were requested", ("mode",))
+        self._replayed = self._counter("redrive_replays_ended", "Replays that have ended", ("state",))
+        self._queued = self._counter("redrive_runs_queued", "Runs that were started", ("workflow",))
+        self._finished = self._counter("redrive_runs_finished", "Runs that ended", ("workflow", "state"))
+        self._failed = self._counter("redrive_steps_failed", "Failures for good, by public code", ("code",))
+        self._lost = self._counter("redrive_leases_lost", "Results that came too late to count", ())
+        self._store = self._counter("redrive_store_failures", "Times the database could not be used", ())
+        self._seconds = Histogram(
+            "redrive_step_seconds", "How long steps take", ("task",), registry=self.registry, buckets=SECONDS
+        )
+        self._open = self._gauge("redrive_breaker_open", "1 while a breaker is open", ("breaker",))
+        self.queue_depth = self._gauge("redrive_queue_depth", "Runs in a queue", ("queue", "place"))
+        self.dead_letters = self._gauge("redrive_dead_letters", "Dead letters", ("state",))
+
+    def __call__(self, event: Event) -> None:
+        count = _COUNTING.get(type(event))
+        if count is not None:
+            count(self, event)
+
+    def wants(self, kind: type[Event]) -> bool:
+        return kind in _COUNTING
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)
+
+    def _counter(self, name: str, meaning: str, labels: tuple[str, ...]) -> Counter:
+        return Counter(name, meaning, labels, registry=self.registry)
+
+    def _gauge(self, name: str, meaning: str, labels: tuple[str, ...]) -> Gauge:
+        return Gauge(name, meaning, labels, registry=self.registry)
+
+    def _started(self, event: events.StepStarted) -> None:
+        self._attempts.labels(*_step(event.ref)).inc()
+
+    def _scheduled(self, event: events.RetryScheduled) -> None:
+        self._retries.labels(*_step(event.ref)).inc()
+        self._seconds.labels(event.ref.task).observe(event.seconds)
+
+    def _succeeded(self, event: events.StepSucceeded | events.StepRecovered) -> None:
+        self._seconds.labels(event.ref.task).observe(event.seconds)
+
+    def _died(self, event: events.StepDied) -> None:
+        self._failed.labels(event.failure.public_code).inc()
+        self._seconds.labels(event.ref.task).observe(event.seconds)
+        if event.dlq_id is not None:
+            self._moves.labels(*_step(event.ref)).inc()
+
+    def _requested(self, event: events.ReplayRequested) -> None:
+        self._replays.labels(event.mode).inc()
+
+    def _ended(self, event: events.ReplayEnded) -> None:
+        self._replayed.labels(event.state).inc()
+
+    def _run_queued(self, event: events.RunQueued) -> None:
+        self._queued.labels(event.workflow).inc()
+
+    def _run_finished(self, event: events.RunFinished) -> None:
+        self._finished.labels(event.workflow, event.state).inc()
+
+    def _lease_lost(self, event: events.LeaseLost) -> None:
+        self._lost.inc()
+
+    def _store_failed(self, event: events.StoreFailed) -> None:
+        self._store.inc()
+
+    def _breaker_changed(self, event: events.BreakerChanged) -> None:
+        self._open.labels(event.breaker).set(event.after == BreakerState.OPEN)
+
+
+def _step(ref: StepRef) -> tuple[str, str]:
+    return ref.workflow, ref.step
+
+
+_COUNTING: Mapping[type, Callable[[Metrics, Any], None]] = {
+    events.StepStarted: Metrics._started,
+    events.RetryScheduled: Metrics._scheduled,
+    events.StepSucceeded: Metrics._succeeded,
+    events.StepRecovered: Metrics._succeeded,
+    events.StepDied: Metrics._died,
+    events.ReplayRequested: Metrics._requested,
+    events.ReplayEnded: Metrics._ended,
+    events.RunQueued: Metrics._run_queued,
+    events.RunFinished: Metrics._run_finished,
+    events.LeaseLost: Metrics._lease_lost,
+    events.StoreFailed: Metrics._store_failed,
+    events.BreakerChanged: Metrics._breaker_changed,
+}

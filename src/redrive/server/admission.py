@@ -1,0 +1,170 @@
+"""Admission: who is there, may they do this, do they not ask too much, and did their browser mean it.
+
+All of it before a byte of the body is read. What it finds out is the `Visit` that the route works with.
+"""
+
+from __future__ import annotations
+
+import hmac
+from difflib import get_close_matches
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from redrive.asgi import IdempotencyMiddleware
+from redrive.asgi import Scope as KeyScope
+from redrive.server.problem import ProblemError
+from redrive.server.rule import Rule
+from redrive.server.site import Site, is_origin, site_of
+from redrive.server.visit import Visit
+
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+CSRF_HEADER = "X-CSRF-Token"
+KEY_HEADER = "Idempotency-Key"
+MOST_PATH = 2_048
+MOST_QUERY = 8_192
+
+
+class Admission:
+    def __init__(self, rule: Rule, parameters: frozenset[str], app: ASGIApp) -> None:
+        self._rule = rule
+        self._parameters = parameters
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        site = site_of(scope)
+        self._check_address(request)
+        visit = await self._admitted(request, site)
+        scope["state"]["visit"] = visit
+        if self._rule.changes_access and request.method not in SAFE:
+            send = _forgetting(site, send)
+        await self._answering(request, site, visit)(scope, receive, send)
+
+    async def _admitted(self, request: Request, site: Site) -> Visit | None:
+        if self._rule.is_public:
+            site.limits.admit_stranger(request, heavy=self._rule.heavy)
+            return None
+        signed_in = await site.doorman.visitor(request)
+        if signed_in is None:
+            site.limits.admit_stranger(request, heavy=False)
+            raise _not_signed_in()
+        principal = signed_in.principal
+        site.limits.admit(principal)
+        if signed_in.csrf is not None and request.method not in SAFE:
+            _check_browser(request, site, signed_in.csrf)
+        self._check_rights(Visit(site.app, principal, signed_in.csrf))
+        return Visit(site.app, principal, signed_in.csrf)
+
+    def _check_rights(self, visit: Visit) -> None:
+        principal, permission = visit.principal, self._rule.permission
+        if permission is not None and permission not in principal.permissions:
+            raise ProblemError(
+                403,
+                "forbidden",
+                f"this needs the permission {permission.value!r}, which {principal.name} does not have in "
+                f"{principal.org!r}",
+                hint="ask an owner of the organization for a role or a key that has it",
+            )
+        if self._rule.home and not principal.at_home:
+            raise ProblemError(
+                403,
+                "not_at_home",
+                "queues, breakers, workers and settings are shared by all organizations, and are changed "
+                "from the one that owns the installation",
+                hint="ask somebody of the organization 'default'",
+            )
+
+    def _check_address(self, request: Request) -> None:
+        query = request.url.query
+        if len(request.url.path) > MOST_PATH or len(query) > MOST_QUERY:
+            raise ProblemError(414, "address_too_long", "the address is too long", hint="use a shorter query")
+        if "rdk_" in query:
+            raise ProblemError(
+                400,
+                "key_in_address",
+                "an API key must not be part of an address, which logs keep",
+                hint="revoke this key, and send another one as: Authorization: Bearer rdk_…",
+            )
+        for name in request.query_params:
+            if name not in self._parameters:
+                raise _unknown_parameter(name, self._parameters)
+
+    def _answering(self, request: Request, site: Site, visit: Visit | None) -> ASGIApp:
+        """Where the caller has given an Idempotency-Key, the answer is kept and given again (G6)."""
+        if request.method in SAFE or self._rule.own_key or KEY_HEADER not in request.headers:
+            return self._app
+        if visit is None or not self._rule.repeatable:
+            raise ProblemError(
+                400,
+                "key_not_taken",
+                "this route does not take an Idempotency-Key: its answer is not kept",
+                hint="leave the header away",
+            )
+        principal = visit.principal
+        who = KeyScope(principal.org, f"{principal.kind}:{principal.user_id or principal.id}")
+        return IdempotencyMiddleware(
+            self._app,
+            site.app,
+            methods=(request.method,),
+            scope_of=lambda _scope: who,
+            most_body=site.app.settings.server_body_bytes,
+        )
+
+
+def _forgetting(site: Site, send: Send) -> Send:
+    """Whoever hears that a right was taken away finds it taken."""
+
+    async def sending(message: Message) -> None:
+        site.doorman.forget()
+        await send(message)
+
+    return sending
+
+
+def _not_signed_in() -> ProblemError:
+    return ProblemError(
+        401,
+        "not_signed_in",
+        "this needs a valid API key or a session",
+        hint="send an API key as: Authorization: Bearer rdk_…",
+        headers={"WWW-Authenticate": 'Bearer realm="redrive"'},
+    )
+
+
+def _unknown_parameter(name: str, known: frozenset[str]) -> ProblemError:
+    near = get_close_matches(name, known, n=1)
+    takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
+    hint = f"did you mean {near[0]!r}?" if near else takes
+    return ProblemError(422, "unknown_parameter", f"there is no parameter {name[:100]!r} here", hint=hint)
+
+
+def _check_browser(request: Request, site: Site, csrf: str) -> None:
+    """A page of somebody else's can make a browser send the cookie, but neither the token nor our origin."""
+    check_origin(request, site)
+    if not hmac.compare_digest(request.headers.get(CSRF_HEADER, "").encode(), csrf.encode()):
+        raise ProblemError(
+            403,
+            "csrf",
+            f"the header {CSRF_HEADER} does not hold the token of this session",
+            hint="read it from GET /api/v1/session",
+        )
+
+
+def check_origin(request: Request, site: Site) -> None:
+    origin, fetched = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+    if origin is None and fetched in ("same-origin", "none"):
+        return
+    if origin is None or not is_origin(origin) or _parts(origin) != _parts(site.origin(request)):
+        raise ProblemError(
+            403,
+            "foreign_origin",
+            "this request does not come from a page of this server",
+            hint="programs use an API key; if this is a page of this server, set server_url to its address",
+        )
+
+
+def _parts(address: str) -> tuple[str, str]:
+    parts = urlsplit(address)
+    return parts.scheme, parts.netloc.lower()

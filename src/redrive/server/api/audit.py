@@ -1,0 +1,83 @@
+"""The audit: what was done, by whom, and whether the record of it is whole (W16)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Annotated
+
+from fastapi import Query
+from pydantic import AwareDatetime
+from starlette.responses import Response
+
+from redrive.engine.audit import LATEST
+from redrive.errors import InvalidValueError
+from redrive.model.audit import Action
+from redrive.policy.access import Permission
+from redrive.server.answer import answer, page
+from redrive.server.api.parameter import Cursor, Size, at_most
+from redrive.server.api.shape.audit import ChainShape, EntryPage, HeadShape, Verification
+from redrive.server.api.view.audit import chain_view, entry_view, head_view
+from redrive.server.route import Routes
+from redrive.server.rule import may
+from redrive.server.visit import AtDesk, Visit, Visiting
+
+Word = Annotated[str | None, Query(min_length=1, max_length=200)]
+Moment = Annotated[AwareDatetime | None, Query()]
+
+routes = Routes("audit", "/api/v1/audit")
+READ = may(Permission.READ)
+
+
+@routes.get("", READ, responses={200: {"model": EntryPage}})
+async def list_(
+    visit: Visiting,
+    action: Annotated[Action | None, Query()] = None,
+    actor: Word = None,
+    subject: Word = None,
+    since: Moment = None,
+    until: Moment = None,
+    size: Size = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """The newest first; a subject finds what was done to it alone.
+
+    Without `since`, as far back as one request may look.
+    """
+    first, last = _span(visit, since, until)
+    found = await (await visit.desk()).audit.list(
+        action=action,
+        actor=actor,
+        subject=subject,
+        since=first,
+        until=last,
+        size=at_most(size, visit),
+        cursor=cursor,
+    )
+    return page([entry_view(each) for each in found.entries], found.next_cursor)
+
+
+@routes.get("/head", READ, responses={200: {"model": HeadShape}})
+async def head(desk: AtDesk) -> Response:
+    """Where the chain ends, to be kept elsewhere and verified later."""
+    return answer(head_view(await desk.audit.head()))
+
+
+@routes.post("/verify", may(Permission.READ, repeatable=False), responses={200: {"model": ChainShape}})
+async def verify(desk: AtDesk, body: Verification | None = None) -> Response:
+    """Is the chain whole, and does it still hold the entry of a head that was taken before?"""
+    return answer(chain_view(await desk.audit.verify(None if body is None else body.head)))
+
+
+def _span(visit: Visit, since: datetime | None, until: datetime | None) -> tuple[float, float | None]:
+    """In seconds since 1970."""
+    days = visit.app.settings.server_span_days
+    longest = timedelta(days=days).total_seconds()
+    last = visit.app.clock.now() if until is None else _seconds(until)
+    first = max(0.0, last - longest) if since is None else _seconds(since)
+    if last - first > longest:
+        raise InvalidValueError(f"since and until are at most {days:,} days apart; ask for a shorter time")
+    return first, None if until is None else last
+
+
+def _seconds(moment: datetime) -> float:
+    return min(max(0.0, moment.timestamp()), LATEST)

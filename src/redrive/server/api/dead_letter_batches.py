@@ -1,0 +1,96 @@
+"""What is done to many dead letters at once: to all of them, or to none.
+
+Each is looked up in the organization of whoever asks; one that is not there makes the whole request a 404.
+"""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from redrive.engine.clearing import clear_queue
+from redrive.policy.access import Permission
+from redrive.server.answer import answer
+from redrive.server.api.dead_letters import ALIASES, PREFIX
+from redrive.server.api.shape.base import Changed
+from redrive.server.api.shape.dead_letter_change import (
+    Assignments,
+    Clearing,
+    Closing,
+    Reopening,
+    Taggings,
+)
+from redrive.server.route import Routes
+from redrive.server.rule import may
+from redrive.server.visit import AtDesk, Visiting
+
+routes = Routes("dead_letters", PREFIX, ALIASES)
+OPERATE, NOTE = may(Permission.OPERATE), may(Permission.NOTE)
+
+_CHANGED = {200: {"model": Changed}}
+
+
+@routes.post("/resolve", OPERATE, responses=_CHANGED)
+async def resolve_many(desk: AtDesk, body: Closing) -> Response:
+    """Say that they are done with."""
+    letters = desk.dead_letters
+    if body.ids is not None:
+        return _changed(await letters.resolve(body.ids, body.reason))
+    return _changed(await letters.resolve_matching(*_asked(body), expect=body.expect or 0))
+
+
+@routes.post("/ignore", OPERATE, responses=_CHANGED)
+async def ignore_many(desk: AtDesk, body: Closing) -> Response:
+    """Say that nothing will be done about them."""
+    letters = desk.dead_letters
+    if body.ids is not None:
+        return _changed(await letters.ignore(body.ids, body.reason))
+    return _changed(await letters.ignore_matching(*_asked(body), expect=body.expect or 0))
+
+
+@routes.post("/archive", OPERATE, responses=_CHANGED)
+async def archive_many(desk: AtDesk, body: Closing) -> Response:
+    """Put them away."""
+    letters = desk.dead_letters
+    if body.ids is not None:
+        return _changed(await letters.archive(body.ids, body.reason))
+    return _changed(await letters.archive_matching(*_asked(body), expect=body.expect or 0))
+
+
+@routes.post("/reopen", OPERATE, responses=_CHANGED)
+async def reopen_many(desk: AtDesk, body: Reopening) -> Response:
+    """Undo closing them, unless the work of one has gone on since."""
+    return _changed(await desk.dead_letters.reopen(body.ids, body.reason))
+
+
+@routes.post("/assign", NOTE, responses=_CHANGED)
+async def assign_many(desk: AtDesk, body: Assignments) -> Response:
+    """Say who looks after them."""
+    return _changed(await desk.dead_letters.assign(body.ids, body.name))
+
+
+@routes.post("/tag", NOTE, responses=_CHANGED)
+async def tag_many(desk: AtDesk, body: Taggings) -> Response:
+    """Add tags to them, and remove others."""
+    return _changed(await desk.dead_letters.tag(body.ids, body.add, body.remove))
+
+
+@routes.post("/clear", may(Permission.MANAGE), responses=_CHANGED)
+async def clear(visit: Visiting, body: Clearing) -> Response:
+    """Empty a stand-alone dead-letter queue for ever, but for what is being executed.
+
+    Dead letters of runs cannot be removed by hand: they are part of the history of these runs.
+    """
+    # Requests have no right to remove anything behind the wall: this one goes around it, its org in the SQL.
+    app = visit.app
+    removed = await clear_queue(
+        app.store, visit.caller, body.queue, app.settings.dlq_max_size, expect=body.expect
+    )
+    return _changed(removed)
+
+
+def _asked(body: Closing) -> tuple[str, str]:
+    return body.query or "", body.reason
+
+
+def _changed(number: int) -> Response:
+    return answer({"changed": number})

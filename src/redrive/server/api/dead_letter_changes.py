@@ -1,0 +1,118 @@
+"""What is done to one dead letter. With If-Match, only if nobody has changed it since."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Path
+from starlette.responses import Response
+
+from redrive.engine.desk import Desk
+from redrive.model.dead_letter import version_of
+from redrive.policy.access import Permission
+from redrive.server.answer import answer
+from redrive.server.api.dead_letters import ALIASES, PREFIX
+from redrive.server.api.parameter import Id
+from redrive.server.api.shape.base import Changed, Reasoned, reason_of
+from redrive.server.api.shape.dead_letter import DeadLetterShape, NoteShape, RevealedShape
+from redrive.server.api.shape.dead_letter_change import Assignment, Dependency, NewNote, Tagging, Telling
+from redrive.server.api.view.dead_letter import letter_view, note_view
+from redrive.server.precondition import IfMatch, etag, unchanged, versions
+from redrive.server.route import Routes
+from redrive.server.rule import may
+from redrive.server.visit import AtDesk
+
+routes = Routes("dead_letters", PREFIX, ALIASES)
+OPERATE, NOTE = may(Permission.OPERATE), may(Permission.NOTE)
+
+_LETTER = {200: {"model": DeadLetterShape}}
+_CHANGED = {200: {"model": Changed}}
+
+
+@routes.post("/{id}/resolve", OPERATE, responses=_LETTER)
+async def resolve(
+    desk: AtDesk, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
+) -> Response:
+    """Say that it is done with."""
+    with unchanged():
+        await desk.dead_letters.resolve(letter_id, reason_of(body), version=versions(if_match))
+    return await _as_it_is(desk, letter_id)
+
+
+@routes.post("/{id}/ignore", OPERATE, responses=_LETTER)
+async def ignore(
+    desk: AtDesk, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
+) -> Response:
+    """Say that nothing will be done about it."""
+    with unchanged():
+        await desk.dead_letters.ignore(letter_id, reason_of(body), version=versions(if_match))
+    return await _as_it_is(desk, letter_id)
+
+
+@routes.post("/{id}/archive", OPERATE, responses=_LETTER)
+async def archive(
+    desk: AtDesk, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
+) -> Response:
+    """Put it away."""
+    with unchanged():
+        await desk.dead_letters.archive(letter_id, reason_of(body), version=versions(if_match))
+    return await _as_it_is(desk, letter_id)
+
+
+@routes.post("/{id}/reopen", OPERATE, responses=_LETTER)
+async def reopen(
+    desk: AtDesk, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
+) -> Response:
+    """Undo closing it, unless its work has gone on since."""
+    with unchanged():
+        await desk.dead_letters.reopen(letter_id, reason_of(body), version=versions(if_match))
+    return await _as_it_is(desk, letter_id)
+
+
+@routes.post("/{id}/assign", NOTE, responses=_LETTER)
+async def assign(desk: AtDesk, letter_id: Id, body: Assignment, if_match: IfMatch = None) -> Response:
+    """Say who looks after it."""
+    with unchanged():
+        await desk.dead_letters.assign(letter_id, body.name, version=versions(if_match))
+    return await _as_it_is(desk, letter_id)
+
+
+@routes.post("/{id}/tags", NOTE, responses=_LETTER)
+async def tag(desk: AtDesk, letter_id: Id, body: Tagging, if_match: IfMatch = None) -> Response:
+    """Add tags to it, and remove others."""
+    with unchanged():
+        await desk.dead_letters.tag(letter_id, body.add, body.remove, version=versions(if_match))
+    return await _as_it_is(desk, letter_id)
+
+
+@routes.post("/{id}/notes", NOTE, status_code=201, responses={201: {"model": NoteShape}})
+async def note(desk: AtDesk, letter_id: Id, body: NewNote) -> Response:
+    """Write something down about it, for whoever comes next."""
+    return answer(note_view(await desk.dead_letters.note(letter_id, body.text)), 201)
+
+
+@routes.post("/{id}/dependencies", OPERATE, responses=_CHANGED)
+async def link(desk: AtDesk, letter_id: Id, body: Dependency) -> Response:
+    """Redrive it only after another one was resolved; nothing changes when that is so already."""
+    return answer({"changed": int(await desk.dead_letters.link(letter_id, body.depends_on))})
+
+
+@routes.delete("/{id}/dependencies/{depends_on}", OPERATE, responses=_CHANGED)
+async def unlink(
+    desk: AtDesk, letter_id: Id, depends_on: Annotated[str, Path(min_length=1, max_length=200)]
+) -> Response:
+    """Let it wait for that one no longer; nothing changes when it did not."""
+    return answer({"changed": int(await desk.dead_letters.unlink(letter_id, depends_on))})
+
+
+@routes.post(
+    "/{id}/reveal", may(Permission.REVEAL, repeatable=False), responses={200: {"model": RevealedShape}}
+)
+async def reveal(desk: AtDesk, letter_id: Id, body: Telling) -> Response:
+    """Its payload with its secrets; the audit keeps who has asked, and why."""
+    return answer({"payload": await desk.reveal(letter_id, reason=body.reason)})
+
+
+async def _as_it_is(desk: Desk, letter_id: str) -> Response:
+    letter = await desk.dead_letters.get(letter_id)
+    return answer(letter_view(letter), headers=etag(version_of(letter)))

@@ -1,0 +1,122 @@
+"""Failure groups: all failures of one fingerprint, and what people say about them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Path, Query
+from starlette.responses import Response
+
+from redrive.engine.failure_groups import LONGEST_TEXT, MOST_BUCKETS
+from redrive.model.failure_group import GroupSort, GroupState
+from redrive.policy.access import Permission
+from redrive.policy.bounds import LONGEST_DELAY
+from redrive.server.answer import answer, page
+from redrive.server.api.parameter import Cursor, Size, at_most
+from redrive.server.api.shape.base import Reasoned, reason_of
+from redrive.server.api.shape.group import (
+    GroupIgnoring,
+    GroupPage,
+    GroupResolving,
+    GroupShape,
+    GroupStandingShape,
+    ResolutionShape,
+    TimelineShape,
+)
+from redrive.server.api.view.group import detail_view, group_view, line_view, resolution_view, timeline_view
+from redrive.server.precondition import IfMatch, etag, unchanged, versions
+from redrive.server.route import Routes
+from redrive.server.rule import may
+from redrive.server.visit import AtDesk, Visiting
+
+Fingerprint = Annotated[
+    str, Path(min_length=1, max_length=200, description="Whole, or at least 6 digits of its beginning")
+]
+
+routes = Routes("groups", "/api/v1/groups")
+READ, OPERATE = may(Permission.READ), may(Permission.OPERATE)
+
+_STANDING = {200: {"model": GroupStandingShape}}
+
+
+@routes.get("", READ, responses={200: {"model": GroupPage}})
+async def list_(
+    visit: Visiting,
+    state: Annotated[GroupState | None, Query()] = None,
+    text: Annotated[str, Query(max_length=LONGEST_TEXT)] = "",
+    sort: Annotated[GroupSort, Query()] = GroupSort.LAST_SEEN,
+    size: Size = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """The latest or the most frequent first, with the exact numbers of their dead letters."""
+    groups = (await visit.desk()).groups
+    found = await groups.list(state, text, sort=sort, size=at_most(size, visit), cursor=cursor)
+    return page([line_view(each) for each in found.lines], found.next_cursor)
+
+
+@routes.get("/{fingerprint}", READ, responses={200: {"model": GroupShape}})
+async def get(desk: AtDesk, fingerprint: Fingerprint) -> Response:
+    """One group with all that is known about it."""
+    found = await desk.groups.get(fingerprint)
+    return answer(detail_view(found), headers=etag(found.group.version))
+
+
+@routes.get("/{fingerprint}/occurrences", READ, responses={200: {"model": TimelineShape}})
+async def occurrences(
+    desk: AtDesk,
+    fingerprint: Fingerprint,
+    seconds: Annotated[float, Query(ge=1, le=LONGEST_DELAY, allow_inf_nan=False)] = 86_400.0,
+    buckets: Annotated[int, Query(ge=1, le=MOST_BUCKETS)] = 24,
+) -> Response:
+    """When its dead letters came, over the last seconds."""
+    found = await desk.groups.occurrences(fingerprint, seconds=seconds, buckets=buckets)
+    return answer(timeline_view(found))
+
+
+@routes.post("/{fingerprint}/acknowledge", OPERATE, responses=_STANDING)
+async def acknowledge(
+    desk: AtDesk, fingerprint: Fingerprint, body: Reasoned | None = None, if_match: IfMatch = None
+) -> Response:
+    """Say that somebody looks after it."""
+    with unchanged():
+        group = await desk.groups.acknowledge(fingerprint, reason_of(body), read=versions(if_match))
+    return answer(group_view(group), headers=etag(group.version))
+
+
+@routes.post("/{fingerprint}/resolve", OPERATE, responses={200: {"model": ResolutionShape}})
+async def resolve(
+    desk: AtDesk, fingerprint: Fingerprint, body: GroupResolving, if_match: IfMatch = None
+) -> Response:
+    """Say that its cause is gone: when it occurs again it is open, and has regressed."""
+    with unchanged():
+        done = await desk.groups.resolve(
+            fingerprint, body.reason, letters=body.dead_letters, read=versions(if_match)
+        )
+    return answer(resolution_view(done), headers=etag(done.group.version))
+
+
+@routes.post("/{fingerprint}/ignore", OPERATE, responses=_STANDING)
+async def ignore(
+    desk: AtDesk, fingerprint: Fingerprint, body: GroupIgnoring, if_match: IfMatch = None
+) -> Response:
+    """Say that nobody need look, until one of the conditions is met or it is reopened."""
+    with unchanged():
+        group = await desk.groups.ignore(
+            fingerprint,
+            body.reason,
+            until=body.until,
+            beyond=body.beyond,
+            version=body.version,
+            read=versions(if_match),
+        )
+    return answer(group_view(group), headers=etag(group.version))
+
+
+@routes.post("/{fingerprint}/reopen", OPERATE, responses=_STANDING)
+async def reopen(
+    desk: AtDesk, fingerprint: Fingerprint, body: Reasoned | None = None, if_match: IfMatch = None
+) -> Response:
+    """Undo what was said about it."""
+    with unchanged():
+        group = await desk.groups.reopen(fingerprint, reason_of(body), read=versions(if_match))
+    return answer(group_view(group), headers=etag(group.version))

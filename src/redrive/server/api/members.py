@@ -1,0 +1,131 @@
+"""Members of an organization and their accounts. Only owners manage them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import Path, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from redrive.model.identity import Member
+from redrive.policy.access import Permission
+from redrive.server.answer import answer, nothing, page, when
+from redrive.server.api.shape.identity import (
+    LinkRequest,
+    LinkShape,
+    MemberChange,
+    MemberPage,
+    MemberShape,
+    NewMember,
+)
+from redrive.server.api.view.identity import member_view
+from redrive.server.precondition import IfMatch, etag, unchanged, versions
+from redrive.server.route import Routes
+from redrive.server.rule import SIGNED_IN, may
+from redrive.server.site import site_of
+from redrive.server.visit import Visiting
+
+routes = Routes("members", "/api/v1/members")
+
+Id = Annotated[str, Path(max_length=200, description="The id or the name of a member.")]
+_NUMBER = re.compile("[0-9]{1,9}")
+MANAGE = may(Permission.MANAGE)
+
+
+@routes.get("", may(Permission.READ), responses={200: {"model": MemberPage}})
+async def list_members(
+    visit: Visiting,
+    size: Annotated[int, Query(ge=1, le=500)] = 50,
+    cursor: Annotated[str | None, Query(max_length=500)] = None,
+) -> Response:
+    """The members of the organization, by name."""
+    found = await (await visit.directory()).members.list(size=size, cursor=cursor)
+    return page([member_view(member) for member in found.members], found.next_cursor)
+
+
+@routes.post("", MANAGE, status_code=201, responses={201: {"model": MemberShape}})
+async def add_member(visit: Visiting, body: NewMember) -> Response:
+    """Make somebody a member."""
+    member = await (await visit.directory()).members.add(body.name, body.role)
+    return _answer(member, 201)
+
+
+@routes.delete("/self", SIGNED_IN, status_code=204)
+async def leave(visit: Visiting) -> Response:
+    """Leave the organization. Its last owner cannot."""
+    await (await visit.directory()).members.leave()
+    return nothing()
+
+
+@routes.get("/{who}", may(Permission.READ), responses={200: {"model": MemberShape}})
+async def get_member(visit: Visiting, who: Id) -> Response:
+    """One member."""
+    return _answer(await (await visit.directory()).members.get(who))
+
+
+@routes.patch("/{who}", MANAGE, responses={200: {"model": MemberShape}})
+async def change_member(
+    visit: Visiting,
+    who: Id,
+    body: MemberChange,
+    if_match: IfMatch = None,
+) -> Response:
+    """Another role, or let them rest."""
+    members = (await visit.directory()).members
+    with unchanged():
+        version = _newest(versions(if_match))
+        member = await members.change(who, role=body.role, active=body.active, version=version)
+    return _answer(member)
+
+
+@routes.delete("/{who}", MANAGE, status_code=204)
+async def remove_member(
+    visit: Visiting,
+    who: Id,
+    if_match: IfMatch = None,
+) -> Response:
+    """Remove somebody from the organization. The last owner stays."""
+    with unchanged():
+        await (await visit.directory()).members.remove(who, version=_newest(versions(if_match)))
+    return nothing()
+
+
+@routes.post(
+    "/{who}/link",
+    may(Permission.MANAGE, repeatable=False),
+    status_code=201,
+    responses={201: {"model": LinkShape}},
+)
+async def link_member(request: Request, visit: Visiting, who: Id, body: LinkRequest) -> Response:
+    """A link that signs this member in once, also to set a first password."""
+    link = await (await visit.directory()).accounts.link(who, minutes=body.minutes)
+    url = f"{site_of(request.scope).origin(request)}/app/sign-in#{link.token}"
+    return answer({"name": link.name, "url": url, "expires_at": when(link.expires_at)}, 201)
+
+
+@routes.post("/{who}/disable", MANAGE, status_code=204)
+async def disable_member(visit: Visiting, who: Id) -> Response:
+    """They cannot sign in anywhere any more, and are signed out everywhere."""
+    await (await visit.directory()).accounts.disable(who)
+    return nothing()
+
+
+@routes.post("/{who}/enable", MANAGE, status_code=204)
+async def enable_member(visit: Visiting, who: Id) -> Response:
+    """They can sign in again."""
+    await (await visit.directory()).accounts.enable(who)
+    return nothing()
+
+
+def _answer(member: Member, status: int = 200) -> Response:
+    return answer(member_view(member), status, etag(str(member.version)))
+
+
+def _newest(asked: Sequence[str] | None) -> int | None:
+    """Versions rise, so of several that somebody has seen only the newest can be the present one."""
+    if asked is None:
+        return None
+    return max((int(each) for each in asked if _NUMBER.fullmatch(each)), default=0)

@@ -1,0 +1,149 @@
+"""Signing in and out, and who one is."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Path
+from starlette.requests import Request
+from starlette.responses import Response
+
+from redrive.engine.sessions import Sessions
+from redrive.engine.signed_in import NewSession
+from redrive.model.identity import Standing
+from redrive.policy.principal import SESSION, Principal
+from redrive.server.admission import check_origin
+from redrive.server.answer import answer, nothing
+from redrive.server.api.shape.identity import (
+    Credentials,
+    NewPassword,
+    OrganizationName,
+    SessionList,
+    SessionShape,
+    Token,
+)
+from redrive.server.api.view.identity import session_view
+from redrive.server.cookie import drop_session, session_token, set_session
+from redrive.server.problem import ProblemError
+from redrive.server.route import Routes
+from redrive.server.rule import SIGNED_IN, SIGNING_IN
+from redrive.server.site import Site, site_of
+from redrive.server.visit import Visit, Visiting
+
+routes = Routes("session", "/api/v1/session")
+
+
+@routes.post("", SIGNING_IN, responses={200: {"model": SessionShape}})
+async def sign_in(request: Request, body: Credentials) -> Response:
+    """Sign in by name and password; the answer sets a cookie."""
+    site = site_of(request.scope)
+    check_origin(request, site)
+    site.limits.admit_name(body.name)
+    sessions = await site.app.sessions()
+    new = await sessions.sign_in(body.name, body.password, ending=session_token(request, site))
+    return await begun(site, sessions, new, "the name or the password is wrong")
+
+
+@routes.post("/link", SIGNING_IN, responses={200: {"model": SessionShape}})
+async def redeem(request: Request, body: Token) -> Response:
+    """Sign in by a one-time link; it works once."""
+    site = site_of(request.scope)
+    check_origin(request, site)
+    sessions = await site.app.sessions()
+    new = await sessions.redeem(body.token, ending=session_token(request, site))
+    return await begun(site, sessions, new, "this link has been used already, or it is too old")
+
+
+@routes.get("", SIGNED_IN, responses={200: {"model": SessionShape}})
+async def who(request: Request, visit: Visiting) -> Response:
+    """Who is signed in, what they may do here, and where else they may go."""
+    standings: list[Standing] = []
+    if visit.principal.kind == SESSION:
+        token = _token(request)
+        standings = await (await visit.app.sessions()).organizations(token)
+    return answer(_view(visit.principal, visit.csrf, standings))
+
+
+@routes.put("/organization", SIGNED_IN, responses={200: {"model": SessionShape}})
+async def enter(request: Request, visit: Visiting, body: OrganizationName) -> Response:
+    """Stand in another organization from now on."""
+    sessions, token = await _sessions(visit), _token(request)
+    entered = await sessions.enter(token, body.name)
+    return answer(_view(entered.principal, entered.csrf, await sessions.organizations(token)))
+
+
+@routes.put("/password", SIGNED_IN, status_code=204)
+async def change_password(request: Request, visit: Visiting, body: NewPassword) -> Response:
+    """Set one's own password; all other sessions end."""
+    site = site_of(request.scope)
+    site.limits.admit_name(visit.principal.name)
+    sessions = await _sessions(visit)
+    await sessions.change_password(_token(request), body.password, current=body.current)
+    return nothing()
+
+
+@routes.delete("", SIGNED_IN, status_code=204)
+async def sign_out(request: Request, visit: Visiting) -> Response:
+    """End this session."""
+    site = site_of(request.scope)
+    await (await _sessions(visit)).end(_token(request))
+    response = nothing()
+    drop_session(response, site)
+    return response
+
+
+@routes.get("/all", SIGNED_IN, responses={200: {"model": SessionList}})
+async def list_sessions(request: Request, visit: Visiting) -> Response:
+    """One's own sessions, the newest first."""
+    lines = await (await _sessions(visit)).list(_token(request))
+    return answer({"items": [session_view(line) for line in lines]})
+
+
+@routes.delete("/others", SIGNED_IN, status_code=204)
+async def end_others(request: Request, visit: Visiting) -> Response:
+    """End all of one's sessions but this one."""
+    await (await _sessions(visit)).end_others(_token(request))
+    return nothing()
+
+
+@routes.delete("/all/{which}", SIGNED_IN, status_code=204)
+async def end_one(request: Request, visit: Visiting, which: Annotated[str, Path(max_length=200)]) -> Response:
+    """End one of one's own sessions."""
+    await (await _sessions(visit)).end_one(_token(request), which)
+    return nothing()
+
+
+async def begun(site: Site, sessions: Sessions, new: NewSession | None, why_not: str) -> Response:
+    """The answer to whoever has tried to sign in."""
+    if new is None:
+        raise ProblemError(401, "sign_in_refused", why_not, hint="ask an owner for a new link")
+    signed_in = new.signed_in
+    standings = await sessions.organizations(new.token)
+    response = answer(_view(signed_in.principal, signed_in.csrf, standings))
+    set_session(response, site, new.token)
+    return response
+
+
+async def _sessions(visit: Visit) -> Sessions:
+    """Keys have no session: they are revoked."""
+    if visit.principal.kind != SESSION:
+        raise ProblemError(
+            409, "not_a_session", "this is for people who have signed in, not for keys", hint="sign in first"
+        )
+    return await visit.app.sessions()
+
+
+def _token(request: Request) -> str:
+    return session_token(request, site_of(request.scope)) or ""
+
+
+def _view(principal: Principal, csrf: str | None, standings: list[Standing]) -> dict[str, Any]:
+    return {
+        "kind": principal.kind,
+        "org": principal.org,
+        "name": principal.name,
+        "role": principal.role,
+        "permissions": sorted(principal.permissions),
+        "csrf_token": csrf,
+        "organizations": [standing._asdict() for standing in standings],
+    }

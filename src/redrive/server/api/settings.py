@@ -1,0 +1,26 @@
+"""Settings: what the server goes by, and where each value comes from."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from redrive.config import SETTINGS
+from redrive.policy.access import Permission
+from redrive.server.answer import page
+from redrive.server.api.shape.shared import SettingList
+from redrive.server.api.view.shared import setting_view
+from redrive.server.route import Routes
+from redrive.server.rule import may
+from redrive.server.visit import Visiting
+
+routes = Routes("settings", "/api/v1/settings")
+
+
+@routes.get("", may(Permission.MANAGE, home=True), responses={200: {"model": SettingList}})
+async def list_(visit: Visiting) -> Response:
+    """All of them, secrets masked."""
+    settings = visit.app.settings
+    origins = settings.origins()
+    return page(
+        [setting_view(each, getattr(settings, each.name), origins[each.name]) for each in SETTINGS], None
+    )

@@ -1,0 +1,53 @@
+"""What runs are started with, as requests have it."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AwareDatetime, BeforeValidator, Field
+
+from redrive.engine.enqueue import FARTHEST, HIGHEST_PRIORITY, LONGEST_KEY, MOST_TAGS
+from redrive.engine.task import LONGEST_NAME
+from redrive.engine.wording import LONGEST_WORD
+from redrive.errors import InvalidValueError
+from redrive.server.api.shape.base import Asked
+
+MOST_RUNS = 1_000
+
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
+
+
+def _moment(value: object) -> object:
+    if value is not None and not (isinstance(value, str) and _MOMENT.fullmatch(value)):
+        raise InvalidValueError("a time is written as in RFC 3339, such as 2030-01-31T12:00:00Z")
+    return value
+
+
+Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
+Key = Annotated[str, Field(min_length=1, max_length=LONGEST_KEY)]
+Tag = Annotated[str, Field(min_length=1, max_length=LONGEST_WORD)]
+
+
+class Options(Asked):
+    """`work` is the name of a task or a workflow. It is due at once, after `delay_seconds`, or at `at`."""
+
+    work: Name
+    priority: Annotated[int, Field(ge=-HIGHEST_PRIORITY, le=HIGHEST_PRIORITY)] = 0
+    delay_seconds: Annotated[float, Field(ge=0, le=FARTHEST, allow_inf_nan=False)] = 0.0
+    at: Annotated[AwareDatetime | None, BeforeValidator(_moment)] = None
+    queue: Annotated[Name | None, Field(description="Another queue than that of its first task")] = None
+    correlation_id: Key | None = None
+    tags: Annotated[list[Tag], Field(max_length=MOST_TAGS)] = Field(default_factory=list)
+    metadata: Annotated[dict[str, Any] | None, Field(max_length=1_000)] = None
+
+
+class StartRequest(Options):
+    payload: Any = None
+
+
+class StartManyRequest(Options):
+    """All of them, or none. `keys` are their idempotency keys, one for each payload."""
+
+    payloads: Annotated[list[Any], Field(min_length=1, max_length=MOST_RUNS)]
+    keys: Annotated[list[Key] | None, Field(max_length=MOST_RUNS)] = None

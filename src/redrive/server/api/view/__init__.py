@@ -1,0 +1,1 @@
+"""From what the application gives to what an answer holds."""

@@ -1,0 +1,71 @@
+"""The API as an ASGI application: its routes, and what surrounds them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from redrive.app import Redrive
+from redrive.server.api import NOUNS
+from redrive.server.envelope import Envelope, told
+from redrive.server.intake import Intake
+from redrive.server.route import refuse_without_rule
+from redrive.server.site import Site
+
+VERSION = "1"
+
+
+def create_app(redrive: Redrive) -> FastAPI:
+    """The API of an application, ready for any ASGI server. `redrive.server.serve` runs it on one."""
+    site = Site(redrive)
+    api = FastAPI(
+        title="Redrive",
+        version=VERSION,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lambda _: _living(site),
+        exception_handlers={RequestValidationError: told, HTTPException: told},
+    )
+    api.state.site = site
+    for noun in NOUNS:
+        api.router.routes.extend(noun.built())
+    refuse_without_rule(api.router.routes)
+    api.add_middleware(Intake, most=redrive.settings.server_body_bytes)
+    api.add_middleware(Envelope, site=site)
+    return api
+
+
+@asynccontextmanager
+async def _living(site: Site) -> AsyncIterator[None]:
+    app = site.app
+    await app.open()
+    await app.raise_wall()
+    try:
+        async with _working(app):
+            yield
+    finally:
+        site.closing.set()
+        await app.close()
+
+
+@asynccontextmanager
+async def _working(app: Redrive) -> AsyncIterator[None]:
+    """An embedded worker beside the server, where the settings ask for one."""
+    if not app.settings.server_worker:
+        yield
+        return
+    worker = app.worker()
+    running = asyncio.create_task(worker.run())
+    try:
+        yield
+    finally:
+        worker.stop()
+        with suppress(asyncio.CancelledError):
+            await running

@@ -1,0 +1,102 @@
+"""The doorman: who is there, by the API key or the session cookie of a request.
+
+A credential that was found good is trusted for a moment without asking the database again: one that is
+revoked here is refused at once, one that is revoked by another process within that time.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from hashlib import sha256
+from typing import NamedTuple
+
+from starlette.requests import Request
+
+from redrive.app import Redrive
+from redrive.model.identity import SignInKind
+from redrive.policy.principal import Principal
+from redrive.server.forward import Proxies
+
+TRUSTED_FOR = 2.0
+MOST_REMEMBERED = 10_000
+COOKIE = "redrive_session"
+LONGEST_CREDENTIAL = 512
+
+
+class Visitor(NamedTuple):
+    """`csrf` is the token that a browser must show; None for keys, which no browser sends by itself.
+
+    `forwarded`: a proxy has signed them in, and has to name them with every request.
+    """
+
+    principal: Principal
+    csrf: str | None
+    until: float
+    forwarded: bool = False
+
+
+class Doorman:
+    def __init__(self, app: Redrive, cookie: str = COOKIE) -> None:
+        self._app = app
+        self.cookie = cookie
+        self.proxies = Proxies(app.settings)
+        self._known: OrderedDict[bytes, Visitor] = OrderedDict()
+        self._times_forgotten = 0
+
+    async def visitor(self, request: Request) -> Visitor | None:
+        """None where there is no credential, or none that holds."""
+        bearer = _bearer(request)
+        if bearer is not None:
+            return await self._remembered("key", bearer)
+        token = request.cookies.get(self.cookie)
+        found = None if token is None else await self._remembered("session", token)
+        return None if found is None or not self._is_named(request, found) else found
+
+    def _is_named(self, request: Request, visitor: Visitor) -> bool:
+        """Who signs out at the proxy, or comes past it, is nobody here either."""
+        return not visitor.forwarded or self.proxies.user_of(request) == visitor.principal.name
+
+    def forget(self) -> None:
+        """Ask the database for everybody again: something was revoked, or a right was taken."""
+        self._known.clear()
+        self._times_forgotten += 1
+
+    async def _remembered(self, kind: str, text: str) -> Visitor | None:
+        if not text or len(text) > LONGEST_CREDENTIAL or not text.isascii():
+            return None
+        now, name = self._app.clock.monotonic(), sha256(f"{kind}:{text}".encode()).digest()
+        known = self._known.get(name)
+        if known is not None and now < known.until:
+            return known
+        before = self._times_forgotten
+        found = await (self._by_key(text, now) if kind == "key" else self._by_session(text, now))
+        if before == self._times_forgotten:  # else it may have been revoked while we looked
+            self._remember(name, found)
+        return found
+
+    def _remember(self, name: bytes, visitor: Visitor | None) -> None:
+        self._known.pop(name, None)
+        if visitor is not None:
+            self._known[name] = visitor
+            if len(self._known) > MOST_REMEMBERED:
+                self._known.popitem(last=False)
+
+    async def _by_key(self, text: str, now: float) -> Visitor | None:
+        principal = await (await self._app.credentials()).of_key(text)
+        return None if principal is None else Visitor(principal, None, now + TRUSTED_FOR)
+
+    async def _by_session(self, token: str, now: float) -> Visitor | None:
+        signed_in = await (await self._app.credentials()).of_session(token)
+        if signed_in is None:
+            return None
+        forwarded = signed_in.session.kind is SignInKind.FORWARD
+        return Visitor(signed_in.principal, signed_in.csrf, now + TRUSTED_FOR, forwarded)
+
+
+def _bearer(request: Request) -> str | None:
+    """An Authorization header of another kind is a credential that does not hold, not none."""
+    header = request.headers.get("authorization")
+    if header is None:
+        return None
+    scheme, _, text = header.partition(" ")
+    return text.strip() if scheme.lower() == "bearer" else ""

@@ -1,0 +1,127 @@
+"""The envelope of every answer: the request's id, headers that protect browsers, a line in the log, and a
+problem instead of whatever went wrong inside."""
+
+from __future__ import annotations
+
+import logging
+import re
+import traceback
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from redrive import structured
+from redrive.server.failure import problem_of
+from redrive.server.problem import ProblemError, problem_response
+from redrive.server.site import Site
+
+LOGGER = logging.getLogger("redrive.server")
+REQUEST_ID = "X-Request-Id"
+LONGEST_STACK = 20_000
+_SAFE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+PROTECTION = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "interest-cohort=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+SECURE = {"Strict-Transport-Security": "max-age=31536000"}
+
+
+class Envelope:
+    def __init__(self, app: ASGIApp, site: Site) -> None:
+        self._app = app
+        self._site = site
+        self._headers = {**PROTECTION, **(SECURE if site.is_secure else {})}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        await self._answered(scope, receive, send)
+
+    async def _answered(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request_id = self._request_id(Headers(scope=scope))
+        state = scope.setdefault("state", {})
+        state["request_id"] = request_id
+        begun = self._site.app.clock.monotonic()
+        status = 0
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                self._complete(MutableHeaders(scope=message), request_id)
+            await send(message)
+
+        try:
+            self._check_host(scope)
+            await self._app(scope, receive, sending)
+        except Exception as error:
+            problem = problem_of(error) or self._unforeseen(error, request_id)
+            if status:  # the answer has begun: all that is left is to cut it off
+                raise
+            await problem_response(problem, request_id)(scope, receive, sending)
+        finally:
+            self._log(scope, status, self._site.app.clock.monotonic() - begun)
+
+    def _request_id(self, headers: Headers) -> str:
+        given = headers.get(REQUEST_ID, "")
+        return given if _SAFE_ID.fullmatch(given) else self._site.app.ids.new()
+
+    def _complete(self, headers: MutableHeaders, request_id: str) -> None:
+        headers[REQUEST_ID] = request_id
+        for name, value in self._headers.items():
+            headers.setdefault(name, value)
+
+    def _check_host(self, scope: Scope) -> None:
+        hosts = Headers(scope=scope).getlist("host") or [""]
+        if len(hosts) > 1 or not self._site.knows_host(hosts[0]):
+            raise ProblemError(
+                421,
+                "unknown_host",
+                "this server does not answer to that host name",
+                hint="name it in server_hosts, or set server_url",
+            )
+
+    def _unforeseen(self, error: Exception, request_id: str) -> ProblemError:
+        stack = "".join(traceback.format_exception(error))[-LONGEST_STACK:]
+        fields = {"event": "request_failed", "request_id": request_id, "error": type(error).__name__}
+        structured.write(LOGGER, logging.ERROR, {**fields, "stack": stack})
+        return ProblemError(
+            500,
+            "internal",
+            "the server has failed to answer this request",
+            hint="the log of the server tells more under this request_id",
+        )
+
+    def _log(self, scope: Scope, status: int, seconds: float) -> None:
+        if not LOGGER.isEnabledFor(logging.INFO):
+            return
+        route, visit = scope.get("route"), scope["state"].get("visit")
+        fields = {
+            "event": "request",
+            "request_id": scope["state"]["request_id"],
+            "method": scope["method"],
+            "route": getattr(route, "path", None),
+            "http_status": status,
+            "latency_ms": round(seconds * 1000.0, 1),
+            "org_id": None if visit is None else visit.org,
+            "actor_key": None if visit is None else visit.principal.name,
+        }
+        structured.write(LOGGER, logging.INFO, fields)
+
+
+async def told(request: Request, error: Exception) -> Response:
+    """Takes the place of FastAPI's own handlers, which it has for some errors."""
+    problem = problem_of(error)
+    if problem is None:
+        raise error
+    return problem_response(problem, request.state.request_id)

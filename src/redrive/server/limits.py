@@ -1,0 +1,64 @@
+"""Limits on how much somebody may ask, by token buckets in the memory of this process."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable
+
+from starlette.requests import Request
+
+from redrive.config import Settings
+from redrive.policy.bucket import Bucket, take
+from redrive.policy.principal import Principal
+from redrive.server.forward import Proxies
+from redrive.server.problem import ProblemError
+
+BURST = 2.0
+"""Seconds' worth of requests that may come at once."""
+STRANGER_RATE, STRANGER_BURST = 20.0, 200.0
+SIGN_IN_RATE, SIGN_IN_BURST = 0.2, 10.0
+MOST_BUCKETS = 50_000
+
+
+class Limits:
+    def __init__(self, settings: Settings, monotonic: Callable[[], float]) -> None:
+        self._settings = settings
+        self._monotonic = monotonic
+        self._proxies = Proxies(settings)
+        self._buckets: OrderedDict[str, Bucket] = OrderedDict()
+
+    def admit(self, principal: Principal) -> None:
+        settings = self._settings
+        self._take(f"{principal.kind}:{principal.id}", settings.server_key_rate)
+        self._take(f"org:{principal.org}", settings.server_org_rate)
+
+    def admit_stranger(self, request: Request, *, heavy: bool) -> None:
+        """By the address they come from; trying passwords is counted apart."""
+        address = self._proxies.client_of(request)
+        if heavy:
+            self._take(f"sign-in:{address}", SIGN_IN_RATE, SIGN_IN_BURST)
+        self._take(f"stranger:{address}", STRANGER_RATE, STRANGER_BURST)
+
+    def admit_name(self, name: str) -> None:
+        """Somebody tries to sign in under this name, from wherever."""
+        self._take(f"name:{name.lower()[:200]}", SIGN_IN_RATE, SIGN_IN_BURST)
+
+    def _take(self, name: str, rate: float, burst: float | None = None) -> None:
+        most = max(1.0, rate * BURST) if burst is None else burst
+        bucket, wait = take(self._buckets.pop(name, None), self._monotonic(), rate, most)
+        self._buckets[name] = bucket
+        if len(self._buckets) > MOST_BUCKETS:
+            self._buckets.popitem(last=False)
+        if wait > 0.0:
+            raise _too_many(wait, rate)
+
+
+def _too_many(wait: float, rate: float) -> ProblemError:
+    return ProblemError(
+        429,
+        "rate_limited",
+        f"more than {rate:g} requests a second",
+        hint="wait for as long as Retry-After says",
+        headers={"Retry-After": str(max(1, math.ceil(wait)))},
+    )

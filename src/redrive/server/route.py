@@ -1,0 +1,107 @@
+"""Routes of the API: each says what it asks of whoever comes, before it says anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from fastapi.routing import APIRoute
+from starlette.routing import BaseRoute, Route
+
+from redrive.errors import InvalidValueError
+from redrive.server.rule import Rule
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Entry(NamedTuple):
+    method: str
+    path: str
+    endpoint: Callable[..., Any]
+    rule: Rule
+    options: dict[str, Any]
+
+
+class Routes:
+    """The routes of one noun, collected by decorators: @routes.get("/{id}", may(Permission.READ))."""
+
+    def __init__(self, noun: str, prefix: str, aliases: Sequence[str] = ()) -> None:
+        """Under an alias the same routes answer; the documents name them once."""
+        self.noun = noun
+        self.prefix = prefix
+        self.aliases = tuple(aliases)
+        self.entries: list[Entry] = []
+
+    def get(self, path: str, rule: Rule, **options: Any) -> Callable[[F], F]:
+        return self._add("GET", path, rule, options)
+
+    def post(self, path: str, rule: Rule, **options: Any) -> Callable[[F], F]:
+        return self._add("POST", path, rule, options)
+
+    def put(self, path: str, rule: Rule, **options: Any) -> Callable[[F], F]:
+        return self._add("PUT", path, rule, options)
+
+    def patch(self, path: str, rule: Rule, **options: Any) -> Callable[[F], F]:
+        return self._add("PATCH", path, rule, options)
+
+    def delete(self, path: str, rule: Rule, **options: Any) -> Callable[[F], F]:
+        return self._add("DELETE", path, rule, options)
+
+    def _add(self, method: str, path: str, rule: Rule, options: dict[str, Any]) -> Callable[[F], F]:
+        def add(endpoint: F) -> F:
+            self.entries.append(Entry(method, path, endpoint, rule, options))
+            return endpoint
+
+        return add
+
+    def built(self) -> Iterator[GuardedRoute]:
+        for entry in self.entries:
+            name = f"{self.noun}.{entry.endpoint.__name__.strip('_')}"
+            yield _built(self.prefix, entry, self.noun, name, True)
+            for alias in self.aliases:
+                yield _built(alias, entry, self.noun, f"{name}.{alias}", False)
+
+
+class GuardedRoute(APIRoute):
+    """A route that lets nobody in who does not fulfil its rule."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], rule: Rule, **options: Any) -> None:
+        from redrive.server.admission import (
+            Admission,
+        )  # it needs to know the names of this route's parameters
+
+        super().__init__(path, endpoint, **options)
+        self.rule = rule
+        self.app = Admission(rule, _parameters(self), self.app)
+
+
+def _parameters(route: APIRoute) -> frozenset[str]:
+    """The names that it takes in the query of its address."""
+    names: set[str] = set()
+    for field in route.dependant.query_params:
+        fields = getattr(field.field_info.annotation, "model_fields", None)
+        names |= {field.alias} if fields is None else {each.alias or name for name, each in fields.items()}
+    return frozenset(names)
+
+
+def _built(prefix: str, entry: Entry, tag: str, name: str, documented: bool) -> GuardedRoute:
+    options = {"include_in_schema": documented, "tags": [tag], **entry.options}
+    options["operation_id"] = name if documented else None
+    return GuardedRoute(
+        prefix + entry.path,
+        entry.endpoint,
+        entry.rule,
+        methods=[entry.method],
+        response_model=None,
+        **options,
+    )
+
+
+def refuse_without_rule(routes: Sequence[BaseRoute]) -> None:
+    """Nothing is open because somebody has forgotten to say that it is not."""
+    for route in routes:
+        if not isinstance(route, GuardedRoute) or not isinstance(getattr(route, "rule", None), Rule):
+            path = route.path if isinstance(route, Route) else repr(route)
+            raise InvalidValueError(
+                f"the route {path} has no rule: add it with Routes, and say who may use it"
+            )

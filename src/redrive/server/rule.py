@@ -1,0 +1,45 @@
+"""Rules: what a route asks of whoever comes. A route without one stops the server from starting."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from redrive.policy.access import Permission
+
+
+class Rule(NamedTuple):
+    """
+    permission  what the caller must be allowed to do; None: nobody has to be signed in
+    signed_in   somebody must be signed in although nothing is asked of them
+    home        only from the organization that the installation belongs to
+    repeatable  an Idempotency-Key makes the answer be kept and given again; not where it holds a secret
+    own_key     the route takes the Idempotency-Key itself
+    heavy       counted more strictly: signing in
+    """
+
+    permission: Permission | None = None
+    signed_in: bool = False
+    home: bool = False
+    repeatable: bool = True
+    own_key: bool = False
+    heavy: bool = False
+
+    @property
+    def is_public(self) -> bool:
+        return self.permission is None and not self.signed_in
+
+    @property
+    def changes_access(self) -> bool:
+        """After a change here, somebody may have fewer rights than a moment ago."""
+        return self.permission is Permission.MANAGE or self.signed_in
+
+
+PUBLIC = Rule(repeatable=False)
+SIGNING_IN = Rule(repeatable=False, heavy=True)
+SIGNED_IN = Rule(signed_in=True, repeatable=False)
+
+
+def may(
+    permission: Permission, *, home: bool = False, repeatable: bool = True, own_key: bool = False
+) -> Rule:
+    return Rule(permission, home=home, repeatable=repeatable, own_key=own_key)

@@ -1,0 +1,115 @@
+"""Serving: the API on a production server, bound to loopback unless somebody can be asked who they are."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+
+from redrive.addresses import is_loopback
+from redrive.app import Redrive
+from redrive.errors import InvalidValueError
+from redrive.server.app import create_app
+from redrive.server.connection import PatientProtocol
+from redrive.server.site import Site
+
+KEEP_ALIVE = 15
+BACKLOG = 2_048
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def run(app: Redrive, *, announce: Callable[[str], None] = print) -> None:
+    """Serve until SIGTERM or SIGINT, then let requests in flight finish."""
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(serve(app, announce=announce))
+
+
+async def serve(app: Redrive, *, announce: Callable[[str], None] = print) -> None:
+    settings = app.settings
+    await app.open()
+    await refuse_open_address(app)
+    api = create_app(app)
+    config = uvicorn.Config(
+        api,
+        host=settings.server_host,
+        port=settings.server_port,
+        http=PatientProtocol,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=max(1, round(settings.server_drain_sec)),
+    )
+    await _Server(config, api.state.site, announce).serve()
+
+
+async def refuse_open_address(app: Redrive) -> None:
+    """Nothing but this machine may come in as long as nobody could be asked for a credential."""
+    host, settings = app.settings.server_host, app.settings
+    if is_loopback(host) or settings.oidc_issuer or settings.server_forward_header:
+        return
+    if not await (await app.credentials()).any():
+        raise InvalidValueError(
+            f"the server is to listen on {host}, beyond this machine, but nobody could sign in: first add a "
+            f"member with a password (redrive member add), create a key (redrive key create), or set "
+            f"oidc_issuer; or listen on 127.0.0.1"
+        )
+
+
+class _Server(uvicorn.Server):
+    """Tells where it is, and ends streams of events when it is told to stop."""
+
+    def __init__(self, config: uvicorn.Config, site: Site, announce: Callable[[str], None]) -> None:
+        super().__init__(config)
+        self._site = site
+        self._announce = announce
+
+    async def startup(self, sockets: list[Any] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        if self.started:
+            await self._tell()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """A server that was asked to stop and has done so has not failed."""
+        loop = asyncio.get_running_loop()
+        for each in STOP_SIGNALS:
+            loop.add_signal_handler(each, self._stop, each)
+        try:
+            yield
+        finally:
+            for each in STOP_SIGNALS:
+                loop.remove_signal_handler(each)
+
+    def _stop(self, number: int) -> None:
+        self._site.closing.set()
+        self.handle_exit(number, None)
+
+    async def _tell(self) -> None:
+        settings = self._site.app.settings
+        port = self.servers[0].sockets[0].getsockname()[1]
+        host = f"[{settings.server_host}]" if ":" in settings.server_host else settings.server_host
+        address = settings.server_url or f"http://{host}:{port}"
+        self._announce(f"Redrive is at {address}")
+        if is_loopback(settings.server_host):
+            sessions = await self._site.app.sessions()
+            link = await sessions.embedded_link()
+            if link is not None:
+                self._announce(f"Sign in once with: {address}/app/sign-in#{link.token}")
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:  # not made for Windows
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory

@@ -1,0 +1,74 @@
+"""The site: what one running server consists of, shared by its routes."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.types import Scope
+
+from redrive.addresses import is_loopback
+from redrive.app import Redrive
+from redrive.server.doorman import COOKIE, Doorman
+from redrive.server.limits import Limits
+from redrive.server.oidc import provider_of
+from redrive.server.readiness import Readiness
+from redrive.server.scrape import counting
+from redrive.server.stream import Streams
+
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+# What readers of addresses disagree about, such as a backslash or an @, is in none of our names.
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{0,5})?")
+
+
+class Site:
+    def __init__(self, app: Redrive) -> None:
+        settings = app.settings
+        self.app = app
+        self.is_secure = (settings.server_url or "").startswith("https:")
+        self.doorman = Doorman(app, f"__Host-{COOKIE}" if self.is_secure else COOKIE)
+        self.limits = Limits(settings, app.clock.monotonic)
+        self.readiness = Readiness(app)
+        self.oidc = provider_of(app)
+        self.streams = Streams(settings.server_streams)
+        self.metrics = counting(app)
+        self.closing = asyncio.Event()
+        self.hosts = _hosts(app)
+
+    def origin(self, request: Request) -> str:
+        """Where the pages of this server come from, as a browser says it."""
+        return self.app.settings.server_url or f"{request.url.scheme}://{request.headers.get('host', '')}"
+
+    def knows_host(self, host: str) -> bool:
+        """Another name that leads here may be somebody's trick to make a browser talk to this machine."""
+        name = host_name(host)
+        return name in self.hosts if self.hosts is not None else bool(name) or not host
+
+
+def site_of(scope: Scope) -> Site:
+    site: Site = scope["app"].state.site
+    return site
+
+
+def host_name(host: str) -> str:
+    """Empty for what cannot be one."""
+    found = _HOST.fullmatch(host)
+    return "" if found is None else (found[1] or found[2]).lower()
+
+
+def is_origin(text: str) -> bool:
+    scheme, _, host = text.partition("://")
+    return scheme in ("http", "https") and bool(host_name(host))
+
+
+def _hosts(app: Redrive) -> frozenset[str] | None:
+    """The names that this server answers to; None: to any, as it cannot know them."""
+    settings = app.settings
+    named = set(settings.server_hosts or ())
+    if settings.server_url:
+        named.add(host_name(urlsplit(settings.server_url).netloc))
+    if is_loopback(settings.server_host):
+        named |= {*LOOPBACK_NAMES, settings.server_host.lower()}
+    return frozenset(each.lower() for each in named) or None

@@ -1,0 +1,58 @@
+"""A visit: somebody who was let in, and what is done on their behalf. The org is theirs, always."""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+from fastapi import Depends
+from starlette.requests import Request
+
+from redrive.app import Redrive
+from redrive.engine.desk import Desk
+from redrive.engine.directory import Directory
+from redrive.engine.run_book import RunBook
+from redrive.model.caller import Caller
+from redrive.policy.principal import Principal
+
+
+class Visit(NamedTuple):
+    """`csrf` is the token of a browser's session; None for keys."""
+
+    app: Redrive
+    principal: Principal
+    csrf: str | None = None
+
+    @property
+    def org(self) -> str:
+        return self.principal.org
+
+    @property
+    def caller(self) -> Caller:
+        return self.principal.caller
+
+    async def desk(self) -> Desk:
+        return await self.app.desk(org=self.org, by=self.principal.name)
+
+    async def runs(self) -> RunBook:
+        return await self.app.runs(org=self.org, by=self.principal.name)
+
+    async def directory(self) -> Directory:
+        return await self.app.directory(org=self.org, by=self.principal)
+
+
+def _visit_of(request: Request) -> Visit:
+    visit: Visit = request.state.visit
+    return visit
+
+
+async def _desk_of(request: Request) -> Desk:
+    return await _visit_of(request).desk()
+
+
+async def _runs_of(request: Request) -> RunBook:
+    return await _visit_of(request).runs()
+
+
+Visiting = Annotated[Visit, Depends(_visit_of)]
+AtDesk = Annotated[Desk, Depends(_desk_of)]
+Runs = Annotated[RunBook, Depends(_runs_of)]

@@ -1,0 +1,95 @@
+"""A served application for the tests: real tables, real credentials, requests over ASGI."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+from fastapi import FastAPI
+
+from redrive.app import Redrive
+from redrive.config import Settings
+from redrive.errors import FinalError
+from redrive.server.app import create_app
+
+BASE = "http://localhost:8400"
+ORIGIN = {"Origin": BASE}
+
+
+def new_app(url: str, schema: str = "redrive", **settings: Any) -> Redrive:
+    """`greet` succeeds, `charge` fails for good, `order` is a workflow whose second step fails for good."""
+    generous = {"server_key_rate": 100_000, "server_org_rate": 1_000_000}
+    app = Redrive(url, settings=Settings(schema=schema, **(generous | settings)), log=False, durable=False)
+
+    @app.task
+    async def greet(name: Any = None) -> str:
+        return f"hello {name}"
+
+    @app.task
+    async def charge(order: Any = None) -> None:
+        raise FinalError(f"the card of {order} was declined")
+
+    app.workflow("order", [greet, charge])
+    return app
+
+
+class House:
+    """What is behind the door, and clients that come with credentials of every kind."""
+
+    def __init__(self, app: Redrive, api: FastAPI) -> None:
+        self.app = app
+        self.api = api
+        self._worker = app.worker_in_test()
+
+    def client(self, key: str | None = None, **headers: str) -> httpx.AsyncClient:
+        if key is not None:
+            headers["Authorization"] = f"Bearer {key}"
+        transport = httpx.ASGITransport(self.api, raise_app_exceptions=False, client=("127.0.0.1", 1234))
+        return httpx.AsyncClient(transport=transport, base_url=BASE, headers=headers)
+
+    async def key(
+        self, role: str = "OWNER", org: str = "default", name: str = "", scopes: list[str] | None = None
+    ) -> str:
+        """The text of a new key."""
+        directory = await self.app.directory(org=org)
+        made = await directory.keys.create(name or f"{role} {self.app.ids.new()}", role, scopes=scopes)
+        return made.text
+
+    async def keyed(self, role: str = "OWNER", org: str = "default", **options: Any) -> httpx.AsyncClient:
+        return self.client(await self.key(role, org, **options))
+
+    async def organization(self, name: str) -> None:
+        await (await self.app.directory()).organizations.create(name)
+
+    async def member(self, name: str, password: str, role: str = "OWNER", org: str = "default") -> None:
+        directory = await self.app.directory(org=org)
+        await directory.members.add(name, role)
+        await directory.accounts.set_password(name, password)
+
+    async def signed_in(self, name: str, password: str) -> httpx.AsyncClient:
+        """A browser with a session, which sends what our pages send."""
+        client = self.client(**ORIGIN)
+        answer = await client.post("/api/v1/session", json={"name": name, "password": password})
+        assert answer.status_code == 200, answer.text
+        client.headers["X-CSRF-Token"] = answer.json()["csrf_token"]
+        return client
+
+    async def dead_letter(self, payload: Any = 7, org: str = "default", work: str = "charge") -> str:
+        """The id of a dead letter that has just come to be."""
+        run = await self.app.start(work, payload, org=org)
+        await self.work()
+        letter = await run.dead_letter()
+        assert letter is not None
+        return letter.id
+
+    async def work(self) -> int:
+        return await self._worker.work_off()
+
+
+@asynccontextmanager
+async def served(app: Redrive) -> AsyncIterator[House]:
+    api = create_app(app)
+    async with api.router.lifespan_context(api):
+        yield House(app, api)

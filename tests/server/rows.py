@@ -1,0 +1,72 @@
+"""All rows of a database, whatever tables it has: to see that nothing has changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.store.build import ask
+
+from redrive.app import Redrive
+from redrive.store.postgres import PostgresDatabase
+
+SEEN = {("api_keys", "last_used_at"), ("sessions", "seen_at")}
+"""What merely coming in changes."""
+
+Rows = dict[str, list[dict[str, Any]]]
+
+_ON_POSTGRES = (
+    "SELECT table_name, column_name FROM information_schema.columns "
+    "WHERE table_schema = :schema ORDER BY table_name, ordinal_position"
+)
+_ON_SQLITE = (
+    "SELECT found.name, col.name FROM sqlite_master AS found, pragma_table_info(found.name) AS col "
+    "WHERE found.type = 'table' ORDER BY found.name, col.cid"
+)
+
+
+async def all_rows(app: Redrive) -> Rows:
+    rows: Rows = {}
+    for table, columns in (await _columns(app)).items():
+        kept = [name for name in columns if (table, name) not in SEEN]
+        found = await ask(app.database, f"SELECT {', '.join(kept)} FROM redrive.{table}")
+        rows[table] = [dict(zip(kept, each, strict=True)) for each in sorted(found, key=repr)]
+    return rows
+
+
+def rows_of(rows: Rows, org: str) -> Rows:
+    """Those that belong to one organization, and to the runs of it."""
+    runs = {row["id"] for row in rows["runs"] if row["org"] == org}
+    return {
+        table: [row for row in found if row.get("org") == org or row.get("run_id") in runs]
+        for table, found in rows.items()
+    }
+
+
+def ids_of(rows: Rows) -> set[str]:
+    """What only whoever has the rows can know."""
+    named = {
+        str(row[name]) for found in rows.values() for row in found for name in ("id", "run_id") if name in row
+    }
+    return {each for each in named if len(each) == 32}
+
+
+def difference(before: Rows, after: Rows) -> list[str]:
+    """The first few changed rows of each table, as somebody would want to read them."""
+    found = []
+    for table in before:
+        gone = [row for row in before[table] if row not in after[table]]
+        come = [row for row in after[table] if row not in before[table]]
+        found += [f"{table}: - {row}" for row in gone[:3]] + [f"{table}: + {row}" for row in come[:3]]
+    return found
+
+
+async def _columns(app: Redrive) -> dict[str, list[str]]:
+    if isinstance(app.database, PostgresDatabase):
+        found = await ask(app.database, _ON_POSTGRES, schema=app.settings.schema)
+    else:
+        found = await ask(app.database, _ON_SQLITE)
+    tables: dict[str, list[str]] = {}
+    for table, column in found:
+        if not table.startswith("sqlite_"):
+            tables.setdefault(table, []).append(column)
+    return tables

@@ -1,0 +1,147 @@
+"""Who is let in, and how they are told why not (security baseline, RFC 9457)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.server.house import BASE, House, new_app, served
+
+PASSWORD = "a horse, a horse, my kingdom"
+PROBLEM = {"type", "title", "status", "code", "detail", "hint", "request_id"}
+
+
+async def test_without_a_credential_nothing_is_told(house: House) -> None:
+    answer = await house.client().get("/api/v1/dead-letters")
+    assert answer.status_code == 401
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["www-authenticate"].startswith("Bearer")
+    assert answer.json().keys() >= PROBLEM
+    assert answer.json()["request_id"] == answer.headers["x-request-id"]
+
+
+@pytest.mark.parametrize("header", ["Bearer", "Bearer ", "Bearer rdk_x", "Basic YTpi", "rdk_", "Bearer é"])
+async def test_a_credential_that_does_not_hold_is_like_none(small_house: House, header: str) -> None:
+    client = small_house.client()
+    answer = await client.get("/api/v1/session", headers=[(b"Authorization", header.encode())])
+    assert answer.status_code == 401
+
+
+async def test_a_key_in_the_address_is_refused_and_not_repeated(small_house: House) -> None:
+    key = await small_house.key()
+    answer = await small_house.client(key).get("/api/v1/dead-letters", params={"q": key})
+    assert (answer.status_code, answer.json()["code"]) == (400, "key_in_address")
+    assert key not in answer.text
+
+
+async def test_an_unknown_parameter_is_an_error_with_a_suggestion(small_house: House) -> None:
+    client = await small_house.keyed()
+    answer = await client.get("/api/v1/dead-letters", params={"sizes": 5})
+    assert (answer.status_code, answer.json()["code"]) == (422, "unknown_parameter")
+    assert "'size'" in answer.json()["hint"]
+
+
+async def test_an_unknown_field_is_an_error_that_names_it(small_house: House) -> None:
+    client = await small_house.keyed()
+    answer = await client.post("/api/v1/keys", json={"name": "x", "role": "ADMIN", "org": "acme"})
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["at"] == "body.org"
+
+
+async def test_what_was_sent_is_not_repeated_in_a_problem_i9(small_house: House) -> None:
+    client = await small_house.keyed()
+    answer = await client.post("/api/v1/keys", json={"name": {"sk_live_canary": 1}, "role": "canary-role"})
+    assert answer.status_code == 422
+    assert "canary" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({"Origin": BASE}, "csrf"),
+        ({"Origin": BASE, "X-CSRF-Token": "nonsense"}, "csrf"),
+        ({"Origin": "https://evil.example", "X-CSRF-Token": "right"}, "foreign_origin"),
+        ({"Origin": "null", "X-CSRF-Token": "right"}, "foreign_origin"),
+        ({"X-CSRF-Token": "right"}, "foreign_origin"),
+        ({"Sec-Fetch-Site": "cross-site", "X-CSRF-Token": "right"}, "foreign_origin"),
+    ],
+)
+async def test_a_change_needs_the_token_and_the_origin_of_our_own_pages(
+    small_house: House, headers: dict[str, str], code: str
+) -> None:
+    await small_house.member("ana", PASSWORD)
+    browser = await small_house.signed_in("ana", PASSWORD)
+    token = browser.headers.pop("X-CSRF-Token")
+    del browser.headers["Origin"]
+    sent = {name: token if value == "right" else value for name, value in headers.items()}
+    answer = await browser.post("/api/v1/organizations", json={"name": "acme"}, headers=sent)
+    assert (answer.status_code, answer.json()["code"]) == (403, code)
+
+
+async def test_a_change_with_both_is_made(small_house: House) -> None:
+    await small_house.member("ana", PASSWORD)
+    browser = await small_house.signed_in("ana", PASSWORD)
+    assert (await browser.post("/api/v1/organizations", json={"name": "acme"})).status_code == 201
+
+
+async def test_the_token_of_another_session_does_not_help(small_house: House) -> None:
+    await small_house.member("ana", PASSWORD)
+    one, two = await small_house.signed_in("ana", PASSWORD), await small_house.signed_in("ana", PASSWORD)
+    one.headers["X-CSRF-Token"] = two.headers["X-CSRF-Token"]
+    assert (await one.post("/api/v1/organizations", json={"name": "acme"})).json()["code"] == "csrf"
+
+
+async def test_every_answer_protects_browsers(small_house: House) -> None:
+    for path in ("/healthz", "/api/v1/session", "/api/docs", "/nowhere", "/app/sign-in"):
+        headers = (await small_house.client().get(path)).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert headers["x-frame-options"] == "DENY"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert "unsafe" not in headers["content-security-policy"]
+
+
+async def test_a_request_id_is_kept_when_it_is_harmless(small_house: House) -> None:
+    client = small_house.client()
+    assert (await client.get("/healthz", headers={"X-Request-Id": "abc-1.2_3"})).headers[
+        "x-request-id"
+    ] == "abc-1.2_3"
+    for strange in ("a b", "x" * 65, "<script>"):
+        answer = await client.get("/healthz", headers={"X-Request-Id": strange})
+        assert answer.headers["x-request-id"] != strange
+
+
+async def test_another_host_name_is_not_answered(small_house: House) -> None:
+    answer = await small_house.client().get("/healthz", headers={"Host": "evil.example"})
+    assert (answer.status_code, answer.json()["code"]) == (421, "unknown_host")
+
+
+async def test_a_body_that_is_too_large_is_refused(small_house: House) -> None:
+    client = await small_house.keyed()
+    most = small_house.app.settings.server_body_bytes
+    answer = await client.post("/api/v1/keys", content=b" " * (most + 1))
+    assert (answer.status_code, answer.json()["code"]) == (413, "body_too_large")
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(most // 65_536 + 2):
+            yield b" " * 65_536
+
+    answer = await client.post("/api/v1/keys", content=pieces(), headers={"Content-Type": "application/json"})
+    assert answer.status_code == 413
+
+
+async def test_whoever_asks_too_much_is_told_to_wait_and_others_are_not() -> None:
+    async with served(new_app("sqlite://:memory:", server_key_rate=2, server_org_rate=1000)) as house:
+        greedy, modest = await house.keyed(), await house.keyed()
+        codes = [(await greedy.get("/api/v1/session")).status_code for _ in range(6)]
+        assert codes[0] == 200
+        assert codes[-1] == 429
+        last = await greedy.get("/api/v1/session")
+        assert int(last.headers["retry-after"]) >= 1
+        assert (await modest.get("/api/v1/session")).status_code == 200
+
+
+async def test_the_server_says_whether_it_can_work(house: House) -> None:
+    client = house.client()
+    assert (await client.get("/healthz")).json() == {"status": "ok"}
+    assert (await client.get("/readyz")).json() == {"status": "ready"}

@@ -1,0 +1,143 @@
+"""Failure groups over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+from tests.server.house import House
+from tests.server.truth import truthful
+
+from redrive.errors import FinalError
+
+GROUPS, LETTERS = "/api/v1/groups", "/api/v1/dead-letters"
+CHANGES = ("acknowledge", "resolve", "ignore", "reopen")
+UNASKABLE: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("", {"state": "CLOSED"}),
+    ("", {"sort": "title"}),
+    ("", {"text": "x" * 201}),
+    ("", {"text": "a\x00b"}),
+    ("", {"cursor": "nonsense"}),
+    ("", {"q": "is:open"}),
+    ("/v1:abcdef/occurrences", {"seconds": 0}),
+    ("/v1:abcdef/occurrences", {"seconds": "nan"}),
+    ("/v1:abcdef/occurrences", {"seconds": "inf"}),
+    ("/v1:abcdef/occurrences", {"buckets": 1001}),
+)
+SENSELESS: tuple[dict[str, Any], ...] = (
+    {"until": "2030-01-01T00:00:00"},
+    {"until": "2001-01-01T00:00:00Z"},
+    {"beyond": 0},
+    {"x": 1},
+)
+
+
+@pytest.fixture
+async def client(house: House) -> AsyncIterator[httpx.AsyncClient]:
+    async with truthful(await house.keyed("ADMIN", name="operator"), house.api) as admin:
+        yield admin
+
+
+async def test_groups_are_found_and_looked_at(house: House, client: httpx.AsyncClient) -> None:
+    @house.app.task
+    async def refund(order: Any) -> None:
+        raise FinalError("no account")
+
+    letters = [await house.dead_letter(number) for number in range(2)]
+    await house.dead_letter(work="refund")
+    found = (await client.get(GROUPS, params={"sort": "occurrences", "size": 1})).json()
+    [most] = found["items"]
+    assert (most["occurrences"], most["dead_letters"]["open"], most["state"]) == (2, 2, "OPEN")
+    more = await client.get(GROUPS, params={"sort": "occurrences", "cursor": found["next_cursor"]})
+    assert [each["task"] for each in more.json()["items"]] == ["refund"]
+    assert (await client.get(GROUPS, params={"text": "nothing like it"})).json()["items"] == []
+    assert (await client.get(GROUPS, params={"state": "IGNORED"})).json()["items"] == []
+    one = (await client.get(f"{GROUPS}/{most['fingerprint'][:14]}")).json()
+    assert (one["fingerprint"], one["sample"]) == (most["fingerprint"], letters[-1])
+    assert [each["occurrences"] for each in one["versions"]] == [2]
+    timeline = await client.get(
+        f"{GROUPS}/{most['fingerprint']}/occurrences", params={"seconds": 3600, "buckets": 4}
+    )
+    assert timeline.json()["numbers"] == [0, 0, 0, 2]
+
+
+async def test_people_say_what_becomes_of_a_group(house: House, client: httpx.AsyncClient) -> None:
+    letters = [await house.dead_letter(number) for number in range(2)]
+    [group] = (await client.get(GROUPS)).json()["items"]
+    address = f"{GROUPS}/{group['fingerprint']}"
+    until = datetime.now(UTC) + timedelta(hours=1)
+    seen = await client.post(f"{address}/acknowledge", json={"reason": "I look"})
+    assert (seen.json()["state"], seen.json()["changed_by"]) == ("ACKNOWLEDGED", "key:operator")
+    conditions = {"until": until.isoformat(), "beyond": 5, "version": "1.2"}
+    ignored = (await client.post(f"{address}/ignore", json=conditions)).json()
+    assert (ignored["ignored_beyond"], ignored["ignored_version"]) == (7, "1.2")
+    assert datetime.fromisoformat(ignored["ignored_until"]) == until.replace(
+        microsecond=until.microsecond // 1000 * 1000
+    )
+    assert (await client.post(f"{address}/reopen")).json()["state"] == "OPEN"
+    again = await client.post(f"{address}/reopen")
+    assert (again.status_code, again.json()["code"]) == (409, "wrong_state")
+    resolved = (await client.post(f"{address}/resolve", json={"reason": "fixed"})).json()
+    assert (resolved["state"], resolved["resolved"], resolved["left"]) == ("RESOLVED", 0, 2)
+    resolved = (await client.post(f"{address}/resolve", json={"dead_letters": True})).json()
+    assert (resolved["resolved"], resolved["left"]) == (2, 0)
+    states = [(await client.get(f"{LETTERS}/{each}")).json()["state"] for each in letters]
+    assert states == ["RESOLVED", "RESOLVED"]
+    viewer = truthful(await house.keyed("STAFF"), house.api)
+    for how in CHANGES:
+        assert (await viewer.post(f"{address}/{how}", json={})).status_code == 403
+
+
+async def test_what_was_read_is_changed_only_as_long_as_nobody_else_has(
+    house: House, client: httpx.AsyncClient
+) -> None:
+    letter = await house.dead_letter()
+    [group] = (await client.get(GROUPS)).json()["items"]
+    address = f"{GROUPS}/{group['fingerprint']}"
+    read = (await client.get(address)).headers["ETag"]
+    assert read == f'"{group["version"]}"'
+    await house.dead_letter()  # that it occurs again is no change of what was said about it
+    seen = await client.post(f"{address}/acknowledge", headers={"If-Match": read})
+    assert seen.status_code == 200
+    for how in CHANGES:
+        late = await client.post(f"{address}/{how}", json={}, headers={"If-Match": read})
+        assert (late.status_code, late.json()["code"]) == (412, "changed")
+    with_letters = {"dead_letters": True}
+    late = await client.post(f"{address}/resolve", json=with_letters, headers={"If-Match": read})
+    assert late.status_code == 412
+    assert (await client.get(f"{LETTERS}/{letter}")).json()["state"] == "OPEN"
+    again = await client.post(f"{address}/reopen", headers={"If-Match": seen.headers["ETag"]})
+    assert again.json()["state"] == "OPEN"
+
+
+async def test_a_foreign_one_does_not_exist(house: House, client: httpx.AsyncClient) -> None:
+    """W13: the same failure of another organization is another group."""
+    await house.organization("acme")
+    await house.dead_letter(org="acme")
+    assert (await client.get(GROUPS)).json()["items"] == []
+    other = truthful(await house.keyed("OWNER", "acme"), house.api)
+    [group] = (await other.get(GROUPS)).json()["items"]
+    hostile = ("nothing", "%00", "%ED%A0%80", "v1:%F0%9F%92%A5", "v1%3A%25%25%25%25%25%25")
+    for text in (group["fingerprint"], group["fingerprint"][:14], *hostile):
+        answers = [await client.get(f"{GROUPS}/{text}"), await client.get(f"{GROUPS}/{text}/occurrences")]
+        answers += [await client.post(f"{GROUPS}/{text}/{how}", json={}) for how in CHANGES]
+        assert {each.status_code for each in answers} == {404}, text
+    assert (await other.get(f"{GROUPS}/{group['fingerprint']}")).json()["state"] == "OPEN"
+
+
+async def test_what_cannot_be_asked_for_is_refused(small_house: House) -> None:
+    async with truthful(await small_house.keyed("VIEWER"), small_house.api) as viewer:
+        for path, parameters in UNASKABLE:
+            assert (await viewer.get(GROUPS + path, params=parameters)).status_code == 422, parameters
+
+
+async def test_conditions_that_make_no_sense_are_refused(small_house: House) -> None:
+    await small_house.dead_letter()
+    async with truthful(await small_house.keyed("ADMIN"), small_house.api) as admin:
+        [group] = (await admin.get(GROUPS)).json()["items"]
+        for body in SENSELESS:
+            answer = await admin.post(f"{GROUPS}/{group['fingerprint']}/ignore", json=body)
+            assert answer.status_code == 422, body

@@ -1,0 +1,701 @@
+"""Signing in with an OpenID provider: a real one, and one that lies (security baseline, W12, I9)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from base64 import urlsafe_b64encode
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import pytest_asyncio
+from joserfc.jwk import Key, OctKey, RSAKey
+from tests.server import crooked_provider as crooked_module
+from tests.server.conftest import _drop
+from tests.server.crooked_provider import CrookedProvider, crooked_provider
+from tests.server.house import BASE, House, new_app, served
+from tests.server.openid_browser import Browser, signed_in_there
+from tests.server.openid_provider import SECRET, OpenIdProvider, openid_provider
+
+from redrive.errors import InvalidValueError
+from redrive.server.app import create_app
+from redrive.server.oidc import provider_of, wire
+from redrive.server.site import Site
+
+ANA = "ana@example.com"
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+Serve = Callable[..., AbstractAsyncContextManager[House]]
+
+
+@pytest.fixture(scope="module")
+def openid() -> Iterator[OpenIdProvider]:
+    with openid_provider() as provider:
+        yield provider
+
+
+@pytest.fixture(scope="module")
+def liar() -> Iterator[CrookedProvider]:
+    with crooked_provider() as provider:
+        yield provider
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Serve:
+    return lambda **settings: served(new_app(f"sqlite:///{tmp_path}/work.db", **settings))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def lasting_house(
+    liar: CrookedProvider, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[House]:
+    url = f"sqlite:///{tmp_path_factory.mktemp('oidc')}/work.db"
+    names = {"oidc_client_id": crooked_module.CLIENT, "oidc_client_secret": crooked_module.SECRET}
+    async with served(new_app(url, oidc_issuer=liar.issuer, **names)) as house:
+        yield house
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def ana(lasting_house: House) -> str:
+    """A new member each time."""
+    name = f"ana.{lasting_house.app.ids.new()}@example.com"
+    await add(lasting_house, name)
+    return name
+
+
+@pytest.fixture
+def crooked(liar: CrookedProvider, ana: str) -> CrookedProvider:
+    """Honest until the test says otherwise; Ana has signed in there."""
+    liar.reset(ana)
+    return liar
+
+
+@pytest.fixture
+def house(lasting_house: House) -> House:
+    """It has never heard of the provider."""
+    site: Site = lasting_house.api.state.site
+    site.oidc = provider_of(lasting_house.app)
+    return lasting_house
+
+
+def settings_of(openid: OpenIdProvider, client: str = "by-header") -> dict[str, Any]:
+    secret = {} if client == "public" else {"oidc_client_secret": SECRET}
+    return {"oidc_issuer": openid.issuer, "oidc_client_id": client, **secret}
+
+
+async def add(house: House, name: str, role: str = "STAFF") -> None:
+    await (await house.app.directory()).members.add(name, role)
+
+
+async def sign_in(browser: Browser, provider: CrookedProvider, **parameters: str) -> Any:
+    state = provider.meet(await browser.begin())
+    return await browser.returns(**{"state": state, "code": "a-code", **parameters})
+
+
+# A real provider
+
+
+@pytest.mark.parametrize("client", ["by-header", "by-form", "public"])
+async def test_a_member_signs_in_at_a_real_provider(
+    openid: OpenIdProvider, serve: Serve, client: str
+) -> None:
+    """Whichever way the provider wants the client to prove itself, also with signs that must be encoded."""
+    async with serve(**settings_of(openid, client)) as house:
+        await add(house, ANA)
+        browser = Browser(house)
+        back = await signed_in_there(await browser.begin("/app/admin/dlq?q=is:open"), "ana")
+        answer = await browser.returns(**back)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/app/admin/dlq?q=is:open")
+        assert await browser.who() == ANA
+
+
+async def test_it_works_on_postgresql_and_without_a_next_page(
+    openid: OpenIdProvider, live_postgres: Any
+) -> None:
+    try:
+        async with served(new_app(live_postgres.url, "test_oidc", **settings_of(openid))) as house:
+            await add(house, ANA)
+            browser = Browser(house)
+            for _ in range(2):  # the second time, the identity is known
+                answer = await browser.returns(**await signed_in_there(await browser.begin(), "ana"))
+                assert answer.status_code == 200
+                assert (answer.json()["name"], answer.json()["role"]) == (ANA, "STAFF")
+            [line] = (await browser.client.get("/api/v1/session/all")).json()["items"]
+            assert line["kind"] == "oidc"
+    finally:
+        await _drop(live_postgres.url, "test_oidc")
+
+
+async def test_who_is_no_member_is_told_to_ask_an_owner_and_is_not_made_one(
+    openid: OpenIdProvider, serve: Serve
+) -> None:
+    async with serve(**settings_of(openid)) as house:
+        browser = Browser(house)
+        answer = await browser.returns(**await signed_in_there(await browser.begin(), "bob"))
+        assert (answer.status_code, answer.json()["code"]) == (403, "unknown_user")
+        assert "bob@example.com" in answer.json()["hint"]
+        assert await browser.who() is None
+        assert (await (await house.app.directory()).members.list()).members == ()
+
+
+async def test_an_address_that_nobody_has_verified_opens_nothing(
+    openid: OpenIdProvider, serve: Serve
+) -> None:
+    async with serve(**settings_of(openid)) as house:
+        await add(house, "mallory@example.com")
+        browser = Browser(house)
+        answer = await browser.returns(**await signed_in_there(await browser.begin(), "mallory"))
+        assert (answer.status_code, answer.json()["code"]) == (403, "email_unverified")
+        assert await browser.who() is None
+
+
+async def test_another_claim_can_be_the_name(openid: OpenIdProvider, serve: Serve) -> None:
+    async with serve(**settings_of(openid), oidc_name_claim="sub") as house:
+        await add(house, "mallory")
+        browser = Browser(house)
+        await browser.returns(**await signed_in_there(await browser.begin(), "mallory"))
+        assert await browser.who() == "mallory"
+
+
+async def test_a_wrong_secret_is_the_fault_of_the_server_and_not_told_to_everybody(
+    openid: OpenIdProvider, serve: Serve
+) -> None:
+    async with serve(**{**settings_of(openid, "unlucky"), "oidc_client_secret": "wrong"}) as house:
+        browser = Browser(house)
+        answer = await browser.returns(**await signed_in_there(await browser.begin(), "ana"))
+        assert (answer.status_code, answer.json()["code"]) == (503, "oidc_misconfigured")
+
+
+# State, browser and next page
+
+
+async def test_a_sign_in_is_finished_once(house: House, crooked: CrookedProvider) -> None:
+    browser = Browser(house)
+    state = crooked.meet(await browser.begin())
+    kept = dict(browser.client.cookies)
+    assert (await browser.returns(state=state, code="a-code")).status_code == 200
+    browser.client.cookies.update(kept)
+    again = await browser.returns(state=state, code="a-code")
+    assert (again.status_code, again.json()["code"]) == (400, "sign_in_stale")
+    assert crooked.asked.count("/token") == 1
+
+
+@pytest.mark.parametrize("state", ["", "wrong", "A" * 43])
+async def test_a_state_that_nobody_was_given_is_refused(
+    house: House, crooked: CrookedProvider, state: str
+) -> None:
+    answer = await sign_in(Browser(house), crooked, state=state)
+    assert (answer.status_code, answer.json()["code"]) == (400, "sign_in_stale")
+    assert "/token" not in crooked.asked
+
+
+async def test_nobody_finishes_a_sign_in_of_another_browser(house: House, crooked: CrookedProvider) -> None:
+    """An attacker has others sign in as the attacker: login CSRF, session fixation."""
+    attacker, victim, other = Browser(house), Browser(house), Browser(house)
+    await other.begin()  # it has a cookie, but of its own
+    for browser in (victim, other):
+        state = crooked.meet(await attacker.begin())
+        answer = await browser.returns(state=state, code="a-code")
+        assert (answer.status_code, answer.json()["code"]) == (400, "sign_in_stale")
+        assert await browser.who() is None
+    assert "/token" not in crooked.asked
+
+
+async def test_a_link_that_signs_in_is_no_state(house: House, crooked: CrookedProvider, ana: str) -> None:
+    link = await (await house.app.sessions()).link(ana)
+    answer = await sign_in(Browser(house), crooked, state=link.token)
+    assert answer.json()["code"] == "sign_in_stale"
+
+
+async def test_a_code_of_another_sign_in_is_worth_nothing(house: House, crooked: CrookedProvider) -> None:
+    """Somebody smuggles their own code into a sign-in that another has begun: PKCE."""
+    attacker, victim = Browser(house), Browser(house)
+    state = crooked.meet(await victim.begin())
+    crooked.meet(await attacker.begin())  # the code is of this one
+    answer = await victim.returns(state=state, code="a-code")
+    assert (answer.status_code, answer.json()["code"]) == (401, "code_refused")
+    assert await victim.who() is None
+
+
+async def test_two_tabs_can_sign_in_at_once(house: House, crooked: CrookedProvider) -> None:
+    browser = Browser(house)
+    first = await browser.begin()
+    await browser.begin()
+    state = crooked.meet(first)
+    assert (await browser.returns(state=state, code="a-code")).status_code == 200
+
+
+async def test_the_session_from_before_ends(house: House, crooked: CrookedProvider, ana: str) -> None:
+    """Its token is not promoted: whoever has planted it has nothing (session fixation)."""
+    await add(house, f"bob, not {ana}")
+    sessions = await house.app.sessions()
+    planted = await sessions.redeem((await sessions.link(f"bob, not {ana}")).token)
+    assert planted is not None
+    browser, attacker = Browser(house), Browser(house)
+    for each in (browser, attacker):
+        each.client.cookies.set("redrive_session", planted.token, domain="localhost.local", path="/")
+        assert await each.who() == f"bob, not {ana}"
+    assert (await sign_in(browser, crooked)).status_code == 200
+    assert await browser.who() == ana
+    assert await attacker.who() is None
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(
+            "https://evil.example",
+            "//evil.example",
+            "/\\evil.example",
+            "\\\\evil.example",
+            "/\t/evil.example",
+        ),
+        *(
+            "/ /evil.example",
+            "/\n/evil.example",
+            "evil.example",
+            "javascript:alert(1)",
+            "",
+            "/a\r\nSet-Cookie: b",
+        ),
+        *("/\x00", "/ü", "/a\\b", "/" + "a" * 2000, "///evil.example", " /a"),
+    ],
+)
+async def test_nobody_is_sent_to_another_site(house: House, crooked: CrookedProvider, path: str) -> None:
+    answer = await Browser(house).client.get("/api/v1/session/oidc", params={"next": path})
+    assert answer.status_code == 422, answer.headers
+    assert "location" not in answer.headers
+
+
+@pytest.mark.parametrize("path", ["/", "/app/admin/dlq?q=is:open%20-tag:a&size=5#top", "/a/../b//c"])
+async def test_paths_of_this_server_are_gone_to(house: House, crooked: CrookedProvider, path: str) -> None:
+    browser = Browser(house)
+    state = crooked.meet(await browser.begin(path))
+    answer = await browser.returns(state=state, code="a-code")
+    assert (answer.status_code, answer.headers["location"]) == (303, path)
+
+
+async def test_behind_https_the_cookie_belongs_to_this_host_alone(
+    serve: Serve, crooked: CrookedProvider
+) -> None:
+    issuer = {"oidc_issuer": crooked.issuer, "oidc_client_id": crooked_module.CLIENT}
+    async with serve(server_url="https://redrive.example.com", **issuer) as house:
+        answer = await Browser(house).client.get("/api/v1/session/oidc")
+        cookie = answer.headers["set-cookie"]
+        assert cookie.startswith("__Host-redrive_oidc=")
+        assert {"HttpOnly", "Secure", "SameSite=lax", "Path=/"} <= set(cookie.split("; "))
+        [back] = parse_qs(urlsplit(answer.headers["location"]).query)["redirect_uri"]
+        assert back == "https://redrive.example.com/api/v1/session/oidc/callback"
+
+
+# What the provider answers
+
+
+async def test_a_refusal_of_the_provider_is_told(house: House, crooked: CrookedProvider) -> None:
+    answer = await sign_in(Browser(house), crooked, error="access_denied", error_description="<b>no</b>")
+    assert (answer.status_code, answer.json()["code"]) == (403, "oidc_denied")
+    assert "access was denied" in answer.json()["detail"]
+    assert "<b>" not in answer.text
+    assert "/token" not in crooked.asked
+
+
+async def test_other_errors_are_told_without_repeating_what_is_not_a_word(
+    house: House, crooked: CrookedProvider
+) -> None:
+    answer = await sign_in(Browser(house), crooked, error="temporarily_unavailable")
+    assert "temporarily_unavailable" in answer.json()["detail"]
+    answer = await sign_in(Browser(house), crooked, error="<script>alert(1)</script>")
+    assert "script" not in answer.text
+
+
+async def test_an_answer_of_another_provider_is_not_shown_to_this_one(
+    house: House, crooked: CrookedProvider
+) -> None:
+    """RFC 9207: a mix-up of providers."""
+    answer = await sign_in(Browser(house), crooked, iss="https://evil.example")
+    assert (answer.status_code, answer.json()["code"]) == (401, "token_refused")
+    assert "/token" not in crooked.asked
+
+
+async def test_one_that_always_names_itself_must_do_so(house: House, crooked: CrookedProvider) -> None:
+    crooked.metadata = lambda honest: {**honest, "authorization_response_iss_parameter_supported": True}
+    assert (await sign_in(Browser(house), crooked)).status_code == 401
+    assert (await sign_in(Browser(house), crooked, iss=crooked.issuer)).status_code == 200
+
+
+@pytest.mark.parametrize("more", ["session_state", "scope", "authuser", "prompt", "hd", "client_info"])
+async def test_what_some_providers_send_along_does_no_harm(
+    house: House, crooked: CrookedProvider, more: str
+) -> None:
+    assert (await sign_in(Browser(house), crooked, **{more: "anything"})).status_code == 200
+
+
+def without(name: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda honest: {key: value for key, value in honest.items() if key != name}
+
+
+def but(**changed: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda honest: {**honest, **changed}
+
+
+LIES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "wrong nonce": but(nonce="A" * 43),
+    "no nonce": without("nonce"),
+    "several nonces": lambda honest: {**honest, "nonce": [honest["nonce"]]},
+    "wrong audience": but(aud="another-client"),
+    "no audience": without("aud"),
+    "empty audience": but(aud=[]),
+    "audience in an object": but(aud={crooked_module.CLIENT: 1}),
+    "several audiences and nobody it was made for": but(aud=[crooked_module.CLIENT, "another"]),
+    "made for another": but(azp="another-client"),
+    "several audiences and made for another": but(aud=[crooked_module.CLIENT, "other"], azp="other"),
+    "wrong issuer": but(iss="https://evil.example"),
+    "no issuer": without("iss"),
+    "expired": but(exp=int(time.time()) - 120),
+    "no expiry": without("exp"),
+    "expiry as a text": but(exp="9999999999"),
+    "issued in the future": but(iat=int(time.time()) + 3600),
+    "no time of issue": without("iat"),
+    "not valid yet": but(nbf=int(time.time()) + 3600),
+    "no subject": without("sub"),
+    "empty subject": but(sub=""),
+    "subject that is a number": but(sub=4711),
+    "subject without end": but(sub="x" * 256),
+}
+
+
+@pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
+async def test_a_token_that_does_not_hold_signs_nobody_in(
+    house: House, crooked: CrookedProvider, lie: Callable[[dict[str, Any]], dict[str, Any]]
+) -> None:
+    browser = Browser(house)
+    crooked.claims = lie
+    answer = await sign_in(browser, crooked)
+    assert (answer.status_code, answer.json()["code"]) == (401, "token_refused"), answer.text
+    assert await browser.who() is None
+    crooked.claims = dict
+    assert (await sign_in(browser, crooked)).status_code == 200
+
+
+def base64_of(content: bytes) -> str:
+    return urlsafe_b64encode(content).rstrip(b"=").decode()
+
+
+PUBLISHED = crooked_module.RSA.as_pem(private=False)
+FORGERIES: dict[str, tuple[Key, dict[str, Any]]] = {
+    "unsigned": (crooked_module.RSA, {"alg": "none", "kid": "one"}),
+    "by the secret of the client": (OctKey.import_key(crooked_module.SECRET), {"alg": "HS256"}),
+    "by the public key as a secret": (
+        OctKey(PUBLISHED, PUBLISHED),  # importing it is refused
+        {"alg": "HS256", "kid": "one"},
+    ),
+    "by a key of somebody else": (crooked_module.STRANGE, {"alg": "RS256", "kid": "one"}),
+    "by a key that is not published": (crooked_module.NEXT, {"alg": "RS256", "kid": "two"}),
+    "by a key that it brings along": (
+        crooked_module.STRANGE,
+        {"alg": "RS256", "jwk": crooked_module.STRANGE.as_dict(private=False)},
+    ),
+}
+
+
+@pytest.mark.parametrize(("key", "header"), FORGERIES.values(), ids=FORGERIES)
+@pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
+async def test_a_forged_token_signs_nobody_in(
+    house: House, crooked: CrookedProvider, key: Key, header: dict[str, Any]
+) -> None:
+    browser = Browser(house)
+    crooked.signing, crooked.header = key, header
+    answer = await sign_in(browser, crooked)
+    assert (answer.status_code, answer.json()["code"]) == (401, "token_refused")
+    assert await browser.who() is None
+
+
+def headed(header: str) -> str:
+    return f"{base64_of(header.encode())}.e30.YQ"
+
+
+BROKEN = {
+    "empty": ".",
+    "two parts": "e30.e30",
+    "no JSON": "YQ.YQ.YQ",
+    "no object": headed("[]"),
+    "an algorithm that is no text": headed('{"alg": ["RS256"]}'),
+    "a key that is no text": headed('{"alg": "RS256", "kid": {}}'),
+    "critical and unknown": headed('{"alg": "RS256", "kid": "one", "crit": ["x"], "x": 1}'),
+    "very deep": headed('{"alg": ' + "[" * 3000 + "]" * 3000 + "}"),
+    "very long": "a" * 200_000,
+    "not ASCII": "ü.ü.ü",
+}
+
+
+@pytest.mark.parametrize("token", BROKEN.values(), ids=BROKEN)
+async def test_a_broken_token_signs_nobody_in(house: House, crooked: CrookedProvider, token: str) -> None:
+    crooked.token = token
+    answer = await sign_in(Browser(house), crooked)
+    assert (answer.status_code, answer.json()["code"]) == (401, "token_refused"), answer.text
+
+
+@pytest.mark.parametrize(
+    ("key", "algorithm"),
+    [
+        *((crooked_module.RSA, name) for name in ("RS256", "RS512", "PS256")),
+        (crooked_module.CURVE, "ES256"),
+        (crooked_module.EDWARDS, "EdDSA"),
+        (crooked_module.EDWARDS, "Ed25519"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+@pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
+async def test_signatures_of_two_keys_are_taken(
+    house: House, crooked: CrookedProvider, key: Key, algorithm: str
+) -> None:
+    crooked.signing, crooked.header = key, {"alg": algorithm, "kid": key.kid}
+    assert (await sign_in(Browser(house), crooked)).status_code == 200
+
+
+async def test_several_audiences_are_fine_if_it_was_made_for_us(
+    house: House, crooked: CrookedProvider
+) -> None:
+    crooked.claims = but(aud=["another", crooked_module.CLIENT], azp=crooked_module.CLIENT)
+    assert (await sign_in(Browser(house), crooked)).status_code == 200
+
+
+@pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
+async def test_a_small_key_is_not_trusted(house: House, crooked: CrookedProvider) -> None:
+    small = RSAKey.generate_key(1024, {"kid": "small"})
+    crooked.keys = [small, crooked_module.CURVE]
+    crooked.signing, crooked.header = small, {"alg": "RS256", "kid": "small"}
+    assert (await sign_in(Browser(house), crooked)).json()["code"] == "token_refused"
+
+
+async def test_new_keys_of_the_provider_are_found_without_a_restart(
+    house: House, crooked: CrookedProvider
+) -> None:
+    assert (await sign_in(Browser(house), crooked)).status_code == 200
+    crooked.keys = [crooked_module.NEXT]
+    crooked.signing, crooked.header = crooked_module.NEXT, {"alg": "RS256", "kid": "two"}
+    assert (await sign_in(Browser(house), crooked)).status_code == 200
+    assert crooked.asked.count("/keys") == 2
+    crooked.signing, crooked.header = crooked_module.RSA, {"alg": "RS256", "kid": "one"}
+    assert (await sign_in(Browser(house), crooked)).json()["code"] == "token_refused"
+
+
+async def test_tokens_of_unknown_keys_do_not_make_us_ask_for_keys_without_end(
+    house: House, crooked: CrookedProvider
+) -> None:
+    for number in range(5):
+        crooked.header = {"alg": "RS256", "kid": f"unknown {number}"}
+        assert (await sign_in(Browser(house), crooked)).status_code == 401
+    assert crooked.asked.count("/keys") == 2
+
+
+# Who it is
+
+
+async def test_who_has_come_once_is_known_by_the_identity_and_not_by_the_name(
+    house: House, crooked: CrookedProvider, ana: str
+) -> None:
+    await add(house, f"bob, not {ana}")
+    browser = Browser(house)
+    await sign_in(browser, crooked)
+    for claims in (but(email=f"bob, not {ana}"), but(email=f"mallory, not {ana}", email_verified=False)):
+        crooked.claims = claims
+        await sign_in(browser, crooked)
+        assert await browser.who() == ana
+
+
+async def test_nobody_else_gets_a_name_that_has_an_identity(house: House, crooked: CrookedProvider) -> None:
+    """At the provider, the address was given to another person."""
+    await sign_in(Browser(house), crooked)
+    browser = Browser(house)
+    crooked.claims = but(sub="another person")
+    answer = await sign_in(browser, crooked)
+    assert (answer.status_code, answer.json()["code"]) == (403, "unknown_user")
+    assert await browser.who() is None
+
+
+@pytest.mark.parametrize("verified", [False, "false", None, 1.5, "yes", [], {}])
+async def test_only_true_is_verified(house: House, crooked: CrookedProvider, verified: object) -> None:
+    crooked.claims = but(email_verified=verified)
+    answer = await sign_in(Browser(house), crooked)
+    assert (answer.status_code, answer.json()["code"]) == (403, "email_unverified")
+
+
+LOOKALIKES: dict[str, Callable[[str], object]] = {
+    "wide letters": lambda name: name.replace("a", "ａ"),
+    "a blank": lambda name: f" {name}",
+    "something unseen": lambda name: f"{name}\x00",
+    "a list": lambda name: [name],
+    "no text": lambda name: 7,
+    "the name of a key": lambda name: f"key:{name}",
+}
+
+
+@pytest.mark.parametrize("alike", LOOKALIKES.values(), ids=LOOKALIKES)
+async def test_a_name_that_only_looks_like_a_members_is_not_theirs(
+    house: House, crooked: CrookedProvider, ana: str, alike: Callable[[str], object]
+) -> None:
+    crooked.claims = but(email=alike(ana))
+    answer = await sign_in(Browser(house), crooked)
+    assert (answer.status_code, answer.json()["code"]) == (403, "unknown_user")
+
+
+async def test_capital_letters_make_no_difference(house: House, crooked: CrookedProvider, ana: str) -> None:
+    crooked.claims = but(email=ana.upper())
+    assert (await sign_in(Browser(house), crooked)).json()["name"] == ana
+
+
+async def test_a_member_whose_account_is_closed_stays_outside(
+    house: House, crooked: CrookedProvider, ana: str
+) -> None:
+    await sign_in(Browser(house), crooked)
+    await (await house.app.directory()).accounts.disable(ana)
+    answer = await sign_in(Browser(house), crooked)
+    assert (answer.status_code, answer.json()["code"]) == (403, "unknown_user")
+
+
+async def test_a_name_that_only_the_userinfo_tells_is_asked_for(
+    house: House, crooked: CrookedProvider, ana: str
+) -> None:
+    crooked.claims = without("email")
+    crooked.userinfo = {"sub": f"subject of {ana}", "email": ana, "email_verified": "true"}
+    assert (await sign_in(Browser(house), crooked)).json()["name"] == ana
+
+
+async def test_userinfo_about_somebody_else_is_not_believed(
+    house: House, crooked: CrookedProvider, ana: str
+) -> None:
+    crooked.claims = without("email")
+    crooked.userinfo = {"sub": "another person", "email": ana, "email_verified": True}
+    answer = await sign_in(Browser(house), crooked)
+    assert (answer.status_code, answer.json()["code"]) == (401, "token_refused")
+
+
+# A provider that is down, slow, or sends us elsewhere
+
+
+async def test_a_provider_that_is_down_is_a_problem_and_not_a_fault(serve: Serve) -> None:
+    with crooked_provider() as gone:
+        pass
+    async with serve(oidc_issuer=gone.issuer, oidc_client_id="redrive") as house:
+        answer = await Browser(house).client.get("/api/v1/session/oidc")
+        assert (answer.status_code, answer.json()["code"]) == (503, "oidc_unavailable")
+        assert answer.headers["retry-after"]
+
+
+USELESS: dict[str, tuple[int, dict[str, str], bytes]] = {
+    "an error": (500, {}, b""),
+    "no JSON": (200, {}, b"<html>"),
+    "no object": (200, {}, b"[]"),
+    "too deep": (200, {}, b"[" * 100_000),
+    "too much": (200, {}, b" " * (wire.MOST_BYTES + 1)),
+    "compressed": (200, {"Content-Encoding": "gzip"}, b"\x1f\x8b"),
+    "elsewhere": (302, {"Location": "/elsewhere"}, b""),
+}
+
+
+@pytest.mark.parametrize("path", ["/.well-known/openid-configuration", "/keys", "/token", "/userinfo"])
+@pytest.mark.parametrize("answer", USELESS.values(), ids=USELESS)
+async def test_an_answer_of_no_use_is_a_problem_and_not_a_fault(
+    house: House, crooked: CrookedProvider, path: str, answer: tuple[int, dict[str, str], bytes]
+) -> None:
+    crooked.answers[path] = answer
+    crooked.claims = without("email")
+    browser = Browser(house)
+    told = await browser.client.get("/api/v1/session/oidc")
+    if told.status_code == 303:
+        told = await browser.returns(state=crooked.meet(told.headers["location"]), code="a-code")
+    assert (told.status_code, told.json()["code"]) == (503, "oidc_unavailable"), told.text
+    assert "/elsewhere" not in crooked.asked
+
+
+async def test_a_provider_that_never_answers_holds_nobody_up(
+    house: House, crooked: CrookedProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crooked.metadata = lambda honest: {**honest, "token_endpoint": f"{crooked.issuer}/hang"}
+    browser = Browser(house)
+    state = crooked.meet(await browser.begin())
+    monkeypatch.setattr(wire, "SECONDS", 0.05)
+    answer = await browser.returns(state=state, code="a-code")
+    assert (answer.status_code, answer.json()["code"]) == (503, "oidc_unavailable")
+
+
+@pytest.mark.parametrize(
+    ("field", "address"),
+    [
+        ("issuer", "https://evil.example"),
+        ("token_endpoint", "http://evil.example/token"),
+        ("jwks_uri", "file:///etc/passwd"),
+        ("token_endpoint", "https://user:secret@evil.example/"),
+        ("authorization_endpoint", "javascript:alert(1)"),
+        ("authorization_endpoint", None),
+        ("userinfo_endpoint", "http://[::1"),
+    ],
+)
+async def test_a_provider_that_names_a_strange_address_is_not_used(
+    house: House, crooked: CrookedProvider, field: str, address: str | None
+) -> None:
+    crooked.metadata = but(**{field: address})
+    answer = await Browser(house).client.get("/api/v1/session/oidc")
+    assert (answer.status_code, answer.json()["code"]) == (503, "oidc_unavailable")
+
+
+async def test_after_a_failure_the_next_ones_do_not_wait_for_another(
+    house: House, crooked: CrookedProvider
+) -> None:
+    crooked.answers["/.well-known/openid-configuration"] = (500, {}, b"")
+    for _ in range(3):
+        assert (await Browser(house).client.get("/api/v1/session/oidc")).status_code == 503
+    assert len(crooked.asked) == 1
+
+
+# Secrets, settings
+
+
+async def test_no_secret_of_a_sign_in_is_logged(
+    house: House, crooked: CrookedProvider, caplog: pytest.LogCaptureFixture
+) -> None:
+    """I9: neither in the lines about a success nor in those about failures."""
+    caplog.set_level(logging.DEBUG)
+    browser = Browser(house)
+    secrets: list[str] = []
+    for change in (dict, but(nonce="wrong"), without("email")):
+        crooked.claims = change
+        assert (await sign_in(browser, crooked, code="the-code-of-the-provider")) is not None
+        secrets += [crooked.sent["state"], crooked.sent["nonce"], crooked.signed()]
+    secrets += [crooked_module.SECRET, crooked_module.ACCESS, "the-code-of-the-provider"]
+    secrets += browser.client.cookies.values()
+    ours = [record for record in caplog.records if BASE not in record.getMessage()]  # not the browser's own
+    written = "\n".join(f"{record.getMessage()} {record.__dict__}" for record in ours)
+    assert "oidc_failed" in written
+    assert [each for each in secrets if each in written] == []
+
+
+async def test_without_a_provider_there_is_nothing_to_begin(serve: Serve) -> None:
+    async with serve() as house:
+        for path in ("/api/v1/session/oidc", "/api/v1/session/oidc/callback"):
+            answer = await house.client().get(path)
+            assert (answer.status_code, answer.json()["code"]) == (404, "oidc_off")
+
+
+async def test_beyond_this_machine_the_address_of_the_server_must_be_known(tmp_path: Path) -> None:
+    """Otherwise a Host header would say where the provider sends people to."""
+    app = new_app(
+        f"sqlite:///{tmp_path}/work.db",
+        server_host="0.0.0.0",
+        oidc_issuer="https://login.example.com",
+        oidc_client_id="redrive",
+    )
+    with pytest.raises(InvalidValueError, match="server_url"):
+        create_app(app)
+
+
+async def test_strangers_cannot_begin_without_end(house: House, crooked: CrookedProvider) -> None:
+    client = Browser(house).client
+    answers = [(await client.get("/api/v1/session/oidc")).status_code for _ in range(15)]
+    assert answers.count(303) == 10
+    assert set(answers[10:]) == {429}

@@ -1,0 +1,213 @@
+"""Replaying over HTTP (W9, W10, G8)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from tests.server.house import House
+from tests.server.truth import truthful
+
+from redrive.errors import FinalError
+from redrive.policy.presets import GATEWAY
+from redrive.policy.stored import policy_to_json
+from redrive.server.document import document
+
+LETTERS, ALIAS, REPLAYS = "/api/v1/dead-letters", "/api/v1/workflow-dlq", "/api/v1/replays"
+SECRET = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
+REFUSED: tuple[dict[str, Any], ...] = (
+    {"mode": "ALL"},
+    {"mode": None},
+    {"from_step_index": -1},
+    {"from_step_index": 2},
+    {"from_step_index": 3},
+    {"from_step_index": "one"},
+    {"from_step": "nothing"},
+    {"from_step": "reserve", "from_step_index": 0},
+    {"mode": "STEP_ONLY", "from_step_index": 0},
+    {"override_retry_policy": {"max_retries": -1}},
+    {"override_retry_policy": {"retries": 3}},
+    {"override_retry_policy": {"max_attempts": 3}},
+    {"override_retry_policy": []},
+    {"override_retry_policy": {str(number): 1 for number in range(21)}},
+    {"reason": "x" * 2001},
+    {"state": "RESOLVED"},
+)
+
+
+class World:
+    """A workflow of three steps, whose second fails as long as the bank is closed."""
+
+    def __init__(self, house: House, client: httpx.AsyncClient) -> None:
+        self.house = house
+        self.client = client
+        self.bank_is_open = False
+        self.executed: list[tuple[str, Any]] = []
+        app = house.app
+
+        @app.task
+        async def reserve(order: Any) -> Any:
+            self.executed.append(("reserve", order))
+            return order
+
+        @app.task
+        async def pay(order: Any) -> Any:
+            self.executed.append(("pay", order))
+            if not self.bank_is_open:
+                raise FinalError("the bank is closed")
+            return order
+
+        @app.task
+        async def ship(order: Any) -> Any:
+            self.executed.append(("ship", order))
+            return order
+
+        app.workflow("shop", [reserve, pay, ship])
+
+    async def letter(self, payload: Any = 7) -> str:
+        letter = await self.house.dead_letter(payload, work="shop")
+        self.executed.clear()
+        self.bank_is_open = True
+        return letter
+
+    async def replay(self, letter: str, **body: Any) -> httpx.Response:
+        return await self.client.post(f"{ALIAS}/{letter}/replay", json=body)
+
+    async def states(self, letter: str) -> tuple[str, str]:
+        """Of the letter and of its run."""
+        known = (await self.client.get(f"{LETTERS}/{letter}")).json()
+        run = await self.house.app.store.runs.get(known["run_id"], "default")
+        return known["state"], run.state
+
+
+@pytest.fixture
+async def world(house: House) -> AsyncIterator[World]:
+    async with truthful(await house.keyed("ADMIN", name="operator"), house.api) as client:
+        yield World(house, client)
+
+
+async def test_step_only_executes_the_failed_step_and_leaves_the_run_partial(world: World) -> None:
+    """W9, W10, and G8: nothing is executed in the request."""
+    letter = await world.letter()
+    begun = await world.replay(letter, mode="STEP_ONLY", reason="the bank is open")
+    assert begun.status_code == 202
+    assert world.executed == []
+    assert (await world.states(letter))[0] == "REPLAYING"
+    await world.house.work()
+    assert world.executed == [("pay", 7)]
+    assert await world.states(letter) == ("RESOLVED", "PARTIAL")
+    ended = (await world.client.get(begun.headers["Location"])).json()
+    assert (ended["state"], ended["requested_by"], ended["mode"]) == (
+        "SUCCEEDED",
+        "key:operator",
+        "STEP_ONLY",
+    )
+    [known] = (await world.client.get(f"{LETTERS}/{letter}/history")).json()["replays"]
+    assert known == ended
+
+
+async def test_from_step_goes_on_to_the_end(world: World) -> None:
+    letter = await world.letter()
+    assert (await world.replay(letter)).json()["mode"] == "FROM_STEP"
+    await world.house.work()
+    assert [name for name, _ in world.executed] == ["pay", "ship"]
+    assert await world.states(letter) == ("RESOLVED", "SUCCESS")
+
+
+@pytest.mark.parametrize("earlier", [{"from_step_index": 0}, {"from_step": "reserve"}])
+async def test_an_earlier_step_is_gone_back_to(world: World, earlier: dict[str, Any]) -> None:
+    letter = await world.letter()
+    begun = await world.replay(letter, mode="FROM_STEP", **earlier)
+    assert begun.json().get("from_step_index") == 0, begun.text
+    await world.house.work()
+    assert [name for name, _ in world.executed] == ["reserve", "pay", "ship"]
+
+
+async def test_a_failed_replay_opens_it_again(world: World) -> None:
+    letter = await world.letter()
+    world.bank_is_open = False
+    begun = await world.replay(letter)
+    again = await world.replay(letter)
+    assert (again.status_code, again.json()["code"]) == (409, "replay_refused")
+    await world.house.work()
+    assert await world.states(letter) == ("OPEN", "DLQ_PENDING")
+    assert (await world.client.get(f"{REPLAYS}/{begun.json()['id']}")).json()["state"] == "FAILED"
+
+
+@pytest.mark.parametrize(
+    ("given", "attempts"), [({"max_retries": 6}, 7), (policy_to_json(GATEWAY), GATEWAY.max_attempts)]
+)
+async def test_a_policy_holds_for_this_replay(world: World, given: Any, attempts: int) -> None:
+    letter = await world.letter()
+    begun = (await world.replay(letter, override_retry_policy=given)).json()
+    assert begun["override_retry_policy"]["max_attempts"] == attempts
+    known = (await world.client.get(f"{LETTERS}/{letter}")).json()
+    assert known["replay_override"] == begun["override_retry_policy"]
+
+
+async def test_a_payload_is_changed_for_a_reason(world: World) -> None:
+    letter = await world.letter({"card": "1", "password": "old"})
+    edited = {"card": "2", "password": SECRET}
+    assert (await world.replay(letter, payload=edited)).status_code == 422
+    begun = await world.replay(letter, payload=edited, reason="another card")
+    assert begun.status_code == 202
+    assert SECRET not in begun.text
+    assert [each["path"] for each in begun.json()["edit"]] == ["card", "password"]
+    await world.house.work()
+    assert world.executed[0] == ("pay", edited)
+
+
+async def test_null_is_a_payload_too(world: World) -> None:
+    letter = await world.letter()
+    assert (await world.replay(letter, payload=None, reason="none")).status_code == 202
+    await world.house.work()
+    assert world.executed[0] == ("pay", None)
+
+
+async def test_what_cannot_be_replayed_so_is_refused(small_house: House) -> None:
+    async with truthful(await small_house.keyed("ADMIN"), small_house.api) as client:
+        world = World(small_house, client)
+        letter = await world.letter()
+        for body in REFUSED:
+            assert (await world.replay(letter, **body)).status_code == 422, body
+        assert (await world.states(letter))[0] == "OPEN"
+
+
+@pytest.mark.parametrize("body", [b'{"payload": NaN, "reason": "x"}', b'{"payload": 1e999, "reason": "x"}'])
+async def test_numbers_that_are_none_are_refused(small_house: House, body: bytes) -> None:
+    async with truthful(await small_house.keyed("ADMIN"), small_house.api) as client:
+        letter = await World(small_house, client).letter()
+        answer = await client.post(
+            f"{LETTERS}/{letter}/replay", content=body, headers={"Content-Type": "application/json"}
+        )
+        assert answer.status_code == 422
+
+
+async def test_the_same_key_begins_one_replay(world: World) -> None:
+    """G6, G8."""
+    letter = await world.letter()
+    key = {"Idempotency-Key": "replay-7"}
+    answers = [await world.client.post(f"{LETTERS}/{letter}/replay", json={}, headers=key) for _ in range(2)]
+    assert [each.status_code for each in answers] == [202, 202]
+    assert answers[0].json() == answers[1].json()
+
+
+async def test_a_foreign_replay_does_not_exist(world: World) -> None:
+    """W13."""
+    await world.house.organization("acme")
+    begun = (await world.replay(await world.letter())).json()
+    other = truthful(await world.house.keyed("OWNER", "acme"), world.house.api)
+    assert (await other.get(f"{REPLAYS}/{begun['id']}")).status_code == 404
+    for text in ("nothing", "%00", "%ED%A0%80"):
+        assert (await world.client.get(f"{REPLAYS}/{text}")).status_code == 404
+
+
+async def test_both_spellings_are_documented(small_house: House) -> None:
+    paths = document(small_house.api)["paths"]
+    for prefix in (LETTERS, ALIAS):
+        operation = paths[f"{prefix}/{{id}}/replay"]["post"]
+        assert operation["x-permission"] == "operate"
+        assert set(operation["responses"]) >= {"202"}
+    assert [path for path in paths if path.startswith(ALIAS)] == [f"{ALIAS}/{{id}}/replay"]

@@ -1,0 +1,280 @@
+"""Two organizations that have everything: each its own, and of each kind one to be kept and others to use up.
+
+Whatever one of them has holds its canary. No worker runs after they were made, so that nothing changes but by
+requests.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from argon2 import PasswordHasher
+from tests.server.house import ORIGIN, House
+
+from redrive.dead_letter_queue import DeadLetterQueue
+from redrive.engine.desk import Desk
+from redrive.engine.directory import Directory
+from redrive.engine.passwords import Passwords
+from redrive.errors import FinalError
+
+HOME, OTHER = "default", "acme"
+ROLES = ("VIEWER", "STAFF", "ADMIN", "OWNER")
+SCOPES = ["plan", "note"]
+QUEUE = "dlq:shared"
+PASSWORD = "a horse, a horse, my kingdom"
+FAR = 86_400.0
+
+_numbers = itertools.count(1)
+
+
+class Visitor(NamedTuple):
+    """Who comes: by a key or a session, as what. `scoped`: a key that may only do what SCOPES names."""
+
+    kind: str
+    role: str
+    headers: dict[str, str]
+    scoped: bool = False
+    session: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.role}{' scoped' if self.scoped else ''}".strip()
+
+
+NOBODY = Visitor("nobody", "", {})
+
+
+def canary_of(org: str) -> str:
+    return f"canary-of-{org}"
+
+
+class Org:
+    def __init__(self, house: House, name: str) -> None:
+        self.house = house
+        self.name = name
+        self.canary = canary_of(name)
+        self.kept: dict[str, str] = {}
+        self.visitors: list[Visitor] = []
+        self._stock: list[str] = []
+        self._shared_group = ""
+        self._makers: dict[str, Callable[[], Awaitable[str]]] = {
+            "open letter": self._open_letter,
+            "closed letter": self._closed_letter,
+            "awaited letter": self._awaited_letter,
+            "waiting letter": self._waiting_letter,
+            "replay": self._replay,
+            "planned operation": self._planned,
+            "running operation": self._running,
+            "paused operation": self._paused,
+            "group": self._group,
+            "closed group": self._closed_group,
+            "pending run": self._pending_run,
+            "failed run": self._failed_run,
+            "member": self._member,
+            "disabled member": self._disabled_member,
+            "key": self._key,
+            "session": self._session,
+            "link": self._link,
+            "clearable queue": self._clearable,
+        }
+
+    async def furnish(self, letters: int) -> None:
+        own = await self.house.dead_letter({"card": self.canary}, self.name, f"stumble_{self.name}")
+        await self._fill(letters)
+        for kind, make in self._makers.items():
+            self.kept[kind] = await make()
+        letter = await (await self.desk()).dead_letters.get(own)
+        self.kept |= {"group": letter.fingerprint, "closed group": letter.fingerprint}
+        self.kept |= {"letter": own, "run": letter.run_id, "operation": await self._running()}
+        self.kept |= {"organization": self.name, "queue": "default", "breaker": "bank"}
+        await self._furnish_more()
+        await self._invite()
+
+    async def fresh(self, kind: str) -> str:
+        """The id of one that a request may use up; of a kind that is only looked at, the one that is kept."""
+        make = self._makers.get(kind)
+        return self.kept[kind] if make is None else await make()
+
+    async def desk(self) -> Desk:
+        return await self.house.app.desk(org=self.name, by=self.canary)
+
+    async def directory(self) -> Directory:
+        return await self.house.app.directory(org=self.name, by=self.canary)
+
+    async def guest(self, role: str) -> Visitor:
+        """Somebody new, by a session that may end by what they do."""
+        name = await self._new_member(role)
+        self.kept["guest's session"] = (await self._signed_in(name, role)).session
+        return await self._signed_in(name, role)
+
+    async def _fill(self, letters: int) -> None:
+        payloads = [{"card": self.canary, "number": number} for number in range(letters)]
+        runs = await self.house.app.start_many("stumble", payloads, org=self.name, tags=[self.canary])
+        await self.house.work()
+        lines = [await each.dead_letter() for each in runs]
+        self._stock = [line.id for line in lines if line is not None]
+        self._shared_group = (await (await self.desk()).dead_letters.get(self._stock[0])).fingerprint
+
+    async def _furnish_more(self) -> None:
+        desk, directory = await self.desk(), await self.directory()
+        await desk.dead_letters.note(self.kept["letter"], f"a note, {self.canary}")
+        await desk.dead_letters.assign(self.kept["letter"], self.canary)
+        name = f"{self.canary}-with-a-password"
+        await directory.members.add(name, "STAFF")
+        await directory.accounts.set_password(name, PASSWORD)
+        self.kept["name"] = name
+        self.kept["head"] = str(await desk.audit.head())
+        payload = {"card": self.canary}
+        await self.house.app.start("greet", payload, org=self.name, key="the same everywhere", delay=FAR)
+
+    async def _invite(self) -> None:
+        for role in ROLES:
+            self.visitors.append(await self._keyed(role))
+            self.visitors.append(await self._signed_in(await self._new_member(role), role))
+        self.visitors.append(await self._keyed("OWNER", SCOPES))
+
+    async def _keyed(self, role: str, scopes: list[str] | None = None) -> Visitor:
+        key = await self.house.key(role, self.name, f"{self.canary} {next(_numbers)}", scopes)
+        return Visitor("key", role, {"authorization": f"Bearer {key}"}, scopes is not None)
+
+    async def _signed_in(self, name: str, role: str) -> Visitor:
+        link = await (await self.directory()).accounts.link(name)
+        sessions = await self.house.app.sessions()
+        new = await sessions.redeem(link.token, org=self.name)
+        assert new is not None
+        headers = {"cookie": f"redrive_session={new.token}", "x-csrf-token": new.signed_in.csrf, **ORIGIN}
+        return Visitor("session", role, headers, session=new.signed_in.session.id)
+
+    async def _new_member(self, role: str = "STAFF") -> str:
+        name = f"{self.canary}-{next(_numbers)}"
+        await (await self.directory()).members.add(name, role)
+        return name
+
+    # One of each kind
+
+    async def _open_letter(self) -> str:
+        return self._stock.pop()
+
+    async def _closed_letter(self) -> str:
+        letter = self._stock.pop()
+        await (await self.desk()).dead_letters.resolve(letter, f"done, {self.canary}")
+        return letter
+
+    async def _awaited_letter(self) -> str:
+        return self.kept.get("awaited letter") or self._stock.pop()
+
+    async def _waiting_letter(self) -> str:
+        letter = self._stock.pop()
+        await (await self.desk()).dead_letters.link(letter, self.kept["awaited letter"])
+        return letter
+
+    async def _replay(self) -> str:
+        return (await (await self.desk()).replay(self._stock.pop(), reason=self.canary)).id
+
+    async def _planned(self) -> str:
+        plan = await (await self.desk()).operations.plan(ids=[self._stock.pop()], reason=self.canary)
+        return plan.operation_id
+
+    async def _running(self) -> str:
+        operation = await self._planned()
+        await (await self.desk()).operations.start(operation)
+        return operation
+
+    async def _paused(self) -> str:
+        operation = await self._running()
+        await (await self.desk()).operations.pause(operation, self.canary)
+        return operation
+
+    async def _group(self) -> str:
+        """Of a failure that both organizations have."""
+        groups = (await self.desk()).groups
+        if (await groups.get(self._shared_group)).group.state != "OPEN":
+            await groups.reopen(self._shared_group, self.canary)
+        return self._shared_group
+
+    async def _closed_group(self) -> str:
+        group = await self._group()
+        await (await self.desk()).groups.acknowledge(group, self.canary)
+        return group
+
+    async def _pending_run(self) -> str:
+        return (await self.house.app.start("greet", self.canary, org=self.name, delay=FAR)).id
+
+    async def _failed_run(self) -> str:
+        return (await (await self.desk()).dead_letters.get(self._stock.pop())).run_id
+
+    async def _member(self) -> str:
+        return (await (await self.directory()).members.get(await self._new_member())).user_id
+
+    async def _disabled_member(self) -> str:
+        member = await self._member()
+        await (await self.directory()).accounts.disable(member)
+        return member
+
+    async def _key(self) -> str:
+        made = await (await self.directory()).keys.create(f"{self.canary} {next(_numbers)}", "STAFF")
+        return made.key.id
+
+    async def _session(self) -> str:
+        """Of the guest who comes."""
+        return self.kept.get("guest's session") or (await self.guest("STAFF")).session
+
+    async def _link(self) -> str:
+        return (await (await self.directory()).accounts.link(await self._new_member())).token
+
+    async def _clearable(self) -> str:
+        """Both organizations have a stand-alone queue of this name, with one dead letter in it."""
+        app, name = self.house.app, QUEUE.removeprefix("dlq:")
+        queue = DeadLetterQueue("sqlite://:memory:", lambda task: None, name=name, org=self.name, log=False)
+        queue.app.wire(app.database, app.clock, app.random)
+        if await queue.size() == 0:
+            await queue.enqueue("a task", {"card": self.canary}, error=self.canary)
+        return QUEUE
+
+
+class TwoOrgs:
+    def __init__(self, house: House) -> None:
+        self.house = house
+        self.orgs = {name: Org(house, name) for name in (HOME, OTHER)}
+        self.unknown = {
+            "group": "f" * 64,
+            "organization": "nowhere",
+            "queue": "nowhere",
+            "breaker": "nowhere",
+        }
+        self.unknown_id = house.app.ids.new()
+
+    def other(self, org: str) -> Org:
+        return self.orgs[OTHER if org == HOME else HOME]
+
+
+async def two_orgs(house: House, letters: int = 40) -> TwoOrgs:
+    """Each with so many dead letters to use up."""
+    house.app.passwords = Passwords(PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+    _register(house)
+    await house.organization(OTHER)
+    world = TwoOrgs(house)
+    for org in world.orgs.values():
+        await org.furnish(letters)
+    fingerprint = world.orgs[HOME].kept["group"]
+    world.unknown["group"] = "f" * len(fingerprint)
+    return world
+
+
+def _register(house: House) -> None:
+    """`stumble` fails in the same way everywhere, `stumble_…` in another way for each organization."""
+    app = house.app
+    app.breaker("bank")
+
+    async def stumble(order: Any) -> None:
+        raise FinalError("the card was declined")
+
+    async def stumble_default(order: Any) -> None:
+        raise FinalError(f"the card {canary_of(HOME)} was declined")
+
+    async def stumble_acme(order: Any) -> None:
+        raise FinalError(f"the card {canary_of(OTHER)} was declined")
+
+    for each in (stumble, stumble_default, stumble_acme):
+        app.task(each)
