@@ -13,7 +13,7 @@ app = Redrive()  # its database is that of the settings, where `redrive key crea
 
 
 @app.task(max_attempts=1)
-async def label(order: int) -> str:
+def label(order: int) -> str:
     if not Path("paper").exists():
         raise LookupError(f"order {order}: the printer has no paper")
     return f"label {order}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import asdict, replace
 from random import Random
 from typing import Any
@@ -412,3 +413,22 @@ async def test_where_a_worker_runs_is_told_at_home_only(world: World) -> None:
     assert acme._replace(host="machine-7", process=4711, seconds_silent=0.0) == home._replace(
         seconds_silent=0.0
     )
+
+
+async def test_everything_here_works_behind_the_second_wall(world: World) -> None:
+    theirs = await world.worked_off("for good", org="globex")
+    run_id = await world.worked_off("for good", org="acme")
+    await world.app.raise_wall()
+    book = await world.book("acme")
+
+    assert [run.id for run in (await book.list("is:failed")).runs] == [run_id]
+    assert (await book.get(run_id)).dead_letter is not None
+    assert len((await book.story(run_id)).attempts) == 2
+    with pytest.raises(NotFoundError):
+        await book.get(theirs)
+    assert await book.cancel(await world.started(org="acme")) is Cancellation.CANCELLED
+    assert sorted(await queues_of(world, "acme")) == sorted(await queues_of(world, "default"))
+    async with aclosing(world.app.changes.follow("acme", after=0)) as changes:
+        told = [await anext(changes) for _ in range(3)]
+    assert [each.sequence for each in told] == [0, 1, 2]
+    assert told[0].counters == ({"OPEN": 1}, {})

@@ -7,10 +7,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
+from argon2 import PasswordHasher
 from fastapi import FastAPI
 
 from redrive.app import Redrive
 from redrive.config import Settings
+from redrive.engine.passwords import Passwords
 from redrive.errors import FinalError
 from redrive.server.app import create_app
 
@@ -22,6 +24,7 @@ def new_app(url: str, schema: str = "redrive", **settings: Any) -> Redrive:
     """`greet` succeeds, `charge` fails for good, `order` is a workflow whose second step fails for good."""
     generous = {"server_key_rate": 100_000, "server_org_rate": 1_000_000}
     app = Redrive(url, settings=Settings(schema=schema, **(generous | settings)), log=False, durable=False)
+    app.passwords = Passwords(PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
 
     @app.task
     async def greet(name: Any = None) -> str:

@@ -8,12 +8,12 @@ organization may ever see, and {number} another number each time.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
-from tests.server.two_orgs import HOME, OTHER, PASSWORD, SCOPES, Org, TwoOrgs, Visitor
-from tests.server.wire import Inquiry
+from tests.server.two_orgs import HOME, PASSWORD, SCOPES, Org, TwoOrgs, Visitor
+from tests.server.wire import NOTHING, Inquiry
 
 PUBLIC, SIGNED_IN = "public", "signed in"
 
@@ -76,12 +76,12 @@ class Entry(NamedTuple):
     """
 
     action: str
-    path: dict[str, Any] = {}
+    path: Mapping[str, Any] = NOTHING
     body: Any = None
     status: int = 200
     home: bool = False
-    query: dict[str, Any] = {}
-    headers: dict[str, str] = {}
+    query: Mapping[str, Any] = NOTHING
+    headers: Mapping[str, str] = NOTHING
     keys: int | None = None
     guest: bool = False
 
@@ -224,7 +224,7 @@ def _session() -> dict[str, tuple[Entry, ...]]:
     password = {"password": "another long sentence"}
     signing_in = {"name": Own("name"), "password": PASSWORD}
 
-    def signed_in(status: int, path: Any = {}, body: Any = None, keys: int = 409) -> tuple[Entry, ...]:  # noqa: B006
+    def signed_in(status: int, path: Any = NOTHING, body: Any = None, keys: int = 409) -> tuple[Entry, ...]:
         return (Entry(SIGNED_IN, path, body, status, keys=keys, guest=True),)
 
     return {
@@ -327,10 +327,10 @@ class Aimed(NamedTuple):
 class Aim:
     """Makes requests of one organization. Unless it may `use_up` things, it names those that are kept."""
 
-    def __init__(self, world: TwoOrgs, org: str, *, use_up: bool) -> None:
+    def __init__(self, world: TwoOrgs, org: Org, *, use_up: bool) -> None:
         self._world = world
-        self._own = world.orgs[org]
-        self._other = world.other(org)
+        self._own = org
+        self._other = world.other(org.name)
         self._use_up = use_up
 
     async def at(self, route: str, entry: Entry, target: Target) -> Aimed:
@@ -348,7 +348,7 @@ class Aim:
         if isinstance(value, A):
             named.append(await self._aimed(value.kind, target))
             return named[-1]
-        if isinstance(value, dict):
+        if isinstance(value, Mapping):
             return {name: await self._filled(each, target, named) for name, each in value.items()}
         if isinstance(value, list):
             return [await self._filled(each, target, named) for each in value]
@@ -373,9 +373,6 @@ class Aim:
 def _markers(value: Any) -> Iterator[A | Own]:
     if isinstance(value, (A, Own)):
         yield value
-    elif isinstance(value, (dict, list)):
-        for each in value.values() if isinstance(value, dict) else value:
+    elif isinstance(value, (Mapping, list)):
+        for each in value.values() if isinstance(value, Mapping) else value:
             yield from _markers(each)
-
-
-__all__ = ["HOME", "OTHER", "TABLE", "Aim", "Aimed", "Entry", "Org", "Target"]

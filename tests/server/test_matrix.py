@@ -1,114 +1,194 @@
 """Every route × everybody who may come × what they name: their own, another organization's, what never was.
 
-The routes come from the application, what to expect comes from tests/server/matrix.py, which has the table of
-roles once more, by hand (W12, W13, I8, I14, security baseline: authorization and tenants).
+The routes come from the application. What to expect comes from tests/server/matrix.py, which has the table of
+roles once more, by hand (W12, W13, I8, I14, security baseline: authorization, tenants).
 """
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from tests.server.house import House, new_app
-from tests.server.matrix import TABLE, Aim, Aimed, Entry, Target
-from tests.server.rows import all_rows, difference, ids_of, rows_of
-from tests.server.two_orgs import HOME, NOBODY, OTHER, Org, TwoOrgs, Visitor, two_orgs
-from tests.server.wire import Reply
+from tests.server.listening import Stream, listening
+from tests.server.matrix import TABLE
+from tests.server.questioning import Questioning, routes_of
+from tests.server.rows import Rows, all_rows, difference, ids_of, rows_of
+from tests.server.two_orgs import HOME, OTHER, Org, TwoOrgs, two_orgs
+from tests.server.wire import Inquiry
 
+from redrive.engine import feed
 from redrive.errors import InvalidValueError
+from redrive.policy.access import Permission
+from redrive.server.api import NOUNS
 from redrive.server.app import create_app
-from redrive.server.route import GuardedRoute, refuse_without_rule
+from redrive.server.route import GuardedRoute, Routes
+from redrive.server.rule import PUBLIC, Rule, may
 
-LETTERS = 420
-"""What the requests of one organization use up, all in all."""
+LETTERS = 340
+"""More than the requests of one organization use up."""
 
-_addresses = itertools.count(1)
-
-
-def routes_of(api: FastAPI) -> list[str]:
-    found = [route for route in api.router.routes if isinstance(route, GuardedRoute)]
-    return [f"{method} {route.path}" for route in found for method in sorted(route.methods or ())]
+PAGED = ("dead-letters", "workflow-dlq", "runs", "jobs", "operations", "groups", "audit", "members", "keys")
 
 
-class Matrix:
-    """The requests of one organization, and everything in which the answers are not as they should be."""
-
-    def __init__(self, world: TwoOrgs, org: str) -> None:
-        self.world = world
-        self.org = world.orgs[org]
-        self.faults: list[str] = []
-        self.statuses: Counter[int] = Counter()
-        self.heard: list[bytes] = []
-        routes = routes_of(world.house.api)
-        self._entries = [(route, entry) for route in routes for entry in TABLE[route]]
-
-    async def refusals(self) -> None:
-        """All that somebody may not do: with no credential, and without the right."""
-        aim = Aim(self.world, self.org.name, use_up=False)
-        for route, entry in self._entries:
-            for visitor in (NOBODY, *self.org.visitors):
-                if entry.expected(visitor, self.org.name, Target.OWN) in (401, 403):
-                    for target in entry.targets:
-                        await self._ask(route, entry, visitor, target, await aim.at(route, entry, target))
-
-    async def misses(self) -> None:
-        """What is not theirs, or is not at all, and how one cannot tell which."""
-        aim = Aim(self.world, self.org.name, use_up=False)
-        for route, entry in self._entries:
-            missed = [each for each in entry.targets if each is not Target.OWN]
-            for visitor in self.org.visitors if missed else ():
-                if entry.may(visitor, self.org.name):
-                    alike = [
-                        await self._missed(aim, route, entry, visitor, target)
-                        for target in missed
-                        if not entry.enters(visitor, self.org.name, target)
-                    ]
-                    self._expect(all(each == alike[0] for each in alike), f"{route} as {visitor}: {alike}")
-
-    async def deeds(self) -> None:
-        """What they may do, with what is theirs."""
-        aim = Aim(self.world, self.org.name, use_up=True)
-        for route, entry in self._entries:
-            for visitor in (NOBODY, *self.org.visitors):
-                if entry.expected(visitor, self.org.name, Target.OWN) not in (401, 403):
-                    somebody = await self._coming(entry, visitor)
-                    aimed = await aim.at(route, entry, Target.OWN)
-                    await self._ask(route, entry, somebody, Target.OWN, aimed)
-
-    async def _coming(self, entry: Entry, visitor: Visitor) -> Visitor:
-        if entry.guest and visitor.kind == "session":
-            return await self.org.guest(visitor.role)
-        return visitor
-
-    async def _missed(
-        self, aim: Aim, route: str, entry: Entry, visitor: Visitor, target: Target
-    ) -> dict[str, Any]:
-        aimed = await aim.at(route, entry, target)
-        reply = await self._ask(route, entry, visitor, target, aimed)
-        headers = dict(reply.headers) | {"x-request-id": "", "content-length": ""}
-        problem = reply.content.replace(aimed.id.encode(), b"the id")
-        return {"headers": headers, **_parsed(problem), "request_id": ""}
-
-    async def _ask(self, route: str, entry: Entry, visitor: Visitor, target: Target, aimed: Aimed) -> Reply:
-        address = f"10.0.{next(_addresses) // 200 % 200}.{next(_addresses) % 200}"
-        reply = await aimed.inquiry.ask(self.world.house.api, address, **visitor.headers)
-        wanted = entry.expected(visitor, self.org.name, target)
-        self.statuses[reply.status] += 1
-        self.heard.append(reply.everything)
-        said = f"{route} as {visitor} of {self.org.name} with {target.value}: {reply.status} {reply.content[:300]!r}"
-        self._expect(reply.status == wanted, f"{said}, and not {wanted}")
-        return reply
-
-    def _expect(self, holds: bool, said: str) -> None:
-        if not holds:
-            self.faults.append(said)
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Changes are looked for many times a second."""
+    monkeypatch.setattr(feed, "POLL_SECONDS", 0.2)
 
 
-def _parsed(content: bytes) -> dict[str, Any]:
-    import json
+def test_every_route_has_an_entry_and_every_entry_a_route() -> None:
+    routes = routes_of(create_app(new_app("sqlite://:memory:")))
+    assert len(routes) == len(set(routes))
+    assert sorted(TABLE) == sorted(routes)
 
-    parsed: dict[str, Any] = json.loads(content)
-    return parsed
+
+async def test_every_route_for_everybody(house: House) -> None:
+    """I8, I14, W12, W13."""
+    world = await two_orgs(house, LETTERS)
+    for name in (HOME, OTHER):
+        own, other = world.orgs[name], world.other(name)
+        async with listening(house, other.visitors[0].headers) as stream:
+            await _question_everybody(world, own, other)
+            await _check_what_was_overheard(stream, own, other)
+    for org in world.orgs.values():
+        verdict = await (await org.desk()).audit.verify()
+        assert verdict.sound, verdict.faults
+
+
+async def _question_everybody(world: TwoOrgs, own: Org, other: Org) -> None:
+    """In this order: first what must change nothing at all, then what must change nothing of the other's."""
+    questioning = Questioning(world, own)
+    before = await all_rows(world.house.app)
+    await questioning.refusals()
+    await questioning.misses()
+    assert difference(before, await all_rows(world.house.app)) == []
+    missed = len(questioning.heard)
+    await questioning.deeds()
+    after = await all_rows(world.house.app)
+    assert questioning.faults == []
+    assert difference(rows_of(before, other.name), rows_of(after, other.name)) == []
+    _check_what_was_heard(
+        b"".join(questioning.heard), b"".join(questioning.heard[missed:]), own, other, before
+    )
+    assert {200, 201, 202, 204, 401, 403, 404} <= questioning.statuses.keys()
+
+
+def _check_what_was_heard(everything: bytes, by_deeds: bytes, own: Org, other: Org, rows: Rows) -> None:
+    """Not a word of the other, and no id of theirs but those that the caller has named: it can fail, as the
+    own ones are there."""
+    assert own.canary.encode() in everything
+    assert other.canary.encode() not in everything
+    for org, told in ((own, True), (other, False)):
+        ids = ids_of(rows_of(rows, org.name))
+        assert any(each.encode() in by_deeds for each in ids) is told, org.name
+
+
+async def _check_what_was_overheard(stream: Stream, own: Org, other: Org) -> None:
+    """The other has listened all the time."""
+    letter = other.kept["letter"]
+    await (await other.desk()).dead_letters.note(letter, "the last that happens")
+    while (event := await stream.next("entry")) is not None and event.data["subjects"] != [letter]:
+        pass
+    assert letter.encode() in stream.everything
+    assert own.canary.encode() not in stream.everything
+    rows = rows_of(await all_rows(own.house.app), own.name)
+    assert not [each for each in ids_of(rows) if each.encode() in stream.everything]
+
+
+async def test_the_place_of_another_organizations_list_leads_nowhere(house: House) -> None:
+    """I8: a cursor is no credential."""
+    world = await two_orgs(house, 12)
+    for own, other in ((HOME, OTHER), (OTHER, HOME)):
+        theirs = ids_of(rows_of(await all_rows(house.app), other))
+        for noun in PAGED:
+            path = f"/api/v1/{noun}"
+            cursor = (await _asked(world.orgs[other], path, size="1")).json()["next_cursor"]
+            assert isinstance(cursor, str), noun
+            reply = await _asked(world.orgs[own], path, cursor=cursor)
+            assert reply.status in (200, 404, 422), (noun, reply)
+            told = reply.everything.replace(cursor.encode(), b"")
+            assert world.orgs[other].canary.encode() not in told, noun
+            assert not [each for each in theirs if each.encode() in told], noun
+
+
+async def _asked(org: Org, path: str, **query: str) -> Any:
+    owner = next(each for each in org.visitors if (each.kind, each.role) == ("key", "OWNER"))
+    return await Inquiry("GET", path, query=query).ask(org.house.api, "127.0.0.1", **owner.headers)
+
+
+# Would it be noticed?
+
+
+@pytest.mark.parametrize(
+    ("route", "rule"),
+    [
+        ("GET /api/v1/keys", PUBLIC),
+        ("GET /api/v1/members/{who}", Rule(signed_in=True)),
+        ("POST /api/v1/workflow-dlq/{id}/replay", may(Permission.NOTE)),
+        ("GET /api/v1/settings", may(Permission.MANAGE)),
+        ("POST /api/v1/operations", may(Permission.OPERATE)),
+    ],
+)
+async def test_another_rule_would_be_noticed(small_house: House, route: str, rule: Rule) -> None:
+    world = await two_orgs(small_house, 24)
+    _change_rule(small_house.api, route, rule)
+    faults = []
+    for org in world.orgs.values():
+        questioning = Questioning(world, org, only=route)
+        await questioning.refusals()
+        await questioning.misses()
+        faults += questioning.faults
+    assert faults
+    assert all(each.startswith(route) for each in faults)
+
+
+async def test_a_hole_in_the_wall_between_organizations_would_be_noticed(small_house: House) -> None:
+    world = await two_orgs(small_house, 24)
+    own, other = world.orgs[HOME], world.orgs[OTHER]
+    other.kept = dict(own.kept)  # as if what is the other's could be reached
+    questioning = Questioning(world, own, only="GET /api/v1/dead-letters/{id}")
+    await questioning.misses()
+    assert any("200" in each for each in questioning.faults)
+
+
+def _change_rule(api: FastAPI, name: str, rule: Rule) -> None:
+    method, _, path = name.partition(" ")
+    for route in api.router.routes:
+        if isinstance(route, GuardedRoute) and route.path == path and method in (route.methods or ()):
+            vars(route.app)["_rule"] = rule
+
+
+async def _forgotten() -> None:
+    raise AssertionError
+
+
+class _Forgetful(Routes):
+    """One of its routes has no rule."""
+
+    def built(self) -> Iterator[Any]:
+        yield from super().built()
+        yield APIRoute("/forgotten", _forgotten)
+
+
+class _Unruly(Routes):
+    """One of its routes has lost it."""
+
+    def built(self) -> Iterator[Any]:
+        for route in super().built():
+            vars(route)["rule"] = None
+            yield route
+
+
+@pytest.mark.parametrize("kind", [_Forgetful, _Unruly])
+def test_a_route_without_a_rule_stops_the_server_from_starting(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Routes]
+) -> None:
+    routes = kind("forgotten", "/api/v1/forgotten")
+    routes.get("", PUBLIC)(_forgotten)
+    monkeypatch.setattr("redrive.server.app.NOUNS", (*NOUNS, routes))
+    with pytest.raises(InvalidValueError, match="/forgotten has no rule"):
+        create_app(new_app("sqlite://:memory:"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlencode
 
@@ -11,6 +13,7 @@ from starlette.types import ASGIApp, Message
 from tests.server.house import BASE
 
 HOST = BASE.removeprefix("http://")
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Reply(NamedTuple):
@@ -33,8 +36,8 @@ class Inquiry(NamedTuple):
     method: str
     path: str
     body: Any = None
-    query: dict[str, str] = {}
-    headers: dict[str, str] = {}
+    query: Mapping[str, str] = NOTHING
+    headers: Mapping[str, str] = NOTHING
 
     async def ask(self, api: ASGIApp, address: str, **credentials: str) -> Reply:
         content = b"" if self.body is None else json.dumps(self.body).encode()

@@ -49,6 +49,7 @@ async def _fresh_schema(server: PostgresServer) -> AsyncIterator[str]:
     yield name
     connection = await asyncpg.connect(server.url)
     await connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
+    await connection.execute(f"DROP ROLE IF EXISTS {name}_redrive_tenant")
     await connection.close()
 
 

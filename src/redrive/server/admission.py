@@ -77,10 +77,10 @@ class Admission:
             )
 
     def _check_address(self, request: Request) -> None:
-        query = request.url.query
-        if len(request.url.path) > MOST_PATH or len(query) > MOST_QUERY:
+        query: bytes = request.scope["query_string"]
+        if len(request.scope["path"]) > MOST_PATH or len(query) > MOST_QUERY:
             raise ProblemError(414, "address_too_long", "the address is too long", hint="use a shorter query")
-        if "rdk_" in query:
+        if b"rdk_" in query:
             raise ProblemError(
                 400,
                 "key_in_address",

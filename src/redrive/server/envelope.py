@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from redrive import structured
 from redrive.server.failure import problem_of
 from redrive.server.problem import ProblemError, problem_response
-from redrive.server.site import Site
+from redrive.server.site import Site, site_of
 
 LOGGER = logging.getLogger("redrive.server")
 REQUEST_ID = "X-Request-Id"
@@ -68,7 +68,8 @@ class Envelope:
             problem = problem_of(error) or self._unforeseen(error, request_id)
             if status:  # the answer has begun: all that is left is to cut it off
                 raise
-            await problem_response(problem, request_id)(scope, receive, sending)
+            response = problem_response(problem, request_id, self._site.app.redactor)
+            await response(scope, receive, sending)
         finally:
             self._log(scope, status, self._site.app.clock.monotonic() - begun)
 
@@ -124,4 +125,4 @@ async def told(request: Request, error: Exception) -> Response:
     problem = problem_of(error)
     if problem is None:
         raise error
-    return problem_response(problem, request.state.request_id)
+    return problem_response(problem, request.state.request_id, site_of(request.scope).app.redactor)

@@ -8,6 +8,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from redrive.policy.redact import Redactor
 from redrive.server.answer import encoded
 
 MEDIA_TYPE = "application/problem+json"
@@ -51,16 +52,17 @@ class ProblemError(HTTPException):
         self.more = more
 
 
-def problem_response(problem: ProblemError, request_id: str) -> Response:
+def problem_response(problem: ProblemError, request_id: str, redactor: Redactor) -> Response:
+    """What is wrong often repeats what was sent, which may hold a secret in the wrong place (I9)."""
     body = {
         "type": f"urn:redrive:problem:{problem.code}",
         "title": TITLES.get(problem.status_code, "Problem"),
         "status": problem.status_code,
         "code": problem.code,
-        "detail": problem.detail,
+        "detail": redactor.text(problem.detail),
         "hint": problem.hint,
         "request_id": request_id,
-        **problem.more,
+        **redactor.value(problem.more),
     }
     return Response(encoded(body), problem.status_code, problem.headers, MEDIA_TYPE)
 

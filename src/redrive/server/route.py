@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 from fastapi.routing import APIRoute
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Match, Route
+from starlette.types import Scope
 
 from redrive.errors import InvalidValueError
 from redrive.server.rule import Rule
@@ -54,7 +56,12 @@ class Routes:
 
         return add
 
-    def built(self) -> Iterator[GuardedRoute]:
+    @cache  # noqa: B019 — there are as many as there are nouns, for ever
+    def built(self) -> tuple[GuardedRoute, ...]:
+        """They belong to no application in particular: which one it is, a request says."""
+        return tuple(self._built())
+
+    def _built(self) -> Iterator[GuardedRoute]:
         for entry in self.entries:
             name = f"{self.noun}.{entry.endpoint.__name__.strip('_')}"
             yield _built(self.prefix, entry, self.noun, name, True)
@@ -73,6 +80,13 @@ class GuardedRoute(APIRoute):
         super().__init__(path, endpoint, **options)
         self.rule = rule
         self.app = Admission(rule, _parameters(self), self.app)
+        self._beginning = path.partition("{")[0]
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """How an address begins tells most routes from the one that is meant, sooner than their patterns."""
+        if not scope.get("root_path") and not scope["path"].startswith(self._beginning):
+            return Match.NONE, {}
+        return super().matches(scope)
 
 
 def _parameters(route: APIRoute) -> frozenset[str]:

@@ -1,0 +1,89 @@
+"""One measurement: a process that asks the servers in turns, and prints what it has seen as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+import psutil
+import uvloop
+from bench.http.case import Known, case_of
+from bench.http.client import Client, Turn
+
+WARM_UP = 0.3
+
+
+@dataclass(frozen=True)
+class Order:
+    """
+    case         what is asked
+    servers      the port and the process of each, by its name
+    known        what whoever asks has to know
+    connections  how many there are
+    seconds      how long a turn takes
+    rounds       how many turns each server has
+    """
+
+    case: str
+    servers: Mapping[str, tuple[int, int]]
+    known: tuple[str, str]
+    connections: int
+    seconds: float
+    rounds: int
+
+    @property
+    def line(self) -> str:
+        return json.dumps(asdict(self))
+
+
+@dataclass
+class Seen:
+    """Of one server, a value for each turn; `effort` is µs of its processor time for a request."""
+
+    rate: list[float] = field(default_factory=list)
+    half: list[float] = field(default_factory=list)
+    most: list[float] = field(default_factory=list)
+    effort: list[float] = field(default_factory=list)
+
+    def add(self, turn: Turn, spent: float) -> None:
+        self.rate.append(turn.rate)
+        self.half.append(turn.half)
+        self.most.append(turn.most)
+        self.effort.append(spent / turn.number * 1e6)
+
+
+async def measure(order: Order) -> dict[str, Seen]:
+    case = case_of(order.case, Known(*order.known))
+    clients = {name: Client(port, case, order.connections) for name, (port, _) in order.servers.items()}
+    seen = {name: Seen() for name in clients}
+    for client in clients.values():
+        await client.open()
+        await client.turn(WARM_UP)
+    for number in range(order.rounds):
+        # Who is asked first has the caches as the other has left them.
+        for name in sorted(clients, reverse=bool(number % 2)):
+            before = _spent(order.servers[name][1])
+            turn = await clients[name].turn(order.seconds)
+            seen[name].add(turn, _spent(order.servers[name][1]) - before)
+    for client in clients.values():
+        client.close()
+    return seen
+
+
+def _spent(process: int) -> float:
+    times = psutil.Process(process).cpu_times()
+    return float(times.user + times.system)
+
+
+def main(line: str) -> None:
+    order = Order(**json.loads(line))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        seen = runner.run(measure(order))
+    print(json.dumps({name: asdict(each) for name, each in seen.items()}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,27 @@
+"""Redrive's server as it comes. Only its limits are raised: one key asks everything."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from bench.http.case import WORK
+
+from redrive import Redrive
+from redrive.config import Settings
+from redrive.server.serve import run
+
+
+async def _nothing(payload: dict[str, Any]) -> None:
+    pass
+
+
+def main(url: str) -> None:
+    settings = Settings(database_url=url, server_port=0, server_key_rate=100_000, server_org_rate=1_000_000)
+    app = Redrive(settings=settings)
+    app.task(name=WORK)(_nothing)
+    run(app, announce=lambda text: print(text, flush=True))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,32 @@
+"""What is printed at the end: both servers beside each other, one row for each measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.http.plan import Plan
+from bench.http.running import RATIO, UNITS, name_of
+from bench.http.serving import BARE, OURS
+from bench.work.running import Results
+
+
+def print_tables(results: Results, plan: Plan, databases: Sequence[str]) -> None:
+    """Medians of all turns; `of bare` is the median of the ratios."""
+    for database in databases:
+        print(
+            f"\n{database:<34}" + "".join(f"{text + ', ours / bare':>30}" for text in UNITS.values()), RATIO
+        )
+        for case in plan.cases:
+            for connections in plan.connections:
+                _print_row(results, name_of(case, connections), database)
+
+
+def _print_row(results: Results, what: str, database: str) -> None:
+    ratio = results.median(what, f"{RATIO} ({database})")
+    if ratio is None:
+        return
+    cells = []
+    for text in UNITS.values():
+        ours, bare = (results.median(f"{what}, {text}", f"{who} ({database})") for who in (OURS, BARE))
+        cells.append(f"{ours:,.1f} / {bare:,.1f}")
+    print(f"{what:<34}" + "".join(f"{cell:>30}" for cell in cells), f"{ratio:>7.2f}")
