@@ -98,8 +98,10 @@ class Code:
         if text.count(self.fragment) != 1:
             raise GuardMovedError(f"{self.name} must have {self.fragment!r} exactly once:\n{text}")
         changed, place = text.replace(self.fragment, self.replacement), f"<{self.name} without a guard>"
-        module = compile(changed, place, "exec", __future__.annotations.compiler_flag, dont_inherit=True)
-        return next(each for each in module.co_consts if isinstance(each, CodeType))
+        if not function.__closure__:
+            return _first(_compiled(changed, place))
+        around = "class Around:\n" + textwrap.indent(changed, "    ")  # where super() means something
+        return _first(_first(_compiled(around, place)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,15 @@ class Schema:
 
 
 Patch = Sql | Code | Schema
+
+
+def _compiled(text: str, place: str) -> CodeType:
+    return compile(text, place, "exec", __future__.annotations.compiler_flag, dont_inherit=True)
+
+
+def _first(code: CodeType) -> CodeType:
+    """The first function or class in it."""
+    return next(each for each in code.co_consts if isinstance(each, CodeType))
 
 
 def _plain(found: Any) -> FunctionType:

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from tests.guards.trespassing import (
+    API_KEY,
     CLOSED,
     CLOSED_RUN,
     COMMON,
+    ENDED_KEY,
     EXCEPTIONS,
     FINGERPRINT,
     KEY,
@@ -23,6 +25,7 @@ from tests.guards.trespassing import (
     RUN,
     STRANGER,
     TRESPASSES,
+    USER,
 )
 from tests.store.build import ask, tables
 from tests.store.by_hand import replay
@@ -92,8 +95,29 @@ async def _beside(database: Database) -> None:
         " losses, lonely_losses, alone, correlation_id, started_at, ended_at)"
         f" VALUES ('success', '{OWNER}', 'greet', 'digest', 'default', 0, 'SUCCESS', 'ended', 1.0,"
         " 0, 'SUCCESS', '{}', 1, 1, 0, 0, 0, 0, 0, 0, 'c', 1.0, 2.0)",
+        "INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place,"
+        " submitted_at, step_index, step_state, input, attempt, epoch, failures, rate_limit_waits, holds,"
+        " losses, lonely_losses, alone, correlation_id)"
+        f" VALUES ('ready', '{OWNER}', 'greet', 'digest', 'default', 0, 'PENDING', 'ready', 1.0,"
+        " 0, 'PENDING', '{}', 0, 0, 0, 0, 0, 0, 0, 0, 'c')",
+        _idempotent(KEY, "processing"),
+        _idempotent(ENDED_KEY, "completed"),
+        "INSERT INTO redrive.users (id, name, org, created_at, created_by)"
+        f" VALUES ('{USER}', 'ana', '{OWNER}', 1.0, 'test')",
+        "INSERT INTO redrive.memberships (org, user_id, role, active, version, created_at, created_by,"
+        f" updated_at) VALUES ('{OWNER}', '{USER}', 'OWNER', 1, 1, 1.0, 'test', 1.0)",
+        "INSERT INTO redrive.api_keys (id, org, name, role, hash, created_at, created_by)"
+        f" VALUES ('{API_KEY}', '{OWNER}', 'ci', 'OWNER', 'hash', 1.0, 'test')",
     ):
         await ask(database, text)
+
+
+def _idempotent(key: str, status: str) -> str:
+    return (
+        "INSERT INTO redrive.idempotency_keys (org, domain, user_id, key, status, request_hash, token,"
+        f" lease_expires_at, expires_at, created_at, updated_at) VALUES ('{OWNER}', 'http', '{USER}',"
+        f" '{key}', '{status}', 'hash', 1, 1.0, 1.0, 1.0, 1.0)"
+    )
 
 
 async def reached(database: Database, name: str, org: str) -> bool:

@@ -1,4 +1,4 @@
-"""Every statement of the store about dead letters that must know its org, and what one org has there.
+"""Every statement of the store that must know its org, but for those about runs, and what one org has there.
 
 Each is executed as it is, once by a stranger who knows all ids and once by the owner.
 """
@@ -21,6 +21,7 @@ CLOSED_RUN, CLOSED = "closed run", "closed letter"
 ORPHAN = "orphan"
 """A dead letter whose run is gone."""
 OPERATION, KEY, QUEUE = "operation", "key", "dlq:mail"
+USER, API_KEY, ENDED_KEY = "user", "api key", "ended key"
 
 COMMON: Mapping[str, Any] = {
     "id": LETTER,
@@ -81,6 +82,18 @@ COMMON: Mapping[str, Any] = {
     "ignored_until": None,
     "ignored_beyond": None,
     "ignored_version": None,
+    "user_id": USER,
+    "role": "ADMIN",
+    "active": 0,
+    "which": API_KEY,
+    "name": "ana",
+    "grace": 60.0,
+    "lifetime": None,
+    "domain": "http",
+    "lease_seconds": 60.0,
+    "ttl": 60.0,
+    "response": "null",
+    "error": "null",
 }
 
 _SAVED = {
@@ -127,6 +140,7 @@ TRESPASSES: Mapping[str, Mapping[str, Any]] = {
     "audit.save_head": {},
     "audit.end": {},
     "audit.following": {},
+    "audit.after": {},
     "audit.page": {"before": 9, "since": None},
     "audit.page_about": {"before": 9, "since": None},
     "audit.batches_about": {},
@@ -166,13 +180,36 @@ TRESPASSES: Mapping[str, Mapping[str, Any]] = {
     "replays.of_letter": {},
     "replays.of_run": {},
     "burials.live": {},
+    "run_listing.depths": {},
+    "idempotency.find": {},
+    "idempotency.renew_if_held": {},
+    "idempotency.complete_if_held": {},
+    "idempotency.fail_if_held": {},
+    "idempotency.release_if_held": {},
+    "idempotency.rewrite": {"key": ENDED_KEY},
+    "api_keys.find": {},
+    "api_keys.lock": {},
+    "api_keys.newest": {},
+    "api_keys.older": {"before": "~"},
+    "api_keys.rotate": {"id": API_KEY},
+    "api_keys.revoke": {"id": API_KEY},
+    "memberships.find": {"id": USER},
+    "memberships.page": {"after": ""},
+    "memberships.change": {},
+    "memberships.remove": {},
+    "memberships.other_owners": {"user_id": "another"},
 }
 """With what each is given beside the common."""
 
 _OWN_ID = "the id was made by, or read for, the org in the same transaction"
 _ALL_ORGS = "workers serve every org"
+_EVERYWHERE = "an account is known everywhere; memberships say where it may act"
+_SHOWN = "whoever shows the secret is not known to be of any org yet"
+_OWN_USER = "it tells a user where they may go themselves"
 EXCEPTIONS: Mapping[str, str] = {
     "dead_letters.link": "both letters are locked for the org before",
+    "dead_letters.by_state": "numbers of the whole installation, for those at home",
+    "run_listing.overall_depths": "numbers of the whole installation, for those at home",
     "groups.occur": "it writes what the org is",
     "groups.occur_in_version": "it writes what the org is",
     "groups.no_longer_ignored": _ALL_ORGS,
@@ -193,6 +230,31 @@ EXCEPTIONS: Mapping[str, str] = {
     **{f"redriving.{name}": _ALL_ORGS for name in ("heartbeat", "processors", "forget_processors")},
     **{f"payloads.stale_{name}": "keys are those of all orgs" for name in ("runs", "steps", "attempts")},
     **{f"payloads.rewrite_{name}": "keys are those of all orgs" for name in ("run", "step", "attempt")},
+    "idempotency.acquire": "it writes what the org is; the org is part of the key that it may meet",
+    "idempotency.remove_expired": "what has expired has done so for every org",
+    "idempotency.stale": "keys are those of all orgs",
+    "api_keys.insert": "it writes what the org is",
+    **dict.fromkeys(("api_keys.known", "api_keys.touch"), _SHOWN),
+    "api_keys.any_credential": "it is about the whole installation",
+    "memberships.insert": "it writes what the org is",
+    "memberships.elsewhere": "it asks about all other orgs",
+    **{f"memberships.{name}": _OWN_USER for name in ("owned_by", "roles", "standings")},
+    **{f"sessions.{name}": _SHOWN for name in ("known", "touch", "move", "end")},
+    **{f"sessions.{name}": _EVERYWHERE for name in ("insert", "end_one", "end_others", "of_user")},
+    **{f"one_time.{name}": _SHOWN for name in ("insert", "take")},
+    "one_time.drop_of_user": _EVERYWHERE,
+    **dict.fromkeys(("sessions.remove_expired", "one_time.remove_expired"), _ALL_ORGS),
+    **{
+        f"users.{name}": _EVERYWHERE
+        for name in (
+            *("insert", "get", "named", "lock", "identified", "identify", "set_password"),
+            *("renew_password_if_same", "disable", "enable", "adopt"),
+        )
+    },
+    **{
+        f"organizations.{name}": "an org is what it is about; the engine asks who may see it"
+        for name in ("insert", "lock", "get", "page")
+    },
     **{
         f"replays.{name}": _OWN_ID
         for name in (

@@ -1,17 +1,22 @@
-"""What hostile clients bring along: secrets to look for everywhere, and a place to leave them in."""
+"""What hostile clients bring along: secrets to leave in every place, and eyes for every other."""
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import asyncpg
+import httpx
 import pytest
 from tests.server.house import House, new_app, served
 from tests.servers import PostgresServer
+
+from redrive.server.route import GuardedRoute
 
 SECRETS = {
     "stripe": "sk_live_c4naryStripe0000000001",
@@ -21,10 +26,8 @@ SECRETS = {
     "url": "https://deploy:c4naryUrlPassword@db.example/work",
     "assigned": "password=c4naryAssignedPassword",
 }
-CANARY = "c4nary"
-"""Stands in the secret part of each of them, or of its decoded form."""
-
 MARKS = ("c4nary", "C4NARY", "eyJzdWIiOiJjNG5hcnkifQ")
+"""Stand in the secret parts of them."""
 
 
 def secret_text() -> str:
@@ -77,3 +80,43 @@ async def house_on(
         await connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
         await connection.execute(f"DROP ROLE IF EXISTS {schema}_redrive_tenant")
         await connection.close()
+
+
+def gets(house: House) -> list[str]:
+    """The paths of all that can be read, but for what never ends or hands out sessions."""
+    routes = [each for each in house.api.router.routes if isinstance(each, GuardedRoute)]
+    apart = ("/api/v1/events", "/api/v1/session/forward", "/api/v1/session/oidc")
+    return [each.path for each in routes if "GET" in (each.methods or ()) and each.path not in apart]
+
+
+async def everything_read(house: House, client: httpx.AsyncClient) -> list[httpx.Response]:
+    """Every GET, of a few things of each kind that are there."""
+    answers: list[httpx.Response] = []
+    for path in gets(house):
+        names = await _some(client, path)
+        answers += [await client.get(with_names(path, quote(each))) for each in names]
+    return answers
+
+
+def with_names(path: str, name: str) -> str:
+    return re.sub(r"\{[^}]+\}", lambda _: name, path)
+
+
+def changes(house: House) -> list[tuple[str, GuardedRoute]]:
+    """Every route that is not a GET, with its method."""
+    routes = [each for each in house.api.router.routes if isinstance(each, GuardedRoute)]
+    return [(method, each) for each in routes for method in each.methods or () if method != "GET"]
+
+
+async def _some(client: httpx.AsyncClient, path: str) -> list[str]:
+    """Ids or names to put into a path."""
+    noun, _, parameter = path.partition("/{")
+    if not parameter or noun == "/app/static":
+        return ["sign-in.css"]
+    if noun == "/api/v1/replays":
+        [letter] = (await client.get("/api/v1/dead-letters", params={"q": "is:any"})).json()["items"]
+        history = await client.get(f"/api/v1/dead-letters/{letter['id']}/history")
+        return [each["id"] for each in history.json()["replays"]]
+    query = {"q": "is:any"} if noun.endswith(("dead-letters", "workflow-dlq")) else {}
+    items = (await client.get(noun, params=query)).json().get("items", [])
+    return [each.get("id") or each.get("fingerprint") or each["name"] for each in items[:2]] or ["x"]

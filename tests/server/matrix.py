@@ -157,7 +157,7 @@ def _letters() -> dict[str, tuple[Entry, ...]]:
         "POST /archive": (Entry("archive", {}, some),),
         "POST /reopen": (Entry("reopen", {}, {"ids": [Own("closed letter"), A("closed letter")]}),),
         "POST /assign": (Entry("assign", {}, {**some, "name": "{canary}"}),),
-        "POST /tag": (Entry("tag", {}, {**some, "add": ["tag-{canary}"]}),),
+        "POST /tags": (Entry("tag", {}, {**some, "add": ["tag-{canary}"]}),),
         "POST /clear": (Entry("clear", {}, clearing),),
         "POST /{id}/replay": (Entry("replay", mine, {"reason": "again, {canary}"}, 202),),
     }
@@ -240,29 +240,29 @@ def _session() -> dict[str, tuple[Entry, ...]]:
         "DELETE /session": signed_in(204),
         "GET /session/all": signed_in(200),
         "DELETE /session/others": signed_in(204),
-        "DELETE /session/all/{which}": signed_in(204, {"which": A("session")}),
+        "DELETE /session/all/{id}": signed_in(204, {"id": A("session")}),
         "DELETE /members/self": signed_in(204, keys=422),
     }
 
 
 def _directory() -> dict[str, tuple[Entry, ...]]:
-    who, key = {"who": A("member")}, {"which": A("key")}
+    who, key = {"id": A("member")}, {"id": A("key")}
     return {
         "GET /organizations": (Entry("read"),),
         "POST /organizations": (Entry("organizations", {}, {"name": "org-{number}"}, 201, home=True),),
         "GET /members": (Entry("read"),),
         "POST /members": (Entry("members", {}, {"name": "{canary}-new-{number}", "role": "STAFF"}, 201),),
-        "GET /members/{who}": (Entry("read", who),),
-        "PATCH /members/{who}": (Entry("members", who, {"role": "ADMIN"}),),
-        "DELETE /members/{who}": (Entry("members", who, status=204),),
-        "POST /members/{who}/link": (Entry("members", who, {}, 201),),
-        "POST /members/{who}/disable": (Entry("members", who, status=204),),
-        "POST /members/{who}/enable": (Entry("members", {"who": A("disabled member")}, status=204),),
+        "GET /members/{id}": (Entry("read", who),),
+        "PATCH /members/{id}": (Entry("members", who, {"role": "ADMIN"}),),
+        "DELETE /members/{id}": (Entry("members", who, status=204),),
+        "POST /members/{id}/link": (Entry("members", who, {}, 201),),
+        "POST /members/{id}/disable": (Entry("members", who, status=204),),
+        "POST /members/{id}/enable": (Entry("members", {"id": A("disabled member")}, status=204),),
         "GET /keys": (Entry("keys"),),
         "POST /keys": (Entry("keys", {}, {"name": "{canary} {number}", "role": "OWNER"}, 201),),
-        "GET /keys/{which}": (Entry("keys", key),),
-        "POST /keys/{which}/rotate": (Entry("keys", key, {}),),
-        "DELETE /keys/{which}": (Entry("keys", key, status=204),),
+        "GET /keys/{id}": (Entry("keys", key),),
+        "POST /keys/{id}/rotate": (Entry("keys", key, {}),),
+        "DELETE /keys/{id}": (Entry("keys", key, status=204),),
     }
 
 
@@ -276,6 +276,7 @@ def _shared() -> dict[str, tuple[Entry, ...]]:
         "GET /audit/head": (Entry("read"),),
         "POST /audit/verify": (Entry("read", {}, {"head": Own("head")}),),
         "GET /queues": (Entry("read"),),
+        "GET /queues/{name:path}": (Entry("read", queue),),
         "POST /queues/{name:path}/pause": (Entry("queues", queue, reason, home=True),),
         "POST /queues/{name:path}/resume": (Entry("queues", queue, home=True),),
         "GET /breakers": (Entry("read"),),

@@ -6,15 +6,15 @@ Canaille, in memory, with the people and the clients of the tests. Its redirect 
 from __future__ import annotations
 
 import contextlib
-import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import httpx
-from tests.servers import HOST, _comes_up, _free_port
+from tests.servers import HOST
 
 CALLBACK = "http://localhost:8400/api/v1/session/oidc/callback"
 SECRET = "of the client: 100% & more"
@@ -28,6 +28,7 @@ CLIENTS = {
 """One code of each at a time: the memory of Canaille confuses those of one client that are not redeemed."""
 PEOPLE = ("ana", "bob", "mallory")
 UNVERIFIED = "mallory"
+START_TIMEOUT = 120.0
 
 
 class OpenIdProvider(NamedTuple):
@@ -36,20 +37,26 @@ class OpenIdProvider(NamedTuple):
 
 @contextlib.contextmanager
 def openid_provider() -> Iterator[OpenIdProvider]:
-    port = _free_port()
+    with socket.socket() as candidate:
+        candidate.bind((HOST, 0))
+        port = candidate.getsockname()[1]
     command = [sys.executable, "-m", "tests.server.openid_provider", str(port)]
     with subprocess.Popen(command, cwd=Path(__file__).parents[2], stderr=subprocess.DEVNULL) as process:
         try:
-            assert _comes_up(process, lambda: _answers(port)), "the provider does not start"
+            _wait_for(process, port)
             yield OpenIdProvider(f"http://{HOST}:{port}")
         finally:
-            process.send_signal(signal.SIGTERM)
+            process.terminate()
 
 
-def _answers(port: int) -> bool:
-    with contextlib.suppress(httpx.HTTPError):
-        return httpx.get(f"http://{HOST}:{port}/.well-known/openid-configuration").status_code == 200
-    return False
+def _wait_for(process: subprocess.Popen[bytes], port: int) -> None:
+    """It listens as soon as it is ready."""
+    deadline = time.monotonic() + START_TIMEOUT
+    while process.poll() is None and time.monotonic() < deadline:
+        with contextlib.suppress(OSError), socket.create_connection((HOST, port), 1):
+            return
+        time.sleep(0.05)
+    raise RuntimeError("the OpenID provider does not start")
 
 
 def main(port: int) -> None:

@@ -145,3 +145,14 @@ async def test_the_server_says_whether_it_can_work(house: House) -> None:
     client = house.client()
     assert (await client.get("/healthz")).json() == {"status": "ok"}
     assert (await client.get("/readyz")).json() == {"status": "ready"}
+
+
+async def test_a_body_without_its_content_type_is_told_so(small_house: House) -> None:
+    client = await small_house.keyed()
+    answer = await client.post("/api/v1/keys", content=b'{"name": "x", "role": "ADMIN"}')
+    assert (answer.status_code, answer.json()["code"]) == (415, "not_json")
+
+
+async def test_load_balancers_may_ask_by_head(small_house: House) -> None:
+    for path in ("/healthz", "/readyz"):
+        assert (await small_house.client().head(path)).status_code == 200

@@ -42,7 +42,7 @@ UNASKABLE: tuple[dict[str, Any], ...] = (
     {"q": "x" * 2001},
     {"page": 2},
 )
-BATCHES: dict[str, Any] = {"assign": {"name": "ben"}, "tag": {"add": ["x"]}}
+BATCHES: dict[str, Any] = {"assign": {"name": "ben"}, "tags": {"add": ["x"]}}
 MALFORMED = (
     "abc",
     '"abc',
@@ -64,8 +64,8 @@ REFUSED: tuple[tuple[str, dict[str, Any]], ...] = (
     ("/resolve", {"ids": ["a"], "reason": "x" * 2001}),
     ("/resolve", {"ids": ["a" * 201]}),
     ("/resolve", {"ids": "a"}),
-    ("/tag", {"ids": ["a"]}),
-    ("/tag", {"ids": ["a"], "add": ["x" * 101]}),
+    ("/tags", {"ids": ["a"]}),
+    ("/tags", {"ids": ["a"], "add": ["x" * 101]}),
     ("/assign", {"ids": ["a"]}),
     ("/clear", {"queue": "default", "expect": 0, "confirm": "clear"}),
     ("/clear", {"queue": "dlq:default", "expect": 0, "confirm": "yes"}),
@@ -239,7 +239,7 @@ async def test_staff_look_after_them_and_admins_decide(world: World) -> None:
     clearing = {"queue": "dlq:default", "expect": 0, "confirm": "clear"}
     assert (await admin.post(f"{LETTERS}/clear", json=clearing)).status_code == 403
     assert (await staff.post(f"{LETTERS}/{letter}/assign", json={"name": "ben"})).status_code == 200
-    assert (await staff.post(f"{LETTERS}/tag", json={"ids": [letter], "add": ["vip"]})).status_code == 200
+    assert (await staff.post(f"{LETTERS}/tags", json={"ids": [letter], "add": ["vip"]})).status_code == 200
     noted = await staff.post(f"{LETTERS}/{letter}/notes", json={"text": f"the key is {SECRET}"})
     assert noted.status_code == 201
     assert SECRET not in noted.text
@@ -272,7 +272,7 @@ async def test_one_foreign_id_makes_a_whole_batch_not_found(world: World) -> Non
     await world.house.organization("acme")
     own, foreign = await world.letter(), await world.letter(org="acme")
     before = await world.everything()
-    for how in ("resolve", "ignore", "archive", "reopen", "assign", "tag"):
+    for how in ("resolve", "ignore", "archive", "reopen", "assign", "tags"):
         more = BATCHES.get(how, {})
         for other in (foreign, "nothing", "a\x00b"):
             answer = await world.owner.post(f"{LETTERS}/{how}", json={"ids": [own, other], **more})

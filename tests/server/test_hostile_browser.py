@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 import pytest
+from tests.server.hostile import changes, everything_read, with_names
 from tests.server.house import BASE, ORIGIN, House, new_app, served
 from tests.server.rows import all_rows, difference
-
-from redrive.server.route import GuardedRoute
 
 PASSWORD = "a horse, a horse, my kingdom"
 SESSION = "/api/v1/session"
@@ -44,46 +42,6 @@ SPOOFED = {
     "X-Organization": "acme",
     "X-Tenant-Id": "acme",
 }
-
-
-def gets(house: House) -> list[str]:
-    """The paths of all that can be read, but for what never ends or hands out sessions."""
-    routes = [each for each in house.api.router.routes if isinstance(each, GuardedRoute)]
-    apart = ("/api/v1/events", "/api/v1/session/forward", "/api/v1/session/oidc")
-    return [each.path for each in routes if "GET" in (each.methods or ()) and each.path not in apart]
-
-
-async def everything_read(house: House, client: httpx.AsyncClient) -> list[httpx.Response]:
-    """Every GET, of a few things of each kind that are there."""
-    answers: list[httpx.Response] = []
-    for path in gets(house):
-        names = await _some(client, path)
-        answers += [await client.get(with_names(path, quote(each))) for each in names]
-    return answers
-
-
-def with_names(path: str, name: str) -> str:
-    return re.sub(r"\{[^}]+\}", lambda _: name, path)
-
-
-def changes(house: House) -> list[tuple[str, GuardedRoute]]:
-    """Every route that is not a GET, with its method."""
-    routes = [each for each in house.api.router.routes if isinstance(each, GuardedRoute)]
-    return [(method, each) for each in routes for method in each.methods or () if method != "GET"]
-
-
-async def _some(client: httpx.AsyncClient, path: str) -> list[str]:
-    """Ids or names to put into a path."""
-    noun, _, parameter = path.partition("/{")
-    if not parameter or noun == "/app/static":
-        return ["sign-in.css"]
-    if noun == "/api/v1/replays":
-        [letter] = (await client.get("/api/v1/dead-letters", params={"q": "is:any"})).json()["items"]
-        history = await client.get(f"/api/v1/dead-letters/{letter['id']}/history")
-        return [each["id"] for each in history.json()["replays"]]
-    query = {"q": "is:any"} if noun.endswith(("dead-letters", "workflow-dlq")) else {}
-    items = (await client.get(noun, params=query)).json()["items"]
-    return [each.get("id") or each.get("fingerprint") or each["name"] for each in items[:2]] or ["x"]
 
 
 async def furnished(house: House, client: httpx.AsyncClient, text: str = "plain") -> str:

@@ -127,7 +127,7 @@ async def _asked(org: Org, path: str, **query: str) -> Any:
     ("route", "rule"),
     [
         ("GET /api/v1/keys", PUBLIC),
-        ("GET /api/v1/members/{who}", Rule(signed_in=True)),
+        ("GET /api/v1/members/{id}", Rule(signed_in=True)),
         ("POST /api/v1/workflow-dlq/{id}/replay", may(Permission.NOTE)),
         ("GET /api/v1/settings", may(Permission.MANAGE)),
         ("POST /api/v1/operations", may(Permission.OPERATE)),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import logging
 import time
+import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
@@ -11,15 +13,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import asyncpg
 import pytest
 import pytest_asyncio
 from joserfc.jwk import Key, OctKey, RSAKey
 from tests.server import crooked_provider as crooked_module
-from tests.server.conftest import _drop
 from tests.server.crooked_provider import CrookedProvider, crooked_provider
 from tests.server.house import BASE, House, new_app, served
 from tests.server.openid_browser import Browser, signed_in_there
 from tests.server.openid_provider import SECRET, OpenIdProvider, openid_provider
+from tests.servers import PostgresServer
 
 from redrive.errors import InvalidValueError
 from redrive.server.app import create_app
@@ -82,6 +85,16 @@ def house(lasting_house: House) -> House:
     return lasting_house
 
 
+@pytest_asyncio.fixture(loop_scope="module")
+async def schema(live_postgres: PostgresServer) -> AsyncIterator[str]:
+    """A new one of PostgreSQL, after the address of the server."""
+    name = f"test_{uuid.uuid4().hex}"
+    yield f"{live_postgres.url}#{name}"
+    connection = await asyncpg.connect(live_postgres.url)
+    await connection.execute(f"DROP SCHEMA {name} CASCADE; DROP ROLE IF EXISTS {name}_redrive_tenant")
+    await connection.close()
+
+
 def settings_of(openid: OpenIdProvider, client: str = "by-header") -> dict[str, Any]:
     secret = {} if client == "public" else {"oidc_client_secret": SECRET}
     return {"oidc_issuer": openid.issuer, "oidc_client_id": client, **secret}
@@ -113,21 +126,17 @@ async def test_a_member_signs_in_at_a_real_provider(
         assert await browser.who() == ANA
 
 
-async def test_it_works_on_postgresql_and_without_a_next_page(
-    openid: OpenIdProvider, live_postgres: Any
-) -> None:
-    try:
-        async with served(new_app(live_postgres.url, "test_oidc", **settings_of(openid))) as house:
-            await add(house, ANA)
-            browser = Browser(house)
-            for _ in range(2):  # the second time, the identity is known
-                answer = await browser.returns(**await signed_in_there(await browser.begin(), "ana"))
-                assert answer.status_code == 200
-                assert (answer.json()["name"], answer.json()["role"]) == (ANA, "STAFF")
-            [line] = (await browser.client.get("/api/v1/session/all")).json()["items"]
-            assert line["kind"] == "oidc"
-    finally:
-        await _drop(live_postgres.url, "test_oidc")
+async def test_it_works_on_postgresql_and_without_a_next_page(openid: OpenIdProvider, schema: str) -> None:
+    url, name = schema.split("#")
+    async with served(new_app(url, name, **settings_of(openid))) as house:
+        await add(house, ANA)
+        browser = Browser(house)
+        for _ in range(2):  # the second time, the identity is known
+            answer = await browser.returns(**await signed_in_there(await browser.begin(), "ana"))
+            assert answer.status_code == 200
+            assert (answer.json()["name"], answer.json()["role"]) == (ANA, "STAFF")
+        [line] = (await browser.client.get("/api/v1/session/all")).json()["items"]
+        assert line["kind"] == "oidc"
 
 
 async def test_who_is_no_member_is_told_to_ask_an_owner_and_is_not_made_one(
@@ -229,7 +238,10 @@ async def test_two_tabs_can_sign_in_at_once(house: House, crooked: CrookedProvid
     assert (await browser.returns(state=state, code="a-code")).status_code == 200
 
 
-async def test_the_session_from_before_ends(house: House, crooked: CrookedProvider, ana: str) -> None:
+@pytest.mark.parametrize("path", [None, "/app/admin"])
+async def test_the_session_from_before_ends(
+    house: House, crooked: CrookedProvider, ana: str, path: str | None
+) -> None:
     """Its token is not promoted: whoever has planted it has nothing (session fixation)."""
     await add(house, f"bob, not {ana}")
     sessions = await house.app.sessions()
@@ -239,7 +251,7 @@ async def test_the_session_from_before_ends(house: House, crooked: CrookedProvid
     for each in (browser, attacker):
         each.client.cookies.set("redrive_session", planted.token, domain="localhost.local", path="/")
         assert await each.who() == f"bob, not {ana}"
-    assert (await sign_in(browser, crooked)).status_code == 200
+    await browser.returns(state=crooked.meet(await browser.begin(path)), code="a-code")
     assert await browser.who() == ana
     assert await attacker.who() is None
 
@@ -593,7 +605,7 @@ USELESS: dict[str, tuple[int, dict[str, str], bytes]] = {
     "no object": (200, {}, b"[]"),
     "too deep": (200, {}, b"[" * 100_000),
     "too much": (200, {}, b" " * (wire.MOST_BYTES + 1)),
-    "compressed": (200, {"Content-Encoding": "gzip"}, b"\x1f\x8b"),
+    "compressed": (200, {"Content-Encoding": "gzip"}, gzip.compress(b"{}")),
     "elsewhere": (302, {"Location": "/elsewhere"}, b""),
 }
 
@@ -611,6 +623,14 @@ async def test_an_answer_of_no_use_is_a_problem_and_not_a_fault(
         told = await browser.returns(state=crooked.meet(told.headers["location"]), code="a-code")
     assert (told.status_code, told.json()["code"]) == (503, "oidc_unavailable"), told.text
     assert "/elsewhere" not in crooked.asked
+
+
+async def test_an_answer_may_be_long_but_not_without_end(house: House, crooked: CrookedProvider) -> None:
+    for length, status in ((wire.MOST_BYTES, 503), (wire.MOST_BYTES // 2, 303)):
+        crooked.metadata = but(padding="x" * length)
+        site: Site = house.api.state.site
+        site.oidc = provider_of(house.app)
+        assert (await Browser(house).client.get("/api/v1/session/oidc")).status_code == status
 
 
 async def test_a_provider_that_never_answers_holds_nobody_up(

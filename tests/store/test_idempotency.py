@@ -209,6 +209,28 @@ async def test_renewing_tells_which_are_still_held(keys: IdempotencyKeys) -> Non
     assert state.lease_left > 5.0
 
 
+async def test_a_new_seal_takes_the_place_of_what_was_read_and_of_nothing_else(
+    keys: IdempotencyKeys,
+) -> None:
+    assert await acquire(keys, 1)
+    assert await keys.complete_if_held(NAME, 1, '"old"', ttl=EXPIRED)
+    [read] = await keys.stale("$sealed", 10, KeyName("", "", "", ""))
+    sealed = [read._replace(response="$sealed")]
+    assert await acquire(keys, 1)
+    await keys.rewrite(sealed)
+    assert await acquire(keys, 1)
+    state = await keys.find(NAME)
+    assert state is not None
+    assert state.response is None, "it is being executed again"
+    assert await keys.release_if_held(NAME, 1)
+    assert await acquire(keys, 2)
+    assert await keys.complete_if_held(NAME, 2, '"new"', ttl=DAY)
+    await keys.rewrite(sealed)
+    state = await keys.find(NAME)
+    assert state is not None
+    assert state.response == '"new"'
+
+
 # Sweeping
 
 

@@ -154,6 +154,25 @@ async def test_what_belongs_to_another_org_is_not_there_w13(lists: RunListing, d
     assert await lists.depths("default") == []
 
 
+async def test_two_orgs_that_do_the_same_see_their_own_alone_w13(
+    lists: RunListing, database: Database
+) -> None:
+    """What occurs in one org occurs in the other: only the rows themselves tell them apart."""
+    kinds: list[dict[str, Any]] = [{}, HELD, LEASED, SUCCESS]
+    rows = [run_row(org=org, correlation_id="c", **kind) for org in ("default", "acme") for kind in kinds]
+    ids = await put_runs(database, rows)
+    mine, theirs = ids[: len(kinds)], ids[len(kinds) :]
+
+    for text in ("", "is:any", "correlation:c", "-workflow:x"):
+        assert sorted(await found(lists, text)) == sorted(mine), text
+        assert sorted(await found(lists, text, "acme")) == sorted(theirs), text
+    for number, text in enumerate(("is:ready", "is:held", "is:executing", "is:success")):
+        assert await found(lists, text) == [mine[number]], text
+    assert await found(lists, f"id:{theirs[0]}") == []
+    assert (await lists.held("default")).numbers == {"breaker mail": 1}
+    assert sum(each.number for each in await lists.depths("default")) == 3
+
+
 async def test_hostile_values_are_only_values(lists: RunListing, database: Database) -> None:
     for value in ("'; DROP TABLE runs; --", "%", "{rows}", "{keys}", ":org", "$1", "?1", "{branches}"):
         [run_id] = await put_runs(database, [run_row(workflow=value, queue=value, **SUCCESS)])

@@ -430,6 +430,11 @@ COUNTING = FOREVER.replace("FROM n)", "FROM n WHERE i < 2000000)")
 """Takes longer than SHORT, and ends."""
 
 
+async def test_what_would_end_too_late_is_stopped(base: Database) -> None:
+    with pytest.raises(StatementTimeoutError):
+        await ask(base.tenant(MINE, SHORT), COUNTING)
+
+
 async def test_workers_have_no_limit(postgres_base: PostgresDatabase) -> None:
     with pytest.raises(StatementTimeoutError):
         await ask(postgres_base.tenant(MINE, SHORT), FOREVER)

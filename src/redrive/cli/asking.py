@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 
 import click
 
 from redrive.cli.outcome import DeclinedError
 from redrive.cli.text import notice
+from redrive.errors import RedriveError
 from redrive.policy.credential import checked_password
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
@@ -30,6 +32,8 @@ def agreed(what: str, *, dry_run: bool, yes: bool = True) -> bool:
 
 def read_password() -> str:
     """From the terminal, twice and unseen, or else the first line of the standard input."""
+    if find_spec("argon2") is None:  # said before anything is changed
+        raise RedriveError("passwords need argon2-cffi, which is missing: pip install 'redrive[server]'")
     if sys.stdin.isatty():
         text = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     else:

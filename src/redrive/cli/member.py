@@ -13,6 +13,7 @@ from redrive.cli.office import in_directory, org_option
 from redrive.cli.table import output_option, show_json, show_rows
 from redrive.cli.text import instant, notice, out
 from redrive.errors import InvalidValueError
+from redrive.model.identity import HOME
 from redrive.model.role import Role
 from redrive.policy.credential import user_name
 
@@ -62,7 +63,8 @@ def add(given: Given, name: str, role: str, password: bool, org: str, dry_run: b
     added = in_directory(given, org, execute)
     notice(f"{added.name} is a member of {org}: {added.role}.")
     if secret is None:
-        notice(f"`redrive member link {added.name}` gives a link to sign in by.")
+        place = "" if org == HOME else f" --org {org}"
+        notice(f"`redrive member link {added.name}{place}` gives a link to sign in by.")
 
 
 @member.command("list")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import TYPE_CHECKING
 
@@ -81,4 +82,14 @@ def _run(app: Redrive) -> None:
         raise RedriveError(
             f"the server needs {error.name}, which is not installed: pip install 'redrive[server]'"
         ) from None
+    _log()
     run(app, announce=notice)
+
+
+def _log() -> None:
+    """To the standard error, unless the application has set up a log of its own."""
+    if logging.getLogger().handlers:
+        return
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    for chatty in ("uvicorn", "httpx", "asyncio"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)

@@ -64,6 +64,7 @@ class Accounts:
                 await self._roll.keep_an_owner(session, member, org)
             await self._store.users.disable(session, user.id)
             await self._sign_out(session, user)
+            await self._store.one_time.drop_made_by(session, user.name)
             await self._roll.audit(session, Action.USER_DISABLED, member, {})
 
     async def enable(self, who: str) -> None:

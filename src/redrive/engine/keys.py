@@ -13,7 +13,7 @@ from redrive.model.identity import ApiKey, KeyPage, NewKey
 from redrive.model.role import Role
 from redrive.policy.access import Permission
 from redrive.policy.bounds import LONGEST_DELAY, require, require_whole
-from redrive.policy.credential import KeyText, checked_scopes, digest, is_id
+from redrive.policy.credential import KEY_ACTOR, KeyText, checked_scopes, digest, is_id
 from redrive.policy.principal import Principal, require_grant, require_permission
 from redrive.store.api_keys import NewApiKey
 from redrive.store.database import Session
@@ -110,6 +110,7 @@ class Keys:
             key, _ = await self._locked(session, which)
             if key.revoked_at is None:
                 key = await self._keys.revoke(session, key, self._principal.name)
+                await self._kit.store.one_time.drop_made_by_key(session, self._org, f"{KEY_ACTOR}{key.name}")
                 await self._audit(session, Action.KEY_REVOKED, key, {})
         return key
 

@@ -72,6 +72,7 @@ class Members:
                 return before
             if before.owns and not (wanted is Role.OWNER and able):
                 await self._roll.keep_an_owner(session, before)
+                await self._store.one_time.drop_made_by(session, before.name)
             await self._memberships.change(session, self._org, before.user_id, wanted, able)
             after = await self._roll.found(before.user_id, session)
             await self._roll.audit(session, Action.MEMBER_CHANGED, after, _difference(before, after))
@@ -95,6 +96,7 @@ class Members:
         if member.owns:
             await self._roll.keep_an_owner(session, member)
         await self._memberships.remove(session, self._org, member.user_id)
+        await self._store.one_time.drop_made_by(session, member.name)
         await self._roll.audit(session, Action.MEMBER_REMOVED, member, {"role": str(member.role)})
 
     async def _account(self, session: Session, name: str) -> tuple[User, Mapping[str, Any]]:

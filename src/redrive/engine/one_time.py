@@ -45,10 +45,11 @@ class OneTime:
         return OneTimeLink(token, user.name, await self._tokens.insert(new, session))
 
     async def take_link(self, session: Session, token: str) -> User | None:
-        found = await self._tokens.take(LINK, digest(token), session)
-        if found is None or found.user_id is None:
-            return None
-        return await self._kit.store.users.get(found.user_id, session)
+        """The user is locked before the link, as by everybody who drops the links of a user."""
+        user_id = await self._tokens.user_of(LINK, digest(token), session)
+        user = None if user_id is None else await self._kit.store.users.lock(session, user_id)
+        taken = None if user is None else await self._tokens.take(LINK, digest(token), session)
+        return None if taken is None else user
 
 
 def _checked(kind: str) -> str:

@@ -12,6 +12,7 @@ from redrive.engine.identity_kit import IdentityKit
 from redrive.engine.one_time import OneTime
 from redrive.engine.signed_in import NewSession, signed_in, standing_of
 from redrive.model.audit import Action
+from redrive.model.caller import SELF
 from redrive.model.identity import Identity, SignInKind, User
 from redrive.policy.credential import digest, findable_user, is_token
 from redrive.store.database import Session
@@ -60,7 +61,7 @@ class SignIn:
 
     async def by_proxy(self, name: str, org: str | None, ending: str | None) -> NewSession | None:
         user = await self._users.named(findable_user(name))
-        if user is None:
+        if user is None or not _is_vouchable(user):
             return None
         async with self._store.database.transaction() as session:
             return await self._start(session, user, SignInKind.FORWARD, org, ending)
@@ -75,9 +76,14 @@ class SignIn:
         user = await self._users.identified(identity)
         async with self._store.database.transaction() as session:
             if user is None:
-                known = await self._users.named(findable_user(name), session)
-                user = None if known is None else await self._users.identify(session, known.id, identity)
+                user = await self._newly_identified(session, identity, name)
             return None if user is None else await self._start(session, user, SignInKind.OIDC, org, ending)
+
+    async def _newly_identified(self, session: Session, identity: Identity, name: str) -> User | None:
+        known = await self._users.named(findable_user(name), session)
+        if known is None or not _is_vouchable(known):
+            return None
+        return await self._users.identify(session, known.id, identity)
 
     async def _start(
         self, session: Session, user: User, kind: SignInKind, org: str | None, ending: str | None
@@ -104,6 +110,12 @@ class SignIn:
             return standings[0].org if standings else None
         roles = await self._store.memberships.roles(session, user.id, findable(org))
         return None if roles is None or standing_of(roles) is None else org
+
+
+def _is_vouchable(user: User) -> bool:
+    """The owner that Redrive makes by itself is for whoever has started the server: nobody has said that it
+    is the one whom another system calls so."""
+    return user.created_by != SELF
 
 
 def _new(token: str, known: KnownSession | None) -> NewSession | None:

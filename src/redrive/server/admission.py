@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from redrive.asgi import IdempotencyMiddleware
 from redrive.asgi import Scope as KeyScope
+from redrive.policy.principal import Principal
 from redrive.server.problem import ProblemError
 from redrive.server.rule import Rule
 from redrive.server.site import Site, is_origin, site_of
@@ -54,11 +55,11 @@ class Admission:
         site.limits.admit(principal)
         if signed_in.csrf is not None and request.method not in SAFE:
             _check_browser(request, site, signed_in.csrf)
-        self._check_rights(Visit(site.app, principal, signed_in.csrf))
+        self._check_rights(principal)
         return Visit(site.app, principal, signed_in.csrf)
 
-    def _check_rights(self, visit: Visit) -> None:
-        principal, permission = visit.principal, self._rule.permission
+    def _check_rights(self, principal: Principal) -> None:
+        permission = self._rule.permission
         if permission is not None and permission not in principal.permissions:
             raise ProblemError(
                 403,
@@ -87,7 +88,7 @@ class Admission:
                 "an API key must not be part of an address, which logs keep",
                 hint="revoke this key, and send another one as: Authorization: Bearer rdk_…",
             )
-        for name in request.query_params:
+        for name in request.query_params if query else ():
             if name not in self._parameters:
                 raise _unknown_parameter(name, self._parameters)
 

@@ -7,7 +7,8 @@ import logging
 import re
 import traceback
 
-from starlette.datastructures import Headers, MutableHeaders
+from fastapi.exceptions import RequestValidationError
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -15,11 +16,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from redrive import structured
 from redrive.server.failure import problem_of
 from redrive.server.problem import ProblemError, problem_response
+from redrive.server.route import methods_of
 from redrive.server.site import Site, site_of
 
 LOGGER = logging.getLogger("redrive.server")
 REQUEST_ID = "X-Request-Id"
 LONGEST_STACK = 20_000
+PROBES = ("/healthz", "/readyz")
+"""Asked every few seconds, all day."""
 _SAFE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 PROTECTION = {
@@ -39,7 +43,7 @@ class Envelope:
     def __init__(self, app: ASGIApp, site: Site) -> None:
         self._app = app
         self._site = site
-        self._headers = {**PROTECTION, **(SECURE if site.is_secure else {})}
+        self._headers = _raw({**PROTECTION, **(SECURE if site.is_secure else {})})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -58,7 +62,7 @@ class Envelope:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                self._complete(MutableHeaders(scope=message), request_id)
+                self._complete(message, request_id)
             await send(message)
 
         try:
@@ -77,10 +81,11 @@ class Envelope:
         given = headers.get(REQUEST_ID, "")
         return given if _SAFE_ID.fullmatch(given) else self._site.app.ids.new()
 
-    def _complete(self, headers: MutableHeaders, request_id: str) -> None:
-        headers[REQUEST_ID] = request_id
-        for name, value in self._headers.items():
-            headers.setdefault(name, value)
+    def _complete(self, message: Message, request_id: str) -> None:
+        own = _raw({REQUEST_ID: request_id})
+        given = [pair for pair in message.get("headers", ()) if pair[0].lower() != own[0][0]]
+        names = {name.lower() for name, _ in given}
+        message["headers"] = [*given, *own, *(pair for pair in self._headers if pair[0] not in names)]
 
     def _check_host(self, scope: Scope) -> None:
         hosts = Headers(scope=scope).getlist("host") or [""]
@@ -104,7 +109,8 @@ class Envelope:
         )
 
     def _log(self, scope: Scope, status: int, seconds: float) -> None:
-        if not LOGGER.isEnabledFor(logging.INFO):
+        level = logging.DEBUG if scope["path"] in PROBES and status < 400 else logging.INFO
+        if not LOGGER.isEnabledFor(level):
             return
         route, visit = scope.get("route"), scope["state"].get("visit")
         fields = {
@@ -114,15 +120,37 @@ class Envelope:
             "route": getattr(route, "path", None),
             "http_status": status,
             "latency_ms": round(seconds * 1000.0, 1),
-            "org_id": None if visit is None else visit.org,
-            "actor_key": None if visit is None else visit.principal.name,
         }
-        structured.write(LOGGER, logging.INFO, fields)
+        if visit is not None:
+            fields |= {"org_id": visit.org, "actor_key": visit.principal.name}
+        structured.write(LOGGER, level, fields)
+
+
+def _raw(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
+    """As they are sent."""
+    return [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
 
 
 async def told(request: Request, error: Exception) -> Response:
     """Takes the place of FastAPI's own handlers, which it has for some errors."""
-    problem = problem_of(error)
+    problem = _not_json(request, error) or problem_of(error)
     if problem is None:
         raise error
+    if problem.status_code == 405:  # the router names the methods of one route alone
+        problem.headers = {"Allow": ", ".join(methods_of(request.app.router.routes, request.scope))}
     return problem_response(problem, request.state.request_id, site_of(request.scope).app.redactor)
+
+
+def _not_json(request: Request, error: Exception) -> ProblemError | None:
+    """Without its content type a body is only bytes, and what is wrong with them would be hard to see."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "application/json" or kind.endswith("+json") or not isinstance(error, RequestValidationError):
+        return None
+    if not any(each["loc"] == ("body",) and isinstance(each.get("input"), bytes) for each in error.errors()):
+        return None
+    return ProblemError(
+        415,
+        "not_json",
+        "the body is not declared as JSON",
+        hint="send the header Content-Type: application/json",
+    )

@@ -13,6 +13,8 @@ from redrive import errors
 from redrive.server.problem import TITLES, ProblemError
 
 MOST_ERRORS = 20
+MOST_TOLD = 3
+TAKES = "see /api/docs for what it takes"
 LATER = "try again a little later; nothing was lost"
 
 
@@ -64,16 +66,16 @@ def _in_progress(error: errors.InProgressError) -> ProblemError:
 _KINDS: tuple[tuple[type[Exception], Callable[[Any], ProblemError]], ...] = (
     (errors.SealedError, _said(409, "sealed", "configure the encryption key that it was sealed with")),
     (errors.PayloadError, _said(422, "payload", "look at what the task takes")),
-    (errors.InvalidValueError, _said(422, "invalid_value")),
+    (errors.InvalidValueError, _said(422, "invalid_value", TAKES)),
     (errors.NotFoundError, _said(404, "not_found", "look for it in the list of its kind")),
-    (errors.AlreadyExistsError, _said(409, "exists", "take another name")),
+    (errors.AlreadyExistsError, _said(409, "exists", "change the one that is there, or take another name")),
     (errors.LastOwnerError, _said(409, "last_owner", "make somebody else an owner first")),
     (errors.ConflictError, _key_reused),
     (errors.KeyReusedError, _said(422, "key_reused", "use another Idempotency-Key for another request")),
     (errors.InProgressError, _in_progress),
     (errors.DriftError, _drifted),
     (errors.AccessDeniedError, _said(403, "forbidden", "ask an owner of the organization")),
-    (errors.ReplayRefusedError, _said(409, "replay_refused")),
+    (errors.ReplayRefusedError, _said(409, "replay_refused", "look at its run and its replays first")),
     (errors.TransitionError, _said(409, "wrong_state", "look at its present state first")),
     (errors.QueueFullError, _queue_full),
     (errors.StatementTimeoutError, _said(503, "too_slow", "narrow the query, or ask for a shorter time")),
@@ -82,25 +84,35 @@ _KINDS: tuple[tuple[type[Exception], Callable[[Any], ProblemError]], ...] = (
 )
 
 
+_WORDS = {
+    "value_error": "it is not allowed",
+    "missing": "it is missing",
+    "extra_forbidden": "there is no such field here",
+    "model_attributes_type": "it must be a JSON object",
+}
+
+
 def _invalid_request(error: RequestValidationError) -> ProblemError:
     found = error.errors()
     if any(each["type"] == "json_invalid" for each in found):
         return ProblemError(400, "malformed_json", "the body is not JSON", hint="send one JSON object")
+    if isinstance(error.body, bytes):  # FastAPI has not read it
+        hint = "send the header Content-Type: application/json"
+        return ProblemError(415, "not_json", "the body is not said to be JSON", hint=hint)
     listed = [_entry(each) for each in found[:MOST_ERRORS]]
-    first = listed[0]
-    detail = f"{first['at'] or 'the request'}: {first['problem']}"
-    return ProblemError(422, "invalid_request", detail, hint="see /api/docs for what it takes", errors=listed)
+    detail = "; ".join(f"{each['at'] or 'the request'}: {each['problem']}" for each in listed[:MOST_TOLD])
+    return ProblemError(422, "invalid_request", detail, hint=TAKES, errors=listed)
 
 
 def _entry(each: dict[str, Any]) -> dict[str, str]:
     """Where, and what is wrong there; never what was sent, which may be a secret."""
     where = ".".join(str(part) for part in each["loc"])[:200]
-    return {"at": where, "problem": str(each["msg"])[:500] if each["type"] != "value_error" else _own(each)}
+    return {"at": where, "problem": (_own(each) if each["type"] in _WORDS else str(each["msg"]))[:500]}
 
 
 def _own(each: dict[str, Any]) -> str:
     error = each.get("ctx", {}).get("error")
-    return str(error)[:500] if isinstance(error, errors.InvalidValueError) else "it is not allowed"
+    return str(error) if isinstance(error, errors.InvalidValueError) else _WORDS[each["type"]]
 
 
 def _http(error: HTTPException) -> ProblemError:

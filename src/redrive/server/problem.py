@@ -65,7 +65,3 @@ def problem_response(problem: ProblemError, request_id: str, redactor: Redactor)
         **redactor.value(problem.more),
     }
     return Response(encoded(body), problem.status_code, problem.headers, MEDIA_TYPE)
-
-
-def not_found(what: str) -> ProblemError:
-    return ProblemError(404, "not_found", f"there is no {what}", hint="look for it in the list of its kind")

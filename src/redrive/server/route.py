@@ -37,6 +37,9 @@ class Routes:
     def get(self, path: str, rule: Rule, **options: Any) -> Callable[[F], F]:
         return self._add("GET", path, rule, options)
 
+    def head(self, path: str, rule: Rule, **options: Any) -> Callable[[F], F]:
+        return self._add("HEAD", path, rule, {**options, "include_in_schema": False})
+
     def post(self, path: str, rule: Rule, **options: Any) -> Callable[[F], F]:
         return self._add("POST", path, rule, options)
 
@@ -99,7 +102,8 @@ def _parameters(route: APIRoute) -> frozenset[str]:
 
 
 def _built(prefix: str, entry: Entry, tag: str, name: str, documented: bool) -> GuardedRoute:
-    options = {"include_in_schema": documented, "tags": [tag], **entry.options}
+    summary = (entry.endpoint.__doc__ or "").partition("\n")[0].rstrip(".") or None
+    options = {"include_in_schema": documented, "tags": [tag], "summary": summary, **entry.options}
     options["operation_id"] = name if documented else None
     return GuardedRoute(
         prefix + entry.path,
@@ -109,6 +113,12 @@ def _built(prefix: str, entry: Entry, tag: str, name: str, documented: bool) -> 
         response_model=None,
         **options,
     )
+
+
+def methods_of(routes: Sequence[BaseRoute], scope: Scope) -> list[str]:
+    """Those that an address knows, whichever of its routes has them."""
+    here = [route for route in routes if route.matches(scope)[0] is not Match.NONE]
+    return sorted({method for route in here if isinstance(route, Route) for method in route.methods or ()})
 
 
 def refuse_without_rule(routes: Sequence[BaseRoute]) -> None:

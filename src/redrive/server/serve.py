@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import uvicorn
 
@@ -30,13 +31,11 @@ def run(app: Redrive, *, announce: Callable[[str], None] = print) -> None:
 
 async def serve(app: Redrive, *, announce: Callable[[str], None] = print) -> None:
     settings = app.settings
-    await app.open()
+    await app.raise_wall()
     await refuse_open_address(app)
     api = create_app(app)
     config = uvicorn.Config(
         api,
-        host=settings.server_host,
-        port=settings.server_port,
         http=PatientProtocol,
         ws="none",
         lifespan="on",
@@ -44,11 +43,11 @@ async def serve(app: Redrive, *, announce: Callable[[str], None] = print) -> Non
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=max(1, round(settings.server_drain_sec)),
     )
-    await _Server(config, api.state.site, announce).serve()
+    with bound(settings.server_host, settings.server_port) as listening:
+        await _Server(config, api.state.site, announce).serve([listening])
 
 
 async def refuse_open_address(app: Redrive) -> None:
@@ -64,6 +63,18 @@ async def refuse_open_address(app: Redrive) -> None:
         )
 
 
+def bound(host: str, port: int) -> socket.socket:
+    """A socket that listens, before anything is started that would have to be stopped again."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise InvalidValueError(
+            f"cannot listen on port {port} of {host}: {os.strerror(error.errno or 0)}; give another --port "
+            f"(0 is any free one) or --host"
+        ) from None
+
+
 class _Server(uvicorn.Server):
     """Tells where it is, and ends streams of events when it is told to stop."""
 
@@ -71,10 +82,12 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._site = site
         self._announce = announce
+        self._port = 0
 
-    async def startup(self, sockets: list[Any] | None = None) -> None:
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
-        if self.started:
+        if self.started and sockets:
+            self._port = sockets[0].getsockname()[1]
             await self._tell()
 
     @contextmanager
@@ -95,7 +108,7 @@ class _Server(uvicorn.Server):
 
     async def _tell(self) -> None:
         settings = self._site.app.settings
-        port = self.servers[0].sockets[0].getsockname()[1]
+        port = self._port
         host = f"[{settings.server_host}]" if ":" in settings.server_host else settings.server_host
         address = settings.server_url or f"http://{host}:{port}"
         self._announce(f"Redrive is at {address}")

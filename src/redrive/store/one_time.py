@@ -40,9 +40,22 @@ class OneTimeTokens:
         rows = await (session or self._database).fetch(_SQL["take"], {"kind": kind, "hash": hash_})
         return Taken._make(rows[0]) if rows else None
 
+    async def user_of(self, kind: str, hash_: str, session: Session) -> str | None:
+        """Whom it is for, without taking it."""
+        rows = await session.fetch(_SQL["user_of"], {"hash": hash_, "kind": kind})
+        return rows[0][0] if rows else None
+
     async def drop_of_user(self, session: Session, user_id: str) -> None:
         """Whatever links were handed out for this user open nothing any more."""
         await session.fetch(_SQL["drop_of_user"], {"user_id": user_id})
+
+    async def drop_made_by(self, session: Session, user_name: str) -> None:
+        """What this user has handed out to whomever."""
+        await session.fetch(_SQL["drop_made_by"], {"by": user_name})
+
+    async def drop_made_by_key(self, session: Session, org: str, name: str) -> None:
+        """Other organizations may have a key of the same name."""
+        await session.fetch(_SQL["drop_made_by_key"], {"org": org, "by": name})
 
     async def remove_expired(self, most: int) -> int:
         """Forget up to so many that are over; how many it were."""

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from typing import Annotated
 
 from fastapi import Query
-from pydantic import AwareDatetime
 from starlette.responses import Response
 
 from redrive.engine.audit import LATEST
@@ -16,13 +15,14 @@ from redrive.policy.access import Permission
 from redrive.server.answer import answer, page
 from redrive.server.api.parameter import Cursor, Size, at_most
 from redrive.server.api.shape.audit import ChainShape, EntryPage, HeadShape, Verification
+from redrive.server.api.shape.base import Instant
 from redrive.server.api.view.audit import chain_view, entry_view, head_view
 from redrive.server.route import Routes
 from redrive.server.rule import may
 from redrive.server.visit import AtDesk, Visit, Visiting
 
 Word = Annotated[str | None, Query(min_length=1, max_length=200)]
-Moment = Annotated[AwareDatetime | None, Query()]
+Moment = Annotated[Instant | None, Query()]
 
 routes = Routes("audit", "/api/v1/audit")
 READ = may(Permission.READ)

@@ -5,6 +5,8 @@ Each is looked up in the organization of whoever asks; one that is not there mak
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from starlette.responses import Response
 
 from redrive.engine.clearing import clear_queue
@@ -28,32 +30,28 @@ OPERATE, NOTE = may(Permission.OPERATE), may(Permission.NOTE)
 
 _CHANGED = {200: {"model": Changed}}
 
+Closer = Callable[..., Awaitable[int]]
+
 
 @routes.post("/resolve", OPERATE, responses=_CHANGED)
 async def resolve_many(desk: AtDesk, body: Closing) -> Response:
     """Say that they are done with."""
     letters = desk.dead_letters
-    if body.ids is not None:
-        return _changed(await letters.resolve(body.ids, body.reason))
-    return _changed(await letters.resolve_matching(*_asked(body), expect=body.expect or 0))
+    return await _closed(body, letters.resolve, letters.resolve_matching)
 
 
 @routes.post("/ignore", OPERATE, responses=_CHANGED)
 async def ignore_many(desk: AtDesk, body: Closing) -> Response:
     """Say that nothing will be done about them."""
     letters = desk.dead_letters
-    if body.ids is not None:
-        return _changed(await letters.ignore(body.ids, body.reason))
-    return _changed(await letters.ignore_matching(*_asked(body), expect=body.expect or 0))
+    return await _closed(body, letters.ignore, letters.ignore_matching)
 
 
 @routes.post("/archive", OPERATE, responses=_CHANGED)
 async def archive_many(desk: AtDesk, body: Closing) -> Response:
     """Put them away."""
     letters = desk.dead_letters
-    if body.ids is not None:
-        return _changed(await letters.archive(body.ids, body.reason))
-    return _changed(await letters.archive_matching(*_asked(body), expect=body.expect or 0))
+    return await _closed(body, letters.archive, letters.archive_matching)
 
 
 @routes.post("/reopen", OPERATE, responses=_CHANGED)
@@ -68,7 +66,7 @@ async def assign_many(desk: AtDesk, body: Assignments) -> Response:
     return _changed(await desk.dead_letters.assign(body.ids, body.name))
 
 
-@routes.post("/tag", NOTE, responses=_CHANGED)
+@routes.post("/tags", NOTE, responses=_CHANGED)
 async def tag_many(desk: AtDesk, body: Taggings) -> Response:
     """Add tags to them, and remove others."""
     return _changed(await desk.dead_letters.tag(body.ids, body.add, body.remove))
@@ -88,8 +86,10 @@ async def clear(visit: Visiting, body: Clearing) -> Response:
     return _changed(removed)
 
 
-def _asked(body: Closing) -> tuple[str, str]:
-    return body.query or "", body.reason
+async def _closed(body: Closing, close: Closer, close_matching: Closer) -> Response:
+    if body.ids is not None:
+        return _changed(await close(body.ids, body.reason))
+    return _changed(await close_matching(body.query, body.reason, expect=body.expect))
 
 
 def _changed(number: int) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 from fastapi import Path
@@ -28,15 +29,15 @@ OPERATE, NOTE = may(Permission.OPERATE), may(Permission.NOTE)
 _LETTER = {200: {"model": DeadLetterShape}}
 _CHANGED = {200: {"model": Changed}}
 
+Change = Callable[..., Awaitable[int]]
+
 
 @routes.post("/{id}/resolve", OPERATE, responses=_LETTER)
 async def resolve(
     desk: AtDesk, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:
     """Say that it is done with."""
-    with unchanged():
-        await desk.dead_letters.resolve(letter_id, reason_of(body), version=versions(if_match))
-    return await _as_it_is(desk, letter_id)
+    return await _changed(desk, letter_id, if_match, desk.dead_letters.resolve, reason_of(body))
 
 
 @routes.post("/{id}/ignore", OPERATE, responses=_LETTER)
@@ -44,9 +45,7 @@ async def ignore(
     desk: AtDesk, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:
     """Say that nothing will be done about it."""
-    with unchanged():
-        await desk.dead_letters.ignore(letter_id, reason_of(body), version=versions(if_match))
-    return await _as_it_is(desk, letter_id)
+    return await _changed(desk, letter_id, if_match, desk.dead_letters.ignore, reason_of(body))
 
 
 @routes.post("/{id}/archive", OPERATE, responses=_LETTER)
@@ -54,9 +53,7 @@ async def archive(
     desk: AtDesk, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:
     """Put it away."""
-    with unchanged():
-        await desk.dead_letters.archive(letter_id, reason_of(body), version=versions(if_match))
-    return await _as_it_is(desk, letter_id)
+    return await _changed(desk, letter_id, if_match, desk.dead_letters.archive, reason_of(body))
 
 
 @routes.post("/{id}/reopen", OPERATE, responses=_LETTER)
@@ -64,25 +61,19 @@ async def reopen(
     desk: AtDesk, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:
     """Undo closing it, unless its work has gone on since."""
-    with unchanged():
-        await desk.dead_letters.reopen(letter_id, reason_of(body), version=versions(if_match))
-    return await _as_it_is(desk, letter_id)
+    return await _changed(desk, letter_id, if_match, desk.dead_letters.reopen, reason_of(body))
 
 
 @routes.post("/{id}/assign", NOTE, responses=_LETTER)
 async def assign(desk: AtDesk, letter_id: Id, body: Assignment, if_match: IfMatch = None) -> Response:
     """Say who looks after it."""
-    with unchanged():
-        await desk.dead_letters.assign(letter_id, body.name, version=versions(if_match))
-    return await _as_it_is(desk, letter_id)
+    return await _changed(desk, letter_id, if_match, desk.dead_letters.assign, body.name)
 
 
 @routes.post("/{id}/tags", NOTE, responses=_LETTER)
 async def tag(desk: AtDesk, letter_id: Id, body: Tagging, if_match: IfMatch = None) -> Response:
     """Add tags to it, and remove others."""
-    with unchanged():
-        await desk.dead_letters.tag(letter_id, body.add, body.remove, version=versions(if_match))
-    return await _as_it_is(desk, letter_id)
+    return await _changed(desk, letter_id, if_match, desk.dead_letters.tag, body.add, body.remove)
 
 
 @routes.post("/{id}/notes", NOTE, status_code=201, responses={201: {"model": NoteShape}})
@@ -113,6 +104,11 @@ async def reveal(desk: AtDesk, letter_id: Id, body: Telling) -> Response:
     return answer({"payload": await desk.reveal(letter_id, reason=body.reason)})
 
 
-async def _as_it_is(desk: Desk, letter_id: str) -> Response:
+async def _changed(
+    desk: Desk, letter_id: str, if_match: str | None, change: Change, *what: object
+) -> Response:
+    """As it is now."""
+    with unchanged():
+        await change(letter_id, *what, version=versions(if_match))
     letter = await desk.dead_letters.get(letter_id)
     return answer(letter_view(letter), headers=etag(version_of(letter)))

@@ -85,28 +85,30 @@ async def acknowledge(
 
 @routes.post("/{fingerprint}/resolve", OPERATE, responses={200: {"model": ResolutionShape}})
 async def resolve(
-    desk: AtDesk, fingerprint: Fingerprint, body: GroupResolving, if_match: IfMatch = None
+    desk: AtDesk, fingerprint: Fingerprint, body: GroupResolving | None = None, if_match: IfMatch = None
 ) -> Response:
     """Say that its cause is gone: when it occurs again it is open, and has regressed."""
+    asked = body or GroupResolving()
     with unchanged():
         done = await desk.groups.resolve(
-            fingerprint, body.reason, letters=body.dead_letters, read=versions(if_match)
+            fingerprint, asked.reason, letters=asked.dead_letters, read=versions(if_match)
         )
     return answer(resolution_view(done), headers=etag(done.group.version))
 
 
 @routes.post("/{fingerprint}/ignore", OPERATE, responses=_STANDING)
 async def ignore(
-    desk: AtDesk, fingerprint: Fingerprint, body: GroupIgnoring, if_match: IfMatch = None
+    desk: AtDesk, fingerprint: Fingerprint, body: GroupIgnoring | None = None, if_match: IfMatch = None
 ) -> Response:
     """Say that nobody need look, until one of the conditions is met or it is reopened."""
+    asked = body or GroupIgnoring()
     with unchanged():
         group = await desk.groups.ignore(
             fingerprint,
-            body.reason,
-            until=body.until,
-            beyond=body.beyond,
-            version=body.version,
+            asked.reason,
+            until=asked.until,
+            beyond=asked.beyond,
+            version=asked.version,
             read=versions(if_match),
         )
     return answer(group_view(group), headers=etag(group.version))

@@ -19,12 +19,14 @@ class Health(BaseModel):
     status: str
 
 
+@routes.head("/healthz", PUBLIC)
 @routes.get("/healthz", PUBLIC, responses={200: {"model": Health}})
 async def alive() -> Response:
     """The process answers."""
     return answer({"status": "ok"})
 
 
+@routes.head("/readyz", PUBLIC)
 @routes.get("/readyz", PUBLIC, responses={200: {"model": Health}})
 async def ready(request: Request) -> Response:
     """The database can be written, and the server is not about to stop."""

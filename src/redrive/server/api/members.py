@@ -6,13 +6,14 @@ import re
 from collections.abc import Sequence
 from typing import Annotated
 
-from fastapi import Path, Query
+from fastapi import Path
 from starlette.requests import Request
 from starlette.responses import Response
 
 from redrive.model.identity import Member
 from redrive.policy.access import Permission
 from redrive.server.answer import answer, nothing, page, when
+from redrive.server.api.parameter import Cursor, Size, at_most
 from redrive.server.api.shape.identity import (
     LinkRequest,
     LinkShape,
@@ -30,24 +31,20 @@ from redrive.server.visit import Visiting
 
 routes = Routes("members", "/api/v1/members")
 
-Id = Annotated[str, Path(max_length=200, description="The id or the name of a member.")]
+Id = Annotated[str, Path(alias="id", max_length=200, description="The id or the name of a member.")]
 _NUMBER = re.compile("[0-9]{1,9}")
 MANAGE = may(Permission.MANAGE)
 
 
 @routes.get("", may(Permission.READ), responses={200: {"model": MemberPage}})
-async def list_members(
-    visit: Visiting,
-    size: Annotated[int, Query(ge=1, le=500)] = 50,
-    cursor: Annotated[str | None, Query(max_length=500)] = None,
-) -> Response:
+async def list_(visit: Visiting, size: Size = 50, cursor: Cursor = None) -> Response:
     """The members of the organization, by name."""
-    found = await (await visit.directory()).members.list(size=size, cursor=cursor)
+    found = await (await visit.directory()).members.list(size=at_most(size, visit), cursor=cursor)
     return page([member_view(member) for member in found.members], found.next_cursor)
 
 
 @routes.post("", MANAGE, status_code=201, responses={201: {"model": MemberShape}})
-async def add_member(visit: Visiting, body: NewMember) -> Response:
+async def add(visit: Visiting, body: NewMember) -> Response:
     """Make somebody a member."""
     member = await (await visit.directory()).members.add(body.name, body.role)
     return _answer(member, 201)
@@ -60,16 +57,16 @@ async def leave(visit: Visiting) -> Response:
     return nothing()
 
 
-@routes.get("/{who}", may(Permission.READ), responses={200: {"model": MemberShape}})
-async def get_member(visit: Visiting, who: Id) -> Response:
+@routes.get("/{id}", may(Permission.READ), responses={200: {"model": MemberShape}})
+async def get(visit: Visiting, member_id: Id) -> Response:
     """One member."""
-    return _answer(await (await visit.directory()).members.get(who))
+    return _answer(await (await visit.directory()).members.get(member_id))
 
 
-@routes.patch("/{who}", MANAGE, responses={200: {"model": MemberShape}})
-async def change_member(
+@routes.patch("/{id}", MANAGE, responses={200: {"model": MemberShape}})
+async def change(
     visit: Visiting,
-    who: Id,
+    member_id: Id,
     body: MemberChange,
     if_match: IfMatch = None,
 ) -> Response:
@@ -77,46 +74,47 @@ async def change_member(
     members = (await visit.directory()).members
     with unchanged():
         version = _newest(versions(if_match))
-        member = await members.change(who, role=body.role, active=body.active, version=version)
+        member = await members.change(member_id, role=body.role, active=body.active, version=version)
     return _answer(member)
 
 
-@routes.delete("/{who}", MANAGE, status_code=204)
-async def remove_member(
+@routes.delete("/{id}", MANAGE, status_code=204)
+async def remove(
     visit: Visiting,
-    who: Id,
+    member_id: Id,
     if_match: IfMatch = None,
 ) -> Response:
     """Remove somebody from the organization. The last owner stays."""
     with unchanged():
-        await (await visit.directory()).members.remove(who, version=_newest(versions(if_match)))
+        await (await visit.directory()).members.remove(member_id, version=_newest(versions(if_match)))
     return nothing()
 
 
 @routes.post(
-    "/{who}/link",
+    "/{id}/link",
     may(Permission.MANAGE, repeatable=False),
     status_code=201,
     responses={201: {"model": LinkShape}},
 )
-async def link_member(request: Request, visit: Visiting, who: Id, body: LinkRequest) -> Response:
+async def link(request: Request, visit: Visiting, member_id: Id, body: LinkRequest | None = None) -> Response:
     """A link that signs this member in once, also to set a first password."""
-    link = await (await visit.directory()).accounts.link(who, minutes=body.minutes)
-    url = f"{site_of(request.scope).origin(request)}/app/sign-in#{link.token}"
-    return answer({"name": link.name, "url": url, "expires_at": when(link.expires_at)}, 201)
+    minutes = (body or LinkRequest()).minutes
+    made = await (await visit.directory()).accounts.link(member_id, minutes=minutes)
+    url = f"{site_of(request.scope).origin(request)}/app/sign-in#{made.token}"
+    return answer({"name": made.name, "url": url, "expires_at": when(made.expires_at)}, 201)
 
 
-@routes.post("/{who}/disable", MANAGE, status_code=204)
-async def disable_member(visit: Visiting, who: Id) -> Response:
+@routes.post("/{id}/disable", MANAGE, status_code=204)
+async def disable(visit: Visiting, member_id: Id) -> Response:
     """They cannot sign in anywhere any more, and are signed out everywhere."""
-    await (await visit.directory()).accounts.disable(who)
+    await (await visit.directory()).accounts.disable(member_id)
     return nothing()
 
 
-@routes.post("/{who}/enable", MANAGE, status_code=204)
-async def enable_member(visit: Visiting, who: Id) -> Response:
+@routes.post("/{id}/enable", MANAGE, status_code=204)
+async def enable(visit: Visiting, member_id: Id) -> Response:
     """They can sign in again."""
-    await (await visit.directory()).accounts.enable(who)
+    await (await visit.directory()).accounts.enable(member_id)
     return nothing()
 
 

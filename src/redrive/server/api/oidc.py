@@ -54,7 +54,7 @@ class Returned(BaseModel):
     client_info: Annotated[str, Field(max_length=2_000)] = ""
 
 
-@routes.get("", SIGNING_IN, status_code=303, responses={303: {"description": "To the provider"}})
+@routes.get("", SIGNING_IN, status_code=303, response_class=Response, response_description="To the provider")
 async def begin(request: Request, next_path: NextPath = None) -> Response:
     """Go to the OpenID provider to sign in; it sends the browser back to /callback."""
     site = site_of(request.scope)

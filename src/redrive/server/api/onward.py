@@ -30,9 +30,9 @@ NextPath = Annotated[
 
 async def onward(site: Site, sessions: Sessions, new: NewSession, path: str | None) -> Response:
     """Signed in."""
-    site.doorman.forget()  # the session that they had before has ended
     if path is None:
         return await begun(site, sessions, new, "")
+    site.doorman.forget()  # the session that they had before has ended
     response = RedirectResponse(path, 303)
     set_session(response, site, new.token)
     return response

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import Query
 from starlette.responses import Response
 
 from redrive.policy.access import Permission
 from redrive.server.answer import answer, page
+from redrive.server.api.parameter import Cursor, Size, at_most
 from redrive.server.api.shape.identity import NewOrganization, OrganizationPage, OrganizationShape
 from redrive.server.api.view.identity import organization_view
 from redrive.server.route import Routes
@@ -19,20 +17,16 @@ routes = Routes("organizations", "/api/v1/organizations")
 
 
 @routes.get("", may(Permission.READ), responses={200: {"model": OrganizationPage}})
-async def list_organizations(
-    visit: Visiting,
-    size: Annotated[int, Query(ge=1, le=500)] = 50,
-    cursor: Annotated[str | None, Query(max_length=500)] = None,
-) -> Response:
+async def list_(visit: Visiting, size: Size = 50, cursor: Cursor = None) -> Response:
     """Those that the caller may see, by name."""
-    found = await (await visit.directory()).organizations.list(size=size, cursor=cursor)
+    found = await (await visit.directory()).organizations.list(size=at_most(size, visit), cursor=cursor)
     return page([organization_view(each) for each in found.organizations], found.next_cursor)
 
 
 @routes.post(
     "", may(Permission.MANAGE, home=True), status_code=201, responses={201: {"model": OrganizationShape}}
 )
-async def create_organization(visit: Visiting, body: NewOrganization) -> Response:
+async def create(visit: Visiting, body: NewOrganization) -> Response:
     """A new organization, without members so far."""
     made = await (await visit.directory()).organizations.create(body.name, body.title)
     return answer(organization_view(made), 201)

@@ -27,6 +27,12 @@ async def list_(visit: Visiting) -> Response:
     return page([queue_view(each) for each in await (await _book(visit)).list()], None)
 
 
+@routes.get("/{name:path}", READ, responses=_QUEUE)
+async def get(visit: Visiting, name: Name) -> Response:
+    """One queue."""
+    return await _shown(visit, name)
+
+
 @routes.post("/{name:path}/pause", CONTROL, responses=_QUEUE)
 async def pause(visit: Visiting, name: Name, body: Reasoned | None = None) -> Response:
     """Begin nothing more that lies in it; what is in flight is finished."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from starlette.requests import Request
@@ -48,7 +49,7 @@ RETRIED: Any = {"status_code": 202, "responses": {202: {"model": RunMark}}}
 
 @routes.post("", START_WITH_KEY, status_code=202, responses={202: {"model": Started}})
 async def start(request: Request, visit: Visiting, body: StartRequest) -> Response:
-    """Start a run. An Idempotency-Key becomes its own: the same key is the same run, for ever."""
+    """Start a run. An Idempotency-Key becomes its own: the same key is the same run."""
     options = _options(visit, body, _key_of(request))
     run = await visit.app.start(body.work, body.payload, **options)
     state = await run.state() if run.existed else RunState.PENDING
@@ -141,14 +142,19 @@ def _options(visit: Visit, body: Options, key: str | None = None) -> StartOption
 
 
 def _check_names(visit: Visit, body: Options) -> None:
-    """Of a thing that a body names, and not the address, the absence is no 404."""
     registry = visit.app.registry
+    _check_name("unknown_work", registry.workflow, body.work)
+    if body.queue is not None:
+        _check_name("unknown_queue", registry.queue, body.queue)
+
+
+def _check_name(code: str, look_up: Callable[[str], object], name: str) -> None:
+    """Of a thing that a body names, and not the address, the absence is no 404."""
     try:
-        registry.workflow(body.work)
-        registry.queue(body.queue or next(iter(registry.queues)))
+        look_up(name)
     except NotFoundError as error:
-        hint = "the server knows the work of the application that it was started with"
-        raise ProblemError(422, "unknown_work", str(error), hint=hint) from None
+        hint = "the server knows the work and the queues of the application that it was started with"
+        raise ProblemError(422, code, str(error), hint=hint) from None
 
 
 def _key_of(request: Request) -> str | None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import Path
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -13,7 +12,8 @@ from redrive.engine.signed_in import NewSession
 from redrive.model.identity import Standing
 from redrive.policy.principal import SESSION, Principal
 from redrive.server.admission import check_origin
-from redrive.server.answer import answer, nothing
+from redrive.server.answer import answer, nothing, page
+from redrive.server.api.parameter import Id
 from redrive.server.api.shape.identity import (
     Credentials,
     NewPassword,
@@ -93,10 +93,10 @@ async def sign_out(request: Request, visit: Visiting) -> Response:
 
 
 @routes.get("/all", SIGNED_IN, responses={200: {"model": SessionList}})
-async def list_sessions(request: Request, visit: Visiting) -> Response:
+async def list_(request: Request, visit: Visiting) -> Response:
     """One's own sessions, the newest first."""
     lines = await (await _sessions(visit)).list(_token(request))
-    return answer({"items": [session_view(line) for line in lines]})
+    return page([session_view(line) for line in lines], None)
 
 
 @routes.delete("/others", SIGNED_IN, status_code=204)
@@ -106,10 +106,10 @@ async def end_others(request: Request, visit: Visiting) -> Response:
     return nothing()
 
 
-@routes.delete("/all/{which}", SIGNED_IN, status_code=204)
-async def end_one(request: Request, visit: Visiting, which: Annotated[str, Path(max_length=200)]) -> Response:
+@routes.delete("/all/{id}", SIGNED_IN, status_code=204)
+async def end_one(request: Request, visit: Visiting, session_id: Id) -> Response:
     """End one of one's own sessions."""
-    await (await _sessions(visit)).end_one(_token(request), which)
+    await (await _sessions(visit)).end_one(_token(request), session_id)
     return nothing()
 
 

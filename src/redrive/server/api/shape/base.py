@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from redrive.engine.refusal import MOST_AT_ONCE
 from redrive.engine.wording import LONGEST_REASON
+from redrive.errors import InvalidValueError
+
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
 
 
 class Asked(BaseModel):
-    """The body of a request: what it does not know it refuses."""
+    """The body of a request: what it does not know it refuses, and "yes" or 1 is not true."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class Shown(BaseModel):
@@ -22,7 +26,15 @@ class Shown(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+def _instant(value: object) -> object:
+    if not isinstance(value, str) or not _INSTANT.fullmatch(value):
+        raise InvalidValueError("a time is written as in RFC 3339, such as 2030-01-31T12:00:00Z")
+    return value
+
+
 Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+Instant = Annotated[AwareDatetime, BeforeValidator(_instant), Field(strict=False)]
+"""A time that somebody names. Left to itself, pydantic takes numbers too."""
 IdText = Annotated[str, Field(min_length=1, max_length=200)]
 Ids = Annotated[list[IdText], Field(min_length=1, max_length=MOST_AT_ONCE)]
 Reason = Annotated[str, Field(max_length=LONGEST_REASON, description="Kept in the audit, without secrets")]

@@ -104,7 +104,7 @@ class NoteShape(Shown):
     id: str
     at: Moment
     author: str
-    body: str
+    text: str
 
 
 class NoteList(Shown):

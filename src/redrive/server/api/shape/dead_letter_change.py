@@ -61,7 +61,7 @@ class ReplayRequest(Asked):
     step was given; the original is kept, and a reason is needed.
     """
 
-    mode: Mode = Mode.FROM_STEP
+    mode: Annotated[Mode, Field(strict=False)] = Mode.FROM_STEP
     from_step_index: Annotated[int | None, Field(ge=0, le=100_000)] = None
     from_step: Annotated[str | None, Field(min_length=1, max_length=200)] = None
     override_retry_policy: Policy = None

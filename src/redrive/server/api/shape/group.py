@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from redrive.model.failure_group import GroupState
-from redrive.server.api.shape.base import Asked, Moment, Reason, Shown
+from redrive.server.api.shape.base import Asked, Instant, Moment, Reason, Shown
 
 
 class LetterCountsShape(Shown):
@@ -96,6 +96,6 @@ class GroupIgnoring(Asked):
     """Until one of these is met: a moment, more occurrences than so many, another version of the code."""
 
     reason: Reason = ""
-    until: AwareDatetime | None = None
+    until: Instant | None = None
     beyond: Annotated[int | None, Field(ge=1, le=10**9)] = None
     version: Annotated[str | None, Field(min_length=1, max_length=100)] = None

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from redrive.engine.keys import LONGEST_GRACE, LONGEST_LIFETIME
+from redrive.engine.task import LONGEST_NAME
+from redrive.engine.wording import LONGEST_WORD
 from redrive.policy.access import Permission
+from redrive.server.api.shape.base import Asked, Moment, Shown
 
 RoleWord = Literal["VIEWER", "STAFF", "ADMIN", "OWNER"]
 AskedRole = Literal["VIEWER", "STAFF", "ADMIN", "OWNER", "SUPER_ADMIN", "ORG_ADMIN"]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Password = Annotated[str, Field(min_length=1, max_length=1024)]
-YEAR = 366 * 86_400
-
-
-class Asked(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+OrgName = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
+Scope = Annotated[Permission, Field(strict=False)]
 
 
 class Credentials(Asked):
@@ -29,12 +30,12 @@ class Token(Asked):
 
 
 class OrganizationName(Asked):
-    name: Annotated[str, Field(min_length=1, max_length=200)]
+    name: OrgName
 
 
 class NewOrganization(Asked):
-    name: Annotated[str, Field(min_length=1, max_length=200)]
-    title: Annotated[str, Field(max_length=200)] = ""
+    name: OrgName
+    title: Annotated[str, Field(max_length=LONGEST_WORD)] = ""
 
 
 class NewPassword(Asked):
@@ -61,107 +62,108 @@ class LinkRequest(Asked):
 class NewKeyRequest(Asked):
     """`scopes` limits the key to some of what its role may do."""
 
-    name: Name
+    name: Annotated[str, Field(min_length=1, max_length=LONGEST_WORD)]
     role: AskedRole
-    scopes: Annotated[list[Permission] | None, Field(min_length=1, max_length=8)] = None
-    expires_in_seconds: Annotated[float | None, Field(ge=60, le=10 * YEAR)] = None
+    scopes: Annotated[list[Scope] | None, Field(min_length=1, max_length=8)] = None
+    expires_in_seconds: Annotated[float | None, Field(ge=60, le=LONGEST_LIFETIME)] = None
 
 
 class Rotation(Asked):
-    grace_seconds: Annotated[float, Field(ge=0, le=30 * 86_400)] = 0.0
+    grace_seconds: Annotated[float, Field(ge=0, le=LONGEST_GRACE)] = 0.0
 
 
-class OrganizationShape(BaseModel):
+class OrganizationShape(Shown):
     name: str
     title: str
-    created_at: str
+    created_at: Moment
     created_by: str
 
 
-class OrganizationPage(BaseModel):
+class OrganizationPage(Shown):
     items: list[OrganizationShape]
     next_cursor: str | None
 
 
-class MemberShape(BaseModel):
+class MemberShape(Shown):
     id: str
     name: str
     role: RoleWord
     active: bool
     disabled: bool
     version: int
-    created_at: str
+    created_at: Moment
     created_by: str
-    updated_at: str
+    updated_at: Moment
 
 
-class MemberPage(BaseModel):
+class MemberPage(Shown):
     items: list[MemberShape]
     next_cursor: str | None
 
 
-class LinkShape(BaseModel):
+class LinkShape(Shown):
     """`url` signs this member in once."""
 
     name: str
     url: str
-    expires_at: str
+    expires_at: Moment
 
 
-class KeyShape(BaseModel):
+class KeyShape(Shown):
     id: str
     prefix: str
     name: str
     role: RoleWord
-    scopes: list[str] | None
-    created_at: str
+    scopes: list[Permission] | None
+    created_at: Moment
     created_by: str
-    expires_at: str | None
-    last_used_at: str | None
-    rotated_at: str | None
-    previous_expires_at: str | None
-    revoked_at: str | None
+    expires_at: Moment | None
+    last_used_at: Moment | None
+    rotated_at: Moment | None
+    previous_expires_at: Moment | None
+    revoked_at: Moment | None
     revoked_by: str | None
 
 
-class KeyPage(BaseModel):
+class KeyPage(Shown):
     items: list[KeyShape]
     next_cursor: str | None
 
 
-class MadeKey(BaseModel):
+class MadeKey(Shown):
     """`text` is the key itself. It is shown this once, and kept nowhere."""
 
     key: KeyShape
     text: str
 
 
-class StandingShape(BaseModel):
+class StandingShape(Shown):
     org: str
     title: str
     role: RoleWord
 
 
-class SessionShape(BaseModel):
+class SessionShape(Shown):
     """Who is signed in. `csrf_token` is for browsers, which send it with every change."""
 
     kind: Literal["key", "session"]
     org: str
     name: str
     role: RoleWord
-    permissions: list[str]
+    permissions: list[Permission]
     csrf_token: str | None
     organizations: list[StandingShape]
 
 
-class SessionLineShape(BaseModel):
+class SessionLineShape(Shown):
     id: str
     org: str
     kind: str
-    created_at: str
-    seen_at: str
-    expires_at: str
+    created_at: Moment
+    seen_at: Moment
+    expires_at: Moment
 
 
-class SessionList(BaseModel):
+class SessionList(Shown):
     items: list[SessionLineShape]
+    next_cursor: str | None

@@ -24,7 +24,7 @@ class PlanRequest(Asked):
     query: Annotated[str | None, Field(max_length=2000)] = None
     ids: Ids | None = None
     group: Annotated[str | None, Field(min_length=1, max_length=200)] = None
-    mode: Mode = Mode.FROM_STEP
+    mode: Annotated[Mode, Field(strict=False)] = Mode.FROM_STEP
     override_retry_policy: Policy = None
     exclude_unsafe: bool = False
     expect: Annotated[int | None, Field(ge=0, le=MOST_ITEMS)] = None

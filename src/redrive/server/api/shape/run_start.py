@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime, BeforeValidator, Field
+from pydantic import Field
 
 from redrive.engine.enqueue import FARTHEST, HIGHEST_PRIORITY, LONGEST_KEY, MOST_TAGS
 from redrive.engine.task import LONGEST_NAME
 from redrive.engine.wording import LONGEST_WORD
-from redrive.errors import InvalidValueError
-from redrive.server.api.shape.base import Asked
+from redrive.server.api.shape.base import Asked, Instant
 
 MOST_RUNS = 1_000
-
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
-
-
-def _moment(value: object) -> object:
-    if value is not None and not (isinstance(value, str) and _MOMENT.fullmatch(value)):
-        raise InvalidValueError("a time is written as in RFC 3339, such as 2030-01-31T12:00:00Z")
-    return value
-
 
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 Key = Annotated[str, Field(min_length=1, max_length=LONGEST_KEY)]
@@ -35,7 +24,7 @@ class Options(Asked):
     work: Name
     priority: Annotated[int, Field(ge=-HIGHEST_PRIORITY, le=HIGHEST_PRIORITY)] = 0
     delay_seconds: Annotated[float, Field(ge=0, le=FARTHEST, allow_inf_nan=False)] = 0.0
-    at: Annotated[AwareDatetime | None, BeforeValidator(_moment)] = None
+    at: Instant | None = None
     queue: Annotated[Name | None, Field(description="Another queue than that of its first task")] = None
     correlation_id: Key | None = None
     tags: Annotated[list[Tag], Field(max_length=MOST_TAGS)] = Field(default_factory=list)

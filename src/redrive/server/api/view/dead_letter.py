@@ -46,7 +46,7 @@ def payload_view(letter: DeadLetter) -> dict[str, Any]:
 
 
 def note_view(note: Note) -> dict[str, Any]:
-    return {**note._asdict(), "at": when(note.at)}
+    return {"id": note.id, "at": when(note.at), "author": note.author, "text": note.body}
 
 
 def verdict_view(verdict: Verdict) -> dict[str, Any]:

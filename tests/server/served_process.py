@@ -1,0 +1,179 @@
+"""`redrive serve` as a process of its own, and clients that write their bytes themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+SECONDS = 20.0
+"""A test that waits longer has failed."""
+
+MODULE = """
+from redrive import Redrive
+from redrive.config import Settings
+from redrive.server import connection, serve
+
+connection.HEAD_SECONDS = {patience}
+connection.READING_SECONDS = {patience}
+serve.KEEP_ALIVE = {keep_alive}
+app = Redrive(settings=Settings.load(), durable=False)
+
+@app.task
+async def greet(name=None):
+    return f"hello {{name}}"
+"""
+
+
+class Served:
+    """A running server. `patience` seconds are how long it waits for its clients."""
+
+    def __init__(self, path: Path, *, patience: float = 10.0, keep_alive: int = 15, **settings: Any) -> None:
+        self._path = path
+        (path / "served_of_test.py").write_text(MODULE.format(patience=patience, keep_alive=keep_alive))
+        given = {"database_url": f"sqlite:///{path}/work.db", "server_port": "0", **settings}
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("REDRIVE_")}
+        self._environment = clean | {f"REDRIVE_{name.upper()}": str(value) for name, value in given.items()}
+        self.start()
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "redrive.cli", "serve", "served_of_test:app"]
+        with (self._path / "log").open("wb") as log:
+            self.process = subprocess.Popen(command, cwd=self._path, env=self._environment, stderr=log)
+        self.port = int(self._said(r"Redrive is at http://127\.0\.0\.1:(\d+)"))
+
+    def _said(self, pattern: str) -> str:
+        with (self._path / "log").open() as log:
+            seen = ""
+            while self.process.poll() is None:
+                seen += log.read()
+                if found := re.search(pattern, seen):
+                    return found[1]
+        raise AssertionError(f"the server has ended: {seen}")
+
+    @property
+    def log(self) -> str:
+        return (self._path / "log").read_text()
+
+    @property
+    def megabytes(self) -> float:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        found = re.search(r"VmRSS:\s+(\d+) kB", status)
+        assert found is not None
+        return int(found[1]) / 1024
+
+    def key(self, name: str, role: str = "OWNER") -> str:
+        command = [sys.executable, "-m", "redrive.cli", "key", "create", name, "--role", role, "-o", "plain"]
+        made = subprocess.run(command, cwd=self._path, env=self._environment, capture_output=True, check=True)
+        found = re.search(rb"rdk_\S+", made.stdout)
+        assert found is not None
+        return found[0].decode()
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(SECONDS)
+
+    def connected(self, *, narrow: bool = False) -> Client:
+        return Client(self.port, narrow=narrow)
+
+    def asked(self, text: bytes) -> bytes:
+        """The status, and all that came until the server had closed or said enough."""
+        with self.connected() as client:
+            client.say(text)
+            return client.answer()
+
+
+@contextmanager
+def served(path: Path, **settings: Any) -> Iterator[Served]:
+    server = Served(path, **settings)
+    try:
+        yield server
+    finally:
+        if server.process.poll() is None:
+            server.process.kill()
+            server.process.wait()
+
+
+class Client:
+    """A connection. `narrow`: the machine takes little for a client that does not read."""
+
+    def __init__(self, port: int, *, narrow: bool = False) -> None:
+        self.socket = socket.socket()
+        if narrow:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.socket.settimeout(SECONDS)
+        self.socket.connect(("127.0.0.1", port))
+        self._rest = b""
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def say(self, text: bytes) -> None:
+        self.socket.sendall(text)
+
+    def try_to_say(self, text: bytes) -> bool:
+        try:
+            self.socket.sendall(text)
+        except OSError:
+            return False
+        return True
+
+    def answer(self) -> bytes:
+        """One whole answer: its head, and a body as long as the head says."""
+        self._read_until(lambda text: b"\r\n\r\n" in text)
+        head, _, body = self._rest.partition(b"\r\n\r\n")
+        found = re.search(rb"(?i)\r\ncontent-length: (\d+)", head)
+        length = int(found[1]) if found else 0
+        self._read_until(lambda text: len(text) >= len(head) + 4 + length)
+        whole, self._rest = self._rest[: len(head) + 4 + length], self._rest[len(head) + 4 + length :]
+        return whole
+
+    def wait_for(self, text: bytes) -> None:
+        self._read_until(lambda seen: text in seen)
+
+    def _read_until(self, enough: Any) -> None:
+        while not enough(self._rest):
+            more = self.socket.recv(65_536)
+            assert more, f"the connection was closed after {self._rest[-200:]!r}"
+            self._rest += more
+
+    def rest(self) -> bytes:
+        """All that comes until the server closes. That it was cut off is no less an end."""
+        try:
+            while more := self.socket.recv(65_536):
+                self._rest += more
+        except ConnectionError:
+            pass
+        return self._rest
+
+
+def request(
+    method: str, path: str, key: str | None = None, body: Any = None, headers: dict[str, str] | None = None
+) -> bytes:
+    content = b"" if body is None else json.dumps(body).encode()
+    told = {"Host": "localhost", **(headers or {})}
+    if key is not None:
+        told["Authorization"] = f"Bearer {key}"
+    if body is not None:
+        told |= {"Content-Type": "application/json", "Content-Length": str(len(content))}
+    lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in told.items())]
+    return "\r\n".join([*lines, "", ""]).encode() + content
+
+
+def status_of(answer: bytes) -> int:
+    return int(answer.split(b" ", 2)[1])
+
+
+def json_of(answer: bytes) -> Any:
+    return json.loads(answer.partition(b"\r\n\r\n")[2])

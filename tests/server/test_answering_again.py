@@ -1,0 +1,45 @@
+"""An Idempotency-Key at the API: whose answer is kept, and for whom (G6, I8)."""
+
+from __future__ import annotations
+
+from tests.server.house import House
+
+from redrive.store.postgres_tenant import PostgresTenant
+from redrive.store.sqlite_tenant import SqliteTenant
+
+KEY = {"Idempotency-Key": '"same"'}
+BODY = {"name": "acme"}
+ORGANIZATIONS = "/api/v1/organizations"
+
+
+async def test_the_answer_is_given_again_to_the_same_key_only(house: House) -> None:
+    mine, theirs = await house.keyed(), await house.keyed()
+    first = await mine.post(ORGANIZATIONS, json=BODY, headers=KEY)
+    again = await mine.post(ORGANIZATIONS, json=BODY, headers=KEY)
+    assert (first.status_code, again.status_code, again.content) == (201, 201, first.content)
+    assert again.headers["idempotency-replayed"] == "true"
+    other = await theirs.post(ORGANIZATIONS, json=BODY, headers=KEY)
+    assert (other.status_code, other.json()["code"]) == (409, "exists")
+
+
+async def test_an_answer_with_a_secret_is_never_kept(house: House) -> None:
+    owner = await house.keyed()
+    answer = await owner.post("/api/v1/keys", json={"name": "ci", "role": "VIEWER"}, headers=KEY)
+    assert (answer.status_code, answer.json()["code"]) == (400, "key_not_taken")
+    assert (await owner.get("/api/v1/keys/ci")).status_code == 404
+
+
+async def test_whoever_has_lost_the_right_is_not_given_the_answer_again(house: House) -> None:
+    await house.key(name="ci")
+    keys = (await house.app.directory()).keys
+    client = house.client((await keys.rotate("ci")).text)
+    assert (await client.post(ORGANIZATIONS, json=BODY, headers=KEY)).status_code == 201
+    await keys.revoke("ci")
+    house.api.state.site.doorman.forget()
+    assert (await client.post(ORGANIZATIONS, json=BODY, headers=KEY)).status_code == 401
+
+
+async def test_requests_work_behind_the_second_wall(house: House) -> None:
+    """W13: what is done for an org goes over a connection of its own kind."""
+    assert isinstance(house.app.store_of("acme").database, PostgresTenant | SqliteTenant)
+    assert house.app.store_of("acme").database is not house.app.database

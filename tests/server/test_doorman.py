@@ -1,0 +1,99 @@
+"""The doorman remembers whom he has let in for a moment, and forgets at once who was turned away (W12)."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.engine.hand_clock import HandClock
+from tests.server.house import House
+
+from redrive.policy.principal import Principal
+from redrive.server import doorman as module
+from redrive.server.doorman import TRUSTED_FOR, Doorman
+
+
+class Asked:
+    """How often the database was asked about a key; `during` is done while it is."""
+
+    def __init__(self, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.times = 0
+        self.during: Any = None
+        credentials = house.app.credentials
+
+        async def watched() -> Any:
+            real = await credentials()
+
+            async def of_key(text: str) -> Principal | None:
+                self.times += 1
+                found = await real.of_key(text)
+                if self.during is not None:
+                    await self.during()
+                return found
+
+            return SimpleNamespace(of_key=of_key, of_session=real.of_session)
+
+        monkeypatch.setattr(house.app, "credentials", watched)
+
+
+def shown(key: str) -> Any:
+    return SimpleNamespace(headers={"authorization": f"Bearer {key}"}, cookies={})
+
+
+async def test_a_key_is_looked_up_once_in_a_moment(
+    small_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, asked, clock = await small_house.key(), Asked(small_house, monkeypatch), HandClock()
+    monkeypatch.setattr(small_house.app, "clock", clock)
+    doorman = Doorman(small_house.app)
+    for _ in range(3):
+        assert await doorman.visitor(shown(key)) is not None
+    assert asked.times == 1
+    clock.time += TRUSTED_FOR
+    assert await doorman.visitor(shown(key)) is not None
+    assert asked.times == 2
+
+
+async def test_what_another_process_has_revoked_is_refused_after_a_moment(
+    small_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, clock = await small_house.key(name="ci"), HandClock()
+    monkeypatch.setattr(small_house.app, "clock", clock)
+    doorman = Doorman(small_house.app)
+    assert await doorman.visitor(shown(key)) is not None
+    await (await small_house.app.directory()).keys.revoke("ci")
+    clock.time += TRUSTED_FOR
+    assert await doorman.visitor(shown(key)) is None
+
+
+async def test_what_is_revoked_while_he_looks_is_not_remembered(
+    small_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, asked = await small_house.key(name="ci"), Asked(small_house, monkeypatch)
+    doorman = Doorman(small_house.app)
+
+    async def revoke() -> None:
+        asked.during = None
+        await (await small_house.app.directory()).keys.revoke("ci")
+        doorman.forget()
+
+    asked.during = revoke
+    await doorman.visitor(shown(key))
+    assert await doorman.visitor(shown(key)) is None
+
+
+async def test_he_remembers_so_many_and_no_more(small_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_REMEMBERED", 2)
+    keys, asked = [await small_house.key() for _ in range(3)], Asked(small_house, monkeypatch)
+    doorman = Doorman(small_house.app)
+    for key in (*keys, keys[2], keys[1], keys[0]):
+        assert await doorman.visitor(shown(key)) is not None
+    assert asked.times == 4
+
+
+async def test_a_key_is_no_cookie_and_a_cookie_no_key(small_house: House) -> None:
+    key = await small_house.key()
+    assert (await small_house.client(key).get("/api/v1/session")).status_code == 200
+    as_cookie = small_house.client(Cookie=f"redrive_session={key}")
+    assert (await as_cookie.get("/api/v1/session")).status_code == 401

@@ -1,0 +1,70 @@
+"""The intake of bodies: nobody waits for ever for what does not come (security baseline)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from redrive.server.intake import Intake
+from redrive.server.problem import ProblemError
+
+SECONDS = 10.0
+"""A test that waits longer has failed."""
+
+HTTP: Scope = {"type": "http", "headers": []}
+PIECE: Message = {"type": "http.request", "body": b"x", "more_body": True}
+LAST: Message = {"type": "http.request", "body": b"x", "more_body": False}
+
+
+async def never() -> Message:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def ignored(message: Message) -> None:
+    raise AssertionError(message)
+
+
+def reading(times: int, read: list[Message]) -> Intake:
+    """An application that reads so many pieces, within no time at all."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        while len(read) < times:
+            read.append(await receive())
+
+    return Intake(app, most=100, seconds=0.01)
+
+
+@pytest.mark.parametrize("pieces", [0, 2])
+async def test_a_body_that_does_not_come_is_refused(pieces: int) -> None:
+    read: list[Message] = []
+    coming = [PIECE] * pieces
+
+    async def receive() -> Message:
+        return coming.pop() if coming else await never()
+
+    with pytest.raises(ProblemError) as refused:
+        await asyncio.wait_for(reading(pieces + 1, read)(HTTP, receive, ignored), SECONDS)
+
+    assert (refused.value.status_code, refused.value.code) == (408, "body_too_slow")
+    assert len(read) == pieces
+
+
+async def test_who_has_said_everything_may_wait_for_as_long_as_they_like() -> None:
+    """That is how a stream of events hears that its client has gone."""
+    read: list[Message] = []
+    gone = asyncio.Event()
+    coming = [LAST]
+
+    async def receive() -> Message:
+        if coming:
+            asyncio.get_running_loop().call_later(0.05, gone.set)
+            return coming.pop()
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    await asyncio.wait_for(reading(2, read)(HTTP, receive, ignored), SECONDS)
+
+    assert [each["type"] for each in read] == ["http.request", "http.disconnect"]

@@ -1,0 +1,112 @@
+"""How much somebody may ask: counted by the key, the organization, the address and the name that is tried
+(security baseline)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from starlette.requests import Request
+from tests.engine.hand_clock import HandClock
+from tests.server.house import House
+
+from redrive.config import Settings
+from redrive.model.role import Role
+from redrive.policy.principal import KEY, Principal
+from redrive.server import limits as module
+from redrive.server.limits import SIGN_IN_BURST, STRANGER_BURST, Limits
+from redrive.server.problem import ProblemError
+
+PASSWORD = "a horse, a horse, my kingdom"
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def limits(clock: HandClock) -> Limits:
+    return Limits(Settings(server_key_rate=5, server_org_rate=10), clock.monotonic)
+
+
+def key(number: int, org: str = "default") -> Principal:
+    return Principal(org, f"key:{number}", Role.VIEWER, frozenset(), KEY, f"{org} {number}")
+
+
+def coming_from(address: str) -> Request:
+    return Request({"type": "http", "headers": [], "client": (address, 1234)})
+
+
+def admitted(*tries: Callable[[], None]) -> int:
+    """How many of them, until one is refused."""
+    for number, each in enumerate(tries):
+        try:
+            each()
+        except ProblemError as error:
+            if error.code != "rate_limited":
+                raise
+            return number
+    return len(tries)
+
+
+def test_a_key_may_ask_so_much_and_after_a_while_again(limits: Limits, clock: HandClock) -> None:
+    one, other = [lambda: limits.admit(key(1))] * 50, [lambda: limits.admit(key(2))] * 50
+    assert admitted(*one) == 10
+    clock.time += 1.0
+    assert admitted(*one) == 5
+    assert admitted(*other) == 10
+
+
+def test_many_keys_of_an_organization_share_what_it_has(limits: Limits) -> None:
+    of_acme = [lambda number=number: limits.admit(key(number, "acme")) for number in range(50)]
+    assert admitted(*of_acme) == 20
+    limits.admit(key(1))
+
+
+def test_strangers_are_counted_by_where_they_come_from(limits: Limits) -> None:
+    here = [lambda: limits.admit_stranger(coming_from("192.0.2.1"), heavy=False)] * 1000
+    assert admitted(*here) == STRANGER_BURST
+    limits.admit_stranger(coming_from("192.0.2.2"), heavy=False)
+
+
+def test_tries_to_sign_in_are_few(limits: Limits) -> None:
+    here = [lambda: limits.admit_stranger(coming_from("192.0.2.1"), heavy=True)] * 100
+    assert admitted(*here) == SIGN_IN_BURST
+    limits.admit_stranger(coming_from("192.0.2.1"), heavy=False)
+
+
+def test_a_name_is_tried_a_few_times_from_wherever(limits: Limits) -> None:
+    tries = [lambda name=name: limits.admit_name(name) for name in ("ana", "ANA") * 50]
+    assert admitted(*tries) == SIGN_IN_BURST
+    limits.admit_name("bob")
+
+
+def test_only_so_many_are_remembered(limits: Limits, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_BUCKETS", 3)
+    for number in range(10):
+        limits.admit_name(f"name {number}")
+    assert len(limits._buckets) == 3
+
+
+async def test_whoever_is_nobody_is_counted_too(small_house: House) -> None:
+    client = small_house.client("rdk_nobody")
+    statuses = {(await client.get("/api/v1/session")).status_code for _ in range(int(STRANGER_BURST) + 50)}
+    assert statuses == {401, 429}
+
+
+async def test_a_name_that_is_tried_under_many_addresses_is_slowed_down(small_house: House) -> None:
+    site = small_house.api.state.site
+    for _ in range(int(SIGN_IN_BURST)):
+        site.limits.admit_name("ana")
+    body = {"name": "Ana", "password": PASSWORD}
+    client = small_house.client(Origin="http://localhost:8400")
+    assert (await client.post("/api/v1/session", json=body)).status_code == 429
+
+
+async def test_a_stolen_session_cannot_try_passwords_without_end(small_house: House) -> None:
+    await small_house.member("ana", PASSWORD)
+    thief = await small_house.signed_in("ana", PASSWORD)
+    body = {"password": "my kingdom for a horse", "current": "not this one at all"}
+    statuses = [(await thief.put("/api/v1/session/password", json=body)).status_code for _ in range(15)]
+    assert (statuses[0], statuses[-1]) == (403, 429)
