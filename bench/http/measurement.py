@@ -41,18 +41,20 @@ class Order:
 
 @dataclass
 class Seen:
-    """Of one server, a value for each turn; `effort` is µs of its processor time for a request."""
+    """Of one server, a value for each turn; but seconds of its processor's time, and requests, of all."""
 
     rate: list[float] = field(default_factory=list)
     half: list[float] = field(default_factory=list)
     most: list[float] = field(default_factory=list)
-    effort: list[float] = field(default_factory=list)
+    spent: float = 0.0
+    number: int = 0
 
     def add(self, turn: Turn, spent: float) -> None:
         self.rate.append(turn.rate)
         self.half.append(turn.half)
         self.most.append(turn.most)
-        self.effort.append(spent / turn.number * 1e6)
+        self.spent += spent
+        self.number += turn.number
 
 
 async def measure(order: Order) -> dict[str, Seen]:

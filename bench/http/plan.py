@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 DATABASES = ("postgresql", "sqlite")
+SECONDS = 0.25
+"""Turns are short, so that neighbours have the same share of a machine that others use too."""
 GROUPS = {
     "start": ("start", "start with a key"),
     "list": ("list", "list by a query"),
@@ -41,5 +43,5 @@ def planned(
 ) -> Plan:
     cases = [case for group in groups for case in GROUPS[group]]
     if quick:
-        return Plan(cases, connections or (1, 64), 0.5, rounds or 3, letters or 20_000)
-    return Plan(cases, connections or (1, 16, 64), 1.0, rounds or 7, letters or 100_000)
+        return Plan(cases, connections or (1, 64), SECONDS, rounds or 5, letters or 20_000)
+    return Plan(cases, connections or (1, 16, 64), SECONDS, rounds or 25, letters or 100_000)

@@ -17,7 +17,8 @@ from bench.work.servers import Places
 
 FILLING_TIMEOUT = 3_600.0
 RATIO = "of bare"
-UNITS = {"rate": "per second", "half": "p50, ms", "most": "p99, ms", "effort": "processor, µs"}
+UNITS = {"rate": "per second", "half": "p50, ms", "most": "p99, ms"}
+EFFORT = "processor, µs"
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,13 @@ class Runner:
                 if seen is not None:
                     self._add(what, seen)
 
-    def _add(self, what: str, seen: Mapping[str, Mapping[str, list[float]]]) -> None:
-        for unit, text in UNITS.items():
-            for who, figures in seen.items():
+    def _add(self, what: str, seen: Mapping[str, Mapping[str, Any]]) -> None:
+        for who, figures in seen.items():
+            for unit, text in UNITS.items():
                 for value in figures[unit]:
                     self.results.add(f"{what}, {text}", self.label(who), value)
+            effort = figures["spent"] / figures["number"] * 1e6
+            self.results.add(f"{what}, {EFFORT}", self.label(who), effort)
         for ours, bare in zip(seen[OURS]["rate"], seen[BARE]["rate"], strict=True):
             self.results.add(what, self.label(RATIO), ours / bare)
         ratio = self.results.median(what, self.label(RATIO))

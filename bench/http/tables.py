@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.http.plan import Plan
-from bench.http.running import RATIO, UNITS, name_of
+from bench.http.running import EFFORT, RATIO, UNITS, name_of
 from bench.http.serving import BARE, OURS
 from bench.work.running import Results
 
+COLUMNS = (*UNITS.values(), EFFORT)
+
 
 def print_tables(results: Results, plan: Plan, databases: Sequence[str]) -> None:
-    """Medians of all turns; `of bare` is the median of the ratios."""
+    """Medians of all turns; the last column is the median of the ratios of neighbouring turns."""
     for database in databases:
-        print(
-            f"\n{database:<34}" + "".join(f"{text + ', ours / bare':>30}" for text in UNITS.values()), RATIO
-        )
+        print(f"\n{database + ', ours / bare':<34}" + "".join(f"{each:>20}" for each in COLUMNS), RATIO)
         for case in plan.cases:
             for connections in plan.connections:
                 _print_row(results, name_of(case, connections), database)
@@ -26,7 +26,7 @@ def _print_row(results: Results, what: str, database: str) -> None:
     if ratio is None:
         return
     cells = []
-    for text in UNITS.values():
+    for text in COLUMNS:
         ours, bare = (results.median(f"{what}, {text}", f"{who} ({database})") for who in (OURS, BARE))
         cells.append(f"{ours:,.1f} / {bare:,.1f}")
-    print(f"{what:<34}" + "".join(f"{cell:>30}" for cell in cells), f"{ratio:>7.2f}")
+    print(f"{what:<34}" + "".join(f"{cell:>20}" for cell in cells), f"{ratio:>7.2f}")

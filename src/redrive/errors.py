@@ -9,6 +9,7 @@ RedriveError
 ├── NotFoundError              there is no such run, task, workflow or breaker
 ├── AlreadyExistsError         the name is taken already
 ├── AccessDeniedError          whoever asks may not do this
+│   └── SignedOutError         their session has ended
 ├── ConflictError              the idempotency key was used before, for other work
 ├── KeyReusedError             the idempotency key stands for another request
 ├── DriftError                 what was planned or counted before is not so any more
@@ -85,6 +86,10 @@ class AlreadyExistsError(RedriveError):
 
 class AccessDeniedError(RedriveError):
     """Whoever asks may not do this; the message says who may."""
+
+
+class SignedOutError(AccessDeniedError):
+    """The session has ended; sign in anew."""
 
 
 class ConflictError(RedriveError):

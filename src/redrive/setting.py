@@ -105,6 +105,20 @@ class Setting:
             return _redacted(_PASSWORD.sub(r"\1***@", str(value)))
         return list(value) if isinstance(value, tuple) else value
 
+    def as_json(self, value: Any, origin: str) -> dict[str, Any]:
+        """Its value, where that comes from, and what is allowed; secrets masked."""
+        return {
+            "name": self.name,
+            "value": self.masked(value),
+            "origin": origin,
+            "default": self.masked(self.default),
+            "allowed": self.bounds,
+            "meaning": self.meaning,
+            "variable": self.environment,
+            "alias": self.alias,
+            "secret": self.secret,
+        }
+
     def spelled(self, value: Any) -> str:
         """The value without secrets, as a person writes it into the environment."""
         shown = self.masked(value)

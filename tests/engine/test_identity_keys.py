@@ -159,6 +159,21 @@ async def test_a_revoked_key_is_over_at_once_and_for_ever(world: World) -> None:
     await world.check()
 
 
+async def test_links_that_a_key_has_handed_out_end_with_it(world: World) -> None:
+    """Those of another organization's key of the same name do not (W12, W13)."""
+    await world.organization("acme")
+    links = []
+    for org, name in (("default", "ana"), ("acme", "bob")):
+        await world.member(name, org=org)
+        new = await (await world.directory(org)).keys.create("ci", "OWNER")
+        directory = await world.directory(org, await known(world, new.text))
+        links.append(await directory.accounts.link(name))
+    await (await world.directory()).keys.revoke("ci")
+    sessions = await world.sessions()
+    assert await sessions.redeem(links[0].token) is None
+    assert await sessions.redeem(links[1].token) is not None
+
+
 async def test_that_a_key_was_used_is_written_once_a_minute(world: World) -> None:
     new = await (await world.directory()).keys.create("ci", "ADMIN")
     keys = (await world.directory()).keys

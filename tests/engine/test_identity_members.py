@@ -395,6 +395,42 @@ async def test_a_password_that_an_owner_sets_ends_sessions_and_links(world: Worl
     ]
 
 
+@pytest.mark.parametrize("loss", ["remove", "demote", "deactivate", "disable"])
+async def test_links_that_an_owner_has_handed_out_end_with_their_rights_w12(world: World, loss: str) -> None:
+    await world.member("ana")
+    await world.member("eve")
+    eve = await world.as_user("eve")
+    kept, link = await (await world.directory()).accounts.link("ana"), await eve.accounts.link("ana")
+    await _loss(loss, await world.directory(), "eve")
+    sessions = await world.sessions()
+    assert await sessions.redeem(link.token) is None
+    assert await sessions.redeem(kept.token) is not None
+
+
+async def test_a_link_and_a_password_of_one_user_do_not_wait_for_each_other(busy_world: World) -> None:
+    """Whoever redeems the link while the password is being set comes second, and finds it gone."""
+    world = busy_world
+    await world.with_password("ana")
+    link = await (await world.directory()).accounts.link("ana")
+    others = await world.another().sessions()
+    users = world.app.store.users
+    set_password = users.set_password
+    meanwhile: list[asyncio.Task[None]] = []
+
+    async def redeem() -> None:
+        assert await others.redeem(link.token) is None
+
+    async def set_at_last(session: Session, user_id: str, password: str) -> None:
+        meanwhile.append(asyncio.create_task(redeem()))
+        await until_it_waits(world, meanwhile[0])
+        await set_password(session, user_id, password)
+
+    users.set_password = set_at_last  # type: ignore[method-assign]
+    async with asyncio.timeout(PATIENCE):
+        await (await world.directory()).accounts.set_password("ana", "another long password")
+        await meanwhile[0]
+
+
 async def test_owners_hand_out_links_for_the_accounts_that_they_made(world: World) -> None:
     await world.organization("acme")
     await world.member("ana", "OWNER", "acme")

@@ -465,6 +465,16 @@ async def test_a_proxy_names_users_that_there_are(world: World) -> None:
         assert await sessions.sign_in_forwarded(name) is None
 
 
+async def test_nobody_is_vouched_for_as_the_operator(world: World) -> None:
+    """An owner of everything that Redrive makes by itself: anybody elsewhere may bear that name (W12)."""
+    sessions = await world.sessions()
+    assert await sessions.embedded_link() is not None
+    before = await world.everything()
+    assert await sessions.sign_in_forwarded("operator") is None
+    assert await sessions.sign_in_identified(ANA, "operator") is None
+    assert await world.everything() == before
+
+
 async def test_vouching_helps_nobody_who_is_disabled_or_no_member(world: World) -> None:
     await world.member("boss")
     await world.member("ana", "STAFF")

@@ -1,11 +1,11 @@
-"""Every safety guard of the engine and the store, by name."""
+"""Every safety guard of the engine, the store and the server, by name."""
 
 from __future__ import annotations
 
-from tests.guards import deciding, fencing, replaying, sealing, storing, trespassing
+from tests.guards import admitting, deciding, fencing, identifying, replaying, sealing, storing, trespassing
 from tests.guards.guard import Guard
 
-_PARTS = (fencing, storing, deciding, replaying, sealing, trespassing)
+_PARTS = (fencing, storing, deciding, replaying, sealing, admitting, identifying, trespassing)
 GUARDS: dict[str, Guard] = {guard.name: guard for part in _PARTS for guard in part.GUARDS}
 
 SIMULATED = (

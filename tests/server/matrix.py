@@ -303,6 +303,7 @@ def _table() -> dict[str, tuple[Entry, ...]]:
     table = {_under(prefix, name): found for prefix, noun in nouns.items() for name, found in noun.items()}
     public = ("/healthz", "/readyz", "/api/openapi.json", "/api/docs", "/api/docs.css", "/app/sign-in")
     table |= {f"GET {path}": (Entry(PUBLIC),) for path in public}
+    table |= {f"HEAD {path}": (Entry(PUBLIC),) for path in ("/healthz", "/readyz")}
     table["GET /app/static/{name}"] = (Entry(PUBLIC, {"name": "sign-in.css"}),)
     table["GET /metrics"] = (Entry("read", home=True),)
     table["POST /api/jobs/{id}/retry"] = (Entry("retry", {"id": A("failed run")}, status=202),)

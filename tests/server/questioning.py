@@ -89,7 +89,9 @@ class Questioning:
         before = (await audit.head()).sequence
         reply = await self._ask(route, entry, visitor, Target.OWN, aimed)
         written = (await audit.head()).sequence - before
-        changes = reply.status < 300 and not route.startswith("GET ") and not route.endswith(SILENT)
+        changes = (
+            reply.status < 300 and not route.startswith(("GET ", "HEAD ")) and not route.endswith(SILENT)
+        )
         if written != changes:
             self.faults.append(f"{route} as {visitor}: {written} entries in the audit")
 

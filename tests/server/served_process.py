@@ -70,6 +70,12 @@ class Served:
         assert found is not None
         return int(found[1]) / 1024
 
+    @property
+    def sockets(self) -> int:
+        """How many it has open."""
+        open_files = Path(f"/proc/{self.process.pid}/fd").iterdir()
+        return sum(_target(each).startswith("socket:") for each in open_files)
+
     def key(self, name: str, role: str = "OWNER") -> str:
         command = [sys.executable, "-m", "redrive.cli", "key", "create", name, "--role", role, "-o", "plain"]
         made = subprocess.run(command, cwd=self._path, env=self._environment, capture_output=True, check=True)
@@ -89,6 +95,13 @@ class Served:
         with self.connected() as client:
             client.say(text)
             return client.answer()
+
+
+def _target(file: Path) -> str:
+    try:
+        return str(file.readlink())
+    except OSError:  # closed meanwhile
+        return ""
 
 
 @contextmanager

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 from tests.server.house import BASE, House, new_app, served
+
+from redrive.server import readiness
 
 PASSWORD = "a horse, a horse, my kingdom"
 PROBLEM = {"type", "title", "status", "code", "detail", "hint", "request_id"}
@@ -156,3 +160,86 @@ async def test_a_body_without_its_content_type_is_told_so(small_house: House) ->
 async def test_load_balancers_may_ask_by_head(small_house: House) -> None:
     for path in ("/healthz", "/readyz"):
         assert (await small_house.client().head(path)).status_code == 200
+
+
+async def test_what_is_missing_is_told_together_with_what_is_misspelled(small_house: House) -> None:
+    answer = await (await small_house.keyed()).post("/api/v1/keys", json={"nmae": "x", "role": "ADMIN"})
+    detail = "body.name: it is missing; body.nmae: there is no such field here"
+    assert (answer.status_code, answer.json()["detail"]) == (422, detail)
+
+
+async def test_another_method_is_told_all_that_the_address_knows(small_house: House) -> None:
+    answer = await (await small_house.keyed()).put("/api/v1/runs", json={})
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, POST")
+
+
+async def test_every_operation_of_the_document_is_named_and_summed_up(small_house: House) -> None:
+    """For those who generate a client from it."""
+    paths = (await small_house.client().get("/api/openapi.json")).json()["paths"]
+    operations = [each for methods in paths.values() for each in methods.values()]
+    ids = [each["operationId"] for each in operations]
+    assert len(set(ids)) == len(ids)
+    for each in operations:
+        noun, _, verb = each["operationId"].partition(".")
+        assert noun == each["tags"][0]
+        assert noun.removesuffix("s") not in verb.split("_")
+        assert each["description"].startswith(each["summary"])
+
+
+async def test_a_database_that_is_silent_is_waited_for_once(
+    small_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asks /readyz while it hangs does not queue behind all others who do."""
+    asked = 0
+
+    async def silent() -> None:
+        nonlocal asked
+        asked += 1
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(readiness, "SECONDS", 0.05)
+    monkeypatch.setattr(readiness, "TRUSTED_FOR", 3600.0)
+    monkeypatch.setattr(small_house.app.store, "probe", silent)
+    client = small_house.client()
+    answers = await asyncio.gather(*(client.get("/readyz") for _ in range(5)))
+    assert {(each.status_code, each.json()["code"]) for each in answers} == {(503, "database")}
+    assert asked == 1
+
+
+@pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "k"}])
+async def test_a_key_that_is_revoked_before_the_body_is_whole_changes_nothing(
+    small_house: House, headers: dict[str, str]
+) -> None:
+    """Its request was let in when it began (security baseline)."""
+    thief, owner = small_house.client(await small_house.key(name="thief")), await small_house.keyed()
+    begun, revoked = asyncio.Event(), asyncio.Event()
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b'{"name": "eve", '
+        begun.set()
+        await revoked.wait()
+        yield b'"role": "OWNER"}'
+
+    headers["Content-Type"] = "application/json"
+    adding = asyncio.create_task(thief.post("/api/v1/members", content=body(), headers=headers))
+    await begun.wait()
+    assert (await owner.delete("/api/v1/keys/thief")).status_code == 204
+    revoked.set()
+    assert (await adding).status_code == 401
+    assert (await owner.get("/api/v1/members")).json()["items"] == []
+
+
+async def test_what_a_session_changes_it_changes_where_it_stands_now(tmp_path: Path) -> None:
+    """Also where another process has let it in a moment ago, when it stood elsewhere (W13)."""
+    url = f"sqlite:///{tmp_path}/work.db"
+    async with served(new_app(url)) as one, served(new_app(url)) as other:
+        await one.organization("acme")
+        await one.member("ana", PASSWORD)
+        here = await one.signed_in("ana", PASSWORD)
+        there = other.client(**dict(here.headers))
+        there.cookies = here.cookies
+        assert (await there.get("/api/v1/session")).json()["org"] == "default"
+        await here.put("/api/v1/session/organization", json={"name": "acme"})
+        started = await there.post("/api/v1/runs", json={"work": "greet"})
+        assert started.status_code == 202
+        assert (await here.get(f"/api/v1/runs/{started.json()['id']}")).status_code == 200

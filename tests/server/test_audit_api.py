@@ -69,6 +69,16 @@ async def test_entries_are_found_by_time_page_by_page(house: House, client: http
     assert (await client.get(AUDIT, params={"until": earlier})).json()["items"] == []
 
 
+async def test_a_chain_is_verified_by_one_at_a_time(small_house: House) -> None:
+    """It is read from its beginning to its end, and everybody who may look may ask for it."""
+    await small_house.organization("acme")
+    viewer, other = await small_house.keyed("VIEWER"), await small_house.keyed("VIEWER", "acme")
+    with small_house.api.state.site.verifying.taken("default"):
+        assert (await viewer.post(f"{AUDIT}/verify")).json()["code"] == "busy"
+        assert (await other.post(f"{AUDIT}/verify")).status_code == 200
+    assert (await viewer.post(f"{AUDIT}/verify")).status_code == 200
+
+
 async def test_what_cannot_be_asked_for_is_refused(small_house: House) -> None:
     """The span is bounded: 366 days, unless the settings say otherwise."""
     async with truthful(await small_house.keyed("VIEWER"), small_house.api) as viewer:

@@ -68,15 +68,13 @@ async def test_people_say_what_becomes_of_a_group(house: House, client: httpx.As
     letters = [await house.dead_letter(number) for number in range(2)]
     [group] = (await client.get(GROUPS)).json()["items"]
     address = f"{GROUPS}/{group['fingerprint']}"
-    until = datetime.now(UTC) + timedelta(hours=1)
+    until = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
     seen = await client.post(f"{address}/acknowledge", json={"reason": "I look"})
     assert (seen.json()["state"], seen.json()["changed_by"]) == ("ACKNOWLEDGED", "key:operator")
     conditions = {"until": until.isoformat(), "beyond": 5, "version": "1.2"}
     ignored = (await client.post(f"{address}/ignore", json=conditions)).json()
     assert (ignored["ignored_beyond"], ignored["ignored_version"]) == (7, "1.2")
-    assert datetime.fromisoformat(ignored["ignored_until"]) == until.replace(
-        microsecond=until.microsecond // 1000 * 1000
-    )
+    assert datetime.fromisoformat(ignored["ignored_until"]) == until
     assert (await client.post(f"{address}/reopen")).json()["state"] == "OPEN"
     again = await client.post(f"{address}/reopen")
     assert (again.status_code, again.json()["code"]) == (409, "wrong_state")

@@ -77,9 +77,15 @@ def test_tries_to_sign_in_are_few(limits: Limits) -> None:
 
 
 def test_a_name_is_tried_a_few_times_from_wherever(limits: Limits) -> None:
-    tries = [lambda name=name: limits.admit_name(name) for name in ("ana", "ANA") * 50]
+    tries = [lambda name=name: limits.admit_name(name) for name in ("ana", "ANA", " ana ", "ａna") * 50]
     assert admitted(*tries) == SIGN_IN_BURST
     limits.admit_name("bob")
+
+
+def test_all_addresses_of_one_ipv6_network_are_one_stranger(limits: Limits) -> None:
+    near = [coming_from(f"2001:db8:0:7::{number:x}") for number in range(100)]
+    assert admitted(*(lambda each=each: limits.admit_stranger(each, heavy=True) for each in near)) == 10
+    limits.admit_stranger(coming_from("2001:db8:0:8::1"), heavy=True)
 
 
 def test_only_so_many_are_remembered(limits: Limits, monkeypatch: pytest.MonkeyPatch) -> None:

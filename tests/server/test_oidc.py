@@ -179,6 +179,15 @@ async def test_a_wrong_secret_is_the_fault_of_the_server_and_not_told_to_everybo
         assert (answer.status_code, answer.json()["code"]) == (503, "oidc_misconfigured")
 
 
+async def test_a_provider_that_wants_more_than_a_secret_cannot_be_used(
+    house: House, crooked: CrookedProvider
+) -> None:
+    crooked.metadata = but(token_endpoint_auth_methods_supported=["private_key_jwt"])
+    answer = await sign_in(Browser(house), crooked)
+    assert (answer.status_code, answer.json()["code"]) == (503, "oidc_misconfigured")
+    assert "/token" not in crooked.asked
+
+
 # State, browser and next page
 
 
@@ -253,7 +262,7 @@ async def test_the_session_from_before_ends(
         assert await each.who() == f"bob, not {ana}"
     await browser.returns(state=crooked.meet(await browser.begin(path)), code="a-code")
     assert await browser.who() == ana
-    assert await attacker.who() is None
+    assert (await attacker.client.get("/api/v1/organizations")).status_code == 401
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import httpx
 import pytest
 from tests.server.house import House
 from tests.server.truth import truthful
+from tests.store.build import ask
 
 from redrive.errors import FinalError
 from redrive.server.document import document
@@ -307,6 +308,20 @@ async def test_a_repeated_request_for_many_is_answered_from_memory(world: World)
     answers = [await world.client.post(f"{RUNS}/many", json=body, headers=key) for _ in range(2)]
     assert answers[0].json() == answers[1].json()
     assert answers[1].headers["Idempotency-Replayed"] == "true"
+    assert len(await world.listed("is:any")) == 2
+
+
+async def test_many_are_not_started_twice_when_the_answer_was_lost_in_a_kill(world: World) -> None:
+    """G6: the runs are there, the key is left behind by somebody whose lease has ended."""
+    body, key = {"work": "note", "payloads": [1, 2]}, {"Idempotency-Key": "batch-1"}
+    first = (await world.client.post(f"{RUNS}/many", json=body, headers=key)).json()["items"]
+    killed = (
+        "UPDATE redrive.idempotency_keys SET status = 'processing', response = NULL, lease_expires_at = 0"
+    )
+    await ask(world.house.app.database, killed)
+    again = (await world.client.post(f"{RUNS}/many", json=body, headers=key)).json()["items"]
+    assert [each["id"] for each in again] == [each["id"] for each in first]
+    assert all(each["existed"] for each in again)
     assert len(await world.listed("is:any")) == 2
 
 

@@ -96,6 +96,15 @@ class Org:
         make = self._makers.get(kind)
         return self.kept[kind] if make is None else await make()
 
+    @property
+    def letters_left(self) -> int:
+        return len(self._stock)
+
+    async def restock(self, letters: int) -> None:
+        """A worker runs for it, which also does what else there is to do."""
+        await self.house.app.resume("default")
+        await self._fill(letters)
+
     async def desk(self) -> Desk:
         return await self.house.app.desk(org=self.name, by=self.canary)
 

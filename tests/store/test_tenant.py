@@ -34,7 +34,7 @@ from redrive.errors import (
 from redrive.store import postgres
 from redrive.store.database import Database
 from redrive.store.postgres import PostgresDatabase
-from redrive.store.postgres_tenant import PostgresTenant
+from redrive.store.postgres_tenant import CONNECTIONS, MOST_OF_ONE, PostgresTenant
 from redrive.store.postgres_wall import tenant_role
 from redrive.store.sqlite import SqliteDatabase
 from redrive.store.store import Store
@@ -471,6 +471,24 @@ async def test_a_slow_request_does_not_hold_up_the_workers(base: Database) -> No
     assert not slow.done()
     with pytest.raises(StatementTimeoutError):
         await slow
+
+
+@pytest.mark.parametrize("pooler", [False, True])
+async def test_one_org_cannot_take_all_connections(live_postgres: PostgresServer, pooler: bool) -> None:
+    async with walled(live_postgres, pooler=pooler) as base:
+        mine, theirs = base.tenant(MINE, SECONDS), base.tenant(THEIRS, SECONDS)
+        busy = "SELECT 1 AS waited_long FROM (SELECT pg_advisory_xact_lock_shared(4711)) AS locked"
+        found = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%waited_long%' AND wait_event = 'advisory'"
+        blocker = await asyncpg.connect(live_postgres.url)
+        await blocker.execute("SELECT pg_advisory_lock(4711)")
+        waiting = [asyncio.create_task(ask(mine, busy)) for _ in range(2 * CONNECTIONS)]
+        async with asyncio.timeout(SECONDS):
+            while await blocker.fetchval(found) < MOST_OF_ONE:
+                await asyncio.sleep(0)
+            assert await value(theirs, "SELECT 1") == 1
+        assert not any(task.done() for task in waiting)
+        await blocker.close()
+        await asyncio.gather(*waiting)
 
 
 async def test_waiting_for_a_lock_has_an_end_as_well(base: Database) -> None:

@@ -37,7 +37,7 @@ def config(given: Given, output: str | None, changed: bool) -> None:
     """
     entries = [each for each in _entries(given.settings()) if not changed or _differs(each)]
     if chosen(output) == "json":
-        show_json([_as_json(each) for each in entries])
+        show_json([setting.as_json(value, origin) for setting, value, origin in entries])
         return
     for line in _plain(entries) if chosen(output) == "plain" else _table(entries):
         out(line)
@@ -53,21 +53,6 @@ def _entries(settings: Settings) -> Iterator[Entry]:
 
 def _differs(entry: Entry) -> bool:
     return bool(entry.value != entry.setting.default)
-
-
-def _as_json(entry: Entry) -> dict[str, Any]:
-    setting = entry.setting
-    return {
-        "name": setting.name,
-        "value": setting.masked(entry.value),
-        "origin": entry.origin,
-        "default": setting.masked(setting.default),
-        "allowed": setting.bounds,
-        "meaning": setting.meaning,
-        "variable": setting.environment,
-        "alias": setting.alias,
-        "secret": setting.secret,
-    }
 
 
 def _plain(entries: Iterable[Entry]) -> Iterator[str]:

@@ -9,14 +9,13 @@ import click
 from redrive.cli.asking import agreed, dry_run_option, yes_option
 from redrive.cli.duration import DURATION
 from redrive.cli.given import Given, settings_options
-from redrive.cli.office import in_directory, org_option
+from redrive.cli.office import all_of, in_directory, org_option
 from redrive.cli.table import output_option, show_json, show_rows
 from redrive.cli.text import instant, notice, out
 from redrive.model.role import Role
 from redrive.policy.credential import checked_scopes
 
 if TYPE_CHECKING:
-    from redrive.engine.directory import Directory
     from redrive.model.identity import ApiKey, NewKey
 
 COLUMNS = ("name", "role", "scopes", "expires_at", "last_used_at", "revoked_at", "id")
@@ -71,7 +70,7 @@ def create(
 @click.pass_obj
 def list_keys(given: Given, org: str, output: str | None) -> None:
     """List the keys, the newest first; of the keys themselves nothing is kept that could be shown."""
-    rows = [_row(each) for each in in_directory(given, org, _all)]
+    rows = [_row(each) for each in in_directory(given, org, lambda directory: all_of(directory.keys.list))]
     show_rows(rows, COLUMNS, output)
 
 
@@ -124,15 +123,6 @@ def revoke(given: Given, which: str, org: str, dry_run: bool, yes: bool) -> None
     if agreed(f"revoke the key {found.name!r} of {org}, {found.role}", dry_run=dry_run, yes=yes):
         in_directory(given, org, lambda directory: directory.keys.revoke(found.id))
         notice(f"The key {found.name!r} of {org} is revoked.")
-
-
-async def _all(directory: Directory) -> list[ApiKey]:
-    page = await directory.keys.list(size=500)
-    found = list(page.keys)
-    while page.next_cursor is not None:
-        page = await directory.keys.list(size=500, cursor=page.next_cursor)
-        found += page.keys
-    return found
 
 
 def _show_new(made: NewKey, output: str | None) -> None:

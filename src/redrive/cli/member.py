@@ -9,7 +9,7 @@ import click
 from redrive.cli.asking import agreed, dry_run_option, read_password, yes_option
 from redrive.cli.duration import DURATION
 from redrive.cli.given import Given, settings_options
-from redrive.cli.office import in_directory, org_option
+from redrive.cli.office import all_of, in_directory, org_option
 from redrive.cli.table import output_option, show_json, show_rows
 from redrive.cli.text import instant, notice, out
 from redrive.errors import InvalidValueError
@@ -74,7 +74,11 @@ def add(given: Given, name: str, role: str, password: bool, org: str, dry_run: b
 @click.pass_obj
 def list_members(given: Given, org: str, output: str | None) -> None:
     """List the members, by name."""
-    show_rows([_row(each) for each in in_directory(given, org, _all)], COLUMNS, output)
+    show_rows(
+        [_row(each) for each in in_directory(given, org, lambda directory: all_of(directory.members.list))],
+        COLUMNS,
+        output,
+    )
 
 
 @member.command()
@@ -170,15 +174,6 @@ def address_of(settings: Settings) -> str:
         raise InvalidValueError("server_port 0 does not tell where the server is; set server_url")
     host = f"[{settings.server_host}]" if ":" in settings.server_host else settings.server_host
     return f"http://{host}:{settings.server_port}"
-
-
-async def _all(directory: Directory) -> list[Member]:
-    page = await directory.members.list(size=500)
-    found = list(page.members)
-    while page.next_cursor is not None:
-        page = await directory.members.list(size=500, cursor=page.next_cursor)
-        found += page.members
-    return found
 
 
 def _row(member: Member) -> dict[str, Any]:

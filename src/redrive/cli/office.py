@@ -6,7 +6,7 @@ Whoever can open the database can do everything anyway; the audit says that it w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 T = TypeVar("T")
 
+LARGEST_PAGE = 500
+
 
 def org_option(function: Function) -> Function:
     return click.option(
@@ -35,6 +37,16 @@ def in_directory(given: Given, org: str, action: Callable[[Directory], Awaitable
     from redrive.app import Redrive  # takes longer than all the rest to load, so only where it is needed
 
     return asyncio.run(_within(Redrive(settings=given.settings(), log=False), org, action))
+
+
+async def all_of(list_page: Callable[..., Awaitable[tuple[Sequence[T], str | None]]]) -> list[T]:
+    """Every page of a list, as one."""
+    items, cursor = await list_page(size=LARGEST_PAGE)
+    found = list(items)
+    while cursor is not None:
+        items, cursor = await list_page(size=LARGEST_PAGE, cursor=cursor)
+        found += items
+    return found
 
 
 async def _within(app: Redrive, org: str, action: Callable[[Directory], Awaitable[T]]) -> T:

@@ -8,13 +8,12 @@ import click
 
 from redrive.cli.asking import agreed, dry_run_option
 from redrive.cli.given import Given, settings_options
-from redrive.cli.office import in_directory
+from redrive.cli.office import all_of, in_directory
 from redrive.cli.table import output_option, show_rows
 from redrive.cli.text import instant, notice
 from redrive.model.identity import HOME
 
 if TYPE_CHECKING:
-    from redrive.engine.directory import Directory
     from redrive.model.identity import Organization
 
 COLUMNS = ("name", "title", "created_at", "created_by")
@@ -50,16 +49,14 @@ def create(given: Given, name: str, title: str, dry_run: bool) -> None:
 @click.pass_obj
 def list_orgs(given: Given, output: str | None) -> None:
     """List the organizations, by name."""
-    show_rows([_row(each) for each in in_directory(given, HOME, _all)], COLUMNS, output)
-
-
-async def _all(directory: Directory) -> list[Organization]:
-    page = await directory.organizations.list(size=500)
-    found = list(page.organizations)
-    while page.next_cursor is not None:
-        page = await directory.organizations.list(size=500, cursor=page.next_cursor)
-        found += page.organizations
-    return found
+    show_rows(
+        [
+            _row(each)
+            for each in in_directory(given, HOME, lambda directory: all_of(directory.organizations.list))
+        ],
+        COLUMNS,
+        output,
+    )
 
 
 def _row(organization: Organization) -> dict[str, Any]:

@@ -59,7 +59,7 @@ class Operations:
                 raise _drift(before, drifted)
             await self._operations.refuse(session, drifted)
             after = before._replace(
-                state=OperationState.RUNNING, started_by=self._caller.name, started_at=now
+                state=OperationState.RUNNING, started_by=self._caller.name, started_at=now, updated_at=now
             )
             detail = {"reason": before.reason, "left_out": len(drifted)}
             entries = [self._entry(after, Action.OPERATION_STARTED, detail)]
@@ -75,8 +75,8 @@ class Operations:
         """Begin nothing more until it is resumed; what is under way is finished."""
         said = self._said(reason)
         async with self._store.database.transaction() as session:
-            before, _ = await self._locked(session, operation_id, "paused")
-            after = before._replace(state=OperationState.PAUSED)
+            before, now = await self._locked(session, operation_id, "paused")
+            after = before._replace(state=OperationState.PAUSED, updated_at=now)
             await self._save(session, after, Action.OPERATION_PAUSED, said)
         return self._tell(before, after, said)
 
@@ -84,8 +84,8 @@ class Operations:
         """Go on. One that has stopped itself begins with a canary again, and its failures are pardoned."""
         said = self._said(reason)
         async with self._store.database.transaction() as session:
-            before, _ = await self._locked(session, operation_id, "resumed")
-            after = before._replace(state=OperationState.RUNNING)
+            before, now = await self._locked(session, operation_id, "resumed")
+            after = before._replace(state=OperationState.RUNNING, updated_at=now)
             if before.state == OperationState.STOPPED:
                 after = after._replace(
                     options=await self._pardoned(session, before), ramped_at=None, stopped_because=None
@@ -99,7 +99,7 @@ class Operations:
         async with self._store.database.transaction() as session:
             before, now = await self._locked(session, operation_id, "cancelled")
             await self._operations.cancel_planned(session, operation_id, CANCELLED_NOTE)
-            after = before._replace(state=OperationState.CANCELLED, ended_at=now)
+            after = before._replace(state=OperationState.CANCELLED, ended_at=now, updated_at=now)
             await self._save(session, after, Action.OPERATION_CANCELLED, said)
         return self._tell(before, after, said)
 

@@ -14,7 +14,7 @@ from redrive.engine.links import Links
 from redrive.engine.one_time import OneTime
 from redrive.engine.sign_in import SignIn, Span
 from redrive.engine.signed_in import NewSession, SignedIn, signed_in, standing_of
-from redrive.errors import AccessDeniedError, NotFoundError, StoreUnavailableError
+from redrive.errors import AccessDeniedError, NotFoundError, SignedOutError, StoreUnavailableError
 from redrive.model.audit import Action
 from redrive.model.caller import APPLICATION
 from redrive.model.identity import Identity, OneTimeLink, SessionLine, SignInKind, Standing, User
@@ -209,5 +209,5 @@ class Sessions:
         await self._kit.audit(session, org, known.user_name, action, [known.user_id], detail)
 
 
-def _signed_out() -> AccessDeniedError:
-    return AccessDeniedError("this session has ended; sign in anew")
+def _signed_out() -> SignedOutError:
+    return SignedOutError("this session has ended; sign in anew")

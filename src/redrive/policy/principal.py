@@ -34,6 +34,11 @@ class Principal(NamedTuple):
         return Caller(self.org, self.name)
 
     @property
+    def whose(self) -> str:
+        """Tells people and keys apart, whatever they are called and in however many sessions."""
+        return f"{self.kind}:{self.user_id or self.id}"
+
+    @property
     def at_home(self) -> bool:
         """Queues, breakers and workers belong to the home organization."""
         return self.org == HOME

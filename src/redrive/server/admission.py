@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from redrive.asgi import IdempotencyMiddleware
 from redrive.asgi import Scope as KeyScope
 from redrive.policy.principal import Principal
+from redrive.server.doorman import TRUSTED_FOR
 from redrive.server.problem import ProblemError
 from redrive.server.rule import Rule
 from redrive.server.site import Site, is_origin, site_of
@@ -41,6 +42,8 @@ class Admission:
         scope["state"]["visit"] = visit
         if self._rule.changes_access and request.method not in SAFE:
             send = _forgetting(site, send)
+        if visit is not None and request.method not in SAFE:
+            receive = _rechecking(request, site, visit, receive)
         await self._answering(request, site, visit)(scope, receive, send)
 
     async def _admitted(self, request: Request, site: Site) -> Visit | None:
@@ -88,7 +91,7 @@ class Admission:
                 "an API key must not be part of an address, which logs keep",
                 hint="revoke this key, and send another one as: Authorization: Bearer rdk_…",
             )
-        for name in request.query_params if query else ():
+        for name in request.query_params if query and not self._rule.tolerant else ():
             if name not in self._parameters:
                 raise _unknown_parameter(name, self._parameters)
 
@@ -103,8 +106,7 @@ class Admission:
                 "this route does not take an Idempotency-Key: its answer is not kept",
                 hint="leave the header away",
             )
-        principal = visit.principal
-        who = KeyScope(principal.org, f"{principal.kind}:{principal.user_id or principal.id}")
+        who = KeyScope(visit.org, visit.principal.whose)
         return IdempotencyMiddleware(
             self._app,
             site.app,
@@ -112,6 +114,23 @@ class Admission:
             scope_of=lambda _scope: who,
             most_body=site.app.settings.server_body_bytes,
         )
+
+
+def _rechecking(request: Request, site: Site, visit: Visit, receive: Receive) -> Receive:
+    """A body may take its time: whoever has lost a right until it is whole does not use it any more."""
+    doorman, clock = site.doorman, site.app.clock
+    forgotten, until = doorman.times_forgotten, clock.monotonic() + TRUSTED_FOR
+
+    async def receiving() -> Message:
+        message = await receive()
+        whole = message["type"] == "http.request" and not message.get("more_body", False)
+        if whole and (doorman.times_forgotten != forgotten or clock.monotonic() >= until):
+            now = await doorman.visitor(request)
+            if now is None or now.principal != visit.principal:
+                raise _not_signed_in()
+        return message
+
+    return receiving
 
 
 def _forgetting(site: Site, send: Send) -> Send:

@@ -1,7 +1,8 @@
 """The doorman: who is there, by the API key or the session cookie of a request.
 
 A credential that was found good is trusted for a moment without asking the database again: one that is
-revoked here is refused at once, one that is revoked by another process within that time.
+revoked here is refused at once, one that is revoked by another process within that time. What a session
+changes is not left to memory: its user may have entered another organization through another process.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ TRUSTED_FOR = 2.0
 MOST_REMEMBERED = 10_000
 COOKIE = "redrive_session"
 LONGEST_CREDENTIAL = 512
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Visitor(NamedTuple):
@@ -49,24 +51,31 @@ class Doorman:
         if bearer is not None:
             return await self._remembered("key", bearer)
         token = request.cookies.get(self.cookie)
-        found = None if token is None else await self._remembered("session", token)
+        if token is None:
+            return None
+        found = await self._remembered("session", token, anew=request.method not in READING)
         return None if found is None or not self._is_named(request, found) else found
 
     def _is_named(self, request: Request, visitor: Visitor) -> bool:
         """Who signs out at the proxy, or comes past it, is nobody here either."""
         return not visitor.forwarded or self.proxies.user_of(request) == visitor.principal.name
 
+    @property
+    def times_forgotten(self) -> int:
+        """As long as it stays the same, nothing was revoked here."""
+        return self._times_forgotten
+
     def forget(self) -> None:
         """Ask the database for everybody again: something was revoked, or a right was taken."""
         self._known.clear()
         self._times_forgotten += 1
 
-    async def _remembered(self, kind: str, text: str) -> Visitor | None:
+    async def _remembered(self, kind: str, text: str, *, anew: bool = False) -> Visitor | None:
         if not text or len(text) > LONGEST_CREDENTIAL or not text.isascii():
             return None
         now, name = self._app.clock.monotonic(), sha256(f"{kind}:{text}".encode()).digest()
         known = self._known.get(name)
-        if known is not None and now < known.until:
+        if known is not None and now < known.until and not anew:
             return known
         before = self._times_forgotten
         found = await (self._by_key(text, now) if kind == "key" else self._by_session(text, now))

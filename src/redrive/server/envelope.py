@@ -7,7 +7,6 @@ import logging
 import re
 import traceback
 
-from fastapi.exceptions import RequestValidationError
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
@@ -133,24 +132,9 @@ def _raw(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
 
 async def told(request: Request, error: Exception) -> Response:
     """Takes the place of FastAPI's own handlers, which it has for some errors."""
-    problem = _not_json(request, error) or problem_of(error)
+    problem = problem_of(error)
     if problem is None:
         raise error
     if problem.status_code == 405:  # the router names the methods of one route alone
         problem.headers = {"Allow": ", ".join(methods_of(request.app.router.routes, request.scope))}
     return problem_response(problem, request.state.request_id, site_of(request.scope).app.redactor)
-
-
-def _not_json(request: Request, error: Exception) -> ProblemError | None:
-    """Without its content type a body is only bytes, and what is wrong with them would be hard to see."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind == "application/json" or kind.endswith("+json") or not isinstance(error, RequestValidationError):
-        return None
-    if not any(each["loc"] == ("body",) and isinstance(each.get("input"), bytes) for each in error.errors()):
-        return None
-    return ProblemError(
-        415,
-        "not_json",
-        "the body is not declared as JSON",
-        hint="send the header Content-Type: application/json",
-    )

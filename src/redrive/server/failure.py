@@ -74,6 +74,7 @@ _KINDS: tuple[tuple[type[Exception], Callable[[Any], ProblemError]], ...] = (
     (errors.KeyReusedError, _said(422, "key_reused", "use another Idempotency-Key for another request")),
     (errors.InProgressError, _in_progress),
     (errors.DriftError, _drifted),
+    (errors.SignedOutError, _said(401, "not_signed_in", "sign in anew")),
     (errors.AccessDeniedError, _said(403, "forbidden", "ask an owner of the organization")),
     (errors.ReplayRefusedError, _said(409, "replay_refused", "look at its run and its replays first")),
     (errors.TransitionError, _said(409, "wrong_state", "look at its present state first")),
@@ -98,7 +99,7 @@ def _invalid_request(error: RequestValidationError) -> ProblemError:
         return ProblemError(400, "malformed_json", "the body is not JSON", hint="send one JSON object")
     if isinstance(error.body, bytes):  # FastAPI has not read it
         hint = "send the header Content-Type: application/json"
-        return ProblemError(415, "not_json", "the body is not said to be JSON", hint=hint)
+        return ProblemError(415, "not_json", "the body is not declared as JSON", hint=hint)
     listed = [_entry(each) for each in found[:MOST_ERRORS]]
     detail = "; ".join(f"{each['at'] or 'the request'}: {each['problem']}" for each in listed[:MOST_TOLD])
     return ProblemError(422, "invalid_request", detail, hint=TAKES, errors=listed)

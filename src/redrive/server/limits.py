@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable
+from ipaddress import IPv6Address
 
 from starlette.requests import Request
 
 from redrive.config import Settings
 from redrive.policy.bucket import Bucket, take
+from redrive.policy.credential import findable_user
 from redrive.policy.principal import Principal
 from redrive.server.forward import Proxies
 from redrive.server.problem import ProblemError
@@ -35,14 +37,14 @@ class Limits:
 
     def admit_stranger(self, request: Request, *, heavy: bool) -> None:
         """By the address they come from; trying passwords is counted apart."""
-        address = self._proxies.client_of(request)
+        address = _neighbourhood(self._proxies.client_of(request))
         if heavy:
             self._take(f"sign-in:{address}", SIGN_IN_RATE, SIGN_IN_BURST)
         self._take(f"stranger:{address}", STRANGER_RATE, STRANGER_BURST)
 
     def admit_name(self, name: str) -> None:
-        """Somebody tries to sign in under this name, from wherever."""
-        self._take(f"name:{name.lower()[:200]}", SIGN_IN_RATE, SIGN_IN_BURST)
+        """Somebody tries to sign in under this name, from wherever and however it is written."""
+        self._take(f"name:{findable_user(name)}", SIGN_IN_RATE, SIGN_IN_BURST)
 
     def _take(self, name: str, rate: float, burst: float | None = None) -> None:
         most = max(1.0, rate * BURST) if burst is None else burst
@@ -52,6 +54,14 @@ class Limits:
             self._buckets.popitem(last=False)
         if wait > 0.0:
             raise _too_many(wait, rate)
+
+
+def _neighbourhood(address: str) -> str:
+    """Whoever has one address of IPv6 has all those that begin with the same half of it."""
+    try:
+        return f"{int(IPv6Address(address)) >> 64:x}::/64"
+    except ValueError:
+        return address
 
 
 def _too_many(wait: float, rate: float) -> ProblemError:

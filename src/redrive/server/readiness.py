@@ -16,16 +16,24 @@ class Readiness:
         self._app = app
         self._lock = asyncio.Lock()
         self._until = 0.0
+        self._failure: StoreError | None = None
 
     async def check(self) -> None:
         """StoreError, or nothing."""
         async with self._lock:
-            now = self._app.clock.monotonic()
-            if now < self._until:
-                return
-            try:
-                async with asyncio.timeout(SECONDS):
-                    await self._app.store.probe()
-            except TimeoutError:
-                raise StoreError("the database does not answer") from None
-            self._until = now + TRUSTED_FOR
+            if self._app.clock.monotonic() >= self._until:
+                self._failure = await self._probed()
+                self._until = self._app.clock.monotonic() + TRUSTED_FOR
+            if self._failure is not None:
+                raise self._failure
+
+    async def _probed(self) -> StoreError | None:
+        """Kept too: while the database is silent, each of those who ask would wait for all before them."""
+        try:
+            async with asyncio.timeout(SECONDS):
+                await self._app.store.probe()
+        except TimeoutError:
+            return StoreError("the database does not answer")
+        except StoreError as error:
+            return error
+        return None

@@ -15,6 +15,7 @@ class Rule(NamedTuple):
     repeatable  an Idempotency-Key makes the answer be kept and given again; not where it holds a secret
     own_key     the route takes the Idempotency-Key itself
     heavy       counted more strictly: signing in
+    tolerant    parameters that it does not know are passed over, as a standard asks for
     """
 
     permission: Permission | None = None
@@ -23,6 +24,7 @@ class Rule(NamedTuple):
     repeatable: bool = True
     own_key: bool = False
     heavy: bool = False
+    tolerant: bool = False
 
     @property
     def is_public(self) -> bool:

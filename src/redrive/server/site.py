@@ -17,6 +17,7 @@ from redrive.server.oidc import provider_of
 from redrive.server.readiness import Readiness
 from redrive.server.scrape import counting
 from redrive.server.stream import Streams
+from redrive.server.turns import Turns
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 # What readers of addresses disagree about, such as a backslash or an @, is in none of our names.
@@ -33,6 +34,7 @@ class Site:
         self.readiness = Readiness(app)
         self.oidc = provider_of(app)
         self.streams = Streams(settings.server_streams)
+        self.verifying = Turns()
         self.metrics = counting(app)
         self.closing = asyncio.Event()
         self.hosts = _hosts(app)

@@ -53,8 +53,7 @@ class Streams:
     @contextmanager
     def place_for(self, principal: Principal) -> Iterator[None]:
         """A problem where there is no place left."""
-        who = f"{principal.kind}:{principal.user_id or principal.id}"
-        names = ("all", f"org:{principal.org}", who)
+        names = ("all", f"org:{principal.org}", principal.whose)
         self._check(principal, *names)
         self._open.update(names)
         try:

@@ -11,6 +11,7 @@ Behind a transaction pooler nothing can be set for longer than a transaction, so
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from math import ceil
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CONNECTIONS = 8
+MOST_OF_ONE = CONNECTIONS - 2
+"""So many of them serve one org at once: however long its statements take, others find one."""
 
 _STAND = """SELECT pg_catalog.set_config('redrive_tenant.org', $1, false),
     pg_catalog.set_config('statement_timeout', $2, false), current_user"""
@@ -61,6 +64,8 @@ class PostgresTenant(PostgresSession):
         self._seconds = seconds
         self._role = tenant_role(base.schema)
         self._standing = Standing(org, ceil(seconds * 1000))
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._places = asyncio.Semaphore(MOST_OF_ONE)
 
     def another(self) -> PostgresTenant:
         view = self._base.another().tenant(self._standing.org, self._seconds)
@@ -99,8 +104,16 @@ class PostgresTenant(PostgresSession):
         return self._set_for_the_org()
 
     @asynccontextmanager
+    async def _one_of_its_places(self) -> AsyncIterator[Any]:
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop, self._places = loop, asyncio.Semaphore(MOST_OF_ONE)
+        async with self._places, self._connections.borrowed() as connection:
+            yield connection
+
+    @asynccontextmanager
     async def _set_for_the_org(self) -> AsyncIterator[Any]:
-        async with self._connections.borrowed() as connection:
+        async with self._one_of_its_places() as connection:
             if connection.standing != self._standing:
                 await self._stand(connection)
             yield connection
@@ -134,4 +147,4 @@ class PooledTenant(PostgresTenant):
             return await session.fetch_many(statement, rows)
 
     def _borrowed(self) -> AbstractAsyncContextManager[Any]:
-        return self._connections.borrowed()
+        return self._one_of_its_places()

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Annotated
 
 from fastapi import Query
+from starlette.requests import Request
 from starlette.responses import Response
 
 from redrive.engine.audit import LATEST
@@ -19,6 +20,7 @@ from redrive.server.api.shape.base import Instant
 from redrive.server.api.view.audit import chain_view, entry_view, head_view
 from redrive.server.route import Routes
 from redrive.server.rule import may
+from redrive.server.site import site_of
 from redrive.server.visit import AtDesk, Visit, Visiting
 
 Word = Annotated[str | None, Query(min_length=1, max_length=200)]
@@ -63,9 +65,15 @@ async def head(desk: AtDesk) -> Response:
 
 
 @routes.post("/verify", may(Permission.READ, repeatable=False), responses={200: {"model": ChainShape}})
-async def verify(desk: AtDesk, body: Verification | None = None) -> Response:
-    """Is the chain whole, and does it still hold the entry of a head that was taken before?"""
-    return answer(chain_view(await desk.audit.verify(None if body is None else body.head)))
+async def verify(
+    request: Request, desk: AtDesk, visit: Visiting, body: Verification | None = None
+) -> Response:
+    """Is the chain whole, and does it still hold the entry of a head that was taken before?
+
+    The whole chain is read: one at a time for each organization.
+    """
+    with site_of(request.scope).verifying.taken(visit.org):
+        return answer(chain_view(await desk.audit.verify(None if body is None else body.head)))
 
 
 def _span(visit: Visit, since: datetime | None, until: datetime | None) -> tuple[float, float | None]:

@@ -37,21 +37,12 @@ ANSWERS: dict[int | str, dict[str, Any]] = {
 
 
 class Returned(BaseModel):
-    """What providers send back. Those after `error` are of no use here, but some send them."""
+    """What is of use here of all that providers send back."""
 
     state: Annotated[str, Field(max_length=200)] = ""
     code: Annotated[str, Field(max_length=6_000)] = ""
     iss: Annotated[str | None, Field(max_length=2_000)] = None
     error: Annotated[str | None, Field(max_length=200)] = None
-    error_description: Annotated[str, Field(max_length=4_000)] = ""
-    error_uri: Annotated[str, Field(max_length=2_000)] = ""
-    error_subcode: Annotated[str, Field(max_length=200)] = ""
-    session_state: Annotated[str, Field(max_length=2_000)] = ""
-    scope: Annotated[str, Field(max_length=2_000)] = ""
-    authuser: Annotated[str, Field(max_length=200)] = ""
-    prompt: Annotated[str, Field(max_length=200)] = ""
-    hd: Annotated[str, Field(max_length=300)] = ""
-    client_info: Annotated[str, Field(max_length=2_000)] = ""
 
 
 @routes.get("", SIGNING_IN, status_code=303, response_class=Response, response_description="To the provider")
@@ -68,7 +59,7 @@ async def begin(request: Request, next_path: NextPath = None) -> Response:
     return response
 
 
-@routes.get("/callback", PUBLIC, responses=ANSWERS)
+@routes.get("/callback", PUBLIC._replace(tolerant=True), responses=ANSWERS)
 async def callback(request: Request, returned: Annotated[Returned, Query()]) -> Response:
     """Where the provider sends the browser back to."""
     site = site_of(request.scope)

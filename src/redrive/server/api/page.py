@@ -6,10 +6,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal
 
+from starlette.requests import Request
 from starlette.responses import Response
 
 from redrive.server.route import Routes
 from redrive.server.rule import PUBLIC
+from redrive.server.site import Site, site_of
 
 routes = Routes("page", "/app")
 
@@ -17,17 +19,29 @@ _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; "
     "frame-ancestors 'none'; base-uri 'none'"
 )
-_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
+_OTHER_WAYS = b"<!-- other ways to sign in -->"
+_TYPES = {"css": "text/css", "js": "text/javascript"}
 
 
 @routes.get("/sign-in", PUBLIC, include_in_schema=False)
-async def sign_in() -> Response:
-    return _file("sign-in.html", {"Content-Security-Policy": _POLICY})
+async def sign_in(request: Request) -> Response:
+    content = _content("sign-in.html").replace(_OTHER_WAYS, _other_ways(site_of(request.scope)))
+    headers = {"Content-Security-Policy": _POLICY}
+    return Response(content, 200, headers, "text/html; charset=utf-8")
 
 
 @routes.get("/static/{name}", PUBLIC, include_in_schema=False)
 async def static(name: Literal["sign-in.css", "sign-in.js"]) -> Response:
     return _file(name, {"Cache-Control": "max-age=3600"})
+
+
+def _other_ways(site: Site) -> bytes:
+    ways = [
+        ("oidc", "Sign in with your provider", site.oidc is not None),
+        ("forward", "Go on as you are signed in already", site.doorman.proxies.sign_in),
+    ]
+    links = (f'<p><a href="/api/v1/session/{path}">{text}</a></p>' for path, text, is_open in ways if is_open)
+    return "".join(links).encode()
 
 
 def _file(name: str, headers: dict[str, str]) -> Response:

@@ -13,6 +13,7 @@ from redrive.engine.enqueue import StartOptions
 from redrive.errors import InvalidKeyError, NotFoundError
 from redrive.model.run import Cancellation, RunState
 from redrive.policy.access import Permission
+from redrive.policy.credential import digest
 from redrive.policy.idempotency_request import key_in_header
 from redrive.server.answer import answer, page
 from redrive.server.api.parameter import Cursor, Id, QueryText, Size, at_most
@@ -58,9 +59,10 @@ async def start(request: Request, visit: Visiting, body: StartRequest) -> Respon
 
 
 @routes.post("/many", START, status_code=202, responses={202: {"model": StartedMany}})
-async def start_many(visit: Visiting, body: StartManyRequest) -> Response:
+async def start_many(request: Request, visit: Visiting, body: StartManyRequest) -> Response:
     """Start many runs of the same work, all of them or none."""
-    runs = await visit.app.start_many(body.work, body.payloads, keys=body.keys, **_options(visit, body))
+    keys = _keys_of(request, visit, len(body.payloads)) if body.keys is None else body.keys
+    runs = await visit.app.start_many(body.work, body.payloads, keys=keys, **_options(visit, body))
     return answer({"items": [{"id": each.id, "existed": each.existed} for each in runs]}, 202)
 
 
@@ -155,6 +157,17 @@ def _check_name(code: str, look_up: Callable[[str], object], name: str) -> None:
     except NotFoundError as error:
         hint = "the server knows the work and the queues of the application that it was started with"
         raise ProblemError(422, code, str(error), hint=hint) from None
+
+
+def _keys_of(request: Request, visit: Visit, number: int) -> list[str] | None:
+    """Out of that of the request: should the server be killed before the answer is kept, the request is
+    executed again, and finds its runs."""
+    key = _key_of(request)
+    if key is None:
+        return None
+    principal = visit.principal
+    mark = digest(f"{principal.kind}:{principal.user_id or principal.id}:{key}")[:32]
+    return [f"many:{mark}:{each}" for each in range(number)]
 
 
 def _key_of(request: Request) -> str | None:

@@ -8,7 +8,6 @@ from redrive.config import SETTINGS
 from redrive.policy.access import Permission
 from redrive.server.answer import page
 from redrive.server.api.shape.shared import SettingList
-from redrive.server.api.view.shared import setting_view
 from redrive.server.route import Routes
 from redrive.server.rule import may
 from redrive.server.visit import Visiting
@@ -21,6 +20,5 @@ async def list_(visit: Visiting) -> Response:
     """All of them, secrets masked."""
     settings = visit.app.settings
     origins = settings.origins()
-    return page(
-        [setting_view(each, getattr(settings, each.name), origins[each.name]) for each in SETTINGS], None
-    )
+    told = [each.as_json(getattr(settings, each.name), origins[each.name]) for each in SETTINGS]
+    return page(told, None)

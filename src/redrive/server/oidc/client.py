@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 from urllib.parse import quote_plus
 
 from redrive.server.oidc import problem
+from redrive.server.oidc.metadata import BASIC
 from redrive.server.oidc.wire import Reply, WireError
 
-BASIC, POST = "client_secret_basic", "client_secret_post"
+POST = "client_secret_post"
 
 
 class Client(NamedTuple):

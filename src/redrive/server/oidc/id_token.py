@@ -130,5 +130,5 @@ def _check_rest(claims: dict[str, Any], expected: Expected) -> None:
     several = isinstance(audience, list) and len(audience) > 1
     if (party is not None or several) and party != expected.client_id:
         raise TokenError("its azp is missing or wrong")
-    if len(claims["sub"]) > LONGEST_SUBJECT:
-        raise TokenError("its sub is too long")
+    if not isinstance(claims["sub"], str) or len(claims["sub"]) > LONGEST_SUBJECT:
+        raise TokenError("its sub is no text, or too long")

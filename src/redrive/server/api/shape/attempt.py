@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from redrive.model.attempt import AttemptOutcome
 from redrive.server.api.shape.base import Moment, Shown
 
 
@@ -15,7 +16,7 @@ class AttemptShape(Shown):
     step: str
     number: int
     replay: int
-    outcome: str
+    outcome: AttemptOutcome
     worker: str | None
     code_version: str | None
     started_at: Moment | None

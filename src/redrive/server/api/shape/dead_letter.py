@@ -7,6 +7,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from redrive.model.dead_letter import DeadLetterState
+from redrive.model.failure import Category, ErrorClass
+from redrive.model.step import Effect
 from redrive.server.api.shape.base import Moment, Shown
 
 
@@ -22,8 +24,8 @@ class DeadLetterLineShape(Shown):
     workflow: str
     queue: str
     state: DeadLetterState
-    category: str
-    error_class: str
+    category: Category
+    error_class: ErrorClass
     error_type: str
     message: str
     http_status: int | None
@@ -43,7 +45,7 @@ class DeadLetterLineShape(Shown):
     last_replayed_at: Moment | None
     resolved_by: str | None
     resolved_at: Moment | None
-    effect: str
+    effect: Effect
     may_have_executed: bool
     breaker: str | None
     code_version: str

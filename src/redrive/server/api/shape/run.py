@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from redrive.model.run import Cancellation, RunState
+from redrive.model.dead_letter import DeadLetterState
+from redrive.model.run import Cancellation, Place, RunState
+from redrive.model.step import StepState
 from redrive.server.api.shape.base import Moment, Shown
 from redrive.server.api.shape.dead_letter import CountShape
 
@@ -18,10 +20,10 @@ class RunLineShape(Shown):
     queue: str
     priority: int
     state: RunState
-    place: str
+    place: Place
     step_index: int
     step: str
-    step_state: str
+    step_state: StepState
     submitted_at: Moment
     due_at: Moment | None
     next_retry_at: Moment | None
@@ -79,7 +81,7 @@ class RunErrorShape(Shown):
 
 class LetterMarkShape(Shown):
     id: str
-    state: str
+    state: DeadLetterState
 
 
 class RunShape(RunLineShape):
@@ -104,7 +106,7 @@ class StepShape(Shown):
     step_index: int
     name: str
     task: str
-    state: str
+    state: StepState
     attempt_count: int
     max_retries: int
     retry_policy: Any

@@ -8,7 +8,6 @@ from typing import Any
 from redrive.engine.breaker_book import BreakerView, ForceView
 from redrive.engine.queue_book import Depths, QueueView, WorkerView
 from redrive.server.answer import when
-from redrive.setting import Setting
 
 
 def queue_view(queue: QueueView) -> dict[str, Any]:
@@ -30,20 +29,6 @@ def breaker_view(breaker: BreakerView) -> dict[str, Any]:
         "force": None if breaker.force is None else _force_view(breaker.force),
         "waiting": breaker.waiting._asdict(),
         "policy": asdict(breaker.policy),
-    }
-
-
-def setting_view(setting: Setting, value: Any, origin: str) -> dict[str, Any]:
-    return {
-        "name": setting.name,
-        "value": setting.masked(value),
-        "origin": origin,
-        "default": setting.masked(setting.default),
-        "allowed": setting.bounds,
-        "meaning": setting.meaning,
-        "variable": setting.environment,
-        "alias": setting.alias,
-        "secret": setting.secret,
     }
 
 

@@ -1,0 +1,656 @@
+"""The guards of the server: who comes in, by which door, with how much, and what they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.guards.guard import Guard
+from tests.guards.patch import Code, Sql
+
+ADMISSION = "tests/server/test_admission.py::"
+ANSWERING = "tests/server/test_answering_again.py::"
+BROWSER = "tests/server/test_hostile_browser.py::"
+CONNECTION = "tests/server/test_connection.py::"
+DOORMAN = "tests/server/test_doorman.py::"
+EVENTS = "tests/server/test_events_api.py::"
+FORWARD = "tests/server/test_forward.py::"
+INTAKE = "tests/server/test_intake.py::"
+LIMITS = "tests/server/test_limits.py::"
+OIDC = "tests/server/test_oidc.py::"
+SERVE = "tests/server/test_serve.py::"
+SESSION = "tests/server/test_session_api.py::"
+
+OF_OUR_PAGES = f"{ADMISSION}test_a_change_needs_the_token_and_the_origin_of_our_own_pages"
+FOREIGN_PAGE = f"{BROWSER}test_nobody_is_signed_in_by_a_page_of_somebody_else"
+STRANGE_HOSTS = f"{BROWSER}test_a_host_that_readers_disagree_about_is_refused"
+UNCLEAR = f"{FORWARD}test_where_it_is_not_clear_whom_the_proxy_names_nobody_is_signed_in"
+LIES = f"{OIDC}test_a_token_that_does_not_hold_signs_nobody_in"
+
+_ADMISSION = "redrive.server.admission:"
+_CONNECTION = "redrive.server.connection:PatientProtocol."
+
+
+def _both(test: str) -> tuple[str, str]:
+    return f"{test}[sqlite]", f"{test}[postgres]"
+
+
+def _of_the_pages() -> Iterator[Guard]:
+    """Whoever signs somebody in must not be a page of another site."""
+    yield Guard(
+        "origin of a password",
+        "a foreign page signing a browser in by a password of its own",
+        (Code("redrive.server.api.session:sign_in", "check_origin(request, site)", "pass"),),
+        (FOREIGN_PAGE,),
+    )
+    yield Guard(
+        "origin of a link",
+        "a foreign page signing a browser in by a link of its own",
+        (Code("redrive.server.api.session:redeem", "check_origin(request, site)", "pass"),),
+        (FOREIGN_PAGE,),
+    )
+    yield Guard(
+        "origin behind a proxy",
+        "a foreign page signing a browser in at the proxy",
+        (Code("redrive.server.api.forward:sign_in", "check_origin(request, site)", "pass"),),
+        (f"{FORWARD}test_a_change_still_needs_the_token_and_the_origin",),
+    )
+
+
+def _limits() -> Iterator[Guard]:
+    taken = {
+        "key": (
+            "admit",
+            'self._take(f"{principal.kind}:{principal.id}", settings.server_key_rate)',
+            "one key asking without end",
+            "test_a_key_may_ask_so_much_and_after_a_while_again",
+        ),
+        "organization": (
+            "admit",
+            'self._take(f"org:{principal.org}", settings.server_org_rate)',
+            "one organization keeping the others out by many keys",
+            "test_many_keys_of_an_organization_share_what_it_has",
+        ),
+        "stranger": (
+            "admit_stranger",
+            'self._take(f"stranger:{address}", STRANGER_RATE, STRANGER_BURST)',
+            "somebody without a credential asking without end",
+            "test_strangers_are_counted_by_where_they_come_from",
+        ),
+        "address": (
+            "admit_stranger",
+            'self._take(f"sign-in:{address}", SIGN_IN_RATE, SIGN_IN_BURST)',
+            "one address trying the passwords of many",
+            "test_tries_to_sign_in_are_few",
+        ),
+        "name": (
+            "admit_name",
+            'self._take(f"name:{findable_user(name)}", SIGN_IN_RATE, SIGN_IN_BURST)',
+            "many addresses trying the passwords of one",
+            "test_a_name_is_tried_a_few_times_from_wherever",
+        ),
+    }
+    for name, (method, fragment, prevents, test) in taken.items():
+        patch = Code(f"redrive.server.limits:Limits.{method}", fragment, "pass")
+        yield Guard(f"limit of a {name}", prevents, (patch,), (f"{LIMITS}{test}",))
+    asked = {
+        "who is known": (
+            f"{_ADMISSION}Admission._admitted",
+            "site.limits.admit(principal)",
+            f"{ADMISSION}test_whoever_asks_too_much_is_told_to_wait_and_others_are_not",
+        ),
+        "who is nobody": (
+            f"{_ADMISSION}Admission._admitted",
+            "site.limits.admit_stranger(request, heavy=False)",
+            f"{LIMITS}test_whoever_is_nobody_is_counted_too",
+        ),
+        "who signs in": (
+            "redrive.server.api.session:sign_in",
+            "site.limits.admit_name(body.name)",
+            f"{LIMITS}test_a_name_that_is_tried_under_many_addresses_is_slowed_down",
+        ),
+        "who sets a password": (
+            "redrive.server.api.session:change_password",
+            "site.limits.admit_name(visit.principal.name)",
+            f"{LIMITS}test_a_stolen_session_cannot_try_passwords_without_end",
+        ),
+    }
+    for name, (place, fragment, test) in asked.items():
+        yield Guard(
+            f"limited.{name}",
+            f"the limits not being asked about {name}",
+            (Code(place, fragment, "pass"),),
+            (test,),
+        )
+    yield Guard(
+        "limits remember so many",
+        "names that nobody has filling the memory",
+        (Code("redrive.server.limits:Limits._take", "if len(self._buckets) > MOST_BUCKETS:", "if False:"),),
+        (f"{LIMITS}test_only_so_many_are_remembered",),
+    )
+
+
+def _cookies() -> Iterator[Guard]:
+    flags = {
+        "HttpOnly": ("httponly=True", "httponly=False", "a script reading the token of a session"),
+        "SameSite": ('samesite="lax"', "samesite=None", "other sites' forms sending the cookie along"),
+        "Secure": ("secure=site.is_secure", "secure=False", "the cookie being sent in clear"),
+    }
+    for name, (fragment, replacement, prevents) in flags.items():
+        yield Guard(
+            f"cookie.{name}",
+            prevents,
+            (Code("redrive.server.cookie:set_session", fragment, replacement),),
+            (f"{BROWSER}test_under_https_the_cookie_cannot_be_planted_by_a_neighbour",),
+        )
+    yield Guard(
+        "cookie.__Host-",
+        "another host of the same domain planting a session",
+        (
+            Code(
+                "redrive.server.site:Site.__init__",
+                'f"__Host-{COOKIE}" if self.is_secure else COOKIE',
+                "COOKIE",
+            ),
+        ),
+        (f"{BROWSER}test_under_https_the_cookie_cannot_be_planted_by_a_neighbour",),
+    )
+
+
+def _connections() -> Iterator[Guard]:
+    silent = f"{CONNECTION}test_who_does_not_say_what_they_want_is_cut_off"
+    too_long = f"{CONNECTION}test_a_head_that_is_too_long_is_refused_in_many_headers_and_in_one"
+    yield Guard(
+        "head.time",
+        "silent clients holding connections for ever",
+        (Code(f"{_CONNECTION}_expect_head", "call_later(HEAD_SECONDS", "call_later(3600.0 + HEAD_SECONDS"),),
+        (f"{silent}[nothing]",),
+    )
+    yield Guard(
+        "head.in time",
+        "a body that takes its time being cut off with those who say nothing",
+        (Code(f"{_CONNECTION}_head_is_there", "self._head_deadline.cancel()", "pass"),),
+        (f"{CONNECTION}test_who_has_said_it_in_time_may_take_time_for_the_rest",),
+    )
+    yield Guard(
+        "head.bytes",
+        "headers without end filling the memory",
+        (Code(f"{_CONNECTION}_count", "self._head_bytes > HEAD_BYTES", "False"),),
+        (too_long,),
+    )
+    yield Guard(
+        "head.bytes of one header",
+        "one header without end filling the memory before it is told",
+        (Code(f"{_CONNECTION}data_received", "self._pending_bytes > HEAD_BYTES", "False"),),
+        (too_long,),
+    )
+    yield Guard(
+        "head.before the body",
+        "a header behind the body that no proxy has looked at",
+        (Code(f"{_CONNECTION}on_header", "if not self._head_is_whole:", "if True:"),),
+        (f"{CONNECTION}test_what_follows_the_body_is_no_header",),
+    )
+    yield Guard(
+        "reading.time",
+        "clients that do not read holding answers in the memory for ever",
+        (
+            Code(
+                f"{_CONNECTION}_expect_reader",
+                "call_later(READING_SECONDS",
+                "call_later(3600.0 + READING_SECONDS",
+            ),
+        ),
+        (f"{CONNECTION}test_who_does_not_read_the_answer_is_cut_off",),
+    )
+
+
+def _doorman() -> Iterator[Guard]:
+    place = "redrive.server.doorman:Doorman."
+    taken_away = _both(
+        "tests/server/test_directory_api.py::test_a_right_that_is_taken_away_is_gone_with_the_next_request"
+    )
+    yield Guard(
+        "doorman forgets",
+        "a right that was taken away being used for a moment more",
+        (Code(f"{place}forget", "self._known.clear()", "pass"),),
+        taken_away,
+    )
+    yield Guard(
+        "doorman is told of changes",
+        "a right that was taken away being used after the answer that says so",
+        (Code(f"{_ADMISSION}_forgetting", "site.doorman.forget()", "pass"),),
+        taken_away,
+    )
+    yield Guard(
+        "doorman is told of a sign-in",
+        "the session before being used after another one has taken its place",
+        (Code("redrive.server.api.session:begun", "site.doorman.forget()", "pass"),),
+        _both(f"{BROWSER}test_signing_in_again_ends_the_session_before_at_once"),
+    )
+    yield Guard(
+        "doorman forgets what he looks up",
+        "a key that is revoked while it is looked up being remembered as good",
+        (Code(f"{place}_remembered", "if before == self._times_forgotten:", "if True:"),),
+        (f"{DOORMAN}test_what_is_revoked_while_he_looks_is_not_remembered",),
+    )
+    yield Guard(
+        "doorman trusts for a moment",
+        "what another process has revoked being good for ever",
+        (Code(f"{place}_remembered", "and now < known.until", ""),),
+        (f"{DOORMAN}test_what_another_process_has_revoked_is_refused_after_a_moment",),
+    )
+    yield Guard(
+        "doorman tells keys from cookies",
+        "a key in a cookie passing without a token of a page",
+        (Code(f"{place}_remembered", 'f"{kind}:{text}"', "text"),),
+        (f"{DOORMAN}test_a_key_is_no_cookie_and_a_cookie_no_key",),
+    )
+    yield Guard(
+        "doorman remembers so many",
+        "those who have come filling the memory",
+        (Code(f"{place}_remember", "if len(self._known) > MOST_REMEMBERED:", "if False:"),),
+        (f"{DOORMAN}test_he_remembers_so_many_and_no_more",),
+    )
+    yield Guard(
+        "forwarded user",
+        "a session of a proxy outliving the sign-out there, or used past the proxy",
+        (
+            Code(
+                f"{place}_is_named",
+                "not visitor.forwarded or self.proxies.user_of(request) == visitor.principal.name",
+                "True",
+            ),
+        ),
+        (f"{FORWARD}test_every_request_has_to_come_through_a_proxy_that_names_the_same_user",),
+    )
+
+
+def _proxies() -> Iterator[Guard]:
+    place = "redrive.server.forward:Proxies."
+    yield Guard(
+        "proxy.trusted",
+        "anybody naming the user that they want to be",
+        (Code(f"{place}user_of", "or not self._trusts(peer)", ""),),
+        (f"{FORWARD}test_from_anybody_else_the_header_is_nothing[127.0.0.1]",),
+    )
+    yield Guard(
+        "proxy.one name",
+        "the header of a client passing beside that of the proxy",
+        (Code(f"{place}user_of", "len(named) != 1", "not named"),),
+        (f"{UNCLEAR}[several]",),
+    )
+    yield Guard(
+        "proxy.one name in it",
+        "a name with a comma in it being anybody's",
+        (Code(f"{place}user_of", ' or "," in named[0]', ""),),
+        doubled_by="the names of users: no member is called like two names in one",
+    )
+    yield Guard(
+        "proxy.client",
+        "a client being counted under the addresses that it writes",
+        (Code(f"{place}client_of", "hop is None or not self._trusts(client)", "hop is None"),),
+        (f"{FORWARD}test_nobody_is_counted_as_another_by_writing_a_header",),
+    )
+    yield Guard(
+        "vouched name",
+        "a name that only looks like a member's being theirs",
+        (Code("redrive.server.vouched:vouched_name", 'text != normalize("NFKC", text)', "False"),),
+        (f"{FORWARD}test_who_is_no_member_is_not_made_one",),
+    )
+
+
+def _streams() -> Iterator[Guard]:
+    place = "redrive.server.stream:"
+    limited = (f"{EVENTS}test_streams_are_limited_for_each_and_for_all",)
+    yield Guard(
+        "stream.of one",
+        "one client taking all streams",
+        (Code(f"{place}Streams._check", "self._open[who] >= self._most_of_one", "False"),),
+        limited,
+    )
+    yield Guard(
+        "stream.of an organization",
+        "one organization taking all streams",
+        (
+            Code(
+                f"{place}Streams._check",
+                "not principal.at_home and self._open[org] >= max(1, self._most // 2)",
+                "False",
+            ),
+        ),
+        limited,
+    )
+    yield Guard(
+        "stream.of all",
+        "more streams than the server can serve",
+        (Code(f"{place}Streams._check", "self._open[whole] >= self._most", "False"),),
+        limited,
+    )
+    yield Guard(
+        "stream.credential",
+        "a revoked key hearing what happens",
+        (
+            Code(
+                f"{place}EventStream._may_hear",
+                "if visitor is None or visitor",
+                "if visitor is None:\n        return True\n    if visitor",
+            ),
+        ),
+        _both(f"{EVENTS}test_a_revoked_key_hears_nothing_more"),
+    )
+    yield Guard(
+        "stream.organization",
+        "a session that stands elsewhere hearing what happens here",
+        (Code(f"{place}EventStream._may_hear", "visitor.principal.org != self._principal.org", "False"),),
+        _both(f"{EVENTS}test_a_session_that_goes_elsewhere_hears_nothing_more_of_here"),
+    )
+    yield Guard(
+        "stream.permission",
+        "who may not read any more hearing what happens",
+        (
+            Code(
+                f"{place}EventStream._may_hear",
+                "return Permission.READ in visitor.principal.permissions",
+                "return True",
+            ),
+        ),
+        _both(f"{EVENTS}test_who_may_not_read_any_more_hears_nothing_more"),
+    )
+    yield Guard(
+        "stream.patience",
+        "a client that does not read keeping its place for ever",
+        (Code(f"{place}_written", "asyncio.timeout(patience)", "asyncio.timeout(None)"),),
+        (f"{EVENTS}test_a_client_that_does_not_read_is_left",),
+    )
+
+
+def _openid() -> Iterator[Guard]:
+    token = "redrive.server.oidc.id_token:"
+    lies = {
+        "nonce": (
+            f"{token}_check_rest",
+            "if not isinstance(nonce, str) or not compare_digest(",
+            "if False and compare_digest(",
+            "wrong nonce",
+            "the token of another sign-in",
+        ),
+        "azp": (
+            f"{token}_check_rest",
+            "if (party is not None or several) and party != expected.client_id:",
+            "if False:",
+            "made for another",
+            "a token that was made for another client",
+        ),
+        "audience": (
+            f"{token}_rules",
+            'aud={"essential": True, "value": expected.client_id},',
+            "",
+            "wrong audience",
+            "a token that is meant for another client",
+        ),
+        "issuer": (
+            f"{token}_rules",
+            'iss={"essential": True, "value": expected.issuer},',
+            "",
+            "wrong issuer",
+            "a token of another provider",
+        ),
+        "expiry": (f"{token}_rules", 'exp={"essential": True},', "", "no expiry", "a token for ever"),
+        "subject": (
+            f"{token}_check_rest",
+            'len(claims["sub"]) > LONGEST_SUBJECT',
+            "False",
+            "subject without end",
+            "a subject that the tables are not made for",
+        ),
+    }
+    for name, (place, fragment, replacement, lie, prevents) in lies.items():
+        patch = Code(place, fragment, replacement)
+        yield Guard(f"openid.{name}", f"signing in by {prevents}", (patch,), (f"{LIES}[{lie}]",))
+    yield Guard(
+        "openid.browser",
+        "a sign-in that one browser has begun being finished in another",
+        (
+            Code(
+                "redrive.server.oidc.errand:take_errand",
+                "and hmac.compare_digest(errand.browser, digest(browser))",
+                "",
+            ),
+        ),
+        (f"{OIDC}test_nobody_finishes_a_sign_in_of_another_browser",),
+    )
+    yield Guard(
+        "openid.sender",
+        "a code of another provider being shown to ours",
+        (
+            Code(
+                "redrive.server.oidc.provider:Provider.check_sender",
+                "if named != self.issuer and",
+                "if False and",
+            ),
+        ),
+        (f"{OIDC}test_an_answer_of_another_provider_is_not_shown_to_this_one",),
+    )
+    yield Guard(
+        "openid.verified",
+        "an address that nobody has verified opening an account",
+        (
+            Code(
+                "redrive.server.oidc.provider:Provider.person",
+                "self._name_claim != EMAIL or told.get(VERIFIED) in _YES",
+                "True",
+            ),
+        ),
+        (f"{OIDC}test_only_true_is_verified[False]",),
+    )
+    yield Guard(
+        "openid.userinfo",
+        "userinfo about somebody else being believed",
+        (
+            Code(
+                "redrive.server.oidc.provider:Provider._told",
+                'if told.get("sub") != claims["sub"]:',
+                "if False:",
+            ),
+        ),
+        (f"{OIDC}test_userinfo_about_somebody_else_is_not_believed",),
+    )
+    yield Guard(
+        "openid.small key",
+        "a key that can be guessed being trusted",
+        (Code("redrive.server.oidc.id_token:_key", 'data["kty"] == "RSA" and', "False and"),),
+        (f"{OIDC}test_a_small_key_is_not_trusted",),
+    )
+
+
+GUARDS = (
+    Guard(
+        "rule.permission",
+        "somebody doing what their role or their key does not allow",
+        (
+            Code(
+                f"{_ADMISSION}Admission._check_rights",
+                "permission is not None and permission not in principal.permissions",
+                "False",
+            ),
+        ),
+        ("tests/server/test_runs_api.py::test_roles_w12",),
+    ),
+    Guard(
+        "rule.home",
+        "another organization changing what all share",
+        (Code(f"{_ADMISSION}Admission._check_rights", "self._rule.home and not principal.at_home", "False"),),
+        _both("tests/server/test_shared_api.py::test_what_all_share_is_changed_from_home_by_those_who_may"),
+    ),
+    Guard(
+        "rule.everywhere",
+        "a route being open because nobody has said that it is not",
+        (
+            Code(
+                "redrive.server.route:refuse_without_rule",
+                'not isinstance(route, GuardedRoute) or not isinstance(getattr(route, "rule", None), Rule)',
+                "False",
+            ),
+        ),
+        ("tests/server/test_matrix.py::test_a_route_without_a_rule_stops_the_server_from_starting",),
+    ),
+    Guard(
+        "page.token",
+        "a foreign page changing something with the cookie of a browser",
+        (
+            Code(
+                f"{_ADMISSION}_check_browser",
+                "if not hmac.compare_digest(",
+                "if False and hmac.compare_digest(",
+            ),
+        ),
+        (f"{OF_OUR_PAGES}[headers0-csrf]", f"{ADMISSION}test_the_token_of_another_session_does_not_help"),
+    ),
+    Guard(
+        "page.origin",
+        "a page that has got hold of a token changing something from elsewhere",
+        (Code(f"{_ADMISSION}_check_browser", "check_origin(request, site)", "pass"),),
+        (f"{OF_OUR_PAGES}[headers2-foreign_origin]", f"{OF_OUR_PAGES}[headers4-foreign_origin]"),
+    ),
+    Guard(
+        "page.same origin",
+        "any page with an address being one of ours",
+        (Code(f"{_ADMISSION}check_origin", "_parts(origin) != _parts(site.origin(request))", "False"),),
+        (f"{OF_OUR_PAGES}[headers2-foreign_origin]",),
+    ),
+    Guard(
+        "page.no address",
+        "a page without an address of its own being one of ours",
+        (
+            Code(
+                f"{_ADMISSION}check_origin",
+                'fetched in ("same-origin", "none")',
+                "fetched is not None",
+            ),
+        ),
+        (f"{OF_OUR_PAGES}[headers5-foreign_origin]",),
+    ),
+    *_of_the_pages(),
+    Guard(
+        "host.known",
+        "another name that leads here making a browser talk to this machine",
+        (
+            Code(
+                "redrive.server.envelope:Envelope._check_host", "not self._site.knows_host(hosts[0])", "False"
+            ),
+        ),
+        (f"{ADMISSION}test_another_host_name_is_not_answered",),
+    ),
+    Guard(
+        "host.one",
+        "two host names, of which a proxy has looked at the other",
+        (Code("redrive.server.envelope:Envelope._check_host", "len(hosts) > 1", "False"),),
+        (STRANGE_HOSTS,),
+    ),
+    Guard(
+        "host.whole",
+        "a host that readers of addresses disagree about",
+        (Code("redrive.server.site:host_name", "_HOST.fullmatch(host)", "_HOST.match(host)"),),
+        (STRANGE_HOSTS,),
+    ),
+    Guard(
+        "address.key",
+        "keys in addresses, which logs keep",
+        (Code(f"{_ADMISSION}Admission._check_address", 'if b"rdk_" in query:', "if False:"),),
+        (f"{ADMISSION}test_a_key_in_the_address_is_refused_and_not_repeated",),
+    ),
+    Guard(
+        "address.parameter",
+        "a mistyped filter finding everything",
+        (Code(f"{_ADMISSION}Admission._check_address", "if name not in self._parameters:", "if False:"),),
+        (f"{ADMISSION}test_an_unknown_parameter_is_an_error_with_a_suggestion",),
+    ),
+    Guard(
+        "body.declared",
+        "a body that is too large being read at all",
+        (
+            Code(
+                "redrive.server.intake:Intake.__call__", "self._check(declared(Headers(scope=scope)))", "pass"
+            ),
+        ),
+        doubled_by="body.counted: it is refused as soon as too much has come",
+    ),
+    Guard(
+        "body.counted",
+        "a body without a length filling the memory",
+        (Code("redrive.server.intake:Intake._bounded", "self._check(taken)", "pass"),),
+        (f"{ADMISSION}test_a_body_that_is_too_large_is_refused",),
+    ),
+    Guard(
+        "body.time",
+        "a body that does not come holding a request for ever",
+        (
+            Code(
+                "redrive.server.intake:Intake._bounded",
+                "asyncio.timeout_at(until)",
+                "asyncio.timeout_at(None)",
+            ),
+        ),
+        (f"{INTAKE}test_a_body_that_does_not_come_is_refused[0]",),
+    ),
+    Guard(
+        "body.whole",
+        "a stream of events being cut off as if its body were missing",
+        (Code("redrive.server.intake:Intake._bounded", "if whole:", "if False:"),),
+        (f"{INTAKE}test_who_has_said_everything_may_wait_for_as_long_as_they_like",),
+    ),
+    *_connections(),
+    *_limits(),
+    *_doorman(),
+    *_proxies(),
+    *_cookies(),
+    *_streams(),
+    *_openid(),
+    Guard(
+        "kept answer.whose",
+        "somebody being given the answer of another key",
+        (
+            Code(
+                f"{_ADMISSION}Admission._answering",
+                "KeyScope(visit.org, visit.principal.whose)",
+                'KeyScope(visit.org, "")',
+            ),
+        ),
+        _both(f"{ANSWERING}test_the_answer_is_given_again_to_the_same_key_only"),
+    ),
+    Guard(
+        "kept answer.secret",
+        "the text of a new key being kept",
+        (Code(f"{_ADMISSION}Admission._answering", "or not self._rule.repeatable", ""),),
+        _both(f"{ANSWERING}test_an_answer_with_a_secret_is_never_kept"),
+    ),
+    Guard(
+        "open address",
+        "everybody coming in where nobody can be asked who they are",
+        (
+            Code(
+                "redrive.server.serve:refuse_open_address",
+                "if not await (await app.credentials()).any():",
+                "if False:",
+            ),
+        ),
+        (f"{SERVE}test_nobody_else_may_before_somebody_can_sign_in",),
+    ),
+    Guard(
+        "open address.revoked",
+        "a revoked key being taken for somebody who can be asked",
+        (Sql("api_keys.any_credential", r"revoked_at IS NULL"),),
+        (f"{SERVE}test_a_credential_that_does_not_hold_is_nobodys",),
+    ),
+    Guard(
+        "open address.disabled",
+        "a disabled member being taken for somebody who can be asked",
+        (Sql("api_keys.any_credential", r"disabled_at IS NULL"),),
+        (f"{SERVE}test_a_credential_that_does_not_hold_is_nobodys",),
+    ),
+    Guard(
+        "the server raises the wall",
+        "requests working with the rights of the workers",
+        (Code("redrive.wiring:Wiring.raise_wall", "self._walled = True", "self._walled = False"),),
+        _both(f"{ANSWERING}test_requests_work_behind_the_second_wall"),
+    ),
+)

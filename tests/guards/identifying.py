@@ -1,0 +1,869 @@
+"""The guards of identity, of idempotency keys and of the second wall between organizations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.guards.guard import Guard
+from tests.guards.patch import ALWAYS, Code, Schema, Sql
+
+from redrive.store.postgres_wall import HOME, WALLED
+
+ACCESS = "tests/policy/test_access.py::"
+IDENTITY = "tests/store/test_identity.py::"
+KEYS = "tests/engine/test_identity_keys.py::"
+MEMBERS = "tests/engine/test_identity_members.py::"
+SESSIONS = "tests/engine/test_identity_sessions.py::"
+STORED_KEYS = "tests/store/test_idempotency.py::"
+IDEMPOTENCY = "tests/engine/test_idempotency.py::"
+LISTING = "tests/store/test_run_listing.py::"
+TENANT = "tests/store/test_tenant.py::"
+WALL = "tests/store/test_wall.py::"
+
+CLOCK = r"(?:\?1|CAST\(extract\(epoch FROM (?:now|clock_timestamp)\(\)\) AS double precision\))"
+TOKEN = r"(?<![\w.])token = [?$]\d+"
+PROCESSING = r"(?<![\w.])status = 'processing'"
+NEVER = r"(\g<0> AND 1 = 0)"
+
+_KEYS = "redrive.engine.keys:"
+_MEMBERS = "redrive.engine.members:Members."
+_ROLL = "redrive.engine.roll:Roll."
+_SESSIONS = "redrive.engine.sessions:Sessions."
+_SIGN_IN = "redrive.engine.sign_in:SignIn."
+_HOLDS = "redrive.engine.credentials:_holds"
+
+
+def _both(test: str) -> tuple[str, str]:
+    return f"{test}[sqlite]", f"{test}[postgres]"
+
+
+def _each(test: str, name: str) -> tuple[str, str]:
+    return f"{test}[sqlite-{name}]", f"{test}[postgres-{name}]"
+
+
+def _held_keys() -> Iterator[Guard]:
+    """Whoever has lost an idempotency key changes nothing."""
+    lost = f"{STORED_KEYS}test_whoever_has_lost_a_key_changes_nothing_i4"
+    for word, does in (
+        ("renew", "prolongs the lease of somebody else"),
+        ("complete", "puts its answer into the place of somebody else's"),
+        ("fail", "puts its failure into the place of somebody else's answer"),
+        ("release", "gives away what somebody else is executing"),
+    ):
+        patch = Sql(f"idempotency.{word}_if_held", TOKEN)
+        yield Guard(f"{word}_if_held.token", f"who has lost the key {does}", (patch,), _each(lost, word))
+    for word, does in (("renew", "taken for one that is held"), ("release", "forgotten")):
+        yield Guard(
+            f"{word}_if_held.status",
+            f"an answer that is kept being {does}",
+            (Sql(f"idempotency.{word}_if_held", PROCESSING),),
+            _both(f"{STORED_KEYS}test_what_has_ended_is_neither_released_nor_renewed"),
+        )
+    own = f"{STORED_KEYS}test_another_org_user_or_domain_has_keys_of_its_own_i8"
+    for field in ("domain", "user_id", "key"):
+        yield Guard(
+            f"idempotency.{field}",
+            f"the answer under another {field} being given",
+            (Sql("idempotency.find", rf"(?<![\w.]){field} = [?$]\d+"),),
+            _each(own, field),
+        )
+
+
+def _acquired_keys() -> Iterator[Guard]:
+    row = "idempotency_keys."
+    held = rf"NOT \({row}status = 'processing' AND {row}lease_expires_at > {CLOCK}\)"
+    parts = {
+        "hash": (
+            rf"{row}request_hash = excluded\.request_hash",
+            ALWAYS,
+            "what a crash has left behind being taken up by another request",
+            "test_a_key_whose_lease_has_ended_is_free_for_the_same_request_only",
+        ),
+        "lease": (
+            rf"{row}lease_expires_at <= {CLOCK}",
+            ALWAYS,
+            "two executing one request at once",
+            "test_a_key_is_taken_once",
+        ),
+        "status": (
+            rf"{row}status = 'processing'(?= AND {row}request_hash)",
+            ALWAYS,
+            "a request that has been executed being executed again",
+            "test_a_completed_key_is_not_free_though_its_lease_has_ended",
+        ),
+        "expiry": (
+            rf"{row}expires_at <= {CLOCK}",
+            ALWAYS,
+            "an answer being forgotten before its time",
+            "test_a_completed_key_is_not_free_though_its_lease_has_ended",
+        ),
+        "held": (
+            held,
+            ALWAYS,
+            "a key that expires being taken from somebody who is executing it",
+            "test_expiry_takes_no_key_from_somebody_who_holds_it",
+        ),
+        "own": (
+            rf"{row}token = excluded\.token",
+            NEVER,
+            "a key that was taken being out of reach for its owner when the answer was lost",
+            "test_a_write_whose_answer_was_lost_can_be_repeated",
+        ),
+    }
+    for name, (pattern, replacement, prevents, test) in parts.items():
+        patch = Sql("idempotency.acquire", pattern, replacement)
+        yield Guard(f"acquire.{name}", prevents, (patch,), _both(f"{STORED_KEYS}{test}"))
+
+
+def _kept_keys() -> Iterator[Guard]:
+    yield Guard(
+        "remove_expired.held",
+        "a key being removed while somebody executes under it",
+        (
+            Sql(
+                "idempotency.remove_expired", rf"NOT \(status = 'processing' AND lease_expires_at > {CLOCK}\)"
+            ),
+        ),
+        _both(f"{STORED_KEYS}test_expiry_takes_no_key_from_somebody_who_holds_it"),
+    )
+    yield Guard(
+        "remove_expired.expiry",
+        "answers being removed before their time",
+        (Sql("idempotency.remove_expired", rf"expires_at <= {CLOCK}"),),
+        _both(f"{STORED_KEYS}test_sweeping_removes_a_few_of_the_oldest_expired_keys"),
+    )
+    anew = f"{STORED_KEYS}test_a_new_seal_takes_the_place_of_what_was_read_and_of_nothing_else"
+    yield Guard(
+        "rewrite.token",
+        "a new encryption key bringing back the answer of another request",
+        (Sql("idempotency.rewrite", TOKEN),),
+        _both(anew),
+    )
+    yield Guard(
+        "rewrite.status",
+        "a new encryption key bringing back an answer while it is made anew",
+        (Sql("idempotency.rewrite", r"status <> 'processing'"),),
+        _both(anew),
+    )
+    yield Guard(
+        "same request",
+        "a key that comes with another request being given the answer of the first",
+        (
+            Code(
+                "redrive.policy.idempotency_request:standing",
+                "if state.request_hash != request_hash:",
+                "if False:",
+            ),
+        ),
+        _both(f"{IDEMPOTENCY}test_another_request_under_the_same_key_is_refused_and_not_executed"),
+    )
+    yield Guard(
+        "lost key is said",
+        "who has lost the key giving an answer that is not kept",
+        (
+            Code(
+                "redrive.engine.key_hold:Hold._tell",
+                "if not await self._kit.finish(self._kit.persist(action)):",
+                "if not await self._kit.finish(self._kit.persist(action)) and False:",
+            ),
+        ),
+        _both(f"{IDEMPOTENCY}test_the_end_of_somebody_who_lost_the_key_does_not_count_i4"),
+    )
+    yield Guard(
+        "keys.not renewed",
+        "work going on under a key that somebody else has",
+        (
+            Code(
+                "redrive.engine.key_keeper:KeyKeeper.renew",
+                "self._fence([kept for kept in due if kept.token not in renewed])",
+                "pass",
+            ),
+        ),
+        _both(f"{IDEMPOTENCY}test_whoever_cannot_renew_is_stopped"),
+    )
+    yield Guard(
+        "keys.over",
+        "work going on after its lease, while the database cannot be reached",
+        (
+            Code(
+                "redrive.engine.key_keeper:KeyKeeper.renew",
+                "self._fence([kept for kept in due if kept.since + kept.lease_seconds <= now])",
+                "pass",
+            ),
+        ),
+        (f"{IDEMPOTENCY}test_who_cannot_reach_the_database_for_a_whole_lease_gives_the_key_up",),
+    )
+    for name, place, fragment, plain, test in (
+        (
+            "kept answer",
+            "redrive.engine.key_hold:Hold.complete",
+            "self._kit.vault.seal(text)",
+            "text",
+            f"{IDEMPOTENCY}test_what_is_stored_is_sealed_where_there_is_a_key_m11_i9",
+        ),
+        (
+            "kept failure",
+            "redrive.engine.key_hold:Hold.fail",
+            "self._kit.vault.seal(encode(failure))",
+            "encode(failure)",
+            f"{IDEMPOTENCY}test_what_is_stored_is_sealed_where_there_is_a_key_m11_i9",
+        ),
+        (
+            "what a sign-in brings back",
+            "redrive.engine.one_time:OneTime.put",
+            "self._kit.vault.seal(encode(body))",
+            "encode(body)",
+            f"{SESSIONS}test_what_is_put_is_sealed_where_there_is_a_key_i9",
+        ),
+    ):
+        yield Guard(
+            f"sealed.{name}", f"secrets on the disk: {name}", (Code(place, fragment, plain),), _both(test)
+        )
+
+
+def _owners() -> Iterator[Guard]:
+    """Every organization keeps an owner who can act."""
+    last = f"{MEMBERS}test_the_last_owner_cannot_go"
+    for name, place, fragment, replacement, loss in (
+        ("removed", f"{_MEMBERS}_remove", "if member.owns:", "if False:", "remove"),
+        (
+            "changed",
+            f"{_MEMBERS}change",
+            "if before.owns and not (wanted is Role.OWNER and able):",
+            "if False:",
+            "demote",
+        ),
+        (
+            "disabled",
+            "redrive.engine.accounts:Accounts.disable",
+            "for org in owned:",
+            "for org in []:",
+            "disable",
+        ),
+    ):
+        yield Guard(
+            f"last owner.{name}",
+            f"the last owner of an organization being {name}",
+            (Code(place, fragment, replacement),),
+            _each(last, loss),
+        )
+    yield Guard(
+        "last owner",
+        "an organization without an owner",
+        (
+            Code(
+                f"{_ROLL}keep_an_owner",
+                "if not await self._store.memberships.other_owners(session, org, member.user_id):",
+                "if False:",
+            ),
+        ),
+        _each(last, "leave"),
+    )
+    for name, pattern, prevents in (
+        ("role", r"member\.role = 'OWNER'", "others who are no owners counting as some"),
+        ("active", r"member\.active = 1", "owners who rest counting as some who act"),
+        ("disabled", r"account\.disabled_at IS NULL", "owners who are disabled counting as some who act"),
+        ("other", r"member\.user_id <> [?$]\d+", "the last owner counting as another one"),
+    ):
+        yield Guard(
+            f"other_owners.{name}",
+            prevents,
+            (Sql("memberships.other_owners", pattern),),
+            _each(last, "remove"),
+        )
+    yield Guard(
+        "owners.lock",
+        "two owners who remove each other at once both being gone",
+        (Sql("organizations.lock", r"FOR UPDATE", "", ("postgres",)),),
+        (f"{MEMBERS}test_nobody_becomes_the_only_owner_in_the_moment_they_are_disabled",),
+    )
+    yield Guard(
+        "member.version",
+        "an edit of what somebody else has changed since",
+        (Code(f"{_ROLL}locked", "if version not in (None, member.version):", "if False:"),),
+        _both(f"{MEMBERS}test_an_edit_of_an_old_version_is_refused"),
+    )
+    yield Guard(
+        "member.version rises",
+        "two changes of a member being one version",
+        (Sql("memberships.change", r"version = version \+ 1", "version = version"),),
+        _both(f"{MEMBERS}test_an_edit_of_an_old_version_is_refused"),
+    )
+
+
+def _grants() -> Iterator[Guard]:
+    more = _both(f"{KEYS}test_a_key_gives_nobody_more_than_it_has_itself")
+    place = "redrive.policy.principal:Principal.may_grant"
+    yield Guard(
+        "grant.role",
+        "a role being given that is above one's own",
+        (Code(place, "role.rank <= self.role.rank and", ""),),
+        (f"{ACCESS}test_nobody_gives_a_role_above_their_own",),
+    )
+    yield Guard(
+        "grant.permissions",
+        "a permission being given that one's own scopes leave out",
+        (Code(place, "and permitted(role, scopes) <= self.permissions", ""),),
+        (f"{ACCESS}test_nobody_gives_what_their_own_scopes_leave_out", *more),
+    )
+    yield Guard(
+        "grant.member",
+        "somebody making members of more than they are",
+        (Code(f"{_ROLL}require", "require_grant(self._principal, role)", "pass"),),
+        more,
+    )
+    yield Guard(
+        "grant.key",
+        "a key making a wider one, or taking over its secret",
+        (Code(f"{_KEYS}Keys._require", "require_grant(self._principal, role, scopes)", "pass"),),
+        more,
+    )
+    yield Guard(
+        "manage.member",
+        "members being managed by those who only look",
+        (Code(f"{_ROLL}require", "require_permission(self._principal, Permission.MANAGE)", "pass"),),
+        _both(f"{MEMBERS}test_only_owners_manage_members_and_accounts_w12"),
+    )
+    only = _both(f"{KEYS}test_only_owners_have_anything_to_do_with_keys_w12")
+    yield Guard(
+        "manage.key",
+        "keys being made by those who only look",
+        (Code(f"{_KEYS}Keys._require", "require_permission(self._principal, Permission.MANAGE)", "pass"),),
+        only,
+    )
+    yield Guard(
+        "manage.revoking",
+        "keys being revoked by those who only look",
+        (Code(f"{_KEYS}Keys.revoke", "require_permission(self._principal, Permission.MANAGE)", "pass"),),
+        only,
+    )
+    yield Guard(
+        "scopes",
+        "a limited key doing all that its role may",
+        (Code("redrive.policy.access:permitted", "PERMISSIONS[role] & scopes", "PERMISSIONS[role]"),),
+        _both(f"{KEYS}test_scopes_narrow_a_key"),
+    )
+    yield Guard(
+        "everywhere",
+        "a limited key of the home organization reaching all others",
+        (
+            Code(
+                "redrive.engine.credentials:_principal",
+                "and permissions == permitted(Role.OWNER)",
+                "",
+            ),
+        ),
+        _both(f"{KEYS}test_a_whole_key_of_an_owner_of_the_home_organization_reaches_everywhere"),
+    )
+    yield Guard(
+        "organizations.create",
+        "somebody else than the owners of the installation making organizations",
+        (
+            Code(
+                "redrive.engine.organizations:Organizations.create",
+                "if not self._principal.everywhere:",
+                "if False:",
+            ),
+        ),
+        _both(f"{MEMBERS}test_owners_of_the_home_organization_make_others"),
+    )
+    everybody = _both(f"{MEMBERS}test_everybody_else_knows_their_own_organization_alone_w13")
+    yield Guard(
+        "organizations.get",
+        "an organization learning of another by its name",
+        (
+            Code(
+                "redrive.engine.organizations:Organizations.get",
+                "if name not in (None, own) and not self._principal.everywhere:",
+                "if False:",
+            ),
+        ),
+        everybody,
+    )
+    yield Guard(
+        "organizations.list",
+        "an organization learning of all others",
+        (
+            Code(
+                "redrive.engine.organizations:Organizations.list",
+                "if not self._principal.everywhere:",
+                "if False:",
+            ),
+        ),
+        everybody,
+    )
+
+
+def _accounts() -> Iterator[Guard]:
+    yield Guard(
+        "account.own",
+        "owners of one organization signing in to another as somebody whom they have named",
+        (
+            Code(
+                "redrive.engine.accounts:Accounts._controlled",
+                "if user.org != member.org and not self._principal.everywhere:",
+                "if False:",
+            ),
+        ),
+        _both(f"{MEMBERS}test_nobody_becomes_somebody_of_another_organization_through_a_link"),
+    )
+    yield Guard(
+        "account.drawn in",
+        "an account whose password others know becoming a member",
+        (Code(f"{_MEMBERS}_account", "if not self._principal.everywhere:", "if False:"),),
+        _both(f"{MEMBERS}test_an_account_of_another_organization_cannot_be_drawn_in"),
+    )
+    adopted = _both(
+        f"{MEMBERS}test_an_account_that_the_home_organization_adopts_keeps_no_secret_of_the_other"
+    )
+    for name, patch, prevents in (
+        ("password", Sql("users.adopt", "password = NULL", "password = password"), "a password"),
+        (
+            "org",
+            Sql("users.adopt", r"org = ([?$]\d+)", r"org = COALESCE(org, \1)"),
+            "its power over the account",
+        ),
+        (
+            "sessions",
+            Code(f"{_MEMBERS}_adopt", "await self._store.sessions.end_others(session, user.id)", "pass"),
+            "a session",
+        ),
+        (
+            "links",
+            Code(f"{_MEMBERS}_adopt", "await self._store.one_time.drop_of_user(session, user.id)", "pass"),
+            "a link",
+        ),
+    ):
+        yield Guard(
+            f"adopted.{name}",
+            f"the organization that made an account keeping {prevents} when it is trusted elsewhere",
+            (patch,),
+            adopted,
+        )
+    yield Guard(
+        "account.sessions",
+        "a session outliving the password that an owner has set",
+        (
+            Code(
+                "redrive.engine.accounts:Accounts._sign_out",
+                "await self._store.sessions.end_others(session, user.id)",
+                "pass",
+            ),
+        ),
+        _both(f"{MEMBERS}test_a_password_that_an_owner_sets_ends_sessions_and_links"),
+    )
+    yield Guard(
+        "account.links",
+        "a link outliving the password that an owner has set",
+        (
+            Code(
+                "redrive.engine.accounts:Accounts._sign_out",
+                "await self._store.one_time.drop_of_user(session, user.id)",
+                "pass",
+            ),
+        ),
+        _both(f"{MEMBERS}test_a_password_that_an_owner_sets_ends_sessions_and_links"),
+    )
+    yield Guard(
+        "account.one identity",
+        "another identity being tied to an account that has one",
+        (Sql("users.identify", r"issuer IS NULL"),),
+        _both(f"{SESSIONS}test_a_provider_cannot_put_somebody_else_into_the_place_of_a_user"),
+    )
+
+
+def _api_keys() -> Iterator[Guard]:
+    rotated = _both(f"{KEYS}test_after_a_rotation_both_secrets_are_valid_until_the_grace_ends")
+    for name, fragment, replacement, prevents, tests in (
+        (
+            "revoked",
+            "key.revoked_at is not None or",
+            "",
+            "a revoked key being good",
+            _both(f"{KEYS}test_a_revoked_key_is_over_at_once_and_for_ever"),
+        ),
+        (
+            "expired",
+            "or key.has_expired(known.now)",
+            "",
+            "an expired key being good",
+            _both(f"{KEYS}test_a_key_ends_when_it_expires"),
+        ),
+        (
+            "secret",
+            "if is_secret_of(given, known.hash):",
+            "if True:",
+            "the id of a key being enough",
+            _both(f"{KEYS}test_what_is_not_the_key_is_nobody"),
+        ),
+        (
+            "grace",
+            "and key.previous_expires_at > known.now",
+            "",
+            "the secret before being good after its grace",
+            rotated,
+        ),
+    ):
+        yield Guard(f"key.{name}", prevents, (Code(_HOLDS, fragment, replacement),), tests)
+    yield Guard(
+        "key.rotated when expired",
+        "a rotation bringing back the secret of a key that has expired",
+        (Code(f"{_KEYS}Keys.rotate", "0.0 if before.has_expired(now) else", ""),),
+        _both(f"{KEYS}test_rotating_an_expired_key_does_not_bring_its_old_secret_back"),
+    )
+    yield Guard(
+        "key.rotated when revoked",
+        "a revoked key living on",
+        (Code(f"{_KEYS}_refuse_ended", "if key.revoked_at is not None:", "if False:"),),
+        _both(f"{KEYS}test_a_revoked_key_is_over_at_once_and_for_ever"),
+    )
+    yield Guard(
+        "key.one of a name",
+        "two keys in use that the audit cannot tell apart",
+        (
+            Schema("api_keys (org, name) WHERE", "api_keys (org, name, id) WHERE"),
+            Sql(
+                "api_keys.insert",
+                r"ON CONFLICT \(org, name\)",
+                "ON CONFLICT (org, name, id)",
+            ),
+        ),
+        _both(f"{IDENTITY}test_two_live_keys_of_one_name_cannot_be"),
+    )
+
+
+def _one_time() -> Iterator[Guard]:
+    yield Guard(
+        "one time.once",
+        "two being signed in by one link",
+        (Sql("one_time.take", r"DELETE FROM (\S+) (WHERE .*)\nRETURNING (.*)", r"SELECT \3 FROM \1 \2"),),
+        _each(f"{IDENTITY}test_of_many_who_take_a_token_one_gets_it", "20"),
+    )
+    other = _both(f"{IDENTITY}test_expired_tokens_and_tokens_of_another_kind_are_not_taken")
+    yield Guard(
+        "one time.expiry",
+        "a link that is good for ever",
+        (Sql("one_time.take", rf"expires_at > {CLOCK}"),),
+        other,
+    )
+    yield Guard(
+        "one time.kind",
+        "a link being taken for what a provider has to bring back, or the other way round",
+        (Sql("one_time.take", r"kind = [?$]\d+"),),
+        other,
+    )
+
+
+def _sessions() -> Iterator[Guard]:
+    ends = f"{SESSIONS}test_a_session_ends_in_the_end_and_when_nobody_uses_it"
+    taken = _both(f"{SESSIONS}test_rights_that_are_taken_away_are_gone_with_the_next_request_w12")
+    disabled = _both(f"{MEMBERS}test_a_disabled_user_is_signed_out_and_cannot_sign_in_until_enabled")
+    yield Guard(
+        "session.absolute",
+        "a session without an end",
+        (Sql("sessions.known", rf"held\.expires_at > {CLOCK}"),),
+        _each(ends, "expires_at-0.0"),
+    )
+    yield Guard(
+        "session.idle",
+        "a session that nobody uses being there for whoever finds it",
+        (Sql("sessions.known", rf"held\.seen_at > {CLOCK} - [?$]\d+"),),
+        _each(ends, "seen_at--43200.0"),
+    )
+    yield Guard(
+        "session.disabled",
+        "a disabled user going on with a session",
+        (Sql("sessions.known", r"account\.disabled_at IS NULL"),),
+        doubled_by="account.sessions: to disable somebody ends all their sessions",
+    )
+    yield Guard(
+        "session.active",
+        "a member who rests going on as if nothing were",
+        (Sql("sessions.known", r"active = 1"),),
+        taken,
+    )
+    yield Guard(
+        "session.nobody",
+        "somebody who is no member any more going on",
+        (
+            Code(
+                "redrive.engine.signed_in:signed_in",
+                "if role is None:",
+                "if role is None and not (role := Role.OWNER):",
+            ),
+        ),
+        taken,
+    )
+    yield Guard(
+        "session.rotation",
+        "a token that somebody had before being worth something after a sign-in",
+        (
+            Code(
+                f"{_SIGN_IN}_start",
+                "await self._store.sessions.end(session, digest(ending)) if is_token(ending) else None",
+                "None",
+            ),
+        ),
+        _both(f"{SESSIONS}test_a_token_from_before_is_never_promoted"),
+    )
+    yield Guard(
+        "sign-in.disabled",
+        "a disabled user signing in",
+        (Code(f"{_SIGN_IN}_start", "or now.disabled_at is not None", ""),),
+        disabled,
+    )
+    yield Guard(
+        "sign-in.same password",
+        "a password opening a session after it was changed",
+        (Code(f"{_SIGN_IN}_start", "or now.password_number != user.password_number", ""),),
+        _both(f"{SESSIONS}test_a_password_that_is_changed_while_it_is_checked_opens_nothing"),
+    )
+    yield Guard(
+        "sign-in.password",
+        "any password opening a session",
+        (Code(f"{_SIGN_IN}by_password", "or not right", ""),),
+        _both(f"{SESSIONS}test_whoever_cannot_sign_in_is_told_nothing"),
+    )
+    yield Guard(
+        "sign-in.membership",
+        "somebody signing in to an organization that is not theirs",
+        (Code(f"{_SIGN_IN}_place", "or standing_of(roles) is None", ""),),
+        doubled_by="session.nobody: whoever is nobody there is given no session",
+    )
+    yield Guard(
+        "enter.membership",
+        "somebody going into an organization that is not theirs",
+        (Code(f"{_SESSIONS}enter", "or standing_of(roles) is None", ""),),
+        _both(f"{SESSIONS}test_a_user_enters_the_organizations_that_they_are_a_member_of_w13"),
+    )
+    yield Guard(
+        "roles.org",
+        "a membership of one organization counting in another",
+        (Sql("memberships.roles", r"org = [?$]\d+(?= AND active = 1\),\n)"),),
+        _both(f"{SESSIONS}test_a_user_enters_the_organizations_that_they_are_a_member_of_w13"),
+    )
+    own = _both(f"{SESSIONS}test_a_user_sees_and_ends_their_own_sessions_alone")
+    yield Guard(
+        "session.end_one",
+        "somebody ending the session of another user",
+        (Sql("sessions.end_one", r"user_id = [?$]\d+"),),
+        own,
+    )
+    yield Guard(
+        "session.end_others",
+        "somebody ending the sessions of all users",
+        (Sql("sessions.end_others", r"user_id = [?$]\d+"),),
+        own,
+    )
+    yield Guard(
+        "session.of_user",
+        "somebody seeing the sessions of all users",
+        (Sql("sessions.of_user", r"user_id = [?$]\d+"),),
+        own,
+    )
+    changing = _both(f"{SESSIONS}test_changing_a_password_needs_the_current_one_and_ends_the_other_sessions")
+    yield Guard(
+        "password.current",
+        "a stolen session setting another password",
+        (
+            Code(
+                f"{_SESSIONS}_proven",
+                "if current is None or not await self._kit.passwords.verify(user.password, current):",
+                "if False:",
+            ),
+        ),
+        changing,
+    )
+    yield Guard(
+        "password.others",
+        "a stolen session outliving the password",
+        (
+            Code(
+                f"{_SESSIONS}change_password",
+                "await self._sessions.end_others(session, user.id, known.line.id)",
+                "0",
+            ),
+        ),
+        changing,
+    )
+    yield Guard(
+        "password.nobody",
+        "names that there are being told by the time that a refusal takes",
+        (
+            Code(
+                "redrive.engine.passwords:Passwords._verify",
+                "self._argon().verify(stored or self._nobody, text)",
+                "stored is not None and self._argon().verify(stored, text)",
+            ),
+        ),
+        ("tests/engine/test_passwords.py::test_who_does_not_exist_costs_as_much_as_who_does",),
+    )
+    yield Guard(
+        "password.flood",
+        "a flood of passwords making everybody wait for ever",
+        (Code("redrive.engine.passwords:Passwords._run", "if self._waiting >= MOST_WAITING:", "if False:"),),
+        ("tests/engine/test_passwords.py::test_a_flood_is_refused_and_those_before_it_are_served",),
+    )
+
+
+def _versions() -> Iterator[Guard]:
+    yield Guard(
+        "dead letter.version",
+        "a decision about a dead letter that somebody else has changed since it was read",
+        (
+            Code(
+                "redrive.engine.dead_letters:DeadLetters._locked",
+                "refuse_stale(locked, version)",
+                "pass",
+            ),
+        ),
+        _both(
+            "tests/server/test_dead_letters_api.py::test_what_was_read_is_changed_only_as_long_as_nobody_else_has"
+        ),
+    )
+    yield Guard(
+        "group.version",
+        "a decision about a failure group that somebody else has changed since it was read",
+        (
+            Code(
+                "redrive.engine.failure_groups:FailureGroups._locked",
+                'refuse_other_version(f"failure group {fingerprint}", group.state, group.version, read)',
+                "pass",
+            ),
+        ),
+        _both(
+            "tests/server/test_groups_api.py::test_what_was_read_is_changed_only_as_long_as_nobody_else_has"
+        ),
+    )
+    yield Guard(
+        "weak version",
+        "a version that is only nearly the same being the same",
+        (Code("redrive.server.precondition:versions", "if not weak", ""),),
+        _both(
+            "tests/server/test_dead_letters_api.py::test_what_was_read_is_changed_only_as_long_as_nobody_else_has"
+        ),
+    )
+
+
+def _lists() -> Iterator[Guard]:
+    """Lists of runs are written at run time: their branches one by one."""
+    same = _both(f"{LISTING}test_two_orgs_that_do_the_same_see_their_own_alone_w13")
+    for branch, what in (
+        ("_over", "that have ended"),
+        ("_idle", "that wait"),
+        ("_leased", "that are executed"),
+        ("_looked_up", "whose id or correlation is known"),
+    ):
+        yield Guard(
+            f"run_listing{branch}.org",
+            f"an org finding the runs of another {what}",
+            (
+                Code(
+                    "redrive.store.run_listing:_text",
+                    "_template(each.name, postgres)",
+                    "_template(each.name, postgres).replace("
+                    f"'org = :org', '(org = :org OR 1 = 1)' if each.name == '{branch}' else 'org = :org')",
+                ),
+            ),
+            same,
+        )
+
+
+def _wall() -> Iterator[Guard]:
+    """The policies of the migrations, and whom a connection stands for."""
+    for table in WALLED:
+        yield Guard(
+            f"wall.{table}",
+            f"a statement without a filter reaching another org's {table}",
+            (_open_policy(table),),
+            (f"{WALL}test_each_policy_keeps_orgs_apart_and_nothing_else_does_i8[{table}]",),
+        )
+    for table in HOME:
+        yield Guard(
+            f"wall.{table}",
+            f"a statement without a filter changing {table} from elsewhere than home",
+            (_open_policy(table),),
+            (f"{WALL}test_what_is_shared_is_changed_by_the_home_org_alone[{table}]",),
+        )
+    yield Guard(
+        "wall.org of a connection",
+        "a connection standing for the org that has used it before",
+        (
+            Code(
+                "redrive.store.postgres_tenant:PostgresTenant._set_for_the_org",
+                "if connection.standing != self._standing:",
+                "if connection.standing is None:",
+            ),
+        ),
+        (f"{TENANT}test_orgs_that_take_turns_never_see_another_ones_row_i8",),
+    )
+    yield Guard(
+        "wall.until it is confirmed",
+        "a connection standing for another org than it believes after a cancellation",
+        (Code("redrive.store.postgres_tenant:PostgresTenant._stand", "connection.stand(None)", "pass"),),
+        (f"{TENANT}test_cancelled_anywhere_the_next_one_sees_its_own_rows",),
+    )
+    yield Guard(
+        "wall.role",
+        "requests working with the rights of the workers because a pooler left the role out",
+        (Code("redrive.store.postgres_tenant:PostgresTenant._stand", "if user != self._role:", "if False:"),),
+        (f"{TENANT}test_without_the_role_nothing_is_done",),
+    )
+    yield Guard(
+        "wall.holes",
+        "a table whose security somebody has switched off",
+        (Code("redrive.store.postgres_wall:_require_no_hole", "if holes:", "if False:"),),
+        (f"{WALL}test_a_hole_is_noticed",),
+    )
+    yield Guard(
+        "wall.bound role",
+        "a role that the policies do not hold for",
+        (Code("redrive.store.postgres_wall:_look", "if found[0][0]:", "if False:"),),
+        (f"{WALL}test_a_hole_is_noticed",),
+    )
+    slow = f"{TENANT}test_what_would_end_too_late_is_stopped"
+    yield Guard(
+        "statement timeout.postgres",
+        "one query of a request holding a connection for ever",
+        (
+            Code(
+                "redrive.store.postgres_tenant:PostgresTenant.__init__",
+                "Standing(org, ceil(seconds * 1000))",
+                "Standing(org, 0)",
+            ),
+        ),
+        (f"{slow}[postgres]", f"{slow}[pooled]"),
+    )
+    yield Guard(
+        "statement timeout.sqlite",
+        "one query of a request holding the thread of all requests for ever",
+        (
+            Code(
+                "redrive.store.sqlite_tenant:SqliteTenant._is_too_late",
+                "self._clock.monotonic() > self._deadline",
+                "False",
+            ),
+        ),
+        (f"{slow}[sqlite]",),
+    )
+
+
+def _open_policy(table: str) -> Schema:
+    policy = f"CREATE POLICY tenant ON redrive.{table} USING ("
+    return Schema(policy, f"{policy}true OR ")
+
+
+GUARDS = (
+    *_held_keys(),
+    *_acquired_keys(),
+    *_kept_keys(),
+    *_owners(),
+    *_grants(),
+    *_accounts(),
+    *_api_keys(),
+    *_one_time(),
+    *_sessions(),
+    *_versions(),
+    *_lists(),
+    *_wall(),
+)
