@@ -59,10 +59,8 @@ def serving(command: str, directory: Path) -> Iterator[int]:
     typed = ["bash", "-c", f"export REDRIVE_SERVER_PORT=0\nexec {command}"]
     with _process(typed, directory, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
-        told = process.stderr.readline()
-        found = re.search(r":(\d+)$", told.strip())
-        assert found is not None, told
-        yield int(found[1])
+        told = (re.search(r"Redrive is at .*:(\d+)$", line.strip()) for line in process.stderr)
+        yield next(int(found[1]) for found in told if found)
         process.terminate()
         assert process.wait(SECONDS) == 0
 

@@ -375,7 +375,7 @@ async def test_whoever_cannot_renew_is_stopped(world: World) -> None:
     await world.set("token = token + 1, lease_expires_at = 0")
 
     with pytest.raises(LeaseLostError):
-        await first
+        await asyncio.wait_for(first, PATIENCE)
     assert work.cancelled
     assert await world.run(Work("theirs")) == "theirs"
 
@@ -431,7 +431,7 @@ async def test_who_cannot_reach_the_database_for_a_whole_lease_gives_the_key_up(
                 assert not hold.lost
                 test.clock.advance(1.0)
                 await keeper.renew(keys)
-                await asyncio.Event().wait()
+                await asyncio.wait_for(asyncio.Event().wait(), PATIENCE)
 
 
 # The database

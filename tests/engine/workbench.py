@@ -17,7 +17,7 @@ from redrive.errors import StoreUnavailableError
 from redrive.model.event import Event
 from redrive.model.run import RUN_TRANSITIONS, Run, RunState
 from redrive.model.step import STEP_TRANSITIONS, StepState
-from redrive.store.database import Row, Session
+from redrive.store.database import Database, Row, Session
 from redrive.store.sqlite import SqliteDatabase
 from redrive.store.statement import Query, Statement
 from redrive.testing import Harness, in_memory
@@ -188,7 +188,7 @@ class Seam:
 
     parent: Seam | None = None
 
-    def tenant(self, org: str, seconds: float) -> Seam | SqliteDatabase:
+    def tenant(self, org: str, seconds: float) -> Database:
         return self if self.in_memory else self._database.tenant(org, seconds)
 
     async def prepare_wall(self) -> None:

@@ -353,7 +353,7 @@ def _grants() -> Iterator[Guard]:
                 "",
             ),
         ),
-        _both(f"{KEYS}test_a_whole_key_of_an_owner_of_the_home_organization_reaches_everywhere"),
+        more,
     )
     yield Guard(
         "organizations.create",

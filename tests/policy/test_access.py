@@ -119,6 +119,8 @@ def test_who_is_no_member_is_nobody_but_for_owners_of_the_home_organization_w13(
 @pytest.mark.parametrize("given", list(Role))
 def test_nobody_gives_a_role_above_their_own(own: Role, given: Role) -> None:
     assert principal(own).may_grant(given) == (given.rank <= own.rank)
+    read = frozenset({Permission.READ})
+    assert principal(own).may_grant(given, read) == (given.rank <= own.rank)  # though all of them may read
 
 
 def test_nobody_gives_what_their_own_scopes_leave_out() -> None:

@@ -1,4 +1,4 @@
-"""A test that asks for `house` runs on both databases. On PostgreSQL they share a schema, emptied for each."""
+"""A test that asks for `house` runs on both databases. On PostgreSQL all share a schema, emptied for each."""
 
 from __future__ import annotations
 

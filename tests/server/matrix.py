@@ -305,6 +305,7 @@ def _table() -> dict[str, tuple[Entry, ...]]:
     table |= {f"GET {path}": (Entry(PUBLIC),) for path in public}
     table |= {f"HEAD {path}": (Entry(PUBLIC),) for path in ("/healthz", "/readyz")}
     table["GET /app/static/{name}"] = (Entry(PUBLIC, {"name": "sign-in.css"}),)
+    table["GET /"] = (Entry(PUBLIC, status=303),)
     table["GET /metrics"] = (Entry("read", home=True),)
     table["POST /api/jobs/{id}/retry"] = (Entry("retry", {"id": A("failed run")}, status=202),)
     return table

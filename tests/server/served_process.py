@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -9,10 +10,13 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from redrive.app import Redrive
 
 SECONDS = 20.0
 """A test that waits longer has failed."""
@@ -38,6 +42,7 @@ class Served:
 
     def __init__(self, path: Path, *, patience: float = 10.0, keep_alive: int = 15, **settings: Any) -> None:
         self._path = path
+        self._clients: list[Client] = []
         (path / "served_of_test.py").write_text(MODULE.format(patience=patience, keep_alive=keep_alive))
         given = {"database_url": f"sqlite:///{path}/work.db", "server_port": "0", **settings}
         clean = {name: value for name, value in os.environ.items() if not name.startswith("REDRIVE_")}
@@ -46,22 +51,27 @@ class Served:
 
     def start(self) -> None:
         command = [sys.executable, "-m", "redrive.cli", "serve", "served_of_test:app"]
-        with (self._path / "log").open("wb") as log:
-            self.process = subprocess.Popen(command, cwd=self._path, env=self._environment, stderr=log)
-        self.port = int(self._said(r"Redrive is at http://127\.0\.0\.1:(\d+)"))
+        self.process = subprocess.Popen(
+            command, cwd=self._path, env=self._environment, stderr=subprocess.PIPE, text=True
+        )
+        self.log = ""
+        while not (found := re.search(r"Redrive is at http://127\.0\.0\.1:(\d+)", self.log)):
+            self._read_line()
+        self.port = int(found[1])
+        self._reader = threading.Thread(target=self._read_lines)
+        self._reader.start()
 
-    def _said(self, pattern: str) -> str:
-        with (self._path / "log").open() as log:
-            seen = ""
-            while self.process.poll() is None:
-                seen += log.read()
-                if found := re.search(pattern, seen):
-                    return found[1]
-        raise AssertionError(f"the server has ended: {seen}")
+    def _read_line(self) -> None:
+        assert self.process.stderr is not None
+        line = self.process.stderr.readline()
+        assert line, f"the server has ended: {self.log}"
+        self.log += line
 
-    @property
-    def log(self) -> str:
-        return (self._path / "log").read_text()
+    def _read_lines(self) -> None:
+        assert self.process.stderr is not None
+        with self.process.stderr as lines:
+            for line in lines:
+                self.log += line
 
     @property
     def megabytes(self) -> float:
@@ -77,18 +87,35 @@ class Served:
         return sum(_target(each).startswith("socket:") for each in open_files)
 
     def key(self, name: str, role: str = "OWNER") -> str:
-        command = [sys.executable, "-m", "redrive.cli", "key", "create", name, "--role", role, "-o", "plain"]
-        made = subprocess.run(command, cwd=self._path, env=self._environment, capture_output=True, check=True)
-        found = re.search(rb"rdk_\S+", made.stdout)
-        assert found is not None
-        return found[0].decode()
+        return asyncio.run(self._key(name, role))
+
+    async def _key(self, name: str, role: str) -> str:
+        app = Redrive(self._environment["REDRIVE_DATABASE_URL"], log=False)
+        try:
+            return (await (await app.directory()).keys.create(name, role)).text
+        finally:
+            await app.close()
 
     def stop(self, number: int = signal.SIGTERM) -> int:
+        """How it has ended."""
         self.process.send_signal(number)
-        return self.process.wait(SECONDS)
+        return self.ended()
+
+    def ended(self) -> int:
+        code = self.process.wait(SECONDS)
+        self._reader.join()
+        return code
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.socket.close()
+        if self.process.poll() is None:
+            self.stop(signal.SIGKILL)
 
     def connected(self, *, narrow: bool = False) -> Client:
-        return Client(self.port, narrow=narrow)
+        client = Client(self.port, narrow=narrow)
+        self._clients.append(client)
+        return client
 
     def asked(self, text: bytes) -> bytes:
         """The status, and all that came until the server had closed or said enough."""
@@ -110,9 +137,7 @@ def served(path: Path, **settings: Any) -> Iterator[Served]:
     try:
         yield server
     finally:
-        if server.process.poll() is None:
-            server.process.kill()
-            server.process.wait()
+        server.close()
 
 
 class Client:
@@ -145,7 +170,7 @@ class Client:
     def answer(self) -> bytes:
         """One whole answer: its head, and a body as long as the head says."""
         self._read_until(lambda text: b"\r\n\r\n" in text)
-        head, _, body = self._rest.partition(b"\r\n\r\n")
+        head, _, _ = self._rest.partition(b"\r\n\r\n")
         found = re.search(rb"(?i)\r\ncontent-length: (\d+)", head)
         length = int(found[1]) if found else 0
         self._read_until(lambda text: len(text) >= len(head) + 4 + length)

@@ -5,6 +5,7 @@ and being told to stop loses nothing (limits, graceful shutdown).
 from __future__ import annotations
 
 import asyncio
+import itertools
 import signal
 import threading
 import time
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.server.served_process import Client, Served, json_of, request, served, status_of
+from tests.server.served_process import Served, json_of, request, served, status_of
 
 from redrive.server.intake import Intake
 from redrive.server.problem import ProblemError
@@ -37,7 +38,7 @@ MALFORMED = {
     "a space before the colon": POST + b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
     "an unknown coding": POST + b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
     "chunked, and then not": POST + b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n" + SMUGGLED,
-    "a folded header": b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: a\r\n Transfer-Encoding: chunked\r\n\r\n",
+    "a folded header": b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: a\r\n X-B: b\r\n\r\n",
     "bare line feeds": b"GET /healthz HTTP/1.1\nHost: localhost\n\n",
     "a bare carriage return": b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: a\rX-B: b\r\n\r\n",
     "NUL in a header": b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: a\x00b\r\n\r\n",
@@ -107,9 +108,9 @@ def test_a_head_without_an_end_is_cut_off_and_stops_nobody(server: Served, begun
     with server.connected() as endless:
         endless.say(begun)
         sent = 0
-        while sent < 200 and endless.try_to_say(b"a" * 1_000_000):
+        while sent < 30 and endless.try_to_say(b"a" * 1_000_000):
             sent += 1
-        assert sent < 200
+        assert sent < 30  # what lies between the two is a few megabytes
     assert status_of(server.asked(HEALTH)) == 200
     assert server.megabytes < before + 50
 
@@ -198,10 +199,11 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(server: Served) -
     assert b"100 Continue" not in told
 
 
-def test_a_body_without_a_length_is_counted_while_it_comes(server: Served) -> None:
+def test_a_body_without_a_length_is_counted_while_it_comes(server: Served, key: str) -> None:
     before = server.megabytes
     with server.connected() as client:
-        client.say(POST + b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
+        headers = {"Content-Type": "application/json", "Transfer-Encoding": "chunked"}
+        client.say(request("POST", "/api/v1/runs", key, headers=headers))
         sent = 0
         while sent < 300 and client.try_to_say(b"100000\r\n" + b" " * 0x100000 + b"\r\n"):
             sent += 1
@@ -223,17 +225,23 @@ def test_whoever_leaves_in_the_middle_has_started_nothing(server: Served, key: s
 def test_streams_have_a_limit_and_places_are_given_back(server: Served, key: str) -> None:
     """Also by a client that has asked for more behind the stream, and then has left without a word."""
     listening = request("GET", "/api/v1/events", key)
-    for _ in range(3):
-        clients = [server.connected() for _ in range(11)]
-        for each in clients[:10]:
-            each.say(listening)
-            each.wait_for(b"retry:")
-            each.say(HEALTH)
-        clients[10].say(listening)
-        assert status_of(clients[10].answer()) == 429
-        for each in clients:
-            each.socket.close()
-        _until(lambda: _stream_status(server, listening) == 200)
+    clients = [server.connected() for _ in range(11)]
+    for each in clients[:10]:
+        each.say(listening)
+        each.wait_for(b"retry:")
+        each.say(HEALTH)
+    clients[10].say(listening)
+    assert status_of(clients[10].answer()) == 429
+    for each in clients:
+        each.socket.close()
+    numbers = itertools.count(1)
+
+    def has_place() -> bool:
+        """What is told to nobody is how the server finds out that nobody is there."""
+        server.asked(request("POST", "/api/v1/organizations", key, {"name": f"org-{next(numbers)}"}))
+        return _stream_status(server, listening) == 200
+
+    _until(has_place)
 
 
 def _stream_status(server: Served, listening: bytes) -> int:
@@ -252,7 +260,7 @@ def _until(holds: Any) -> None:
 
 
 def test_told_to_stop_it_finishes_what_it_has_begun(tmp_path: Path) -> None:
-    """Requests in flight are answered, streams end, who idles delays nothing, and the exit says all is well."""
+    """Requests in flight are answered, streams end, who idles delays nothing, the exit says all is well."""
     with served(tmp_path, patience=60.0, server_drain_sec=5) as server:
         key = server.key("client")
         stream, halfway, idle = (server.connected() for _ in range(3))
@@ -271,7 +279,7 @@ def test_told_to_stop_it_finishes_what_it_has_begun(tmp_path: Path) -> None:
         told = halfway.answer()
         assert status_of(told) == 202
         assert idle.rest() == b""
-        assert server.process.wait(20.0) == 0
+        assert server.ended() == 0
         server.start()
         run = json_of(told)["id"]
         assert status_of(server.asked(request("GET", f"/api/v1/runs/{run}", key))) == 200
@@ -286,7 +294,7 @@ def test_a_client_that_does_not_read_cannot_hold_up_the_end(tmp_path: Path) -> N
         assert server.stop() == 0  # far sooner than its patience with requests in flight
 
 
-@pytest.mark.parametrize("delay", [0.0, 0.002, 0.01])
+@pytest.mark.parametrize("delay", [0.0, 0.01])
 def test_killed_in_the_middle_a_repeated_start_is_one_run(tmp_path: Path, delay: float) -> None:
     """Whatever was committed when it died, the same key is the same run (G6, G8)."""
     with served(tmp_path) as server:
@@ -305,10 +313,7 @@ def test_killed_in_the_middle_a_repeated_start_is_one_run(tmp_path: Path, delay:
         for client, start in zip(clients, starts, strict=True):
             client.say(start)
         time.sleep(delay)  # somewhere in the middle: this is the attack
-        server.process.kill()
-        server.process.wait()
-        for client in clients:
-            client.socket.close()
+        server.stop(signal.SIGKILL)
         server.start()
         first = [json_of(server.asked(start))["id"] for start in starts]
         again = [json_of(server.asked(start)) for start in starts]

@@ -37,18 +37,20 @@ async def client(house: House) -> AsyncIterator[httpx.AsyncClient]:
 async def _planned(client: httpx.AsyncClient, **body: Any) -> dict[str, Any]:
     answer = await client.post(OPERATIONS, json={"query": "is:open", "reason": "the bank is open", **body})
     assert answer.status_code == 201, answer.text
-    assert answer.headers["Location"] == f"{OPERATIONS}/{answer.json()['operation_id']}"
-    plan: dict[str, Any] = answer.json()
-    return plan
+    assert answer.headers["Location"] == f"{OPERATIONS}/{answer.json()['id']}"
+    operation: dict[str, Any] = answer.json()
+    return operation
 
 
 async def test_a_plan_is_looked_at_started_and_steered(house: House, client: httpx.AsyncClient) -> None:
     letters = [await house.dead_letter(number) for number in range(3)]
-    plan = await _planned(client, expect=3, override_retry_policy={"max_retries": 1}, rate=5, canary=1)
+    made = await _planned(client, expect=3, override_retry_policy={"max_retries": 1}, rate=5, canary=1)
+    plan = made["plan"]
     assert (plan["will_run"], plan["steps"], plan["mode"]) == (3, {"charge": 3}, "FROM_STEP")
-    address = f"{OPERATIONS}/{plan['operation_id']}"
+    address = f"{OPERATIONS}/{made['id']}"
     known = (await client.get(address)).json()
-    assert (known["state"], known["plan"], known["planned_by"]) == ("PLANNED", plan, "key:operator")
+    assert known == made
+    assert (known["state"], known["planned_by"]) == ("PLANNED", "key:operator")
     assert (known["options"]["rate"], known["override_retry_policy"]["max_attempts"]) == (5.0, 2)
     items = (await client.get(f"{address}/items", params={"size": 2})).json()
     rest = (await client.get(f"{address}/items", params={"cursor": items["next_cursor"]})).json()
@@ -63,14 +65,14 @@ async def test_a_plan_is_looked_at_started_and_steered(house: House, client: htt
     assert (late.status_code, late.json()["code"]) == (409, "wrong_state")
     report = (await client.get(f"{address}/report")).json()
     assert (report["items"]["CANCELLED"], report["failure_rate"]) == (3, None)
-    assert [each["id"] for each in (await client.get(OPERATIONS)).json()["items"]] == [plan["operation_id"]]
+    assert [each["id"] for each in (await client.get(OPERATIONS)).json()["items"]] == [made["id"]]
 
 
 async def test_what_has_changed_since_the_plan_is_told_and_can_be_left_out(
     house: House, client: httpx.AsyncClient
 ) -> None:
     letter = await house.dead_letter()
-    address = f"{OPERATIONS}/{(await _planned(client))['operation_id']}"
+    address = f"{OPERATIONS}/{(await _planned(client))['id']}"
     assert (await client.post(f"{LETTERS}/{letter}/resolve")).status_code == 200
     drifted = await client.post(f"{address}/start")
     assert (drifted.status_code, drifted.json()["code"]) == (409, "drift")
@@ -83,7 +85,7 @@ async def test_viewers_plan_and_do_not_start(house: House) -> None:
     """W12."""
     await house.dead_letter()
     async with truthful(await house.keyed("VIEWER"), house.api) as viewer:
-        address = f"{OPERATIONS}/{(await _planned(viewer))['operation_id']}"
+        address = f"{OPERATIONS}/{(await _planned(viewer))['id']}"
         assert (await viewer.get(f"{address}/report")).status_code == 200
         for verb in VERBS:
             assert (await viewer.post(f"{address}/{verb}")).status_code == 403
@@ -94,7 +96,7 @@ async def test_a_foreign_one_does_not_exist(house: House, client: httpx.AsyncCli
     await house.organization("acme")
     await house.dead_letter(org="acme")
     other = truthful(await house.keyed("OWNER", "acme"), house.api)
-    foreign = (await _planned(other))["operation_id"]
+    foreign = (await _planned(other))["id"]
     for text in (foreign, "nothing", "%00", "%ED%A0%80", "%F0%9F%92%A5"):
         answers = [await client.get(f"{OPERATIONS}/{text}{look}") for look in ("", "/items", "/report")]
         answers += [await client.post(f"{OPERATIONS}/{text}/{verb}") for verb in VERBS]

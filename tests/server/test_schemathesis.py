@@ -34,12 +34,12 @@ MEMBERS = "/api/v1/members"
 @pytest.fixture(params=["sqlite", "postgres"])
 def fuzzer(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fuzzer]:
     if request.param == "sqlite":
-        with fuzzing(f"sqlite:///{tmp_path}/work.db", OTHER) as sqlite:
+        with fuzzing(f"sqlite:///{tmp_path}/work.db", OTHER, letters=150) as sqlite:
             yield sqlite
         return
     server: PostgresServer = request.getfixturevalue("live_postgres")
     schema = f"test_{uuid.uuid4().hex}"
-    with fuzzing(server.url, HOME, schema) as postgres:
+    with fuzzing(server.url, HOME, schema, letters=150) as postgres:
         yield postgres
     asyncio.run(_drop(server.url, schema))
 

@@ -218,7 +218,6 @@ async def test_a_new_seal_takes_the_place_of_what_was_read_and_of_nothing_else(
     sealed = [read._replace(response="$sealed")]
     assert await acquire(keys, 1)
     await keys.rewrite(sealed)
-    assert await acquire(keys, 1)
     state = await keys.find(NAME)
     assert state is not None
     assert state.response is None, "it is being executed again"

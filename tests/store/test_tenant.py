@@ -478,7 +478,8 @@ async def test_one_org_cannot_take_all_connections(live_postgres: PostgresServer
     async with walled(live_postgres, pooler=pooler) as base:
         mine, theirs = base.tenant(MINE, SECONDS), base.tenant(THEIRS, SECONDS)
         busy = "SELECT 1 AS waited_long FROM (SELECT pg_advisory_xact_lock_shared(4711)) AS locked"
-        found = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%waited_long%' AND wait_event = 'advisory'"
+        held = "query LIKE '%waited_long%' AND wait_event = 'advisory'"
+        found = f"SELECT count(*) FROM pg_stat_activity WHERE {held}"
         blocker = await asyncpg.connect(live_postgres.url)
         await blocker.execute("SELECT pg_advisory_lock(4711)")
         waiting = [asyncio.create_task(ask(mine, busy)) for _ in range(2 * CONNECTIONS)]
@@ -489,6 +490,21 @@ async def test_one_org_cannot_take_all_connections(live_postgres: PostgresServer
         assert not any(task.done() for task in waiting)
         await blocker.close()
         await asyncio.gather(*waiting)
+
+
+async def test_orgs_take_turns_on_the_one_connection_of_sqlite(tmp_path: Path) -> None:
+    """However much one of them has asked for before."""
+    base = SqliteDatabase(str(tmp_path / "redrive.db"), durable=False)
+    await base.migrate()
+    mine, theirs = base.tenant(MINE, SECONDS), base.tenant(THEIRS, SECONDS)
+    many = [asyncio.create_task(value(mine, "SELECT 1")) for _ in range(50)]
+    await asyncio.sleep(0)
+
+    assert await value(theirs, "SELECT 1") == 1
+
+    assert sum(task.done() for task in many) < 10
+    assert await asyncio.gather(*many) == [1] * 50
+    await base.close()
 
 
 async def test_waiting_for_a_lock_has_an_end_as_well(base: Database) -> None:

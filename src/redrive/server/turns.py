@@ -1,4 +1,4 @@
-"""Turns: of what takes long and everybody may ask for, one at a time for each organization, and few in all."""
+"""Turns: of what takes long and everybody may ask for, one at a time for an organization, and few in all."""
 
 from __future__ import annotations
 

@@ -18,9 +18,10 @@ import apsw
 
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.errors import StoreError, StoreUnavailableError
-from redrive.store.database import Row, Session
+from redrive.store.database import Database, Row, Session
 from redrive.store.limit import check_tenant
 from redrive.store.migration import CREATE_LEDGER, READ_LEDGER, Migration, pending
+from redrive.store.sqlite_org import SqliteOrg
 from redrive.store.statement import Query, Statement
 
 if TYPE_CHECKING:
@@ -73,8 +74,8 @@ class SqliteDatabase:
             return self
         return SqliteDatabase(self.path, clock=self._clock, durable=self._durable)
 
-    def tenant(self, org: str, seconds: float) -> SqliteDatabase:
-        """For all orgs the same: a connection and a thread that hold nobody else up, and the time limit.
+    def tenant(self, org: str, seconds: float) -> Database:
+        """For all orgs the same connection and thread, which hold nobody else up, and the time limit.
 
         In memory there is only this one, without a limit.
         """
@@ -85,7 +86,7 @@ class SqliteDatabase:
             return self
         if seconds not in self._tenants:
             self._tenants[seconds] = SqliteTenant(self, seconds)
-        return self._tenants[seconds]
+        return SqliteOrg(self._tenants[seconds])
 
     async def prepare_wall(self) -> None:
         """SQLite has none: whoever has the file has everything."""

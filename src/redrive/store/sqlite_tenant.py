@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import apsw
 
+from redrive.store.database import Database
 from redrive.store.limit import out_of_time
 from redrive.store.sqlite import BUSY_TIMEOUT_MS, SqliteDatabase
 
@@ -39,7 +40,7 @@ class SqliteTenant(SqliteDatabase):
         view.is_alone = True
         return view
 
-    def tenant(self, org: str, seconds: float) -> SqliteDatabase:
+    def tenant(self, org: str, seconds: float) -> Database:
         return self._base.tenant(org, seconds)
 
     async def hint(self, queues: Sequence[str]) -> None:

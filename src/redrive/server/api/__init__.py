@@ -35,6 +35,7 @@ from redrive.server.route import Routes
 NOUNS: tuple[Routes, ...] = (
     health.routes,
     reference.routes,
+    page.home,
     page.routes,
     session.routes,
     oidc.routes,

@@ -18,11 +18,10 @@ from redrive.server.api.shape.operation import (
     OperationPage,
     OperationShape,
     PlanRequest,
-    PlanShape,
     ReportShape,
     Start,
 )
-from redrive.server.api.view.replay import operation_view, plan_view, replay_view, report_view
+from redrive.server.api.view.replay import operation_view, replay_view, report_view
 from redrive.server.route import Routes
 from redrive.server.rule import may
 from redrive.server.visit import AtDesk, Visiting
@@ -35,11 +34,11 @@ READ, OPERATE = may(Permission.READ), may(Permission.OPERATE)
 _OPERATION = {200: {"model": OperationShape}}
 
 
-@routes.post("", may(Permission.PLAN), status_code=201, responses={201: {"model": PlanShape}})
+@routes.post("", may(Permission.PLAN), status_code=201, responses={201: {"model": OperationShape}})
 async def plan(desk: AtDesk, body: PlanRequest) -> Response:
     """Freeze what is to be replayed, and say what will happen; nothing is started."""
-    made = await desk.operations.plan(**_request(body))
-    return answer(plan_view(made), 201, {"Location": f"{PREFIX}/{made.operation_id}"})
+    made = (await desk.operations.plan(**_request(body))).operation_id
+    return answer(operation_view(await desk.operations.get(made)), 201, {"Location": f"{PREFIX}/{made}"})
 
 
 @routes.get("", READ, responses={200: {"model": OperationPage}})

@@ -7,13 +7,14 @@ from importlib.resources import files
 from typing import Literal
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from redrive.server.route import Routes
 from redrive.server.rule import PUBLIC
 from redrive.server.site import Site, site_of
 
 routes = Routes("page", "/app")
+home = Routes("home", "")
 
 _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; "
@@ -21,6 +22,11 @@ _POLICY = (
 )
 _OTHER_WAYS = b"<!-- other ways to sign in -->"
 _TYPES = {"css": "text/css", "js": "text/javascript"}
+
+
+@home.get("/", PUBLIC, include_in_schema=False)
+async def arrive() -> Response:
+    return RedirectResponse("/app/sign-in", 303)
 
 
 @routes.get("/sign-in", PUBLIC, include_in_schema=False)
