@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help test check demo simulate guards crash bench lock docs clean
+.PHONY: help test check demo simulate guards crash fuzz bench lock docs clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -48,6 +48,12 @@ guards: $(READY)
 MINUTES ?= 10
 crash: $(READY)
 	@$(BIN)/python -m tests.crash --minutes $(MINUTES)
+
+# make fuzz      thousands of requests out of the OpenAPI document, by everybody (EXAMPLES=20 SEED=0)
+EXAMPLES ?= 20
+SEED ?= 0
+fuzz: $(READY)
+	@$(BIN)/python -m tests.server.fuzz --examples $(EXAMPLES) --seed $(SEED)
 
 # make bench     measures the project beside its peers, in one run (QUICK=1 for a short one)
 # An environment of its own: what the peers need must not change what is tested.

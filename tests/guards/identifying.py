@@ -275,6 +275,15 @@ def _owners() -> Iterator[Guard]:
         "owners.lock",
         "two owners who remove each other at once both being gone",
         (Sql("organizations.lock", r"FOR UPDATE", "", ("postgres",)),),
+        tuple(
+            f"{MEMBERS}test_two_owners_who_take_each_others_rights_leave_one[postgres-{loss}]"
+            for loss in ("remove", "demote", "deactivate", "disable")
+        ),
+    )
+    yield Guard(
+        "member.lock",
+        "somebody being disabled in the moment that they become the only owner",
+        (Sql("users.lock", r"FOR UPDATE", "", ("postgres",)),),
         (f"{MEMBERS}test_nobody_becomes_the_only_owner_in_the_moment_they_are_disabled",),
     )
     yield Guard(
@@ -365,7 +374,7 @@ def _grants() -> Iterator[Guard]:
                 "if False:",
             ),
         ),
-        _both(f"{MEMBERS}test_owners_of_the_home_organization_make_others"),
+        more,
     )
     everybody = _both(f"{MEMBERS}test_everybody_else_knows_their_own_organization_alone_w13")
     yield Guard(

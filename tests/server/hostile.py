@@ -26,6 +26,8 @@ SECRETS = {
     "url": "https://deploy:c4naryUrlPassword@db.example/work",
     "assigned": "password=c4naryAssignedPassword",
 }
+SAFE = ("GET", "HEAD")
+
 MARKS = ("c4nary", "C4NARY", "eyJzdWIiOiJjNG5hcnkifQ")
 """Stand in the secret parts of them."""
 
@@ -103,9 +105,9 @@ def with_names(path: str, name: str) -> str:
 
 
 def changes(house: House) -> list[tuple[str, GuardedRoute]]:
-    """Every route that is not a GET, with its method."""
+    """Every route that may change something, with its method."""
     routes = [each for each in house.api.router.routes if isinstance(each, GuardedRoute)]
-    return [(method, each) for each in routes for method in each.methods or () if method != "GET"]
+    return [(method, each) for each in routes for method in each.methods or () if method not in SAFE]
 
 
 async def _some(client: httpx.AsyncClient, path: str) -> list[str]:

@@ -48,7 +48,8 @@ class Admission:
 
     async def _admitted(self, request: Request, site: Site) -> Visit | None:
         if self._rule.is_public:
-            site.limits.admit_stranger(request, heavy=self._rule.heavy)
+            if not self._rule.uncounted:
+                site.limits.admit_stranger(request, heavy=self._rule.heavy)
             return None
         signed_in = await site.doorman.visitor(request)
         if signed_in is None:

@@ -16,6 +16,7 @@ class Rule(NamedTuple):
     own_key     the route takes the Idempotency-Key itself
     heavy       counted more strictly: signing in
     tolerant    parameters that it does not know are passed over, as a standard asks for
+    uncounted   a flood of strangers must not make it look as if the server were ill
     """
 
     permission: Permission | None = None
@@ -25,6 +26,7 @@ class Rule(NamedTuple):
     own_key: bool = False
     heavy: bool = False
     tolerant: bool = False
+    uncounted: bool = False
 
     @property
     def is_public(self) -> bool:
@@ -37,6 +39,7 @@ class Rule(NamedTuple):
 
 
 PUBLIC = Rule(repeatable=False)
+PROBE = Rule(repeatable=False, uncounted=True)
 SIGNING_IN = Rule(repeatable=False, heavy=True)
 SIGNED_IN = Rule(signed_in=True, repeatable=False)
 

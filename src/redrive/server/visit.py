@@ -13,6 +13,7 @@ from redrive.engine.directory import Directory
 from redrive.engine.run_book import RunBook
 from redrive.model.caller import Caller
 from redrive.policy.principal import Principal
+from redrive.server.problem import ProblemError
 
 
 class Visit(NamedTuple):
@@ -29,6 +30,16 @@ class Visit(NamedTuple):
     @property
     def caller(self) -> Caller:
         return self.principal.caller
+
+    def require_person(self) -> None:
+        """Keys have no session and no membership: they are revoked."""
+        if self.principal.user_id is None:
+            raise ProblemError(
+                409,
+                "not_a_session",
+                "this is for people who have signed in, not for keys",
+                hint="sign in first",
+            )
 
     async def desk(self) -> Desk:
         return await self.app.desk(org=self.org, by=self.principal.name)

@@ -53,6 +53,7 @@ async def add(visit: Visiting, body: NewMember) -> Response:
 @routes.delete("/self", SIGNED_IN, status_code=204)
 async def leave(visit: Visiting) -> Response:
     """Leave the organization. Its last owner cannot."""
+    visit.require_person()
     await (await visit.directory()).members.leave()
     return nothing()
 

@@ -126,11 +126,7 @@ async def begun(site: Site, sessions: Sessions, new: NewSession | None, why_not:
 
 
 async def _sessions(visit: Visit) -> Sessions:
-    """Keys have no session: they are revoked."""
-    if visit.principal.kind != SESSION:
-        raise ProblemError(
-            409, "not_a_session", "this is for people who have signed in, not for keys", hint="sign in first"
-        )
+    visit.require_person()
     return await visit.app.sessions()
 
 
