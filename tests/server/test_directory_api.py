@@ -98,3 +98,21 @@ async def test_another_organizations_members_and_keys_do_not_exist(house: House)
         assert (await stranger.get(path)).status_code == 404
         assert (await stranger.delete(path)).status_code == 404
     assert (await stranger.post("/api/v1/members/ana/disable")).status_code == 404
+
+
+async def test_a_name_that_looks_like_a_secret_is_refused_and_not_repeated_i9(small_house: House) -> None:
+    owner = await small_house.keyed("OWNER")
+    secret = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
+    for path, body in (("members", {"name": secret, "role": "STAFF"}), ("organizations", {"name": secret})):
+        answer = await owner.post(f"/api/v1/{path}", json=body)
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_value")
+        assert secret.lower() not in answer.text.lower()
+
+
+async def test_an_idempotency_key_that_looks_like_a_secret_is_not_repeated_i9(small_house: House) -> None:
+    owner = await small_house.keyed("OWNER")
+    secret = {"Idempotency-Key": "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"}
+    assert (await owner.post("/api/v1/organizations", json={"name": "a"}, headers=secret)).status_code == 201
+    reused = await owner.post("/api/v1/organizations", json={"name": "b"}, headers=secret)
+    assert (reused.status_code, reused.json()["code"]) == (422, "key_reused")
+    assert secret["Idempotency-Key"] not in reused.text

@@ -99,13 +99,17 @@ class IdempotencyMiddleware:
             return await service.take(key, _identity(http, body), domain=DOMAIN, user=who.user, **times)
         except KeyReusedError as error:
             hint = "use a new key for a new request"
-            raise RefusedError(Problem(422, "key_reused", str(error), hint)) from None
+            raise RefusedError(Problem(422, "key_reused", self._told(error), hint)) from None
         except InProgressError as error:
             hint = "ask again after a while, with the same key"
-            problem = Problem(409, "in_progress", str(error), hint, error.retry_after)
+            problem = Problem(409, "in_progress", self._told(error), hint, error.retry_after)
             raise RefusedError(problem) from None
         except StoreError:
             raise RefusedError(_UNAVAILABLE) from None
+
+    def _told(self, error: Exception) -> str:
+        """It names the key, which somebody may have taken for a place to put a secret."""
+        return self._redrive.redactor.text(str(error))
 
     async def _execute(self, hold: Hold, http: Http, receive: Receive, send: Send) -> None:
         answer = Answer(hold, http, send, self._redrive.limits.size)

@@ -7,6 +7,7 @@ from typing import Any
 
 from redrive.engine.identity_kit import IdentityKit
 from redrive.engine.roll import Roll
+from redrive.engine.wording import refuse_secret
 from redrive.errors import AlreadyExistsError, DriftError, InvalidValueError
 from redrive.model.audit import Action
 from redrive.model.identity import HOME, Member, MemberPage, User
@@ -45,6 +46,7 @@ class Members:
         """Make somebody a member. Who is not known yet gets an account that has no password so far."""
         known, wanted = user_name(name), Role.parse(role)
         self._roll.require(wanted)
+        refuse_secret("the name of a member", known, self._kit.redactor)
         async with self._store.database.transaction() as session:
             await self._store.organizations.lock(session, self._org)
             user, detail = await self._account(session, known)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from redrive.engine.identity_kit import IdentityKit
 from redrive.engine.task import checked_name
-from redrive.engine.wording import word_said
+from redrive.engine.wording import refuse_secret, word_said
 from redrive.errors import AccessDeniedError, AlreadyExistsError, NotFoundError
 from redrive.model.audit import Action
 from redrive.model.identity import HOME, Organization, OrganizationPage
@@ -29,6 +29,7 @@ class Organizations:
         if not self._principal.everywhere:
             raise AccessDeniedError(f"only owners of the organization {HOME!r} create organizations")
         known, said = checked_name("org", name), self._said(title)
+        refuse_secret("the name of an organization", known, self._kit.redactor)
         async with self._kit.store.database.transaction() as session:
             made = await self._organizations.insert(session, known, said, self._principal.name)
             if made is None:

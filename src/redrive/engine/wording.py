@@ -48,6 +48,12 @@ def word_said(name: str, word: object, redactor: Redactor) -> str:
     return text
 
 
+def refuse_secret(what: str, name: str, redactor: Redactor) -> None:
+    """A name is shown everywhere, and must be what it is: it cannot be redacted."""
+    if redactor.text(name) != name:
+        raise InvalidValueError(f"{what} looks like a secret, and would be shown; give another one")
+
+
 def retagged(stored: str | None, add: Iterable[str], remove: Iterable[str]) -> str | None:
     """Stored tags with some more and some less, in the order in which they came."""
     gone = set(remove)
