@@ -128,7 +128,8 @@ Patch = Sql | Code | Schema
 
 
 def _compiled(text: str, place: str) -> CodeType:
-    return compile(text, place, "exec", __future__.annotations.compiler_flag, dont_inherit=True)
+    code: CodeType = compile(text, place, "exec", __future__.annotations.compiler_flag, dont_inherit=True)
+    return code
 
 
 def _first(code: CodeType) -> CodeType:
