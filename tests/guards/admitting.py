@@ -91,7 +91,7 @@ def _limits() -> Iterator[Guard]:
     }
     for name, (method, fragment, prevents, test) in taken.items():
         patch = Code(f"redrive.server.limits:Limits.{method}", fragment, "pass")
-        yield Guard(f"limit of a {name}", prevents, (patch,), (f"{LIMITS}{test}",))
+        yield Guard(f"limit.{name}", prevents, (patch,), (f"{LIMITS}{test}",))
     asked = {
         "who is known": (
             f"{_ADMISSION}Admission._admitted",
@@ -353,7 +353,7 @@ def _streams() -> Iterator[Guard]:
                 "return True",
             ),
         ),
-        _both(f"{EVENTS}test_who_may_not_read_any_more_hears_nothing_more"),
+        doubled_by="stream.credential: whoever has a role may read, and the scopes of a key never change",
     )
     yield Guard(
         "stream.patience",

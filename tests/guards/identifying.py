@@ -473,6 +473,36 @@ def _accounts() -> Iterator[Guard]:
         ),
         _both(f"{MEMBERS}test_a_password_that_an_owner_sets_ends_sessions_and_links"),
     )
+    handed_out = f"{MEMBERS}test_links_that_an_owner_has_handed_out_end_with_their_rights_w12"
+    for name, place, whose, loss in (
+        ("demoted", f"{_MEMBERS}change", "before.name", "demote"),
+        ("removed", f"{_MEMBERS}_remove", "member.name", "remove"),
+        ("disabled", "redrive.engine.accounts:Accounts.disable", "user.name", "disable"),
+    ):
+        yield Guard(
+            f"links of the {name}",
+            f"an owner who was {name} coming back by a link that they have handed out",
+            (Code(place, f"await self._store.one_time.drop_made_by(session, {whose})", "pass"),),
+            _each(handed_out, loss),
+        )
+    yield Guard(
+        "links of a revoked key",
+        "whoever had a key coming back by a link that it has handed out",
+        (
+            Code(
+                f"{_KEYS}Keys.revoke",
+                "await self._kit.store.one_time.drop_made_by_key",
+                "(lambda *_: None)",
+            ),
+        ),
+        _both(f"{KEYS}test_links_that_a_key_has_handed_out_end_with_it"),
+    )
+    yield Guard(
+        "account.operator",
+        "whom another system calls operator owning the installation",
+        (Code("redrive.engine.sign_in:_is_vouchable", "user.created_by != SELF", "True"),),
+        _both(f"{SESSIONS}test_nobody_is_vouched_for_as_the_operator"),
+    )
     yield Guard(
         "account.one identity",
         "another identity being tied to an account that has one",
@@ -530,11 +560,11 @@ def _api_keys() -> Iterator[Guard]:
         "key.one of a name",
         "two keys in use that the audit cannot tell apart",
         (
-            Schema("api_keys (org, name) WHERE", "api_keys (org, name, id) WHERE"),
+            Schema("CREATE UNIQUE INDEX api_keys_by_name", "CREATE INDEX api_keys_by_name"),
             Sql(
                 "api_keys.insert",
-                r"ON CONFLICT \(org, name\)",
-                "ON CONFLICT (org, name, id)",
+                r"ON CONFLICT \(org, name\) WHERE revoked_at IS NULL DO NOTHING",
+                "",
             ),
         ),
         _both(f"{IDENTITY}test_two_live_keys_of_one_name_cannot_be"),

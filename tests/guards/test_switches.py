@@ -40,6 +40,9 @@ QUICK = [
     "dead_letters.get.org",
     "redrive limit",
     "sealed.edited payload",
+    "page.token",
+    "complete_if_held.token",
+    "wall.runs",
 ]
 
 

@@ -106,6 +106,8 @@ async def _beside(database: Database) -> None:
         f" VALUES ('{USER}', 'ana', '{OWNER}', 1.0, 'test')",
         "INSERT INTO redrive.memberships (org, user_id, role, active, version, created_at, created_by,"
         f" updated_at) VALUES ('{OWNER}', '{USER}', 'OWNER', 1, 1, 1.0, 'test', 1.0)",
+        "INSERT INTO redrive.one_time_tokens (hash, kind, user_id, body, created_at, created_by, expires_at)"
+        f" VALUES ('link', 'link', '{USER}', '{{}}', 1.0, 'ana', 9e9)",
         "INSERT INTO redrive.api_keys (id, org, name, role, hash, created_at, created_by)"
         f" VALUES ('{API_KEY}', '{OWNER}', 'ci', 'OWNER', 'hash', 1.0, 'test')",
     ):

@@ -193,6 +193,7 @@ TRESPASSES: Mapping[str, Mapping[str, Any]] = {
     "api_keys.older": {"before": "~"},
     "api_keys.rotate": {"id": API_KEY},
     "api_keys.revoke": {"id": API_KEY},
+    "one_time.drop_made_by_key": {},
     "memberships.find": {"id": USER},
     "memberships.page": {"after": ""},
     "memberships.change": {},
@@ -241,8 +242,8 @@ EXCEPTIONS: Mapping[str, str] = {
     **{f"memberships.{name}": _OWN_USER for name in ("owned_by", "roles", "standings")},
     **{f"sessions.{name}": _SHOWN for name in ("known", "touch", "move", "end")},
     **{f"sessions.{name}": _EVERYWHERE for name in ("insert", "end_one", "end_others", "of_user")},
-    **{f"one_time.{name}": _SHOWN for name in ("insert", "take")},
-    "one_time.drop_of_user": _EVERYWHERE,
+    **{f"one_time.{name}": _SHOWN for name in ("insert", "user_of", "take")},
+    **{f"one_time.{name}": _EVERYWHERE for name in ("drop_of_user", "drop_made_by")},
     **dict.fromkeys(("sessions.remove_expired", "one_time.remove_expired"), _ALL_ORGS),
     **{
         f"users.{name}": _EVERYWHERE

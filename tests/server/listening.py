@@ -79,6 +79,12 @@ class Stream:
             if event is None or kind is None or event.kind == kind:
                 return event
 
+    async def end(self) -> None:
+        """Everything until the stream is over."""
+        async with asyncio.timeout(SECONDS):
+            while await self._next():
+                pass
+
     async def _next(self) -> Event | None:
         while b"\n\n" not in self._rest:
             message = await self._message()

@@ -115,8 +115,7 @@ async def test_a_revoked_key_hears_nothing_more(house: House) -> None:
         assert await stream.next() is not None
         assert (await owner.delete(f"/api/v1/keys/{made['key']['id']}")).status_code == 204
         letter = await house.dead_letter()
-        while await stream.next():
-            pass
+        await stream.end()
         assert letter.encode() not in stream.everything
     assert house.api.state.site.streams.number == 0
 
@@ -132,8 +131,7 @@ async def test_a_session_that_goes_elsewhere_hears_nothing_more_of_here(house: H
         entered = await browser.put("/api/v1/session/organization", json={"name": "acme"})
         assert entered.status_code == 200
         letter = await house.dead_letter()
-        while await stream.next():
-            pass
+        await stream.end()
         assert letter.encode() not in stream.everything
 
 
@@ -146,8 +144,7 @@ async def test_who_may_not_read_any_more_hears_nothing_more(house: House) -> Non
     async with listening(house, {"Cookie": cookies}) as stream:
         assert await stream.next() is not None
         assert (await owner.delete("/api/v1/members/ana")).status_code == 204
-        while await stream.next():
-            pass
+        await stream.end()
 
 
 async def test_it_ends_when_the_server_stops(small_house: House) -> None:
@@ -173,8 +170,7 @@ async def test_a_client_that_does_not_read_is_left(small_house: House) -> None:
     async with listening(small_house, bearing(await small_house.key())) as stream:
         assert await stream.next() is not None
         stream.reads = False
-        while await stream.next():
-            pass
+        await stream.end()
     assert site.streams.number == 0
 
 
