@@ -331,7 +331,7 @@ class Redrive(Wiring):
 
     async def work(self, **options: Any) -> None:
         """Work until SIGTERM or SIGINT. The process is taken to be there for nothing else."""
-        _collect_rarely()
+        collect_rarely()
         try:
             await self.worker(**options).run(signals=True)
         finally:
@@ -368,9 +368,9 @@ def _noted(prepared: Iterable[Prepared], ids: set[str]) -> Iterator[Prepared]:
         yield each
 
 
-def _collect_rarely() -> None:
-    """Every piece of work makes a dozen objects and drops them; looking for cycles among them takes a tenth
-    of the time."""
+def collect_rarely() -> None:
+    """For a process that is there for nothing else. Every piece of work makes a dozen objects and drops them;
+    looking for cycles among them takes a tenth of the time."""
     gc.collect()
     gc.freeze()
     threshold, *others = gc.get_threshold()

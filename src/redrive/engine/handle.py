@@ -11,7 +11,7 @@ from redrive.engine.history import History, history_of
 from redrive.engine.telling import Teller
 from redrive.engine.vault import NO_VAULT, Vault
 from redrive.engine.waiting import wait_for
-from redrive.errors import RunFailedError
+from redrive.errors import RunFailedError, StoreUnavailableError
 from redrive.model.caller import APPLICATION
 from redrive.model.dead_letter import DeadLetter
 from redrive.model.event import RunFinished
@@ -130,7 +130,7 @@ class RunHandle:
         pause = FIRST_POLL
         try:
             while True:
-                state, result = await (await self._runs()).outcome(self.id, self.org)
+                state, result = await self._outcome()
                 if state not in _UNFINISHED:
                     return RunState(state), result
                 if self._waiters.help is not None:
@@ -147,6 +147,13 @@ class RunHandle:
                 pause = min(pause * 1.5, LONGEST_POLL)
         finally:
             self._waiters.forget(self.id)
+
+    async def _outcome(self) -> tuple[str, str | None]:
+        runs = await self._runs()
+        try:
+            return await runs.outcome(self.id, self.org)
+        except StoreUnavailableError:  # of a connection that died while it rested; then all are made anew
+            return await runs.outcome(self.id, self.org)
 
     async def _story(self, state: RunState) -> str:
         letter = await self.dead_letter()

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import uvicorn
 
 from redrive.addresses import is_loopback
-from redrive.app import Redrive
+from redrive.app import Redrive, collect_rarely
 from redrive.errors import InvalidValueError
 from redrive.server.app import create_app
 from redrive.server.connection import PatientProtocol
@@ -31,6 +31,7 @@ def run(app: Redrive, *, announce: Callable[[str], None] = print) -> None:
 
 async def serve(app: Redrive, *, announce: Callable[[str], None] = print) -> None:
     settings = app.settings
+    collect_rarely()
     await app.raise_wall()
     await refuse_open_address(app)
     api = create_app(app)
