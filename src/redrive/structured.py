@@ -16,16 +16,23 @@ _PLAIN_LABEL = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 def write(
-    logger: logging.Logger, level: int, fields: Mapping[str, Any], hidden: Collection[str] = ()
+    logger: logging.Logger,
+    level: int,
+    fields: Mapping[str, Any],
+    hidden: Collection[str] = (),
+    *,
+    clean: bool = False,
 ) -> None:
-    """Write a line, redacted. Filters and handlers are anybody's code; what they raise stays here.
+    """Write a line, redacted unless its fields are `clean` already.
+
+    Filters and handlers are anybody's code; what they raise stays here.
 
     `hidden` are fields that `record.fields` carries, but the line does not show.
     """
     from redrive.policy.redact import DEFAULT_REDACTOR  # compiles its patterns, so only when needed
 
     with suppress(Exception):
-        record = DEFAULT_REDACTOR.value(fields)
+        record = dict(fields) if clean else DEFAULT_REDACTOR.value(fields)
         line = _line({key: value for key, value in record.items() if key not in hidden})
         try:
             logger.log(level, "%s", line, extra={"fields": record}, stacklevel=2)

@@ -238,7 +238,6 @@ EXCEPTIONS: Mapping[str, str] = {
     **dict.fromkeys(("api_keys.known", "api_keys.touch"), _SHOWN),
     "api_keys.any_credential": "it is about the whole installation",
     "memberships.insert": "it writes what the org is",
-    "memberships.elsewhere": "it asks about all other orgs",
     **{f"memberships.{name}": _OWN_USER for name in ("owned_by", "roles", "standings")},
     **{f"sessions.{name}": _SHOWN for name in ("known", "touch", "move", "end")},
     **{f"sessions.{name}": _EVERYWHERE for name in ("insert", "end_one", "end_others", "of_user")},

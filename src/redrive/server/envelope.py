@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import re
 import traceback
+from functools import lru_cache
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -13,6 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from redrive import structured
+from redrive.policy.redact import DEFAULT_REDACTOR
 from redrive.server.failure import problem_of
 from redrive.server.problem import ProblemError, problem_response
 from redrive.server.route import methods_of
@@ -78,7 +80,8 @@ class Envelope:
 
     def _request_id(self, headers: Headers) -> str:
         given = headers.get(REQUEST_ID, "")
-        return given if _SAFE_ID.fullmatch(given) else self._site.app.ids.new()
+        harmless = given and _SAFE_ID.fullmatch(given) and _shown(given) == given
+        return given if harmless else self._site.app.ids.new()
 
     def _complete(self, message: Message, request_id: str) -> None:
         own = _raw({REQUEST_ID: request_id})
@@ -115,14 +118,20 @@ class Envelope:
         fields = {
             "event": "request",
             "request_id": scope["state"]["request_id"],
-            "method": scope["method"],
+            "method": _shown(scope["method"][:20]),
             "route": getattr(route, "path", None),
             "http_status": status,
             "latency_ms": round(seconds * 1000.0, 1),
         }
         if visit is not None:
-            fields |= {"org_id": visit.org, "actor_key": visit.principal.name}
-        structured.write(LOGGER, level, fields)
+            fields |= {"org_id": _shown(visit.org), "actor_key": _shown(visit.principal.name)}
+        structured.write(LOGGER, level, fields, clean=True)
+
+
+@lru_cache(maxsize=10_000)
+def _shown(text: str) -> str:
+    """Looking for secrets takes longer than the rest of a line, and the same names come again and again."""
+    return DEFAULT_REDACTOR.text(text)
 
 
 def _raw(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:

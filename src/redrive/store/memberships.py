@@ -50,10 +50,6 @@ class Memberships:
         """The organizations of which this user is an active owner, by name."""
         return [row[0] for row in await session.fetch(_SQL["owned_by"], {"user_id": user_id})]
 
-    async def is_elsewhere(self, session: Session, user_id: str, org: str) -> bool:
-        """Is the user a member of another organization too?"""
-        return bool(await session.fetch(_SQL["elsewhere"], {"user_id": user_id, "org": org}))
-
     # Looking
 
     async def find(

@@ -36,9 +36,6 @@ SELECT org FROM redrive.memberships
 WHERE user_id = :user_id AND role = 'OWNER' AND active = 1
 ORDER BY org
 
--- name: elsewhere
-SELECT 1 FROM redrive.memberships WHERE user_id = :user_id AND org <> :org LIMIT 1
-
 -- name: roles
 SELECT (SELECT role FROM redrive.memberships WHERE user_id = :user_id AND org = :org AND active = 1),
     (SELECT role FROM redrive.memberships WHERE user_id = :user_id AND org = :home AND active = 1)
