@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -89,6 +89,15 @@ class House:
 
     async def work(self) -> int:
         return await self._worker.work_off()
+
+
+async def until(status: int, ask: Callable[[], Awaitable[httpx.Response]]) -> httpx.Response:
+    """Ask until it is answered so: on a slow machine a limit fills up again meanwhile."""
+    for _ in range(2_000):
+        answer = await ask()
+        if answer.status_code == status:
+            return answer
+    raise AssertionError(f"it was never answered with {status}")
 
 
 @asynccontextmanager
