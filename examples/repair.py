@@ -29,7 +29,7 @@ async def repair(app: Redrive, warehouse: Warehouse) -> None:
 
 async def show_groups(desk: Desk) -> str:
     heading("7  Equal failures are one group; somebody looks at the largest")
-    lines = (await desk.groups.list("OPEN", sort="occurrences")).lines
+    lines = (await desk.groups.search("group:open", sort="occurrences")).lines
     for group, letters in lines:
         count = paint(RED, f"{letters.live:>3} ×")
         say(f"{count}  {group.workflow} › {group.step:<7}  {group.title[:60]}")

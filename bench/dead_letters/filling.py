@@ -31,15 +31,15 @@ _KEEP = written(
 )
 
 
-def _dice(salt: int, sides: int) -> str:
+def dice(salt: int, sides: int) -> str:
     """A number below `sides` that looks as if it had nothing to do with the number of the letter."""
     return f"((number * {7_919 * salt + 104_729}) % {_SIDES} * {salt + 31} % {_SIDES} % {sides})"
 
 
 def _failure(groups: int) -> str:
     """A fifth of all letters comes from a few outages; of the other failures some are frequent, most rare."""
-    skewed = f"{_dice(2, groups)} * {_dice(3, groups)} / {groups}"
-    return f"CASE WHEN {_dice(1, 5)} = 0 THEN {_dice(4, OF_ONE_OUTAGE)} ELSE {skewed} END"
+    skewed = f"{dice(2, groups)} * {dice(3, groups)} / {groups}"
+    return f"CASE WHEN {dice(1, 5)} = 0 THEN {dice(4, OF_ONE_OUTAGE)} ELSE {skewed} END"
 
 
 _ID = f"'0192f3a4b5c67d8e9f00' || ({_FIRST_ID} + letter.number)"
@@ -134,13 +134,13 @@ async def _copy(
     moment: str,
     groups: int,
 ) -> None:
-    columns = await _columns(app, table)
+    columns = await columns_of(app, table)
     values = ", ".join(changes.get(column, f"template.{column}") for column in columns)
     text = (
         f"INSERT INTO redrive.{table} ({', '.join(columns)})"
         f" WITH RECURSIVE counter (number) AS (SELECT CAST({numbers[0]} AS bigint)"
         f" UNION ALL SELECT number + 1 FROM counter WHERE number < {numbers[1]}),"
-        f" letter AS (SELECT number, {moment} AS at, {_dice(5, 100)} AS chance, {_dice(6, 100)} AS chance2,"
+        f" letter AS (SELECT number, {moment} AS at, {dice(5, 100)} AS chance, {dice(6, 100)} AS chance2,"
         f" {_failure(groups)} AS failure FROM counter)"
         f" SELECT {values} FROM letter CROSS JOIN redrive.{table} AS template"
         f" JOIN redrive.bench_failures AS failure ON failure.number = letter.failure"
@@ -192,7 +192,7 @@ async def _without_indexes(app: Redrive) -> list[str]:
     return [row[1] for row in rows]
 
 
-async def _columns(app: Redrive, table: str) -> list[str]:
+async def columns_of(app: Redrive, table: str) -> list[str]:
     rows = await fetch(
         app,
         f"SELECT name FROM pragma_table_info('{table}')",

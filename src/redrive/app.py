@@ -20,6 +20,7 @@ from redrive.engine.handle import RunHandle
 from redrive.engine.idempotency import Idempotency
 from redrive.engine.idempotent import Idempotent, KeyOptions
 from redrive.engine.options import WorkerOptions
+from redrive.engine.overview import OverviewBook
 from redrive.engine.queue_book import QueueBook
 from redrive.engine.rotation import Rotated, Rotation
 from redrive.engine.run_book import RunBook
@@ -205,6 +206,12 @@ class Redrive(Wiring):
         await self.open()
         caller = Caller(checked_name("org", org), checked_caller(by))
         return BreakerBook(self.store_of(org), self.breakers, self.registry, self.clock, caller)
+
+    async def overview(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> OverviewBook:
+        """What needs somebody, what heals by itself, and what has come and gone."""
+        await self.open()
+        caller = Caller(checked_name("org", org), checked_caller(by))
+        return OverviewBook(self.store_of(org), self.clock, caller)
 
     async def counts(self, org: str = DEFAULT_ORG) -> dict[str, int]:
         """How many runs there are in each state."""

@@ -258,8 +258,10 @@ async def test_hostile_ids_cursors_and_choices_are_refused_and_change_nothing(gr
         desk.groups.acknowledge,
         desk.groups.occurrences,
         lambda text: desk.groups.resolve(text, "x"),
-        lambda text: desk.groups.list(sort=text),
-        lambda text: desk.groups.list(cursor=text),
+        lambda text: desk.groups.search(sort=text),
+        lambda text: desk.groups.search(cursor=text),
+        desk.groups.search,
+        desk.groups.count,
         desk.operations.get,
         desk.operations.report,
         desk.operations.start,
@@ -677,6 +679,9 @@ ATTACKS: dict[tuple[type, str], Ask] = {
     (DeadLetters, "archive"): lambda part, it: part.archive(it.letters, "x"),
     (DeadLetters, "archive_matching"): lambda part, it: part.archive_matching("is:any", "x", expect=1),
     (DeadLetters, "assign"): lambda part, it: part.assign(it.letters[0], "mallory"),
+    (DeadLetters, "close_matching"): lambda part, it: part.close_matching(
+        f"id:{it.letters[0]}", "RESOLVED", "x", expect=1
+    ),
     (DeadLetters, "count"): lambda part, it: part.count("is:any"),
     (DeadLetters, "dependencies"): lambda part, it: part.dependencies(it.letters[0]),
     (DeadLetters, "get"): lambda part, it: part.get(it.letters[0]),
@@ -697,7 +702,8 @@ ATTACKS: dict[tuple[type, str], Ask] = {
     (FailureGroups, "acknowledge"): lambda part, it: part.acknowledge(it.fingerprint, "x"),
     (FailureGroups, "get"): lambda part, it: part.get(it.fingerprint),
     (FailureGroups, "ignore"): lambda part, it: part.ignore(it.fingerprint, "x"),
-    (FailureGroups, "list"): lambda part, it: part.list(text=CANARY),
+    (FailureGroups, "search"): lambda part, it: part.search(CANARY),
+    (FailureGroups, "count"): lambda part, it: part.count(),
     (FailureGroups, "occurrences"): lambda part, it: part.occurrences(it.fingerprint),
     (FailureGroups, "reopen"): lambda part, it: part.reopen(it.fingerprint, "x"),
     (FailureGroups, "resolve"): lambda part, it: part.resolve(it.fingerprint, "x", letters=True),
@@ -724,7 +730,9 @@ ATTACKS: dict[tuple[type, str], Ask] = {
     (Desk, "verdict"): lambda part, it: part.verdict(it.letters[0]),
 }
 MUST_REFUSE = {
-    key for key in ATTACKS if key[1] not in {"count", "list", "statistics", "of", "about", "head", "verify"}
+    key
+    for key in ATTACKS
+    if key[1] not in {"count", "list", "search", "statistics", "of", "about", "head", "verify"}
 } | {(Operations, "list")}
 
 
@@ -964,7 +972,8 @@ async def test_every_mutation_is_one_entry_and_a_look_is_none_i14(ground: Ground
         lambda: letters.notes(ids[0]),
         lambda: letters.dependencies(ids[0]),
         lambda: desk.groups.get(fingerprint),
-        desk.groups.list,
+        desk.groups.search,
+        desk.groups.count,
         lambda: desk.verdict(ids[0]),
         desk.audit.list,
         desk.audit.verify,

@@ -179,10 +179,10 @@ async def test_a_group_is_planned_by_its_live_dead_letters() -> None:
         mill.broken = "no water"
         await mill.app.start(mill.grind, 99)
         await test.drain()
-        [dry] = [line for line in (await desk.groups.list()).lines if line.letters.open == 1]
+        [dry] = [line for line in (await desk.groups.search()).lines if line.letters.open == 1]
         [resolved, *_] = await mill.letters()
         await desk.dead_letters.resolve(resolved, "done by hand")
-        groups = {line.group.fingerprint for line in (await desk.groups.list()).lines}
+        groups = {line.group.fingerprint for line in (await desk.groups.search()).lines}
         [other] = groups - {dry.group.fingerprint}
 
         assert (await desk.operations.plan(group=dry.group.fingerprint)).will_run == 1

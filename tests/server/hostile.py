@@ -114,7 +114,7 @@ async def _some(client: httpx.AsyncClient, path: str) -> list[str]:
     """Ids or names to put into a path."""
     noun, _, parameter = path.partition("/{")
     if not parameter or noun == "/app/static":
-        return ["sign-in.css"]
+        return ["app.css"]
     if noun == "/api/v1/replays":
         [letter] = (await client.get("/api/v1/dead-letters", params={"q": "is:any"})).json()["items"]
         history = await client.get(f"/api/v1/dead-letters/{letter['id']}/history")

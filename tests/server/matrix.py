@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
+from tests.server.house import ORIGIN
 from tests.server.two_orgs import HOME, PASSWORD, SCOPES, Org, TwoOrgs, Visitor
 from tests.server.wire import NOTHING, Inquiry
 
@@ -73,6 +74,7 @@ class Entry(NamedTuple):
     home    only from the organization that owns the installation
     keys    what keys are answered where only people can do it
     guest   whoever does it loses their session, their membership or the like by it
+    page    a page for people: strangers are led to where one signs in
     """
 
     action: str
@@ -84,6 +86,7 @@ class Entry(NamedTuple):
     headers: Mapping[str, str] = NOTHING
     keys: int | None = None
     guest: bool = False
+    page: bool = False
 
     @property
     def targets(self) -> tuple[Target, ...]:
@@ -102,7 +105,7 @@ class Entry(NamedTuple):
 
     def expected(self, visitor: Visitor, org: str, target: Target) -> int:
         if visitor.kind == "nobody" and self.action != PUBLIC:
-            return 401
+            return 303 if self.page else 401
         if not self.may(visitor, org):
             return 403
         if visitor.kind == "key" and self.keys is not None:
@@ -210,6 +213,7 @@ def _groups() -> dict[str, tuple[Entry, ...]]:
     one, reason = {"fingerprint": A("group")}, {"reason": "{canary}"}
     return {
         "GET ": (Entry("read"),),
+        "GET /count": (Entry("read"),),
         "GET /{fingerprint}": (Entry("read", one),),
         "GET /{fingerprint}/occurrences": (Entry("read", one),),
         "POST /{fingerprint}/acknowledge": (Entry("acknowledge", one, reason),),
@@ -275,6 +279,7 @@ def _shared() -> dict[str, tuple[Entry, ...]]:
         "GET /audit": (Entry("read", query={"size": "5"}), Entry("read", query={"subject": Own("letter")})),
         "GET /audit/head": (Entry("read"),),
         "POST /audit/verify": (Entry("read", {}, {"head": Own("head")}),),
+        "GET /overview": (Entry("read"), Entry("read", query={"span": "7d"})),
         "GET /queues": (Entry("read"),),
         "GET /queues/{name:path}": (Entry("read", queue),),
         "POST /queues/{name:path}/pause": (Entry("queues", queue, reason, home=True),),
@@ -304,11 +309,28 @@ def _table() -> dict[str, tuple[Entry, ...]]:
     public = ("/healthz", "/readyz", "/api/openapi.json", "/api/docs", "/api/docs.css", "/app/sign-in")
     table |= {f"GET {path}": (Entry(PUBLIC),) for path in public}
     table |= {f"HEAD {path}": (Entry(PUBLIC),) for path in ("/healthz", "/readyz")}
-    table["GET /app/static/{name}"] = (Entry(PUBLIC, {"name": "sign-in.css"}),)
+    table["GET /app/static/{version}/{name}"] = (Entry(PUBLIC, {"version": "1", "name": "app.css"}),)
+    table["POST /app/sign-in"] = (Entry(PUBLIC, body={}, status=422, headers=ORIGIN),)
+    table |= {
+        f"GET /app/admin{path}": tuple(each._replace(page=True) for each in found)
+        for path, found in _pages().items()
+    }
     table["GET /"] = (Entry(PUBLIC, status=303),)
     table["GET /metrics"] = (Entry("read", home=True),)
     table["POST /api/jobs/{id}/retry"] = (Entry("retry", {"id": A("failed run")}, status=202),)
     return table
+
+
+def _pages() -> dict[str, tuple[Entry, ...]]:
+    """They only read."""
+    plain = ("/audit", "/keys", "/settings", "/status")
+    letter = {"id": A("letter")}
+    return {path: (Entry("read"),) for path in plain} | {
+        "": (Entry("read"), Entry("read", query={"span": "7d"})),
+        "/runs": (Entry("read"), Entry("read", query={"q": "is:failed"})),
+        "/runs/{id}": (Entry("read", {"id": A("run")}),),
+        "/dlq/{id}": (Entry("read", letter), Entry("read", letter, query={"compare": "1,2"})),
+    }
 
 
 def _under(prefix: str, name: str) -> str:

@@ -111,9 +111,10 @@ class Questioning:
 def _without_ids(reply: Reply, named: str) -> dict[str, Any]:
     headers = dict(reply.headers) | {"x-request-id": "", "content-length": ""}
     text = reply.content.decode().replace(named, "the id")
-    return {"status": reply.status, "headers": headers, "body": _blank(text, "request_id")}
+    text = _blank(_blank(text, '"request_id":"', '"'), "request <code>", "</code>")
+    return {"status": reply.status, "headers": headers, "body": text}
 
 
-def _blank(text: str, field: str) -> str:
-    before, found, after = text.partition(f'"{field}":"')
-    return before + found + after.partition('"')[2]
+def _blank(text: str, before: str, after: str) -> str:
+    head, found, rest = text.partition(before)
+    return head + found + rest.partition(after)[2]

@@ -21,7 +21,10 @@ UNASKABLE: tuple[tuple[str, dict[str, Any]], ...] = (
     ("", {"text": "x" * 201}),
     ("", {"text": "a\x00b"}),
     ("", {"cursor": "nonsense"}),
-    ("", {"q": "is:open"}),
+    ("", {"q": "queue:payments"}),
+    ("", {"q": "is:opn"}),
+    ("/count", {"q": "is:opn"}),
+    ("/count", {"state": "OPEN"}),
     ("/v1:abcdef/occurrences", {"seconds": 0}),
     ("/v1:abcdef/occurrences", {"seconds": "nan"}),
     ("/v1:abcdef/occurrences", {"seconds": "inf"}),
@@ -55,6 +58,18 @@ async def test_groups_are_found_and_looked_at(house: House, client: httpx.AsyncC
     assert [each["task"] for each in more.json()["items"]] == ["refund"]
     assert (await client.get(GROUPS, params={"text": "nothing like it"})).json()["items"] == []
     assert (await client.get(GROUPS, params={"state": "IGNORED"})).json()["items"] == []
+    for params, number in (
+        ({"q": "is:open group:open"}, 2),
+        ({"q": "is:open occurrences:>1"}, 1),
+        ({"q": "task:refund", "state": "OPEN", "text": "no account"}, 1),
+        ({"q": "task:refund", "state": "RESOLVED"}, 0),
+        ({"q": "task:refund", "text": 'no "account'}, 0),
+        ({"q": "is:closed"}, 0),
+    ):
+        items = (await client.get(GROUPS, params=params)).json()["items"]
+        assert len(items) == number, params
+    counted = (await client.get(f"{GROUPS}/count", params={"q": "is:open"})).json()
+    assert counted == {"number": 2, "capped": False}
     one = (await client.get(f"{GROUPS}/{most['fingerprint'][:14]}")).json()
     assert (one["fingerprint"], one["sample"]) == (most["fingerprint"], letters[-1])
     assert [each["occurrences"] for each in one["versions"]] == [2]

@@ -130,7 +130,7 @@ async def _choose(desk: Desk, chore: Chore) -> Any:
         fit = [each.id for each in found if chore.rash or each.state in _STATES[chore.kind]]
         return _picked(fit, chore.pick)
     if chore.kind.value.endswith(("_group", "_group_with_letters")):
-        groups = (await desk.groups.list(size=20)).lines
+        groups = (await desk.groups.search(size=20)).lines
         return _picked([each.group.fingerprint for each in groups], chore.pick)
     if chore.kind is ChoreKind.PLAN:
         return "" if (await desk.dead_letters.count(UNATTENDED)).number else None

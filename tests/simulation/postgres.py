@@ -53,6 +53,7 @@ _TABLES = [
     "audit_heads",
     "audit",
     "processors",
+    "tallies",
 ]
 
 

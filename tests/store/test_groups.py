@@ -12,14 +12,11 @@ from tests.store.by_hand import letters, replay
 from redrive.model.failure_group import (
     FailureGroup,
     GroupChange,
-    GroupLine,
-    GroupSort,
-    LetterCounts,
     Occurrence,
 )
 from redrive.policy.recurrence import recurred
 from redrive.store.database import Database
-from redrive.store.groups import Groups, GroupWish, Position
+from redrive.store.groups import Groups, GroupWish
 
 
 @pytest.fixture
@@ -187,124 +184,6 @@ async def test_an_ignored_group_comes_back_when_its_condition_is_met(
     assert (left == (None,) * 4) is comes_back
 
 
-# Lists
-
-
-async def listed(groups: Groups, **changes: Any) -> list[str]:
-    return [line.group.fingerprint for line in await lines(groups, **changes)]
-
-
-async def lines(groups: Groups, **changes: Any) -> list[GroupLine]:
-    wanted = {"state": None, "text": "", "sort": GroupSort.LAST_SEEN, "size": 10, "after": None, **changes}
-    return await groups.page("acme", **wanted)
-
-
-async def three_groups(database: Database) -> None:
-    """Seen last in the order a, c, b; b and c at the same time. The most frequent is a, then c and b."""
-    for name, number, seen in (("a", 9, 100.0), ("b", 4, 200.0), ("c", 4, 200.0)):
-        await occur(database, *[occurrence(fingerprint=name, title=f"failure {name}")] * number)
-        changed = "UPDATE redrive.failure_groups SET last_seen = :seen WHERE fingerprint = :name"
-        await ask(database, changed, name=name, seen=seen)
-    await occur(database, occurrence(org="other", fingerprint="x"))
-
-
-async def test_groups_are_listed_by_time_or_by_number_and_page_by_page(
-    database: Database, groups: Groups
-) -> None:
-    await three_groups(database)
-    by_number = GroupSort.OCCURRENCES
-    assert await listed(groups) == ["c", "b", "a"]
-    assert await listed(groups, sort=by_number) == ["a", "c", "b"]
-    assert await listed(groups, size=2) == ["c", "b"]
-    assert await listed(groups, after=Position(200.0, "c")) == ["b", "a"]
-    assert await listed(groups, after=Position(200.0, "b")) == ["a"]
-    assert await listed(groups, after=Position(100.0, "a")) == []
-    assert await listed(groups, sort=by_number, after=Position(9, "a")) == ["c", "b"]
-    assert await listed(groups, sort=by_number, after=Position(4, "c")) == ["b"]
-
-
-@pytest.mark.parametrize("sort", list(GroupSort))
-async def test_groups_are_listed_by_the_state_that_they_have_now(
-    database: Database, groups: Groups, sort: GroupSort
-) -> None:
-    for name in ("open", "acknowledged", "resolved", "for ever", "until", "over"):
-        await occur(database, occurrence(fingerprint=name))
-    changed = """UPDATE redrive.failure_groups SET state = :state, ignored_until = :until
-        WHERE fingerprint = :name"""
-    for name, state, until in (
-        ("acknowledged", "ACKNOWLEDGED", None),
-        ("resolved", "RESOLVED", None),
-        ("for ever", "IGNORED", None),
-        ("until", "IGNORED", 1e12),
-        ("over", "IGNORED", 1.0),
-    ):
-        await ask(database, changed, name=name, state=state, until=until)
-
-    found = {
-        state: sorted(await listed(groups, state=state, sort=sort))
-        for state in ("OPEN", "ACKNOWLEDGED", "RESOLVED", "IGNORED")
-    }
-    assert found == {
-        "OPEN": ["open", "over"],
-        "ACKNOWLEDGED": ["acknowledged"],
-        "RESOLVED": ["resolved"],
-        "IGNORED": ["for ever", "until"],
-    }
-    [over] = [each.group for each in await lines(groups, sort=sort) if each.group.fingerprint == "over"]
-    assert (over.state, over.ignored_until, over.changed_by, over.changed_at) == (
-        "OPEN",
-        None,
-        "redrive",
-        1.0,
-    )
-
-
-async def test_a_state_is_paged_in_one_order_with_what_is_no_longer_ignored(
-    database: Database, groups: Groups
-) -> None:
-    await three_groups(database)
-    ignored = (
-        "UPDATE redrive.failure_groups SET state = 'IGNORED', ignored_until = 1.0 WHERE fingerprint = 'b'"
-    )
-    await ask(database, ignored)
-    assert await listed(groups, state="OPEN", size=2) == ["c", "b"]
-    assert await listed(groups, state="OPEN", after=Position(200.0, "b")) == ["a"]
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("FAILURE", ["c", "b", "a"]),
-        ("failure b", ["b"]),
-        ("timeouterror CHECKOUT charge", ["c", "b", "a"]),
-        ("failure%", []),
-        ("failure_", []),
-        ("\\", []),
-        ("it's", []),
-    ],
-)
-async def test_groups_are_found_by_a_text_as_it_is(
-    database: Database, groups: Groups, text: str, found: list[str]
-) -> None:
-    await three_groups(database)
-    assert await listed(groups, text=text) == found
-    assert await listed(groups, text=text, state="OPEN") == found
-
-
-async def test_every_line_has_the_exact_numbers_of_its_dead_letters(
-    database: Database, groups: Groups
-) -> None:
-    await occur(database, occurrence(), occurrence(fingerprint="f2"))
-    for number, state in enumerate(("OPEN", "REPLAYING", "EXHAUSTED", "RESOLVED", "IGNORED", "ARCHIVED"), 1):
-        await letters(database, number, state=state)
-        await letters(database, number, state=state, org="other")
-    await letters(database, 2, category="network")
-
-    found = {each.group.fingerprint: each.letters for each in await lines(groups)}
-    assert found == {"f1": LetterCounts(3, 2, 3, 15), "f2": LetterCounts()}
-    assert found["f1"].live == 8
-
-
 # One group
 
 
@@ -346,7 +225,7 @@ async def test_replays_of_a_failure_are_counted_by_state(database: Database, gro
 
 async def test_the_sample_is_a_letter_that_there_is(database: Database, groups: Groups) -> None:
     await occur(database, occurrence(sample="gone"))
-    [line] = await lines(groups)
+    [line] = await groups.find("acme", "f1", None, 1)
     assert await groups.sample(line.group) is None
     [older] = await letters(database, age=50.0)
     [newer] = await letters(database, age=5.0)
@@ -387,7 +266,7 @@ async def test_a_group_is_changed_with_who_and_why(database: Database) -> None:
         state="RESOLVED",
         changed_by="bo",
         change_reason="",
-        changed_at=(await lines(Groups(database), state="RESOLVED"))[0].group.changed_at,
+        changed_at=await value(database, "SELECT max(changed_at) FROM redrive.failure_groups"),
         ignored_until=None,
         ignored_beyond=None,
         ignored_version=None,

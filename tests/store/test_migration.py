@@ -19,6 +19,7 @@ from redrive.store.migration import Migration, migrations, pending
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.sqlite import SqliteDatabase
 from redrive.store.store import Store
+from redrive.store.tallies import Live, Part
 
 MIGRATE = """
 import asyncio, sys
@@ -226,6 +227,32 @@ async def test_dead_letters_of_the_first_version_are_counted_and_grouped(
     )
     letter = await store.dead_letters.get("l0", "acme")
     assert (letter.redrive, letter.effect, letter.next_redrive_at) == ("never", "idempotent", None)
+
+
+async def test_what_was_there_before_is_in_the_tallies(
+    fresh: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = migrations()
+    monkeypatch.setattr(migration, "migrations", lambda: every[:6])
+    await fresh.migrate()
+    for number, state in enumerate(["OPEN", "OPEN", "EXHAUSTED", "RESOLVED"]):
+        await ask(fresh, OLD_LETTER, id=f"l{number}", state=state, fingerprint="f")
+    set_time = "UPDATE redrive.dead_letters SET created_at = :at WHERE id = :id"
+    await ask(fresh, set_time, id="l0", at=600_300.0)
+    await ask(fresh, set_time, id="l1", at=691_202.0)  # eight days after the last two, and a second
+    await ask(fresh, "UPDATE redrive.dead_letters SET next_redrive_at = 5 WHERE id = 'l0'")
+
+    monkeypatch.setattr(migration, "migrations", lambda: every)
+    await fresh.migrate()
+
+    tallies = Store(fresh).tallies
+    assert await tallies.live("acme") == Live(open=1, scheduled=1, exhausted=1)
+    assert sorted(await tallies.flow("acme", 0, 300)) == [
+        Part("came", "", 2001, 1),
+        Part("came", "", 2304, 1),
+        Part("left", "", 0, 1),
+    ]
+    assert sorted(await tallies.occurred("acme", ["f"], 0, 3600)) == [("f", 166, 1), ("f", 192, 1)]
 
 
 OLD_LETTER = """INSERT INTO redrive.dead_letters (id, org, run_id, step_index, step, task, workflow, queue,

@@ -13,10 +13,11 @@ from tests.store.build import ask
 from tests.store.rows import BURIED, ENDED, LEASED, SUCCESS, put_runs, run_row
 
 from redrive.errors import InvalidValueError
+from redrive.model.query import Order
 from redrive.model.run_line import RunLine
 from redrive.policy.query import parse
 from redrive.policy.run_language import RUN_WORDS, RUNS
-from redrive.store.cursor import Cursor, Order
+from redrive.store.cursor import Cursor
 from redrive.store.database import Database
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.run_filter import RunFilter

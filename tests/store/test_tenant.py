@@ -188,7 +188,7 @@ async def test_triage(world: World) -> None:
 async def test_groups_verdict_and_payload(world: World) -> None:
     letter, *_ = await world.fail(2)
     desk = await world.desk()
-    [line] = (await desk.groups.list()).lines
+    [line] = (await desk.groups.search()).lines
     fingerprint = line.group.fingerprint
 
     assert (await desk.groups.get(fingerprint)).group.occurrences == 2
@@ -273,7 +273,7 @@ async def test_a_desk_of_another_org_finds_nothing_behind_the_wall_i8(world: Wor
     desk = await world.desk(THEIRS)
 
     assert not (await desk.dead_letters.list()).lines
-    assert not (await desk.groups.list()).lines
+    assert not (await desk.groups.search()).lines
     assert not (await desk.audit.list()).entries
     for look in (desk.dead_letters.get(theirs), desk.verdict(theirs), world.front.run(run_id, THEIRS).get()):
         with pytest.raises(NotFoundError):

@@ -218,4 +218,12 @@ CHANGES = [
     ),
     Change("I16", "leased", RUN.format("slots = '[\"x\"]'"), "have noted 1", "task:alone_at_work x"),
     Change("I16", "leased", RUN.format("slots = 'nonsense'"), "have noted 0", "task:alone_at_work"),
+    Change(
+        "I16",
+        "dead",
+        "UPDATE redrive.tallies SET number = number + 1 WHERE figure = 'standing' AND subject = 'OPEN' "
+        "AND org IN (SELECT org FROM redrive.runs WHERE id = :id)",
+        "live dead letters are counted as OPEN, but there are",
+        "default",
+    ),
 ]

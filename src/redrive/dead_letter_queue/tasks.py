@@ -16,6 +16,7 @@ from redrive.errors import InvalidValueError
 from redrive.model.dead_letter import DeadLetterLine, DeadLetterState
 from redrive.model.failed_task import FailedTask
 from redrive.model.failure import Category
+from redrive.model.query import Order
 from redrive.model.statistics import STATUS_WORDS
 from redrive.policy.bounds import require_kind, require_whole
 from redrive.policy.codec import decode
@@ -24,7 +25,6 @@ from redrive.policy.query import parse
 from redrive.policy.redact.marker import MARKER
 from redrive.policy.redriving import BY_CATEGORY, CUSTOM_PREFIX, MOST_REDRIVES, Redrive, checked
 from redrive.policy.triage import triage
-from redrive.store.cursor import Order
 from redrive.store.foreign_failures import ForeignFailures, Item, NewFailure
 
 PAGE = 500

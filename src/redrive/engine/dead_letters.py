@@ -28,16 +28,16 @@ from redrive.engine.wording import LONGEST_NOTE, reason_said, retagged, said, wo
 from redrive.errors import InvalidValueError
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import Caller
-from redrive.model.dead_letter import DeadLetter, DeadLetterLine, DeadLetterState, Note
+from redrive.model.dead_letter import CLOSED, DeadLetter, DeadLetterLine, DeadLetterState, Note
 from redrive.model.event import DeadLetterChanged
-from redrive.model.query import Query
+from redrive.model.query import Order, Query
 from redrive.policy.bounds import choice, require_whole
 from redrive.policy.query import parse
 from redrive.policy.redact import Redactor
-from redrive.store.cursor import Order
 from redrive.store.database import Session
 from redrive.store.dead_letters import Closing, Figures, Locked, Tagging
-from redrive.store.listing import Count, Page
+from redrive.store.listing import MOST_COUNTED, Count, Page
+from redrive.store.operations import MOST_ITEMS
 from redrive.store.store import Store
 
 LARGEST_PAGE = 500
@@ -71,9 +71,15 @@ class DeadLetters:
         known = choice("order", order, Order)
         return await self._letters.page(self._parsed(query), self._caller.org, size, cursor, known)
 
-    async def count(self, query: str = "") -> Count:
-        """How many fulfil the query; counted up to 10,000."""
-        return await self._letters.count(self._parsed(query), self._caller.org)
+    async def count(self, query: str = "", *, most: int = MOST_COUNTED) -> Count:
+        """How many fulfil the query; counted up to `most`."""
+        require_whole("most", most, 1, MOST_ITEMS)
+        return await self._letters.count(self._parsed(query), self._caller.org, most)
+
+    async def lines(self, ids: Sequence[str]) -> Sequence[DeadLetterLine]:
+        """Those of these that there are, in the same order."""
+        known = [each for each in dict.fromkeys(ids) if each.isprintable()]
+        return await self._letters.lines_by_ids(known, self._caller.org)
 
     async def get(self, letter_id: str) -> DeadLetter:
         [known] = checked_ids([letter_id])
@@ -103,13 +109,31 @@ class DeadLetters:
 
     async def resolve_matching(self, query: str, reason: str = "", *, expect: int) -> int:
         """Those that fulfil the query: exactly as many as expected, or none."""
-        return await self._close_matching(query, DeadLetterState.RESOLVED, reason, expect)
+        return len(await self.close_matching(query, DeadLetterState.RESOLVED, reason, expect=expect))
 
     async def ignore_matching(self, query: str, reason: str = "", *, expect: int) -> int:
-        return await self._close_matching(query, DeadLetterState.IGNORED, reason, expect)
+        return len(await self.close_matching(query, DeadLetterState.IGNORED, reason, expect=expect))
 
     async def archive_matching(self, query: str, reason: str = "", *, expect: int) -> int:
-        return await self._close_matching(query, DeadLetterState.ARCHIVED, reason, expect)
+        return len(await self.close_matching(query, DeadLetterState.ARCHIVED, reason, expect=expect))
+
+    async def close_matching(
+        self, query: str, state: DeadLetterState | str, reason: str = "", *, expect: int
+    ) -> Sequence[str]:
+        """The same, with the state as an argument: the ids of those that were closed, to reopen just these."""
+        after, parsed = choice("state", state, DeadLetterState), self._parsed(query)
+        if after not in CLOSED:
+            raise InvalidValueError(f"a dead letter is closed as {', '.join(CLOSED)}, not as {after}")
+        why = reason_said(reason, self._redactor)
+        require_whole("expect", expect, 1, MOST_AT_ONCE)
+        asked = {"query": self._redactor.text(str(parsed))}
+        async with self._store.database.transaction() as session:
+            found = await self._letters.ids(session, parsed, self._caller.org, MOST_AT_ONCE + 1)
+            refuse_drift(len(found), expect)
+            locked = await self._locked(session, found)
+            await self._close_within(session, locked, after, why, asked)
+        self._tell(locked, after)
+        return list(locked)
 
     async def reopen(self, ids: str | Iterable[str], reason: str = "", *, version: Version = None) -> int:
         """Undo closing them. Refused where their work has gone on since."""
@@ -203,18 +227,6 @@ class DeadLetters:
         async with self._store.database.transaction() as session:
             locked = await self._locked(session, named, version)
             await self._close_within(session, locked, state, why, {})
-        self._tell(locked, state)
-        return len(locked)
-
-    async def _close_matching(self, text: str, state: DeadLetterState, reason: str, expect: int) -> int:
-        query, why = self._parsed(text), reason_said(reason, self._redactor)
-        require_whole("expect", expect, 1, MOST_AT_ONCE)
-        asked = {"query": self._redactor.text(str(query))}
-        async with self._store.database.transaction() as session:
-            found = await self._letters.ids(session, query, self._caller.org, MOST_AT_ONCE + 1)
-            refuse_drift(len(found), expect)
-            locked = await self._locked(session, found)
-            await self._close_within(session, locked, state, why, asked)
         self._tell(locked, state)
         return len(locked)
 

@@ -11,6 +11,7 @@ from redrive.engine.operations import Operations
 from redrive.engine.replays import Kit, Replays
 from redrive.engine.retries import Retries
 from redrive.engine.reveal import Reveal
+from redrive.engine.saved_views import SavedViews
 from redrive.engine.verdict import Verdicts
 from redrive.model.caller import Caller
 from redrive.policy.codec import JsonValue
@@ -23,6 +24,7 @@ class Desk:
     groups        failures of one fingerprint
     replays       executing one dead letter's work again
     operations    the same with many: planned, begun carefully, stopped when it does not help
+    saved_views   queries under a name
     audit         what was done, by whom
     """
 
@@ -34,6 +36,7 @@ class Desk:
         self.replays = Replays(kit, caller)
         self.replay = self.replays.start
         self.operations = Operations(kit.store, breakers, kit.ids, *shared, caller)
+        self.saved_views = SavedViews(kit.store, kit.ids, kit.redactor, caller)
         self.audit = Audit(kit.store, caller)
         self._verdicts = Verdicts(kit.store, breakers, caller)
         self._retries = Retries(kit, self.replays, caller)

@@ -1,19 +1,18 @@
-"""Failure groups as a person works with them: looking at them, and saying what becomes of them."""
+"""Failure groups as a person works with them: saying what becomes of them, and what comes by itself."""
 
 from __future__ import annotations
 
-import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from itertools import groupby
 from operator import attrgetter
 
 from redrive.clock import Clock
+from redrive.engine.group_book import GroupBook, not_found
 from redrive.engine.refusal import Version, refuse_other_version
 from redrive.engine.telling import Teller
 from redrive.engine.wording import reason_said, word_said
-from redrive.errors import InvalidValueError, NotFoundError
+from redrive.errors import InvalidValueError
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import SELF, Caller
 from redrive.model.dead_letter import DeadLetterState
@@ -22,32 +21,19 @@ from redrive.model.failure_group import (
     GROUP_TRANSITIONS,
     FailureGroup,
     GroupChange,
-    GroupDetail,
-    GroupLine,
-    GroupPage,
     GroupResolution,
-    GroupSort,
     GroupState,
-    Timeline,
 )
-from redrive.policy.bounds import LONGEST_DELAY, choice, require, require_kind, require_whole
-from redrive.policy.codec import decode, encode
-from redrive.policy.fingerprint import VERSION
+from redrive.policy.bounds import LONGEST_DELAY, require, require_whole
 from redrive.policy.redact import Redactor
 from redrive.store.database import Session
 from redrive.store.dead_letters import Closing
-from redrive.store.groups import MOST_OVER_TIME, GroupWish, Position
+from redrive.store.groups import GroupWish
 from redrive.store.store import Store
 
 MOST_LETTERS = 10_000
 MOST_SETTLED = 500
-LARGEST_PAGE = 500
-MOST_BUCKETS = 1_000
-LONGEST_TEXT = 200
-SHORTEST_BEGINNING = 6
-LONGEST_FINGERPRINT = 200
 
-_BEGINNING = re.compile(rf"(v\d+:)?([0-9a-f]{{{SHORTEST_BEGINNING},40}})")
 _ACTIONS = {
     GroupState.ACKNOWLEDGED: Action.GROUP_ACKNOWLEDGED,
     GroupState.RESOLVED: Action.GROUP_RESOLVED,
@@ -67,7 +53,7 @@ def _unconditional(group: FailureGroup) -> _Condition:
     return None, None, None
 
 
-class FailureGroups:
+class FailureGroups(GroupBook):
     """The groups of the caller's org. One of another org does not exist.
 
     Whoever names the version that they have `read` is refused with DriftError when it has changed since.
@@ -76,33 +62,9 @@ class FailureGroups:
     def __init__(
         self, store: Store, teller: Teller, redactor: Redactor, clock: Clock, caller: Caller
     ) -> None:
-        self._store = store
+        super().__init__(store, clock, caller)
         self._teller = teller
         self._redactor = redactor
-        self._clock = clock
-        self._caller = caller
-
-    async def get(self, fingerprint: str) -> GroupDetail:
-        """By its fingerprint, or by at least 6 digits of its beginning."""
-        found = await self._found(fingerprint)
-        org, whole = self._caller.org, found.group.fingerprint
-        groups = self._store.groups
-        versions = tuple(await groups.versions(org, whole))
-        sample = await groups.sample(found.group)
-        return GroupDetail(*found, versions, sample, await groups.replays(org, whole))
-
-    async def occurrences(
-        self, fingerprint: str, *, seconds: float = 86_400.0, buckets: int = 24
-    ) -> Timeline:
-        """When its dead letters came, over the last seconds."""
-        require("seconds", seconds, 1.0, LONGEST_DELAY)
-        require_whole("buckets", buckets, 1, MOST_BUCKETS)
-        group = (await self._found(fingerprint)).group
-        numbers = await self._store.groups.over_time(
-            self._caller.org, group.fingerprint, float(seconds), buckets
-        )
-        capped = sum(numbers) >= MOST_OVER_TIME
-        return Timeline(self._clock.now() - seconds, seconds / buckets, tuple(numbers), capped)
 
     async def acknowledge(self, fingerprint: str, reason: str = "", *, read: Version = None) -> FailureGroup:
         """Say that somebody looks after it. It stays so when it occurs again."""
@@ -119,7 +81,7 @@ class FailureGroups:
             return await self._resolve_with_letters(fingerprint, reason, read)
         group = await self._change(fingerprint, GroupState.RESOLVED, reason, read)
         left = (await self._found(group.fingerprint)).letters
-        return GroupResolution(group, 0, left.open + left.exhausted)
+        return GroupResolution(group, (), left.open + left.exhausted)
 
     async def ignore(
         self,
@@ -149,32 +111,6 @@ class FailureGroups:
 
     async def reopen(self, fingerprint: str, reason: str, *, read: Version = None) -> FailureGroup:
         return await self._change(fingerprint, GroupState.OPEN, reason, read)
-
-    async def list(
-        self,
-        state: GroupState | str | None = None,
-        text: str = "",
-        *,
-        sort: GroupSort | str = GroupSort.LAST_SEEN,
-        size: int = 50,
-        cursor: str | None = None,
-    ) -> GroupPage:
-        """A page of groups, in this state and with this text in their title, error, workflow or step."""
-        require_whole("size", size, 1, LARGEST_PAGE)
-        order = choice("sort", sort, GroupSort)
-        lines = await self._store.groups.page(
-            self._caller.org,
-            state=None if state is None else choice("state", state, GroupState),
-            text=_searchable(text),
-            sort=order,
-            size=size + 1,
-            after=None if cursor is None else _position(cursor, order),
-        )
-        last = lines[size - 1].group if len(lines) > size else None
-        return GroupPage(tuple(lines[:size]), None if last is None else _cursor(last, order))
-
-    async def _found(self, fingerprint: str) -> GroupLine:
-        return await found_group(self._store, self._caller.org, fingerprint)
 
     async def _change(
         self,
@@ -206,7 +142,8 @@ class FailureGroups:
         self._tell_letters(letters)
         self._tell(before, after)
         left = (await self._found(whole)).letters
-        return GroupResolution(after, len(letters), left.open + left.exhausted)
+        ids = tuple(each for each, _ in letters)
+        return GroupResolution(after, ids, left.open + left.exhausted)
 
     async def _changed(
         self,
@@ -223,7 +160,7 @@ class FailureGroups:
     async def _locked(self, session: Session, fingerprint: str, read: Version) -> FailureGroup:
         group = await self._store.groups.lock(session, self._caller.org, fingerprint)
         if group is None:
-            raise _not_found(fingerprint)
+            raise not_found(fingerprint)
         refuse_other_version(f"failure group {fingerprint}", group.state, group.version, read)
         return group
 
@@ -276,35 +213,6 @@ def _settlements(changes: Iterable[GroupChange]) -> Iterable[NewEntry]:
         yield NewEntry(org, SELF, Action.GROUP_REOPENED, fingerprints, {"reason": several[0].reason})
 
 
-async def found_group(store: Store, org: str, fingerprint: str) -> GroupLine:
-    """The group of this fingerprint, or of the only one that begins so."""
-    require_kind("fingerprint", fingerprint, str)
-    if not fingerprint.isprintable() or len(fingerprint) > LONGEST_FINGERPRINT:
-        raise _not_found(fingerprint[:LONGEST_FINGERPRINT])
-    found = await store.groups.find(org, fingerprint, _beginning(fingerprint), 3)
-    exact = [line for line in found if line.group.fingerprint == fingerprint]
-    if len(exact or found) > 1:
-        raise InvalidValueError(
-            f"several failure groups begin with {fingerprint!r}; name more digits of the one you mean"
-        )
-    for line in exact or found:
-        return line
-    raise _not_found(fingerprint)
-
-
-def _not_found(fingerprint: str) -> NotFoundError:
-    return NotFoundError(
-        f"there is no failure group {fingerprint!r}; name its fingerprint, or at least {SHORTEST_BEGINNING} "
-        f"digits of its beginning"
-    )
-
-
-def _beginning(fingerprint: str) -> str | None:
-    """What the fingerprints begin with that are meant; the version may be left out."""
-    found = _BEGINNING.fullmatch(fingerprint)
-    return None if found is None else (found[1] or f"{VERSION}:") + found[2]
-
-
 def _instant(until: datetime | float, now: float) -> float:
     if isinstance(until, datetime):
         if until.tzinfo is None:
@@ -312,35 +220,3 @@ def _instant(until: datetime | float, now: float) -> float:
         until = until.timestamp() - now
     require("until, in seconds from now,", until, 1.0, LONGEST_DELAY)
     return now + until
-
-
-def _searchable(text: str) -> str:
-    require_kind("text", text, str)
-    if len(text) > LONGEST_TEXT or not text.isprintable():
-        raise InvalidValueError(
-            f"text must be one line of at most {LONGEST_TEXT} characters, got {text[:80]!r}"
-        )
-    return text
-
-
-def _cursor(last: FailureGroup, sort: GroupSort) -> str:
-    position = [sort.value, getattr(last, sort.value), last.fingerprint]
-    return urlsafe_b64encode(encode(position).encode()).decode()
-
-
-def _position(cursor: str, sort: GroupSort) -> Position:
-    try:
-        found = decode(urlsafe_b64decode(cursor.encode()).decode())
-    except (ValueError, AttributeError):
-        found = None
-    match found:
-        case [sort.value, int() | float() as value, str() as name] if _is_place(value, name):
-            return Position(float(value) if sort is GroupSort.LAST_SEEN else int(value), name)
-    raise InvalidValueError(
-        f"the cursor is none of a list sorted by {sort.value}; take it from the page before, or leave it out"
-    )
-
-
-def _is_place(value: float, fingerprint: str) -> bool:
-    """Cursors come back from outside: what no database can compare with is none."""
-    return not isinstance(value, bool) and 0 <= value <= 2**62 and fingerprint.isprintable()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from redrive.clock import Clock
 from redrive.engine.evidence import Evidence
 from redrive.engine.outcome import run_state
+from redrive.engine.tally import Tally
 from redrive.engine.telling import Teller
 from redrive.engine.work import Work
 from redrive.model import event
@@ -29,6 +30,7 @@ class Herald:
     finished: Callable[[str, str], None]
     due_in: Callable[[float], None] = lambda seconds: None
     abstain: Callable[[str, float], None] = lambda workflow, seconds: None
+    tally: Tally = field(default_factory=Tally)
 
     def started(self, work: Work) -> None:
         if self.teller.wants(event.StepStarted):
@@ -52,6 +54,7 @@ class Herald:
             return
         claim = work.claim
         self.finished(claim.id, state)
+        self.tally.run_ended(claim.org, state)
         if self.teller.wants(event.RunFinished):
             names = (claim.org, claim.id, claim.workflow, claim.queue, claim.correlation_id)
             seconds = max(0.0, self.clock.now() - claim.submitted_at)

@@ -18,7 +18,15 @@ from redrive.errors import DriftError, InvalidValueError, TransitionError
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import SELF, Caller
 from redrive.model.event import OperationChanged
-from redrive.model.operation import Drift, ItemPage, OperationPage, OperationReport, Plan, ReplayOperation
+from redrive.model.operation import (
+    Drift,
+    FailedAs,
+    ItemPage,
+    OperationPage,
+    OperationReport,
+    Plan,
+    ReplayOperation,
+)
 from redrive.model.replay import OPERATION_TRANSITIONS, OperationState, ReplayState
 from redrive.policy.bounds import choice, require_kind, require_whole
 from redrive.policy.redact import Redactor
@@ -166,6 +174,18 @@ class Operations:
         found = await self._operations.items(operation.id, operation.org, wanted, size + 1, _position(cursor))
         last = str(found[size - 1].position) if len(found) > size else None
         return ItemPage(tuple(found[:size]), last)
+
+    async def failures(self, operation_id: str) -> Sequence[FailedAs]:
+        """In which ways items have failed, the most frequent first."""
+        return await self._operations.failed_as((await self.get(operation_id)).id)
+
+    async def under_way(self) -> Sequence[ReplayOperation]:
+        """Those that run, are paused, or have stopped themselves; the newest of them."""
+        return await self._operations.under_way(self._caller.org, LARGEST_PAGE)
+
+    async def progress(self, ids: Sequence[str]) -> Mapping[str, Mapping[str, int]]:
+        """How many items of each of these operations are in each state."""
+        return await self._operations.progress(self._caller.org, ids)
 
     async def list(self, *, size: int = 50, cursor: str | None = None) -> OperationPage:
         """A page of operations, the newest first."""

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple, TypedDict
 
 from redrive.engine.breakers import Breakers
-from redrive.engine.failure_groups import found_group
+from redrive.engine.group_book import found_group
 from redrive.engine.ids import Ids
 from redrive.engine.replays import policy_text
 from redrive.engine.task import refuse_unknown

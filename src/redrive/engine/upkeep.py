@@ -134,12 +134,14 @@ class Upkeep:
         await self._store.holds.forget_workers(WORKERS_REMEMBERED)
         await self._store.holds.forget_limits()
         await self._store.burials.sum_up()
+        await self._store.tallies.sum_up()
+        tallies = await self._store.tallies.remove_expired(LARGEST_REMOVAL)
         sessions = await self._store.sessions.remove_expired(LARGEST_REMOVAL)
         tokens = await self._store.one_time.remove_expired(LARGEST_REMOVAL)
         keys = await self._store.idempotency.remove_expired(LARGEST_REMOVAL)
         age = self._options.retention_seconds
         runs = 0 if age is None else await self._store.runs.remove_expired(age, LARGEST_REMOVAL)
-        return LARGEST_REMOVAL in (sessions, tokens, keys, runs)
+        return LARGEST_REMOVAL in (tallies, sessions, tokens, keys, runs)
 
     async def heartbeat(self, state: str) -> None:
         queues = encode(list(self._options.queues))
@@ -147,3 +149,8 @@ class Upkeep:
         await self._store.holds.heartbeat(
             self._worker_id, version, queues, concurrency, len(self._flight), state, gethostname(), getpid()
         )
+        await self.tell_ended()
+
+    async def tell_ended(self) -> None:
+        """Write down how many runs have ended, for plots."""
+        await self._executor.herald.tally.write(self._store.tallies)

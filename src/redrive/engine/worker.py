@@ -140,6 +140,7 @@ class Worker:
                 await self._written()
                 await self._executor.breakers.settle()
                 if not claimed:
+                    await self.upkeep.tell_ended()
                     return self._executor.attempts - before
 
     async def _tend(self) -> None:

@@ -43,6 +43,8 @@ class Action(StrEnum):
     QUEUE_CLEARED = "queue.cleared"
     BREAKER_FORCED = "breaker.forced"
     BREAKER_RELEASED = "breaker.released"
+    SAVED_VIEW_CREATED = "saved_view.created"
+    SAVED_VIEW_REMOVED = "saved_view.removed"
     KEYS_ROTATED = "keys.rotated"
     ORGANIZATION_CREATED = "organization.created"
     MEMBER_ADDED = "member.added"

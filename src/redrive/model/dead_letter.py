@@ -18,8 +18,18 @@ class DeadLetterState(StrEnum):
     ARCHIVED = "ARCHIVED"
 
 
+class Prospect(StrEnum):
+    """What is to become of an open letter that nobody sees to: an automatic redrive will come, or none."""
+
+    SCHEDULED = "SCHEDULED"
+    UNSCHEDULED = "UNSCHEDULED"
+
+
 LIVE = (DeadLetterState.OPEN, DeadLetterState.REPLAYING, DeadLetterState.EXHAUSTED)
 CLOSED = (DeadLetterState.RESOLVED, DeadLetterState.IGNORED, DeadLetterState.ARCHIVED)
+NEEDS_YOU = (Prospect.UNSCHEDULED, DeadLetterState.EXHAUSTED)
+"""They stay as they are until somebody does something about them; the rest of the live ones heal by themselves."""
+HEALS_ITSELF = (Prospect.SCHEDULED, DeadLetterState.REPLAYING)
 
 
 class Changeable(Protocol):

@@ -20,6 +20,10 @@ class GroupState(StrEnum):
     IGNORED = "IGNORED"
 
 
+REGRESSED = "regressed"
+"""What is said of a group that is open, and has been resolved before."""
+
+
 class GroupSort(StrEnum):
     """What a list of groups is sorted by: the greatest first."""
 
@@ -134,6 +138,22 @@ class GroupLine(NamedTuple):
     letters: LetterCounts
 
 
+class GroupRecord(NamedTuple):
+    """`scheduled` of its open letters will be redriven automatically; the rest are replays of this failure."""
+
+    scheduled: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+class GroupShare(NamedTuple):
+    """How many dead letters of a group are in one state, in one queue."""
+
+    state: str
+    queue: str
+    number: int
+
+
 class GroupVersion(NamedTuple):
     """How often a version of the code has failed so, and when."""
 
@@ -159,11 +179,15 @@ class GroupDetail(NamedTuple):
 
 
 class GroupResolution(NamedTuple):
-    """`letters` were resolved with the group; `left` could be, and were not."""
+    """`ids` are the letters that were resolved with the group; `left` could be, and were not."""
 
     group: FailureGroup
-    letters: int
+    ids: tuple[str, ...]
     left: int
+
+    @property
+    def letters(self) -> int:
+        return len(self.ids)
 
 
 class Timeline(NamedTuple):

@@ -99,6 +99,14 @@ class Drift(NamedTuple):
     change: str
 
 
+class FailedAs(NamedTuple):
+    """Items that failed in one way. `repeated`: of these, those that had failed just so before."""
+
+    fingerprint: str
+    number: int
+    repeated: int
+
+
 class OperationReport(NamedTuple):
     """What came of an operation so far.
 

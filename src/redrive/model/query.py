@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import NamedTuple
 
-from redrive.model.dead_letter import CLOSED, LIVE, DeadLetterState
+from redrive.model.dead_letter import CLOSED, HEALS_ITSELF, LIVE, NEEDS_YOU, DeadLetterState
 from redrive.model.run import ENDED_RUNS, FAILED_RUNS, LIVE_RUNS, RunState
 
 TEXT = "text"
@@ -19,12 +19,21 @@ _UNITS = (("w", 604_800), ("d", 86_400), ("h", 3_600), ("m", 60))
 _GROUPS: Mapping[frozenset[str], str] = {
     frozenset(LIVE): "live",
     frozenset(CLOSED): "closed",
+    frozenset(NEEDS_YOU): "needs-you",
+    frozenset(HEALS_ITSELF): "heals-itself",
     frozenset(DeadLetterState): "any",
     frozenset(LIVE_RUNS): "live",
     frozenset(FAILED_RUNS): "failed",
     frozenset(ENDED_RUNS): "ended",
     frozenset(RunState): "any",
 }
+
+
+class Order(StrEnum):
+    """By time."""
+
+    NEWEST = "newest"
+    OLDEST = "oldest"
 
 
 class Who(Enum):

@@ -13,7 +13,7 @@ from typing import NamedTuple, NoReturn, TypeAlias
 
 from redrive.errors import InvalidValueError
 from redrive.model.alias import DEAD_LETTER_ALIASES
-from redrive.model.dead_letter import CLOSED, LIVE, DeadLetterState
+from redrive.model.dead_letter import CLOSED, HEALS_ITSELF, LIVE, NEEDS_YOU, DeadLetterState, Prospect
 from redrive.model.failure import Category, ErrorClass
 from redrive.model.query import Ago, Beginning, Between, Moment, Value, Who
 from redrive.model.step import Effect
@@ -32,6 +32,8 @@ _POLICIES = ("never", "linear", "exponential", "immediate")
 _STATES: Mapping[str, tuple[Value, ...]] = MappingProxyType(
     {each.lower(): (each,) for each in DeadLetterState}
     | {word: (state,) for word, state in DEAD_LETTER_ALIASES.items()}
+    | {each.lower(): (each,) for each in Prospect}
+    | {"needs-you": NEEDS_YOU, "heals-itself": HEALS_ITSELF}
     | {"live": LIVE, "closed": CLOSED, "any": tuple(DeadLetterState)}
 )
 
@@ -54,11 +56,15 @@ Reader: TypeAlias = Callable[[Word], tuple[Value, ...]]
 
 
 class Language(NamedTuple):
-    """What can be asked about one kind of thing: a reader for each key, and whether it has text, too."""
+    """What can be asked about one kind of thing: a reader for each key, and whether it has text, too.
+
+    `elsewhere` are keys that only another kind of thing has, and which kind that is.
+    """
 
     noun: str
     readers: Mapping[str, Reader]
     has_text: bool = True
+    elsewhere: Mapping[str, str] = MappingProxyType({})
 
 
 def read_text(word: Word) -> tuple[Value, ...]:
@@ -166,4 +172,7 @@ READERS: MappingProxyType[str, Reader] = MappingProxyType(
 KEYS = tuple(READERS)
 """Every key of the language of dead letters."""
 
-DEAD_LETTERS = Language("dead letters", READERS)
+GROUPS_ONLY = ("group", "occurrences")
+"""Keys of failure groups that a single dead letter does not have (see group_language)."""
+
+DEAD_LETTERS = Language("dead letters", READERS, elsewhere=dict.fromkeys(GROUPS_ONLY, "failure groups"))

@@ -181,10 +181,11 @@ def _frame(traceback: TracebackType) -> Frame:
     module = frame.f_globals.get("__name__")
     name = module if type(module) is str else "?"
     file = frame.f_code.co_filename
-    return Frame(name, frame.f_code.co_qualname, file, traceback.tb_lineno or 0, _is_application(name, file))
+    return Frame(name, frame.f_code.co_qualname, file, traceback.tb_lineno or 0, is_application(name, file))
 
 
-def _is_application(module: str, file: str) -> bool:
+def is_application(module: str, file: str) -> bool:
+    """Is it code of the user: neither a library, nor Python itself, nor Redrive?"""
     if module == "redrive" or module.startswith("redrive."):
         return False
     return re.search(_LIBRARY, file.replace("\\", "/").lower()) is None

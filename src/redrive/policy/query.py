@@ -4,7 +4,7 @@
 
 Terms are separated by blanks, and all of them must hold. `key:a,b` is one of the values, a minus in front
 means none of them. What stands without a key must occur in the title, the message or the type of the error.
-There are languages for dead letters and for runs: they differ in their keys, and runs have no text.
+There are languages for dead letters, their groups and runs: they differ in their keys; runs have no text.
 Quotes take everything as it is written; a backslash in them takes the next character as it is.
 """
 
@@ -88,7 +88,12 @@ def _refuse_text(text: str, position: int, language: Language) -> None:
 
 
 def _refuse_key(key: str, position: int, language: Language) -> NoReturn:
-    known = language.readers
+    noun, known = language.elsewhere.get(key.lower()), language.readers
+    if noun:
+        raise InvalidValueError(
+            f"the key {key!r} at position {position} asks about {noun}, not about {language.noun}; leave it "
+            f"out, or ask for {noun}"
+        )
     close = get_close_matches(key.lower(), known, n=1)
     meant = f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(known)}"
     quote = "; text with a colon in it stands in quotes" if not close and language.has_text else ""

@@ -23,6 +23,12 @@ _PASSING = frozenset(
 )
 """What tends to pass by itself; everything else stays until somebody changes something."""
 
+CAREFUL = (
+    "Careful: it may have taken effect already, and a replay may repeat that. "
+    "Look at the other side before you replay."
+)
+"""The end of the advice, where there is reason for it."""
+
 
 class BreakerFact(NamedTuple):
     """The breaker of the step as it is now; `open_until` while it is open."""
@@ -263,10 +269,7 @@ def _warning(facts: Facts) -> str:
     live = facts.state in (DeadLetterState.OPEN, DeadLetterState.EXHAUSTED)
     if not live or facts.effect != Effect.UNSAFE or not facts.may_have_executed:
         return ""
-    return (
-        "Careful: it may have taken effect already, and a replay may repeat that. "
-        "Look at the other side before you replay."
-    )
+    return CAREFUL
 
 
 # Words

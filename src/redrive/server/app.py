@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from redrive.app import Redrive
+from redrive.server.admin import PAGES
 from redrive.server.api import NOUNS
 from redrive.server.envelope import Envelope, told
 from redrive.server.intake import Intake
@@ -34,7 +35,7 @@ def create_app(redrive: Redrive) -> FastAPI:
         exception_handlers={RequestValidationError: told, HTTPException: told},
     )
     api.state.site = site
-    for noun in NOUNS:
+    for noun in (*NOUNS, *PAGES):
         api.router.routes.extend(noun.built())
     refuse_without_rule(api.router.routes)
     api.add_middleware(Intake, most=redrive.settings.server_body_bytes)

@@ -15,10 +15,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from redrive import structured
 from redrive.policy.redact import DEFAULT_REDACTOR
+from redrive.server.admin.problem_page import is_page, problem_page
 from redrive.server.failure import problem_of
 from redrive.server.problem import ProblemError, problem_response
 from redrive.server.route import methods_of
-from redrive.server.site import Site, site_of
+from redrive.server.site import Site
 
 LOGGER = logging.getLogger("redrive.server")
 REQUEST_ID = "X-Request-Id"
@@ -73,8 +74,7 @@ class Envelope:
             problem = problem_of(error) or self._unforeseen(error, request_id)
             if status:  # the answer has begun: all that is left is to cut it off
                 raise
-            response = problem_response(problem, request_id, self._site.app.redactor)
-            await response(scope, receive, sending)
+            await _problem_answer(Request(scope), problem)(scope, receive, sending)
         finally:
             self._log(scope, status, self._site.app.clock.monotonic() - begun)
 
@@ -146,4 +146,10 @@ async def told(request: Request, error: Exception) -> Response:
         raise error
     if problem.status_code == 405:  # the router names the methods of one route alone
         problem.headers = {"Allow": ", ".join(methods_of(request.app.router.routes, request.scope))}
-    return problem_response(problem, request.state.request_id, site_of(request.scope).app.redactor)
+    return _problem_answer(request, problem)
+
+
+def _problem_answer(request: Request, problem: ProblemError) -> Response:
+    """A page for people who look at pages."""
+    known = (problem, request.state.request_id, request.scope["app"].state.site.app.redactor)
+    return problem_page(request, *known) if is_page(request) else problem_response(*known)

@@ -11,7 +11,8 @@ from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
-from redrive.model.audit import Entry, Head, NewEntry
+from redrive.model.audit import Action, Entry, Head, NewEntry
+from redrive.model.caller import SELF
 from redrive.policy.chain import chained
 from redrive.policy.codec import encode, storable
 from redrive.store.database import Session
@@ -93,10 +94,10 @@ class Audit:
 
     async def page(self, org: str, wanted: Wanted, size: int, before: int) -> list[Entry]:
         """Those before this sequence, newest first. A subject finds the entries about it alone."""
-        name = "page" if wanted.subject is None else "page_about"
         texts = {key: _plain(text) for key, text in wanted._asdict().items() if isinstance(text, str)}
-        parameters = {**wanted._asdict(), **texts, "org": _plain(org), "size": size, "before": before}
-        return [Entry._make(row) for row in await self._database.fetch(_SQL[name], parameters)]
+        bounds = {"org": _plain(org), "size": size, "before": before, "look": LOOK}
+        parameters = {**wanted._asdict(), **texts, **bounds}
+        return [Entry._make(row) for row in await self._database.fetch(_SQL[_page(wanted)], parameters)]
 
     async def batches_about(self, org: str, subject: str, since: float, size: int) -> list[Entry]:
         """Entries about several subjects, this one among them: looked for among the first and the newest
@@ -125,6 +126,15 @@ class Audit:
             made = {row[0] for row in await session.fetch_many(_SQL["ensure_head"], orgs)}
             # What was made here may yet be rolled back, and nobody else sees it before the commit.
             self._known |= {each.org for each in orgs if each.org not in made}
+
+
+def _page(wanted: Wanted) -> str:
+    """What engines do by themselves all the time is in no index by action or actor: it is found anyway."""
+    if wanted.subject is not None:
+        return "page_about"
+    if wanted.action not in (None, Action.DEAD_LETTER_MOVED):
+        return "page_of_action"
+    return "page_by_actor" if wanted.actor not in (None, SELF) else "page"
 
 
 def _stored(new: NewEntry) -> Iterator[Entry]:

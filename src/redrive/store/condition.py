@@ -1,14 +1,15 @@
-"""A term of a query as a condition on a dead letter or a run. Every value becomes a parameter."""
+"""A term of a query as a condition on a dead letter, a failure group or a run. Values become parameters."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeGuard
 
 from redrive.model.query import TEXT, Ago, Beginning, Between, Moment, Term, Value, Who
 from redrive.policy.codec import encode
+
+TAG = "tag"
 
 LETTER_COLUMNS = MappingProxyType(
     {
@@ -55,13 +56,37 @@ RUN_COLUMNS = MappingProxyType(
     }
 )
 
+GROUP_COLUMNS = MappingProxyType(
+    {
+        "category": "category",
+        "workflow": "workflow",
+        "step": "step",
+        "task": "task",
+        "error": "error_type",
+        "fp": "fingerprint",
+        "occurrences": "occurrences",
+        "since": "last_seen",
+        "until": "last_seen",
+    }
+)
+
+LETTER_TEXTS = ("title", "error_type", "message")
+GROUP_TEXTS = ("title", "error_type")
+"""Where a text is looked for that stands without a key."""
+
 
 class Writer:
     """Writes conditions, and keeps their parameters."""
 
-    def __init__(self, parameters: dict[str, Any], columns: Mapping[str, str] = LETTER_COLUMNS) -> None:
+    def __init__(
+        self,
+        parameters: dict[str, Any],
+        columns: Mapping[str, str] = LETTER_COLUMNS,
+        texts: Sequence[str] = LETTER_TEXTS,
+    ) -> None:
         self.parameters = parameters
         self._columns = columns
+        self._alike = {TEXT: texts, TAG: ("tags",)}
 
     def condition(self, term: Term, spelled: Callable[[str], str] = str) -> str:
         """`spelled` tells how the column is written, so that no index is taken for it."""
@@ -71,13 +96,19 @@ class Writer:
 
     def _each(self, term: Term, column: str) -> Iterator[str]:
         listed = [value for value in term.values if is_text(value)]
-        if listed and term.key not in _LIKE:
+        if listed and term.key not in self._alike:
             yield f"{column} IN ({', '.join(map(self._put, listed))})"
         elif listed:
-            yield from (each for value in listed for each in _LIKE[term.key](self._put, value))
+            yield from (each for value in listed for each in self._like(term.key, value))
         for value in term.values:
             if not is_text(value):
                 yield self._other(column, term.key, value)
+
+    def _like(self, key: str, text: str) -> Iterator[str]:
+        # Tags are a JSON list of texts.
+        for spelling in _spellings(encode(text) if key == TAG else text):
+            name = self._put(f"%{_escaped(spelling)}%")
+            yield from (f"lower({column}) LIKE {name} ESCAPE '!'" for column in self._alike[key])
 
     def _other(self, column: str, key: str, value: Value) -> str:
         match value:
@@ -110,12 +141,6 @@ def _begins(column: str, first: str, beyond: str, length: str) -> str:
     return f"({column} >= {first} AND {column} < {beyond} AND substr({column}, 1, {length}) = {first})"
 
 
-def _like(columns: Sequence[str], put: Callable[[str], str], text: str) -> Iterator[str]:
-    for spelling in _spellings(text):
-        name = put(f"%{_escaped(spelling)}%")
-        yield from (f"lower({column}) LIKE {name} ESCAPE '!'" for column in columns)
-
-
 def _spellings(text: str) -> list[str]:
     """SQLite's `lower` leaves letters beyond ASCII as they are; so these are looked for in either form."""
     forms = (text.lower(), text.upper(), text.title()) if not text.isascii() else (text.lower(),)
@@ -128,16 +153,6 @@ def _lower(character: str) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")
-
-
-def _tagged(put: Callable[[str], str], text: str) -> Iterator[str]:
-    """Tags are a JSON list of texts."""
-    return _like(("tags",), put, encode(text))
-
-
-_LIKE: Mapping[str, Callable[[Callable[[str], str], str], Iterator[str]]] = MappingProxyType(
-    {TEXT: partial(_like, ("title", "error_type", "message")), "tag": _tagged}
-)
 
 
 def hidden_from_sqlite(column: str) -> str:

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from enum import StrEnum
 from math import isfinite
 from typing import NamedTuple
 
 from redrive.errors import InvalidValueError, NotStorableError
+from redrive.model.query import Order
 from redrive.policy.codec import decode, encode
 
 LONGEST_CURSOR = 500
-
-
-class Order(StrEnum):
-    NEWEST = "newest"
-    OLDEST = "oldest"
 
 
 class Cursor(NamedTuple):
@@ -31,7 +26,7 @@ class Cursor(NamedTuple):
 
     @classmethod
     def read(cls, text: str, order: Order) -> Cursor:
-        match _content(text):
+        match content(text):
             case [str(known), float(at), str(last)] if (
                 known in list(Order) and isfinite(at) and last.isprintable()
             ):
@@ -44,7 +39,8 @@ class Cursor(NamedTuple):
         raise InvalidValueError("the cursor is not one that a page has given; begin anew without a cursor")
 
 
-def _content(text: object) -> object:
+def content(text: object) -> object:
+    """What a cursor says; None where it cannot be read."""
     if not isinstance(text, str) or len(text) > LONGEST_CURSOR:
         return None
     try:

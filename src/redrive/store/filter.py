@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from redrive.model.dead_letter import DeadLetterState
+from redrive.model.dead_letter import DeadLetterState, Prospect
 from redrive.model.query import Query, Term, Who
 from redrive.store.condition import Writer, all_of, hidden_from_both, hidden_from_sqlite, is_text
 
@@ -25,7 +25,15 @@ _RARE = ("id", "run", "correlation", "assignee")
 _WALKED = ("fp", "step", "workflow", "category", "queue")
 """Keys with an index by state and time, the one that tells most first."""
 
-_NEVER = "1 = 0"
+NEVER = "1 = 0"
+
+States = Mapping[str, str]
+"""States as they are stored, each with what must hold besides, if anything."""
+
+PROSPECTS: Mapping[Prospect, str] = {
+    Prospect.SCHEDULED: "next_redrive_at IS NOT NULL",
+    Prospect.UNSCHEDULED: "next_redrive_at IS NULL",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +48,7 @@ class Filter:
     def of(cls, query: Query, org: str, walked: Term | None = None) -> Filter:
         """`walked` is one of the `walkable` terms: one that few letters fulfil, if that is known."""
         writer = Writer({"org": org})
-        terms, states = _without_states(query), _states(query)
+        terms, states = _without_states(query), letter_states(query)
         conditions = [writer.condition(term) for term in terms]
         where = all_of(["org = :org", *_in_states(states), *conditions])
         rare = {term.key for term in terms if _is_rare(term)}
@@ -72,41 +80,61 @@ def _without_states(query: Query) -> list[Term]:
     return [term for term in query.terms if term.key != "is"]
 
 
-def _looked_up(rare: set[str], states: Sequence[str], conditions: Sequence[str]) -> str:
+def _looked_up(rare: set[str], states: States, conditions: Sequence[str]) -> str:
     """Written so that no index by state or time can be taken instead."""
     org = "org" if rare == {"assignee"} else hidden_from_sqlite("org")
     return all_of([f"{org} = :org", *_in_states(states, hidden_from_sqlite("state")), *conditions])
 
 
 def _branches(
-    along: Term | None, states: Sequence[str], rest: Sequence[str], writer: Writer
+    along: Term | None, states: States, rest: Sequence[str], writer: Writer
 ) -> Iterator[str]:
     """None at all when one index serves the whole, or when they would be too many."""
     values = [""] if along is None else along.values
-    if (along is None and len(states) == len(DeadLetterState)) or len(values) * len(states) > MOST_BRANCHES:
+    if (along is None and _are_all(states)) or len(values) * len(states) > MOST_BRANCHES:
         return
-    for value, state in product(values, states):
+    for value, state in product(values, written_states(states)):
         first = [] if along is None else [writer.condition(along._replace(values=(value,)))]
-        yield all_of(["org = :org", *first, f"state = '{state}'", *rest])
+        yield all_of(["org = :org", *first, state, *rest])
 
 
 def _is_rare(term: Term) -> bool:
     return term.key in _RARE and not term.negated and Who.NOBODY not in term.values
 
 
-def _states(query: Query) -> list[str]:
+def letter_states(query: Query) -> States:
     """Those that fulfil all its terms about states."""
-    named = about_states(query)
-    return [
-        str(state)
-        for state in DeadLetterState
-        if all((state in term.values) != term.negated for term in named)
-    ]
+    found = {str(state): _further(state, about_states(query)) for state in DeadLetterState}
+    return {state: further for state, further in found.items() if further is not None}
 
 
-def _in_states(states: Sequence[str], column: str = "state") -> list[str]:
+def _further(state: DeadLetterState, terms: Sequence[Term]) -> str | None:
+    """What must hold of a letter in that state, so that it fulfils the terms; None: it cannot."""
+    prospects = [*Prospect] if state is DeadLetterState.OPEN else [None]
+    fitting = [each for each in prospects if all(_fulfils(state, each, term) for term in terms)]
+    if len(fitting) == len(prospects):
+        return ""
+    return next((PROSPECTS[each] for each in fitting if each is not None), None)
+
+
+def _fulfils(state: DeadLetterState, prospect: Prospect | None, term: Term) -> bool:
+    return (state in term.values or prospect in term.values) != term.negated
+
+
+def written_states(states: States, column: str = "state") -> list[str]:
+    """A condition for each of them."""
+    return [f"{column} = '{state}'" + (f" AND {more}" if more else "") for state, more in states.items()]
+
+
+def _are_all(states: States) -> bool:
+    return len(states) == len(DeadLetterState) and not any(states.values())
+
+
+def _in_states(states: States, column: str = "state") -> list[str]:
     """As literals: there are few of them, and the database knows how many letters are in each."""
-    if len(states) == len(DeadLetterState):
+    if _are_all(states):
         return []
+    if any(states.values()):
+        return [f"({' OR '.join(written_states(states, column))})"]
     listed = ", ".join(f"'{state}'" for state in states)
-    return [f"{column} IN ({listed})" if states else _NEVER]
+    return [f"{column} IN ({listed})" if states else NEVER]

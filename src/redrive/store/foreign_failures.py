@@ -133,6 +133,7 @@ class ForeignFailures:
 _CLEARING = (
     "lock_removable",
     "clear_runs",  # first: what belongs to them is then known by their absence
+    "count_gone",
     "clear_notes",
     "clear_dependencies",
     "clear_attempts",

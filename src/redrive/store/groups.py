@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
@@ -13,17 +12,16 @@ from redrive.model.failure_group import (
     FailureGroup,
     GroupChange,
     GroupLine,
-    GroupSort,
     GroupState,
     GroupVersion,
-    LetterCounts,
     Occurrence,
     Reopening,
     Standing,
 )
 from redrive.policy.recurrence import passed
 from redrive.store.condition import BEYOND
-from redrive.store.database import Database, Row, Session
+from redrive.store.database import Row, Session
+from redrive.store.group_listing import GroupListing, as_of_now, line_of
 from redrive.store.statement import statements
 
 _SQL = statements("groups")
@@ -36,16 +34,6 @@ MOST_COUNTED = 10_000
 MOST_OVER_TIME = 50_000
 
 _Key = tuple[str, str]
-_GROUP = len(FailureGroup._fields)
-_FIRST = {GroupSort.LAST_SEEN: 1e18, GroupSort.OCCURRENCES: 2**62}
-"""Beyond everything that there is, for the beginning of a list."""
-
-
-class Position(NamedTuple):
-    """Where a page ended: the value it is sorted by, and the fingerprint."""
-
-    value: float
-    fingerprint: str
 
 
 class GroupWish(NamedTuple):
@@ -59,10 +47,7 @@ class GroupWish(NamedTuple):
     ignored_version: str | None = None
 
 
-class Groups:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class Groups(GroupListing):
     async def occurred(
         self, session: Session, occurrences: Sequence[Occurrence], decide: Decide
     ) -> list[GroupChange]:
@@ -75,21 +60,11 @@ class Groups:
         not_open = [row for row in rows if row[2] != GroupState.OPEN]
         return await self._come_back(session, _decided(not_open, versions, decide)) if not_open else []
 
-    async def page(
-        self, org: str, *, state: str | None, text: str, sort: GroupSort, size: int, after: Position | None
-    ) -> list[GroupLine]:
-        """Groups with the exact numbers of their dead letters, the latest or the most frequent first."""
-        value, fingerprint = after or (_FIRST[sort], "")
-        parameters = {"org": org, "state": state, "pattern": _pattern(text), "size": size}
-        statement = _SQL[f"by_{sort}" if state is None else f"by_{sort}_in_state"]
-        place = {"place": value, "fingerprint": fingerprint}
-        return [_line(row) for row in await self._database.fetch(statement, parameters | place)]
-
     async def find(self, org: str, fingerprint: str, beginning: str | None, most: int) -> list[GroupLine]:
         """The group of that fingerprint, and those whose fingerprints begin so, a hexadecimal number."""
         parameters = {"org": org, "fingerprint": fingerprint, "most": most}
         span = {"first": beginning or fingerprint, "beyond": beginning + BEYOND if beginning else fingerprint}
-        return [_line(row) for row in await self._database.fetch(_SQL["find"], parameters | span)]
+        return [line_of(row) for row in await self._database.fetch(_SQL["find"], parameters | span)]
 
     async def versions(self, org: str, fingerprint: str) -> list[GroupVersion]:
         """The versions that have failed so, the latest first."""
@@ -128,7 +103,7 @@ class Groups:
     async def lock(self, session: Session, org: str, fingerprint: str) -> FailureGroup | None:
         """The group as it is now, locked until the transaction ends."""
         rows = await session.fetch(_SQL["lock"], {"org": org, "fingerprint": fingerprint})
-        return _as_of_now(rows[0]) if rows else None
+        return as_of_now(rows[0]) if rows else None
 
     async def change(self, session: Session, group: FailureGroup, wish: GroupWish) -> FailureGroup:
         """Give a group that is locked its new state."""
@@ -231,30 +206,3 @@ def _decided(
 
 def _change(org: str, fingerprint: str, before: str, why: Reopening) -> GroupChange:
     return GroupChange(org, fingerprint, before, GroupState.OPEN, why.reason, why.regressed)
-
-
-def _line(row: Row) -> GroupLine:
-    return GroupLine(_as_of_now(row), LetterCounts._make(row[_GROUP + 1 :]))
-
-
-def _as_of_now(row: Row) -> FailureGroup:
-    """The group, then the moment: one whose time to be ignored is over is open, written or not."""
-    group = FailureGroup._make(row[:_GROUP])
-    why = passed(group.standing, row[_GROUP])
-    if why is None:
-        return group
-    return group._replace(
-        state=GroupState.OPEN,
-        ignored_until=None,
-        ignored_beyond=None,
-        ignored_version=None,
-        changed_by=SELF,
-        changed_at=group.ignored_until,
-        change_reason=why.reason,
-    )
-
-
-def _pattern(text: str) -> str | None:
-    """For LIKE: whatever holds the text as it is."""
-    escaped = re.sub(r"([\\%_])", r"\\\1", text)
-    return f"%{escaped}%" if text else None

@@ -7,9 +7,9 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from redrive.model.dead_letter import DeadLetterLine
-from redrive.model.query import Beginning, Query, Term, Value
+from redrive.model.query import Beginning, Order, Query, Term, Value
 from redrive.store.condition import BEYOND
-from redrive.store.cursor import Cursor, Order
+from redrive.store.cursor import Cursor
 from redrive.store.database import Database, Session
 from redrive.store.filter import Filter, about_states, walkable
 from redrive.store.statement import Statement, statement, template, written

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from redrive.errors import NotFoundError
-from redrive.model.operation import ReplayOperation
+from redrive.model.operation import FailedAs, ReplayOperation
 from redrive.model.replay import Replay, ReplayState
 from redrive.policy.codec import encode
 from redrive.policy.rollout import LARGEST_BATCH, Score
@@ -235,6 +235,25 @@ class Operations:
     async def failures(self, session: Session, operation_id: str) -> dict[str, int]:
         """The fingerprints that items have failed with: the most frequent ones."""
         return _numbers(await session.fetch(_SQL["failures"], {"id": operation_id, "most": MOST_LINES}))
+
+    async def failed_as(self, operation_id: str) -> list[FailedAs]:
+        """The same, with how many of them had failed just so before."""
+        parameters = {"id": operation_id, "most": MOST_LINES}
+        return [FailedAs._make(row) for row in await self._database.fetch(_SQL["failed_as"], parameters)]
+
+    async def under_way(self, org: str, most: int) -> list[ReplayOperation]:
+        """Those that are started and not over, the newest first."""
+        rows = await self._database.fetch(_SQL["under_way"], {"org": org, "most": most})
+        return [ReplayOperation._make(row) for row in rows]
+
+    async def progress(self, org: str, ids: Sequence[str]) -> dict[str, dict[str, int]]:
+        """How many items of each of these are in each state."""
+        found: dict[str, dict[str, int]] = {each: dict.fromkeys(ReplayState, 0) for each in ids}
+        for name, state, number in await self._database.fetch(
+            _SQL["progress"], {"org": org, "ids": encode(list(ids))}
+        ):
+            found[name][state] = number
+        return found
 
     async def span(self, session: Session, operation_id: str) -> tuple[float | None, float | None]:
         """When the first item was begun, and when the last of those that were begun ended."""

@@ -18,6 +18,7 @@ from redrive.store.postgres_migration import quoted
 SUFFIX = "redrive_tenant"
 
 _READ, _ADD, _CHANGE = "SELECT", "SELECT, INSERT", "SELECT, INSERT, UPDATE"
+_ADD_AND_REMOVE = "SELECT, INSERT, DELETE"
 _ALL = "SELECT, INSERT, UPDATE, DELETE"
 
 WALLED: Mapping[str, str] = {
@@ -37,6 +38,8 @@ WALLED: Mapping[str, str] = {
     "audit_heads": _CHANGE,
     "audit": _ADD,
     "idempotency_keys": _ALL,
+    "saved_views": _ADD_AND_REMOVE,
+    "tallies": _ADD,
 }
 """Each row is one org's, and there for it alone."""
 

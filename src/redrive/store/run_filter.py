@@ -1,7 +1,7 @@
 """A query over runs as branches of a statement, disjoint ones that together are the whole.
 
-Runs that have ended lie in one index, in order of workflow and state, idle ones in another, in order of
-queue, place, state and workflow; those in flight are few. The keys of an index are what occurs in it: they
+Runs that have ended lie in one index, in order of workflow, queue and state, idle ones in another, in order
+of queue, place, state and workflow; those in flight are few. The keys of an index are what occurs in it: they
 are found by leaping from one to the next, and for each that the query allows its newest runs are read. So
 little is read that is not shown, and a small org, a rare workflow, a rare state are found as quickly as any
 other. What is in no key is looked at run by run. What few runs have in common, as their id, is looked up.
@@ -21,7 +21,8 @@ _RARE = ("id", "key", "correlation")
 """Keys that few runs have in common, with an index of their own."""
 
 _ALWAYS = "1 = 1"
-_IN_KEYS = {"_over": ("workflow",), "_idle": ("workflow", "queue"), "_leased": ("workflow", "queue")}
+_IN_KEYS = ("workflow", "queue")
+_IN_INDEXES = ("is", *_IN_KEYS, "since", "until")
 
 
 class Branch(NamedTuple):
@@ -32,13 +33,16 @@ class Branch(NamedTuple):
     rows: str
 
 
-HELD = Branch("_idle", "key.place = 'held'", _ALWAYS)
+HELD = "key.place = 'held'"
 
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
+    """`looks`: it asks for something that no index tells, so that run after run is looked at."""
+
     branches: tuple[Branch, ...]
     parameters: Mapping[str, Any]
+    looks: bool = False
 
     @classmethod
     def of(cls, query: Query, org: str) -> RunFilter:
@@ -53,7 +57,7 @@ class RunFilter:
             "_leased": states & {RunState.RUNNING},
         }
         branches = [_branch(name, query, writer) for name, those in wanted.items() if those]
-        return cls(tuple(branches), writer.parameters)
+        return cls(tuple(branches), writer.parameters, looks=any(map(_looks, query.terms)))
 
 
 def possible_states(query: Query) -> set[RunState]:
@@ -68,6 +72,10 @@ def possible_states(query: Query) -> set[RunState]:
 
 def _wholly(values: Sequence[Value]) -> set[RunState]:
     return {value for value in values if isinstance(value, RunState)}
+
+
+def _looks(term: Term) -> bool:
+    return term.key not in _IN_INDEXES or not _IN_NO_INDEX.isdisjoint(term.values)
 
 
 def _is_rare(term: Term, key: str) -> bool:
@@ -90,7 +98,7 @@ def _branch(name: str, query: Query, writer: Writer) -> Branch:
         if term.key == "is":
             keys += _key_states(term)
             rows += [] if _is_known(term) else [_states(term, "")]
-        elif term.key in _IN_KEYS[name]:
+        elif term.key in _IN_KEYS:
             keys.append(writer.condition(term, _of_key))
         else:
             rows.append(writer.condition(term))
@@ -114,6 +122,7 @@ class _Meaning(NamedTuple):
 
 
 _BETWEEN_ATTEMPTS = "{of}state = 'RUNNING'"
+_IN_NO_INDEX = frozenset({Standing.REPLAYING, Standing.BLOCKED})
 
 _MEANINGS: Mapping[Value, _Meaning] = {
     **{state: _Meaning(f"{{of}}state = '{state}'", (state,)) for state in RunState},

@@ -6,15 +6,19 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
-from redrive.model.query import Query
+from redrive.model.query import Order, Query
 from redrive.model.run_line import RunLine
-from redrive.store.cursor import Cursor, Order
-from redrive.store.database import Database
+from redrive.store.cursor import Cursor
+from redrive.store.database import Database, Row
 from redrive.store.listing import MOST_COUNTED, Count
-from redrive.store.run_filter import HELD, RunFilter
+from redrive.store.run_filter import HELD, Branch, RunFilter
 from redrive.store.statement import Statement, statements, template, written
 
 _SQL = statements("run_listing")
+_PERIODS = (3_600.0, 86_400.0)
+"""Where run after run has to be looked at, the last hour often has enough for a page, or the last day."""
+_KEYED = ("_over", "_idle")
+"""Branches that have two forms: one that reads the newest of each key, and one that reads all."""
 _NOTHING = "SELECT id, submitted_at FROM redrive.runs WHERE 1 = 0"
 
 
@@ -38,7 +42,7 @@ class Depth(NamedTuple):
 
 
 class Held(NamedTuple):
-    """How many runs each breaker or limit holds. `capped`: these are the newest only, there are more."""
+    """How many runs each breaker or limit holds. `capped`: these are not all, there are more."""
 
     numbers: Mapping[str, int]
     capped: bool
@@ -53,26 +57,33 @@ class RunListing:
 
     async def page(self, query: Query, org: str, size: int, cursor: str | None = None) -> RunLines:
         last = None if cursor is None else Cursor.read(cursor, Order.NEWEST)
-        wanted = RunFilter.of(query, org)
-        more = {} if last is None else {"last_at": last.at, "last_id": last.id}
-        statement = _statement("_page", wanted, onwards=last is not None)
-        rows = await self._database.fetch(statement, {**wanted.parameters, **more, "most": size + 1})
+        rows = await self._newest(RunFilter.of(query, org), last, size + 1)
         lines = [RunLine._make(row) for row in rows[:size]]
         if len(rows) <= size:
             return RunLines(lines, None)
         return RunLines(lines, str(Cursor(Order.NEWEST, lines[-1].submitted_at, lines[-1].id)))
 
+    async def _newest(self, wanted: RunFilter, last: Cursor | None, most: int) -> list[Row]:
+        more = {} if last is None else {"last_at": last.at, "last_id": last.id}
+        parameters = {**wanted.parameters, **more, "most": most}
+        onwards = last is not None
+        for seconds in _PERIODS if wanted.looks else ():
+            statement = _statement("_page", wanted, onwards=onwards, period=True)
+            rows = await self._database.fetch(statement, {**parameters, "seconds": seconds})
+            if len(rows) == most:
+                return rows
+        return await self._database.fetch(_statement("_page", wanted, onwards=onwards), parameters)
+
     async def count(self, query: Query, org: str, most: int = MOST_COUNTED) -> Count:
         """How many there are; counted up to `most`."""
         wanted = RunFilter.of(query, org)
-        statement = _statement("_count", wanted, onwards=False)
+        statement = _statement("_count", wanted)
         [[number]] = await self._database.fetch(statement, {**wanted.parameters, "most": most + 1})
         return Count(min(number, most), number > most)
 
     async def held(self, org: str, most: int = MOST_COUNTED) -> Held:
         """What holds work of the org, and how much; counted up to `most` in all."""
-        statement = _statement("_held", RunFilter((HELD,), {"org": org}), onwards=False)
-        rows = await self._database.fetch(statement, {"org": org, "most": most})
+        rows = await self._database.fetch(_HELD, {"org": org, "most": most})
         numbers = {row[0]: row[1] for row in rows}
         return Held(numbers, sum(numbers.values()) == most)
 
@@ -87,20 +98,29 @@ class RunListing:
         return [Depth._make(row) for row in rows]
 
 
-def _statement(name: str, wanted: RunFilter, *, onwards: bool) -> Statement:
-    sqlite, postgres = (_text(name, wanted, onwards, on_postgres) for on_postgres in (False, True))
+def _statement(name: str, wanted: RunFilter, *, onwards: bool = False, period: bool = False) -> Statement:
+    sqlite, postgres = (_text(name, wanted, onwards, period, on_postgres) for on_postgres in (False, True))
     return written(f"runs{name}", sqlite, postgres)
 
 
-def _text(name: str, wanted: RunFilter, onwards: bool, postgres: bool) -> str:
-    after = f" AND {_template('_after', postgres)}" if onwards else ""
-    branches = [
-        _template(each.name, postgres).replace("{keys}", each.keys).replace("{rows}", each.rows + after)
-        for each in wanted.branches
-    ]
+def _text(name: str, wanted: RunFilter, onwards: bool, period: bool, postgres: bool) -> str:
+    conditions = ["_after"] if onwards else []
+    if period:
+        conditions.append("_shortly_before" if onwards else "_lately")
+    further = "".join(f" AND {_template(each, postgres)}" for each in conditions)
+    kind = "_all" if name == "_count" or period else ""
+    branches = [_branch(each, kind, further, postgres) for each in wanted.branches]
     return _template(name, postgres).replace("{branches}", " UNION ALL ".join(branches) or _NOTHING)
+
+
+def _branch(branch: Branch, kind: str, further: str, postgres: bool) -> str:
+    text = _template(branch.name + (kind if branch.name in _KEYED else ""), postgres)
+    return text.replace("{keys}", branch.keys).replace("{rows}", branch.rows + further)
 
 
 @cache
 def _template(name: str, postgres: bool) -> str:
     return template("run_listing", name, postgres=postgres)
+
+
+_HELD = written("held", *(_template("_held", each).replace("{keys}", HELD) for each in (False, True)))

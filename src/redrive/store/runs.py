@@ -14,12 +14,13 @@ from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import APPLICATION, Caller
 from redrive.model.dead_letter import DeadLetter
 from redrive.model.replay import ReplayState
-from redrive.model.run import Cancellation, NewRun, Place, Run
+from redrive.model.run import Cancellation, NewRun, Place, Run, RunState
 from redrive.store.audit import Audit
 from redrive.store.database import Database, Session
 from redrive.store.identifier import findable
 from redrive.store.replays import Replays, Resolved, Settled, Settlement, outcomes
 from redrive.store.statement import statements
+from redrive.store.tallies import count_ended
 
 _SQL = statements("runs")
 
@@ -172,6 +173,7 @@ class Runs:
     ) -> tuple[Cancellation | None, list[Settled | Resolved]]:
         parameters = {"id": run_id, "org": caller.org}
         if await session.fetch(_SQL["cancel_idle"], parameters):
+            await count_ended(session, {(caller.org, RunState.CANCELLED): 1})
             state, note = ReplayState.CANCELLED, f"the run was cancelled by {caller.name}"
             settlement = Settlement(run_id, 0, state, note=note, by=caller.name)
             return Cancellation.CANCELLED, await self._replays.settle(session, [settlement])

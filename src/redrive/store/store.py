@@ -20,8 +20,10 @@ from redrive.store.redriving import Redrives
 from redrive.store.replays import Replays
 from redrive.store.run_listing import RunListing
 from redrive.store.runs import Runs
+from redrive.store.saved_views import SavedViews
 from redrive.store.sessions import Sessions
 from redrive.store.statement import statement
+from redrive.store.tallies import Tallies
 from redrive.store.users import Users
 
 _WRITE = statement("store", "write")
@@ -33,6 +35,7 @@ class Store:
         self.leases = Leases(database)
         self.holds = Holds(database)
         self.audit = Audit(database)
+        self.tallies = Tallies(database)
         self.groups = Groups(database)
         self.replays = Replays(database, self.audit)
         self.runs = Runs(database, self.replays, self.audit)
@@ -41,6 +44,7 @@ class Store:
         self.operations = Operations(database)
         self.redrives = Redrives(database)
         self.idempotency = IdempotencyKeys(database)
+        self.saved_views = SavedViews(database)
         self.burials = Burials(database, self.holds, self.groups, self.audit)
         self.records = Records(database, self.replays, self.burials)
         self.organizations = Organizations(database)

@@ -122,6 +122,12 @@ ALWAYS = (
         "dead letters",
         "Of the failure {0} {2} dead letters are counted as {1}, but there are {3}.",
     ),
+    Check(
+        "I16",
+        "live_miscounted",
+        "dead letters",
+        "{1} live dead letters are counted as {0}, but there are {2}.",
+    ),
     Check("I16", "strays", "runs", "The run does not exist, but something is kept for it: {0} ({1})."),
 )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from redrive.policy.redact.assignments import mark_assignments
 from redrive.policy.redact.contexts import has_context, mark_contexts
@@ -35,6 +35,14 @@ _QUOTE_ENTITY = re.compile(r"&quot;|&#34;|&#x22;|&#39;|&#x27;|&apos;")
 _SPLIT_AT_MARKERS = re.compile(f"({MARKER.pattern})")
 
 
+class Rules(NamedTuple):
+    """What somebody has added to what every redactor knows."""
+
+    extra_keys: tuple[str, ...]
+    allow_keys: tuple[str, ...]
+    patterns: tuple[str, ...]
+
+
 class Redactor:
     """Replaces secrets by markers; with an org's `key`, equal secrets get equal hashes, other than elsewhere.
 
@@ -51,8 +59,10 @@ class Redactor:
         allow_keys: Iterable[str] = (),
     ) -> None:
         self._mark = Marker(key)
-        self._names = SecretNames(extra_keys, allow_keys)
+        more, less = tuple(extra_keys), tuple(allow_keys)
+        self._names = SecretNames(more, less)
         self._extra_patterns = tuple(re.compile(pattern) for pattern in extra_patterns)
+        self.rules = Rules(more, less, tuple(each.pattern for each in self._extra_patterns))
         self._clean: dict[str, None] = {}
 
     def text(self, text: str) -> str:

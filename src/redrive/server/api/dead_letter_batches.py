@@ -10,10 +10,12 @@ from collections.abc import Awaitable, Callable
 from starlette.responses import Response
 
 from redrive.engine.clearing import clear_queue
+from redrive.engine.desk import Desk
+from redrive.model.dead_letter import DeadLetterState
 from redrive.policy.access import Permission
 from redrive.server.answer import answer
 from redrive.server.api.dead_letters import ALIASES, PREFIX
-from redrive.server.api.shape.base import Changed
+from redrive.server.api.shape.base import Changed, Closed
 from redrive.server.api.shape.dead_letter_change import (
     Assignments,
     Clearing,
@@ -29,29 +31,27 @@ routes = Routes("dead_letters", PREFIX, ALIASES)
 OPERATE, NOTE = may(Permission.OPERATE), may(Permission.NOTE)
 
 _CHANGED = {200: {"model": Changed}}
+_CLOSED = {200: {"model": Closed}}
 
 Closer = Callable[..., Awaitable[int]]
 
 
-@routes.post("/resolve", OPERATE, responses=_CHANGED)
+@routes.post("/resolve", OPERATE, responses=_CLOSED)
 async def resolve_many(desk: AtDesk, body: Closing) -> Response:
     """Say that they are done with."""
-    letters = desk.dead_letters
-    return await _closed(body, letters.resolve, letters.resolve_matching)
+    return await _closed(body, desk, desk.dead_letters.resolve, DeadLetterState.RESOLVED)
 
 
-@routes.post("/ignore", OPERATE, responses=_CHANGED)
+@routes.post("/ignore", OPERATE, responses=_CLOSED)
 async def ignore_many(desk: AtDesk, body: Closing) -> Response:
     """Say that nothing will be done about them."""
-    letters = desk.dead_letters
-    return await _closed(body, letters.ignore, letters.ignore_matching)
+    return await _closed(body, desk, desk.dead_letters.ignore, DeadLetterState.IGNORED)
 
 
-@routes.post("/archive", OPERATE, responses=_CHANGED)
+@routes.post("/archive", OPERATE, responses=_CLOSED)
 async def archive_many(desk: AtDesk, body: Closing) -> Response:
     """Put them away."""
-    letters = desk.dead_letters
-    return await _closed(body, letters.archive, letters.archive_matching)
+    return await _closed(body, desk, desk.dead_letters.archive, DeadLetterState.ARCHIVED)
 
 
 @routes.post("/reopen", OPERATE, responses=_CHANGED)
@@ -86,10 +86,11 @@ async def clear(visit: Visiting, body: Clearing) -> Response:
     return _changed(removed)
 
 
-async def _closed(body: Closing, close: Closer, close_matching: Closer) -> Response:
-    if body.ids is not None:
+async def _closed(body: Closing, desk: Desk, close: Closer, state: DeadLetterState) -> Response:
+    if body.query is None or body.expect is None:
         return _changed(await close(body.ids, body.reason))
-    return _changed(await close_matching(body.query, body.reason, expect=body.expect))
+    ids = await desk.dead_letters.close_matching(body.query, state, body.reason, expect=body.expect)
+    return answer({"changed": len(ids), "ids": ids})
 
 
 def _changed(number: int) -> Response:

@@ -8,6 +8,7 @@ from fastapi import Query
 from starlette.responses import Response
 
 from redrive.model.dead_letter import version_of
+from redrive.model.query import Order
 from redrive.policy.access import Permission
 from redrive.server.answer import answer, page
 from redrive.server.api import statistics
@@ -37,7 +38,6 @@ from redrive.server.precondition import etag
 from redrive.server.route import Routes
 from redrive.server.rule import may
 from redrive.server.visit import AtDesk, Runs, Visiting
-from redrive.store.cursor import Order
 
 PREFIX = "/api/v1/dead-letters"
 ALIASES = ("/api/v1/workflow-dlq",)

@@ -7,13 +7,18 @@ from typing import Annotated
 from fastapi import Path, Query
 from starlette.responses import Response
 
-from redrive.engine.failure_groups import LONGEST_TEXT, MOST_BUCKETS
+from redrive.engine.group_book import MOST_BUCKETS
 from redrive.model.failure_group import GroupSort, GroupState
+from redrive.model.query import TEXT, Term
+from redrive.model.query import Query as Asked
 from redrive.policy.access import Permission
 from redrive.policy.bounds import LONGEST_DELAY
+from redrive.policy.group_language import GROUPS
+from redrive.policy.query import parse
 from redrive.server.answer import answer, page
-from redrive.server.api.parameter import Cursor, Size, at_most
+from redrive.server.api.parameter import Cursor, QueryText, Size, at_most
 from redrive.server.api.shape.base import Reasoned, reason_of
+from redrive.server.api.shape.dead_letter import CountShape
 from redrive.server.api.shape.group import (
     GroupIgnoring,
     GroupPage,
@@ -34,6 +39,7 @@ Fingerprint = Annotated[
 ]
 
 routes = Routes("groups", "/api/v1/groups")
+LONGEST_TEXT = 200
 READ, OPERATE = may(Permission.READ), may(Permission.OPERATE)
 
 _STANDING = {200: {"model": GroupStandingShape}}
@@ -42,16 +48,24 @@ _STANDING = {200: {"model": GroupStandingShape}}
 @routes.get("", READ, responses={200: {"model": GroupPage}})
 async def list_(
     visit: Visiting,
-    state: Annotated[GroupState | None, Query()] = None,
-    text: Annotated[str, Query(max_length=LONGEST_TEXT)] = "",
+    q: QueryText = "",
+    state: Annotated[GroupState | None, Query(description="The same as group: in q")] = None,
+    text: Annotated[str, Query(max_length=LONGEST_TEXT, description="The same as a text in q")] = "",
     sort: Annotated[GroupSort, Query()] = GroupSort.LAST_SEEN,
     size: Size = 50,
     cursor: Cursor = None,
 ) -> Response:
     """The latest or the most frequent first, with the exact numbers of their dead letters."""
     groups = (await visit.desk()).groups
-    found = await groups.list(state, text, sort=sort, size=at_most(size, visit), cursor=cursor)
+    asked = _asked(q, state, text)
+    found = await groups.search(asked, sort=sort, size=at_most(size, visit), cursor=cursor)
     return page([line_view(each) for each in found.lines], found.next_cursor)
+
+
+@routes.get("/count", READ, responses={200: {"model": CountShape}})
+async def count(desk: AtDesk, q: QueryText = "") -> Response:
+    """How many fulfil a query; counted up to 10,000."""
+    return answer((await desk.groups.count(q))._asdict())
 
 
 @routes.get("/{fingerprint}", READ, responses={200: {"model": GroupShape}})
@@ -122,3 +136,13 @@ async def reopen(
     with unchanged():
         group = await desk.groups.reopen(fingerprint, reason_of(body), read=versions(if_match))
     return answer(group_view(group), headers=etag(group.version))
+
+
+def _asked(q: str, state: GroupState | None, text: str) -> str:
+    """Read by itself first: what is wrong in the query is told with its place in it."""
+    terms = list(parse(q, GROUPS).terms)
+    if state is not None:
+        terms.append(Term("group", (state.lower(),)))
+    if text:
+        terms.append(Term(TEXT, (text,)))
+    return str(Asked(tuple(terms)))

@@ -35,22 +35,42 @@ SELECT sequence, at, action, subject, subjects FROM redrive.audit
 WHERE org = :org AND sequence > :after
 ORDER BY sequence LIMIT :most
 
--- name: page
-SELECT {_columns} FROM redrive.audit
-WHERE org = :org AND sequence < :before
+-- name: _wanted
+org = :org AND sequence < :before
+    AND sequence >= CASE WHEN CAST(:since AS double precision) IS NULL THEN 0 ELSE COALESCE((
+        SELECT min(sequence) FROM (
+            SELECT sequence FROM redrive.audit WHERE org = :org AND at >= :since ORDER BY at, sequence LIMIT :look
+        ) AS first
+    ), :before) END
+    AND sequence <= CASE WHEN CAST(:until AS double precision) IS NULL THEN :before ELSE COALESCE((
+        SELECT max(sequence) FROM (
+            SELECT sequence FROM redrive.audit WHERE org = :org AND at < :until
+            ORDER BY at DESC, sequence DESC LIMIT :look
+        ) AS last
+    ), 0) END
     AND (CAST(:action AS text) IS NULL OR action = :action)
     AND (CAST(:actor AS text) IS NULL OR actor = :actor)
     AND (CAST(:since AS double precision) IS NULL OR at >= :since)
     AND (CAST(:until AS double precision) IS NULL OR at < :until)
+
+-- name: page
+SELECT {_columns} FROM redrive.audit
+WHERE {_wanted}
 ORDER BY sequence DESC LIMIT :size
 
 -- name: page_about
 SELECT {_columns} FROM redrive.audit
-WHERE org = :org AND subject = :subject AND sequence < :before
-    AND (CAST(:action AS text) IS NULL OR action = :action)
-    AND (CAST(:actor AS text) IS NULL OR actor = :actor)
-    AND (CAST(:since AS double precision) IS NULL OR at >= :since)
-    AND (CAST(:until AS double precision) IS NULL OR at < :until)
+WHERE {_wanted} AND subject = :subject
+ORDER BY sequence DESC LIMIT :size
+
+-- name: page_of_action
+SELECT {_columns} FROM redrive.audit
+WHERE {_wanted} AND action = :action AND action <> 'dead_letter.moved'
+ORDER BY sequence DESC LIMIT :size
+
+-- name: page_by_actor
+SELECT {_columns} FROM redrive.audit
+WHERE {_wanted} AND actor = :actor AND actor <> 'redrive'
 ORDER BY sequence DESC LIMIT :size
 
 -- name: batches_about

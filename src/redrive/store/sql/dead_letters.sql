@@ -44,6 +44,7 @@ SELECT count(*) FROM ({branches} LIMIT :most) AS counted
 -- name: fingerprints
 SELECT DISTINCT fingerprint FROM redrive.dead_letter_counts
 WHERE org = :org AND fingerprint >= :first AND fingerprint < :beyond
+    AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED', 'RESOLVED', 'IGNORED', 'ARCHIVED')
 LIMIT :most
 
 -- name: lock_runs

@@ -4,12 +4,27 @@ SELECT id, state, workflow, queue, step, category, error_class, error_type, reas
     next_redrive_at, :now
 FROM redrive.dead_letters WHERE id = :id AND org = :org
 
+-- name: _queue_names
+WITH RECURSIVE queue_names (queue) AS (
+    SELECT (SELECT min(queue) FROM redrive.runs WHERE place = 'ended' AND org = :org AND workflow = :workflow)
+    UNION ALL
+    SELECT (
+        SELECT min(queue) FROM redrive.runs
+        WHERE place = 'ended' AND org = :org AND workflow = :workflow AND queue > queue_names.queue
+    )
+    FROM queue_names WHERE queue_names.queue IS NOT NULL
+)
+
+-- name: _successes
+place = 'ended' AND org = :org AND workflow = :workflow AND queue = queue_names.queue AND state = 'SUCCESS'
+    ORDER BY submitted_at DESC LIMIT :most
+
 -- name: successes
+{_queue_names}
 SELECT COALESCE(code_version, ''), count(*) FROM (
-    SELECT started_at, code_version FROM redrive.runs
-    WHERE place = 'ended' AND org = :org AND workflow = :workflow AND state = 'SUCCESS'
-    ORDER BY submitted_at DESC
-    LIMIT :most
+    SELECT started_at, code_version FROM queue_names
+    CROSS JOIN redrive.runs AS run ON run.id IN (SELECT id FROM redrive.runs WHERE {_successes})
+    ORDER BY submitted_at DESC LIMIT :most
 ) AS newest
 WHERE started_at > :since
 GROUP BY 1

@@ -2,6 +2,13 @@
 -- SQLite locks the whole file, PostgreSQL the row.
 SELECT id, place FROM redrive.runs WHERE org = :org AND idempotency_key = :key FOR UPDATE
 
+-- name: count_gone
+-- Changes are added as rows of their own: see the triggers.
+INSERT INTO redrive.tallies (org, figure, subject, bucket, number)
+SELECT CAST(:org AS text), 'left', '', CAST(floor(:now / 300) AS bigint) * 300, count(*) {_gone}
+    AND letter.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
+HAVING count(*) > 0
+
 -- name: lock_removable
 -- The rows are locked: whoever replays one of them in this moment waits, or was first.
 {_removable}

@@ -85,6 +85,13 @@ WHERE letter.org = :org AND letter.queue = :queue
 -- name: lock_removable
 {_removable}
 
+-- name: count_gone
+INSERT INTO redrive.tallies (org, figure, subject, bucket, number)
+SELECT CAST(:org AS text), 'left', '', CAST(floor(:now / 300) AS bigint) * 300, count(*) {_gone}
+    AND letter.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
+HAVING count(*) > 0
+ON CONFLICT (org, figure, subject, bucket) DO UPDATE SET number = tallies.number + excluded.number
+
 -- name: clear_notes
 DELETE FROM redrive.dead_letter_notes WHERE letter_id IN (SELECT letter.id {_gone})
 

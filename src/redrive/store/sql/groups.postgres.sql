@@ -41,3 +41,16 @@ WHERE state = 'IGNORED' AND ignored_until <= :now
 ORDER BY ignored_until
 LIMIT :most
 FOR UPDATE SKIP LOCKED
+
+-- name: _has_letters
+-- Changes of counts are rows of their own, and all of one state are read at once, along an index.
+fingerprint IN (SELECT fingerprint FROM redrive.dead_letter_counts AS counted
+    WHERE counted.org = :org AND counted.state IN ({states})
+    GROUP BY fingerprint HAVING sum(number) > 0)
+
+-- name: _has_unscheduled
+-- As above.
+(fingerprint IN (SELECT fingerprint FROM redrive.dead_letter_counts AS counted
+    WHERE counted.org = :org AND counted.state = 'OPEN' AND redrive = 'never'
+    GROUP BY fingerprint HAVING sum(number) > 0)
+    OR {_has_left})

@@ -50,62 +50,51 @@ CAST(COALESCE((SELECT sum(number) FROM redrive.dead_letter_counts AS counted
             AND counted.state IN ('RESOLVED', 'IGNORED', 'ARCHIVED')), 0)
         AS bigint)
 
--- name: _has_text
-(CAST(:pattern AS text) IS NULL
-    OR lower(title || ' ' || error_type || ' ' || workflow || ' ' || step) LIKE lower(:pattern) ESCAPE '\')
+-- name: _has_letters
+EXISTS (SELECT 1 FROM redrive.dead_letter_counts AS counted
+    WHERE counted.org = failure_groups.org AND counted.fingerprint = failure_groups.fingerprint
+        AND counted.state IN ({states}) AND number > 0)
 
--- name: _as_stored
-org = :org AND state = :state AND (state <> 'IGNORED' OR ignored_until IS NULL OR ignored_until > :now)
+-- name: _has_scheduled
+(EXISTS (SELECT 1 FROM redrive.dead_letter_counts AS counted
+    WHERE counted.org = failure_groups.org AND counted.fingerprint = failure_groups.fingerprint
+        AND counted.state = 'OPEN' AND redrive <> 'never' AND number > 0)
+    AND EXISTS (SELECT 1 FROM redrive.dead_letters AS letter
+        WHERE letter.org = failure_groups.org AND letter.fingerprint = failure_groups.fingerprint
+            AND letter.state = 'OPEN' AND next_redrive_at IS NOT NULL))
 
--- name: _no_longer_ignored
-org = :org AND state = 'IGNORED' AND ignored_until <= :now AND CAST(:state AS text) = 'OPEN'
+-- name: _has_left
+EXISTS (SELECT 1 FROM redrive.dead_letters AS letter
+    WHERE letter.org = failure_groups.org AND letter.fingerprint = failure_groups.fingerprint
+        AND letter.state = 'OPEN' AND redrive <> 'never' AND next_redrive_at IS NULL)
 
--- name: by_last_seen
-SELECT {_group}, :now, {_letters} FROM (
-    SELECT {_group} FROM redrive.failure_groups
-    WHERE org = :org AND (last_seen, fingerprint) < (:place, :fingerprint) AND {_has_text}
-    ORDER BY last_seen DESC, fingerprint DESC
-    LIMIT :size
-) AS page
-ORDER BY last_seen DESC, fingerprint DESC
+-- name: _has_unscheduled
+(EXISTS (SELECT 1 FROM redrive.dead_letter_counts AS counted
+    WHERE counted.org = failure_groups.org AND counted.fingerprint = failure_groups.fingerprint
+        AND counted.state = 'OPEN' AND redrive = 'never' AND number > 0)
+    OR {_has_left})
 
--- name: by_last_seen_in_state
-SELECT {_group}, :now, {_letters} FROM (
-    SELECT {_group} FROM (
-        SELECT {_group} FROM redrive.failure_groups
-        WHERE {_as_stored} AND (last_seen, fingerprint) < (:place, :fingerprint) AND {_has_text}
-        ORDER BY last_seen DESC, fingerprint DESC
-        LIMIT :size
-    ) AS stored
-    UNION ALL SELECT {_group} FROM (
-        SELECT {_group} FROM redrive.failure_groups
-        WHERE {_no_longer_ignored} AND (last_seen, fingerprint) < (:place, :fingerprint) AND {_has_text}
-        ORDER BY last_seen DESC, fingerprint DESC
-        LIMIT :size
-    ) AS no_longer_ignored
-    ORDER BY last_seen DESC, fingerprint DESC
-    LIMIT :size
-) AS page
-ORDER BY last_seen DESC, fingerprint DESC
+-- name: _after
+({sort}, fingerprint) < (:last_value, :last_fingerprint)
 
--- name: by_occurrences
-SELECT {_group}, :now, {_letters} FROM (
-    SELECT {_group} FROM redrive.failure_groups
-    WHERE org = :org AND (occurrences, fingerprint) < (:place, :fingerprint) AND {_has_text}
-    ORDER BY occurrences DESC, fingerprint DESC
-    LIMIT :size
-) AS page
-ORDER BY occurrences DESC, fingerprint DESC
+-- name: _branch
+SELECT fingerprint, {sort} FROM (
+    SELECT fingerprint, {sort} FROM redrive.failure_groups WHERE {where}
+    ORDER BY {sort} DESC, fingerprint DESC LIMIT :most
+) AS branch
 
--- name: by_occurrences_in_state
-SELECT {_group}, :now, {_letters} FROM (
-    SELECT {_group} FROM redrive.failure_groups
-    WHERE (({_as_stored}) OR ({_no_longer_ignored}))
-        AND (occurrences, fingerprint) < (:place, :fingerprint) AND {_has_text}
-    ORDER BY occurrences DESC, fingerprint DESC
-    LIMIT :size
-) AS page
-ORDER BY occurrences DESC, fingerprint DESC
+-- name: _page
+SELECT {_group}, :now, {_letters} FROM redrive.failure_groups AS page
+WHERE org = :org AND fingerprint IN (
+    SELECT fingerprint FROM ({branches}) AS found ORDER BY {sort} DESC, fingerprint DESC LIMIT :most
+)
+ORDER BY {sort} DESC, fingerprint DESC
+
+-- name: _counted
+SELECT 1 AS one FROM redrive.failure_groups WHERE {where}
+
+-- name: _count
+SELECT count(*) FROM ({branches} LIMIT :most) AS counted
 
 -- name: find
 SELECT {_group}, :now, {_letters} FROM redrive.failure_groups AS page

@@ -191,6 +191,24 @@ WHERE operation_id = :id AND state = 'FAILED'
 GROUP BY 1 ORDER BY 2 DESC, 1
 LIMIT :most
 
+-- name: failed_as
+SELECT COALESCE(fingerprint_after, ''), count(*), sum(CASE WHEN fingerprint_after = fingerprint THEN 1 ELSE 0 END)
+FROM redrive.replays
+WHERE operation_id = :id AND state = 'FAILED'
+GROUP BY 1 ORDER BY 2 DESC, 1
+LIMIT :most
+
+-- name: under_way
+SELECT {_operation} FROM redrive.replay_operations
+WHERE org = :org AND state IN ('RUNNING', 'PAUSED', 'STOPPED')
+ORDER BY planned_at DESC, id DESC
+LIMIT :most
+
+-- name: progress
+SELECT operation_id, state, count(*) FROM redrive.replays
+WHERE org = :org AND operation_id IN (SELECT value FROM json_each(:ids))
+GROUP BY operation_id, state
+
 -- name: span
 SELECT min(started_at), max(ended_at) FROM redrive.replays WHERE operation_id = :id AND started_at IS NOT NULL
 

@@ -7,16 +7,21 @@ listed.id, listed.workflow, listed.definition, listed.queue, listed.priority, li
 
 -- name: _over_keys
 over_keys (id) AS (
-    SELECT (SELECT id FROM redrive.runs WHERE org = :org AND place = 'ended' ORDER BY workflow, state LIMIT 1)
+    SELECT (SELECT id FROM redrive.runs WHERE org = :org AND place = 'ended' ORDER BY workflow, queue, state LIMIT 1)
     UNION ALL
     SELECT COALESCE((
         SELECT next.id FROM redrive.runs AS next
-        WHERE next.org = :org AND next.place = 'ended' AND next.workflow = run.workflow AND next.state > run.state
+        WHERE next.org = :org AND next.place = 'ended' AND next.workflow = run.workflow AND next.queue = run.queue
+            AND next.state > run.state
         ORDER BY next.state LIMIT 1
     ), (
         SELECT next.id FROM redrive.runs AS next
+        WHERE next.org = :org AND next.place = 'ended' AND next.workflow = run.workflow AND next.queue > run.queue
+        ORDER BY next.queue, next.state LIMIT 1
+    ), (
+        SELECT next.id FROM redrive.runs AS next
         WHERE next.org = :org AND next.place = 'ended' AND next.workflow > run.workflow
-        ORDER BY next.workflow, next.state LIMIT 1
+        ORDER BY next.workflow, next.queue, next.state LIMIT 1
     ))
     FROM over_keys JOIN redrive.runs AS run ON run.id = over_keys.id
 )
@@ -55,28 +60,44 @@ idle_keys (id) AS (
 -- name: _newest
 ORDER BY submitted_at DESC, id DESC LIMIT :most
 
--- name: _own_over
-SELECT id, submitted_at FROM redrive.runs
-WHERE org = :org AND place = 'ended' AND workflow = key.workflow AND state = key.state AND {rows}
-{_newest}
+-- name: _of_over
+org = :org AND place = 'ended' AND workflow = key_workflow AND queue = key_queue AND state = key_state
 
--- name: _own_idle
-SELECT id, submitted_at FROM redrive.runs
-WHERE org = :org AND place <> 'ended' AND place <> 'leased' AND queue = key.queue AND place = key.place
-    AND state = key.state AND workflow = key.workflow AND {rows}
-{_newest}
+-- name: _of_idle
+org = :org AND place <> 'ended' AND place <> 'leased' AND queue = key_queue AND place = key_place
+    AND state = key_state AND workflow = key_workflow
+
+-- name: _wanted_over
+SELECT key.workflow AS key_workflow, key.queue AS key_queue, key.state AS key_state
+FROM redrive.runs AS key WHERE key.id IN (SELECT over_keys.id FROM over_keys) AND {keys}
+
+-- name: _wanted_idle
+SELECT key.queue AS key_queue, key.place AS key_place, key.state AS key_state, key.workflow AS key_workflow
+FROM redrive.runs AS key WHERE key.id IN (SELECT idle_keys.id FROM idle_keys) AND {keys}
 
 -- name: _over
-SELECT found.id, found.submitted_at FROM over_keys
-CROSS JOIN redrive.runs AS key ON key.id = over_keys.id
-CROSS JOIN redrive.runs AS found ON found.id IN (SELECT own.id FROM ({_own_over}) AS own)
-WHERE {keys}
+SELECT id, submitted_at FROM ({_wanted_over}) AS wanted CROSS JOIN redrive.runs
+WHERE {_of_over} AND {rows} AND submitted_at >= COALESCE((
+    SELECT max((
+        SELECT submitted_at FROM redrive.runs WHERE {_of_over} AND {rows}
+        ORDER BY submitted_at DESC LIMIT 1 OFFSET :most - 1
+    )) FROM ({_wanted_over}) AS wanted
+), 0)
 
 -- name: _idle
-SELECT found.id, found.submitted_at FROM idle_keys
-CROSS JOIN redrive.runs AS key ON key.id = idle_keys.id
-CROSS JOIN redrive.runs AS found ON found.id IN (SELECT own.id FROM ({_own_idle}) AS own)
-WHERE {keys}
+SELECT id, submitted_at FROM ({_wanted_idle}) AS wanted CROSS JOIN redrive.runs
+WHERE {_of_idle} AND {rows} AND submitted_at >= COALESCE((
+    SELECT max((
+        SELECT submitted_at FROM redrive.runs WHERE {_of_idle} AND {rows}
+        ORDER BY submitted_at DESC LIMIT 1 OFFSET :most - 1
+    )) FROM ({_wanted_idle}) AS wanted
+), 0)
+
+-- name: _over_all
+SELECT id, submitted_at FROM ({_wanted_over}) AS wanted CROSS JOIN redrive.runs WHERE {_of_over} AND {rows}
+
+-- name: _idle_all
+SELECT id, submitted_at FROM ({_wanted_idle}) AS wanted CROSS JOIN redrive.runs WHERE {_of_idle} AND {rows}
 
 -- name: _leased
 SELECT id, submitted_at FROM redrive.runs AS key WHERE org = :org AND place = 'leased' AND {keys} AND {rows}
@@ -97,13 +118,20 @@ SELECT count(*) FROM (SELECT id FROM ({branches}) AS gathered LIMIT :most) AS co
 
 -- name: _held
 WITH RECURSIVE {_idle_keys}
-SELECT listed.held_by, count(*) FROM redrive.runs AS listed WHERE listed.id IN (
-    SELECT id FROM ({branches}) AS found {_newest}
-) AND listed.held_by IS NOT NULL
-GROUP BY listed.held_by
+SELECT held_by, count(*) FROM (
+    SELECT held_by FROM ({_wanted_idle}) AS wanted CROSS JOIN redrive.runs WHERE {_of_idle} LIMIT :most
+) AS held
+WHERE held_by IS NOT NULL
+GROUP BY held_by
 
 -- name: _after
 (submitted_at, id) < (:last_at, :last_id)
+
+-- name: _lately
+submitted_at >= :now - :seconds
+
+-- name: _shortly_before
+submitted_at >= :last_at - :seconds
 
 -- name: depths
 WITH RECURSIVE {_idle_keys}
@@ -120,7 +148,7 @@ SELECT key.queue, key.place, (
         AND state = key.state AND workflow = key.workflow
     ORDER BY submitted_at, id LIMIT 1
 ), :now
-FROM idle_keys JOIN redrive.runs AS key ON key.id = idle_keys.id
+FROM redrive.runs AS key WHERE key.id IN (SELECT idle_keys.id FROM idle_keys)
 UNION ALL SELECT queue, 'leased', count(*), 1, min(submitted_at), :now FROM (
     SELECT queue, submitted_at FROM redrive.runs WHERE org = :org AND place = 'leased' LIMIT :most
 ) AS leased GROUP BY queue

@@ -186,6 +186,18 @@ GROUP BY org, fingerprint, queue, category, redrive, state
 HAVING sum(counted) <> sum(found)
 LIMIT :most
 
+-- name: live_miscounted
+SELECT org, standing, sum(counted), sum(found) FROM (
+    SELECT org, subject AS standing, number AS counted, 0 AS found FROM redrive.tallies
+    WHERE figure = 'standing' AND bucket = 0
+    UNION ALL
+    SELECT org, CASE WHEN state = 'OPEN' AND next_redrive_at IS NOT NULL THEN 'SCHEDULED' ELSE state END, 0, 1
+    FROM redrive.dead_letters WHERE state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
+) AS compared
+GROUP BY org, standing
+HAVING sum(counted) <> sum(found)
+LIMIT :most
+
 -- name: letters_unfounded
 SELECT run.id, letter.id, letter.state, letter.step_index, run.state, run.step_index
 FROM redrive.dead_letters AS letter JOIN redrive.runs AS run ON run.id = letter.run_id

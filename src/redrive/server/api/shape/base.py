@@ -53,3 +53,9 @@ class Changed(Shown):
     """How many were changed."""
 
     changed: int
+
+
+class Closed(Changed):
+    """`ids` are those that the query has found, to reopen just these; whoever has named them is not told."""
+
+    ids: list[str] = Field(default_factory=list)

@@ -79,10 +79,11 @@ class TimelineShape(Shown):
 
 
 class ResolutionShape(GroupStandingShape):
-    """`resolved` dead letters were resolved with it; `left` could be, and were not."""
+    """`resolved` dead letters were resolved with it, those with these `ids`; `left` could be, and were not."""
 
     resolved: int
     left: int
+    ids: list[str]
 
 
 class GroupResolving(Asked):

@@ -37,7 +37,8 @@ def detail_view(detail: GroupDetail) -> dict[str, Any]:
 
 
 def resolution_view(resolution: GroupResolution) -> dict[str, Any]:
-    return {**group_view(resolution.group), "resolved": resolution.letters, "left": resolution.left}
+    done = {"resolved": resolution.letters, "left": resolution.left, "ids": resolution.ids}
+    return {**group_view(resolution.group), **done}
 
 
 def timeline_view(timeline: Timeline) -> dict[str, Any]:

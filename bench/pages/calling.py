@@ -1,0 +1,43 @@
+"""Times the calls of the engine on a database that is filled."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+from bench.pages.calls import Books, Call, calls
+from bench.pages.examples import Examples, examples_of
+from bench.pages.timing import Timed, timed
+
+from redrive import Redrive
+from redrive.config import Settings
+from redrive.errors import StatementTimeoutError
+
+
+class Called(NamedTuple):
+    """`timed` is None where it was refused because it would have taken too long."""
+
+    call: Call
+    timed: Timed | None
+
+
+async def called(url: str, times: int, only: str = "") -> AsyncIterator[Called]:
+    async with Redrive(settings=Settings(database_url=url)) as app:
+        await app.raise_wall()
+        desk, runs = await app.desk(by="ana"), await app.runs(by="ana")
+        books = Books(desk, runs, await app.queue_book(by="ana"), await app.breaker_book(by="ana"))
+        for call in calls(await examples_of(app, desk, runs)):
+            if only in call.name:
+                yield Called(call, await _timed(call, books, times if call.quick else 1))
+
+
+async def known(url: str) -> Examples:
+    async with Redrive(settings=Settings(database_url=url)) as app:
+        return await examples_of(app, await app.desk(by="ana"), await app.runs(by="ana"))
+
+
+async def _timed(call: Call, books: Books, times: int) -> Timed | None:
+    try:
+        return await timed(lambda: call.make(books), times)
+    except StatementTimeoutError:
+        return None

@@ -1,0 +1,66 @@
+"""Values that occur in a filled database: without them, pages could not be asked for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from bench.work.statements import fetch
+
+from redrive import Redrive
+from redrive.engine.desk import Desk
+from redrive.engine.run_book import RunBook
+from redrive.model.query import Order
+from redrive.store.cursor import Cursor
+
+
+class Examples(NamedTuple):
+    """
+    frequent, rare          fingerprints: of the most frequent failure, and of one that is rare
+    letter, run             ids: of an open dead letter with several attempts, and of its run
+    idle                    the id of a run that waits
+    operation               the id of a bulk replay with many items
+    letters_far, runs_far   cursors far behind the beginning
+    audit_far               the same of the audit
+    """
+
+    frequent: str
+    rare: str
+    letter: str
+    run: str
+    idle: str
+    operation: str
+    letters_far: str
+    open_far: str
+    runs_far: str
+    audit_far: str
+
+
+async def examples_of(app: Redrive, desk: Desk, runs: RunBook) -> Examples:
+    groups = await fetch(
+        app,
+        "SELECT fingerprint FROM redrive.failure_groups WHERE org = 'default' AND occurrences > 1"
+        " ORDER BY occurrences",
+    )
+    letters = (await desk.dead_letters.list("is:open attempts:4 since:15d", size=500, order="oldest")).lines
+    letter = next(each for each in letters if each.id.endswith("0"))
+    [operation] = await fetch(
+        app,
+        "SELECT operation_id FROM redrive.replays WHERE operation_id IS NOT NULL"
+        " GROUP BY operation_id ORDER BY count(*) DESC LIMIT 1",
+    )
+    [waiting] = (await runs.list("is:waiting", size=1)).runs
+    [far] = (await desk.dead_letters.list("until:25d", size=1)).lines
+    cursor = str(Cursor(Order.NEWEST, far.created_at, far.id))
+    audit = (await desk.audit.list(size=1)).entries[0].sequence // 10
+    return Examples(
+        groups[-1][0],
+        groups[0][0],
+        letter.id,
+        letter.run_id,
+        waiting.id,
+        operation[0],
+        cursor,
+        cursor,
+        cursor,
+        str(audit),
+    )

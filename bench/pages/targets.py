@@ -1,0 +1,58 @@
+"""What a person waits for, in milliseconds, and what a browser loads for the first time, in kilobytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from bench.pages.asking import Asked
+from bench.pages.calling import Called
+
+PAGE = 150.0
+CALL = 150.0
+NOTABLE = 30.0
+"""Pages make several calls: those above it are marked."""
+REFUSAL = 12_000.0
+"""Two statements that are stopped after five seconds, and what surrounds them."""
+FIRST_LOAD = 120_000
+
+
+class Judged(NamedTuple):
+    """A row of the table; `verdict` says what is wrong, and is empty when nothing is."""
+
+    name: str
+    figures: str
+    verdict: str
+
+
+def of_page(page: Asked) -> Judged:
+    timed = page.timed
+    figures = f"{_times(timed.half, timed.most, timed.first)}{page.plain:>10,}{page.transferred:>9,}"
+    return Judged(page.address.path, figures, _wrong(page))
+
+
+def _wrong(page: Asked) -> str:
+    if page.refused:
+        return "" if page.timed.half <= REFUSAL else "refused too late"
+    if page.status != 200:
+        return f"status {page.status}"
+    return "over budget" if page.timed.half > (PAGE if page.address.quick else REFUSAL) else ""
+
+
+def of_call(call: Called) -> Judged:
+    if call.timed is None:
+        return Judged(call.call.name, "stopped", "over budget" if call.call.quick else "")
+    half, most, first = call.timed.half, call.timed.most, call.timed.first
+    mark = " *" if half > NOTABLE else ""
+    wrong = "over budget" if call.call.quick and half > CALL else ""
+    return Judged(call.call.name, _times(half, most, first) + mark, wrong)
+
+
+def of_load(path: str, loaded: Mapping[str, int]) -> Judged:
+    total = sum(loaded.values())
+    figures = f"{total:>10,} bytes in {len(loaded)} requests"
+    return Judged(f"first load of {path}", figures, "over budget" if total > FIRST_LOAD else "")
+
+
+def _times(half: float, most: float, first: float) -> str:
+    return f"{half:>10.1f}{most:>10.1f}{first:>10.1f}"

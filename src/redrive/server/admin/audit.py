@@ -1,0 +1,105 @@
+"""The page of the audit: what was done, by whom, to what; and whether the record of it is whole (W16)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, NamedTuple
+
+from fastapi import Query
+from starlette.responses import Response
+
+from redrive.engine.audit import Audit, AuditEntry, AuditPage
+from redrive.errors import InvalidValueError
+from redrive.model.audit import Action
+from redrive.policy.codec import encode
+from redrive.server.admin.environment import link, segment
+from redrive.server.admin.page import OnPage, Pages
+from redrive.server.admin.words import short
+from redrive.server.api.parameter import Cursor
+
+pages = Pages("audit")
+
+SIZE = 50
+MOST_SUBJECTS, MOST_DETAILS = 3, 12
+SPANS = {"1h": 3_600.0, "24h": 86_400.0, "7d": 604_800.0, "30d": 2_592_000.0}
+_NONE = AuditPage([], None)
+_ID = re.compile(r"(v\d+:)?[0-9a-f]{32,}")
+_PLACES = {"dead_letter": "/dlq/", "replay": "/dlq/", "operation": "/replays/", "run": "/runs/"} | {
+    "group": "/dlq/groups/"
+}
+
+Word = Annotated[str, Query(max_length=200)]
+Kind = Annotated[str, Query(max_length=60)]
+
+
+class Line(NamedTuple):
+    """An entry as it is listed. `subjects` are the first of them, with the addresses of their pages."""
+
+    entry: AuditEntry
+    subjects: list[tuple[str, str]]
+    more: int
+    detail: list[tuple[str, str]]
+
+
+@pages.get("/audit")
+async def audit(
+    page: OnPage,
+    action: Kind = "",
+    actor: Word = "",
+    subject: Word = "",
+    since: Annotated[str, Query(max_length=10)] = "",
+    cursor: Cursor = None,
+) -> Response:
+    book, problem = (await page.visit.desk()).audit, ""
+    try:
+        found = await _found(book, page.now, action, actor, subject, since, cursor)
+    except InvalidValueError as error:
+        found, problem = _NONE, str(error)
+    chosen = {"action": action, "actor": actor, "subject": subject, "since": since}
+    return await page.render(
+        "audit.html",
+        place="audit",
+        status=422 if problem else 200,
+        lines=[_line(each) for each in found.entries],
+        actions=[str(each) for each in Action],
+        spans=tuple(SPANS),
+        chosen=chosen,
+        problem=problem,
+        head=await book.head(),
+        first=link("/audit", chosen) if cursor else "",
+        next=link("/audit", chosen, cursor=found.next_cursor) if found.next_cursor else "",
+    )
+
+
+async def _found(
+    book: Audit, now: float, action: str, actor: str, subject: str, since: str, cursor: str | None
+) -> AuditPage:
+    if since and since not in SPANS:
+        raise InvalidValueError(f"since is one of {', '.join(SPANS)}, got {since!r}")
+    return await book.list(
+        action=action or None,
+        actor=actor or None,
+        subject=subject or None,
+        since=now - SPANS[since] if since else None,
+        size=SIZE,
+        cursor=cursor,
+    )
+
+
+def _line(entry: AuditEntry) -> Line:
+    detail = [(name, _text(value)) for name, value in entry.detail.items() if value not in (None, "", [], {})]
+    shown = list(_linked(entry))[:MOST_SUBJECTS]
+    return Line(entry, shown, len(entry.subjects) - len(shown), detail[:MOST_DETAILS])
+
+
+def _text(value: Any) -> str:
+    text = value if isinstance(value, str) else encode(value)
+    return f"{text[:16]}…" if _ID.fullmatch(text) else short(text)
+
+
+def _linked(entry: AuditEntry) -> Iterator[tuple[str, str]]:
+    """Replays are about dead letters, too."""
+    place = _PLACES.get(entry.action.partition(".")[0])
+    for subject in entry.subjects:
+        yield subject, link(f"{place}{segment(subject)}") if place else ""

@@ -1,0 +1,160 @@
+"""The overview: what is broken, is it still happening, does it need somebody."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import tzinfo
+from typing import Any, NamedTuple
+
+from starlette.responses import Response
+
+from redrive.engine.breaker_book import BreakerView
+from redrive.engine.desk import Desk
+from redrive.engine.overview import Overview, Standing
+from redrive.engine.queue_book import QueueView, WorkerView
+from redrive.model.breaker import BreakerState
+from redrive.model.failure_group import GroupLine, GroupSort, Timeline
+from redrive.model.operation import OperationReport, ReplayOperation
+from redrive.model.overview import Span
+from redrive.model.replay import OperationState
+from redrive.model.run import RunState
+from redrive.server.admin.chart import Chart, Series, bars
+from redrive.server.admin.page import OnPage, Page, Pages
+from redrive.server.visit import Visit
+
+pages = Pages("overview")
+
+GROUPS, QUEUES, REPLAYS = 8, 8, 4
+SILENT = 30.0
+"""A worker says something every 10 seconds; one that says nothing for so long is not counted on."""
+UNATTENDED = "is:open,exhausted"
+
+_OUTCOMES = (
+    (RunState.DLQ_PENDING, "Dead letters", "dead"),
+    (RunState.FAILED, "Failed", "failed"),
+    (RunState.PARTIAL, "Partial", "partial"),
+    (RunState.CANCELLED, "Cancelled", "cancelled"),
+    (RunState.SUCCESS, "Succeeded", "succeeded"),
+)
+_UNDER_WAY = (OperationState.RUNNING, OperationState.PAUSED, OperationState.STOPPED)
+
+
+class Inflow(NamedTuple):
+    """Is it still happening? `lately` is what came in the last `seconds`; otherwise the last came in a part
+    of the time that ended at `quiet_since`, or none came in all of it."""
+
+    lately: int
+    seconds: float
+    quiet_since: float | None
+
+
+class Queries(NamedTuple):
+    """What finds the dead letters that need somebody; `all` is None where no one query does."""
+
+    all: str | None
+    open: str
+    exhausted: str = "is:exhausted"
+
+
+class Top(NamedTuple):
+    line: GroupLine
+    day: Timeline
+
+
+class UnderWay(NamedTuple):
+    operation: ReplayOperation
+    report: OperationReport
+
+
+@pages.get("")
+async def overview(page: OnPage, span: Span = Span.DAY) -> Response:
+    visit, zone = page.visit, page.look.zone
+    desk = await visit.desk()
+    seen = await (await visit.app.overview(org=visit.org, by=visit.principal.name)).read(span)
+    return await page.render(
+        "overview.html",
+        place="overview",
+        spans=list(Span),
+        seen=seen,
+        inflow=inflow_of(seen),
+        queries=queries_of(seen.standing),
+        is_new=await _is_new(visit),
+        runs=runs_chart(seen, zone),
+        letters=letters_chart(seen, zone),
+        top=await _top(desk),
+        under_way=await _under_way(desk),
+        **await _house(page),
+    )
+
+
+def inflow_of(seen: Overview) -> Inflow:
+    """The last part of the time is under way, so the one before it counts as well."""
+    lately = sum(seen.came[-2:])
+    since = seen.now - (seen.start + (len(seen.came) - 2) * seen.width)
+    last = max((at for at, number in enumerate(seen.came) if number), default=None)
+    return Inflow(lately, since, None if last is None else seen.start + (last + 1) * seen.width)
+
+
+def queries_of(standing: Standing) -> Queries:
+    """Those that will be redriven automatically do not need anybody."""
+    if not standing.heals_itself.scheduled:
+        return Queries(UNATTENDED, "is:open")
+    waiting = "is:open redrive:never"
+    return Queries(None if standing.needs_you.exhausted else waiting, waiting)
+
+
+def runs_chart(seen: Overview, zone: tzinfo) -> Chart:
+    """What has failed lies at the bottom, where it can be compared; the rest upon it."""
+    series = [Series(name, tone, seen.runs[state]) for state, name, tone in _OUTCOMES]
+    shown = [each for each in series if each.tone in ("dead", "succeeded") or any(each.numbers)]
+    return bars("Runs by outcome", seen.start, seen.width, shown, zone)
+
+
+def letters_chart(seen: Overview, zone: tzinfo) -> Chart:
+    series = [Series("Came", "came", seen.came), Series("Left", "left", seen.left, below=True)]
+    return bars("Dead letters in and out", seen.start, seen.width, series, zone)
+
+
+async def _top(desk: Desk) -> Sequence[Top]:
+    found = await desk.groups.search(UNATTENDED, sort=GroupSort.OCCURRENCES, size=GROUPS)
+    lines = await desk.groups.sparklines([each.group.fingerprint for each in found.lines])
+    return [Top(each, lines[each.group.fingerprint]) for each in found.lines]
+
+
+async def _under_way(desk: Desk) -> Sequence[UnderWay]:
+    newest = (await desk.operations.list(size=50)).operations
+    chosen = [each for each in newest if each.state in _UNDER_WAY][:REPLAYS]
+    return [UnderWay(each, await desk.operations.report(each.id)) for each in chosen]
+
+
+async def _house(page: Page) -> dict[str, Any]:
+    """Breakers, queues and workers: what belongs to all organizations."""
+    visit, asking = page.visit, {"org": page.visit.org, "by": page.visit.principal.name}
+    breakers = await (await visit.app.breaker_book(**asking)).list()
+    book = await visit.app.queue_book(**asking)
+    queues, workers = await book.list(), await book.workers()
+    return {
+        "breakers": sorted(breakers, key=_urgency),
+        "queues": sorted(queues, key=_age)[:QUEUES],
+        "more_queues": max(0, len(queues) - QUEUES),
+        "workers": [each for each in workers if _works(each)],
+        "ready": any(each.own.ready.number for each in queues),
+    }
+
+
+def _urgency(breaker: BreakerView) -> tuple[bool, int, str]:
+    return breaker.state == BreakerState.CLOSED, -breaker.waiting.number, breaker.name
+
+
+def _age(queue: QueueView) -> tuple[bool, float, int, str]:
+    depths = queue.own
+    return not queue.paused, -(depths.oldest_ready_seconds or 0.0), -depths.ready.number, queue.name
+
+
+def _works(worker: WorkerView) -> bool:
+    return worker.state == "running" and worker.seconds_silent <= SILENT
+
+
+async def _is_new(visit: Visit) -> bool:
+    """Nothing was ever started here."""
+    return not (await (await visit.runs()).list(size=1)).runs

@@ -1,0 +1,60 @@
+"""Problems on pages: what went wrong, why, and what to do next, in the look of the house."""
+
+from __future__ import annotations
+
+from urllib.parse import quote, urlsplit
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from redrive.policy.redact import Redactor
+from redrive.server.admin.environment import PAGES
+from redrive.server.admin.look import Look
+from redrive.server.admin.page import html
+from redrive.server.problem import TITLES, ProblemError
+
+SIGN_IN = "/app/sign-in"
+_OF_THE_API = ("no_route", "method_not_allowed", "invalid_request")
+
+
+def is_page(request: Request) -> bool:
+    path = request.url.path
+    return path == PAGES or path.startswith(f"{PAGES}/")
+
+
+def problem_page(request: Request, problem: ProblemError, request_id: str, redactor: Redactor) -> Response:
+    if problem.status_code == 401:
+        return _to_sign_in(request)
+    response = html(
+        "problem.html",
+        problem.status_code,
+        look=Look.of(request),
+        title=TITLES.get(problem.status_code, "Something is wrong"),
+        detail=_detail(problem, redactor),
+        hint="" if problem.code in _OF_THE_API else problem.hint,
+        status=problem.status_code,
+        request_id=request_id,
+    )
+    response.headers.update(problem.headers or {})
+    return response
+
+
+def _detail(problem: ProblemError, redactor: Redactor) -> str:
+    """As a sentence."""
+    text = redactor.text(problem.detail) if problem.code != "no_route" else "there is no page at this address"
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}"
+
+
+def _to_sign_in(request: Request) -> Response:
+    """And from there to where they wanted to go."""
+    by_script = "hx-request" in request.headers
+    address = f"{SIGN_IN}?next={quote(_wanted(request, by_script), safe='/')}"
+    if by_script:  # a browser would follow a redirection, and put the page into another
+        return Response(status_code=401, headers={"HX-Redirect": address})
+    return RedirectResponse(address, 303)
+
+
+def _wanted(request: Request, by_script: bool) -> str:
+    """A script asks for parts of the page that somebody is on."""
+    asked = urlsplit(request.headers.get("hx-current-url", PAGES) if by_script else str(request.url))
+    return f"{asked.path}?{asked.query}" if asked.query else asked.path

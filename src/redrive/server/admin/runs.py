@@ -1,0 +1,156 @@
+"""Runs: the list by the query language, and the page of one with its timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from shlex import quote
+from typing import Any, NamedTuple
+
+from starlette.responses import Response
+
+from redrive.engine.run_book import RunBook, Story
+from redrive.engine.run_view import AttemptView, PlannedStep, RunSummary, RunView, StepView
+from redrive.errors import InvalidValueError
+from redrive.model.query import Query, Term
+from redrive.model.run import FAILED_RUNS, LIVE_RUNS, Place
+from redrive.policy.codec import encode
+from redrive.server.admin.page import OnPage, Page, Pages
+from redrive.server.admin.policy_words import policy_words
+from redrive.server.admin.timeline import timeline
+from redrive.server.admin.tree import Tree, tree_of_value
+from redrive.server.api.parameter import Cursor, Id, QueryText
+
+pages = Pages("runs")
+
+SIZE = 50
+MOST_ATTEMPTS = 100
+QUICK = (
+    ("", "All"),
+    ("is:live", "Live"),
+    ("is:executing", "Executing"),
+    ("is:waiting", "Waiting"),
+    ("is:held", "Held"),
+    ("is:failed", "Failed"),
+    ("is:succeeded", "Succeeded"),
+    ("is:cancelled", "Cancelled"),
+)
+
+
+class Line(NamedTuple):
+    """`state` is what the mark of a run is, which tells more than its own state while it is live."""
+
+    run: RunSummary
+    state: str
+    seconds: float | None
+
+
+class Step(NamedTuple):
+    """A step with what is shown of it; trees are None where there is nothing."""
+
+    step: StepView
+    planned: PlannedStep | None
+    config: Tree | None
+    output: Tree | None
+    policy: Sequence[str]
+
+
+@pages.get("/runs")
+async def listed(page: OnPage, q: QueryText = "", cursor: Cursor = None) -> Response:
+    book = await page.visit.runs()
+    try:
+        found, problem = await _found(page, book, q, cursor), ""
+    except InvalidValueError as error:
+        found, problem = {"lines": (), "next_cursor": None, "count": None}, str(error)
+    return await page.render(
+        "runs.html",
+        place="runs",
+        status=422 if problem else 200,
+        query=q,
+        cursor=cursor,
+        problem=problem,
+        quick=QUICK,
+        asked=asked,
+        views=await _views(page),
+        command=f"redrive run list {quote(q)}" if q else "redrive run list",
+        **found,
+    )
+
+
+@pages.get("/runs/{id}")
+async def one(page: OnPage, run_id: Id) -> Response:
+    book = await page.visit.runs()
+    run, story = await book.get(run_id), await book.story(run_id)
+    newest = sorted(story.attempts, key=_when, reverse=True)
+    return await page.render(
+        "run.html",
+        place="runs",
+        run=run,
+        line=line_of(run, page.now),
+        story=story,
+        drawn=timeline(run, story, page.now, page.look.zone),
+        steps=_steps(run, story),
+        attempts=newest[:MOST_ATTEMPTS],
+        more_attempts=max(0, len(newest) - MOST_ATTEMPTS),
+        input=tree_of_value(run.input),
+        result=tree_of_value(run.result) if run.result is not None else None,
+        metadata=tree_of_value(run.metadata) if run.metadata else None,
+        progress=tree_of_value(run.progress) if run.progress is not None else None,
+        asked=asked,
+        is_live=run.state in LIVE_RUNS,
+        has_failed=run.state in FAILED_RUNS,
+    )
+
+
+def asked(key: str, value: str) -> str:
+    """A query for that one value, whatever is in it."""
+    return str(Query((Term(key, (value,)),)))
+
+
+def line_of(run: RunSummary, now: float) -> Line:
+    until = now if run.ended_at is None else run.ended_at
+    return Line(run, state_of(run), None if run.started_at is None else max(0.0, until - run.started_at))
+
+
+def state_of(run: RunSummary) -> str:
+    """What is held says so, and what waits for a retry; everything else is what it is."""
+    if run.ended_at is not None:
+        return run.state
+    if run.place == Place.HELD:
+        return "HELD"
+    if run.place == Place.LEASED:
+        return "RUNNING"
+    if run.place == Place.WAITING:
+        return "RETRYING" if run.next_retry_at is not None else "WAITING"
+    return "READY"
+
+
+async def _found(page: Page, book: RunBook, query: str, cursor: str | None) -> dict[str, Any]:
+    found = await book.list(query, size=min(SIZE, page.visit.app.settings.server_page_size), cursor=cursor)
+    return {
+        "lines": [line_of(each, page.now) for each in found.runs],
+        "next_cursor": found.next_cursor,
+        "count": await book.count(query),
+    }
+
+
+async def _views(page: Page) -> Sequence[Any]:
+    return ()
+
+
+def _steps(run: RunView, story: Story) -> list[Step]:
+    planned = {each.step_index: each for each in run.steps}
+    return [_step(each, planned.get(each.step_index)) for each in story.steps]
+
+
+def _step(step: StepView, planned: PlannedStep | None) -> Step:
+    return Step(
+        step,
+        planned,
+        tree_of_value(step.config) if step.config else None,
+        tree_of_value(step.output) if step.output is not None else None,
+        policy_words(encode(step.retry_policy)),
+    )
+
+
+def _when(attempt: AttemptView) -> tuple[float, int, int]:
+    return attempt.started_at or attempt.ended_at or 0.0, attempt.step_index, attempt.number

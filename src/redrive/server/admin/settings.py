@@ -1,0 +1,164 @@
+"""The pages of settings: one's own account, members, keys, and what the installation goes by.
+
+Members and keys are changed here, through the API. The rest is set where the application is started, and
+shown here with where it comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any
+
+from fastapi import Query
+from starlette.responses import Response
+
+from redrive.config import SETTINGS, Settings
+from redrive.engine.statistics import statistics
+from redrive.model.role import Role
+from redrive.policy.access import PERMISSIONS, Permission
+from redrive.policy.monitor import DEFAULT_THRESHOLDS, alerts
+from redrive.policy.principal import SESSION
+from redrive.server.admin.environment import link
+from redrive.server.admin.page import OnPage, Page, Pages
+from redrive.server.api.parameter import Cursor
+from redrive.server.cookie import session_token
+from redrive.server.problem import ProblemError
+from redrive.server.site import site_of
+from redrive.setting import Setting
+
+pages = Pages("settings")
+
+SIZE = 50
+RETENTION = ("retention_days", "dlq_archive_days", "session_days", "session_idle_hours")
+
+Section = Annotated[str, Query(max_length=40)]
+Values = dict[str, Any]
+
+
+@pages.get("/settings")
+async def settings(page: OnPage, section: Section = "members", cursor: Cursor = None) -> Response:
+    known = {name: title for name, title in TITLES.items() if _is_open(page, name)}
+    if section not in known:
+        raise _refused(section)
+    values = await SECTIONS[section](page, cursor)
+    choices = [(link("/settings", section=name), title, name == section) for name, title in known.items()]
+    return await page.render(
+        f"settings/{section}.html", place="settings", section=section, choices=choices, **values
+    )
+
+
+def _is_open(page: Page, section: str) -> bool:
+    """What one's role can never use is not there."""
+    principal = page.visit.principal
+    if section == "keys":
+        return page.may("manage")
+    if section in ("organizations", "server"):
+        return page.may("manage") and principal.at_home
+    return section != "me" or principal.kind == SESSION
+
+
+def _refused(section: str) -> ProblemError:
+    if section in TITLES:
+        return ProblemError(
+            403, "forbidden", "these settings are for owners", hint="Ask an owner of the organization"
+        )
+    return ProblemError(404, "not_found", "there are no such settings", hint=f"Known are {', '.join(TITLES)}")
+
+
+async def _me(page: Page, cursor: str | None) -> Values:
+    token = session_token(page.request, site_of(page.request.scope)) or ""
+    lines = await (await page.visit.app.sessions()).list(token)
+    return {"sessions": lines, "own": page.visit.principal.id}
+
+
+async def _members(page: Page, cursor: str | None) -> Values:
+    found = await (await page.visit.directory()).members.list(size=SIZE, cursor=cursor)
+    return {
+        "members": found.members,
+        "roles": [(str(role), _rights(role)) for role in Role],
+        **_paging("members", cursor, found.next_cursor),
+    }
+
+
+async def _keys(page: Page, cursor: str | None) -> Values:
+    found = await (await page.visit.directory()).keys.list(size=SIZE, cursor=cursor)
+    return {
+        "keys": found.keys,
+        "roles": [str(role) for role in Role],
+        "scopes": [str(each) for each in Permission],
+        **_paging("keys", cursor, found.next_cursor),
+    }
+
+
+async def _organizations(page: Page, cursor: str | None) -> Values:
+    found = await (await page.visit.directory()).organizations.list(size=SIZE, cursor=cursor)
+    return {
+        "organizations": found.organizations,
+        **_paging("organizations", cursor, found.next_cursor),
+    }
+
+
+async def _redaction(page: Page, cursor: str | None) -> Values:
+    return {"rules": page.visit.app.redactor.rules}
+
+
+async def _retention(page: Page, cursor: str | None) -> Values:
+    return {"settings": _shown(page, RETENTION)}
+
+
+async def _notifications(page: Page, cursor: str | None) -> Values:
+    app, org = page.visit.app, page.visit.org
+    size, interval = app.settings.dlq_max_size, app.settings.dlq_interval_sec
+    figures = await statistics(app.store_of(org), org, max_size=size, interval=interval)
+    return {"thresholds": DEFAULT_THRESHOLDS, "raised": alerts(figures)}
+
+
+async def _server(page: Page, cursor: str | None) -> Values:
+    return {"settings": _shown(page, tuple(each.name for each in SETTINGS))}
+
+
+TITLES = {
+    "members": "Members",
+    "keys": "API keys",
+    "organizations": "Organizations",
+    "redaction": "Redaction",
+    "retention": "Retention",
+    "notifications": "Notifications",
+    "server": "Configuration",
+    "me": "My account",
+}
+SECTIONS: Mapping[str, Callable[[Page, str | None], Awaitable[Values]]] = {
+    "members": _members,
+    "keys": _keys,
+    "organizations": _organizations,
+    "redaction": _redaction,
+    "retention": _retention,
+    "notifications": _notifications,
+    "server": _server,
+    "me": _me,
+}
+
+
+def _paging(section: str, cursor: str | None, next_cursor: str | None) -> Values:
+    here = link("/settings", section=section)
+    onwards = link("/settings", section=section, cursor=next_cursor) if next_cursor else ""
+    return {"first": here if cursor else "", "next": onwards}
+
+
+def _rights(role: Role) -> str:
+    return ", ".join(each.value for each in Permission if each in PERMISSIONS[role])
+
+
+def _shown(page: Page, names: tuple[str, ...]) -> list[Values]:
+    """With secrets masked, and where each value comes from."""
+    settings = page.visit.app.settings
+    origins = settings.origins()
+    return [
+        {**each.as_json(getattr(settings, each.name), origins[each.name]), "text": _text(each, settings)}
+        for each in SETTINGS
+        if each.name in names
+    ]
+
+
+def _text(setting: Setting, settings: Settings) -> str:
+    return setting.spelled(getattr(settings, setting.name))

@@ -1,0 +1,66 @@
+"""The shell: what every page shows around its own content."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from redrive.engine.breaker_book import BreakerView
+from redrive.model.breaker import BreakerState
+from redrive.model.identity import Standing
+from redrive.policy.principal import SESSION
+from redrive.server.visit import Visit
+
+
+class Place(NamedTuple):
+    """An entry of the navigation; `key` is typed after g."""
+
+    name: str
+    path: str
+    title: str
+    key: str
+
+
+PLACES = (
+    Place("overview", "", "Overview", "o"),
+    Place("dlq", "/dlq", "Dead letters", "d"),
+    Place("runs", "/runs", "Runs", "r"),
+    Place("replays", "/replays", "Replays", "p"),
+    Place("breakers", "/breakers", "Breakers", "b"),
+    Place("queues", "/queues", "Queues", "q"),
+    Place("workers", "/workers", "Workers", "w"),
+    Place("audit", "/audit", "Audit", "a"),
+    Place("settings", "/settings", "Settings", "s"),
+)
+
+
+class Shell(NamedTuple):
+    """
+    counters   dead letters by state
+    failing    breakers that are not closed, those that hold the most work first
+    standings  the organizations that one may enter
+    """
+
+    counters: Mapping[str, int]
+    failing: Sequence[BreakerView]
+    standings: Sequence[Standing]
+    places: Sequence[Place] = PLACES
+
+    @property
+    def attention(self) -> int:
+        """Dead letters that wait for somebody."""
+        return self.counters.get("OPEN", 0) + self.counters.get("EXHAUSTED", 0)
+
+
+async def shell_of(visit: Visit, token: str | None) -> Shell:
+    figures = await (await visit.desk()).dead_letters.statistics()
+    standings: Sequence[Standing] = ()
+    if visit.principal.kind == SESSION and token:
+        standings = await (await visit.app.sessions()).organizations(token)
+    return Shell(figures.by_state, await failing(visit), standings)
+
+
+async def failing(visit: Visit) -> Sequence[BreakerView]:
+    book = await visit.app.breaker_book(org=visit.org, by=visit.principal.name)
+    found = [each for each in await book.list() if each.state != BreakerState.CLOSED]
+    return sorted(found, key=lambda each: (-each.waiting.number, each.name))

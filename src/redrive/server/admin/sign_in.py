@@ -1,0 +1,114 @@
+"""The page to sign in at, and the files that all pages share. They hold nothing that is not for everybody."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import parse_qs, urlencode
+
+from fastapi import Path
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from redrive.server.admin.environment import PAGES
+from redrive.server.admin.look import Look
+from redrive.server.admin.page import html
+from redrive.server.admin.problem_page import SIGN_IN
+from redrive.server.admin.static_files import static_files, static_version
+from redrive.server.admission import check_origin
+from redrive.server.api.onward import NextPath, onward
+from redrive.server.cookie import session_token
+from redrive.server.problem import ProblemError
+from redrive.server.route import Routes
+from redrive.server.rule import PUBLIC, SIGNING_IN
+from redrive.server.site import Site, site_of
+
+home = Routes("home", "")
+routes = Routes("pages.sign_in", "/app")
+
+FOR_EVER = "public, max-age=31536000, immutable"
+LONGEST_NAME, LONGEST_PASSWORD = 200, 1024
+
+Version = Annotated[str, Path(max_length=40)]
+Name = Annotated[str, Path(max_length=80)]
+
+
+@home.get("/", PUBLIC, include_in_schema=False)
+async def arrive() -> Response:
+    return RedirectResponse(PAGES, 303)
+
+
+@routes.get("/sign-in", PUBLIC, include_in_schema=False)
+async def show(request: Request, next_path: NextPath = None) -> Response:
+    return _page(request, next_path)
+
+
+@routes.post("/sign-in", SIGNING_IN, include_in_schema=False)
+async def sign_in(request: Request, next_path: NextPath = None) -> Response:
+    """By a form, so that it works without scripts too."""
+    site = site_of(request.scope)
+    check_origin(request, site)
+    name, password = await _credentials(request)
+    try:
+        return await _signed_in(request, site, name, password, next_path or PAGES)
+    except ProblemError as problem:
+        if problem.status_code not in (401, 429):
+            raise
+        return _page(request, next_path, name, problem)
+
+
+@routes.get("/static/{version}/{name}", PUBLIC, include_in_schema=False)
+async def static(request: Request, version: Version, name: Name) -> Response:
+    found = static_files().get(name)
+    if found is None:
+        raise ProblemError(404, "no_route", "there is no such file")
+    headers = {"Cache-Control": FOR_EVER if version == static_version() else "no-cache"}
+    headers["Vary"] = "Accept-Encoding"
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        headers["Content-Encoding"] = "gzip"
+        return Response(found.compressed, 200, headers, found.media_type)
+    return Response(found.content, 200, headers, found.media_type)
+
+
+async def _signed_in(request: Request, site: Site, name: str, password: str, path: str) -> Response:
+    site.limits.admit_name(name)
+    sessions = await site.app.sessions()
+    new = await sessions.sign_in(name, password, ending=session_token(request, site))
+    if new is None:
+        raise ProblemError(401, "sign_in_refused", "The name or the password is wrong.")
+    return await onward(site, sessions, new, path)
+
+
+async def _credentials(request: Request) -> tuple[str, str]:
+    given = parse_qs((await request.body()).decode(errors="replace"), max_num_fields=4)
+    name, password = (given.get(each, [""])[-1] for each in ("name", "password"))
+    if not name or len(name) > LONGEST_NAME or len(password) > LONGEST_PASSWORD:
+        raise ProblemError(422, "invalid_request", "a name and a password are needed")
+    return name, password
+
+
+def _page(
+    request: Request, next_path: str | None, name: str = "", problem: ProblemError | None = None
+) -> Response:
+    site = site_of(request.scope)
+    return html(
+        "sign_in.html",
+        200 if problem is None else problem.status_code,
+        look=Look.of(request),
+        action=_with_next(SIGN_IN, next_path),
+        next_path=next_path or PAGES,
+        name=name,
+        problem="" if problem is None else problem.detail,
+        ways=[(_with_next(path, next_path or PAGES), text) for path, text in _other_ways(site)],
+    )
+
+
+def _other_ways(site: Site) -> list[tuple[str, str]]:
+    ways = [
+        ("/api/v1/session/oidc", "Sign in with your provider", site.oidc is not None),
+        ("/api/v1/session/forward", "Go on as you are signed in already", site.doorman.proxies.sign_in),
+    ]
+    return [(path, text) for path, text, is_open in ways if is_open]
+
+
+def _with_next(path: str, next_path: str | None) -> str:
+    return path if next_path is None else f"{path}?{urlencode({'next': next_path})}"

@@ -1,0 +1,103 @@
+// Actions: forms and buttons with data-action call the API, then say what came of it.
+import { call, filled, Problem } from "./api.js";
+import { ask, closeDialog, openDialog, showOnce } from "./dialog.js";
+import { selected } from "./selection.js";
+import { refresh } from "./refresh.js";
+import { toast } from "./toast.js";
+import { offerUndo } from "./undo.js";
+
+document.addEventListener("submit", (event) => {
+  const form = event.target.closest("form[data-action]");
+  if (!form) return;
+  event.preventDefault();
+  act(form, () => bodyOf(form));
+});
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button[data-action]");
+  if (button) act(button, () => ({ ...constant(button), ...selected(button) }));
+});
+
+export async function act(element, read) {
+  if (element.getAttribute("aria-busy") === "true") return;
+  const problem = element.querySelector?.("[data-problem]");
+  if (problem) problem.hidden = true;
+  let before = null;
+  try {
+    const body = read();
+    if (element.dataset.confirm && !(await ask(element.dataset.confirm, element.textContent.trim()))) return;
+    before = document.activeElement;
+    element.setAttribute("aria-busy", "true");
+    const told = await call(element.dataset.action, body, element.dataset.match);
+    await done(element, body, told ?? {});
+  } catch (error) {
+    const refused = new CustomEvent("refused", { bubbles: true, cancelable: true, detail: error });
+    if (!element.dispatchEvent(refused)) return;
+    tell(error, problem);
+    before?.isConnected && before.focus();
+  } finally {
+    element.removeAttribute("aria-busy");
+  }
+}
+
+async function done(element, body, told) {
+  const { done: text, undo, undoBody, then = "refresh" } = element.dataset;
+  const [verb, address = ""] = [then.split(" ")[0], then.slice(then.indexOf(" ") + 1)];
+  element.dispatchEvent(new CustomEvent("acted", { bubbles: true, detail: told }));
+  if (undo) offerUndo(filled(text ?? "Done", told), undo, undoOf(undoBody, body, told));
+  else if (text) toast(filled(text, told), { keep: verb === "go" });
+  element.closest("details[data-pop]")?.removeAttribute("open");
+  if (verb === "go") location.assign(filled(address, told));
+  else if (verb === "dialog") await openDialog(filled(address, told));
+  else if (verb === "refresh") {
+    closeDialog();
+    await refresh();
+  }
+  if (element.dataset.show) showOnce(element.dataset.showTitle, String(told[element.dataset.show]));
+}
+
+function undoOf(text, body, told) {
+  if (text) return JSON.parse(text);
+  return { ids: told.ids ?? body.ids ?? [] };
+}
+
+function tell(error, place) {
+  const text = error instanceof Problem ? String(error) : error.message;
+  if (!(error instanceof Problem) && !(error instanceof SyntaxError)) console.error(error);
+  if (!place) return toast(text, { failed: true });
+  place.textContent = text;
+  place.hidden = false;
+}
+
+const constant = (element) => JSON.parse(element.dataset.body ?? "{}");
+
+// The fields of a form as JSON. A name with dots is a field within a field.
+function bodyOf(form) {
+  const body = constant(form);
+  for (const field of form.elements) {
+    if (!field.name || field.disabled || (field.type === "radio" && !field.checked)) continue;
+    const value = valueOf(field);
+    if (value !== undefined) put(body, field.name.split("."), value);
+  }
+  return { ...body, ...selected(form) };
+}
+
+function valueOf(field) {
+  if (field.type === "checkbox") return field.checked;
+  const text = field.value.trim();
+  if (!text) return "keepEmpty" in field.dataset ? null : undefined;
+  switch (field.dataset.type) {
+    case "number": return Number(text);
+    case "percent": return Number(text) / 100;
+    case "seconds": return Number(text) * Number(field.dataset.unit ?? 1);
+    case "boolean": return text === "true";
+    case "list": return text.split(/[\s,]+/).filter(Boolean);
+    case "json": return JSON.parse(text);
+    default: return field.value;
+  }
+}
+
+function put(body, [name, ...rest], value) {
+  if (!rest.length) body[name] = value;
+  else put((body[name] ??= {}), rest, value);
+}

@@ -1,0 +1,39 @@
+// Calls of the JSON API, in the name of whoever has signed in.
+const token = document.querySelector('meta[name="csrf-token"]')?.content ?? "";
+
+export class Problem extends Error {
+  constructor(told) {
+    super(told.detail ?? "The server cannot be reached.");
+    this.hint = told.hint ?? "";
+    this.changes = told.changes ?? [];
+    this.number = told.number ?? 0;
+    this.code = told.code ?? "unreachable";
+  }
+
+  toString() {
+    const changes = this.changes.slice(0, 5).map((each) => `${each.letter_id ?? ""} ${each.change ?? ""}`.trim());
+    return [`${this.message}${/[.?!]$/.test(this.message) ? "" : "."}`, this.hint && `${this.hint}.`, ...changes].filter(Boolean).join(" ");
+  }
+}
+
+export async function call(action, body, version) {
+  const [method, path] = action.split(" ");
+  const headers = { "X-CSRF-Token": token, Accept: "application/json" };
+  if (body !== undefined && method !== "DELETE") headers["Content-Type"] = "application/json";
+  if (version) headers["If-Match"] = `"${version}"`;
+  let answer;
+  try {
+    answer = await fetch(path, { method, headers, body: headers["Content-Type"] ? JSON.stringify(body) : undefined });
+  } catch {
+    throw new Problem({ hint: "Nothing was changed as far as this page knows; look again when it is back" });
+  }
+  const told = answer.status === 204 ? {} : await answer.json().catch(() => ({}));
+  if (answer.status === 401) location.assign(`/app/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
+  if (!answer.ok) throw new Problem(told);
+  return told;
+}
+
+// "Resolved {changed} dead letters" with what the answer holds.
+export function filled(text, told) {
+  return text.replace(/\{(\w+)\}/g, (all, name) => (told[name] === undefined ? all : Number.isInteger(told[name]) ? told[name].toLocaleString("en") : String(told[name])));
+}

@@ -1,0 +1,74 @@
+// Dialogs: a page whose content is shown above the one that one is on. Without this it is a page of its own.
+const dialog = document.querySelector("#dialog");
+let opener = null;
+
+export async function openDialog(address) {
+  if (!dialog.open) opener = document.activeElement;
+  await htmx.ajax("GET", address, { target: "#dialog-place", select: "#dialog-content", swap: "innerHTML show:none" });
+  if (!dialog.querySelector("#dialog-content")) return location.assign(address);
+  if (!dialog.open) dialog.showModal();
+  (dialog.querySelector("[autofocus]") ?? dialog.querySelector("button.primary, .button.primary, input, button"))?.focus();
+}
+
+export function closeDialog() {
+  if (dialog?.open) dialog.close();
+}
+
+// Asks in words of ours; true when somebody says yes.
+export function ask(text, verb) {
+  return new Promise((resolve) => {
+    opener = document.activeElement;
+    const [title, buttons, yes, no] = ["p", "div", "button", "button"].map((name) => document.createElement(name));
+    title.id = "dialog-title";
+    title.textContent = text;
+    buttons.className = "buttons";
+    yes.className = "primary";
+    yes.textContent = verb;
+    no.textContent = "Cancel";
+    buttons.append(yes, no);
+    dialog.querySelector("#dialog-place").replaceChildren(title, buttons);
+    let answer = false;
+    yes.addEventListener("click", () => { answer = true; dialog.close(); });
+    no.addEventListener("click", () => dialog.close());
+    dialog.addEventListener("close", () => resolve(answer), { once: true });
+    dialog.showModal();
+    yes.focus();
+  });
+}
+
+// Something that is told once, such as a new key.
+export function showOnce(text, secret) {
+  const [title, field, buttons, copy, close] = ["p", "input", "div", "button", "button"].map((name) => document.createElement(name));
+  title.id = "dialog-title";
+  title.textContent = text;
+  field.value = secret;
+  field.readOnly = true;
+  field.className = "mono";
+  field.setAttribute("aria-labelledby", "dialog-title");
+  buttons.className = "buttons";
+  copy.className = "primary";
+  copy.textContent = "Copy";
+  copy.addEventListener("click", () => { field.select(); navigator.clipboard?.writeText(secret).catch(() => document.execCommand("copy")); });
+  close.textContent = "Close";
+  close.addEventListener("click", () => dialog.close());
+  buttons.append(copy, close);
+  opener = document.activeElement;
+  dialog.querySelector("#dialog-place").replaceChildren(title, field, buttons);
+  dialog.showModal();
+  copy.focus();
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[data-dialog]");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  event.preventDefault();
+  link.closest("details[data-pop]")?.removeAttribute("open");
+  openDialog(link.href);
+});
+dialog?.addEventListener("click", (event) => {
+  if (event.target === dialog || event.target.closest("[data-close]")) dialog.close();
+});
+dialog?.addEventListener("close", () => {
+  dialog.querySelector("#dialog-place").replaceChildren();
+  if (opener?.isConnected) opener.focus({ preventScroll: true });
+});

@@ -1,0 +1,61 @@
+// The keyboard: j and k move through rows, a control with data-key is clicked by that key, g and a letter go to a page.
+import { undo } from "./undo.js";
+
+let going = 0;
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+  if (event.target.closest("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]")) {
+    if (event.key === "Escape" && event.target.matches("[data-search]")) event.target.blur();
+    return;
+  }
+  const dialog = document.querySelector("#dialog")?.open;
+  if (handled(event.key, dialog)) event.preventDefault();
+});
+
+function handled(key, dialog) {
+  if (going && Date.now() - going < 1500 && !dialog) {
+    going = 0;
+    return clicked(document.querySelector(`[data-go="${CSS.escape(key)}"]`));
+  }
+  if (dialog) return clicked(usable(document.querySelector("#dialog"), key));
+  switch (key) {
+    case "g": going = Date.now(); return true;
+    case "j": case "ArrowDown": return moved(1, key);
+    case "k": case "ArrowUp": return moved(-1, key);
+    case "Enter": return document.activeElement?.matches("[data-row]") && opened();
+    case "o": return opened();
+    case "x": return clicked(row()?.querySelector("input[type=checkbox]"));
+    case "u": undo(); return true;
+    case "/": return focused(document.querySelector("[data-search]"));
+    default: return clicked((row() && usable(row(), key)) ?? usable(document, key));
+  }
+}
+
+const rows = () => [...document.querySelectorAll("[data-row]")];
+const row = () => document.activeElement?.closest?.("[data-row]");
+const opened = () => clicked(row()?.querySelector("[data-open]"));
+
+function moved(by, key) {
+  const all = rows();
+  if (!all.length || (key.startsWith("Arrow") && !row())) return false;
+  const next = all[Math.min(Math.max(all.indexOf(row()) + by, 0), all.length - 1)] ?? all[0];
+  next.focus({ preventScroll: true });
+  next.scrollIntoView({ block: "nearest" });
+  return true;
+}
+
+function usable(place, key) {
+  return [...place.querySelectorAll(`[data-key="${CSS.escape(key)}"]`)].find((each) => !each.disabled && !each.closest("[hidden]"));
+}
+
+function clicked(element) {
+  element?.click();
+  return Boolean(element);
+}
+
+function focused(element) {
+  element?.focus();
+  element?.select?.();
+  return Boolean(element);
+}

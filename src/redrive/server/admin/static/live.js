@@ -1,0 +1,96 @@
+// Live: what happens is heard from the server, and told where it belongs. Rows never move by themselves.
+import { refresh } from "./refresh.js";
+
+const QUIET = 15_000;
+const SHORTEST = 2_000;
+let source = null;
+let breakers = null;
+let lost = null;
+const due = new Map();
+
+function open() {
+  if (source || document.hidden || !window.EventSource || !document.querySelector("#status")) return;
+  source = new EventSource("/api/v1/events");
+  source.addEventListener("open", () => told(true));
+  source.addEventListener("error", () => told(false));
+  source.addEventListener("counters", (event) => counted(JSON.parse(event.data)));
+  source.addEventListener("entry", (event) => happened(JSON.parse(event.data)));
+  source.addEventListener("reset", () => happened({ action: "", number: 0 }));
+}
+
+// A browser has few connections to one server: a page that nobody looks at needs none.
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) return open();
+  source?.close();
+  source = null;
+});
+addEventListener("pagehide", () => { source?.close(); source = null; });
+addEventListener("pageshow", open);
+
+function told(live) {
+  lost = live ? null : (lost ?? new Date());
+  document.documentElement.dataset.live = live;
+  say();
+}
+
+function say() {
+  const word = document.querySelector("[data-connection-word]");
+  const state = word?.closest(".state");
+  if (!word || (document.documentElement.dataset.live ?? "") === "") return;
+  const since = lost?.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  word.textContent = lost ? `Not live since ${since}` : "Live";
+  state.className = lost ? "state warn" : "state good";
+}
+
+function counted(counters) {
+  for (const place of document.querySelectorAll("[data-counter]")) {
+    const sum = place.dataset.counter.split(" ").reduce((all, name) => all + (counters.dead_letters?.[name.split(".")[1]] ?? 0), 0);
+    place.textContent = sum.toLocaleString("en");
+    if ("attention" in place.dataset) place.hidden = !sum;
+  }
+  const now = JSON.stringify(counters.breakers ?? {});
+  if (breakers !== null && breakers !== now) status();
+  breakers = now;
+}
+
+function happened({ action, number }) {
+  for (const region of document.querySelectorAll("[data-live]")) if (matches(region.dataset.live, action)) news(region, number);
+  for (const region of document.querySelectorAll("[data-refresh]")) if (!action || matches(region.dataset.refresh, action)) soon(`#${region.id}`);
+}
+
+const matches = (prefixes, action) => prefixes.split(" ").some((each) => each && action.startsWith(each));
+
+function news(region, number) {
+  const place = region.querySelector("[data-news]");
+  if (!place) return;
+  const sum = Number(place.dataset.number ?? 0) + number;
+  place.dataset.number = sum;
+  place.textContent = `${sum.toLocaleString("en")} new`;
+  place.hidden = false;
+}
+
+// Not while somebody types or has opened something there.
+function soon(selector) {
+  if (due.has(selector)) return;
+  due.set(selector, setTimeout(async () => {
+    due.delete(selector);
+    const region = document.querySelector(selector);
+    if (!region || document.hidden) return;
+    if (region.querySelector("details[data-pop][open]") || region.contains(document.activeElement?.closest("input, textarea, select"))) return soon(selector);
+    await refresh(selector);
+  }, SHORTEST));
+}
+
+async function status() {
+  if (document.hidden || !document.querySelector("#status")) return;
+  await htmx.ajax("GET", "/app/admin/status", { target: "#status", swap: "outerHTML show:none" });
+  say();
+}
+
+setInterval(() => {
+  if (document.hidden) return;
+  if (document.querySelector("#status.alarm")) status();
+  for (const region of document.querySelectorAll("[data-refresh]")) soon(`#${region.id}`);
+}, QUIET);
+
+open();

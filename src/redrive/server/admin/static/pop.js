@@ -1,0 +1,18 @@
+// What opens in place closes when one goes elsewhere, and its first field is ready to be typed into.
+document.addEventListener("toggle", (event) => {
+  if (event.target.matches?.("details[data-pop]") && event.target.open) {
+    for (const other of document.querySelectorAll("details[data-pop][open]")) if (other !== event.target && !other.contains(event.target)) other.open = false;
+    event.target.querySelector(".pop input:not([type=hidden]), .pop select, .pop textarea, .pop button")?.focus();
+  }
+}, true);
+
+document.addEventListener("click", (event) => {
+  for (const open of document.querySelectorAll("details[data-pop][open]")) if (!open.contains(event.target)) open.open = false;
+});
+
+document.addEventListener("keydown", (event) => {
+  const open = event.key === "Escape" && [...document.querySelectorAll("details[data-pop][open]")].at(-1);
+  if (!open) return;
+  open.open = false;
+  open.querySelector("summary").focus();
+});

@@ -1,0 +1,45 @@
+// Replays: what has changed between a plan and its start is shown, and what can be done about it.
+const MOST = 20;
+
+document.addEventListener("refused", (event) => {
+  const [form, error] = [event.target.closest("[data-replay] form"), event.detail];
+  const place = form?.querySelector("[data-drift]");
+  if (!place || error.code !== "drift") return;
+  event.preventDefault();
+  if (place.querySelector("[data-drift-list]")) differences(place, error);
+  else otherNumber(place, form.elements.expect, error);
+  for (const each of form.querySelectorAll("[data-start]")) each.hidden = true;
+  place.hidden = false;
+  place.querySelector("button")?.focus();
+});
+
+function differences(place, { number, changes }) {
+  place.querySelector("[data-drift-number]").textContent = number === 1 ? "1 dead letter has" : `${number.toLocaleString("en")} dead letters have`;
+  place.querySelector("[data-drift-list]").replaceChildren(...changes.slice(0, MOST).map(change));
+  const more = place.querySelector("[data-drift-more]");
+  more.hidden = number <= MOST;
+  more.textContent = `and ${(number - MOST).toLocaleString("en")} more`;
+}
+
+function change({ letter_id: id, change: text }) {
+  const [item, link] = ["li", "a"].map((name) => document.createElement(name));
+  link.href = `/app/admin/dlq/${encodeURIComponent(id)}`;
+  link.className = "id";
+  link.textContent = `${id.slice(0, 8)}…${id.slice(-4)}`;
+  item.append(link, `: ${text}`);
+  return item;
+}
+
+// Planned is then what there is now: the number is sent along again.
+function otherNumber(place, field, { number }) {
+  place.querySelector("[data-drift-number]").textContent = `${number.toLocaleString("en")} could be replayed now.`;
+  place.querySelector("[data-plan-these]").textContent = `Plan these ${number.toLocaleString("en")}`;
+  field.value = number;
+}
+
+// How many are left out only the plan knows: then there is no number to expect.
+document.addEventListener("change", (event) => {
+  if (event.target.matches("[data-changes-number]")) event.target.form.elements.expect.disabled = event.target.checked;
+});
+
+document.addEventListener("invalid", (event) => event.target.closest("details")?.setAttribute("open", ""), true);

@@ -1,0 +1,43 @@
+// Undo: one key, for a minute, also on the next page.
+import { call, filled } from "./api.js";
+import { refresh } from "./refresh.js";
+import { toast } from "./toast.js";
+
+const KEPT = "redrive.undo";
+const MILLISECONDS = 60_000;
+
+export function offerUndo(text, action, body) {
+  sessionStorage.setItem(KEPT, JSON.stringify({ text, action, body, at: Date.now() }));
+  show();
+}
+
+export async function undo() {
+  const kept = last();
+  if (!kept) return toast("There is nothing to undo.");
+  sessionStorage.removeItem(KEPT);
+  try {
+    const told = await call(kept.action, kept.body);
+    toast(filled("Undone.", told));
+  } catch (error) {
+    toast(String(error), { failed: true });
+  }
+  await refresh();
+}
+
+function last() {
+  const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? "null");
+  return kept && Date.now() - kept.at < MILLISECONDS ? kept : null;
+}
+
+function show() {
+  const kept = last();
+  if (!kept) return;
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = "Undo";
+  button.title = "Undo (u)";
+  button.addEventListener("click", undo);
+  toast(kept.text, { button, seconds: (MILLISECONDS - (Date.now() - kept.at)) / 1000 });
+}
+
+show();

@@ -1,0 +1,208 @@
+"""JSON as a page shows it: rows of keys and values, folded where they are many, and never more than fit.
+
+The rows come one after the other, so that a template needs no recursion: `open` begins what `close` ends.
+Every container gets a fair part of the rows that are left, so that one long list does not use up all.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Literal, NamedTuple
+
+from redrive.errors import NotStorableError
+from redrive.policy.codec import JsonValue, decode
+from redrive.policy.redact.marker import MARKER
+from redrive.server.admin.beginning import LONGEST, beginning
+
+MOST_ROWS = 300
+MOST_ENTRIES = 100
+DEEPEST = 12
+LONG_STRING = 160
+LONGEST_STRING = 8_000
+LONGEST_COPY = 20_000
+SEALED, UNREADABLE = "$sealed", "$unreadable"
+
+_FEW = 6
+_LEAST = 2
+_SHORT = 60
+_MARK = re.compile(rf"({MARKER.pattern}|\[REDACTED\])")
+
+_Container = dict[str, JsonValue] | list[JsonValue]
+Kind = Literal["open", "close", "string", "number", "word", "empty", "sealed", "unreadable", "deep", "rest"]
+
+
+class Part(NamedTuple):
+    """A piece of a string. `redacted` is the kind of secret that was in its place."""
+
+    text: str
+    redacted: str = ""
+
+
+class Row(NamedTuple):
+    """
+    key     the name or the index; empty for the value itself
+    parts   the text; of a long string, its beginning
+    more    of a long string: all of it that is shown
+    size    of a container, its entries; of a long string, its characters; of a rest, what is not shown
+    shown   whether a container is unfolded at first
+    """
+
+    kind: Kind
+    key: str = ""
+    parts: tuple[Part, ...] = ()
+    more: tuple[Part, ...] = ()
+    size: int = 0
+    noun: str = ""
+    shown: bool = False
+
+    @property
+    def text(self) -> str:
+        return "".join(each.text for each in self.parts)
+
+
+class Tree(NamedTuple):
+    """
+    cut    only the first so many characters of the text were read; 0: all
+    size   characters of the whole text
+    copy   the text to copy; empty when it is too long for that
+    whole  every value is in it
+    """
+
+    rows: tuple[Row, ...]
+    size: int
+    cut: int = 0
+    copy: str = ""
+    damaged: bool = False
+
+    @property
+    def whole(self) -> bool:
+        partly = any(row.kind in ("rest", "deep") or row.size > LONGEST_STRING for row in self.rows)
+        return not self.cut and not partly
+
+    @property
+    def redacted(self) -> int:
+        """How many values have lost a secret, among those that are shown."""
+        return sum(any(part.redacted for part in (*row.parts, *row.more)) for row in self.rows)
+
+
+def tree_of(text: str | None) -> Tree:
+    """Of JSON as it is stored."""
+    if text is None:
+        return tree_of_value(None)
+    cut = LONGEST if len(text) > LONGEST else 0
+    try:
+        value = decode(beginning(text))
+    except NotStorableError:
+        return Tree((), len(text), cut, damaged=True)
+    copy = pretty(value) if len(text) <= LONGEST_COPY else ""
+    return Tree(tuple(_rows("", value, 0, MOST_ROWS)), len(text), cut, copy[: 2 * LONGEST_COPY])
+
+
+def tree_of_value(value: JsonValue) -> Tree:
+    return tree_of(json.dumps(value, ensure_ascii=False))
+
+
+def pretty(value: JsonValue) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _rows(key: str, value: JsonValue, depth: int, budget: int) -> Iterator[Row]:
+    if not isinstance(value, dict | list):
+        yield _scalar(key, value)
+    elif not value:
+        yield Row("empty", key, (Part("{}" if isinstance(value, dict) else "[]"),))
+    elif (hidden := _hidden(key, value)) is not None:
+        yield hidden
+    elif depth >= DEEPEST:
+        yield Row("deep", key, size=len(value), noun=_noun(value))
+    else:
+        yield Row("open", key, _gist(value), (), len(value), _noun(value), _unfolded(value, depth))
+        yield from _entries(value, depth, budget)
+        yield Row("close")
+
+
+def _entries(value: _Container, depth: int, budget: int) -> Iterator[Row]:
+    """Each entry has its row for certain; what is left of the budget is shared by those that need more."""
+    entries = _first(value, budget)
+    spare = budget - len(entries)
+    waiting = sum(isinstance(each, dict | list) for _, each in entries)
+    for key, each in entries:
+        share = 0
+        if isinstance(each, dict | list):
+            share, waiting = max(0, spare) // waiting, waiting - 1
+        if isinstance(each, dict | list) and each and share < _LEAST:
+            yield Row("deep", key, size=len(each), noun=_noun(each))
+            continue
+        rows = list(_rows(key, each, depth + 1, share - 1))
+        spare -= len(rows) - 1
+        yield from rows
+    if len(value) > len(entries):
+        yield Row("rest", size=len(value) - len(entries))
+
+
+def _first(value: _Container, budget: int) -> list[tuple[str, JsonValue]]:
+    """Those that are shown: of an object most names, of a list only so many that each can be seen whole."""
+    if isinstance(value, dict):
+        return list(islice(value.items(), min(MOST_ENTRIES, max(1, budget))))
+    needed, found = 0, []
+    for index, each in enumerate(value[:MOST_ENTRIES]):
+        needed += 1 + (len(each) + 1 if isinstance(each, dict | list) else 0)
+        if found and needed > budget:
+            break
+        found.append((str(index), each))
+    return found
+
+
+def _hidden(key: str, value: _Container) -> Row | None:
+    """What could not be opened says so under a name of its own."""
+    if isinstance(value, dict) and len(value) == 1:
+        for name, kind in ((SEALED, "sealed"), (UNREADABLE, "unreadable")):
+            if name in value:
+                return Row(kind, key, (Part(str(value[name])[:LONG_STRING]),))  # type: ignore[arg-type]
+    return None
+
+
+def _scalar(key: str, value: str | float | None) -> Row:
+    if isinstance(value, str):
+        return _string(key, value)
+    if value is None or isinstance(value, bool):
+        return Row("word", key, (Part(json.dumps(value)),))
+    return Row("number", key, (Part(json.dumps(value)),))
+
+
+def _string(key: str, value: str) -> Row:
+    if len(value) <= LONG_STRING and "\n" not in value:
+        return Row("string", key, _parts(value))
+    gist = value[:LONG_STRING].partition("\n")[0]
+    return Row("string", key, _parts(gist), _parts(value[:LONGEST_STRING]), len(value))
+
+
+def _parts(text: str) -> tuple[Part, ...]:
+    if "[" not in text:
+        return (Part(text),)
+    return tuple(Part(each, _secret(each)) for each in _MARK.split(text) if each)
+
+
+def _secret(text: str) -> str:
+    if not _MARK.fullmatch(text):
+        return ""
+    return text.strip("[]").split(":")[1].replace("_", " ") if ":" in text else "secret"
+
+
+def _gist(value: _Container) -> tuple[Part, ...]:
+    """Of a folded object, the names of its first entries."""
+    if isinstance(value, list):
+        return ()
+    names = ", ".join(name[:_SHORT] for name in islice(value, _FEW))
+    return (Part(names if len(names) <= _SHORT else f"{names[: _SHORT - 1]}…"),)
+
+
+def _unfolded(value: _Container, depth: int) -> bool:
+    return depth == 0 or (depth <= 2 and len(value) <= 2 * _FEW)
+
+
+def _noun(value: JsonValue) -> str:
+    return "entry" if isinstance(value, dict) else "item"

@@ -1,0 +1,1 @@
+-- Which failures have dead letters in a state, for lists of failure groups: see the files of each database.

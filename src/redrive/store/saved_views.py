@@ -1,0 +1,37 @@
+"""Saved views: queries of pages under a name, an org's own."""
+
+from __future__ import annotations
+
+from redrive.model.saved_view import SavedView
+from redrive.store.database import Database, Session
+from redrive.store.statement import statements
+
+_SQL = statements("saved_views")
+
+
+class SavedViews:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def insert_if_new(self, session: Session, new: SavedView) -> SavedView | None:
+        """None when the page has one of that name. The moment is that of the database."""
+        rows = await session.fetch(_SQL["insert"], new._asdict())
+        return SavedView._make(rows[0]) if rows else None
+
+    async def named(self, session: Session, org: str, page: str, name: str) -> SavedView | None:
+        rows = await session.fetch(_SQL["named"], {"org": org, "page": page, "name": name})
+        return SavedView._make(rows[0]) if rows else None
+
+    async def list(self, org: str, page: str | None = None) -> list[SavedView]:
+        """By page and name."""
+        rows = await self._database.fetch(_SQL["list"], {"org": org, "page": page})
+        return [SavedView._make(row) for row in rows]
+
+    async def number(self, session: Session, org: str) -> int:
+        [[number]] = await session.fetch(_SQL["number"], {"org": org})
+        return int(number)
+
+    async def remove(self, session: Session, org: str, view_id: str) -> SavedView | None:
+        """What was removed; None when there was none."""
+        rows = await session.fetch(_SQL["remove"], {"org": org, "id": view_id})
+        return SavedView._make(rows[0]) if rows else None

@@ -1,0 +1,12 @@
+-- name: successes
+-- SQLite has no lateral joins, and PostgreSQL would compare all runs with the ones that were found.
+{_queue_names}
+SELECT COALESCE(code_version, ''), count(*) FROM (
+    SELECT run.started_at, run.code_version FROM queue_names
+    CROSS JOIN LATERAL (
+        SELECT submitted_at, started_at, code_version FROM redrive.runs WHERE {_successes}
+    ) AS run
+    ORDER BY run.submitted_at DESC LIMIT :most
+) AS newest
+WHERE started_at > :since
+GROUP BY 1

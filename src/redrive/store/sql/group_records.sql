@@ -1,0 +1,28 @@
+-- name: _record
+SELECT failure.fingerprint,
+    COALESCE((SELECT CAST(sum(number) AS bigint) FROM redrive.dead_letter_counts AS counted
+        WHERE counted.org = :org AND counted.fingerprint = failure.fingerprint AND counted.state = 'OPEN'
+            AND redrive <> 'never'), 0)
+    - (SELECT count(*) FROM redrive.dead_letters AS letter
+        WHERE letter.org = :org AND letter.fingerprint = failure.fingerprint AND letter.state = 'OPEN'
+            AND redrive <> 'never' AND next_redrive_at IS NULL),
+    (SELECT count(*) FROM (
+        SELECT 1 FROM redrive.replays AS replay
+        WHERE replay.org = :org AND replay.fingerprint = failure.fingerprint AND replay.state = 'SUCCEEDED'
+        LIMIT :most
+    ) AS succeeded),
+    (SELECT count(*) FROM (
+        SELECT 1 FROM redrive.replays AS replay
+        WHERE replay.org = :org AND replay.fingerprint = failure.fingerprint AND replay.state = 'FAILED'
+        LIMIT :most
+    ) AS failed)
+
+-- name: records
+{_record} FROM (SELECT :fingerprint AS fingerprint) AS failure
+
+-- name: spread
+SELECT state, queue, CAST(sum(number) AS bigint) FROM redrive.dead_letter_counts
+WHERE org = :org AND fingerprint = :fingerprint
+    AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED', 'RESOLVED', 'IGNORED', 'ARCHIVED')
+GROUP BY state, queue HAVING sum(number) > 0
+ORDER BY state, queue

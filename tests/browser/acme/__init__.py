@@ -1,0 +1,1 @@
+"""A shop: what the tests and the pictures of the pages have to do with."""

@@ -1,0 +1,1 @@
+"""Talks to other services."""

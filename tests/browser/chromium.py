@@ -1,0 +1,109 @@
+"""A Chromium for the tests: the one that is named, one that is there, or one that is installed now.
+
+Without one the tests of the pages fail; they are not left out.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+VARIABLE = "REDRIVE_CHROMIUM"
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+LOCK = "redrive-chromium.lock"
+_OWN = ("chromium-*/chrome-linux*/chrome", "chromium-*/chrome-mac*/*.app/Contents/MacOS/*")
+
+
+class NoChromiumError(Exception):
+    """There is no browser to test the pages in, and none could be installed."""
+
+
+def chromium() -> Path:
+    """The program, installed if need be. While one process installs it, the others wait."""
+    if found := _found():
+        return found
+    with _alone():
+        if found := _found():  # somebody else has installed it meanwhile
+            return found
+        told = [_installed(command) for command in _ways()]
+        if found := _found():
+            return found
+    raise NoChromiumError(
+        "the tests of the pages need Chromium: install it (on Debian: apt-get install chromium), or name the "
+        f"program in {VARIABLE}. " + " ".join(told)
+    )
+
+
+def _found() -> Path | None:
+    named = os.environ.get(VARIABLE)
+    if named:
+        if os.access(named, os.X_OK):
+            return Path(named)
+        raise NoChromiumError(f"{VARIABLE} names {named}, which is not a program")
+    for each in NAMES:
+        if program := shutil.which(each):
+            return Path(program)
+    return next(_of_playwright(), None)
+
+
+def _of_playwright() -> Iterator[Path]:
+    """Those that `playwright install` has put where it keeps them, the newest first."""
+    for place in _caches():
+        programs = [each for pattern in _OWN for each in place.glob(pattern) if os.access(each, os.X_OK)]
+        yield from sorted(programs, reverse=True)
+
+
+def _caches() -> list[Path]:
+    named = os.environ.get("PLAYWRIGHT_BROWSERS_PATH")
+    home = Path.home()
+    usual = [home / ".cache" / "ms-playwright", home / "Library" / "Caches" / "ms-playwright"]
+    return [Path(named), *usual] if named else usual
+
+
+def _ways() -> Iterator[list[list[str]]]:
+    """Commands that install one, as far as they could work here; the next way is for when one has not."""
+    if (prefix := _as_root()) is not None and shutil.which("apt-get"):
+        apt = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]
+        yield [
+            [*apt, "update", "-qq"],
+            [*apt, "install", "-qq", "-y", "--no-install-recommends", "chromium"],
+        ]
+        if _found():
+            return
+    yield [[sys.executable, "-m", "playwright", "install", "chromium"]]
+
+
+def _as_root() -> list[str] | None:
+    if os.geteuid() == 0:
+        return []
+    sudo = shutil.which("sudo")
+    if sudo and subprocess.run([sudo, "-n", "true"], capture_output=True, check=False).returncode == 0:
+        return [sudo, "-n"]
+    return None
+
+
+def _installed(commands: list[list[str]]) -> str:
+    """What went wrong, if anything did."""
+    for command in commands:
+        print("installing a browser for the tests:", " ".join(command), file=sys.stderr)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"`{' '.join(command)}` failed: {error}"
+        if done.returncode != 0:
+            return f"`{' '.join(command)}` failed: {(done.stderr or done.stdout).strip()[-500:]}"
+    return ""
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    with (Path(tempfile.gettempdir()) / f"{LOCK}.{os.geteuid()}").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,65 @@
+"""What a page did that no page of ours may do: ask another host, break its own policy, fail."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+from playwright.async_api import BrowserContext, ConsoleMessage, Error, Page, Request, WebError
+
+# Chromium tells it on the console as well, but not always, and not everywhere.
+_WATCH = """
+document.addEventListener('securitypolicyviolation', (event) => {
+    window.__violated(`${event.violatedDirective}: ${event.blockedURI} on ${event.documentURI} ${event.sample}`);
+});
+"""
+
+
+class Recorder:
+    def __init__(self, url: str) -> None:
+        self._host = urlsplit(url).netloc
+        self._allowed: list[re.Pattern[str]] = []
+        self.requests: list[str] = []
+        """The addresses of everything that was asked for."""
+        self.faults: list[str] = []
+
+    async def watch(self, context: BrowserContext) -> None:
+        context.on("request", self._requested)
+        context.on("console", self._said)
+        context.on("weberror", self._failed)
+        await context.expose_function("__violated", self._violated)
+        await context.add_init_script(_WATCH)
+
+    def allow(self, pattern: str) -> None:
+        """A fault that the test brings about itself, such as "status of 409"."""
+        self._allowed.append(re.compile(pattern))
+
+    def remaining(self) -> list[str]:
+        return [each for each in self.faults if not any(known.search(each) for known in self._allowed)]
+
+    def _requested(self, request: Request) -> None:
+        self.requests.append(request.url)
+        parts = urlsplit(request.url)
+        if parts.scheme not in ("data", "blob", "about") and parts.netloc != self._host:
+            self.faults.append(f"a request to another host: {request.method} {request.url}")
+
+    def _said(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.faults.append(f"console: {message.text} ({_place(message)})")
+
+    def _failed(self, error: WebError) -> None:
+        self.faults.append(f"error of a script: {error.error}")
+
+    def _violated(self, told: str) -> None:
+        self.faults.append(f"violates the content security policy: {told}")
+
+
+def _place(message: ConsoleMessage) -> str:
+    return str(message.location.get("url", ""))
+
+
+async def settled(page: Page) -> None:
+    """Whatever the page has already done has arrived at the recorder."""
+    with suppress(Error):  # it is closed, or on its way to another one
+        await page.evaluate("1")

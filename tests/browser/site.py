@@ -1,0 +1,207 @@
+"""A site for the browser: `redrive serve` of the shop as a process of its own, with people who can sign in.
+
+    site = await Site.opened(path)                a fresh SQLite file, a worker in the process
+    await site.start("checkout", order(1))        through the API, as an owner
+    site.trouble(stripe="503")                    from now on; site.trouble() ends it
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+from argon2 import PasswordHasher
+from tests.browser.serving import started
+
+from redrive.app import Redrive
+from redrive.config import Settings
+from redrive.engine.passwords import Passwords
+
+SECONDS = 30.0
+"""A test that waits longer has failed."""
+
+ROLES = ("viewer", "staff", "admin", "owner")
+PASSWORD = "correct horse battery staple"
+ENDED = ("SUCCESS", "FAILED", "PARTIAL", "DLQ_PENDING", "CANCELLED")
+
+_SETTINGS = {
+    "server_port": "0",
+    "server_worker": "true",
+    "server_key_rate": "100000",
+    "server_org_rate": "1000000",
+    "retry_base_delay_ms": "20",
+    "retry_jitter_max_ms": "0",
+    "worker_poll_ms": "50",
+    "worker_lease_ttl_sec": "20",
+    "worker_grace_sec": "1",
+    "server_drain_sec": "1",
+    "dlq_interval_sec": "10",
+    "code_version": "2026.11.3",
+}
+
+
+class Site:
+    """`url` is where it is; `api` is a client with the key of an owner, for what a test prepares."""
+
+    def __init__(self, path: Path, database_url: str | None = None, **settings: str) -> None:
+        self.database_url = database_url or f"sqlite:///{path}/work.db"
+        self._trouble = path / "trouble.json"
+        self._settings = {"database_url": self.database_url, **_SETTINGS, **settings}
+        self._log = path / "server.log"
+        self.states: dict[str, Any] = {}
+        """The cookies of who has signed in already, by role."""
+        self._port = "0"
+
+    @classmethod
+    async def opened(cls, path: Path, database_url: str | None = None, **settings: str) -> Site:
+        site = cls(path, database_url, **settings)
+        key = await site._people()
+        await asyncio.to_thread(site.begin)
+        site.api = httpx.AsyncClient(
+            base_url=site.url,
+            headers={"Authorization": f"Bearer {key}"},
+            timeout=SECONDS,
+            trust_env=False,
+        )
+        return site
+
+    async def close(self) -> None:
+        await self.api.aclose()
+        await asyncio.to_thread(self.end)
+
+    # The process
+
+    def begin(self) -> None:
+        """Start it, where it was before if it was there before."""
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("REDRIVE_")}
+        given = {f"REDRIVE_{name.upper()}": value for name, value in self._settings.items()}
+        environment = {**clean, **given, "ACME_TROUBLE": str(self._trouble)}
+        self._process = started(environment, self._log, self._port)
+        self.url = self._announced()
+        self._port = self.url.rpartition(":")[2]
+
+    def end(self, number: int = signal.SIGTERM) -> None:
+        if self._process.is_alive() and self._process.pid is not None:
+            os.kill(self._process.pid, number)
+        self._process.join(SECONDS)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+        self._log.rename(self._log.with_suffix(".before"))
+
+    @property
+    def log(self) -> str:
+        """What the server has said since it was started."""
+        return self._log.read_text(encoding="utf-8") if self._log.exists() else ""
+
+    def _announced(self) -> str:
+        while not (found := re.search(r"Redrive is at (http://127\.0\.0\.1:\d+)\n", self.log)):
+            assert self._process.is_alive(), f"the server has ended: {self.log}"
+            self._process.join(0.01)
+        return found[1]
+
+    # Preparing things
+
+    def trouble(self, **troubles: str | dict[str, Any] | list[Any]) -> None:
+        """What is broken from now on, and nothing else: see acme.trouble."""
+        several = {name: each if isinstance(each, list) else [each] for name, each in troubles.items()}
+        aside = self._trouble.with_suffix(".new")
+        aside.write_text(json.dumps(several))
+        aside.replace(self._trouble)
+
+    async def start(self, work: str, *payloads: Any, **options: Any) -> list[str]:
+        """Start runs; their ids."""
+        body = {"work": work, "payloads": payloads, **options}
+        return [each["id"] for each in (await self.post("/api/v1/runs/many", body))["items"]]
+
+    async def ended(self, run_ids: Sequence[str]) -> dict[str, str]:
+        """Wait until they have ended; the state of each."""
+        states = {each: await self._ended(each) for each in run_ids}
+        return states
+
+    async def _ended(self, run_id: str) -> str:
+        async def state() -> str | None:
+            found: str = (await self.get(f"/api/v1/runs/{run_id}"))["state"]
+            return found if found in ENDED else None
+
+        return await until(state)
+
+    async def dead_letters(self, work: str, *payloads: Any) -> list[str]:
+        """Runs that are started now and must fail: the ids of their dead letters."""
+        runs = await self.start(work, *payloads)
+        states = await self.ended(runs)
+        assert set(states.values()) == {"DLQ_PENDING"}, states
+        found = (await self.get("/api/v1/dead-letters", size=500))["items"]
+        by_run = {each["run_id"]: each["id"] for each in found}
+        return [by_run[each] for each in runs]
+
+    async def get(self, path: str, **query: Any) -> Any:
+        return _json(await self.api.get(path, params=query))
+
+    async def post(self, path: str, body: Any = None) -> Any:
+        return _json(await self.api.post(path, json={} if body is None else body))
+
+    async def _people(self) -> str:
+        """A member of each role, called like it; the key of an owner."""
+        schema = self._settings.get("schema", "redrive")
+        app = Redrive(self.database_url, settings=Settings(schema=schema), log=False, durable=False)
+        app.passwords = Passwords(PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
+        try:
+            directory = await app.directory()
+            for role in ROLES:
+                await directory.members.add(f"{role}@acme.example", role)
+                await directory.accounts.set_password(f"{role}@acme.example", PASSWORD)
+            return (await directory.keys.create("browser tests", "OWNER")).text
+        finally:
+            await app.close()
+
+
+async def until(ask: Callable[[], Awaitable[Any]], seconds: float = SECONDS) -> Any:
+    """Ask until the answer is something."""
+    async with asyncio.timeout(seconds):
+        while not (answer := await ask()):
+            await asyncio.sleep(0.02)
+        return answer
+
+
+def _json(answer: httpx.Response) -> Any:
+    assert answer.is_success, f"{answer.status_code} {answer.text}"
+    return answer.json() if answer.content else None
+
+
+# What the shop works on
+
+_PEOPLE = ("Mia Keller", "Luca Rossi", "Emma Dubois", "Noah Weber", "Sofia Marino", "Elias Novak")
+
+
+def order(number: int, **changes: Any) -> dict[str, Any]:
+    """The payload of `checkout`."""
+    name = _PEOPLE[number % len(_PEOPLE)]
+    return {
+        "order_id": f"ord_{number:06}",
+        "customer": {"name": name, "email": f"{name.lower().replace(' ', '.')}@example.com"},
+        "lines": [{"sku": f"SKU-{1000 + number * 37 % 9000}", "quantity": 1 + number % 3}],
+        "total": 1990 + number * 173 % 20_000,
+        "currency": "CHF",
+        "card": {"token": f"tok_{number:06}", "number": "4242424242424242", "cvc": "123"},
+        "address": {"street": f"Seestrasse {1 + number % 90}", "city": "Zürich", "country": "CH"},
+        **changes,
+    }
+
+
+def invoice(number: int) -> dict[str, Any]:
+    """The payload of `invoice.send_email`."""
+    return {"number": f"2026-{number:05}", "to": f"accounts{number}@example.com", "password": "hunter2"}
+
+
+def contact(number: int) -> dict[str, Any]:
+    """The payload of `crm.sync`."""
+    name = _PEOPLE[number % len(_PEOPLE)]
+    return {"contact_id": f"c_{number}", "name": name, "email": "x@example.com", "api_key": "sk_live_abc123"}

@@ -1,0 +1,161 @@
+"""The language for failure groups, and which of two lists a query asks for."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from redrive.errors import InvalidValueError
+from redrive.model.dead_letter import CLOSED, DeadLetterState
+from redrive.model.failure_group import GroupState
+from redrive.model.query import Ago, Beginning, Between, Term, Value
+from redrive.policy.criterion import GROUPS_ONLY, KEYS
+from redrive.policy.group_language import GROUP_WORDS, GROUPS, SHARED, about_groups
+from redrive.policy.query import parse
+
+OF_LETTERS = sorted(set(KEYS) - set(SHARED))
+
+
+def only(text: str) -> Term:
+    [term] = parse(text, GROUPS).terms
+    return term
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("is:open", (DeadLetterState.OPEN,)),
+        ("is:dlq", (DeadLetterState.OPEN,)),
+        ("is:closed", CLOSED),
+        ("is:any", tuple(DeadLetterState)),
+        ("group:OPEN", ("open",)),
+        ("group:regressed,Ignored", ("regressed", "ignored")),
+        ("occurrences:>3", (Between(4, None),)),
+        ("fp:abcdef", (Beginning("v1:abcdef"),)),
+        ("since:2h", (Ago(7_200),)),
+        ("category:timeout", ("timeout",)),
+        ("error:ValueError", ("ValueError",)),
+    ],
+)
+def test_what_a_term_says(text: str, values: tuple[Value, ...]) -> None:
+    assert only(text).values == values
+
+
+def test_the_keys_are_those_that_groups_have() -> None:
+    assert set(GROUPS.readers) == {*SHARED, *GROUPS_ONLY}
+    assert set(GROUP_WORDS) == {*(state.lower() for state in GroupState), "regressed"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("group:closed", "unknown value 'closed' of 'group' at position 7; known are: open, acknowledged"),
+        ("is:regressed", "unknown value 'regressed' of 'is' at position 4"),
+        ("occurrences:many", "a number is expected"),
+        ("stop:charge", "unknown key 'stop' at position 1; did you mean 'step'?"),
+        ("-since:2h", "cannot be negated"),
+    ],
+)
+def test_what_is_not_understood_is_refused_with_its_place(text: str, told: str) -> None:
+    with pytest.raises(InvalidValueError, match=re.escape(told)):
+        parse(text, GROUPS)
+
+
+@pytest.mark.parametrize("key", OF_LETTERS)
+def test_a_key_of_single_letters_is_told_apart_from_an_unknown_one(key: str) -> None:
+    told = f"the key '{key}' at position 9 asks about dead letters, not about failure groups"
+    with pytest.raises(InvalidValueError, match=told):
+        parse(f"is:open {key}:1", GROUPS)
+
+
+@pytest.mark.parametrize("key", GROUPS_ONLY)
+def test_a_key_of_groups_is_refused_in_a_query_for_letters_with_a_reason(key: str) -> None:
+    told = (
+        f"the key '{key.upper()}' at position 2 asks about failure groups, not about dead letters; leave it"
+    )
+    with pytest.raises(InvalidValueError, match=told):
+        parse(f"-{key.upper()}:1")
+
+
+# Groups, or single dead letters?
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "is:open category:timeout step:charge workflow:checkout since:2h",
+        "fp:abcdef",
+        '"free text"',
+        "-group:resolved",
+        "occurrences:>100 refused",
+    ],
+)
+def test_what_groups_have_asks_for_groups(text: str) -> None:
+    assert about_groups(text)
+    parse(text, GROUPS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["queue:payments", "is:open attempts:>3", "-tag:vip", "assignee:me", "id:1", "run:1", "class:final x"],
+)
+def test_what_only_single_letters_have_asks_for_them(text: str) -> None:
+    assert not about_groups(text)
+    parse(text)
+
+
+def test_what_no_list_could_show_is_refused() -> None:
+    told = "'queue' asks about single dead letters and 'group' about failure groups; leave one of them out"
+    with pytest.raises(InvalidValueError, match=told):
+        about_groups("group:open queue:payments")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("quue:payments", "unknown key 'quue' at position 1; did you mean 'queue'?"),
+        ("occurences:>3", "unknown key 'occurences' at position 1; did you mean 'occurrences'?"),
+        ("is:opn", "unknown value 'opn' of 'is' at position 4; did you mean 'open'?"),
+        ('"open', "is never closed"),
+    ],
+)
+def test_what_neither_understands_is_refused_as_ever(text: str, told: str) -> None:
+    with pytest.raises(InvalidValueError, match=re.escape(told)):
+        about_groups(text)
+
+
+_TERMS = st.sampled_from(
+    [
+        *("is:open", "-is:closed", "group:open", "-group:regressed", "occurrences:2..5", "category:timeout"),
+        *(
+            "fp:abcdef",
+            'step:"a b"',
+            "since:2h",
+            "until:2026-11-01",
+            "text",
+            '"a:b"',
+            "-x",
+            "queue:q",
+            "tag:t",
+        ),
+    ]
+)
+
+
+@given(st.lists(_TERMS, max_size=6))
+def test_the_answer_is_that_of_the_languages_themselves(terms: list[str]) -> None:
+    text = " ".join(terms)
+    try:
+        answer = about_groups(text)
+    except InvalidValueError:
+        for language in (GROUPS, None):
+            with pytest.raises(InvalidValueError):
+                parse(text, *([language] if language else []))
+        return
+    query = parse(text, GROUPS) if answer else parse(text)
+    again = parse(str(query), GROUPS) if answer else parse(str(query))
+    assert again == query

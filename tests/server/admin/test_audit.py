@@ -1,0 +1,50 @@
+"""The page of the audit (W16)."""
+
+from __future__ import annotations
+
+from tests.server.admin.reading import read
+from tests.server.house import House
+
+EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
+
+
+async def test_entries_lead_to_what_they_are_about(house: House) -> None:
+    client, letter = await house.keyed("VIEWER"), await house.dead_letter()
+    page = await read(client, "/app/admin/audit")
+    assert f"/app/admin/dlq/{letter}" in page.links
+    assert "dead_letter.moved" in page.text
+    assert "POST /api/v1/audit/verify" in page.actions
+
+
+async def test_filters_narrow_it_and_an_unknown_action_is_told_where_it_was_typed(house: House) -> None:
+    client = await house.keyed("VIEWER")
+    desk = await house.app.desk(by="carla")
+    await desk.dead_letters.resolve(await house.dead_letter(), "because")
+    found = await read(client, "/app/admin/audit?actor=carla&action=dead_letter.resolved&since=1h")
+    assert "because" in found.text
+    assert "dead_letter.moved" not in [each.text for each in found.find("td")]
+    assert "Nothing was found." in (await read(client, "/app/admin/audit?actor=nobody")).text
+    wrong = await read(client, "/app/admin/audit?action=dead_letter.resolvd", 422)
+    assert "action" in wrong.find("p", role="alert")[0].text
+
+
+async def test_pages_go_on_where_the_last_one_ended(house: House) -> None:
+    client = await house.keyed("VIEWER")
+    letter = await house.dead_letter()
+    for number in range(1, 60):
+        desk = await house.app.desk(by=f"person {number}")
+        await desk.dead_letters.note(letter, "said")
+    first = await read(client, "/app/admin/audit?action=dead_letter.noted")
+    [onwards] = [each for each in first.find("a") if each.attributes.get("rel") == "next"]
+    second = await read(client, onwards.attributes["href"])
+    people = [each.text for page in (first, second) for each in page.find("td", data_label="Who")]
+    assert sorted(people) == sorted(f"person {number}" for number in range(1, 60))
+
+
+async def test_what_somebody_has_called_themselves_stays_text(house: House) -> None:
+    client = await house.keyed()
+    desk = await house.app.desk(by=EVIL[:60])
+    await desk.dead_letters.resolve(await house.dead_letter(), EVIL)
+    answer = await client.get("/app/admin/audit")
+    assert "<script>alert" not in answer.text
+    assert "<img" not in answer.text

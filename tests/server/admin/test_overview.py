@@ -1,0 +1,150 @@
+"""The overview: what needs somebody, what heals itself, and what has come and gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+from tests.server.admin.reading import Element, Reading, read
+from tests.server.house import House
+
+from redrive.engine.overview import HealsItself, NeedsYou, Overview, ReplayRecord, Standing
+from redrive.errors import RetryableError
+from redrive.model.overview import Span
+from redrive.model.run import ENDED_RUNS
+from redrive.server.admin.overview import inflow_of, queries_of
+from redrive.store.listing import Count
+
+OVERVIEW = "/app/admin"
+NONE = Count(0, False)
+
+
+@pytest.fixture
+async def viewer(house: House) -> httpx.AsyncClient:
+    return await house.keyed("VIEWER")
+
+
+def section(page: Reading, name: str) -> Element:
+    [found] = page.find("section", aria_labelledby=name)
+    return found
+
+
+def seen(came: tuple[int, ...], needs: NeedsYou = NeedsYou(0, 0), scheduled: int = 0) -> Overview:  # noqa: B008
+    standing = Standing(needs, HealsItself(NONE, NONE, 0, scheduled))
+    empty = tuple(0 for _ in came)
+    now = 1000.0 + len(came) * 300.0 - 60.0
+    return Overview(
+        *(Span.HOUR, now, 1000.0, 300.0, standing, None, came, empty, ReplayRecord(0, 0)),
+        dict.fromkeys(ENDED_RUNS, empty),
+    )
+
+
+async def test_a_fresh_installation_is_told_that_nothing_is_broken_and_how_to_start(
+    house: House, viewer: httpx.AsyncClient
+) -> None:
+    page = await read(viewer, OVERVIEW)
+    assert "Nothing is broken." in page.text
+    assert "app.start(charge, 7)" in page.text
+    assert "Nothing needs you" in section(page, "needs-you").text
+    assert "No run ended in this time" in page.text
+    await house.app.start("greet")
+    assert "app.start(charge, 7)" not in (await read(viewer, OVERVIEW)).text
+
+
+async def test_what_needs_somebody_is_counted_and_leads_to_the_list(
+    house: House, viewer: httpx.AsyncClient
+) -> None:
+    oldest = await house.dead_letter(1)
+    await house.dead_letter(2)
+    await house.dead_letter(3, work="order")
+    page = await read(viewer, OVERVIEW)
+    needs = section(page, "needs-you")
+    assert "3 dead letters wait for somebody" in needs.text
+    assert "Still happening 3 came in the last " in needs.text
+    assert "3 open" in needs.text
+    assert {"/app/admin/dlq?q=is:open,exhausted", "/app/admin/dlq?q=is:open"} <= set(page.links)
+    assert f"/app/admin/dlq/{oldest}" in page.links
+    [title, *_] = page.find("a", class_="title")
+    assert title.attributes["href"].startswith("/app/admin/dlq/groups/v1")
+    assert "redrive status" in [each.attributes.get("data-copy") for each in page.find("button")]
+
+
+async def test_what_heals_itself_is_apart_from_that(house: House, viewer: httpx.AsyncClient) -> None:
+    @house.app.task(max_attempts=3)
+    async def flaky(thing: Any = None) -> None:
+        raise RetryableError("the disk is full")
+
+    @house.app.task(breaker="bank")
+    async def pay(thing: Any = None) -> None: ...
+
+    await house.app.force_breaker("bank", "OPEN", reason="they are away")
+    for work in ("flaky", "pay", "pay"):
+        await house.app.start(work)
+    await house.work()
+    page = await read(viewer, OVERVIEW)
+    heals = section(page, "heals-itself").text
+    assert heals.startswith("Heals itself 3 go on without you")
+    assert "2 held" in heals
+    assert "1 waiting" in heals
+    assert "Nothing needs you" in section(page, "needs-you").text
+    assert {"/app/admin/runs?q=is:held", "/app/admin/runs?q=is:waiting%20is:running"} <= set(page.links)
+    assert "bank 2 held Open" in section(page, "breakers-title").text
+
+
+async def test_plots_have_a_table_twin_and_the_span_is_chosen(
+    house: House, viewer: httpx.AsyncClient
+) -> None:
+    await house.dead_letter()
+    for span, columns in (("1h", 12), ("6h", 36), ("24h", 48), ("7d", 84)):
+        page = await read(viewer, f"{OVERVIEW}?span={span}")
+        [chosen] = page.find("a", aria_current="true")
+        assert chosen.text == span
+        assert len(page.find("g", class_="column")) == 2 * columns
+        [table] = page.find("table", aria_labelledby="letters-title")
+        assert table.text.endswith("1 0")
+    assert (await viewer.get(f"{OVERVIEW}?span=2h")).status_code == 422
+
+
+async def test_replays_under_way_are_shown_with_how_far_they_are(
+    house: House, viewer: httpx.AsyncClient
+) -> None:
+    letters = [await house.dead_letter(each) for each in range(2)]
+    desk = await house.app.desk(by="carla")
+    plan = await desk.operations.plan(ids=letters, reason="the bank is back")
+    assert not (await read(viewer, OVERVIEW)).find("section", id="under-way")
+    await desk.operations.start(plan.operation_id)
+    page = await read(viewer, OVERVIEW)
+    [shown] = page.find("section", id="under-way")
+    assert "the bank is back" in shown.text
+    assert "0 of 2 ended" in shown.text
+    assert f"/app/admin/replays/{plan.operation_id}" in page.links
+
+
+async def test_work_that_nobody_executes_is_said(house: House, viewer: httpx.AsyncClient) -> None:
+    await house.app.start("greet")
+    assert "work is ready, and nobody executes it" in (await read(viewer, OVERVIEW)).text
+
+
+async def test_others_see_their_own(house: House) -> None:
+    await house.dead_letter()
+    await house.organization("acme")
+    page = await read(await house.keyed("OWNER", "acme"), OVERVIEW)
+    assert "Nothing needs you" in page.text
+    assert "declined" not in page.text
+
+
+def test_it_is_still_happening_or_quiet_since_the_end_of_a_part_of_the_time() -> None:
+    assert inflow_of(seen((0, 4, 2, 1))) == (3, 540.0, 2200.0)
+    assert inflow_of(seen((0, 4, 0, 0))) == (0, 540.0, 1600.0)
+    assert inflow_of(seen((0, 0, 0, 0))) == (0, 540.0, None)
+
+
+def test_the_query_finds_what_was_counted() -> None:
+    def queries(*standing: int) -> tuple[str | None, str, str]:
+        open_, exhausted, scheduled = standing
+        return queries_of(seen((), NeedsYou(open_, exhausted), scheduled).standing)
+
+    assert queries(3, 1, 0) == ("is:open,exhausted", "is:open", "is:exhausted")
+    assert queries(3, 0, 2) == ("is:open redrive:never", "is:open redrive:never", "is:exhausted")
+    assert queries(3, 1, 2) == (None, "is:open redrive:never", "is:exhausted")

@@ -1,0 +1,70 @@
+"""The pages of settings, by role."""
+
+from __future__ import annotations
+
+import pytest
+from tests.server.admin.reading import read
+from tests.server.house import House
+
+PASSWORD = "a horse, a horse, my kingdom"
+PATH = "/app/admin/settings"
+
+
+async def test_owners_manage_members_and_others_only_see_them(house: House) -> None:
+    await house.member("ana", PASSWORD, "OWNER")
+    await house.member("vic", PASSWORD, "VIEWER")
+    owner, viewer = await house.signed_in("ana", PASSWORD), await house.signed_in("vic", PASSWORD)
+    page = await read(owner, PATH)
+    assert "POST /api/v1/members" in page.actions
+    assert sum(each.startswith("DELETE /api/v1/members/") for each in page.actions) == 2
+    seen = await read(viewer, PATH)
+    assert "ana" in seen.text
+    assert not [each for each in seen.actions if "/members" in each]
+
+
+@pytest.mark.parametrize("section", ["keys", "organizations", "server"])
+async def test_what_is_for_owners_is_not_there_for_others(small_house: House, section: str) -> None:
+    admin, owner = await small_house.keyed("ADMIN"), await small_house.keyed("OWNER")
+    address = f"{PATH}?section={section}"
+    assert address not in (await read(admin, PATH)).links
+    assert address in (await read(owner, PATH)).links
+    assert "for owners" in (await read(admin, address, 403)).text
+    await read(owner, address)
+
+
+async def test_the_configuration_is_for_the_home_organization(house: House) -> None:
+    await house.organization("acme")
+    owner = await house.keyed("OWNER", "acme")
+    await read(owner, f"{PATH}?section=keys")
+    await read(owner, f"{PATH}?section=server", 403)
+
+
+async def test_a_key_is_listed_without_its_text(house: House) -> None:
+    text = await house.key("ADMIN", name="deployment")
+    answer = await (await house.keyed("OWNER")).get(f"{PATH}?section=keys")
+    assert "deployment" in answer.text
+    assert text.rpartition("_")[2] not in answer.text
+
+
+async def test_secrets_of_the_configuration_are_masked(small_house: House) -> None:
+    page = await read(await small_house.keyed(), f"{PATH}?section=server")
+    assert "database_url" in page.text
+    assert "worker_concurrency" in page.text
+
+
+async def test_everybody_has_an_account_and_programs_have_none(house: House) -> None:
+    await house.member("vic", PASSWORD, "VIEWER")
+    page = await read(await house.signed_in("vic", PASSWORD), f"{PATH}?section=me")
+    assert "this one" in page.text
+    assert "PUT /api/v1/session/password" in page.actions
+    await read(await house.keyed(), f"{PATH}?section=me", 403)
+
+
+@pytest.mark.parametrize("section", ["redaction", "retention", "notifications"])
+async def test_what_the_installation_goes_by_can_be_read_by_all(small_house: House, section: str) -> None:
+    page = await read(await small_house.keyed("VIEWER"), f"{PATH}?section={section}")
+    assert not [each for each in page.actions if not each.endswith("/session")]
+
+
+async def test_settings_that_there_are_not(small_house: House) -> None:
+    assert "no such settings" in (await read(await small_house.keyed(), f"{PATH}?section=x", 404)).text
