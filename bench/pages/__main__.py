@@ -1,4 +1,4 @@
-"""Fills both databases, measures every page, prints a table, and exits non-zero when one is over its budget."""
+"""Fills both databases, measures every page, and exits non-zero when one is over its budget."""
 
 from __future__ import annotations
 

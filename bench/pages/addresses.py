@@ -33,9 +33,7 @@ class Address(NamedTuple):
 
 def addresses(known: Examples) -> list[Address]:
     values = known._asdict()
-    slow = [
-        _asking(path, query, values) for path, queries in SCANS.items() for query in queries
-    ]
+    slow = [_asking(path, query, values) for path, queries in SCANS.items() for query in queries]
     return [
         *map(Address, _pages(known)),
         *(Address(_asking(RUNS, query, values)) for query in RUN_QUERIES),

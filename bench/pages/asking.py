@@ -5,41 +5,47 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from bench.pages.addresses import ADMIN, LETTERS, Address, addresses
+from bench.pages.addresses import ADMIN, LETTERS, RUNS, Address, addresses
 from bench.pages.browser import Answer, Browser
 from bench.pages.examples import Examples
+from bench.pages.processor import Processor
 from bench.pages.timing import Timed
 
-FIRST_LOADS = (ADMIN, LETTERS, f"{LETTERS}?view=flat")
+FIRST_LOADS = (ADMIN, f"{ADMIN}?span=7d", RUNS, LETTERS, f"{LETTERS}?view=flat", f"{ADMIN}/audit")
 REFUSED = frozenset({422, 503, 504})
 """What a page may answer when a query would take too long: see redrive.server.failure."""
 
 
 class Asked(NamedTuple):
-    """`plain` and `transferred` are the bytes of the HTML."""
+    """`plain` and `transferred` are the bytes of the HTML, `spent` the milliseconds of processor time."""
 
     address: Address
     status: int
     timed: Timed
     plain: int
     transferred: int
+    spent: float
 
     @property
     def refused(self) -> bool:
         return not self.address.quick and self.status in REFUSED
 
 
-def asked(browser: Browser, known: Examples, times: int, only: str = "") -> Iterator[Asked]:
+def asked(
+    processor: Processor, browser: Browser, known: Examples, times: int, only: str = ""
+) -> Iterator[Asked]:
     for address in addresses(known):
         if only in address.path:
-            yield _asked(browser, address, times if address.quick else 1)
+            yield _asked(processor, browser, address, times if address.quick else 1)
 
 
-def _asked(browser: Browser, address: Address, times: int) -> Asked:
-    answers = [browser.get(address.path) for _ in range(times + 2)]
-    last = answers[-1]
-    timed = Timed(_milliseconds(answers[0]), [_milliseconds(each) for each in answers[2:]])
-    return Asked(address, last.status, timed, len(last.text.encode()), last.transferred)
+def _asked(processor: Processor, browser: Browser, address: Address, times: int) -> Asked:
+    first, _ = (browser.get(address.path) for _ in range(2))
+    processor.milliseconds()
+    answers = [browser.get(address.path) for _ in range(times)]
+    spent, last = processor.milliseconds() / times, answers[-1]
+    timed = Timed(_milliseconds(first), [_milliseconds(each) for each in answers])
+    return Asked(address, last.status, timed, len(last.text.encode()), last.transferred, spent)
 
 
 def _milliseconds(answer: Answer) -> float:

@@ -11,6 +11,7 @@ from bench.pages.browser import Browser
 from bench.pages.calling import called, known
 from bench.pages.filling import fill
 from bench.pages.plan import Plan
+from bench.pages.processor import Processor
 from bench.pages.serving import server
 from bench.pages.targets import Judged, of_call, of_load, of_page
 from bench.work.servers import Places
@@ -32,7 +33,7 @@ class Runner:
             print(f"\n{self.database}, calls, ms{'':<52}{HEAD}")
             judged += [_shown(each) for each in asyncio.run(self._calls(url))]
         if "pages" in self.plan.groups:
-            print(f"\n{self.database}, pages, ms{'':<52}{HEAD}{'HTML':>10}{'packed':>9}")
+            print(f"\n{self.database}, pages, ms{'':<52}{HEAD}{'processor':>10}{'HTML':>10}{'packed':>9}")
             judged += [_shown(each) for each in self._pages(url)]
         return judged
 
@@ -55,7 +56,8 @@ class Runner:
         with server(url) as running:
             browser = Browser(running.port)
             browser.sign_in(running.token)
-            yield from map(of_page, asked(browser, examples, self.plan.times))
+            processor = Processor(running.process, url)
+            yield from map(of_page, asked(processor, browser, examples, self.plan.times))
             yield from (of_load(path, browser.load(path)) for path in FIRST_LOADS)
 
 

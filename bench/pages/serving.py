@@ -17,6 +17,7 @@ _SIGN_IN = re.compile(r":(\d+)/app/sign-in#(\S+)")
 class Server(NamedTuple):
     port: int
     token: str
+    process: int
 
 
 @contextmanager
@@ -39,5 +40,5 @@ def _started(process: subprocess.Popen[str], log: Path) -> Server:
     assert process.stdout is not None
     for line in process.stdout:
         if found := _SIGN_IN.search(line):
-            return Server(int(found[1]), found[2])
+            return Server(int(found[1]), found[2], process.pid)
     raise RuntimeError(f"the server does not start: {log.read_text()[-2000:]}")

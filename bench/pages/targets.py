@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ NOTABLE = 30.0
 REFUSAL = 12_000.0
 """Two statements that are stopped after five seconds, and what surrounds them."""
 FIRST_LOAD = 120_000
+_CURSOR = re.compile(r"cursor=[^&]+")
 
 
 class Judged(NamedTuple):
@@ -27,8 +29,9 @@ class Judged(NamedTuple):
 
 def of_page(page: Asked) -> Judged:
     timed = page.timed
-    figures = f"{_times(timed.half, timed.most, timed.first)}{page.plain:>10,}{page.transferred:>9,}"
-    return Judged(page.address.path, figures, _wrong(page))
+    times = f"{_times(timed.half, timed.most, timed.first)}{page.spent:>10.1f}"
+    figures = f"{times}{page.plain:>10,}{page.transferred:>9,}"
+    return Judged(_CURSOR.sub("cursor=…", page.address.path), figures, _wrong(page))
 
 
 def _wrong(page: Asked) -> str:

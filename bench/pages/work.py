@@ -107,7 +107,7 @@ async def attempts(app: Redrive, letters: int) -> None:
         app,
         "INSERT INTO redrive.attempts (run_id, step_index, number, outcome, worker, code_version, started_at,"
         f" ended_at, delay, reason, explanation, {copied})"
-        " SELECT letter.run_id, letter.step_index, numbered.number, 'failed', 'worker-1', letter.code_version,"
+        " SELECT letter.run_id, letter.step_index, numbered.number, 'failed', 'w-1', letter.code_version,"
         " letter.created_at - 60 * (5 - numbered.number), letter.created_at - 60 * (5 - numbered.number) + 2,"
         f" 58.0, letter.reason, letter.explanation, {of_letter}"
         " FROM redrive.dead_letters AS letter CROSS JOIN"

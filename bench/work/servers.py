@@ -94,7 +94,7 @@ class Places:
 
 @contextmanager
 def places(databases: set[str], keep: Path | None = None) -> Iterator[Places]:
-    """Starts those servers that are needed. What they hold is gone afterwards, unless it is kept somewhere."""
+    """Starts those servers that are needed. What they hold is gone afterwards, unless it is kept."""
     with _folder(keep) as folder:
         folder.chmod(0o755)
         with (

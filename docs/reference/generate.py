@@ -121,7 +121,9 @@ ALIASES = ", ".join(
 MEANINGS = {
     "is": (
         "its state",
-        f"{_words(each.lower() for each in DeadLetterState)}; `live`, `closed`, `any`; {ALIASES}",
+        f"{_words(each.lower() for each in DeadLetterState)}; `scheduled`, `unscheduled`: open, and will be "
+        f"redriven automatically or not; `needs-you` (unscheduled or exhausted), `heals-itself` (scheduled "
+        f"or replaying), `live`, `closed`, `any`; {ALIASES}",
     ),
     "category": ("what the error means", _words(Category)),
     "class": ("whether trying again may help", _words(ErrorClass)),

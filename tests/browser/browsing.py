@@ -8,13 +8,14 @@ from contextlib import asynccontextmanager
 from importlib.resources import files
 from typing import Any, Literal
 
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 from tests.browser.chromium import chromium
 from tests.browser.recorder import Recorder, settled
 from tests.browser.site import PASSWORD, SECONDS, Site
 
 Theme = Literal["light", "dark"]
 HEIGHT = 900
+expect.set_options(timeout=SECONDS * 1000)
 AXE = files("axe_playwright_python") / "axe.min.js"
 
 
@@ -97,9 +98,15 @@ class Browsing:
         return self.recorder.remaining()
 
 
+async def go(page: Page, path: str) -> None:
+    """To another page in the same window, which is quicker than another window."""
+    await page.goto(path, wait_until="load")
+
+
 async def axe(page: Page) -> list[str]:
     """What axe finds: the rule, what it means, and where."""
-    await page.evaluate(AXE.read_text(encoding="utf-8"))
+    if not await page.evaluate("'axe' in window"):
+        await page.evaluate(AXE.read_text(encoding="utf-8"))
     found = await page.evaluate("axe.run({resultTypes: ['violations']})")
     return [
         f"{each['id']} ({each['impact']}): {each['help']} — {node['html'][:200]}"

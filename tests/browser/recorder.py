@@ -11,7 +11,8 @@ from playwright.async_api import BrowserContext, ConsoleMessage, Error, Page, Re
 # Chromium tells it on the console as well, but not always, and not everywhere.
 _WATCH = """
 document.addEventListener('securitypolicyviolation', (event) => {
-    window.__violated(`${event.violatedDirective}: ${event.blockedURI} on ${event.documentURI} ${event.sample}`);
+    const where = `${event.blockedURI} on ${event.documentURI}`;
+    window.__violated(`${event.violatedDirective}: ${where} ${event.sample}`);
 });
 """
 
@@ -31,9 +32,9 @@ class Recorder:
         await context.expose_function("__violated", self._violated)
         await context.add_init_script(_WATCH)
 
-    def allow(self, pattern: str) -> None:
-        """A fault that the test brings about itself, such as "status of 409"."""
-        self._allowed.append(re.compile(pattern))
+    def allow(self, *patterns: str) -> None:
+        """Faults that the test brings about itself, such as "status of 409"."""
+        self._allowed += map(re.compile, patterns)
 
     def remaining(self) -> list[str]:
         return [each for each in self.faults if not any(known.search(each) for known in self._allowed)]

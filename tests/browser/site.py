@@ -1,8 +1,8 @@
 """A site for the browser: `redrive serve` of the shop as a process of its own, with people who can sign in.
 
-    site = await Site.opened(path)                a fresh SQLite file, a worker in the process
-    await site.start("checkout", order(1))        through the API, as an owner
-    site.trouble(stripe="503")                    from now on; site.trouble() ends it
+site = await Site.opened(path)                a fresh SQLite file, a worker in the process
+await site.start("checkout", order(1))        through the API, as an owner
+site.trouble(stripe="503")                    from now on; site.trouble() ends it
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import re
 import signal
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from tests.browser.serving import started
 from redrive.app import Redrive
 from redrive.config import Settings
 from redrive.engine.passwords import Passwords
+from redrive.errors import AlreadyExistsError
 
 SECONDS = 30.0
 """A test that waits longer has failed."""
@@ -50,6 +52,8 @@ _SETTINGS = {
 class Site:
     """`url` is where it is; `api` is a client with the key of an owner, for what a test prepares."""
 
+    api: httpx.AsyncClient
+
     def __init__(self, path: Path, database_url: str | None = None, **settings: str) -> None:
         self.database_url = database_url or f"sqlite:///{path}/work.db"
         self._trouble = path / "trouble.json"
@@ -64,12 +68,8 @@ class Site:
         site = cls(path, database_url, **settings)
         key = await site._people()
         await asyncio.to_thread(site.begin)
-        site.api = httpx.AsyncClient(
-            base_url=site.url,
-            headers={"Authorization": f"Bearer {key}"},
-            timeout=SECONDS,
-            trust_env=False,
-        )
+        headers = {"Authorization": f"Bearer {key}"}
+        site.api = httpx.AsyncClient(base_url=site.url, headers=headers, timeout=SECONDS, trust_env=False)
         return site
 
     async def close(self) -> None:
@@ -123,15 +123,14 @@ class Site:
 
     async def ended(self, run_ids: Sequence[str]) -> dict[str, str]:
         """Wait until they have ended; the state of each."""
-        states = {each: await self._ended(each) for each in run_ids}
-        return states
+        return {each: await self._ended(each) for each in run_ids}
 
     async def _ended(self, run_id: str) -> str:
         async def state() -> str | None:
             found: str = (await self.get(f"/api/v1/runs/{run_id}"))["state"]
             return found if found in ENDED else None
 
-        return await until(state)
+        return str(await until(state))
 
     async def dead_letters(self, work: str, *payloads: Any) -> list[str]:
         """Runs that are started now and must fail: the ids of their dead letters."""
@@ -149,18 +148,28 @@ class Site:
         return _json(await self.api.post(path, json={} if body is None else body))
 
     async def _people(self) -> str:
-        """A member of each role, called like it; the key of an owner."""
+        """A member of each role, called like it, unless they are there already; the key of an owner."""
         schema = self._settings.get("schema", "redrive")
         app = Redrive(self.database_url, settings=Settings(schema=schema), log=False, durable=False)
-        app.passwords = Passwords(PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
+        app.passwords = quick_passwords()
         try:
-            directory = await app.directory()
-            for role in ROLES:
-                await directory.members.add(f"{role}@acme.example", role)
-                await directory.accounts.set_password(f"{role}@acme.example", PASSWORD)
-            return (await directory.keys.create("browser tests", "OWNER")).text
+            await add_people(app)
+            return (await (await app.directory()).keys.create("browser tests", "OWNER")).text
         finally:
             await app.close()
+
+
+async def add_people(app: Redrive) -> None:
+    directory = await app.directory()
+    for role in ROLES:
+        with suppress(AlreadyExistsError):
+            await directory.members.add(f"{role}@acme.example", role)
+            await directory.accounts.set_password(f"{role}@acme.example", PASSWORD)
+
+
+def quick_passwords() -> Passwords:
+    """Hashing is slow on purpose; here it would only make tests slow."""
+    return Passwords(PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
 
 
 async def until(ask: Callable[[], Awaitable[Any]], seconds: float = SECONDS) -> Any:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from uuid import uuid4
+
 import pytest
 from playwright.async_api import Browser
 from tests.browser.browsing import Browsing, axe
+from tests.browser.conftest import OpenPage, drop
+from tests.browser.scene.transfer import transfer
 from tests.browser.site import Site, order, until
+from tests.servers import PostgresServer
 
 
 async def test_a_member_of_each_role_is_signed_in(visit: Browsing) -> None:
@@ -72,3 +78,43 @@ async def test_axe_finds_what_is_wrong(visit: Browsing) -> None:
 async def test_signing_in_is_accessible(visit: Browsing, theme: str) -> None:
     page = await visit.open(None, "/app/sign-in", theme="dark" if theme == "dark" else "light")
     assert await axe(page) == []
+
+
+async def test_the_scene_is_as_it_is_told(scene: Site) -> None:
+    figures = await scene.get("/api/v1/dead-letters/statistics")
+    breakers = {each["name"]: each["state"] for each in (await scene.get("/api/v1/breakers"))["items"]}
+    groups = (await scene.get("/api/v1/groups", size=500))["items"]
+    operations = {each["state"] for each in (await scene.get("/api/v1/operations"))["items"]}
+    assert breakers["stripe"] == "OPEN"
+    assert len(groups) >= 24
+    assert {each["state"] for each in groups} >= {"OPEN", "ACKNOWLEDGED", "RESOLVED", "IGNORED"}
+    assert operations >= {"PLANNED", "RUNNING", "STOPPED", "DONE"}
+    assert figures
+    for query in ("is:held", "is:retrying", "is:executing", "is:ready", "is:waiting", "is:cancelled"):
+        assert (await scene.get("/api/v1/runs/count", q=query))["number"] > 0, query
+    assert (await scene.post("/api/v1/audit/verify"))["sound"]
+
+
+async def test_the_scene_can_be_copied_into_postgresql(
+    scenery: Path, tmp_path: Path, live_postgres: PostgresServer
+) -> None:
+    schema = f"test_{uuid4().hex}"
+    await transfer(scenery, live_postgres.url, schema)
+    site = await Site.opened(tmp_path, live_postgres.url, schema=schema, server_worker="false")
+    try:
+        assert len((await site.get("/api/v1/groups", size=500))["items"]) >= 24
+        assert (await site.post("/api/v1/audit/verify"))["sound"]
+    finally:
+        await site.close()
+        await drop(live_postgres.url, schema)
+
+
+async def test_a_page_without_javascript_is_watched_too(visit: Browsing) -> None:
+    page = await visit.open(None, "/app/sign-in", javascript=False)
+    assert await page.get_by_role("heading").count() > 0
+    assert f"{visit.site.url}/app/sign-in" in visit.recorder.requests
+
+
+async def test_pages_of_the_scene_are_opened_signed_in(open_page: OpenPage) -> None:
+    page = await open_page("viewer", "/app/admin/audit", theme="dark", width=390)
+    assert await page.title() == "Audit · Redrive"

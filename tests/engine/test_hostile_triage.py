@@ -30,6 +30,7 @@ from redrive.engine.desk import Desk
 from redrive.engine.failure_groups import FailureGroups
 from redrive.engine.operations import Operations
 from redrive.engine.replays import Replays
+from redrive.engine.saved_views import SavedViews
 from redrive.errors import (
     DriftError,
     FinalError,
@@ -258,10 +259,12 @@ async def test_hostile_ids_cursors_and_choices_are_refused_and_change_nothing(gr
         desk.groups.acknowledge,
         desk.groups.occurrences,
         lambda text: desk.groups.resolve(text, "x"),
+        desk.dead_letters.related,
+        desk.saved_views.remove,
+        desk.saved_views.list,
+        lambda text: desk.saved_views.create(text, "nowhere"),
         lambda text: desk.groups.search(sort=text),
         lambda text: desk.groups.search(cursor=text),
-        desk.groups.search,
-        desk.groups.count,
         desk.operations.get,
         desk.operations.report,
         desk.operations.start,
@@ -647,9 +650,16 @@ class Estate:
     """What acme has; every word of it holds the canary."""
 
     def __init__(
-        self, letters: list[str], run: str, fingerprint: str, operation: str, replay: str, head: Any
+        self,
+        letters: list[str],
+        run: str,
+        fingerprint: str,
+        operation: str,
+        replay: str,
+        head: Any,
+        view: str = "ghost",
     ) -> None:
-        self.letters, self.run, self.fingerprint = letters, run, fingerprint
+        self.letters, self.run, self.fingerprint, self.view = letters, run, fingerprint, view
         self.operation, self.replay, self.head = operation, replay, head
 
 
@@ -668,9 +678,9 @@ async def estate(ground: Ground) -> Estate:
     plan = await desk.operations.plan(query="is:open", reason=CANARY)
     letter = await desk.dead_letters.get(ids[0])
     await desk.groups.acknowledge(letter.fingerprint, CANARY)
-    return Estate(
-        ids, letter.run_id, letter.fingerprint, plan.operation_id, replay.id, await desk.audit.head()
-    )
+    view = await desk.saved_views.create(CANARY, "dlq", CANARY)
+    head = await desk.audit.head()
+    return Estate(ids, letter.run_id, letter.fingerprint, plan.operation_id, replay.id, head, view.id)
 
 
 # What a stranger asks with the ids of acme: refused as if there were nothing, or answered with nothing.
@@ -689,11 +699,13 @@ ATTACKS: dict[tuple[type, str], Ask] = {
     (DeadLetters, "ignore_matching"): lambda part, it: part.ignore_matching(
         f"id:{it.letters[0]}", "x", expect=1
     ),
+    (DeadLetters, "lines"): lambda part, it: part.lines(it.letters),
     (DeadLetters, "link"): lambda part, it: part.link(it.letters[1], it.letters[0]),
     (DeadLetters, "list"): lambda part, it: part.list(f"is:any id:{it.letters[0]}"),
     (DeadLetters, "note"): lambda part, it: part.note(it.letters[0], "x"),
     (DeadLetters, "notes"): lambda part, it: part.notes(it.letters[0]),
     (DeadLetters, "reopen"): lambda part, it: part.reopen(it.letters[2], "x"),
+    (DeadLetters, "related"): lambda part, it: part.related(it.letters[0]),
     (DeadLetters, "resolve"): lambda part, it: part.resolve(it.letters[0], "x"),
     (DeadLetters, "resolve_matching"): lambda part, it: part.resolve_matching("is:open", "x", expect=1),
     (DeadLetters, "statistics"): lambda part, it: part.statistics("default"),
@@ -705,12 +717,20 @@ ATTACKS: dict[tuple[type, str], Ask] = {
     (FailureGroups, "search"): lambda part, it: part.search(CANARY),
     (FailureGroups, "count"): lambda part, it: part.count(),
     (FailureGroups, "occurrences"): lambda part, it: part.occurrences(it.fingerprint),
+    (FailureGroups, "records"): lambda part, it: part.records([it.fingerprint]),
+    (FailureGroups, "sparklines"): lambda part, it: part.sparklines([it.fingerprint]),
+    (FailureGroups, "spread"): lambda part, it: part.spread(it.fingerprint),
     (FailureGroups, "reopen"): lambda part, it: part.reopen(it.fingerprint, "x"),
     (FailureGroups, "resolve"): lambda part, it: part.resolve(it.fingerprint, "x", letters=True),
+    (SavedViews, "list"): lambda part, it: part.list(),
+    (SavedViews, "remove"): lambda part, it: part.remove(it.view),
     (Replays, "get"): lambda part, it: part.get(it.replay),
     (Replays, "of"): lambda part, it: part.of(it.letters[1]),
     (Replays, "start"): lambda part, it: part.start(it.letters[0]),
     (Operations, "cancel"): lambda part, it: part.cancel(it.operation),
+    (Operations, "failures"): lambda part, it: part.failures(it.operation),
+    (Operations, "progress"): lambda part, it: part.progress([it.operation]),
+    (Operations, "under_way"): lambda part, it: part.under_way(),
     (Operations, "get"): lambda part, it: part.get(it.operation),
     (Operations, "items"): lambda part, it: part.items(it.operation),
     (Operations, "list"): lambda part, it: part.list(cursor=it.operation),
@@ -729,11 +749,12 @@ ATTACKS: dict[tuple[type, str], Ask] = {
     (Desk, "reveal"): lambda part, it: part.reveal(it.letters[0], reason="x"),
     (Desk, "verdict"): lambda part, it: part.verdict(it.letters[0]),
 }
-MUST_REFUSE = {
-    key
-    for key in ATTACKS
-    if key[1] not in {"count", "list", "search", "statistics", "of", "about", "head", "verify"}
-} | {(Operations, "list")}
+OF_ONES_OWN = {(SavedViews, "create")}
+"""What names nothing that there is: it makes something."""
+ANSWERED = {"count", "list", "search", "lines", "records", "sparklines", "statistics"}
+ANSWERED |= {"of", "about", "head", "verify", "under_way", "progress"}
+"""With nothing, or with numbers that are all zero."""
+MUST_REFUSE = {key for key in ATTACKS if key[1] not in ANSWERED} | {(Operations, "list")}
 
 
 def parts_of(desk: Desk) -> list[Any]:
@@ -755,7 +776,7 @@ async def test_a_stranger_finds_nothing_by_any_method_of_the_desk_w13_i8(ground:
     desk = await ground.app.desk(org="stranger", by="mallory")
     assert {type(each) for each in parts_of(desk)} == {kind for kind, _ in ATTACKS}
     for part in parts_of(desk):
-        known = {name for kind, name in ATTACKS if kind is type(part)}
+        known = {name for kind, name in {*ATTACKS, *OF_ONES_OWN} if kind is type(part)}
         assert public_methods(part) == known, "attack the new one, too"
     before = await ground.everything()
     for (kind, name), attack in ATTACKS.items():
@@ -782,7 +803,8 @@ async def test_a_stranger_is_refused_in_the_same_words_as_for_what_does_not_exis
             with pytest.raises(RedriveError) as caught:
                 await ATTACKS[kind, name](part_of(desk, kind), target)
             text = str(caught.value)
-            for word in (*target.letters, target.run, target.fingerprint, target.operation, target.replay):
+            named = (target.run, target.fingerprint, target.operation, target.replay, target.view)
+            for word in (*target.letters, *named):
                 text = text.replace(word, "it")
             told.append((type(caught.value), text))
         assert told[0] == told[1], (kind, name)
@@ -962,6 +984,7 @@ async def test_every_mutation_is_one_entry_and_a_look_is_none_i14(ground: Ground
         lambda: desk.groups.reopen(fingerprint, "r"),
         lambda: desk.reveal(ids[0], reason="r"),
         lambda: desk.operations.plan(ids=ids[:1]),
+        lambda: desk.saved_views.create("mine", "runs"),
         lambda: desk.replay(ids[0], reason="r"),
     ]
     looks: list[Callable[[], Awaitable[Any]]] = [
@@ -971,6 +994,8 @@ async def test_every_mutation_is_one_entry_and_a_look_is_none_i14(ground: Ground
         letters.statistics,
         lambda: letters.notes(ids[0]),
         lambda: letters.dependencies(ids[0]),
+        lambda: letters.related(ids[0]),
+        desk.saved_views.list,
         lambda: desk.groups.get(fingerprint),
         desk.groups.search,
         desk.groups.count,

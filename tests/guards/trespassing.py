@@ -169,6 +169,7 @@ TRESPASSES: Mapping[str, Mapping[str, Any]] = {
     "foreign_failures.page_in_state": {},
     "foreign_failures.lock_removable": {},
     "foreign_failures.clear_runs": {},
+    "foreign_failures.count_gone": {},
     "foreign_failures.clear_replays": {},
     "foreign_failures.clear_letters": {},
     "redriving.counts": {},
@@ -180,6 +181,9 @@ TRESPASSES: Mapping[str, Mapping[str, Any]] = {
     "replays.of_letter": {},
     "replays.of_run": {},
     "burials.live": {},
+    "tallies.standing": {},
+    "tallies.flow": {"start": 0, "width": 300},
+    "tallies.occurred": {"start": 0, "width": 3600},
     "run_listing.depths": {},
     "idempotency.find": {},
     "idempotency.renew_if_held": {},
@@ -222,6 +226,8 @@ EXCEPTIONS: Mapping[str, str] = {
     "foreign_failures.insert": "it writes what the org is",
     "burials.count_refused": "it writes what the org is",
     **dict.fromkeys(("burials.sum_up_counts", "burials.sum_up_figures"), _ALL_ORGS),
+    "tallies.count_ended": "it writes what the org is",
+    **dict.fromkeys(("tallies.sum_up", "tallies.remove_expired"), _ALL_ORGS),
     **{
         f"foreign_failures.clear_{name}": "it removes what clear_runs, which asks, has left without a run"
         for name in ("notes", "dependencies", "attempts", "steps", "events")

@@ -28,6 +28,14 @@ SECRETS = {
 }
 SAFE = ("GET", "HEAD")
 
+_NOUNS = {
+    "/app/admin/dlq": "/api/v1/dead-letters",
+    "/app/admin/dlq/groups": "/api/v1/groups",
+    "/app/admin/runs": "/api/v1/runs",
+    "/app/admin/replays": "/api/v1/operations",
+}
+"""What the pages are about."""
+
 MARKS = ("c4nary", "C4NARY", "eyJzdWIiOiJjNG5hcnkifQ")
 """Stand in the secret parts of them."""
 
@@ -113,6 +121,7 @@ def changes(house: House) -> list[tuple[str, GuardedRoute]]:
 async def _some(client: httpx.AsyncClient, path: str) -> list[str]:
     """Ids or names to put into a path."""
     noun, _, parameter = path.partition("/{")
+    noun = _NOUNS.get(noun, noun)
     if not parameter or noun == "/app/static":
         return ["app.css"]
     if noun == "/api/v1/replays":

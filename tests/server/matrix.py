@@ -119,6 +119,7 @@ class Entry(NamedTuple):
 
 
 ENTERING = {"name": A("organization")}
+SAVING = {"name": "view-{number}", "page": "dlq", "query": "is:open {canary}"}
 
 
 def _letters() -> dict[str, tuple[Entry, ...]]:
@@ -291,6 +292,9 @@ def _shared() -> dict[str, tuple[Entry, ...]]:
         "GET /workers": (Entry("read"),),
         "GET /events": (Entry("read"),),
         "GET /settings": (Entry("settings", home=True),),
+        "GET /saved-views": (Entry("read", query={"page": "dlq"}),),
+        "POST /saved-views": (Entry("note", {}, SAVING, 201),),
+        "DELETE /saved-views/{id}": (Entry("note", {"id": A("saved view")}, status=204),),
     }
 
 
@@ -323,12 +327,23 @@ def _table() -> dict[str, tuple[Entry, ...]]:
 
 def _pages() -> dict[str, tuple[Entry, ...]]:
     """They only read."""
-    plain = ("/audit", "/keys", "/settings", "/status")
+    plain = ("/audit", "/breakers", "/keys", "/queues", "/replays", "/settings", "/status", "/workers")
     letter = {"id": A("letter")}
     return {path: (Entry("read"),) for path in plain} | {
         "": (Entry("read"), Entry("read", query={"span": "7d"})),
         "/runs": (Entry("read"), Entry("read", query={"q": "is:failed"})),
         "/runs/{id}": (Entry("read", {"id": A("run")}),),
+        "/replays/new": (
+            Entry("read", query={"q": "is:open"}),
+            Entry("read", query={"ids": A("letter")}),
+            Entry("read", query={"group": A("group")}),
+        ),
+        "/replays/{id}": (Entry("read", {"id": A("operation")}),),
+        "/dlq": (Entry("read"), Entry("read", query={"q": "is:any", "view": "flat", "sort": "oldest"})),
+        "/dlq/groups/{fingerprint}": (
+            Entry("read", {"fingerprint": A("group")}),
+            Entry("read", {"fingerprint": A("group")}, query={"span": "7d"}),
+        ),
         "/dlq/{id}": (Entry("read", letter), Entry("read", letter, query={"compare": "1,2"})),
     }
 

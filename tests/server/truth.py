@@ -38,6 +38,10 @@ class Truth:
         if template is None:
             assert status in (404, 405), f"{method} {path} is not documented"
             return
+        if status == 204:
+            assert "204" in self._document["paths"][template][method]["responses"], f"{method} {path}"
+            assert response.content == b""
+            return
         validator = self._validator(template, method, str(status), response.headers.get("content-type", ""))
         validator.validate(response.json())
 

@@ -77,6 +77,7 @@ class Org:
             "session": self._session,
             "link": self._link,
             "clearable queue": self._clearable,
+            "saved view": self._saved_view,
         }
 
     async def furnish(self, letters: int) -> None:
@@ -177,6 +178,10 @@ class Org:
         letter = self._stock.pop()
         await (await self.desk()).dead_letters.link(letter, self.kept["awaited letter"])
         return letter
+
+    async def _saved_view(self) -> str:
+        views = (await self.desk()).saved_views
+        return (await views.create(f"{self.canary} {next(_numbers)}", "runs")).id
 
     async def _replay(self) -> str:
         return (await (await self.desk()).replay(self._stock.pop(), reason=self.canary)).id

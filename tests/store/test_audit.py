@@ -204,6 +204,32 @@ async def test_entries_are_found_by_actor_action_subject_and_time(store: Store, 
     assert await sequences(actor="nobody") == []
 
 
+async def test_what_engines_do_by_themselves_is_found_too(store: Store, audit: Audit) -> None:
+    """It is in no index by action or actor."""
+    moved = entry("a", actor="redrive", action=Action.DEAD_LETTER_MOVED)
+    await append(store, moved, entry("b", actor="redrive"), entry("c", action=Action.DEAD_LETTER_MOVED))
+
+    async def sequences(**wanted: Any) -> list[int]:
+        return [each.sequence for each in (await audit.list(**wanted)).entries]
+
+    assert await sequences(actor="redrive") == [2, 1]
+    assert await sequences(action=Action.DEAD_LETTER_MOVED) == [3, 1]
+    assert await sequences(action=Action.DEAD_LETTER_MOVED, actor="ana") == [3]
+    assert await sequences(action=Action.DEAD_LETTER_NOTED, actor="redrive") == [2]
+
+
+async def test_entries_of_a_time_are_found_though_they_do_not_lie_in_its_order(
+    store: Store, audit: Audit
+) -> None:
+    """A transaction that began earlier may append later."""
+    await append_each(store, 4)
+    await ask(store.database, "UPDATE redrive.audit SET at = 1005.0 - sequence")
+
+    assert [each.sequence for each in (await audit.list(since=1002.0)).entries] == [3, 2, 1]
+    assert [each.sequence for each in (await audit.list(until=1003.0)).entries] == [4, 3]
+    assert (await audit.list(since=2000.0)).entries == []
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

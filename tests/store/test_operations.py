@@ -461,3 +461,14 @@ async def test_an_operation_can_be_large(store: Store, database: Database) -> No
     assert await value(database, "SELECT count(*) FROM redrive.replays") == 3001
     assert len(await store.operations.obstacles(database, operation_id)) == 3001
     assert len(await store.operations.members(database, operation_id)) == 3001
+
+
+async def test_the_progress_of_several_operations_is_told_at_once(store: Store, database: Database) -> None:
+    ids = [await put_failed(database) for _ in range(3)]
+    await frozen(store, ids[:2], identifier="one")
+    await frozen(store, ids[2:], identifier="two")
+
+    found = await store.operations.progress(ORG, ["one", "two", "unknown"])
+
+    assert {each: found[each][ReplayState.PLANNED] for each in found} == {"one": 2, "two": 1, "unknown": 0}
+    assert await store.operations.progress("acme", ["one"]) == {"one": dict.fromkeys(ReplayState, 0)}

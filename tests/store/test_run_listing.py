@@ -21,7 +21,7 @@ from redrive.store.cursor import Cursor
 from redrive.store.database import Database
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.run_filter import RunFilter
-from redrive.store.run_listing import Depth, RunListing, _statement
+from redrive.store.run_listing import _HELD, _SQL, Depth, RunListing, _statement
 from redrive.store.statement import Query, Statement, template
 
 RETRYING = {"state": "RUNNING", "place": "waiting", "step_state": "RETRYING", "due_at": 9e9}
@@ -258,6 +258,20 @@ async def test_any_query_finds_what_it_says_page_by_page(lists: RunListing, data
     assert len(sizes) > 15, "the queries are too much alike"
 
 
+async def test_what_is_in_no_index_is_found_however_old_it_is(lists: RunListing, database: Database) -> None:
+    """The last hour and the last day are looked through first."""
+    now = (await ask(database, "SELECT :now + :zero", zero=0.0))[0][0]
+    ages = (0.0, 60.0, 3_599.0, 3_700.0, 7_200.0, 86_500.0, 90_000.0, 9e6)
+    rows = [
+        run_row(submitted_at=now - age, priority=5, **kind) for age in ages for kind in (SUCCESS, {}, LEASED)
+    ]
+    await put_runs(database, [*rows, *(run_row(submitted_at=now - age) for age in ages)])
+    newest = sorted(rows, key=lambda run: (run["submitted_at"], run["id"]), reverse=True)
+
+    for size in (1, 3, 10, 100):
+        assert await walked(lists, "priority:5", size) == [run["id"] for run in newest]
+
+
 async def test_pages_go_on_where_they_were_while_runs_move(lists: RunListing, database: Database) -> None:
     ids = await put_runs(database, [run_row() for _ in range(6)])
     first = await lists.page(parse("", RUNS), "default", 3)
@@ -385,6 +399,17 @@ async def test_a_list_is_read_along_indexes(lists: RunListing, database: Databas
         assert not re.search(r"SCAN (runs|key|found|run|next|listed)\b(?! USING INDEX runs_leased)", plan), (
             plan
         )
+
+
+async def test_what_waits_is_counted_along_indexes(database: Database) -> None:
+    await ask(database, MANY)
+    for statement in (_SQL["depths"], _SQL["overall_depths"], _HELD):
+        if not isinstance(database, PostgresDatabase):  # which may read a table as small as this one
+            asked = Statement(_explained(statement.sqlite), statement.postgres)
+            rows = await database.fetch(asked, {"org": "default", "most": 51})
+            plan = "\n".join(str(row[-1]) for row in rows)
+            assert not re.search(r"SCAN (runs|key)\b(?! USING (COVERING )?INDEX)", plan), plan
+            assert plan.count("USING INDEX runs_idle") == 0, plan
 
 
 def _explained(query: Query) -> Query:

@@ -210,7 +210,7 @@ async def test_what_stands_at_nothing_is_forgotten(store: Store, database: Datab
 
 async def test_old_parts_are_removed_a_few_at_a_time(store: Store, database: Database) -> None:
     now = await value(database, "SELECT :now")
-    for age in (0.0, KEPT_SECONDS - 900, KEPT_SECONDS + 4000, KEPT_SECONDS * 2, KEPT_SECONDS * 3):
+    for age in (0.0, KEPT_SECONDS - 4000, KEPT_SECONDS + 4000, KEPT_SECONDS * 2, KEPT_SECONDS * 3):
         await put_at(database, now - age)
 
     assert [await store.tallies.remove_expired(4) for _ in range(3)] == [4, 2, 0]

@@ -23,12 +23,13 @@ from redrive.engine.refusal import (
     refuse_states,
     require_all,
 )
+from redrive.engine.related import related_to
 from redrive.engine.telling import Teller
 from redrive.engine.wording import LONGEST_NOTE, reason_said, retagged, said, word_said, words_said
 from redrive.errors import InvalidValueError
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import Caller
-from redrive.model.dead_letter import CLOSED, DeadLetter, DeadLetterLine, DeadLetterState, Note
+from redrive.model.dead_letter import CLOSED, DeadLetter, DeadLetterLine, DeadLetterState, Note, Related
 from redrive.model.event import DeadLetterChanged
 from redrive.model.query import Order, Query
 from redrive.policy.bounds import choice, require_whole
@@ -93,6 +94,11 @@ class DeadLetters:
         """The letters that must be resolved before this one is redriven."""
         return await self._letters.dependencies(await self._known(letter_id), self._caller.org)
 
+    async def related(self, letter_id: str) -> Related:
+        """Others that may have to do with it, without their payloads."""
+        [known] = checked_ids([letter_id])
+        return await related_to(self._letters, known, self._caller.org)
+
     async def statistics(self, queue: str | None = None) -> Figures:
         return await self._letters.figures(self._caller.org, queue)
 
@@ -120,7 +126,7 @@ class DeadLetters:
     async def close_matching(
         self, query: str, state: DeadLetterState | str, reason: str = "", *, expect: int
     ) -> Sequence[str]:
-        """The same, with the state as an argument: the ids of those that were closed, to reopen just these."""
+        """The same, the state an argument: the ids of those that were closed, to reopen just these."""
         after, parsed = choice("state", state, DeadLetterState), self._parsed(query)
         if after not in CLOSED:
             raise InvalidValueError(f"a dead letter is closed as {', '.join(CLOSED)}, not as {after}")

@@ -1,7 +1,4 @@
-"""Saved views as the people of an org share them: looked up, made, removed. What is in the way is removed first.
-
-Nothing is lost by removing one: the audit has what it was.
-"""
+"""Saved views as the people of an org share them. Removing one loses nothing: the audit has what it was."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Prospect(StrEnum):
 LIVE = (DeadLetterState.OPEN, DeadLetterState.REPLAYING, DeadLetterState.EXHAUSTED)
 CLOSED = (DeadLetterState.RESOLVED, DeadLetterState.IGNORED, DeadLetterState.ARCHIVED)
 NEEDS_YOU = (Prospect.UNSCHEDULED, DeadLetterState.EXHAUSTED)
-"""They stay as they are until somebody does something about them; the rest of the live ones heal by themselves."""
+"""They stay as they are until somebody sees to them; the rest of the live ones heal by themselves."""
 HEALS_ITSELF = (Prospect.SCHEDULED, DeadLetterState.REPLAYING)
 
 
@@ -160,6 +160,14 @@ class DeadLetterLine(NamedTuple):
     max_redrives: int
     next_redrive_at: float | None
     exhausted_at: float | None
+
+
+class Related(NamedTuple):
+    """Other dead letters: of the same run, of other runs with its correlation id, of the same failure."""
+
+    same_run: tuple[DeadLetterLine, ...] = ()
+    same_correlation: tuple[DeadLetterLine, ...] = ()
+    same_failure: tuple[DeadLetterLine, ...] = ()
 
 
 class Note(NamedTuple):

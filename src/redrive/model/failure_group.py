@@ -139,7 +139,7 @@ class GroupLine(NamedTuple):
 
 
 class GroupRecord(NamedTuple):
-    """`scheduled` of its open letters will be redriven automatically; the rest are replays of this failure."""
+    """`scheduled` of its open letters will be redriven automatically; the others are numbers of replays."""
 
     scheduled: int = 0
     succeeded: int = 0

@@ -86,9 +86,7 @@ def _looked_up(rare: set[str], states: States, conditions: Sequence[str]) -> str
     return all_of([f"{org} = :org", *_in_states(states, hidden_from_sqlite("state")), *conditions])
 
 
-def _branches(
-    along: Term | None, states: States, rest: Sequence[str], writer: Writer
-) -> Iterator[str]:
+def _branches(along: Term | None, states: States, rest: Sequence[str], writer: Writer) -> Iterator[str]:
     """None at all when one index serves the whole, or when they would be too many."""
     values = [""] if along is None else along.values
     if (along is None and _are_all(states)) or len(values) * len(states) > MOST_BRANCHES:

@@ -26,7 +26,7 @@ async def render_pdf(report: dict[str, Any]) -> dict[str, Any]:
 
 def layout(report: dict[str, Any]) -> int:
     if not TROUBLES.met("empty_reports", report["report_id"]):
-        return max(1, report["rows"] // 40)
+        return max(1, int(report["rows"]) // 40)
     return density(report) + 1
 
 

@@ -9,11 +9,12 @@ from random import Random
 
 from tests.browser.scene.goods import GOODS, Good
 from tests.browser.scene.machines import DEPLOYMENTS, Machines
-from tests.browser.scene.people import NothingToDoError, People
+from tests.browser.scene.people import JON, NothingToDoError, People
 from tests.browser.scene.time import HOUR, SceneClock
 from tests.browser.scene.weather import troubles_at
 
 from redrive import BreakerPolicy
+from redrive.engine.handle import RunHandle
 from redrive.model.breaker import BreakerState
 from redrive.store.sqlite import SqliteDatabase
 
@@ -43,7 +44,7 @@ class Building:
         self._numbers = {good.work: 0 for good in GOODS}
         self._troubles = import_module("acme.trouble")
         self._troubles.TROUBLES.random = Random(seed)
-        import_module("acme.pace").take = self.clock.take
+        vars(import_module("acme.pace"))["take"] = self.clock.take
         for name, policy in _BREAKERS.items():
             app.breaker(name, policy)
         app.wire(SqliteDatabase(str(path), clock=self.clock, durable=False), self.clock, Random(seed))
@@ -105,7 +106,7 @@ class Building:
         wanted = RUNS_AN_HOUR * self._scale * busy * seconds / HOUR
         return max(0, round(self._random.gauss(wanted, wanted**0.5)))
 
-    async def _start(self, good: Good, **options: float) -> None:
+    async def _start(self, good: Good, delay: float = 0.0) -> RunHandle:
         self._numbers[good.work] += 1
         number = self._numbers[good.work]
         payload = good.make(self._random, number)
@@ -113,7 +114,7 @@ class Building:
         tags = self._random.sample(_TAGS, 1) if self._random.random() < 0.2 else []
         priority = 10 if "vip" in tags else 0
         key = f"{good.work}/{identity}"
-        await self.app.start(good.work, payload, key=key, tags=tags, priority=priority, **options)
+        return await self.app.start(good.work, payload, key=key, tags=tags, priority=priority, delay=delay)
 
     async def _end(self) -> None:
         """The last moment: work that is scheduled, that waits, and that is being executed."""
@@ -123,6 +124,9 @@ class Building:
         self.clock.end()
         for good in GOODS[:5]:
             await self._start(good, delay=self._random.uniform(600, 7200))
+        for good in GOODS[:2]:
+            run = await self._start(good, delay=HOUR)
+            await run.cancel(by=JON, reason="The customer has cancelled the order")
         for number in range(round(20 * max(self._scale, 0.4))):
             await self._start(GOODS[number % 5])
         await self._machines.hold("webhooks", 3)
@@ -144,5 +148,3 @@ class Building:
             self.clock.advance(10.0)
             await self._machines.work_off()
         raise AssertionError("the breaker of stripe is not open at the end of the scene")
-
-

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple
 
-FIRST = "Mia Luca Emma Noah Sofia Elias Lena Jonas Aylin Mateo Chloé Yuki Ines Oskar Priya Tom".split()
-LAST = "Keller Rossi Dubois Weber Marino Novak Schmid Tanaka Öztürk García Larsen Kowalska Okafor".split()
+FIRST = ("Mia", "Luca", "Emma", "Noah", "Sofia", "Elias", "Lena", "Jonas", "Aylin", "Mateo", "Chloé", "Yuki")
+LAST = ("Keller", "Rossi", "Dubois", "Weber", "Marino", "Novak", "Schmid", "Tanaka", "Öztürk", "García")
 PLACES = [
     ("CH", "Zürich", "8004"),
     ("CH", "Bern", "3011"),
@@ -48,7 +48,11 @@ def order(random: Random, number: int) -> Payload:
         "lines": [{"sku": sku, "quantity": random.randint(1, 3), "price": price} for sku, price in lines],
         "total": sum(price for _, price in lines),
         "currency": "EUR" if country != "CH" else "CHF",
-        "card": {"token": f"tok_{random.getrandbits(64):016x}", "number": "4242 4242 4242 4242", "cvc": "737"},
+        "card": {
+            "token": f"tok_{random.getrandbits(64):016x}",
+            "number": "4242 4242 4242 4242",
+            "cvc": "737",
+        },
         "address": {"street": f"Seestrasse {random.randint(1, 99)}", "city": city, "country": country},
     }
 
@@ -93,7 +97,12 @@ def refund(random: Random, number: int) -> Payload:
 
 def payout(random: Random, number: int) -> Payload:
     iban = f"CH93 0076 2011 6238 52{random.randint(10, 99)} 7"
-    return {"payout_id": f"po_{number}", "merchant": random.choice(MERCHANTS), "iban": iban, "amount": 182_300}
+    return {
+        "payout_id": f"po_{number}",
+        "merchant": random.choice(MERCHANTS),
+        "iban": iban,
+        "amount": 182_300,
+    }
 
 
 GOODS = [
@@ -101,7 +110,7 @@ GOODS = [
     Good("webhook.deliver", 18, hook),
     Good("invoice.send_email", 17, invoice),
     Good("crm.sync", 11, contact),
-    Good("report", 7, report),
+    Good("report", 9, report),
     Good("ticket.summarise", 5, ticket),
     Good("catalog.import", 4, feed),
     Good("refund.issue", 3, refund),

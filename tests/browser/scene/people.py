@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tests.browser.scene.time import HOUR
+from tests.browser.site import add_people
 
 from redrive.app import Redrive
 from redrive.engine.desk import Desk
@@ -13,6 +14,7 @@ from redrive.model.failure_group import FailureGroup
 
 MAYA, JON, LIN, SAM = "maya@acme.example", "jon@acme.example", "lin@acme.example", "sam@acme.example"
 MEMBERS = {MAYA: "OWNER", JON: "ADMIN", LIN: "STAFF", SAM: "VIEWER", "former@acme.example": "STAFF"}
+
 
 class NothingToDoError(Exception):
     """What somebody was to see to has not happened: the scene is too small for it."""
@@ -29,6 +31,7 @@ class People:
                 (71.9, self._move_in),
                 (60.5, self._replay_search),
                 (58.0, self._keys),
+                (57.0, self._save_views),
                 (51.5, self._force_mailer),
                 (50.6, self._leave_mailer),
                 (59.0, self._resolve_search),
@@ -61,6 +64,7 @@ class People:
         directory = await self._app.directory(by=MAYA)
         for name, role in MEMBERS.items():
             await directory.members.add(name, role)
+        await add_people(self._app)
         await directory.organizations.create("acme-labs", "Acme Labs")
 
     async def _keys(self) -> None:
@@ -72,13 +76,21 @@ class People:
         await directory.keys.revoke(old.key.id)
         await directory.members.change("former@acme.example", active=False)
 
+    async def _save_views(self) -> None:
+        views = (await self._desk(JON)).saved_views
+        await views.create("Payments that need us", "dlq", "is:open queue:payments")
+        await views.create("Mine", "dlq", "is:open assignee:me", view="flat")
+        await views.create("Held by a breaker", "runs", "is:held")
+
     # Replaying
 
     async def _replay_search(self) -> None:
         await self._replay(MAYA, "Search is back", group=await self._group("index_products"))
 
     async def _replay_prices(self) -> None:
-        await self._replay(JON, "Prices with commas are read since 14:20", group=await self._group("convert string"))
+        await self._replay(
+            JON, "Prices with commas are read since 14:20", group=await self._group("convert string")
+        )
 
     async def _replay_bucket(self) -> None:
         await self._replay(JON, "New credentials", group=await self._group("credentials"), canary=3)
@@ -93,10 +105,12 @@ class People:
         await self._replay(JON, reason, group=group, canary=5, same_failures=4, exclude_unsafe=False)
 
     async def _replay_timeouts(self) -> None:
-        reason, query = "The analytics database answers again", "category:timeout is:open since:1d"
+        reason, query = "The analytics database answers again", "category:timeout is:open workflow:report"
         number = (await (await self._desk(MAYA)).dead_letters.count(query)).number
         rate = max(0.001, 0.6 * number / (0.25 * HOUR))  # so that it is well under way at the end
-        await self._replay(MAYA, reason, query=query, canary=3, rate=rate, failure_rate=0.9, same_failures=None)
+        await self._replay(
+            MAYA, reason, query=query, canary=3, rate=rate, failure_rate=0.9, same_failures=None
+        )
 
     async def _plan(self) -> None:
         await (await self._desk(LIN)).operations.plan(query="is:open workflow:catalog.import")
@@ -138,14 +152,18 @@ class People:
 
     async def _acknowledge_prices(self) -> None:
         desk = await self._desk(JON)
-        await desk.groups.acknowledge(await self._group("convert string"), "Supplier has changed the format of prices")
+        await desk.groups.acknowledge(
+            await self._group("convert string"), "Supplier has changed the format of prices"
+        )
 
     async def _look_after_bank(self) -> None:
         desk = await self._desk(LIN)
         letters = await self._letters(desk, "is:open workflow:payout.transfer", 20)
         await desk.dead_letters.assign(letters, JON)
         await desk.dead_letters.tag(letters, add=["bank", "ask-finance"])
-        await desk.dead_letters.note(letters[0], "Finance checks with the bank whether any of these was booked.")
+        await desk.dead_letters.note(
+            letters[0], "Finance checks with the bank whether any of these was booked."
+        )
 
     async def _close_some(self) -> None:
         desk = await self._desk(JON)
@@ -195,18 +213,23 @@ class People:
     async def _desk(self, by: str) -> Desk:
         return await self._app.desk(by=by)
 
-    async def _group(self, text: str, also: str = "") -> str:
-        for group in await self._groups(text, also):
+    async def _group(self, *texts: str) -> str:
+        for group in await self._groups(*texts):
             return group.fingerprint
-        raise NothingToDoError(text)
+        raise NothingToDoError(" ".join(texts))
 
-    async def _groups(self, text: str, also: str = "") -> Sequence[FailureGroup]:
+    async def _groups(self, *texts: str) -> list[FailureGroup]:
+        """Those that have all of these texts somewhere, the largest first."""
         desk = await self._desk(MAYA)
-        found = [line.group for line in (await desk.groups.list(text=text, sort="occurrences")).lines]
-        return [group for group in found if also in f"{group.title} {group.error_type}"]
+        found = [line.group for line in (await desk.groups.search(sort="occurrences", size=500)).lines]
+        return [group for group in found if all(text in _described(group) for text in texts)]
 
     async def _letters(self, desk: Desk, query: str, most: int, least: int = 1) -> list[str]:
         lines = (await desk.dead_letters.list(query, size=most)).lines
         if len(lines) < least:
             raise NothingToDoError(query)
         return [line.id for line in lines]
+
+
+def _described(group: FailureGroup) -> str:
+    return f"{group.title} {group.error_type} {group.workflow} {group.step}"

@@ -58,7 +58,7 @@ EPISODES = [
     Episode(6, 0, "languages", "bug", 0.4),
     Episode(5, 0, "hooks", "timeout", 0.2, seconds=10),
     Episode(5, 2, "zones", "bug", 0.5),
-    Episode(4, 0.6, "analytics", "timeout", 0.7, seconds=60),
+    Episode(6, 0.6, "analytics", "timeout", 0.9, seconds=60),
     Episode(3.5, 2.5, "feeds", "garbage"),
     Episode(3, 0, "hooks", "cut_off", 0.08),
     Episode(2.5, 0, "accounts", "bug", 0.4),
@@ -72,6 +72,6 @@ def troubles_at(hours_left: float) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for each in sorted(EPISODES, key=lambda episode: episode.begins):
         if each.begins >= hours_left >= each.ends:
-            begins, ends, name, *rest = each
-            found[name].append(dict(zip(Episode._fields[3:], rest, strict=True)))
+            trouble = dict(zip(Episode._fields[3:], each[3:], strict=True))
+            found[each.name].append(trouble)
     return found

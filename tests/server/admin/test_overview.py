@@ -121,9 +121,42 @@ async def test_replays_under_way_are_shown_with_how_far_they_are(
     assert f"/app/admin/replays/{plan.operation_id}" in page.links
 
 
-async def test_work_that_nobody_executes_is_said(house: House, viewer: httpx.AsyncClient) -> None:
+async def test_what_stands_still_needs_somebody_too(house: House, viewer: httpx.AsyncClient) -> None:
     await house.app.start("greet")
-    assert "work is ready, and nobody executes it" in (await read(viewer, OVERVIEW)).text
+    needs = section(await read(viewer, OVERVIEW), "needs-you").text
+    assert "0 dead letters wait for somebody, but: No worker work is ready, and nobody executes it" in needs
+    await house.app.pause("default", reason="they are away")
+    needs = section(await read(viewer, OVERVIEW), "needs-you").text
+    assert "1 queue paused, with work ready: default" in needs
+
+
+async def test_a_bulk_replay_that_was_paused_needs_somebody(house: House, viewer: httpx.AsyncClient) -> None:
+    letter = await house.dead_letter()
+    operations = (await house.app.desk(by="carla")).operations
+    plan = await operations.plan(ids=[letter], reason="the bank is back")
+    await operations.start(plan.operation_id)
+    assert "is paused" not in section(await read(viewer, OVERVIEW), "needs-you").text
+    await operations.pause(plan.operation_id)
+    needs = section(await read(viewer, OVERVIEW), "needs-you").text
+    assert "1 replay is paused: the bank is back" in needs
+
+
+async def test_the_failures_with_the_most_that_need_somebody_come_first(
+    house: House, viewer: httpx.AsyncClient
+) -> None:
+    @house.app.task(max_attempts=1)
+    async def label(order: Any = None) -> None:
+        raise LookupError("the printer has no paper")
+
+    desk = await house.app.desk(by="carla")
+    for number in range(3):
+        await desk.dead_letters.resolve(await house.dead_letter(number), "done")
+    await house.dead_letter(4)
+    for number in range(2):
+        await house.dead_letter(number, work="label")
+    page = await read(viewer, OVERVIEW)
+    assert [each.text for each in page.find("td", data_label="Need you")] == ["2", "1"]
+    assert [each.text for each in page.find("td", data_label="Ever")] == ["2", "4"]
 
 
 async def test_others_see_their_own(house: House) -> None:

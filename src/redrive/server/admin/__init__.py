@@ -5,7 +5,9 @@ from __future__ import annotations
 from redrive.server.admin import (
     audit,
     breakers,
+    dead_letters,
     frame,
+    groups,
     letter,
     overview,
     queues,
@@ -23,6 +25,8 @@ PAGES: tuple[Routes, ...] = (
     frame.pages,
     overview.pages,
     runs.pages,
+    dead_letters.pages,
+    groups.pages,
     letter.pages,
     replays.pages,
     breakers.pages,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ class Field(NamedTuple):
 
 
 class DiffLine(NamedTuple):
-    """`sign` is "-" for what only the first has, "+" for what only the second has; "…" for what is left out."""
+    """`sign`: "-" only the first has it, "+" only the second has it, "…" so many lines are not shown."""
 
     sign: str
     text: str
@@ -51,8 +51,12 @@ class Comparison(NamedTuple):
     stack: StackDiff
 
     @property
-    def changes(self) -> int:
-        return sum(each.changed for each in self.fields)
+    def changed(self) -> tuple[Field, ...]:
+        return tuple(each for each in self.fields if each.changed)
+
+    @property
+    def unchanged(self) -> tuple[Field, ...]:
+        return tuple(each for each in self.fields if not each.changed)
 
 
 def compared(before: AttemptView, after: AttemptView) -> Comparison:
@@ -70,6 +74,9 @@ def _fields(before: AttemptView, after: AttemptView) -> Iterator[Field]:
     for name, text in _SHOWN.items():
         one, other = text(before), text(after)
         yield Field(name, one, other, one != other)
+    # The words tell moments and draws, which are never the same twice.
+    decided = before.reason != after.reason
+    yield Field("Decision", _text(before.explanation), _text(after.explanation), decided)
     yield _took(seconds_of(before), seconds_of(after))
 
 
@@ -85,7 +92,7 @@ def _text(value: object) -> str:
     return _NONE if value is None or value == "" else str(value)
 
 
-_SHOWN = {
+_SHOWN: dict[str, Callable[[AttemptView], str]] = {
     "Outcome": lambda each: mark(each.outcome).word,
     "Worker": lambda each: _text(each.worker),
     "Version": lambda each: _text(each.code_version),
@@ -94,7 +101,6 @@ _SHOWN = {
     "Error": lambda each: _text(each.error_type),
     "HTTP status": lambda each: _text(each.http_status),
     "Message": lambda each: _text(each.message),
-    "Decision": lambda each: _text(each.explanation),
     "Wait after it": lambda each: duration(each.delay),
 }
 

@@ -13,7 +13,7 @@ from redrive.engine.desk import Desk
 from redrive.engine.run_view import AttemptView
 from redrive.errors import NotFoundError
 from redrive.model.dead_letter import CLOSED, DeadLetter, DeadLetterLine, DeadLetterState, version_of
-from redrive.model.failure_group import GroupLine
+from redrive.model.failure_group import GroupDetail
 from redrive.model.query import Query as Question
 from redrive.model.query import Term
 from redrive.policy.verdict import CAREFUL, Verdict
@@ -67,7 +67,7 @@ async def _around(desk: Desk, letter: DeadLetter) -> dict[str, Any]:
         "dependencies": dependencies,
         "hindrance": _hindrance(letter, dependencies),
         "group": await _group(desk, letter),
-        "related": await _related(desk, letter),
+        "related": await desk.dead_letters.related(letter.id),
         "alike": {
             name: str(Question((Term(name, (value,)),)))
             for name, value in (("workflow", letter.workflow), ("step", letter.step), ("queue", letter.queue))
@@ -111,16 +111,11 @@ async def _attempts_of(page: Page, letter: DeadLetter) -> Sequence[AttemptView]:
     return [each for each in found if each.step_index == letter.step_index]
 
 
-async def _group(desk: Desk, letter: DeadLetter) -> GroupLine | None:
+async def _group(desk: Desk, letter: DeadLetter) -> GroupDetail | None:
     try:
         return await desk.groups.get(letter.fingerprint)
     except NotFoundError:
         return None
-
-
-async def _related(desk: Desk, letter: DeadLetter) -> Any:
-    find = getattr(desk.dead_letters, "related", None)
-    return None if find is None else await find(letter.id)
 
 
 def _hindrance(letter: DeadLetter, dependencies: Sequence[DeadLetterLine]) -> str:

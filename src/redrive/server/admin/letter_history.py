@@ -35,11 +35,11 @@ _TOLD_OTHERWISE = frozenset(
 
 class Event(NamedTuple):
     """
-    state    of a replay
-    text     what somebody has said, or what came of it
-    note     it was written for whoever comes next
-    link     the operation that a replay belongs to
-    together how many dead letters it was done to at once
+    text       what somebody has said, or what came of it
+    state      of a replay
+    note       it was written for whoever comes next
+    operation  the bulk replay that a replay belongs to
+    together   how many dead letters it was done to at once
     """
 
     at: float

@@ -44,6 +44,7 @@ _MARKS = {
     # Dead letters and their groups
     "OPEN": Mark(*_BAD, "Open"),
     "REPLAYING": Mark(*_BUSY, "Replaying"),
+    "SCHEDULED": Mark(*_WAIT, "To be redriven"),
     "EXHAUSTED": Mark(*_WARN, "Exhausted"),
     "RESOLVED": Mark(*_GOOD, "Resolved"),
     "IGNORED": Mark(*_CALM, "Ignored"),

@@ -25,6 +25,7 @@ from redrive.server.visit import Visit
 pages = Pages("overview")
 
 GROUPS, QUEUES, REPLAYS = 8, 8, 4
+LOOKED_AT = 50
 SILENT = 30.0
 """A worker says something every 10 seconds; one that says nothing for so long is not counted on."""
 UNATTENDED = "is:open,exhausted"
@@ -57,8 +58,28 @@ class Queries(NamedTuple):
 
 
 class Top(NamedTuple):
+    """`unattended` are its dead letters that need somebody."""
+
     line: GroupLine
+    unattended: int
     day: Timeline
+
+
+class Standstill(NamedTuple):
+    """What else does not go on until somebody does something about it.
+
+    replays  bulk replays that were paused, or have stopped themselves
+    queues   those that are paused while work is ready in them
+    idle     work is ready, and no worker is there
+    """
+
+    replays: Sequence[ReplayOperation]
+    queues: Sequence[QueueView]
+    idle: bool
+
+    @property
+    def any(self) -> bool:
+        return bool(self.replays or self.queues or self.idle)
 
 
 class UnderWay(NamedTuple):
@@ -70,6 +91,7 @@ class UnderWay(NamedTuple):
 async def overview(page: OnPage, span: Span = Span.DAY) -> Response:
     visit, zone = page.visit, page.look.zone
     desk = await visit.desk()
+    house, under_way = await _house(page), await _under_way(desk)
     seen = await (await visit.app.overview(org=visit.org, by=visit.principal.name)).read(span)
     return await page.render(
         "overview.html",
@@ -82,8 +104,10 @@ async def overview(page: OnPage, span: Span = Span.DAY) -> Response:
         runs=runs_chart(seen, zone),
         letters=letters_chart(seen, zone),
         top=await _top(desk),
-        under_way=await _under_way(desk),
-        **await _house(page),
+        under_way=under_way,
+        standstill=standstill_of(under_way, house["queues"], house["workers"]),
+        more_queues=max(0, len(house["queues"]) - QUEUES),
+        **house | {"queues": house["queues"][:QUEUES]},
     )
 
 
@@ -103,6 +127,17 @@ def queries_of(standing: Standing) -> Queries:
     return Queries(None if standing.needs_you.exhausted else waiting, waiting)
 
 
+def standstill_of(
+    under_way: Sequence[UnderWay], queues: Sequence[QueueView], workers: Sequence[WorkerView]
+) -> Standstill:
+    ready = [each for each in queues if each.own.ready.number]
+    return Standstill(
+        [each.operation for each in under_way if each.operation.state != OperationState.RUNNING],
+        [each for each in ready if each.paused],
+        bool(ready) and not workers,
+    )
+
+
 def runs_chart(seen: Overview, zone: tzinfo) -> Chart:
     """What has failed lies at the bottom, where it can be compared; the rest upon it."""
     series = [Series(name, tone, seen.runs[state]) for state, name, tone in _OUTCOMES]
@@ -116,9 +151,16 @@ def letters_chart(seen: Overview, zone: tzinfo) -> Chart:
 
 
 async def _top(desk: Desk) -> Sequence[Top]:
-    found = await desk.groups.search(UNATTENDED, sort=GroupSort.OCCURRENCES, size=GROUPS)
-    lines = await desk.groups.sparklines([each.group.fingerprint for each in found.lines])
-    return [Top(each, lines[each.group.fingerprint]) for each in found.lines]
+    """Those with the most that need somebody. No group has more of them than it has occurrences, so they are
+    among those with the most occurrences."""
+    found = await desk.groups.search(UNATTENDED, sort=GroupSort.OCCURRENCES, size=LOOKED_AT)
+    chosen = sorted(found.lines, key=lambda each: -_unattended(each))[:GROUPS]
+    lines = await desk.groups.sparklines([each.group.fingerprint for each in chosen])
+    return [Top(each, _unattended(each), lines[each.group.fingerprint]) for each in chosen]
+
+
+def _unattended(line: GroupLine) -> int:
+    return line.letters.open + line.letters.exhausted
 
 
 async def _under_way(desk: Desk) -> Sequence[UnderWay]:
@@ -135,10 +177,8 @@ async def _house(page: Page) -> dict[str, Any]:
     queues, workers = await book.list(), await book.workers()
     return {
         "breakers": sorted(breakers, key=_urgency),
-        "queues": sorted(queues, key=_age)[:QUEUES],
-        "more_queues": max(0, len(queues) - QUEUES),
+        "queues": sorted(queues, key=_age),
         "workers": [each for each in workers if _works(each)],
-        "ready": any(each.own.ready.number for each in queues),
     }
 
 

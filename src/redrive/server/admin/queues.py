@@ -29,7 +29,7 @@ class Line(NamedTuple):
     @property
     def differs(self) -> bool:
         """Others have something in it, too."""
-        return self.queue.overall is not None and self.queue.overall != self.queue.own
+        return self.queue.overall is not None and self.queue.overall[:4] != self.queue.own[:4]
 
     @property
     def unserved(self) -> bool:

@@ -58,7 +58,7 @@ def careful(options: RolloutOptions, will_run: int) -> Iterator[str]:
     if will_run > options.canary > 0:
         yield f"Begins with {number(options.canary)}; the others follow when these have ended well."
     else:
-        yield "Begins all of them: nothing is tried first." if will_run > 1 else "Begins at once."
+        yield f"Begins all {number(will_run)} at once." if will_run > 1 else "Begins at once."
     if options.rate is not None:
         yield f"Then at most {options.rate:g} a second."
     if will_run > 1:

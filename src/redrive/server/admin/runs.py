@@ -18,6 +18,7 @@ from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.admin.policy_words import policy_words
 from redrive.server.admin.timeline import timeline
 from redrive.server.admin.tree import Tree, tree_of_value
+from redrive.server.admin.views import views_of
 from redrive.server.api.parameter import Cursor, Id, QueryText
 
 pages = Pages("runs")
@@ -70,7 +71,7 @@ async def listed(page: OnPage, q: QueryText = "", cursor: Cursor = None) -> Resp
         problem=problem,
         quick=QUICK,
         asked=asked,
-        views=await _views(page),
+        views=await views_of(await page.visit.desk(), "runs"),
         command=f"redrive run list {quote(q)}" if q else "redrive run list",
         **found,
     )
@@ -131,10 +132,6 @@ async def _found(page: Page, book: RunBook, query: str, cursor: str | None) -> d
         "next_cursor": found.next_cursor,
         "count": await book.count(query),
     }
-
-
-async def _views(page: Page) -> Sequence[Any]:
-    return ()
 
 
 def _steps(run: RunView, story: Story) -> list[Step]:

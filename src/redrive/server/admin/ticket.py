@@ -1,4 +1,4 @@
-"""A dead letter as somebody pastes it into a ticket: what failed, why, what was found out, and where it is."""
+"""A dead letter as somebody pastes it into a ticket: what failed, why, what is known, and where it is."""
 
 from __future__ import annotations
 
@@ -18,18 +18,15 @@ def ticket_of(letter: DeadLetter, verdict: Verdict, stack: Stack, address: str) 
 def _lines(letter: DeadLetter, verdict: Verdict, stack: Stack, address: str) -> Iterator[str]:
     yield f"## {short(letter.message or letter.title, 200)}"
     yield ""
-    yield f"{letter.workflow} › {letter.step} · {letter.state.lower()} · {letter.category} · {letter.error_type}"
-    yield f"Failed {machine(letter.last_failed_at or letter.created_at)} after " + (
-        f"{plural(letter.attempts, 'attempt')}, {plural(letter.replay_count, 'replay')}"
-    )
+    place = f"{letter.workflow} › {letter.step}"
+    yield " · ".join([place, letter.state.lower(), letter.category, letter.error_type])
+    times = f"{plural(letter.attempts, 'attempt')}, {plural(letter.replay_count, 'replay')}"
+    yield f"Failed {machine(letter.last_failed_at or letter.created_at)} after {times}"
     yield ""
     yield verdict.why
     yield from (f"- {each}" for each in verdict.changed)
-    yield (
-        f"{verdict.likely.capitalize()} to work: {verdict.advice}"
-        if verdict.likely != "unknown"
-        else (verdict.advice)
-    )
+    likely = "" if verdict.likely == "unknown" else f"{verdict.likely.capitalize()} to work: "
+    yield f"{likely}{verdict.advice}"
     for frame in [frame for each in stack.raised for frame in each.application][:1]:
         yield ""
         yield f"At `{frame.file}:{frame.line}` in `{frame.function}`"

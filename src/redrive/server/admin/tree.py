@@ -147,7 +147,8 @@ def _first(value: _Container, budget: int) -> list[tuple[str, JsonValue]]:
     """Those that are shown: of an object most names, of a list only so many that each can be seen whole."""
     if isinstance(value, dict):
         return list(islice(value.items(), min(MOST_ENTRIES, max(1, budget))))
-    needed, found = 0, []
+    needed = 0
+    found: list[tuple[str, JsonValue]] = []
     for index, each in enumerate(value[:MOST_ENTRIES]):
         needed += 1 + (len(each) + 1 if isinstance(each, dict | list) else 0)
         if found and needed > budget:

@@ -25,7 +25,7 @@ class Line(NamedTuple):
 
 
 class Crew(NamedTuple):
-    """Those that are at work, together. `versions`: how many of them have which."""
+    """Those that are at work, together. `versions`: how many of them have which, the most frequent first."""
 
     number: int
     in_flight: int
@@ -50,11 +50,12 @@ def state_of(worker: WorkerView) -> str:
 
 def crew(lines: Sequence[Line]) -> Crew:
     at_work = [line.worker for line in lines if line.state == "running"]
+    versions = Counter(each.code_version for each in at_work)
     return Crew(
         len(at_work),
         sum(each.in_flight for each in at_work),
         sum(each.concurrency for each in at_work),
-        dict(Counter(each.code_version for each in at_work).most_common()),
+        dict(sorted(versions.items(), key=lambda each: (-each[1], each[0]))),
     )
 
 

@@ -1,6 +1,6 @@
 -- For pages that are shown among a million of everything.
 --
--- Runs get no index more: two are wider, so that a page need not look at the runs themselves. Those that have ended are
+-- Runs get no index more: four are wider, so that a page need not look at the runs themselves. Those that have ended are
 -- found by their queue too; of those that wait, what holds them is known, and whether they have failed before.
 
 DROP INDEX redrive.runs_over;
@@ -8,6 +8,10 @@ CREATE INDEX runs_over ON redrive.runs (org, workflow, queue, state, submitted_a
 DROP INDEX redrive.runs_idle;
 CREATE INDEX runs_idle ON redrive.runs (org, queue, place, state, workflow, submitted_at, id, held_by, step_state)
     WHERE place <> 'ended' AND place <> 'leased';
+DROP INDEX redrive.runs_waiting;
+CREATE INDEX runs_waiting ON redrive.runs (due_at, queue) WHERE place = 'waiting';
+DROP INDEX redrive.runs_held;
+CREATE INDEX runs_held ON redrive.runs (held_by, priority DESC, submitted_at, id, queue) WHERE place = 'held';
 
 -- What people do is rare, and looked for among what happens all the time, which is left out.
 

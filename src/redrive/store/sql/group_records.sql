@@ -3,7 +3,7 @@ SELECT failure.fingerprint,
     COALESCE((SELECT CAST(sum(number) AS bigint) FROM redrive.dead_letter_counts AS counted
         WHERE counted.org = :org AND counted.fingerprint = failure.fingerprint AND counted.state = 'OPEN'
             AND redrive <> 'never'), 0)
-    - (SELECT count(*) FROM redrive.dead_letters AS letter
+    - (SELECT count(*) FROM {_left}
         WHERE letter.org = :org AND letter.fingerprint = failure.fingerprint AND letter.state = 'OPEN'
             AND redrive <> 'never' AND next_redrive_at IS NULL),
     (SELECT count(*) FROM (
@@ -16,6 +16,9 @@ SELECT failure.fingerprint,
         WHERE replay.org = :org AND replay.fingerprint = failure.fingerprint AND replay.state = 'FAILED'
         LIMIT :most
     ) AS failed)
+
+-- name: _left
+redrive.dead_letters AS letter INDEXED BY dead_letters_left
 
 -- name: records
 {_record} FROM (SELECT :fingerprint AS fingerprint) AS failure

@@ -24,3 +24,9 @@ SELECT {_operation}, :now FROM redrive.replay_operations WHERE id = :id AND org 
 -- name: lock_running
 -- SKIP LOCKED: one driver at a time is enough, the others look after something else.
 SELECT {_operation}, :now FROM redrive.replay_operations WHERE id = :id AND state = 'RUNNING' FOR UPDATE SKIP LOCKED
+
+-- name: progress
+-- json_each is another function here.
+SELECT operation_id, state, count(*) FROM redrive.replays
+WHERE org = :org AND operation_id IN (SELECT json_array_elements_text(CAST(:ids AS json)))
+GROUP BY operation_id, state

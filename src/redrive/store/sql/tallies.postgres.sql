@@ -16,9 +16,9 @@ WITH several AS (
     DELETE FROM redrive.tallies
     WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM redrive.tallies
-        WHERE (bucket = 0 OR bucket > :now - 7200) AND (org, figure, subject, bucket) IN (
+        WHERE (bucket = 0 OR bucket > CAST(:now AS bigint) - 7200) AND (org, figure, subject, bucket) IN (
             SELECT org, figure, subject, bucket FROM redrive.tallies
-            WHERE bucket = 0 OR bucket > :now - 7200
+            WHERE bucket = 0 OR bucket > CAST(:now AS bigint) - 7200
             GROUP BY org, figure, subject, bucket HAVING count(*) > 1)
         FOR UPDATE SKIP LOCKED))
     RETURNING org, figure, subject, bucket, number
@@ -31,7 +31,7 @@ GROUP BY org, figure, subject, bucket HAVING sum(number) <> 0
 -- Rows have no key; SKIP LOCKED: those that somebody sums up are left to them.
 DELETE FROM redrive.tallies
 WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM redrive.tallies WHERE bucket > 0 AND bucket < :now - :age
+    SELECT ctid FROM redrive.tallies WHERE bucket > 0 AND bucket < CAST(:now - :age AS bigint)
     LIMIT :most
     FOR UPDATE SKIP LOCKED))
 RETURNING bucket

@@ -33,7 +33,7 @@ DELETE FROM redrive.tallies WHERE bucket = 0 AND number = 0
 -- name: remove_expired
 DELETE FROM redrive.tallies WHERE (org, figure, subject, bucket) IN (
     SELECT org, figure, subject, bucket FROM redrive.tallies
-    WHERE bucket > 0 AND bucket < :now - :age
+    WHERE bucket > 0 AND bucket < CAST(:now - :age AS bigint)
     LIMIT :most
 )
 RETURNING bucket

@@ -93,6 +93,7 @@ function valueOf(field) {
     case "boolean": return text === "true";
     case "list": return text.split(/[\s,]+/).filter(Boolean);
     case "json": return JSON.parse(text);
+    case "from-now": return new Date(Date.now() + Number(text) * 1000).toISOString();
     default: return field.value;
   }
 }

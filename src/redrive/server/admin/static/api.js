@@ -33,7 +33,12 @@ export async function call(action, body, version) {
   return told;
 }
 
-// "Resolved {changed} dead letters" with what the answer holds.
+// "Resolved {changed|dead letter|dead letters}" with what the answer holds; a number may choose its noun.
 export function filled(text, told) {
-  return text.replace(/\{(\w+)\}/g, (all, name) => (told[name] === undefined ? all : Number.isInteger(told[name]) ? told[name].toLocaleString("en") : String(told[name])));
+  return text.replace(/\{(\w+)(?:\|([^|}]*)\|([^}]*))?\}/g, (all, name, one, many) => {
+    const value = told[name];
+    if (value === undefined) return all;
+    const shown = Number.isInteger(value) ? value.toLocaleString("en") : String(value);
+    return one === undefined ? shown : `${shown} ${value === 1 ? one : many}`;
+  });
 }

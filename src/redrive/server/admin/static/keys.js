@@ -1,4 +1,5 @@
 // The keyboard: j and k move through rows, a control with data-key is clicked by that key, g and a letter go to a page.
+import { enter } from "./pop.js";
 import { undo } from "./undo.js";
 
 let going = 0;
@@ -28,7 +29,7 @@ function handled(key, dialog) {
     case "x": return clicked(row()?.querySelector("input[type=checkbox]"));
     case "u": undo(); return true;
     case "/": return focused(document.querySelector("[data-search]"));
-    default: return clicked((row() && usable(row(), key)) ?? usable(document, key));
+    default: return clicked(ofSelection(key) ?? (row() ? usable(row(), key) : undefined) ?? usable(document, key));
   }
 }
 
@@ -45,12 +46,20 @@ function moved(by, key) {
   return true;
 }
 
+// While rows are selected, keys are about them.
+function ofSelection(key) {
+  return [...document.querySelectorAll("[data-bulk]:not([hidden])")].map((each) => usable(each, key)).find(Boolean);
+}
+
+// A control of a row is for that row alone: no key reaches it from elsewhere.
 function usable(place, key) {
-  return [...place.querySelectorAll(`[data-key="${CSS.escape(key)}"]`)].find((each) => !each.disabled && !each.closest("[hidden]"));
+  const able = (each) => !each.disabled && !each.closest("[hidden], [inert]") && (place !== document || !each.closest("[data-row]"));
+  return [...place.querySelectorAll(`[data-key="${CSS.escape(key)}"]`)].find(able);
 }
 
 function clicked(element) {
   element?.click();
+  if (element?.matches("details[data-pop][open] > summary")) enter(element.parentElement);
   return Boolean(element);
 }
 

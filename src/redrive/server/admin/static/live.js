@@ -53,9 +53,11 @@ function counted(counters) {
   breakers = now;
 }
 
-function happened({ action, number }) {
-  for (const region of document.querySelectorAll("[data-live]")) if (matches(region.dataset.live, action)) news(region, number);
-  for (const region of document.querySelectorAll("[data-refresh]")) if (!action || matches(region.dataset.refresh, action)) soon(`#${region.id}`);
+function happened({ action, number, subjects = [] }) {
+  // A region about one thing (data-about) hears only of that; of very many, not all are named.
+  const about = ({ dataset }) => !dataset.about || subjects.includes(dataset.about) || number > subjects.length;
+  for (const region of document.querySelectorAll("[data-live]")) if (matches(region.dataset.live, action) && about(region)) news(region, region.dataset.about ? 1 : number);
+  for (const region of document.querySelectorAll("[data-refresh]")) if (!action || (matches(region.dataset.refresh, action) && about(region))) soon(`#${region.id}`);
 }
 
 const matches = (prefixes, action) => prefixes.split(" ").some((each) => each && action.startsWith(each));

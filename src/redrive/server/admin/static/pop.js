@@ -2,9 +2,15 @@
 document.addEventListener("toggle", (event) => {
   if (event.target.matches?.("details[data-pop]") && event.target.open) {
     for (const other of document.querySelectorAll("details[data-pop][open]")) if (other !== event.target && !other.contains(event.target)) other.open = false;
-    event.target.querySelector(".pop input:not([type=hidden]), .pop select, .pop textarea, .pop button")?.focus();
+    enter(event.target);
   }
 }, true);
+
+// The toggle event comes later: whoever opens it by a key goes on typing at once, and must not press other keys by that.
+export function enter(details) {
+  if (details.contains(document.activeElement?.closest(".pop"))) return;
+  details.querySelector(".pop input:not([type=hidden]), .pop select, .pop textarea, .pop button")?.focus();
+}
 
 document.addEventListener("click", (event) => {
   for (const open of document.querySelectorAll("details[data-pop][open]")) if (!open.contains(event.target)) open.open = false;

@@ -1,11 +1,16 @@
 // Reads the page again, and puts the new content in the place of the old one. Where one was stays where it is.
+const rows = () => [...document.querySelectorAll("[data-row]")];
+
 export async function refresh(selector = "#main") {
   const place = document.querySelector(selector);
   if (!place) return;
   const [top, focused] = [scrollY, place.contains(document.activeElement) && document.activeElement.closest("[id]:not(main)")?.id];
+  const at = rows().indexOf(document.activeElement?.closest?.("[data-row]"));
+  const unfolded = [...place.querySelectorAll("details[id]")].map((each) => [each.id, each.open]);
   place.setAttribute("aria-busy", "true");
   await htmx.ajax("GET", location.pathname + location.search, { target: selector, select: selector, swap: "outerHTML show:none" });
   document.querySelector(selector)?.removeAttribute("aria-busy");
+  for (const [id, open] of unfolded) document.getElementById(id)?.toggleAttribute("open", open);
   if (selector === "#main") scrollTo({ top, behavior: "instant" });
-  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+  if (focused) (document.getElementById(focused) ?? rows()[Math.min(at, rows().length - 1)])?.focus({ preventScroll: true });
 }

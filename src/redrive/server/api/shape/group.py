@@ -79,7 +79,7 @@ class TimelineShape(Shown):
 
 
 class ResolutionShape(GroupStandingShape):
-    """`resolved` dead letters were resolved with it, those with these `ids`; `left` could be, and were not."""
+    """`resolved` dead letters were resolved with it, by these `ids`; `left` could be, and were not."""
 
     resolved: int
     left: int

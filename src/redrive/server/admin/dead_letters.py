@@ -1,0 +1,183 @@
+"""The list of dead letters, grouped by their failure or one by one: of those that need somebody, at first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from shlex import quote
+from typing import Annotated, Any, NamedTuple
+
+from fastapi import Query
+from starlette.responses import Response
+
+from redrive.engine.desk import Desk
+from redrive.engine.overview import Standing
+from redrive.errors import InvalidValueError
+from redrive.model.dead_letter import CLOSED, DeadLetterLine, DeadLetterState
+from redrive.policy.codec import decode
+from redrive.policy.group_language import about_groups
+from redrive.policy.query import parse
+from redrive.server.admin.group_rows import rows_of, sections_of
+from redrive.server.admin.meant import meant
+from redrive.server.admin.page import OnPage, Page, Pages
+from redrive.server.admin.views import views_of
+from redrive.server.admin.whole import actionable, whole_of
+from redrive.server.api.parameter import Cursor
+from redrive.server.visit import Visit
+
+pages = Pages("dead_letters")
+
+SIZE = 50
+NEEDS_YOU, HEALS_ITSELF, EVERYTHING = "is:needs-you", "is:heals-itself", "is:any"
+STATES = ("OPEN", "EXHAUSTED", "REPLAYING", "RESOLVED", "IGNORED", "ARCHIVED")
+
+
+class View(StrEnum):
+    GROUPS = "groups"
+    FLAT = "flat"
+
+
+class Sort(StrEnum):
+    LAST_SEEN = "last_seen"
+    OCCURRENCES = "occurrences"
+    NEWEST = "newest"
+    OLDEST = "oldest"
+
+
+SORTS = {View.GROUPS: (Sort.LAST_SEEN, Sort.OCCURRENCES), View.FLAT: (Sort.NEWEST, Sort.OLDEST)}
+
+
+class Asked(NamedTuple):
+    """What the list shows. `forced`: the query can be shown in this view only."""
+
+    query: str
+    view: View
+    sort: Sort
+    cursor: str | None
+    forced: bool = False
+
+    @property
+    def parameters(self) -> dict[str, str | None]:
+        """Of the address, without the query: what is the default is left out."""
+        view = None if self.view is View.GROUPS or self.forced else self.view
+        return {"view": view, "sort": None if self.sort is SORTS[self.view][0] else self.sort}
+
+    @property
+    def command(self) -> str:
+        verb = "groups" if self.view is View.GROUPS else "list"
+        return f"redrive dlq {verb} {quote(self.query)}"
+
+
+class LetterRow(NamedTuple):
+    """`state` tells more than that of the letter: whether a redrive will come by itself."""
+
+    line: DeadLetterLine
+    state: str
+    tags: Sequence[str]
+    can_act: bool
+    is_closed: bool
+
+
+Text = Annotated[str | None, Query(max_length=2000)]
+
+
+@pages.get("/dlq")
+async def listed(
+    page: OnPage, q: Text = None, view: View | None = None, sort: Sort | None = None, cursor: Cursor = None
+) -> Response:
+    query = (NEEDS_YOU if q is None else q.strip()) or EVERYTHING
+    desk, problem, found = await page.visit.desk(), "", _nothing()
+    asked = _shown(query, view or View.GROUPS, sort, cursor)
+    try:
+        asked = _asked(query, view, sort, cursor)
+        found |= await (_grouped if asked.view is View.GROUPS else _flat)(page, desk, asked)
+    except InvalidValueError as error:
+        problem = str(error)
+    return await page.render(
+        "dead_letters.html",
+        place="dlq",
+        status=422 if problem else 200,
+        asked=asked,
+        problem=problem,
+        meant=meant(query, problem),
+        standing=await _standing(page.visit),
+        states=STATES,
+        sorts=SORTS[asked.view],
+        views=await views_of(desk, "dlq"),
+        **found,
+    )
+
+
+def _asked(query: str, view: View | None, sort: Sort | None, cursor: str | None) -> Asked:
+    """A query with keys that only one of them has is shown as that one, whatever was asked for."""
+    if not about_groups(query):
+        return _shown(query, View.FLAT, sort, cursor, forced=True)
+    if not _is_about_letters(query):
+        return _shown(query, View.GROUPS, sort, cursor, forced=True)
+    return _shown(query, view or View.GROUPS, sort, cursor)
+
+
+def _shown(query: str, view: View, sort: Sort | None, cursor: str | None, *, forced: bool = False) -> Asked:
+    known = SORTS[view]
+    return Asked(query, view, sort if sort in known and sort is not None else known[0], cursor, forced)
+
+
+def _is_about_letters(query: str) -> bool:
+    try:
+        parse(query)
+    except InvalidValueError:
+        return False
+    return True
+
+
+async def _grouped(page: Page, desk: Desk, asked: Asked) -> dict[str, Any]:
+    found = await desk.groups.search(
+        asked.query, sort=asked.sort.value, size=_size(page), cursor=asked.cursor
+    )
+    rows = await rows_of(desk.groups, found.lines)
+    return {
+        "sections": sections_of(rows),
+        "next_cursor": found.next_cursor,
+        "count": await desk.groups.count(asked.query),
+        "whole": await whole_of(desk, asked.query, grouped=True) if rows else None,
+    }
+
+
+async def _flat(page: Page, desk: Desk, asked: Asked) -> dict[str, Any]:
+    found = await desk.dead_letters.list(
+        asked.query, size=_size(page), cursor=asked.cursor, order=asked.sort.value
+    )
+    return {
+        "lines": [row_of(each) for each in found.lines],
+        "next_cursor": found.next_cursor,
+        "count": await desk.dead_letters.count(asked.query),
+        "whole": await whole_of(desk, asked.query) if found.lines else None,
+    }
+
+
+def _nothing() -> dict[str, Any]:
+    return {"lines": (), "sections": (), "next_cursor": None, "count": None, "whole": None}
+
+
+def _size(page: Page) -> int:
+    return min(SIZE, page.visit.app.settings.server_page_size)
+
+
+def row_of(line: DeadLetterLine) -> LetterRow:
+    tags = decode(line.tags) if line.tags else []
+    return LetterRow(
+        line,
+        state_of(line),
+        [str(each) for each in tags] if isinstance(tags, list) else [],
+        line.state in actionable,
+        line.state in CLOSED,
+    )
+
+
+def state_of(line: DeadLetterLine) -> str:
+    waits = line.state == DeadLetterState.OPEN and line.next_redrive_at is not None
+    return "SCHEDULED" if waits else line.state
+
+
+async def _standing(visit: Visit) -> Standing:
+    return await (await visit.app.overview(org=visit.org, by=visit.principal.name)).standing()

@@ -1,0 +1,103 @@
+"""Rows of a list of failure groups: those that need somebody apart from those that heal by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from redrive.engine.group_book import GroupBook
+from redrive.engine.refusal import MOST_AT_ONCE
+from redrive.model.failure_group import (
+    REGRESSED,
+    FailureGroup,
+    GroupLine,
+    GroupRecord,
+    GroupState,
+    LetterCounts,
+    Timeline,
+)
+
+SHORT = 16
+"""So many digits of a fingerprint tell it from all others, and fifty of them fit into a query."""
+
+
+class GroupRow(NamedTuple):
+    """
+    needs, heals  how many of its dead letters need somebody, and how many heal by themselves
+    found         the query for those that can be replayed and closed
+    """
+
+    group: FailureGroup
+    letters: LetterCounts
+    day: Timeline
+    record: GroupRecord
+
+    @property
+    def needs(self) -> int:
+        return self.letters.open - self.record.scheduled + self.letters.exhausted
+
+    @property
+    def heals(self) -> int:
+        return self.record.scheduled + self.letters.replaying
+
+    @property
+    def actionable(self) -> int:
+        return self.letters.open + self.letters.exhausted
+
+    @property
+    def too_many(self) -> bool:
+        return self.actionable > MOST_AT_ONCE
+
+    @property
+    def state(self) -> str:
+        return state_of(self.group)
+
+    @property
+    def short(self) -> str:
+        return short(self.group.fingerprint)
+
+    @property
+    def found(self) -> str:
+        return f"fp:{self.short} is:open,exhausted"
+
+
+class Section(NamedTuple):
+    """`kind` is one of needs, heals and closed."""
+
+    kind: str
+    rows: Sequence[GroupRow]
+
+    @property
+    def letters(self) -> int:
+        numbers = {"needs": [each.needs for each in self.rows], "heals": [each.heals for each in self.rows]}
+        return sum(numbers.get(self.kind, []))
+
+
+async def rows_of(groups: GroupBook, lines: Iterable[GroupLine]) -> list[GroupRow]:
+    """With their sparklines and records, each in one query for all."""
+    known = list(lines)
+    names = [each.group.fingerprint for each in known]
+    days, records = await groups.sparklines(names), await groups.records(names)
+    return [
+        GroupRow(line.group, line.letters, days[name], records.get(name, GroupRecord()))
+        for name, line in zip(names, known, strict=True)
+    ]
+
+
+def sections_of(rows: Sequence[GroupRow]) -> list[Section]:
+    """In each of them the order stays."""
+    kinds: dict[str, list[GroupRow]] = {"needs": [], "heals": [], "closed": []}
+    for row in rows:
+        kinds["needs" if row.needs > 0 else "heals" if row.heals > 0 else "closed"].append(row)
+    return [Section(kind, found) for kind, found in kinds.items() if found]
+
+
+def state_of(group: FailureGroup) -> str:
+    """A group that is open once more says so."""
+    is_back = group.state == GroupState.OPEN and group.regressed_at is not None
+    return REGRESSED.upper() if is_back else group.state
+
+
+def short(fingerprint: str) -> str:
+    version, mark, digits = fingerprint.rpartition(":")
+    return f"{version}{mark}{digits[:SHORT]}"

@@ -1,0 +1,93 @@
+"""Finding a browser, and installing one: with commands that stand for those of a system that has none."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tests.browser.chromium import VARIABLE, NoChromiumError, chromium
+
+
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A system without any browser; the folder of its commands."""
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    for name in ("env", "sh", "mkdir", "cp", "chmod"):
+        found = shutil.which(name)
+        assert found is not None
+        (commands / name).symlink_to(found)
+    _command(commands / "sudo", 'shift; exec "$@"')
+    _command(commands / "python", "exit 1")
+    monkeypatch.setenv("PATH", str(commands))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(commands / "python"))
+    for name in (VARIABLE, "PLAYWRIGHT_BROWSERS_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    return commands
+
+
+def _command(path: Path, text: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_the_one_that_is_named_is_taken(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _command(bare / "chromium", "")
+    named = _command(bare / "mine", "")
+    monkeypatch.setenv(VARIABLE, str(named))
+    assert chromium() == named
+
+
+def test_a_name_of_nothing_is_refused(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, str(bare / "nothing"))
+    with pytest.raises(NoChromiumError, match=r"REDRIVE_CHROMIUM names .*nothing, which is not a program"):
+        chromium()
+
+
+@pytest.mark.parametrize("name", ["chromium", "chromium-browser", "google-chrome"])
+def test_one_of_the_system_is_found(bare: Path, name: str) -> None:
+    _command(bare / name, "")
+    assert chromium() == bare / name
+
+
+def test_one_of_playwright_is_found(bare: Path, tmp_path: Path) -> None:
+    place = tmp_path / ".cache" / "ms-playwright" / "chromium-1254" / "chrome-linux64"
+    place.mkdir(parents=True)
+    _command(place / "chrome", "")
+    assert chromium() == place / "chrome"
+
+
+def test_the_system_installs_one(bare: Path, tmp_path: Path) -> None:
+    made = f'[ "$1" = update ] || {{ cp {bare}/sudo {bare}/chromium; }}'
+    _command(bare / "apt-get", f'echo "$@" >> {tmp_path}/asked\n{made}')
+    assert chromium() == bare / "chromium"
+    told = (tmp_path / "asked").read_text().splitlines()
+    assert told == ["update -qq", "install -qq -y --no-install-recommends chromium"]
+
+
+def test_playwright_installs_one_where_the_system_cannot(bare: Path, tmp_path: Path) -> None:
+    _command(bare / "apt-get", "exit 100")
+    place = tmp_path / ".cache" / "ms-playwright" / "chromium-1254" / "chrome-linux64"
+    made = f"mkdir -p {place} && cp {bare}/sudo {place}/chrome"
+    _command(bare / "python", f'[ "$*" = "-m playwright install chromium" ] && {made}')
+    assert chromium() == place / "chrome"
+
+
+def test_of_two_that_need_one_only_one_installs_it(bare: Path, tmp_path: Path) -> None:
+    made = f'[ "$1" = update ] || {{ echo >> {tmp_path}/times; cp {bare}/sudo {bare}/chromium; }}'
+    _command(bare / "apt-get", made)
+    with ThreadPoolExecutor(3) as threads:
+        several = [threads.submit(chromium) for _ in range(3)]
+    assert [each.result() for each in several] == [bare / "chromium"] * 3
+    assert len((tmp_path / "times").read_text().splitlines()) == 1
+
+
+def test_when_nothing_helps_it_is_said_what_to_do(bare: Path) -> None:
+    _command(bare / "apt-get", "echo 'no network' >&2; exit 100")
+    with pytest.raises(NoChromiumError, match=r"(?s)apt-get install chromium.*REDRIVE_CHROMIUM.*no network"):
+        chromium()

@@ -1,0 +1,349 @@
+"""What an operator does at three in the morning, from the first look to the end (W11, W12, P4, P8)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+
+import pytest
+from playwright.async_api import Page, expect
+from tests.browser.browsing import Browsing
+from tests.browser.site import PASSWORD, Site, contact, invoice, order, until
+
+DLQ = "/app/admin/dlq"
+FLAT = f"{DLQ}?view=flat"
+
+RESOLVING = """async (id) => {
+    const token = document.querySelector("meta[name=csrf-token]").content;
+    const headers = {"Content-Type": "application/json", "X-CSRF-Token": token};
+    const path = `/api/v1/dead-letters/${id}/resolve`;
+    return (await fetch(path, {method: "POST", headers, body: "{}"})).status;
+}"""
+"""What a page would do that has the control all the same."""
+
+
+async def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        await page.keyboard.press(key)
+
+
+async def letter_state(site: Site, letter: str) -> str:
+    state: str = (await site.get(f"/api/v1/dead-letters/{letter}"))["state"]
+    return state
+
+
+async def test_find_out_whether_it_heals_itself(shop: Site, visit: Browsing) -> None:
+    """From the overview: this needs somebody and that does not; two clicks to the verdict."""
+    shop.trouble(addresses="bug")
+    [letter] = await shop.dead_letters("checkout", order(1))
+    shop.trouble(addresses="bug", stripe="503")
+    held = await shop.start("checkout", *[order(number) for number in range(10, 30)])
+    await until(lambda: _is_held(shop, held))
+    page = await visit.open("viewer")
+    needs, heals = (page.locator(f"section:has(#{each})") for each in ("needs-you", "heals-itself"))
+    await expect(needs).to_contain_text("Needs you")
+    await expect(heals).to_contain_text("Heals itself")
+    await expect(heals).to_contain_text(re.compile(r"\d+ held"))
+    await page.get_by_role("link", name=re.compile(r"1 open")).click()
+    await page.locator("[data-row] a[data-open]").first.click()
+    await page.locator("[data-row] a[data-open]").first.click()
+    await page.wait_for_url(f"**{DLQ}/{letter}")
+    await expect(page.get_by_text("Needs you").first).to_be_visible()
+    await expect(page.get_by_text("Why it stopped")).to_be_visible()
+    await expect(page.get_by_text("What is likely to work")).to_be_visible()
+
+
+async def _is_held(site: Site, runs: list[str]) -> bool:
+    found = await site.get("/api/v1/runs", q="is:held", size=100)
+    return len(found["items"]) >= 3
+
+
+async def test_replay_one_by_four_keys(shop: Site, visit: Browsing) -> None:
+    """j, r, Enter, Enter: nothing else is typed, and nothing is clicked."""
+    await _replay_one_by_four_keys(shop, visit)
+
+
+async def test_replay_one_by_four_keys_on_postgres(postgres_shop: Site, postgres_visit: Browsing) -> None:
+    await _replay_one_by_four_keys(postgres_shop, postgres_visit)
+
+
+async def _replay_one_by_four_keys(shop: Site, visit: Browsing) -> None:
+    shop.trouble(recipients="bug")
+    [letter] = await shop.dead_letters("invoice.send_email", invoice(1))
+    shop.trouble()
+    page = await visit.open("admin", FLAT)
+    await press(page, "j", "r")
+    await expect(page.get_by_role("button", name="Plan", exact=True)).to_be_focused()
+    await press(page, "Enter")
+    await expect(page.get_by_role("button", name="Start", exact=True)).to_be_focused()
+    assert await letter_state(shop, letter) == "OPEN", "a plan starts nothing"
+    await press(page, "Enter")
+    await until(lambda: _is(shop, letter, "RESOLVED"))
+    await page.goto(f"{DLQ}/{letter}")
+    await expect(page.get_by_text("Resolved").first).to_be_visible()
+    attempts = page.locator("#attempts tbody tr, table:has(caption:text('Attempts')) tbody tr")
+    assert await attempts.count() >= 2, "every attempt stays"
+
+
+async def _is(site: Site, letter: str, state: str) -> bool:
+    return await letter_state(site, letter) == state
+
+
+async def test_a_canary_replay_stops_itself_and_is_resumed_after_the_fix(shop: Site, visit: Browsing) -> None:
+    shop.trouble(names="bug")
+    letters = await shop.dead_letters("crm.sync", *[contact(number) for number in range(12)])
+    group = (await shop.get(f"/api/v1/dead-letters/{letters[0]}"))["fingerprint"]
+    page = await visit.open("admin", f"{DLQ}/groups/{group}")
+    await press(page, "r")
+    await page.get_by_text("How carefully").click()
+    await page.get_by_label("Begin with").fill("3")
+    await page.locator("dialog").get_by_label("Reason").fill("The names are fixed")
+    await page.get_by_role("button", name="Plan", exact=True).click()
+    await expect(page.get_by_role("heading", name="12 of 12 dead letters will be replayed")).to_be_visible()
+    await page.get_by_role("button", name="Start", exact=True).click()
+    await page.wait_for_url("**/app/admin/replays/*")
+    await expect(page.get_by_text("It stopped itself")).to_be_visible()
+    operation = page.url.rpartition("/")[2]
+    assert (await shop.get(f"/api/v1/operations/{operation}"))["released"] == 3, "the canary, and no more"
+    shop.trouble()
+    await press(page, "p")
+    await page.locator("details[open]").get_by_label("Reason").fill("Deployed the fix")
+    await press(page, "Enter")
+    await expect(page.get_by_role("heading", name="Done", exact=True)).to_be_visible()
+    states = Counter([await letter_state(shop, letter) for letter in letters])
+    assert states == {"RESOLVED": 9, "OPEN": 3}
+    report = await shop.get(f"/api/v1/operations/{operation}/report")
+    assert (report["items"]["SUCCEEDED"], report["items"]["FAILED"]) == (9, 3)
+
+
+@pytest.mark.parametrize(("key", "word", "state"), [("e", "Resolve", "RESOLVED"), ("i", "Ignore", "IGNORED")])
+async def test_what_was_closed_is_undone_by_one_key(
+    shop: Site, visit: Browsing, key: str, word: str, state: str
+) -> None:
+    shop.trouble(recipients="bug")
+    [letter] = await shop.dead_letters("invoice.send_email", invoice(1))
+    page = await visit.open("admin", f"{DLQ}/{letter}")
+    await press(page, key)
+    await page.locator("details[open]").get_by_label("Reason").fill("By mistake")
+    await press(page, "Enter")
+    await until(lambda: _is(shop, letter, state))
+    await expect(page.get_by_role("button", name="Undo")).to_be_visible()
+    await page.goto(DLQ)  # it is still there on another page
+    await expect(page.get_by_role("button", name="Undo")).to_be_visible()
+    await press(page, "u")
+    await until(lambda: _is(shop, letter, "OPEN"))
+    actions = [each["action"] for each in (await shop.get("/api/v1/audit"))["items"]]
+    assert actions[:2] == ["dead_letter.reopened", f"dead_letter.{state.lower()}"]
+
+
+async def test_what_is_selected_is_what_is_done_and_the_number_is_told(shop: Site, visit: Browsing) -> None:
+    shop.trouble(recipients="bug")
+    letters = await shop.dead_letters("invoice.send_email", *[invoice(number) for number in range(4)])
+    page = await visit.open("admin", FLAT)
+    await press(page, "j", "x", "j", "x")
+    await expect(page.locator("[data-selected-number]").first).to_have_text("2")
+    await page.locator("[data-bulk]").get_by_text("Archive", exact=True).click()
+    await page.locator(
+        "[data-bulk] details[open] button.primary, [data-bulk] details[open] .buttons button"
+    ).first.click()
+    await until(lambda: _number(shop, "is:archived", 2))
+    await expect(page.locator("[data-row]")).to_have_count(2)
+    await press(page, "u")
+    await until(lambda: _number(shop, "is:archived", 0))
+    assert await shop.get("/api/v1/dead-letters/count", q="is:open") == {
+        "number": len(letters),
+        "capped": False,
+    }
+
+
+async def _number(site: Site, query: str, number: int) -> bool:
+    found: int = (await site.get("/api/v1/dead-letters/count", q=query))["number"]
+    return found == number
+
+
+@pytest.mark.parametrize("role", ["viewer", "staff"])
+async def test_who_may_only_look_sees_no_control_and_is_refused_all_the_same(
+    shop: Site, visit: Browsing, role: str
+) -> None:
+    """W12."""
+    shop.trouble(recipients="bug")
+    [letter] = await shop.dead_letters("invoice.send_email", invoice(1))
+    page = await visit.open(role, f"{DLQ}/{letter}")
+    for word in ("Resolve", "Ignore", "Archive", "Reveal"):
+        await expect(page.get_by_text(word, exact=True)).to_have_count(0)
+    notes = page.get_by_role("button", name="Add note")
+    await expect(notes).to_have_count(1 if role == "staff" else 0)
+    visit.recorder.allow("status of 403")
+    assert await page.evaluate(RESOLVING, letter) == 403
+    assert await letter_state(shop, letter) == "OPEN"
+    await page.goto(FLAT)
+    await expect(page.locator("[data-row]")).to_have_count(1)
+    await expect(page.get_by_text("Resolve", exact=True)).to_have_count(0)
+
+
+async def test_a_viewer_plans_a_replay_and_cannot_start_it(shop: Site, visit: Browsing) -> None:
+    shop.trouble(recipients="bug")
+    [letter] = await shop.dead_letters("invoice.send_email", invoice(1))
+    page = await visit.open("viewer", f"/app/admin/replays/new?ids={letter}")
+    await page.get_by_role("button", name="Plan", exact=True).click()
+    await expect(page.get_by_text("will be replayed").first).to_be_visible()
+    await expect(page.get_by_role("button", name="Start", exact=True)).to_have_count(0)
+
+
+async def test_the_banner_of_a_breaker_appears_and_goes(shop: Site, visit: Browsing) -> None:
+    """P4: which dependency, how much waits, that it resumes by itself, when it is probed."""
+    page = await visit.open("viewer", DLQ)
+    status = page.locator("#status")
+    await expect(status).to_contain_text("All dependencies work")
+    before = await page.locator("h1").bounding_box()
+    shop.trouble(stripe="503")
+    runs = await shop.start("checkout", *[order(number) for number in range(20)])
+    await expect(status).to_contain_text("stripe")
+    await expect(status).to_contain_text(re.compile(r"resumes? automatically"))
+    assert await page.locator("h1").bounding_box() == before, "nothing moves"
+    shop.trouble()
+    await expect(status).to_contain_text("All dependencies work")
+    assert set((await shop.ended(runs)).values()) <= {"SUCCESS", "DLQ_PENDING"}
+
+
+async def test_news_arrives_without_moving_a_row(shop: Site, visit: Browsing) -> None:
+    shop.trouble(recipients="bug")
+    await shop.dead_letters("invoice.send_email", *[invoice(number) for number in range(3)])
+    page = await visit.open("viewer", FLAT)
+    await expect(page.locator("[data-connection-word]")).to_have_text("Live")
+    rows = page.locator("[data-row]")
+    texts, place = await rows.all_inner_texts(), await rows.first.bounding_box()
+    badge = page.locator("[data-attention]")
+    await expect(badge).to_have_text("3")
+    await shop.dead_letters("invoice.send_email", invoice(4), invoice(5))
+    await expect(badge).to_have_text("5")
+    news = page.locator("[data-news]")
+    await expect(news).to_have_text("2 new")
+    assert [each.split("\n")[0] for each in await rows.all_inner_texts()] == [
+        each.split("\n")[0] for each in texts
+    ]
+    assert await rows.first.bounding_box() == place
+    await news.click()
+    await expect(rows).to_have_count(5)
+
+
+async def test_a_lost_connection_is_told_and_found_again(shop: Site, visit: Browsing) -> None:
+    page = await visit.open("viewer", DLQ)
+    word = page.locator("[data-connection-word]")
+    await expect(word).to_have_text("Live")
+    visit.recorder.allow("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_EMPTY_RESPONSE")
+    await asyncio.to_thread(shop.end)
+    await expect(word).to_contain_text("Not live since")
+    await asyncio.to_thread(shop.begin)
+    await expect(word).to_have_text("Live")
+
+
+async def test_a_deep_link_leads_through_signing_in(shop: Site, visit: Browsing) -> None:
+    shop.trouble(recipients="bug")
+    [letter] = await shop.dead_letters("invoice.send_email", invoice(1))
+    page = await visit.open(None, f"{DLQ}/{letter}?compare=1,1")
+    assert "/app/sign-in?next=" in page.url
+    visit.recorder.allow("status of 401")
+    await page.get_by_label("Name").fill("viewer@acme.example")
+    await page.get_by_label("Password").fill("not this one")
+    await press(page, "Enter")
+    await expect(page.get_by_text("The name or the password is wrong.")).to_be_visible()
+    await page.get_by_label("Password").fill(PASSWORD)
+    await press(page, "Enter")
+    await page.wait_for_url(f"**{DLQ}/{letter}?compare=1,1")
+    await expect(page.get_by_role("heading", level=1)).to_be_visible()
+
+
+async def test_a_one_time_link_signs_in_once(shop: Site, visit: Browsing) -> None:
+    members = (await shop.get("/api/v1/members"))["items"]
+    staff = next(each["id"] for each in members if each["role"] == "STAFF")
+    link = (await shop.post(f"/api/v1/members/{staff}/link"))["url"]
+    page = await visit.open(None, link.replace(shop.url, ""))
+    assert "#" not in page.url, "the token does not stay in the history"
+    await page.get_by_role("button", name="Sign in with this link").click()
+    await page.wait_for_url("**/app/admin")
+    visit.recorder.allow("status of 401")
+    again = await visit.open(None, link.replace(shop.url, ""))
+    await again.get_by_role("button", name="Sign in with this link").click()
+    await expect(again.get_by_text("used already")).to_be_visible()
+
+
+async def test_a_failed_run_is_retried_from_its_page(shop: Site, visit: Browsing) -> None:
+    """P8."""
+    shop.trouble(recipients="bug")
+    [letter] = await shop.dead_letters("invoice.send_email", invoice(1))
+    run = (await shop.get(f"/api/v1/dead-letters/{letter}"))["run_id"]
+    shop.trouble()
+    page = await visit.open("admin", f"/app/admin/runs/{run}")
+    await page.get_by_text("Retry", exact=True).first.click()
+    submit = page.locator("details[open] .buttons button")
+    if await submit.count():
+        await submit.first.click()
+    assert await until(lambda: _succeeded(shop, run))
+
+
+async def _succeeded(site: Site, run: str) -> bool:
+    state: str = (await site.get(f"/api/v1/runs/{run}"))["state"]
+    return state == "SUCCESS"
+
+
+async def test_drift_between_plan_and_start_is_told_with_what_has_changed(
+    shop: Site, visit: Browsing
+) -> None:
+    shop.trouble(recipients="bug")
+    letters = await shop.dead_letters("invoice.send_email", *[invoice(number) for number in range(3)])
+    shop.trouble()
+    page = await visit.open("admin", f"/app/admin/replays/new?ids={','.join(letters)}")
+    await page.get_by_role("button", name="Plan", exact=True).click()
+    start = page.get_by_role("button", name="Start", exact=True)
+    await expect(start).to_be_visible()
+    await shop.post(f"/api/v1/dead-letters/{letters[0]}/resolve", {"reason": "somebody was faster"})
+    visit.recorder.allow("status of 409")
+    await start.click()
+    await expect(page.get_by_text(letters[0][:8]).first).to_be_visible()
+    await page.get_by_role("button", name=re.compile("without", re.IGNORECASE)).click()
+    await until(lambda: _number(shop, "is:resolved", 3))
+
+
+async def test_two_people_at_once_are_told_of_each_other(shop: Site, visit: Browsing) -> None:
+    shop.trouble(recipients="bug")
+    [letter] = await shop.dead_letters("invoice.send_email", invoice(1))
+    page = await visit.open("admin", f"{DLQ}/{letter}")
+    await shop.post(f"/api/v1/dead-letters/{letter}/assign", {"name": "somebody else"})
+    visit.recorder.allow("status of 412", "status of 409")
+    await press(page, "e", "Enter")
+    await expect(page.get_by_text(re.compile("changed", re.IGNORECASE)).first).to_be_visible()
+    assert await letter_state(shop, letter) == "OPEN"
+
+
+async def test_a_view_is_saved_under_a_name_for_everybody(shop: Site, visit: Browsing) -> None:
+    page = await visit.open("staff", f"{DLQ}?q=is:any+workflow:checkout")
+    await page.get_by_text("Views").first.click()
+    await page.get_by_label("Save what is shown now as").fill("Checkout")
+    await press(page, "Enter")
+    await expect(page.get_by_text("Saved the view")).to_be_visible()
+    other = await visit.open("viewer", DLQ)
+    await other.get_by_text("Views").first.click()
+    await other.get_by_role("link", name="Checkout").click()
+    await expect(other.locator("[data-search]")).to_have_value("is:any workflow:checkout")
+
+
+async def test_commands_and_links_are_copied(shop: Site, visit: Browsing) -> None:
+    shop.trouble(recipients="bug")
+    [letter] = await shop.dead_letters("invoice.send_email", invoice(1))
+    page = await visit.open("viewer", FLAT, permissions=["clipboard-read", "clipboard-write"])
+    await press(page, "c")
+    await expect(page.locator("#toasts")).to_contain_text("Copied")
+    copied = await page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith("redrive dlq list")
+    assert letter
+
+
+async def test_theme_and_zone_are_chosen_and_kept(shop: Site, visit: Browsing) -> None:
+    page = await visit.open("viewer", DLQ, width=390)
+    await page.locator(".me > summary").click()
+    await page.get_by_label("Theme").select_option("dark")
+    await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    await page.goto("/app/admin/audit")
+    await expect(page.locator("html")).to_have_attribute("data-theme", "dark")

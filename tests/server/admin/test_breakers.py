@@ -1,0 +1,101 @@
+"""The page of breakers: states, windows, what waits, and who may take them by hand (P4, W12)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.server.admin.reading import read
+from tests.server.house import House
+
+from redrive.policy.breaker_policy import BreakerPolicy
+from redrive.server.admin.breaker_words import closes, opens
+
+PAGE, API = "/app/admin/breakers", "/api/v1/breakers"
+EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        (
+            BreakerPolicy(),
+            "Opens when 50 % of the last 20 calls, or of those within 2 min, fail, from 20 calls on.",
+        ),
+        (
+            BreakerPolicy(window_calls=None, failure_rate=0.25, minimum_calls=1),
+            "Opens when 25 % of those within 2 min fail, from 1 call on.",
+        ),
+        (
+            BreakerPolicy(window_seconds=None, slow_seconds=5.0),
+            "Opens when 50 % of the last 20 calls fail or 50 % take 5.0 s or longer, from 20 calls on.",
+        ),
+    ],
+)
+def test_a_policy_in_words(policy: BreakerPolicy, words: str) -> None:
+    assert opens(policy) == words
+    assert closes(policy) == "Probed after 30 s; closes after 3 good probes."
+
+
+async def test_an_open_one_tells_what_waits_and_when_it_is_probed(house: House) -> None:
+    house.app.breaker("bank", BreakerPolicy(window_calls=4, minimum_calls=4, cool_down=300.0))
+    house.app.breaker("api")
+
+    @house.app.task(breaker="bank", max_attempts=1)
+    async def pay(_: Any = None) -> None:
+        raise ConnectionError("refused")
+
+    worker = house.app.worker_in_test()
+    await house.app.start_many(pay, range(4))
+    await worker.work_off()
+    await house.app.start_many(pay, range(3))
+    await worker.work_off()
+    page = await read(await house.keyed("VIEWER"), PAGE)
+    names = [each.text for each in page.find("span", class_="title")]
+    assert names == ["bank", "api"], "those that fail come first"
+    assert "4 of 4 failed (100 %)" in page.text
+    assert "Next probe" in page.text
+    assert [each for each in page.find("time") if each.attributes.get("data-ago") == "now"]
+    assert "3 runs" in page.text
+    assert "/app/admin/runs?q=is:held" in page.links
+    assert not [each for each in page.actions if API in each]
+
+
+async def test_one_is_taken_by_hand_and_left_to_itself_at_home(house: House) -> None:
+    house.app.breaker("pay/eu west")
+    client = await house.keyed("ADMIN", name="operator")
+    force = f"POST {API}/pay%2Feu%20west/force"
+    page = await read(client, PAGE)
+    forms = page.find("form", data_action=force)
+    assert [json.loads(each.attributes["data-body"])["state"] for each in forms] == ["OPEN", "CLOSED"]
+    assert all(each.attributes["data-undo"].endswith("/release") for each in forms)
+    [for_how_long, _] = page.find("select", name="seconds")
+    assert "until it is left to itself" in for_how_long.text
+    path = force.partition(" ")[2]
+    answer = await client.post(path, json={"state": "OPEN", "reason": EVIL, "seconds": 3600})
+    assert answer.status_code == 200
+    forced = await client.get(PAGE)
+    assert "<script>alert" not in forced.text
+    assert "<img" not in forced.text
+    held = await read(client, PAGE)
+    assert "By hand, by key:operator" in held.text
+    assert "alert(1)" in held.text
+    assert f"POST {API}/pay%2Feu%20west/release" in held.actions
+    released = await client.post(f"{API}/pay%2Feu%20west/release", json={})
+    assert released.status_code == 200, "undo sends an empty object"
+
+
+async def test_elsewhere_nothing_can_be_done_and_nothing_is_told_of_who_did(house: House) -> None:
+    house.app.breaker("bank")
+    await house.organization("acme")
+    await house.app.force_breaker("bank", "OPEN", reason="a secret of home", by="ana")
+    for role, org in (("OWNER", "acme"), ("VIEWER", "default"), ("STAFF", "default")):
+        page = await read(await house.keyed(role, org), PAGE)
+        assert not [each for each in page.actions if API in each]
+        assert "By hand" in page.text
+        assert ("a secret of home" in page.text) is (org == "default")
+
+
+async def test_without_any_the_page_says_what_they_are(house: House) -> None:
+    assert "There are no breakers." in (await read(await house.keyed(), PAGE)).text

@@ -1,0 +1,447 @@
+"""The list of dead letters: what needs somebody, what heals itself, what is done to many (W8, W12, W13)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from tests.server.admin.reading import Element, Reading, read
+from tests.server.house import House
+from tests.store.build import ask
+
+from redrive.engine.desk import Desk
+from redrive.errors import FinalError, RetryableError
+from redrive.server.admin import whole
+from redrive.server.admin.dead_letters import SIZE
+from redrive.server.admin.group_rows import short
+from redrive.server.admin.meant import meant
+from redrive.store.listing import Count
+
+DLQ = "/app/admin/dlq"
+LETTER_TEXTS = (
+    "title",
+    "message",
+    "stack",
+    "error_type",
+    "workflow",
+    "step",
+    "queue",
+    "category",
+    "code_version",
+)
+GROUP_TEXTS = ("title", "reason", "error_type", "workflow", "step", "task", "category")
+EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+async def admin(house: House) -> httpx.AsyncClient:
+    return await house.keyed("ADMIN")
+
+
+def rows(page: Reading) -> list[Element]:
+    return page.find("tr", data_row="")
+
+
+def boxes(page: Reading) -> list[Element]:
+    return page.find("input", name="ids")
+
+
+def chosen(page: Reading) -> list[str]:
+    return [each.text for each in page.find("a", aria_current="true")]
+
+
+def copied(page: Reading) -> list[str]:
+    return [each.attributes["data-copy"] for each in page.elements if "data-copy" in each.attributes]
+
+
+async def desk_of(house: House, by: str = "ana") -> Desk:
+    return await house.app.desk(by=by)
+
+
+async def letters(house: House, number: int, work: str = "charge") -> list[str]:
+    """The ids of so many dead letters, of one failure; `refund` fails in another way than `charge`."""
+    if "refund" not in house.app.registry.tasks:
+        house.app.task(refund)
+    runs = await house.app.start_many(work, list(range(number)))
+    await house.work()
+    found = [await each.dead_letter() for each in runs]
+    return [each.id for each in found if each is not None]
+
+
+async def refund(order: Any = None) -> None:
+    raise FinalError("the order is unknown")
+
+
+def healing(house: House, **options: Any) -> None:
+    """A task whose dead letters will be redriven automatically."""
+
+    async def flake(order: Any = None) -> None:
+        raise RetryableError("the bank is closed")
+
+    house.app.task(name="flake", max_attempts=1, redrive="exponential", **options)(flake)
+
+
+async def spoil(house: House, letter: str, text: str) -> None:
+    """Whatever somebody could have written into the tables by hand."""
+    for table, names, key in (
+        ("dead_letters", LETTER_TEXTS, "id = :id"),
+        ("failure_groups", GROUP_TEXTS, "sample = :id"),
+    ):
+        changes = ", ".join(f"{name} = :spoilt" for name in names)
+        statement = f"UPDATE redrive.{table} SET {changes} WHERE {key} RETURNING 1"
+        assert await ask(house.app.database, statement, id=letter, spoilt=text) == [(1,)]
+
+
+async def test_at_first_it_shows_the_failures_that_need_somebody(
+    house: House, admin: httpx.AsyncClient
+) -> None:
+    await letters(house, 3)
+    resolved = await letters(house, 1, "refund")
+    await (await desk_of(house)).dead_letters.resolve(resolved)
+    page = await read(admin, DLQ)
+    [row] = rows(page)
+    group = (await (await desk_of(house)).groups.search("is:needs-you")).lines[0].group
+    assert row.text.startswith("the card of <n> was declined charge")
+    assert "3 of 3" in row.text
+    assert "3 failures in the last 24 h" in row.text
+    assert "Open" in row.text
+    assert f"{DLQ}/groups/{quote(group.fingerprint, safe='')}" in page.links
+    assert page.find("input", name="q")[0].attributes["value"] == "is:needs-you"
+    assert [each for each in chosen(page) if each.startswith("Needs you 3")]
+    assert "redrive dlq groups is:needs-you" in copied(page)
+    assert "1 failure with 3 open or exhausted dead letters" in page.text
+    assert "Resolved 1" in page.text
+
+
+async def test_what_heals_itself_is_apart_from_what_needs_somebody(
+    house: House, admin: httpx.AsyncClient
+) -> None:
+    """UI, rule 1."""
+    healing(house)
+    await letters(house, 2, "flake")
+    await letters(house, 3)
+    page = await read(admin, f"{DLQ}?q=is:live")
+    needs, heals = page.find("tr", class_="section")
+    assert needs.text == "Needs you 3 dead letters in 1 failure on this page"
+    assert heals.text.startswith("Heals itself 2 dead letters in 1 failure on this page")
+    assert "2 to be redriven" in rows(page)[1].text
+    assert len(rows(await read(admin, DLQ))) == 1
+    [healing_row] = rows(await read(admin, f"{DLQ}?q=is:heals-itself"))
+    assert "the bank is closed" in healing_row.text
+    [first, *_] = rows(await read(admin, f"{DLQ}?q=is:heals-itself&view=flat"))
+    assert "To be redriven in" in first.text
+
+
+async def test_an_open_letter_that_no_redrive_comes_for_needs_somebody(
+    house: House, admin: httpx.AsyncClient
+) -> None:
+    """Whatever its policy is: none may be left."""
+    healing(house, max_redrives=0)
+    [left] = await letters(house, 1, "flake")
+    desk = await desk_of(house)
+    letter = await desk.dead_letters.get(left)
+    assert (letter.state, letter.redrive, letter.next_redrive_at) == ("OPEN", "exponential", None)
+    for query, found in (("needs-you", 1), ("unscheduled", 1), ("heals-itself", 0), ("scheduled", 0)):
+        assert (await desk.dead_letters.count(f"is:{query}")).number == found, query
+        assert len(rows(await read(admin, f"{DLQ}?q=is:{query}"))) == found, query
+    page = await read(admin, DLQ)
+    assert "to be redriven" not in rows(page)[0].text
+    assert "Needs you 1" in page.text
+
+
+async def test_one_by_one_it_tells_of_every_letter(house: House, admin: httpx.AsyncClient) -> None:
+    first, second = await letters(house, 2)
+    desk = await desk_of(house)
+    await desk.dead_letters.assign(first, "ben")
+    await desk.dead_letters.tag(first, ["vip", "b2b"])
+    page = await read(admin, f"{DLQ}?view=flat&sort=oldest")
+    assert [each.attributes["id"] for each in rows(page)] == [f"d-{first}", f"d-{second}"]
+    row = rows(page)[0].text
+    assert row.startswith("the card of 0 was declined redrive.errors.FinalError charge default")
+    for text in ("Open", "ben", "vip", "b2b", first[-4:]):
+        assert text in row
+    assert "2 dead letters" in page.text
+    assert "redrive dlq list is:needs-you" in copied(page)
+    assert chosen(page)[-2:] == ["One by one", "Oldest"]
+    newest = await read(admin, f"{DLQ}?view=flat")
+    assert [each.attributes["id"] for each in rows(newest)] == [f"d-{second}", f"d-{first}"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "grouped"),
+    [
+        ("q=queue:default", False),
+        ("q=is:open+attempts:1&view=groups", False),
+        ("q=group:open&view=flat", True),
+        ("q=occurrences:>0", True),
+        ("q=category:unknown", True),
+    ],
+)
+async def test_a_query_is_shown_as_what_it_asks_about(
+    house: House, admin: httpx.AsyncClient, asked: str, grouped: bool
+) -> None:
+    await letters(house, 1)
+    page = await read(admin, f"{DLQ}?{asked}")
+    assert bool(page.find("table", aria_label="Failures")) is grouped
+    assert ("One by one" in page.text) is (asked == "q=category:unknown")
+
+
+async def test_nothing_at_all_is_asked_for_by_an_empty_query(house: House, admin: httpx.AsyncClient) -> None:
+    await (await desk_of(house)).dead_letters.archive(await letters(house, 1))
+    assert rows(await read(admin, DLQ)) == []
+    page = await read(admin, f"{DLQ}?q=")
+    assert page.find("input", name="q")[0].attributes["value"] == "is:any"
+    assert "Done with" not in page.text
+    assert len(rows(page)) == 1
+
+
+async def test_pages_of_rows_go_on_where_they_ended(
+    house: House, admin: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("redrive.server.admin.dead_letters.SIZE", 2)
+    ids = await letters(house, 3)
+    await letters(house, 1, "refund")
+    for view, number in (("flat", 4), ("groups", 2)):
+        found: list[str] = []
+        path = f"{DLQ}?view={view}"
+        while path:
+            page = await read(admin, path)
+            found += [each.attributes["id"] for each in rows(page)]
+            path = next((each.attributes["href"] for each in page.find("a", rel="next")), "")
+        assert len(found) == len(set(found)) == number
+    assert SIZE == 50
+    assert ids
+
+
+async def test_a_query_that_is_not_understood_says_so_and_what_was_meant(
+    house: House, admin: httpx.AsyncClient
+) -> None:
+    page = await read(admin, f"{DLQ}?q=categroy:timeout+step:charge", 422)
+    assert "unknown key 'categroy' at position 1; did you mean 'category'?" in page.text
+    [link] = [each for each in page.find("a") if each.text.startswith("Search for")]
+    assert link.text == "Search for category:timeout step:charge"
+    assert link.attributes["href"] == f"{DLQ}?q=category:timeout%20step:charge"
+    assert page.find("input", name="q")[0].attributes["aria-invalid"] == "true"
+    assert rows(page) == []
+    mixed = await read(admin, f"{DLQ}?q=group:open+queue:default", 422)
+    assert "leave one of them out" in mixed.text
+    assert "began" not in (await read(admin, f"{DLQ}?cursor=nonsense", 422)).text
+
+
+@pytest.mark.parametrize("asked", ["view=other", "sort=other", "colour=red", f"q={'x' * 2001}"])
+async def test_what_the_page_does_not_know_is_refused(small_house: House, asked: str) -> None:
+    client = await small_house.keyed("VIEWER")
+    assert (await client.get(f"{DLQ}?{asked}")).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("query", "problem", "expected"),
+    [
+        ("is:opne x", "unknown value 'opne' of 'is' at position 4; did you mean 'open'?", "is:open x"),
+        ("a stpe:b", "unknown key 'stpe' at position 3; did you mean 'step'?", "a step:b"),
+        ("stpe:b", "unknown key 'stpe' at position 9; did you mean 'step'?", ""),
+        ("zzz:b", "unknown key 'zzz' at position 1; known are: is, step", ""),
+        ("is:open", "", ""),
+    ],
+)
+def test_the_suggestion_is_put_in_its_place(query: str, problem: str, expected: str) -> None:
+    assert meant(query, problem) == expected
+
+
+# Nothing to show
+
+
+async def test_that_nothing_needs_anybody_is_good_news(house: House, admin: httpx.AsyncClient) -> None:
+    page = await read(admin, DLQ)
+    assert "No dead letters need you. And none is on its way" in page.text
+    assert "No dead letters. Nothing has failed for good yet." in (await read(admin, f"{DLQ}?q=is:any")).text
+    assert "Nothing has to heal." in (await read(admin, f"{DLQ}?q=is:heals-itself")).text
+    healing(house)
+    await letters(house, 2, "flake")
+    page = await read(admin, DLQ)
+    assert "No dead letters need you. 2 dead letters heal themselves." in page.text
+    assert f"{DLQ}?q=is:heals-itself" in page.links
+
+
+async def test_a_filter_that_leaves_nothing_can_be_left(house: House, admin: httpx.AsyncClient) -> None:
+    await letters(house, 1)
+    page = await read(admin, f"{DLQ}?q=workflow:nothing")
+    assert "No dead letter matches. Nothing fulfils workflow:nothing now." in page.text
+    assert {DLQ, f"{DLQ}?q=is:any"} <= set(page.links)
+
+
+# What is done to many
+
+
+async def test_the_number_shown_is_the_number_affected(house: House) -> None:
+    """UI, rule 3: what the page would send is exactly what the API does, and its answer undoes it."""
+    await house.member("ada", "correct horse battery", "ADMIN")
+    admin = await house.signed_in("ada", "correct horse battery")
+    await letters(house, 3)
+    await letters(house, 2, "refund")
+    page = await read(admin, DLQ)
+    for box in boxes(page):
+        query = f"fp:{box.attributes['value']} is:open,exhausted"
+        body = {"query": query, "expect": int(box.attributes["data-number"])}
+        done = await admin.post("/api/v1/dead-letters/resolve", json=body)
+        assert done.json()["changed"] == body["expect"] in (2, 3)
+        undone = await admin.post("/api/v1/dead-letters/reopen", json={"ids": done.json()["ids"]})
+        assert undone.json() == {"changed": body["expect"]}
+    [place] = [each for each in page.elements if "data-selection" in each.attributes]
+    whole_query = {"query": place.attributes["data-query"], "expect": int(place.attributes["data-number"])}
+    assert whole_query["expect"] == 5
+    assert "Select all 5 that match" in page.text
+    done = await admin.post("/api/v1/dead-letters/archive", json=whole_query)
+    assert done.json()["changed"] == 5
+
+
+async def test_a_row_is_resolved_by_exactly_what_it_shows(house: House) -> None:
+    await house.member("ada", "correct horse battery", "ADMIN")
+    admin = await house.signed_in("ada", "correct horse battery")
+    await letters(house, 3)
+    page = await read(admin, DLQ)
+    [button] = page.find("button", data_key="e")
+    method, path = button.attributes["data-action"].split()
+    answer = await admin.request(method, path, json=json.loads(button.attributes["data-body"]))
+    assert answer.json()["changed"] == 3
+    [undo] = {each.attributes["data-undo"] for each in page.find("button") if "data-undo" in each.attributes}
+    assert undo == "POST /api/v1/dead-letters/reopen"
+
+
+async def test_all_that_match_are_only_those_that_can_be_acted_on(
+    house: House, admin: httpx.AsyncClient
+) -> None:
+    ids = await letters(house, 3)
+    await (await desk_of(house)).dead_letters.resolve(ids[0])
+    page = await read(admin, f"{DLQ}?q=workflow:charge&view=flat")
+    [place] = [each for each in page.elements if "data-selection" in each.attributes]
+    assert place.attributes["data-query"] == "workflow:charge is:open,exhausted"
+    assert place.attributes["data-number"] == "2"
+    assert "Only those that are open or exhausted." in page.text
+    assert [each.attributes["data-state"] for each in boxes(page)] == ["OPEN", "OPEN", "RESOLVED"]
+    closed = await read(admin, f"{DLQ}?q=is:resolved&view=flat")
+    [place] = [each for each in closed.elements if "data-selection" in each.attributes]
+    assert "data-query" not in place.attributes
+
+
+async def test_a_group_of_which_nothing_is_open_cannot_be_selected(
+    house: House, admin: httpx.AsyncClient
+) -> None:
+    await (await desk_of(house)).dead_letters.resolve(await letters(house, 1))
+    page = await read(admin, f"{DLQ}?q=is:any")
+    assert boxes(page) == []
+    assert "Nothing here can be replayed or closed" in [
+        each.attributes.get("title") for each in page.find("input", type="checkbox")
+    ]
+    assert not any("dead-letters/resolve" in each for each in row_actions(page))
+
+
+def row_actions(page: Reading) -> list[str]:
+    return [
+        each.attributes["data-action"] for each in page.find("button") if "data-action" in each.attributes
+    ]
+
+
+async def test_more_than_can_be_counted_cannot_be_selected_at_once(
+    house: House, admin: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def many(desk: Desk, query: str = "") -> Count:
+        return Count(10_000, capped=True)
+
+    await letters(house, 2)
+    monkeypatch.setattr("redrive.engine.dead_letters.DeadLetters.count", many)
+    page = await read(admin, f"{DLQ}?view=flat")
+    assert "10,000+ dead letters" in page.text
+    assert "More than 10,000 match, and at most so many are changed at once: narrow the query." in page.text
+    [button] = [each for each in page.find("button") if each.text == "Select all that match"]
+    assert "disabled" in button.attributes
+    [place] = [each for each in page.elements if "data-selection" in each.attributes]
+    assert "data-query" not in place.attributes
+
+
+async def test_what_only_groups_or_only_letters_have_is_no_query_for_both(house: House) -> None:
+    desk = await desk_of(house)
+    await letters(house, 2)
+    assert await whole.whole_of(desk, "group:open", grouped=True) is None
+    for query in ("is:open since:2h", "is:open workflow:charge", "declined"):
+        assert await whole.whole_of(desk, query, grouped=True) is None
+    both = await whole.whole_of(desk, "is:open step:charge", grouped=True)
+    assert both == whole.Whole("is:open step:charge", 2, narrowed=False)
+
+
+def test_fifty_failures_fit_into_one_query() -> None:
+    assert short("v1:" + "a" * 40) == "v1:" + "a" * 16
+    assert len("fp:" + ",".join([short("v1:" + "a" * 40)] * SIZE) + " is:open,exhausted") < 2000
+
+
+# Who may do what
+
+
+@pytest.mark.parametrize(
+    ("role", "verbs"),
+    [
+        ("VIEWER", set[str]()),
+        ("STAFF", {"tags", "assign"}),
+        ("ADMIN", {"tags", "assign", "resolve", "ignore", "archive", "reopen"}),
+    ],
+)
+async def test_a_control_that_the_role_can_never_use_is_absent(
+    house: House, role: str, verbs: set[str]
+) -> None:
+    """UI, rule 6; W12."""
+    ids = await letters(house, 2)
+    await (await desk_of(house)).dead_letters.resolve(ids[0])
+    client = await house.keyed(role)
+    for path in (f"{DLQ}?q=is:any&view=flat", f"{DLQ}?q=is:any"):
+        page = await read(client, path)
+        on_letters = {each.rpartition("/")[2] for each in page.actions if "/dead-letters" in each}
+        assert on_letters == (verbs if "flat" in path else verbs & {"resolve", "ignore", "archive"})
+        assert "Plan a replay…" in page.text if role != "ADMIN" else "Replay…" in page.text
+        assert any(each.startswith("POST /api/v1/saved-views") for each in page.actions) is (role != "VIEWER")
+
+
+async def test_another_organizations_letters_are_not_there(house: House, admin: httpx.AsyncClient) -> None:
+    """W13, I8."""
+    await house.organization("acme")
+    foreign = await house.dead_letter("CANARY", org="acme")
+    for path in (DLQ, f"{DLQ}?q=is:any&view=flat", f"{DLQ}?q=id:{foreign}"):
+        page = await read(admin, path)
+        assert rows(page) == []
+        assert "CANARY" not in page.text
+
+
+# Texts from elsewhere
+
+
+async def test_no_text_becomes_a_part_of_the_page(house: House, admin: httpx.AsyncClient) -> None:
+    [letter] = await letters(house, 1)
+    await spoil(house, letter, EVIL)
+    desk = await desk_of(house)
+    await desk.dead_letters.assign(letter, EVIL)
+    await desk.dead_letters.tag(letter, [EVIL])
+    await desk.saved_views.create(EVIL[:40], "dlq", '"<script>"')
+    asked = [quote(each, safe="") for each in ('is:any "<script>alert(1)"', EVIL, f"is:any -{'x' * 90}")]
+    for path in (DLQ, f"{DLQ}?view=flat", *(f"{DLQ}?q={each}" for each in asked)):
+        text = (await admin.get(path)).text
+        assert "alert(1)" in text
+        assert "<script>alert" not in text
+        assert "<img" not in text
+        page = Reading(text)
+        assert not [each for each in page.elements if any(name.startswith("on") for name in each.attributes)]
+
+
+async def test_a_saved_view_leads_to_what_it_has_saved(house: House, admin: httpx.AsyncClient) -> None:
+    desk = await desk_of(house)
+    await desk.saved_views.create("slow", "dlq", "is:open category:timeout", view="flat", sort="oldest")
+    page = await read(admin, DLQ)
+    [link] = [each for each in page.find("a") if each.text == "slow"]
+    assert link.attributes["href"] == f"{DLQ}?q=is:open%20category:timeout&view=flat&sort=oldest"
+    assert "2 of" not in page.text
+    saving = next(
+        each for each in page.find("form") if "saved-views" in each.attributes.get("data-action", "")
+    )
+    body = json.loads(saving.attributes["data-body"])
+    assert body == {"page": "dlq", "query": "is:needs-you", "view": "", "sort": ""}

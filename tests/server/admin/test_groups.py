@@ -1,0 +1,258 @@
+"""The page of a failure group: how it stands, what it is, and what can be said about it (W8, W12, W13)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from tests.server.admin.reading import Reading, read
+from tests.server.admin.test_dead_letters import EVIL, desk_of, healing, letters, rows, spoil
+from tests.server.house import House
+from tests.store.build import ask
+
+from redrive.engine.failure_groups import FailureGroups
+
+GROUPS = "/app/admin/dlq/groups"
+
+
+@pytest.fixture
+async def admin(house: House) -> httpx.AsyncClient:
+    return await house.keyed("ADMIN")
+
+
+async def group_of(house: House, letter: str) -> str:
+    return (await (await desk_of(house)).dead_letters.get(letter)).fingerprint
+
+
+def address(fingerprint: str) -> str:
+    return f"{GROUPS}/{quote(fingerprint, safe='')}"
+
+
+def body_of(page: Reading, action: str) -> dict[str, Any]:
+    """The attributes of the form that does it."""
+    return next(
+        each.attributes
+        for each in page.find("form")
+        if each.attributes.get("data-action", "").endswith(action)
+    )
+
+
+async def test_it_tells_whether_it_needs_somebody_and_is_still_happening(
+    house: House, admin: httpx.AsyncClient
+) -> None:
+    ids = await letters(house, 3)
+    desk = await desk_of(house)
+    await desk.dead_letters.resolve(ids[0])
+    name = await group_of(house, ids[0])
+    page = await read(admin, address(name))
+    [title] = page.find("h1")
+    assert title.text == "the card of <n> was declined"
+    assert "Needs you 2 dead letters wait for somebody." in page.text
+    assert "Still happening 3 since" in page.text
+    assert "Dead letters 3" in page.text
+    assert (await desk.groups.get(name)).group.reason in page.text
+    assert [each.text for each in page.find("a", class_="button primary")] == ["Replay 2…"]
+    assert f"/app/admin/replays/new?group={quote(name, safe=':')}" in page.links
+    assert len(rows(page)) == 3
+    copied = [each.attributes.get("data-copy") for each in page.find("button")]
+    assert f"redrive dlq groups fp:{name[:19]}" in copied
+    assert name in copied
+
+
+async def test_it_shows_the_newest_sample_with_the_frames_of_the_application(
+    house: House, admin: httpx.AsyncClient
+) -> None:
+    first, last = await letters(house, 2)
+    page = await read(admin, address(await group_of(house, first)))
+    assert f"/app/admin/dlq/{last}" in page.links
+    assert "the card of 1 was declined" in page.text
+    [function] = {each.text for each in page.find("span", class_="frame-function")}
+    assert function == "charge"
+
+
+async def test_letters_are_spread_over_states_versions_and_queues(
+    house: House, admin: httpx.AsyncClient
+) -> None:
+    ids = await letters(house, 4)
+    await (await desk_of(house)).dead_letters.ignore(ids[:3])
+    name = await group_of(house, ids[0])
+    page = await read(admin, address(name))
+    [spread] = [each for each in page.find("section") if each.text.startswith("Distribution")]
+    for text in ("By state Open 1 Ignored 3", "By queue default 4"):
+        assert text in spread.text
+    asked = f"/app/admin/dlq?q=fp:{name[:19]}%20is:ignored&view=flat"
+    assert asked in page.links
+    assert len(rows(await read(admin, asked))) == 3
+    by_queue = f"/app/admin/dlq?q=fp:{name[:19]}%20queue:default&view=flat"
+    assert len(rows(await read(admin, by_queue))) == 4
+
+
+async def test_what_heals_itself_is_told(house: House, admin: httpx.AsyncClient) -> None:
+    healing(house)
+    [letter] = await letters(house, 1, "flake")
+    page = await read(admin, address(await group_of(house, letter)))
+    assert "Does not need you" in page.text
+    assert "Heals itself 1 will be redriven automatically." in page.text
+
+
+async def test_replays_are_counted_by_what_came_of_them(house: House, admin: httpx.AsyncClient) -> None:
+    ids = await letters(house, 2)
+    desk = await desk_of(house)
+    name = await group_of(house, ids[0])
+    assert "Nothing of it has been replayed yet" in (await read(admin, address(name))).text
+    await desk.replay(ids[0])
+    page = await read(admin, address(name))
+    assert "Heals itself 1 is being replayed." in page.text
+    await house.work()
+    page = await read(admin, address(name))
+    assert "0 of 1 worked Failed 1" in page.text
+    assert "0 of 1 worked" in (await read(admin, "/app/admin/dlq")).text
+
+
+async def test_the_time_that_is_shown_can_be_chosen(house: House, admin: httpx.AsyncClient) -> None:
+    [letter] = await letters(house, 1)
+    path = address(await group_of(house, letter))
+    assert "Occurrences in the last 24h" in (await read(admin, path)).text
+    assert "Occurrences in the last 7d" in (await read(admin, f"{path}?span=7d")).text
+    assert (await admin.get(f"{path}?span=9d")).status_code == 422
+
+
+# Saying what becomes of it
+
+STATES = {
+    "OPEN": ["acknowledge", "resolve", "ignore"],
+    "ACKNOWLEDGED": ["resolve", "ignore", "reopen"],
+    "IGNORED": ["resolve", "ignore", "reopen"],
+    "RESOLVED": ["resolve", "reopen"],
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_only_what_can_be_said_now_is_offered(house: House, state: str) -> None:
+    """A resolved group of which letters are open can be resolved with these."""
+    [letter] = await letters(house, 1)
+    name = await group_of(house, letter)
+    await _bring(house, name, state)
+    client = await house.keyed("ADMIN")
+    page = await read(client, address(name))
+    own = [each.rpartition("/")[2] for each in page.actions if each.startswith("POST /api/v1/groups/")]
+    assert own == STATES[state]
+    viewer = await read(await house.keyed("VIEWER"), address(name))
+    assert not [each for each in viewer.actions if "/groups/" in each]
+    assert "Plan a replay of 1…" in viewer.text
+
+
+async def _bring(house: House, name: str, state: str) -> FailureGroups:
+    groups = (await desk_of(house)).groups
+    match state:
+        case "ACKNOWLEDGED":
+            await groups.acknowledge(name, "mine")
+        case "IGNORED":
+            await groups.ignore(name, "later", until=3600.0, beyond=4, version="1.2")
+        case "RESOLVED":
+            await groups.resolve(name, "fixed")
+    return groups
+
+
+async def test_who_has_said_what_about_it_is_told(house: House, admin: httpx.AsyncClient) -> None:
+    ids = await letters(house, 2)
+    name = await group_of(house, ids[0])
+    groups = await _bring(house, name, "IGNORED")
+    page = await read(admin, address(name))
+    assert "Ignored by ana" in page.text
+    for text in ("later", "until 6 occurrences, 2 so far", "until another version than 1.2 fails so"):
+        assert text in page.text
+    await groups.resolve(name, "fixed")
+    await letters(house, 1)
+    page = await read(admin, address(name))
+    assert "Came back" in page.text
+    assert "Regressed" in (await read(admin, "/app/admin/dlq")).text
+
+
+async def test_resolving_it_with_its_letters_can_be_undone(house: House) -> None:
+    """What the page would send, and what it would send to undo it."""
+    await house.member("ada", "correct horse battery", "ADMIN")
+    admin = await house.signed_in("ada", "correct horse battery")
+    ids = await letters(house, 3)
+    name = await group_of(house, ids[0])
+    form = body_of(await read(admin, address(name)), "/resolve")
+    match = {"If-Match": f'"{form["data-match"]}"'}
+    done = await admin.post(form["data-action"].split()[1], json={"dead_letters": True}, headers=match)
+    assert (done.json()["resolved"], sorted(done.json()["ids"])) == (3, sorted(ids))
+    bodies = {"/api/v1/dead-letters/reopen": {"ids": done.json()["ids"]}}
+    for call in form["data-undo"].split(" & "):
+        path = call.split()[1]
+        assert (await admin.post(path, json=bodies.get(path, {}))).status_code == 200
+    detail = await (await desk_of(house)).groups.get(name)
+    assert (detail.group.state, detail.letters.open) == ("OPEN", 3)
+    late = await admin.post(form["data-action"].split()[1], json={}, headers=match)
+    assert late.status_code == 412
+
+
+async def test_acknowledging_and_ignoring_are_undone_by_reopening(
+    house: House, admin: httpx.AsyncClient
+) -> None:
+    [letter] = await letters(house, 1)
+    name = await group_of(house, letter)
+    page = await read(admin, address(name))
+    for action in ("/acknowledge", "/ignore"):
+        form = body_of(page, action)
+        assert form["data-undo"] == f"POST /api/v1/groups/{quote(name, safe='')}/reopen"
+        assert json.loads(form["data-undo-body"]) == {}
+
+
+# What is not there, and texts from elsewhere
+
+
+async def test_a_group_is_found_by_the_beginning_of_its_fingerprint(
+    house: House, admin: httpx.AsyncClient
+) -> None:
+    [letter] = await letters(house, 1)
+    name = await group_of(house, letter)
+    assert "was declined" in (await read(admin, f"{GROUPS}/{name[3:12]}")).text
+    page = await read(admin, f"{GROUPS}/{'f' * 40}", 404)
+    assert "There is no failure group" in page.text
+
+
+async def test_another_organizations_group_is_not_there(house: House, admin: httpx.AsyncClient) -> None:
+    """W13, I8."""
+    await house.organization("acme")
+    foreign = await house.dead_letter("CANARY", org="acme")
+    name = (await (await house.app.desk(org="acme")).dead_letters.get(foreign)).fingerprint
+    page = await read(admin, address(name), 404)
+    assert "CANARY" not in page.text
+
+
+async def test_a_group_of_which_no_letter_is_left_is_still_known(
+    house: House, admin: httpx.AsyncClient
+) -> None:
+    [letter] = await letters(house, 1)
+    name = await group_of(house, letter)
+    await (await desk_of(house)).dead_letters.resolve(letter)
+    await ask(house.app.database, "DELETE FROM redrive.dead_letters WHERE id = :id RETURNING id", id=letter)
+    page = await read(admin, address(name))
+    assert "None of its dead letters is kept any more" in page.text
+    assert "No dead letter of it is left." not in page.text  # its versions are known
+    [button] = [each for each in page.find("button") if each.text == "Replay…"]
+    assert "disabled" in button.attributes
+    assert "None of its dead letters is open or exhausted." in page.text
+
+
+async def test_no_text_becomes_a_part_of_the_page(house: House, admin: httpx.AsyncClient) -> None:
+    [letter] = await letters(house, 1)
+    name = await group_of(house, letter)
+    await spoil(house, letter, EVIL)
+    desk = await desk_of(house, EVIL)
+    await desk.groups.acknowledge(name, EVIL)
+    await desk.dead_letters.assign(letter, EVIL)
+    changed = "UPDATE redrive.failure_group_versions SET code_version = :spoilt RETURNING 1"
+    await ask(house.app.database, changed, spoilt=EVIL)
+    text = (await admin.get(address(name))).text
+    assert text.count("alert(1)") > 10
+    assert "<script>alert" not in text
+    assert "<img" not in text
+    page = Reading(text)
+    assert not [each for each in page.elements if any(key.startswith("on") for key in each.attributes)]

@@ -1,0 +1,158 @@
+"""Bulk replays in words and as a bar: nothing that is there unseen, nothing said that is not known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from redrive.model.operation import OperationReport, Plan, ReplayOperation
+from redrive.model.replay import ReplayState
+from redrive.policy.codec import encode
+from redrive.policy.rollout import Rollout, RolloutOptions, Score
+from redrive.server.admin.replay_progress import LEAST, ORDER, WIDTH, bar, canary, ended, pace, replayed
+from redrive.server.admin.replay_words import careful, chosen, plan_again, rollout_of, waits
+
+PLAN = Plan("o", "d", "FROM_STEP", 10, 10, {}, 0, {}, {}, 0, 0, 0, ())
+
+
+def operation(**changes: Any) -> ReplayOperation:
+    made = ReplayOperation(
+        id="o",
+        org="default",
+        state="RUNNING",
+        mode="FROM_STEP",
+        selection=encode({"query": "is:open"}),
+        options=Rollout(RolloutOptions(canary=5)).to_text(),
+        policy_override=None,
+        reason="",
+        plan="{}",
+        planned_by="ana",
+        planned_at=0.0,
+        started_by="ana",
+        started_at=0.0,
+        released=0,
+        released_at=None,
+        ramped_at=100.0,
+        ended_at=None,
+        stopped_because=None,
+        updated_at=0.0,
+    )
+    return made._replace(**changes)
+
+
+def report(made: ReplayOperation, last_ended_at: float | None = 200.0, **items: int) -> OperationReport:
+    counts = {str(state): items.get(str(state), 0) for state in ReplayState}
+    return OperationReport(made, PLAN, counts, {}, {}, 0.0, last_ended_at)
+
+
+@given(st.lists(st.integers(0, 100_000), min_size=len(ORDER), max_size=len(ORDER)))
+def test_a_bar_shows_whatever_there_is_and_is_full(numbers: list[int]) -> None:
+    parts = bar({str(state): number for state, number in zip(ORDER, numbers, strict=True)})
+    assert [each.number for each in parts] == numbers
+    for part in parts:
+        assert (part.width > LEAST / 2) is (part.number > 0)
+        assert -0.01 <= part.x <= part.x + part.width <= WIDTH + 0.05
+    assert sum(each.width for each in parts) == pytest.approx(WIDTH if any(numbers) else 0.0, abs=0.1)
+
+
+def test_what_was_refused_or_left_out_is_not_waited_for() -> None:
+    counts = {
+        "SUCCEEDED": 3,
+        "FAILED": 1,
+        "CANCELLED": 2,
+        "RUNNING": 5,
+        "PLANNED": 7,
+        "REFUSED": 9,
+        "SKIPPED": 9,
+    }
+    assert (ended(counts), replayed(counts)) == (6, 18)
+
+
+def test_how_long_it_takes_is_told_from_what_came_after_the_canary() -> None:
+    found = pace(report(operation(), SUCCEEDED=100, FAILED=5, PLANNED=40, RUNNING=10), _rollout(), 200.0)
+    assert found == (1.0, 50.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "items", "now"),
+    [
+        ({"ramped_at": None}, {"SUCCEEDED": 100}, 200.0),
+        ({"state": "PAUSED"}, {"SUCCEEDED": 100}, 200.0),
+        ({}, {"SUCCEEDED": 24}, 200.0),
+        ({}, {"SUCCEEDED": 100}, 231.0),
+        ({"ramped_at": 199.0}, {"SUCCEEDED": 100}, 200.0),
+    ],
+    ids=["canary", "paused", "few", "standstill", "just begun"],
+)
+def test_what_could_only_be_guessed_is_not_told(
+    changes: dict[str, Any], items: dict[str, int], now: float
+) -> None:
+    assert pace(report(operation(**changes), PLANNED=10, **items), _rollout(), now) is None
+
+
+def test_the_canary_is_counted_anew_after_one_that_has_stopped_itself() -> None:
+    begun = operation(ramped_at=None, released=8)
+    assert canary(report(begun, PLANNED=20, RUNNING=3, FAILED=5), _rollout(Score(5, 0, 5, 5))) == (5, 3, 0)
+    assert canary(report(begun, PLANNED=20, RUNNING=3, FAILED=5), _rollout()) == (5, 5, 2)
+    assert canary(report(operation(), PLANNED=20), _rollout()) is None
+    assert canary(report(begun), Rollout(RolloutOptions(canary=0))) is None
+
+
+def test_how_carefully_it_goes_about_it() -> None:
+    assert list(careful(RolloutOptions(rate=2.5), 100)) == [
+        "Begins with 10; the others follow when these have ended well.",
+        "Then at most 2.5 a second.",
+        "Stops itself when more than 20 % fail (judged from 10 on), when 5 items failed again just as "
+        "before, or when a breaker opens that the rest depends on.",
+    ]
+    bold = RolloutOptions(canary=0, same_failures=None, stop_on_breaker=False, failure_rate=1.0)
+    assert list(careful(bold, 2)) == [
+        "Begins all 2 at once.",
+        "Stops itself when more than 100 % fail (judged from 10 on).",
+    ]
+    assert list(careful(RolloutOptions(), 1)) == ["Begins at once."]
+
+
+@pytest.mark.parametrize(
+    ("selection", "kind", "text", "again"),
+    [
+        ({"query": "is:open"}, "query", "is:open", {"query": "is:open"}),
+        ({"query": ""}, "query", "all dead letters", {"query": ""}),
+        ({"group": "v1:ab"}, "group", "v1:ab", {"group": "v1:ab"}),
+        ({"ids": ["a"], "number": 1}, "ids", "a", {"ids": ["a"]}),
+        ({"ids": ["a", "b"], "number": 2}, "ids", "2 dead letters chosen by hand", {"ids": ["a", "b"]}),
+        ({"ids": ["a"], "number": 300}, "ids", "300 dead letters chosen by hand", None),
+    ],
+)
+def test_what_was_selected(selection: dict[str, Any], kind: str, text: str, again: Any) -> None:
+    made = operation(selection=encode(selection))
+    assert chosen(made)[:2] == (kind, text)
+    request = plan_again(made)
+    assert (request is None) is (again is None)
+    if request is not None:
+        assert request.items() >= again.items()
+
+
+def test_many_chosen_by_hand_are_planned_anew_as_far_as_they_are_known() -> None:
+    made = operation(selection=encode({"ids": ["a"], "number": 3}))
+    request = plan_again(made, ["a", "b", "c"])
+    assert request is not None
+    assert request["ids"] == ["a", "b", "c"]
+
+
+def test_what_is_waited_for_has_a_kind_and_a_name() -> None:
+    plan = PLAN._replace(waits={"breaker dead letter": 1, "queue a b": 2, "dead letter 01": 3})
+    assert list(waits(plan)) == [("breaker", "dead letter", 1), ("queue", "a b", 2), ("dead letter", "01", 3)]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"pardoned": 1}'])
+def test_what_somebody_has_damaged_by_hand_is_shown_nevertheless(text: str) -> None:
+    assert rollout_of(operation(options=text)) == Rollout(RolloutOptions())
+    assert chosen(operation(selection=text)).kind == "ids"
+
+
+def _rollout(pardoned: Score | None = None) -> Rollout:
+    return Rollout(RolloutOptions(canary=5), pardoned or Score())
