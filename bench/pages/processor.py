@@ -1,4 +1,4 @@
-"""Processor time of a server and of its database: on a machine that others use too, it tells more than time."""
+"""Processor time of a server and of its database: on a busy machine it tells more than time does."""
 
 from __future__ import annotations
 

@@ -103,11 +103,11 @@ async def go(page: Page, path: str) -> None:
     await page.goto(path, wait_until="load")
 
 
-async def axe(page: Page) -> list[str]:
-    """What axe finds: the rule, what it means, and where."""
+async def axe(page: Page, **options: Any) -> list[str]:
+    """What axe finds: the rule, what it means, and where. `options` are those of axe.run."""
     if not await page.evaluate("'axe' in window"):
         await page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = await page.evaluate("axe.run({resultTypes: ['violations']})")
+    found = await page.evaluate("(given) => axe.run(given)", {"resultTypes": ["violations"], **options})
     return [
         f"{each['id']} ({each['impact']}): {each['help']} — {node['html'][:200]}"
         for each in found["violations"]

@@ -38,7 +38,14 @@ PLAIN = [
     Route("queues", f"{ADMIN}/queues"),
     Route("workers", f"{ADMIN}/workers"),
     Route("audit", f"{ADMIN}/audit"),
+    Route("audit-actor", f"{ADMIN}/audit?actor=nobody-like-it"),
     Route("settings", f"{ADMIN}/settings"),
+    *(
+        Route(f"settings-{each}", f"{ADMIN}/settings?section={each}")
+        for each in ("keys", "organizations", "redaction", "retention", "notifications", "server", "me")
+    ),
+    Route("settings-viewer", f"{ADMIN}/settings", "viewer"),
+    Route("forbidden", f"{ADMIN}/settings?section=keys", "viewer", told="status of 403"),
     Route("keys", f"{ADMIN}/keys"),
     Route("missing", f"{ADMIN}/dlq/0123456789abcdef0123456789abcdef", told="status of 404"),
 ]

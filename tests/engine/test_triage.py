@@ -249,6 +249,19 @@ async def test_those_that_fulfil_a_query_are_closed(world: World) -> None:
     assert (action, subjects, detail["query"]) == ("dead_letter.resolved", ids[1:], "is:open declined")
 
 
+async def test_whoever_closes_by_a_query_is_told_which_they_were(world: World) -> None:
+    """So that just these can be reopened."""
+    ids = await world.fail(3)
+    await world.ana.archive(ids[2])
+
+    closed = await world.ana.close_matching("is:open", "IGNORED", "noise", expect=2)
+
+    assert sorted(closed) == sorted(ids[:2])
+    assert await world.ana.reopen(closed) == 2
+    with pytest.raises(InvalidValueError, match="closed as RESOLVED, IGNORED, ARCHIVED, not as EXHAUSTED"):
+        await world.ana.close_matching("is:open", "EXHAUSTED", expect=2)
+
+
 @pytest.mark.parametrize("expect", [1, 3])
 async def test_the_number_shown_is_the_number_affected(world: World, expect: int) -> None:
     await world.fail(2)

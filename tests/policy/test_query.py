@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redrive.errors import InvalidValueError
-from redrive.model.dead_letter import CLOSED, LIVE, DeadLetterState
+from redrive.model.dead_letter import CLOSED, HEALS_ITSELF, LIVE, NEEDS_YOU, DeadLetterState, Prospect
 from redrive.model.failure import Category
 from redrive.model.query import TEXT, Ago, Beginning, Between, Moment, Query, Term, Value, Who
 from redrive.policy.criterion import KEYS
@@ -56,6 +56,9 @@ def test_nothing_is_a_query_for_everything(text: str) -> None:
         ("is:live", "is", LIVE),
         ("is:closed", "is", CLOSED),
         ("is:any", "is", tuple(DeadLetterState)),
+        ("is:needs-you", "is", NEEDS_YOU),
+        ("is:Heals-Itself", "is", HEALS_ITSELF),
+        ("is:scheduled,unscheduled", "is", tuple(Prospect)),
         ("is:open,live", "is", LIVE),
         ("IS:Open", "is", (DeadLetterState.OPEN,)),
         ("category:timeout,network,timeout", "category", ("timeout", "network")),
@@ -165,6 +168,8 @@ def test_only_text_is_parsed() -> None:
     [
         ("  is:pending   category:Timeout ", "is:open category:timeout"),
         ("is:exhausted,open,replaying", "is:live"),
+        ("is:exhausted,unscheduled -is:replaying,scheduled", "is:needs-you -is:heals-itself"),
+        ("is:scheduled is:open,scheduled", "is:scheduled is:open,scheduled"),
         ("attempts:>3 replays:<2 priority:1..1", "attempts:>=4 replays:<=1 priority:1"),
         ("since:120m until:3600s since:90s since:0h", "since:2h until:1h since:90s since:0s"),
         ("since:2026-11-01", "since:2026-11-01T00:00:00+00:00"),

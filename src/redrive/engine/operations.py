@@ -183,9 +183,13 @@ class Operations:
         """Those that run, are paused, or have stopped themselves; the newest of them."""
         return await self._operations.under_way(self._caller.org, LARGEST_PAGE)
 
-    async def progress(self, ids: Sequence[str]) -> Mapping[str, Mapping[str, int]]:
-        """How many items of each of these operations are in each state."""
-        return await self._operations.progress(self._caller.org, ids)
+    async def progress(self, operations: Sequence[ReplayOperation]) -> Mapping[str, Mapping[str, int]]:
+        """How many items of each of these are in each state. What is in no other has succeeded."""
+        found = await self._operations.progress(self._caller.org, [each.id for each in operations])
+        for each in operations:
+            others = sum(found[each.id].values())
+            found[each.id][ReplayState.SUCCEEDED] = max(0, plan_of(each).selected - others)
+        return found
 
     async def list(self, *, size: int = 50, cursor: str | None = None) -> OperationPage:
         """A page of operations, the newest first."""

@@ -16,7 +16,7 @@ class Permission(StrEnum):
     PLAN = "plan"
     """Plan a replay, without starting it."""
     NOTE = "note"
-    """Write notes, tag, assign."""
+    """Write notes, tag, assign, save views."""
     START = "start"
     """Start runs."""
     OPERATE = "operate"

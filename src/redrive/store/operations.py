@@ -247,7 +247,7 @@ class Operations:
         return [ReplayOperation._make(row) for row in rows]
 
     async def progress(self, org: str, ids: Sequence[str]) -> dict[str, dict[str, int]]:
-        """How many items of each of these are in each state."""
+        """How many items of each of these are in each state, but for those that succeeded: they are many."""
         found: dict[str, dict[str, int]] = {each: dict.fromkeys(ReplayState, 0) for each in ids}
         for name, state, number in await self._database.fetch(
             _SQL["progress"], {"org": org, "ids": encode(list(ids))}

@@ -72,7 +72,7 @@ async def list_(page: OnPage, cursor: Cursor = None) -> Response:
     active = await desk.operations.under_way() if cursor is None else ()
     shown = {each.id for each in active}
     others = [each for each in found.operations if each.id not in shown]
-    counts = await desk.operations.progress([each.id for each in (*active, *others)])
+    counts = await desk.operations.progress([*active, *others])
     return await page.render(
         "replays.html",
         place="replays",

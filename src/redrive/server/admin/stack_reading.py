@@ -163,6 +163,4 @@ def _module(file: str) -> str:
 
 @cache
 def _own_folder() -> str:
-    import redrive
-
-    return f"{PurePath(redrive.__file__ or '/redrive/x').parent}/"
+    return f"{PurePath(__file__).parents[2]}/"

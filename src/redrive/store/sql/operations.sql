@@ -206,7 +206,10 @@ LIMIT :most
 
 -- name: progress
 SELECT operation_id, state, count(*) FROM redrive.replays
-WHERE org = :org AND operation_id IN (SELECT value FROM json_each(:ids))
+WHERE operation_id IN (
+        SELECT id FROM redrive.replay_operations WHERE org = :org AND id IN (SELECT value FROM json_each(:ids))
+    )
+    AND state IN ('PLANNED', 'RUNNING', 'FAILED', 'CANCELLED', 'REFUSED', 'SKIPPED')
 GROUP BY operation_id, state
 
 -- name: span

@@ -1,10 +1,19 @@
 // Dialogs: a page whose content is shown above the one that one is on. Without this it is a page of its own.
 const dialog = document.querySelector("#dialog");
 let opener = null;
+let opening = 0;
+
+// Keys that are typed before a dialog is there are not meant for what is below it.
+export const isOpening = () => opening > 0;
 
 export async function openDialog(address) {
   if (!dialog.open) opener = document.activeElement;
-  await htmx.ajax("GET", address, { target: "#dialog-place", select: "#dialog-content", swap: "innerHTML show:none" });
+  opening += 1;
+  try {
+    await htmx.ajax("GET", address, { target: "#dialog-place", select: "#dialog-content", swap: "innerHTML show:none" });
+  } finally {
+    opening -= 1;
+  }
   if (!dialog.querySelector("#dialog-content")) return location.assign(address);
   if (!dialog.open) dialog.showModal();
   (dialog.querySelector("[autofocus]") ?? dialog.querySelector("button.primary, .button.primary, input, button"))?.focus();

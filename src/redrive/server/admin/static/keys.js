@@ -1,4 +1,5 @@
 // The keyboard: j and k move through rows, a control with data-key is clicked by that key, g and a letter go to a page.
+import { isOpening } from "./dialog.js";
 import { enter } from "./pop.js";
 import { undo } from "./undo.js";
 
@@ -6,6 +7,7 @@ let going = 0;
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+  if (isOpening()) return event.preventDefault();
   if (event.target.closest("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]")) {
     if (event.key === "Escape" && event.target.matches("[data-search]")) event.target.blur();
     return;

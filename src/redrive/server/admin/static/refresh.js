@@ -12,5 +12,6 @@ export async function refresh(selector = "#main") {
   document.querySelector(selector)?.removeAttribute("aria-busy");
   for (const [id, open] of unfolded) document.getElementById(id)?.toggleAttribute("open", open);
   if (selector === "#main") scrollTo({ top, behavior: "instant" });
+  if (document.activeElement === document.body) document.querySelector("#main")?.focus({ preventScroll: true });
   if (focused) (document.getElementById(focused) ?? rows()[Math.min(at, rows().length - 1)])?.focus({ preventScroll: true });
 }
