@@ -30,6 +30,15 @@ PLANS = (
     ("workflow:workflow-7 is:open since:3d", OperationState.CANCELLED),
     ("queue:queue-2 is:open since:1d", OperationState.PLANNED),
 )
+_UNDER_WAY = "started_by = 'ana', started_at = planned_at"
+_OVER = "ended_at = planned_at + 600"
+_BEGUN = {
+    OperationState.DONE: f"{_UNDER_WAY}, {_OVER}",
+    OperationState.RUNNING: _UNDER_WAY,
+    OperationState.PAUSED: _UNDER_WAY,
+    OperationState.CANCELLED: _OVER,
+    OperationState.PLANNED: "released = 0",
+}
 _INSERT = written(
     "insert",
     f"INSERT INTO redrive.audit ({', '.join(Entry._fields)})"
@@ -97,7 +106,8 @@ async def operations(app: Redrive, letters: int) -> None:
         plan = await desk.operations.plan(query=query, reason="the provider is back")
         await fetch(
             app,
-            f"UPDATE redrive.replay_operations SET state = '{state}' WHERE id = '{plan.operation_id}'",
+            f"UPDATE redrive.replay_operations SET state = '{state}', {_BEGUN[state]}"
+            f" WHERE id = '{plan.operation_id}'",
         )
         if state in (OperationState.DONE, OperationState.PAUSED):
             await _work_off(app, plan.operation_id, 1 if state is OperationState.DONE else 2)

@@ -15,7 +15,7 @@ DLQ = "/app/admin/dlq"
 FLAT = f"{DLQ}?view=flat"
 
 RESOLVING = """async (id) => {
-    const token = document.querySelector("meta[name=csrf-token]").content;
+    const token = (await (await fetch("/api/v1/session")).json()).csrf_token;
     const headers = {"Content-Type": "application/json", "X-CSRF-Token": token};
     const path = `/api/v1/dead-letters/${id}/resolve`;
     return (await fetch(path, {method: "POST", headers, body: "{}"})).status;

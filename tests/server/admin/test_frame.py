@@ -94,6 +94,16 @@ async def test_pages_say_what_browsers_may_do(small_house: House) -> None:
     assert not re.search(r"\son\w+=|\sstyle=|javascript:", answer.text)
 
 
+async def test_no_page_holds_the_token_of_the_session(small_house: House) -> None:
+    """They are compressed together with text from elsewhere: their size would tell of it."""
+    await small_house.member("ana", PASSWORD)
+    browser = await small_house.signed_in("ana", PASSWORD)
+    for path in ("/app/admin", "/app/admin/dlq", "/app/admin/settings", "/app/admin/settings?section=me"):
+        answer = await browser.get(path)
+        assert answer.headers["content-encoding"] == "gzip"
+        assert browser.headers["X-CSRF-Token"] not in answer.text
+
+
 async def test_the_status_line_tells_which_dependency_fails_and_that_work_resumes(house: House) -> None:
     """P4: the banner."""
     client = await house.keyed("VIEWER")

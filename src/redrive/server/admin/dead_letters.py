@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from enum import StrEnum
 from shlex import quote
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from fastapi import Query
 from starlette.responses import Response
 
 from redrive.engine.desk import Desk
 from redrive.engine.overview import Standing
-from redrive.errors import InvalidValueError
+from redrive.errors import InvalidValueError, StatementTimeoutError
 from redrive.model.dead_letter import CLOSED, DeadLetterLine, DeadLetterState
 from redrive.policy.codec import decode
 from redrive.policy.group_language import about_groups
@@ -24,6 +24,7 @@ from redrive.server.admin.views import views_of
 from redrive.server.admin.whole import actionable, whole_of
 from redrive.server.api.parameter import Cursor
 from redrive.server.visit import Visit
+from redrive.store.listing import Count
 
 pages = Pages("dead_letters")
 
@@ -78,6 +79,7 @@ class LetterRow(NamedTuple):
     is_closed: bool
 
 
+T = TypeVar("T")
 Text = Annotated[str | None, Query(max_length=2000)]
 
 
@@ -86,17 +88,19 @@ async def listed(
     page: OnPage, q: Text = None, view: View | None = None, sort: Sort | None = None, cursor: Cursor = None
 ) -> Response:
     query = (NEEDS_YOU if q is None else q.strip()) or EVERYTHING
-    desk, problem, found = await page.visit.desk(), "", _nothing()
+    desk, problem, status, found = await page.visit.desk(), "", 200, _nothing()
     asked = _shown(query, view or View.GROUPS, sort, cursor)
     try:
         asked = _asked(query, view, sort, cursor)
         found |= await (_grouped if asked.view is View.GROUPS else _flat)(page, desk, asked)
     except InvalidValueError as error:
-        problem = str(error)
+        problem, status = str(error), 422
+    except StatementTimeoutError as error:
+        problem, status = str(error), 503
     return await page.render(
         "dead_letters.html",
         place="dlq",
-        status=422 if problem else 200,
+        status=status,
         asked=asked,
         problem=problem,
         meant=meant(query, problem),
@@ -135,11 +139,13 @@ async def _grouped(page: Page, desk: Desk, asked: Asked) -> dict[str, Any]:
         asked.query, sort=asked.sort.value, size=_size(page), cursor=asked.cursor
     )
     rows = await rows_of(desk.groups, found.lines)
+    known = _known(asked, found.next_cursor, len(rows))
     return {
         "sections": sections_of(rows),
         "next_cursor": found.next_cursor,
-        "count": await desk.groups.count(asked.query),
-        "whole": await whole_of(desk, asked.query, grouped=True) if rows else None,
+        "count": known or await _in_time(desk.groups.count(asked.query)),
+        "letters": sum(each.actionable for each in rows) if known else None,
+        "whole": None if known else await _in_time(whole_of(desk, asked.query, grouped=True)),
     }
 
 
@@ -147,16 +153,31 @@ async def _flat(page: Page, desk: Desk, asked: Asked) -> dict[str, Any]:
     found = await desk.dead_letters.list(
         asked.query, size=_size(page), cursor=asked.cursor, order=asked.sort.value
     )
+    known = _known(asked, found.next_cursor, len(found.lines))
+    count = known or await _in_time(desk.dead_letters.count(asked.query))
     return {
         "lines": [row_of(each) for each in found.lines],
         "next_cursor": found.next_cursor,
-        "count": await desk.dead_letters.count(asked.query),
-        "whole": await whole_of(desk, asked.query) if found.lines else None,
+        "count": count,
+        "whole": None if known else await _in_time(whole_of(desk, asked.query, count)),
     }
 
 
+def _known(asked: Asked, next_cursor: str | None, number: int) -> Count | None:
+    """How many there are, when all are on this page: nothing need be counted, nor selected beyond it."""
+    return Count(number, capped=False) if asked.cursor is None and next_cursor is None else None
+
+
+async def _in_time(asked: Awaitable[T]) -> T | None:
+    """A list without its number is better than none."""
+    try:
+        return await asked
+    except StatementTimeoutError:
+        return None
+
+
 def _nothing() -> dict[str, Any]:
-    return {"lines": (), "sections": (), "next_cursor": None, "count": None, "whole": None}
+    return dict.fromkeys(("count", "letters", "next_cursor", "whole")) | {"lines": (), "sections": ()}
 
 
 def _size(page: Page) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from redrive.policy.access import Permission
 from redrive.server.admin.environment import PAGES, environment
 from redrive.server.admin.look import Look
 from redrive.server.admin.shell import shell_of
+from redrive.server.admin.static_files import takes_gzip
 from redrive.server.cookie import session_token
 from redrive.server.route import F, Routes
 from redrive.server.rule import Rule, may
@@ -20,6 +22,7 @@ from redrive.server.site import site_of
 from redrive.server.visit import Visit
 
 READ = may(Permission.READ)
+QUICKLY = 4
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -52,11 +55,11 @@ class Page:
         """`place` is the entry of the navigation that it belongs to."""
         token = session_token(self.request, site_of(self.request.scope))
         shell = await shell_of(self.visit, token)
-        return html(template, status, **self._common(), shell=shell, place=place, **values)
+        return html(self.request, template, status, **self._common(), shell=shell, place=place, **values)
 
     def fragment(self, template: str, **values: Any) -> Response:
         """A part of a page, without what is around it."""
-        return html(template, 200, **self._common(), **values)
+        return html(self.request, template, 200, **self._common(), **values)
 
     def _common(self) -> dict[str, Any]:
         principal = self.visit.principal
@@ -66,17 +69,21 @@ class Page:
             "may": self.may,
             "principal": principal,
             "at_home": principal.at_home,
-            "csrf": self.visit.csrf or "",
             "path": self.request.url.path,
             "here": _address(self.request),
         }
 
 
-def html(template: str, status: int, /, **values: Any) -> Response:
+def html(request: Request, template: str, status: int, /, **values: Any) -> Response:
+    """Compressed, as lists repeat themselves. So no page may hold a token: its size would tell of it."""
     text = environment().get_template(template).render(values)
     # Without any referrer, browsers do not say either which page a form comes from.
     headers = {"Content-Security-Policy": POLICY, "Referrer-Policy": "same-origin"}
-    return Response(_sendable(text), status, headers, "text/html; charset=utf-8")
+    content = _sendable(text)
+    if takes_gzip(request):
+        headers |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+        content = gzip.compress(content, QUICKLY, mtime=0)
+    return Response(content, status, headers, "text/html; charset=utf-8")
 
 
 def _sendable(text: str) -> bytes:

@@ -26,6 +26,7 @@ def problem_page(request: Request, problem: ProblemError, request_id: str, redac
     if problem.status_code == 401:
         return _to_sign_in(request)
     response = html(
+        request,
         "problem.html",
         problem.status_code,
         look=Look.of(request),

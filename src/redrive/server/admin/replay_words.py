@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from redrive.errors import RedriveError
 from redrive.model.operation import Plan, ReplayOperation
 from redrive.policy.rollout import Rollout, RolloutOptions
-from redrive.server.admin.words import number, percent, plural, short
+from redrive.server.admin.words import number, percent, plural
 from redrive.server.api.view.stored import decoded, mapping
 
 MODES = {
@@ -106,8 +106,3 @@ def plan_again(operation: ReplayOperation, ids: Sequence[str] = ()) -> dict[str,
     if operation.policy_override is not None:
         again["override_retry_policy"] = decoded(operation.policy_override)
     return again
-
-
-def told_in_short(operation: ReplayOperation) -> str:
-    """For a line of a list."""
-    return short(chosen(operation).text, 160)

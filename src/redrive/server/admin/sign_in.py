@@ -13,7 +13,7 @@ from redrive.server.admin.environment import PAGES
 from redrive.server.admin.look import Look
 from redrive.server.admin.page import html
 from redrive.server.admin.problem_page import SIGN_IN
-from redrive.server.admin.static_files import static_files, static_version
+from redrive.server.admin.static_files import static_files, static_version, takes_gzip
 from redrive.server.admission import check_origin
 from redrive.server.api.onward import NextPath, onward
 from redrive.server.cookie import session_token
@@ -63,7 +63,7 @@ async def static(request: Request, version: Version, name: Name) -> Response:
         raise ProblemError(404, "no_route", "there is no such file")
     headers = {"Cache-Control": FOR_EVER if version == static_version() else "no-cache"}
     headers["Vary"] = "Accept-Encoding"
-    if "gzip" in request.headers.get("accept-encoding", ""):
+    if takes_gzip(request):
         headers["Content-Encoding"] = "gzip"
         return Response(found.compressed, 200, headers, found.media_type)
     return Response(found.content, 200, headers, found.media_type)
@@ -91,6 +91,7 @@ def _page(
 ) -> Response:
     site = site_of(request.scope)
     return html(
+        request,
         "sign_in.html",
         200 if problem is None else problem.status_code,
         look=Look.of(request),

@@ -1,7 +1,6 @@
 """The files that all pages share: scripts and styles, under an address that changes when they do.
 
-They are the same for everybody, so they are sent compressed, and kept by browsers for as long as they like.
-Pages are not compressed: they hold both a secret and text from elsewhere, and their size must not tell.
+They are the same for everybody, so they are compressed once, and kept by browsers for as long as they like.
 """
 
 from __future__ import annotations
@@ -12,6 +11,8 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from typing import NamedTuple
+
+from starlette.requests import Request
 
 TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 STYLES = "app.css"
@@ -46,6 +47,10 @@ def static_version() -> str:
 
 def static_path(name: str) -> str:
     return f"/app/static/{static_version()}/{name}"
+
+
+def takes_gzip(request: Request) -> bool:
+    return "gzip" in request.headers.get("accept-encoding", "")
 
 
 def _in_order(names: dict[str, bytes]) -> Iterator[str]:

@@ -11,13 +11,14 @@ from redrive.model.dead_letter import DeadLetterState
 from redrive.model.query import Query
 from redrive.policy.query import LONGEST_QUERY, parse
 from redrive.store.filter import letter_states
+from redrive.store.listing import Count
 
 actionable = (DeadLetterState.OPEN, DeadLetterState.EXHAUSTED)
 """What can be replayed and closed."""
 
 ALIKE = frozenset({"is", "step", "error", "fp"})
-"""Keys that find a group and its dead letters alike: a failure may occur in several workflows, and the time of
-a group is that of its last dead letter."""
+"""Keys that find a group and its dead letters alike: a failure may occur in several workflows, and the time
+of a group is that of its last dead letter."""
 
 
 class Whole(NamedTuple):
@@ -29,8 +30,10 @@ class Whole(NamedTuple):
     reason: str = ""
 
 
-async def whole_of(desk: Desk, text: str, *, grouped: bool = False) -> Whole | None:
-    """None where there is nothing to act on, or no query for it."""
+async def whole_of(
+    desk: Desk, text: str, known: Count | None = None, *, grouped: bool = False
+) -> Whole | None:
+    """None where there is nothing to act on, or no query for it. `known` is how many dead letters match."""
     try:
         query = parse(text)
     except InvalidValueError:
@@ -38,7 +41,7 @@ async def whole_of(desk: Desk, text: str, *, grouped: bool = False) -> Whole | N
     if grouped and not {term.key for term in query.terms} <= ALIKE:
         return None
     asked, narrowed = _narrowed(text, query)
-    count = await desk.dead_letters.count(asked)
+    count = known if known and not narrowed else await desk.dead_letters.count(asked)
     if count.capped:
         reason = (
             f"More than {MOST_AT_ONCE:,} match, and at most so many are changed at once: narrow the query"

@@ -1,5 +1,11 @@
 // Calls of the JSON API, in the name of whoever has signed in.
-const token = document.querySelector('meta[name="csrf-token"]')?.content ?? "";
+let token = null;
+
+// That no other site can make the browser send this. It is in no page, so no page can be made to tell it.
+async function csrf() {
+  token ??= (await (await fetch("/api/v1/session", { headers: { Accept: "application/json" } })).json()).csrf_token ?? "";
+  return token;
+}
 
 export class Problem extends Error {
   constructor(told) {
@@ -18,11 +24,12 @@ export class Problem extends Error {
 
 export async function call(action, body, version) {
   const [method, path] = action.split(" ");
-  const headers = { "X-CSRF-Token": token, Accept: "application/json" };
+  const headers = { Accept: "application/json" };
   if (body !== undefined && method !== "DELETE") headers["Content-Type"] = "application/json";
   if (version) headers["If-Match"] = `"${version}"`;
   let answer;
   try {
+    headers["X-CSRF-Token"] = await csrf();
     answer = await fetch(path, { method, headers, body: headers["Content-Type"] ? JSON.stringify(body) : undefined });
   } catch {
     throw new Problem({ hint: "Nothing was changed as far as this page knows; look again when it is back" });

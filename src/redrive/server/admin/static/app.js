@@ -7,6 +7,7 @@ import "./letter.js";
 import "./live.js";
 import "./look.js";
 import "./pop.js";
+import "./rows.js";
 import "./replays.js";
 import "./selection.js";
 import "./times.js";

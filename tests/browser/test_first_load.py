@@ -1,0 +1,103 @@
+"""The first load is small, and nothing on it jumps; later neither."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Page, Request, expect
+from tests.browser.browsing import Browsing, go
+from tests.browser.routes import ADMIN, routes
+from tests.browser.site import Site, invoice
+
+MOST = 120_000
+"""Bytes, as they come over the wire."""
+
+STILL = 0.01
+"""Cumulative layout shift: a tenth of what is called good."""
+
+MAIN = (
+    "sign-in",
+    "overview",
+    "overview-7d",
+    "runs",
+    "run",
+    "dlq",
+    "dlq-flat",
+    "group",
+    "letter",
+    "letter-retried",
+    "letter-compare",
+    "replays",
+    "replay-new",
+    "replay-running",
+    "breakers",
+    "queues",
+    "workers",
+    "audit",
+    "settings",
+)
+WATCH = """
+window.__shifted = [];
+new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) {
+        const what = entry.sources.map((each) => each.node?.outerHTML?.slice(0, 120) ?? each.node?.nodeValue);
+        if (!entry.hadRecentInput) window.__shifted.push([entry.value, what.join(" ")]);
+    }
+}).observe({type: "layout-shift", buffered: true});
+"""
+PAINTED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))"
+
+
+async def shifted(page: Page) -> list[str]:
+    """What has jumped so far, if it is worth telling."""
+    await page.evaluate(PAINTED)
+    found = await page.evaluate("window.__shifted")
+    return [f"{value:.3f} {what}" for value, what in found] if sum(each[0] for each in found) >= STILL else []
+
+
+async def size(requests: list[Request]) -> dict[str, int]:
+    """Bytes of each that has ended, with its headers; the stream of events never ends."""
+    sizes = {}
+    for request in requests:
+        if not request.url.endswith("/api/v1/events"):
+            found = await request.sizes()
+            sizes[request.url] = found["responseBodySize"] + found["responseHeadersSize"]
+    return sizes
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+async def test_the_first_load_is_small_and_nothing_jumps(tour: Browsing, width: int) -> None:
+    """In a window that has never been here: on every one of the main pages."""
+    faults = []
+    known = {route.name: route for route in await routes(tour.site)}
+    for route in (known[name] for name in MAIN):
+        page = await tour.open(route.role, "about:blank", width=width)
+        asked: list[Request] = []
+        page.on("request", asked.append)
+        await page.add_init_script(WATCH)
+        await go(page, route.path)
+        if route.role is not None:
+            await page.wait_for_selector("html[data-live=true]")
+        faults += [f"{route.name} jumps by {each}" for each in await shifted(page)]
+        sizes = await size(asked)
+        assert len(sizes) >= 4, sizes
+        if sum(sizes.values()) > MOST:
+            faults.append(f"{route.name} is {sum(sizes.values()):,} bytes: {sizes}")
+        await page.context.close()
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("path", [ADMIN, f"{ADMIN}/dlq", f"{ADMIN}/dlq?view=flat"])
+async def test_nothing_jumps_when_news_arrives(shop: Site, visit: Browsing, path: str) -> None:
+    shop.trouble(recipients="bug")
+    await shop.dead_letters("invoice.send_email", *[invoice(number) for number in range(3)])
+    page = await visit.open("owner", "about:blank")
+    await page.add_init_script(WATCH)
+    await go(page, path)
+    await page.wait_for_selector("html[data-live=true]")
+    badge = page.locator("[data-attention]")
+    await expect(badge).to_have_text("3")
+    await shop.dead_letters("invoice.send_email", *[invoice(number) for number in range(3, 20)])
+    await expect(badge).to_have_text("20")
+    if path != ADMIN:
+        await expect(page.locator("[data-news]")).to_have_text("17 new")
+    assert await shifted(page) == []
