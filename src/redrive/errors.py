@@ -13,6 +13,7 @@ RedriveError
 ├── ConflictError              the idempotency key was used before, for other work
 ├── KeyReusedError             the idempotency key stands for another request
 ├── DriftError                 what was planned or counted before is not so any more
+│   └── NumberDriftError       there are not as many as expected
 ├── ReplayRefusedError         replaying makes no sense in the present state
 ├── QueueFullError             a dead-letter queue holds as many as it may; nothing was stored
 ├── LeaseLostError             somebody else has the step by now; what this worker has done does not count
@@ -115,6 +116,10 @@ class DriftError(RedriveError):
         super().__init__(message)
         self.changes = tuple(changes)
         self.number = number
+
+
+class NumberDriftError(DriftError):
+    """There are not as many as expected; nothing was done. `number` is how many were found."""
 
 
 class ReplayRefusedError(RedriveError):

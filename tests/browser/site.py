@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 from argon2 import PasswordHasher
@@ -154,7 +155,7 @@ class Site:
         app.passwords = quick_passwords()
         try:
             await add_people(app)
-            return (await (await app.directory()).keys.create("browser tests", "OWNER")).text
+            return (await (await app.directory()).keys.create(f"browser tests {uuid4()}", "OWNER")).text
         finally:
             await app.close()
 

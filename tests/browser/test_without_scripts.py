@@ -48,9 +48,10 @@ async def test_signing_in_and_the_first_look(tour: Browsing) -> None:
 
 async def test_it_says_that_changing_things_needs_scripts(tour: Browsing) -> None:
     page = await reading(tour)
-    await expect(page.locator("main")).to_contain_text("needs JavaScript")
-    with_scripts = await tour.open("owner")
-    await expect(with_scripts.locator("main")).not_to_contain_text("needs JavaScript")
+    words = page.locator("noscript p")
+    await expect(words).to_be_visible()
+    await expect(words).to_have_text(re.compile("needs JavaScript"))
+    await expect((await tour.open("owner")).locator("noscript")).to_be_hidden()
 
 
 async def test_nothing_pretends(tour: Browsing) -> None:

@@ -14,7 +14,7 @@ from tests.engine.workbench import Ear, bench, new_app, sql
 
 from redrive.app import Redrive
 from redrive.engine.failure_groups import FailureGroups, settle
-from redrive.errors import InvalidValueError, NotFoundError, StoreError, TransitionError
+from redrive.errors import DriftError, InvalidValueError, NotFoundError, StoreError, TransitionError
 from redrive.model.audit import Action
 from redrive.model.caller import Caller
 from redrive.model.event import DeadLetterChanged, GroupChanged
@@ -302,6 +302,22 @@ async def test_without_being_asked_letters_stay_as_they_are() -> None:
         group = await at.fail("broken", 2)
         assert (await at.groups.resolve(group.fingerprint, "fixed"))[1:] == ((), 2)
         assert (await at.groups.get(group.fingerprint)).letters == LetterCounts(open=2)
+
+
+@pytest.mark.parametrize("expect", [0, 2, 4])
+async def test_other_letters_than_expected_are_not_resolved(expect: int) -> None:
+    """The number that somebody was shown is the number that is changed."""
+    async with failing() as at:
+        group = await at.fail("broken", 3)
+        said = f"3 dead letters would be resolved with the group, {expect} were expected; nothing"
+        with pytest.raises(DriftError, match=said) as refused:
+            await at.groups.resolve(group.fingerprint, "fixed", letters=True, expect=expect)
+        found = await at.groups.get(group.fingerprint)
+        assert (found.group, found.letters) == (group, LetterCounts(open=3))
+        assert (refused.value.number, await at.audit()) == (3, [])
+        assert not [*at.ear.of(GroupChanged), *at.ear.of(DeadLetterChanged)]
+        done = await at.groups.resolve(group.fingerprint, "fixed", letters=True, expect=3)
+        assert (done.group.state, done.letters) == ("RESOLVED", 3)
 
 
 async def test_letters_that_are_left_are_resolved_by_asking_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -217,6 +217,26 @@ async def test_what_cannot_be_replayed_is_refused_in_the_plan() -> None:
         assert [each.letter_id for each in refused.items] == [replaying, closed, cancelled]
 
 
+async def test_what_a_replay_that_is_under_way_will_reach_is_refused_in_the_plan() -> None:
+    mill = Mill()
+    async with bench(mill.app) as test:
+        desk = await mill.failed(test, 4)
+        letters = await mill.letters()
+        first = await desk.operations.plan(ids=letters[:2])
+        assert (await desk.operations.plan(ids=letters)).will_run == 4, "nothing was started yet"
+        await desk.operations.start(first.operation_id)
+        await desk.operations.pause(first.operation_id)
+        [failure] = {each.fingerprint for each in await desk.dead_letters.lines(letters)}
+        assert await desk.operations.reaching(failure) == {first.operation_id: 2}
+        plan = await desk.operations.plan(ids=letters)
+
+        assert (plan.selected, plan.will_run) == (4, 2)
+        assert plan.refused == {f"it is an item of the replay {first.operation_id} that is under way": 2}
+        await desk.operations.cancel(first.operation_id)
+        assert (await desk.operations.plan(ids=letters)).will_run == 4
+        assert await desk.operations.reaching(failure) == {}
+
+
 async def test_what_may_repeat_an_unsafe_effect_is_counted_and_left_out_on_request() -> None:
     mill = Mill(effect="unsafe")
     async with bench(mill.app) as test:

@@ -216,4 +216,4 @@ async def test_a_place_that_is_none_is_refused(small_house: House) -> None:
 async def test_it_is_documented_as_what_it_is(small_house: House) -> None:
     told = document(small_house.api)["paths"][EVENTS]["get"]
     assert list(told["responses"]["200"]["content"]) == ["text/event-stream"]
-    assert [each["name"] for each in told["parameters"]] == ["after", "Last-Event-ID"]
+    assert [each["name"] for each in told["parameters"]] == ["after", "org", "Last-Event-ID"]

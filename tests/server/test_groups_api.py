@@ -126,6 +126,27 @@ async def test_what_was_read_is_changed_only_as_long_as_nobody_else_has(
     assert again.json()["state"] == "OPEN"
 
 
+async def test_as_many_dead_letters_are_resolved_with_it_as_expected_or_none(
+    house: House, client: httpx.AsyncClient
+) -> None:
+    await house.dead_letter()
+    [group] = (await client.get(GROUPS)).json()["items"]
+    address = f"{GROUPS}/{group['fingerprint']}/resolve"
+    read = {"If-Match": f'"{group["version"]}"'}
+    await house.dead_letter()
+    late = await client.post(address, json={"dead_letters": True, "expect": 1}, headers=read)
+    assert (late.status_code, late.json()["code"], late.json()["number"]) == (409, "drift", 2)
+    [same] = (await client.get(GROUPS)).json()["items"]
+    assert (same["state"], same["dead_letters"]["open"]) == ("OPEN", 2)
+    done = await client.post(address, json={"dead_letters": True, "expect": 2}, headers=read)
+    assert (done.json()["state"], done.json()["resolved"]) == ("RESOLVED", 2)
+    late = await client.post(address, json={"dead_letters": True, "expect": 2}, headers=read)
+    assert (late.status_code, late.json()["code"]) == (412, "changed")
+    for expect in (-1, 10_001, "many"):
+        answer = await client.post(address, json={"dead_letters": True, "expect": expect})
+        assert answer.status_code == 422
+
+
 async def test_a_foreign_one_does_not_exist(house: House, client: httpx.AsyncClient) -> None:
     """W13: the same failure of another organization is another group."""
     await house.organization("acme")

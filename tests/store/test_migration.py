@@ -7,7 +7,9 @@ import sys
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
+import asyncpg
 import pytest
 from tests.servers import PostgresServer
 from tests.store.build import TABLES, ask, enqueued, tables, value
@@ -253,6 +255,80 @@ async def test_what_was_there_before_is_in_the_tallies(
         Part("left", "", 0, 1),
     ]
     assert sorted(await tallies.occurred("acme", ["f"], 0, 3600)) == [("f", 166, 1), ("f", 192, 1)]
+
+
+# While work goes on
+
+
+@pytest.fixture
+async def older(
+    live_postgres: PostgresServer, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[PostgresDatabase]:
+    """Tables of the sixth version, with a dead letter; the program knows all versions."""
+    every = migrations()
+    database = PostgresDatabase(live_postgres.url, schema=schema)
+    monkeypatch.setattr(migration, "migrations", lambda: every[:6])
+    await database.migrate()
+    monkeypatch.setattr(migration, "migrations", lambda: every)
+    await ask(database, OLD_LETTER, id="old", state="OPEN", fingerprint="f")
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+async def worker(live_postgres: PostgresServer) -> AsyncIterator[Any]:
+    connection = await asyncpg.connect(live_postgres.url)
+    yield connection
+    await connection.close()
+
+
+async def waits(database: PostgresDatabase) -> None:
+    """Until somebody waits for a table."""
+    text = """SELECT 1 FROM pg_locks JOIN pg_class ON pg_class.oid = relation
+        WHERE NOT granted AND relnamespace = CAST(:name AS regnamespace)"""
+    async with asyncio.timeout(60):
+        while not await ask(database, text, name=database.schema):
+            await asyncio.sleep(0.01)
+
+
+def letter_of(schema: str, name: str) -> str:
+    text = OLD_LETTER.replace("redrive.", f"{schema}.").replace(":id", f"'{name}'")
+    return text.replace(":state", "'OPEN'").replace(":fingerprint", "'f'")
+
+
+async def test_a_letter_that_comes_while_letters_are_counted_is_counted(
+    older: PostgresDatabase, worker: Any
+) -> None:
+    async with worker.transaction():
+        await worker.execute(letter_of(older.schema, "late"))
+        migrating = asyncio.create_task(older.migrate())
+        await waits(older)
+    await migrating
+
+    assert await Store(older).tallies.live("acme") == Live(open=2)
+
+
+async def test_workers_and_a_migration_do_not_wait_for_each_other(
+    older: PostgresDatabase, worker: Any
+) -> None:
+    """Who buries a run changes it, and then writes the dead letter."""
+    async with worker.transaction():
+        await worker.execute(f"UPDATE {older.schema}.runs SET priority = priority")
+        migrating = asyncio.create_task(older.migrate())
+        await waits(older)
+        await worker.execute(letter_of(older.schema, "late"))
+    await migrating
+
+    assert await versions(older) == [each.version for each in migrations()]
+    assert await Store(older).tallies.live("acme") == Live(open=2)
+
+
+async def test_without_anything_to_do_no_work_is_stopped(
+    postgres_database: PostgresDatabase, worker: Any
+) -> None:
+    async with asyncio.timeout(60), worker.transaction():
+        await worker.execute(f"LOCK TABLE {postgres_database.schema}.runs IN ACCESS SHARE MODE")
+        await postgres_database.migrate()
 
 
 OLD_LETTER = """INSERT INTO redrive.dead_letters (id, org, run_id, step_index, step, task, workflow, queue,

@@ -14,8 +14,11 @@ import asyncpg
 import pytest
 from tests.servers import PostgresServer
 from tests.store.build import ask
+from tests.store.test_migration import OLD_LETTER
 
 from redrive.errors import StoreError
+from redrive.store import migration
+from redrive.store.migration import migrations
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.postgres_migration import quoted
 from redrive.store.postgres_wall import HOME, RIGHTS, SHARED, WALLED, _missing, tenant_role
@@ -376,6 +379,35 @@ async def test_made_again_nothing_is_left_to_do(walled: PostgresDatabase, admin:
     assert len(await _missing(admin, walled.schema)) == 1
     await walled.prepare_wall()
     assert await _missing(admin, walled.schema) == []
+
+
+async def test_a_server_that_runs_during_a_migration_goes_on(
+    live_postgres: PostgresServer, schema: str, admin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What triggers write to new tables, they write as the role: it needs its rights at once."""
+    every, role = migrations(), tenant_role(schema)
+    database = PostgresDatabase(live_postgres.url, schema=schema)
+    try:
+        monkeypatch.setattr(migration, "migrations", lambda: every[:6])
+        await database.migrate()
+        await admin.execute(f"CREATE ROLE {role} NOLOGIN")
+        await database.prepare_wall()
+        await ask(database, OLD_LETTER, id="old", state="OPEN", fingerprint="f")
+
+        monkeypatch.setattr(migration, "migrations", lambda: every)
+        await database.migrate()
+
+        close = "UPDATE redrive.dead_letters SET state = 'RESOLVED', updated_at = 5 RETURNING id"
+        assert await ask(database.tenant(THEIRS, 5), close) == []
+        assert await ask(database.tenant(MINE, 5), close) == [("old",)]
+        assert await _missing(admin, schema) == []
+    finally:
+        await database.close()
+        await drop_role(admin, role)
+
+
+async def test_where_nobody_has_made_it_a_migration_does_not(bare: PostgresDatabase, admin: Any) -> None:
+    assert not await admin.fetchval("SELECT 1 FROM pg_roles WHERE rolname = $1", tenant_role(bare.schema))
 
 
 async def test_many_make_it_at_once(bare: PostgresDatabase, admin: Any) -> None:

@@ -9,7 +9,7 @@ from operator import attrgetter
 
 from redrive.clock import Clock
 from redrive.engine.group_book import GroupBook, not_found
-from redrive.engine.refusal import Version, refuse_other_version
+from redrive.engine.refusal import Version, refuse_group_drift, refuse_other_version
 from redrive.engine.telling import Teller
 from redrive.engine.wording import reason_said, word_said
 from redrive.errors import InvalidValueError
@@ -71,14 +71,21 @@ class FailureGroups(GroupBook):
         return await self._change(fingerprint, GroupState.ACKNOWLEDGED, reason, read)
 
     async def resolve(
-        self, fingerprint: str, reason: str, *, letters: bool = False, read: Version = None
+        self,
+        fingerprint: str,
+        reason: str,
+        *,
+        letters: bool = False,
+        expect: int | None = None,
+        read: Version = None,
     ) -> GroupResolution:
         """Say that its cause is gone: when it occurs again it is open, and has regressed.
 
         With `letters`, up to 10,000 of its open dead letters are resolved too; call it again for more.
+        Exactly as many as you `expect`, if you do: otherwise DriftError, and nothing was changed.
         """
         if letters:
-            return await self._resolve_with_letters(fingerprint, reason, read)
+            return await self._resolve_with_letters(fingerprint, reason, expect, read)
         group = await self._change(fingerprint, GroupState.RESOLVED, reason, read)
         left = (await self._found(group.fingerprint)).letters
         return GroupResolution(group, (), left.open + left.exhausted)
@@ -128,12 +135,15 @@ class FailureGroups(GroupBook):
         self._tell(before, after)
         return after
 
-    async def _resolve_with_letters(self, fingerprint: str, reason: str, read: Version) -> GroupResolution:
+    async def _resolve_with_letters(
+        self, fingerprint: str, reason: str, expect: int | None, read: Version
+    ) -> GroupResolution:
         """A group that is resolved already stays so, and its letters are resolved nevertheless."""
         whole, text = (await self._found(fingerprint)).group.fingerprint, reason_said(reason, self._redactor)
         async with self._store.database.transaction() as session:
             letters = await self._resolve_letters(session, whole, text)
             before = after = await self._locked(session, whole, read)
+            refuse_group_drift(len(letters), expect)
             if before.state != GroupState.RESOLVED:
                 after = await self._changed(session, before, GroupState.RESOLVED, text)
             closed = self._letter_entries(letters, whole, text)

@@ -183,6 +183,10 @@ class Operations:
         """Those that run, are paused, or have stopped themselves; the newest of them."""
         return await self._operations.under_way(self._caller.org, LARGEST_PAGE)
 
+    async def reaching(self, fingerprint: str) -> Mapping[str, int]:
+        """Those that run or are paused, with how many dead letters of the failure they have yet to begin."""
+        return dict(await self._operations.reached(self._caller.org, fingerprint))
+
     async def progress(self, operations: Sequence[ReplayOperation]) -> Mapping[str, Mapping[str, int]]:
         """How many items of each of these are in each state. What is in no other has succeeded."""
         found = await self._operations.progress(self._caller.org, [each.id for each in operations])

@@ -14,7 +14,7 @@ from redrive.clock import Clock
 from redrive.engine.breakers import HELD_BY_BREAKER
 from redrive.engine.trends import beginning, placed
 from redrive.model.caller import Caller
-from redrive.model.dead_letter import DeadLetterState
+from redrive.model.dead_letter import NEEDS_YOU
 from redrive.model.overview import Span
 from redrive.model.query import Order, Query, Term
 from redrive.model.run import ENDED_RUNS, RunState
@@ -24,8 +24,8 @@ from redrive.store.listing import MOST_COUNTED, Count
 from redrive.store.store import Store
 from redrive.store.tallies import Part
 
-_UNATTENDED = Query((Term("is", (DeadLetterState.OPEN, DeadLetterState.EXHAUSTED)),))
-_BETWEEN_ATTEMPTS = Query((Term("is", (RunStanding.WAITING,)), Term("is", (RunState.RUNNING,))))
+_NEEDS_YOU = Query((Term("is", NEEDS_YOU),))
+BETWEEN_ATTEMPTS = Query((Term("is", (RunStanding.WAITING,)), Term("is", (RunState.RUNNING,))))
 
 
 class NeedsYou(NamedTuple):
@@ -65,7 +65,7 @@ class Standing(NamedTuple):
 
 
 class OldestLetter(NamedTuple):
-    """Of those that are open or exhausted, the one that has been so the longest; `seconds` is its age."""
+    """Of those that need somebody, the one that came first; `seconds` is its age."""
 
     id: str
     title: str
@@ -137,10 +137,15 @@ class OverviewBook:
         )
 
     async def standing(self) -> Standing:
-        """How things are now, for every page."""
+        """How things are now."""
         live = await self._store.tallies.live(self._caller.org)
         heals = HealsItself(await self._held(), await self._retrying(), live.replaying, live.scheduled)
         return Standing(NeedsYou(live.open, live.exhausted), heals)
+
+    async def needs_you(self) -> NeedsYou:
+        """Of it, what every page tells."""
+        live = await self._store.tallies.live(self._caller.org)
+        return NeedsYou(live.open, live.exhausted)
 
     async def _held(self) -> Count:
         """What a limit holds is not broken."""
@@ -149,10 +154,10 @@ class OverviewBook:
         return Count(min(sum(broken), MOST_COUNTED), held.capped)
 
     async def _retrying(self) -> Count:
-        return await self._store.run_lists.count(_BETWEEN_ATTEMPTS, self._caller.org)
+        return await self._store.run_lists.count(BETWEEN_ATTEMPTS, self._caller.org)
 
     async def _oldest(self, now: float) -> OldestLetter | None:
-        page = await self._store.dead_letters.page(_UNATTENDED, self._caller.org, 1, order=Order.OLDEST)
+        page = await self._store.dead_letters.page(_NEEDS_YOU, self._caller.org, 1, order=Order.OLDEST)
         for line in page.lines:
             return OldestLetter(line.id, line.title, line.created_at, max(0.0, now - line.created_at))
         return None

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from redrive.errors import DriftError, InvalidValueError, NotFoundError, TransitionError
+from redrive.errors import (
+    DriftError,
+    InvalidValueError,
+    NotFoundError,
+    NumberDriftError,
+    TransitionError,
+)
 from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS, DeadLetterState, version_of
 from redrive.model.run import RunState
 from redrive.store.dead_letters import Locked, Standing
@@ -88,10 +94,20 @@ def refuse_drift(found: int, expect: int) -> None:
             f"once; narrow it, for example with since: or until:",
             number=found,
         )
+    _refuse_number(f"{found:,} dead letters fulfil the query", found, expect)
+
+
+def refuse_group_drift(found: int, expect: int | None) -> None:
+    """Of the letters that would be resolved with their group."""
+    if expect is not None:
+        _refuse_number(f"{found:,} dead letters would be resolved with the group", found, expect)
+
+
+def _refuse_number(what: str, found: int, expect: int) -> None:
     if found != expect:
-        raise DriftError(
-            f"{found:,} dead letters fulfil the query, {expect:,} were expected; nothing was changed. "
-            f"Look at them again, then say the new number",
+        raise NumberDriftError(
+            f"{what}, {expect:,} were expected; nothing was changed. Look at them again, then say the new "
+            f"number",
             number=found,
         )
 

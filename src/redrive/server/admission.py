@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hmac
 from difflib import get_close_matches
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -24,6 +24,7 @@ from redrive.server.visit import Visit
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 CSRF_HEADER = "X-CSRF-Token"
 KEY_HEADER = "Idempotency-Key"
+ORG_HEADER = "X-Redrive-Org"
 MOST_PATH = 2_048
 MOST_QUERY = 8_192
 
@@ -59,6 +60,7 @@ class Admission:
         site.limits.admit(principal)
         if signed_in.csrf is not None and request.method not in SAFE:
             _check_browser(request, site, signed_in.csrf)
+        _check_organization(request, principal)
         self._check_rights(principal)
         return Visit(site.app, principal, signed_in.csrf)
 
@@ -159,6 +161,22 @@ def _unknown_parameter(name: str, known: frozenset[str]) -> ProblemError:
     takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
     hint = f"did you mean {near[0]!r}?" if near else takes
     return ProblemError(422, "unknown_parameter", f"there is no parameter {name[:100]!r} here", hint=hint)
+
+
+def _check_organization(request: Request, principal: Principal) -> None:
+    """A page that was opened before its user has entered another organization means the one before."""
+    meant = request.headers.get(ORG_HEADER)
+    if meant is not None and unquote(meant) != principal.org:
+        raise other_organization(principal.org)
+
+
+def other_organization(org: str) -> ProblemError:
+    return ProblemError(
+        409,
+        "other_organization",
+        f"this was asked from a page of another organization; {org!r} was entered since",
+        hint="read the page again",
+    )
 
 
 def _check_browser(request: Request, site: Site, csrf: str) -> None:

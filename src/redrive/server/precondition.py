@@ -9,7 +9,7 @@ from typing import Annotated
 
 from fastapi import Header
 
-from redrive.errors import DriftError
+from redrive.errors import DriftError, NumberDriftError
 from redrive.server.problem import ProblemError
 
 IfMatch = Annotated[
@@ -51,6 +51,8 @@ def unchanged() -> Iterator[None]:
     """What has changed since it was read is not a conflict of states, but a condition that does not hold."""
     try:
         yield
+    except NumberDriftError:
+        raise
     except DriftError as error:
         hint = "read it again, then decide anew"
         raise ProblemError(412, "changed", str(error), hint=hint) from error

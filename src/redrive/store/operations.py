@@ -25,6 +25,9 @@ MOST_ITEMS = 100_000
 MOST_LINES = 20
 """Of notes, fingerprints or dead letters that are waited for: the most frequent ones are told."""
 
+UNDER_WAY_NOTE = ("it is an item of the replay ", " that is under way")
+"""What is said before and after the id of that replay."""
+
 _FIRST_ITEM = 1_000_000
 
 
@@ -159,6 +162,12 @@ class Operations:
         if obstacles:
             await session.fetch_many(_SQL["refuse"], [_Refusal(each.id, each.note) for each in obstacles])
 
+    async def refuse_under_way(self, session: Session, operation_id: str, org: str) -> None:
+        """Refuse what an operation that is under way will reach."""
+        beginning, ending = UNDER_WAY_NOTE
+        asked = {"id": operation_id, "org": org, "beginning": beginning, "ending": ending}
+        await session.fetch(_SQL["refuse_under_way"], asked)
+
     async def refuse_blocked(self, session: Session, operation_id: str, note: str) -> bool:
         """Refuse what waits for a dead letter that nobody is replaying; is anything still planned?"""
         await session.fetch(_SQL["refuse_blocked"], {"id": operation_id, "note": note})
@@ -245,6 +254,11 @@ class Operations:
         """Those that are started and not over, the newest first."""
         rows = await self._database.fetch(_SQL["under_way"], {"org": org, "most": most})
         return [ReplayOperation._make(row) for row in rows]
+
+    async def reached(self, org: str, fingerprint: str) -> list[tuple[str, int]]:
+        """Which operations that are under way will reach dead letters of a failure, and how many of them."""
+        asked = {"org": org, "fingerprint": fingerprint, "most": MOST_ITEMS}
+        return [(row[0], row[1]) for row in await self._database.fetch(_SQL["reached"], asked)]
 
     async def progress(self, org: str, ids: Sequence[str]) -> dict[str, dict[str, int]]:
         """How many items of each of these are in each state, but for those that succeeded: they are many."""

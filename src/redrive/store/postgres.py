@@ -20,7 +20,7 @@ from redrive.store.postgres_hint import LONGEST_NAME, NOTIFY, Announcer, Listene
 from redrive.store.postgres_migration import migrate
 from redrive.store.postgres_session import BEGIN, PostgresSession
 from redrive.store.postgres_tenant import CONNECTIONS, PooledTenant, PostgresTenant
-from redrive.store.postgres_wall import raise_wall, tenant_role
+from redrive.store.postgres_wall import extend_wall, raise_wall, tenant_role
 
 _BEGIN_POOLED = f"{BEGIN}; SET LOCAL idle_in_transaction_session_timeout = {IDLE_TIMEOUT_MS}"
 _MOST_RACES = 5
@@ -72,7 +72,8 @@ class PostgresDatabase(PostgresSession):
 
     async def migrate(self) -> None:
         async with self._transaction() as connection:
-            await self._asked(migrate, connection, self.schema, self._qualified)
+            if await self._asked(migrate, connection, self.schema, self._qualified):
+                await self._asked(extend_wall, connection, self.schema)
 
     async def hint(self, queues: Sequence[str]) -> None:
         """Workers of this object are told at once, those of others in the background."""

@@ -13,8 +13,17 @@ TIMEOUT = 3600.0
 _LOCK = "SELECT pg_catalog.pg_advisory_xact_lock($1)"
 _FIND_SCHEMA = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1"
 _FIND_LEDGER = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = $1 AND tablename = 'migrations'"
+_FIND_TABLE = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = $1 AND tablename = $2"
 _ENTER = """INSERT INTO redrive.migrations (version, name, applied_at)
 VALUES ($1, $2, CAST(extract(epoch FROM statement_timestamp()) AS double precision))"""
+
+_BUSY = (
+    ("runs", "ACCESS EXCLUSIVE"),
+    ("dead_letters", "SHARE ROW EXCLUSIVE"),
+    ("dead_letter_counts", "SHARE ROW EXCLUSIVE"),
+    ("audit", "SHARE ROW EXCLUSIVE"),
+)
+"""What work goes on in while tables are changed, in the order in which workers use them."""
 
 Qualified = Callable[[str], str]
 """Puts the name of the schema into a statement."""
@@ -24,14 +33,29 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-async def migrate(connection: Any, schema: str, qualified: Qualified) -> None:
+async def migrate(connection: Any, schema: str, qualified: Qualified) -> bool:
+    """Whether anything was left to do."""
     await connection.execute(_LOCK, _lock_key(schema), timeout=TIMEOUT)
     await _create_ledger(connection, schema, qualified)
     applied = [row[0] for row in await connection.fetch(qualified(READ_LEDGER))]
-    for migration in pending(applied):
+    left = pending(applied)
+    if left:
+        await _stop_work(connection, schema, qualified)
+    for migration in left:
         for text in migration.for_postgres():
             await connection.execute(qualified(text), timeout=TIMEOUT)
         await connection.execute(qualified(_ENTER), migration.version, migration.name)
+    return bool(left)
+
+
+async def _stop_work(connection: Any, schema: str, qualified: Qualified) -> None:
+    """Until the end of the transaction: what came after the old rows were counted, and before a trigger
+    counts new ones, would be in no count. Locked one by one as they are changed, workers and this could wait
+    for each other."""
+    for table, mode in _BUSY:
+        if await connection.fetch(_FIND_TABLE, schema, table):
+            text = f"LOCK TABLE redrive.{table} IN {mode} MODE"
+            await connection.execute(qualified(text), timeout=TIMEOUT)
 
 
 async def _create_ledger(connection: Any, schema: str, qualified: Qualified) -> None:

@@ -98,6 +98,15 @@ async def raise_wall(connection: Any, schema: str, place: str) -> None:
     await _require_no_hole(connection, schema, place)
 
 
+async def extend_wall(connection: Any, schema: str) -> None:
+    """Give the role, if there is one, its rights on the tables that a migration has just made: servers that
+    run already use it, and the triggers of their tables write to the new ones."""
+    name = tenant_role(schema)
+    if await connection.fetch(_ROLE, name):
+        for text in _grants(name, schema, await _without_rights(connection, name, schema)):
+            await connection.execute(text)
+
+
 async def _done(connection: Any, missing: Sequence[str], place: str) -> None:
     import asyncpg
 
@@ -119,8 +128,13 @@ async def _missing(connection: Any, schema: str) -> list[str]:
         *([] if role.exists else [f"CREATE ROLE {spelled} NOLOGIN"]),
         *([] if role.is_ours else [f"GRANT {spelled} TO {user}"]),
         *([] if role.may_enter else [f"GRANT USAGE ON SCHEMA {space} TO {spelled}"]),
-        *(f"GRANT {RIGHTS[table]} ON {space}.{table} TO {spelled}" for table in tables),
+        *_grants(name, schema, tables),
     ]
+
+
+def _grants(name: str, schema: str, tables: Sequence[str]) -> list[str]:
+    spelled, space = quoted(name), quoted(schema)
+    return [f"GRANT {RIGHTS[table]} ON {space}.{table} TO {spelled}" for table in tables]
 
 
 async def _look(connection: Any, name: str, schema: str) -> _Role:

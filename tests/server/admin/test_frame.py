@@ -7,7 +7,7 @@ import re
 
 import pytest
 from tests.server.admin.reading import Reading, read
-from tests.server.house import BASE, ORIGIN, House
+from tests.server.house import BASE, ORIGIN, House, until
 
 from redrive.model.breaker import BreakerState
 from redrive.server.admin.look import Look
@@ -65,7 +65,49 @@ async def test_after_signing_in_nobody_is_led_elsewhere(small_house: House, path
     answer = await small_house.client().post(
         "/app/sign-in", params={"next": path}, content=f"name=ana&password={PASSWORD}", headers=FORM
     )
+    assert (answer.status_code, answer.headers["location"]) == (303, "/app/admin")
+
+
+@pytest.mark.parametrize("path", ["/app/admin/dlq/groups/%C3%A4%20b", f"/app/admin/dlq?q={'%C3%A4' * 400}"])
+async def test_a_link_that_is_hard_to_give_on_still_leads_to_where_one_can_sign_in(
+    small_house: House, path: str
+) -> None:
+    led = await small_house.client().get(path)
+    assert led.status_code == 303
+    page = await read(small_house.client(), led.headers["location"])
+    assert page.find("form", id="password")
+
+
+async def test_a_form_that_is_not_ours_is_refused_by_a_page(small_house: House) -> None:
+    answer = await small_house.client().post("/app/sign-in", content="a=1&b=2&c=3&d=4&e=5", headers=FORM)
     assert answer.status_code == 422
+    assert "A name and a password are needed." in Reading(answer.text).text
+
+
+async def test_whoever_tries_too_often_is_told_so_by_a_page(small_house: House) -> None:
+    await small_house.member("ana", PASSWORD)
+    content = "name=ana&password=wrong"
+    answer = await until(
+        429, lambda: small_house.client().post("/app/sign-in", content=content, headers=FORM)
+    )
+    assert answer.headers["content-type"].startswith("text/html")
+    assert int(answer.headers["retry-after"]) > 0
+
+
+async def test_a_page_of_one_organization_does_nothing_in_another(house: House) -> None:
+    """In another tab its user may have entered another one since."""
+    await house.organization("acme")
+    await house.member("ana", PASSWORD)
+    letter, browser = await house.dead_letter(), await house.signed_in("ana", PASSWORD)
+    browser.headers["X-Redrive-Org"] = "acme"
+    refused = await browser.post(f"/api/v1/dead-letters/{letter}/resolve", json={})
+    assert (refused.status_code, refused.json()["code"]) == (409, "other_organization")
+    part = await browser.get("/app/admin/status", headers={"HX-Request": "true"})
+    assert (part.status_code, part.headers["hx-refresh"]) == (409, "true")
+    assert (await browser.get("/api/v1/events", params={"org": "acme"})).status_code == 409
+    browser.headers["X-Redrive-Org"] = "default"
+    done = await browser.post(f"/api/v1/dead-letters/{letter}/resolve", json={})
+    assert done.status_code == 200
 
 
 async def test_htmx_is_told_to_go_to_sign_in_instead_of_putting_that_page_into_another(

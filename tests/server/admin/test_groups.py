@@ -178,9 +178,12 @@ async def test_resolving_it_with_its_letters_can_be_undone(house: House) -> None
     admin = await house.signed_in("ada", "correct horse battery")
     ids = await letters(house, 3)
     name = await group_of(house, ids[0])
-    form = body_of(await read(admin, address(name)), "/resolve")
+    page = await read(admin, address(name))
+    form = body_of(page, "/resolve")
+    assert [each.attributes["value"] for each in page.find("input", name="expect")] == ["3"]
     match = {"If-Match": f'"{form["data-match"]}"'}
-    done = await admin.post(form["data-action"].split()[1], json={"dead_letters": True}, headers=match)
+    body = {"dead_letters": True, "expect": 3}
+    done = await admin.post(form["data-action"].split()[1], json=body, headers=match)
     assert (done.json()["resolved"], sorted(done.json()["ids"])) == (3, sorted(ids))
     bodies = {"/api/v1/dead-letters/reopen": {"ids": done.json()["ids"]}}
     for call in form["data-undo"].split(" & "):
@@ -202,6 +205,41 @@ async def test_acknowledging_and_ignoring_are_undone_by_reopening(
         form = body_of(page, action)
         assert form["data-undo"] == f"POST /api/v1/groups/{quote(name, safe='')}/reopen"
         assert json.loads(form["data-undo-body"]) == {}
+
+
+@pytest.mark.parametrize("action", ["/resolve", "/ignore"])
+@pytest.mark.parametrize("before", ["OPEN", "ACKNOWLEDGED", "IGNORED"])
+async def test_undoing_gives_it_back_the_state_that_it_had(
+    house: House, admin: httpx.AsyncClient, action: str, before: str
+) -> None:
+    [letter] = await letters(house, 1)
+    name = await group_of(house, letter)
+    groups = (await desk_of(house)).groups
+    if before == "ACKNOWLEDGED":
+        await groups.acknowledge(name, "mine")
+    elif before == "IGNORED":
+        await groups.ignore(name, "whatever comes")
+    form = body_of(await read(admin, address(name)), action)
+    body = {"dead_letters": True} if action == "/resolve" else {"beyond": 5}
+    done = await admin.post(form["data-action"].split()[1], json=body)
+    assert done.status_code == 200
+    for call in form["data-undo"].split(" & "):
+        said = {"ids": done.json()["ids"]} if call.endswith("/dead-letters/reopen") else {}
+        assert (await admin.post(call.split()[1], json=said)).status_code == 200
+    found = await groups.get(name)
+    assert (found.group.state, found.letters.open) == (before, 1)
+    assert (found.group.ignored_until, found.group.ignored_beyond, found.group.ignored_version) == (None,) * 3
+
+
+async def test_what_cannot_be_given_back_is_not_offered_to_be_undone(
+    house: House, admin: httpx.AsyncClient
+) -> None:
+    """How many more occurrences it was ignored for, above all."""
+    [letter] = await letters(house, 1)
+    name = await group_of(house, letter)
+    await _bring(house, name, "IGNORED")
+    page = await read(admin, address(name))
+    assert not {"data-undo"} & {*body_of(page, "/resolve"), *body_of(page, "/ignore")}
 
 
 # What is not there, and texts from elsewhere

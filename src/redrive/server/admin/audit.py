@@ -24,6 +24,7 @@ SIZE = 50
 MOST_SUBJECTS, MOST_DETAILS = 3, 12
 SPANS = {"1h": 3_600.0, "24h": 86_400.0, "7d": 604_800.0, "30d": 2_592_000.0}
 _NONE = AuditPage([], None)
+_MOMENTS = ("_at", "until", "since")
 _ID = re.compile(r"(v\d+:)?[0-9a-f]{32,}")
 _PLACES = {"dead_letter": "/dlq/", "replay": "/dlq/", "operation": "/replays/", "run": "/runs/"} | {
     "group": "/dlq/groups/"
@@ -34,12 +35,15 @@ Kind = Annotated[str, Query(max_length=60)]
 
 
 class Line(NamedTuple):
-    """An entry as it is listed. `subjects` are the first of them, with the addresses of their pages."""
+    """An entry as it is listed. `subjects` are the first of them, with the addresses of their pages.
+
+    detail  by name; a number is a moment
+    """
 
     entry: AuditEntry
     subjects: list[tuple[str, str]]
     more: int
-    detail: list[tuple[str, str]]
+    detail: list[tuple[str, str | float]]
 
 
 @pages.get("/audit")
@@ -88,9 +92,16 @@ async def _found(
 
 
 def _line(entry: AuditEntry) -> Line:
-    detail = [(name, _text(value)) for name, value in entry.detail.items() if value not in (None, "", [], {})]
+    detail = [
+        (name, _shown(name, value)) for name, value in entry.detail.items() if value not in (None, "", [], {})
+    ]
     shown = list(_linked(entry))[:MOST_SUBJECTS]
     return Line(entry, shown, len(entry.subjects) - len(shown), detail[:MOST_DETAILS])
+
+
+def _shown(name: str, value: Any) -> str | float:
+    is_moment = name.endswith(_MOMENTS) and isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_moment else _text(value)
 
 
 def _text(value: Any) -> str:

@@ -36,8 +36,10 @@ KEYS = (
             ("e", "resolve"),
             ("i", "ignore"),
             ("a", "assign"),
+            ("t", "tag"),
         ),
     ),
+    ("Replays", (("p", "pause, resume"),)),
     ("Go to", tuple((f"g {each.key}", each.title) for each in PLACES)),
 )
 

@@ -34,7 +34,11 @@ class GroupRow(NamedTuple):
 
     @property
     def needs(self) -> int:
-        return self.letters.open - self.record.scheduled + self.letters.exhausted
+        return needs_of(self.letters, self.record)
+
+    @property
+    def ignored(self) -> bool:
+        return self.group.state == GroupState.IGNORED
 
     @property
     def heals(self) -> int:
@@ -62,15 +66,14 @@ class GroupRow(NamedTuple):
 
 
 class Section(NamedTuple):
-    """`kind` is one of needs, heals and closed."""
+    """`kind` is one of needs, heals, ignored and closed."""
 
     kind: str
     rows: Sequence[GroupRow]
 
     @property
     def letters(self) -> int:
-        numbers = {"needs": [each.needs for each in self.rows], "heals": [each.heals for each in self.rows]}
-        return sum(numbers.get(self.kind, []))
+        return sum(each.heals if self.kind == "heals" else each.needs for each in self.rows)
 
 
 async def rows_of(groups: GroupBook, lines: Iterable[GroupLine]) -> list[GroupRow]:
@@ -86,10 +89,21 @@ async def rows_of(groups: GroupBook, lines: Iterable[GroupLine]) -> list[GroupRo
 
 def sections_of(rows: Sequence[GroupRow]) -> list[Section]:
     """In each of them the order stays."""
-    kinds: dict[str, list[GroupRow]] = {"needs": [], "heals": [], "closed": []}
+    kinds: dict[str, list[GroupRow]] = {"needs": [], "heals": [], "ignored": [], "closed": []}
     for row in rows:
-        kinds["needs" if row.needs > 0 else "heals" if row.heals > 0 else "closed"].append(row)
+        kinds[_kind(row)].append(row)
     return [Section(kind, found) for kind, found in kinds.items() if found]
+
+
+def _kind(row: GroupRow) -> str:
+    if row.needs > 0:
+        return "ignored" if row.ignored else "needs"
+    return "heals" if row.heals > 0 else "closed"
+
+
+def needs_of(letters: LetterCounts, record: GroupRecord) -> int:
+    """How many need somebody: those that will be redriven automatically do not."""
+    return letters.open - record.scheduled + letters.exhausted
 
 
 def state_of(group: FailureGroup) -> str:

@@ -67,6 +67,7 @@ async def group(page: OnPage, fingerprint: Fingerprint, span: Span = Span.DAY) -
         capped=over_time.capped,
         newest=[row_of(each) for each in newest.lines],
         replays=_replays(detail.replays),
+        reaching=await desk.operations.reaching(name),
         **await _sample(desk, detail),
         **_shares(detail, await desk.groups.spread(name)),
     )

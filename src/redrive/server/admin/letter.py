@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -16,6 +16,7 @@ from redrive.model.dead_letter import CLOSED, DeadLetter, DeadLetterLine, DeadLe
 from redrive.model.failure_group import GroupDetail
 from redrive.model.query import Query as Question
 from redrive.model.query import Term
+from redrive.model.replay import OperationState, Replay, ReplayState
 from redrive.policy.verdict import CAREFUL, Verdict
 from redrive.server.admin.attempts import attempt_rows, chosen, compared_rows
 from redrive.server.admin.environment import link
@@ -38,12 +39,13 @@ Compared = Annotated[list[Annotated[str, Query(max_length=100)]] | None, Query(m
 async def letter(page: OnPage, letter_id: Id, compare: Compared = None) -> Response:
     desk = await page.visit.desk()
     found = await desk.dead_letters.get(letter_id)
-    verdict = await desk.verdict(found.id)
+    verdict, replays = await desk.verdict(found.id), await desk.replays.of(found.id)
     return await page.render(
         "letter.html",
         place="dlq",
         letter=found,
         version=version_of(found),
+        reaching=await _reaching(desk, replays),
         tags=words(found.tags),
         verdict=verdict,
         advice=verdict.advice.removesuffix(CAREFUL).rstrip(),
@@ -54,10 +56,20 @@ async def letter(page: OnPage, letter_id: Id, compare: Compared = None) -> Respo
         history=history_of(
             found,
             await desk.audit.about(found.id, found.created_at),
-            await desk.replays.of(found.id),
+            replays,
             await desk.dead_letters.notes(found.id),
         ),
     )
+
+
+async def _reaching(desk: Desk, replays: Iterable[Replay]) -> str | None:
+    """The bulk replay that is under way, and has yet to begin it."""
+    for each in replays:
+        if each.state == ReplayState.PLANNED and each.operation_id is not None:
+            operation = await desk.operations.get(each.operation_id)
+            if operation.state in (OperationState.RUNNING, OperationState.PAUSED):
+                return operation.id
+    return None
 
 
 async def _around(desk: Desk, letter: DeadLetter) -> dict[str, Any]:

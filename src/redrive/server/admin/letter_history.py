@@ -10,6 +10,7 @@ from redrive.model.audit import Action
 from redrive.model.caller import SELF
 from redrive.model.dead_letter import DeadLetter, Note
 from redrive.model.replay import Mode, Replay
+from redrive.server.admin.decided import decided
 
 _WORDS = {
     Action.DEAD_LETTER_RESOLVED: "resolved it",
@@ -56,7 +57,7 @@ def history_of(
     letter: DeadLetter, entries: Iterable[AuditEntry], replays: Iterable[Replay], notes: Iterable[Note]
 ) -> Sequence[Event]:
     """The newest first."""
-    born = Event(letter.created_at, SELF, "made it a dead letter", letter.explanation)
+    born = Event(letter.created_at, SELF, "made it a dead letter", decided(letter.explanation))
     told = [born, *_done(entries), *map(_replay, replays), *map(_note, notes)]
     return sorted(told, key=lambda event: -event.at)
 

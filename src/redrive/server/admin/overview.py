@@ -10,25 +10,27 @@ from starlette.responses import Response
 
 from redrive.engine.breaker_book import BreakerView
 from redrive.engine.desk import Desk
-from redrive.engine.overview import Overview, Standing
+from redrive.engine.overview import Overview
 from redrive.engine.queue_book import QueueView, WorkerView
 from redrive.model.breaker import BreakerState
-from redrive.model.failure_group import GroupLine, GroupSort, Timeline
+from redrive.model.failure_group import GroupLine, GroupSort
 from redrive.model.operation import OperationReport, ReplayOperation
 from redrive.model.overview import Span
 from redrive.model.replay import OperationState
 from redrive.model.run import RunState
 from redrive.server.admin.chart import Chart, Series, bars
+from redrive.server.admin.group_rows import GroupRow, needs_of, rows_of
 from redrive.server.admin.page import OnPage, Page, Pages
+from redrive.server.admin.workers import state_of
 from redrive.server.visit import Visit
+from redrive.store.listing import Count
 
 pages = Pages("overview")
 
 GROUPS, QUEUES, REPLAYS = 8, 8, 4
 LOOKED_AT = 50
-SILENT = 30.0
-"""A worker says something every 10 seconds; one that says nothing for so long is not counted on."""
-UNATTENDED = "is:open,exhausted"
+NONE = Count(0, capped=False)
+TOP, IGNORED = "is:needs-you -group:ignored", "is:needs-you group:ignored"
 
 _OUTCOMES = (
     (RunState.DLQ_PENDING, "Dead letters", "dead"),
@@ -47,22 +49,6 @@ class Inflow(NamedTuple):
     lately: int
     seconds: float
     quiet_since: float | None
-
-
-class Queries(NamedTuple):
-    """What finds the dead letters that need somebody; `all` is None where no one query does."""
-
-    all: str | None
-    open: str
-    exhausted: str = "is:exhausted"
-
-
-class Top(NamedTuple):
-    """`unattended` are its dead letters that need somebody."""
-
-    line: GroupLine
-    unattended: int
-    day: Timeline
 
 
 class Standstill(NamedTuple):
@@ -99,7 +85,8 @@ async def overview(page: OnPage, span: Span = Span.DAY) -> Response:
         spans=list(Span),
         seen=seen,
         inflow=inflow_of(seen),
-        queries=queries_of(seen.standing),
+        ignored_query=IGNORED,
+        ignored=await _ignored(desk) if seen.standing.needs_you.total else NONE,
         is_new=await _is_new(visit),
         runs=runs_chart(seen, zone),
         letters=letters_chart(seen, zone),
@@ -117,14 +104,6 @@ def inflow_of(seen: Overview) -> Inflow:
     since = seen.now - (seen.start + (len(seen.came) - 2) * seen.width)
     last = max((at for at, number in enumerate(seen.came) if number), default=None)
     return Inflow(lately, since, None if last is None else seen.start + (last + 1) * seen.width)
-
-
-def queries_of(standing: Standing) -> Queries:
-    """Those that will be redriven automatically do not need anybody."""
-    if not standing.heals_itself.scheduled:
-        return Queries(UNATTENDED, "is:open")
-    waiting = "is:open redrive:never"
-    return Queries(None if standing.needs_you.exhausted else waiting, waiting)
 
 
 def standstill_of(
@@ -150,17 +129,26 @@ def letters_chart(seen: Overview, zone: tzinfo) -> Chart:
     return bars("Dead letters in and out", seen.start, seen.width, series, zone)
 
 
-async def _top(desk: Desk) -> Sequence[Top]:
+async def _top(desk: Desk) -> Sequence[GroupRow]:
     """Those with the most that need somebody. No group has more of them than it has occurrences, so they are
     among those with the most occurrences."""
-    found = await desk.groups.search(UNATTENDED, sort=GroupSort.OCCURRENCES, size=LOOKED_AT)
-    chosen = sorted(found.lines, key=lambda each: -_unattended(each))[:GROUPS]
-    lines = await desk.groups.sparklines([each.group.fingerprint for each in chosen])
-    return [Top(each, _unattended(each), lines[each.group.fingerprint]) for each in chosen]
+    found = await desk.groups.search(TOP, sort=GroupSort.OCCURRENCES, size=LOOKED_AT)
+    needs = await _needs(desk, found.lines)
+    chosen = sorted(found.lines, key=lambda each: -needs[each.group.fingerprint])[:GROUPS]
+    return await rows_of(desk.groups, chosen)
 
 
-def _unattended(line: GroupLine) -> int:
-    return line.letters.open + line.letters.exhausted
+async def _ignored(desk: Desk) -> Count:
+    """How many of those that need somebody belong to failures that are ignored, which are few."""
+    found = await desk.groups.search(IGNORED, sort=GroupSort.OCCURRENCES, size=LOOKED_AT)
+    needs = await _needs(desk, found.lines)
+    return Count(sum(needs.values()), found.next_cursor is not None)
+
+
+async def _needs(desk: Desk, lines: Sequence[GroupLine]) -> dict[str, int]:
+    records = await desk.groups.records([each.group.fingerprint for each in lines])
+    names = [each.group.fingerprint for each in lines]
+    return {name: needs_of(line.letters, records[name]) for name, line in zip(names, lines, strict=True)}
 
 
 async def _under_way(desk: Desk) -> Sequence[UnderWay]:
@@ -178,7 +166,7 @@ async def _house(page: Page) -> dict[str, Any]:
     return {
         "breakers": sorted(breakers, key=_urgency),
         "queues": sorted(queues, key=_age),
-        "workers": [each for each in workers if _works(each)],
+        "workers": [each for each in workers if state_of(each) == "running"],
     }
 
 
@@ -189,10 +177,6 @@ def _urgency(breaker: BreakerView) -> tuple[bool, int, str]:
 def _age(queue: QueueView) -> tuple[bool, float, int, str]:
     depths = queue.own
     return not queue.paused, -(depths.oldest_ready_seconds or 0.0), -depths.ready.number, queue.name
-
-
-def _works(worker: WorkerView) -> bool:
-    return worker.state == "running" and worker.seconds_silent <= SILENT
 
 
 async def _is_new(visit: Visit) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote, urlsplit
 
 from starlette.requests import Request
@@ -11,6 +12,7 @@ from redrive.policy.redact import Redactor
 from redrive.server.admin.environment import PAGES
 from redrive.server.admin.look import Look
 from redrive.server.admin.page import html
+from redrive.server.api.onward import LOCAL, LONGEST
 from redrive.server.problem import TITLES, ProblemError
 
 SIGN_IN = "/app/sign-in"
@@ -19,12 +21,14 @@ _OF_THE_API = ("no_route", "method_not_allowed", "invalid_request")
 
 def is_page(request: Request) -> bool:
     path = request.url.path
-    return path == PAGES or path.startswith(f"{PAGES}/")
+    return path in (PAGES, SIGN_IN) or path.startswith(f"{PAGES}/")
 
 
 def problem_page(request: Request, problem: ProblemError, request_id: str, redactor: Redactor) -> Response:
     if problem.status_code == 401:
         return _to_sign_in(request)
+    if problem.code == "other_organization" and "hx-request" in request.headers:
+        return Response(status_code=409, headers={"HX-Refresh": "true"})
     response = html(
         request,
         "problem.html",
@@ -56,6 +60,15 @@ def _to_sign_in(request: Request) -> Response:
 
 
 def _wanted(request: Request, by_script: bool) -> str:
-    """A script asks for parts of the page that somebody is on."""
-    asked = urlsplit(request.headers.get("hx-current-url", PAGES) if by_script else str(request.url))
-    return f"{asked.path}?{asked.query}" if asked.query else asked.path
+    """As it was asked for. A script asks for parts of the page that somebody is on."""
+    if by_script:
+        asked = urlsplit(request.headers.get("hx-current-url", PAGES))
+        return local(f"{asked.path}?{asked.query}" if asked.query else asked.path)
+    path, query = request.scope["raw_path"].decode("latin-1"), request.scope["query_string"].decode("latin-1")
+    return local(f"{path}?{query}" if query else path)
+
+
+def local(path: str | None) -> str:
+    """A path of this server; where it is none, or too long to be given on, the beginning."""
+    fits = path is not None and len(path) <= LONGEST and re.fullmatch(LOCAL, path)
+    return path if path is not None and fits else PAGES

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from redrive.engine.desk import Desk
-from redrive.errors import InvalidValueError
+from redrive.errors import InvalidValueError, NotFoundError
 from redrive.model.dead_letter import DeadLetterLine
 from redrive.model.failure_group import FailureGroup
 from redrive.model.operation import FailedAs, OperationReport
@@ -15,7 +15,16 @@ from redrive.model.replay import Replay, ReplayState
 from redrive.server.admin.policy_words import policy_words
 from redrive.server.admin.replay_meant import FEW
 from redrive.server.admin.replay_progress import ORDER, bar, canary, ended, pace, replayed
-from redrive.server.admin.replay_words import MODES, careful, chosen, plan_again, rollout_of, waits
+from redrive.server.admin.replay_words import (
+    MODES,
+    Chosen,
+    careful,
+    chosen,
+    plan_again,
+    reaching,
+    rollout_of,
+    waits,
+)
 
 ITEMS, HISTORY = 50, 20
 MOST_AGAIN = 500
@@ -46,14 +55,25 @@ async def common(desk: Desk, report: OperationReport) -> dict[str, Any]:
     return {
         "operation": operation,
         "plan": report.plan,
-        "chosen": chosen(operation),
+        "chosen": await _named(desk, chosen(operation)),
         "modes": MODES,
         "careful": list(careful(rollout_of(operation).options, report.plan.will_run)),
         "override": policy_words(operation.policy_override),
         "waits": list(waits(report.plan)),
+        "reaching": reaching,
         "again": plan_again(operation, complete),
         "letters": await desk.dead_letters.lines(letters) if few else (),
     }
+
+
+async def _named(desk: Desk, selected: Chosen) -> Chosen:
+    """A failure group by its title; it may be gone since."""
+    if selected.kind != "group":
+        return selected
+    try:
+        return selected._replace(title=(await desk.groups.get(selected.text)).group.title)
+    except (InvalidValueError, NotFoundError):
+        return selected
 
 
 async def progress(

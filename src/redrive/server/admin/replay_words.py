@@ -10,6 +10,7 @@ from redrive.model.operation import Plan, ReplayOperation
 from redrive.policy.rollout import Rollout, RolloutOptions
 from redrive.server.admin.words import number, percent, plural
 from redrive.server.api.view.stored import decoded, mapping
+from redrive.store.operations import UNDER_WAY_NOTE
 
 MODES = {
     "FROM_STEP": (
@@ -24,12 +25,16 @@ MODES = {
 
 
 class Chosen(NamedTuple):
-    """What was selected. `parameters` name it to the API and, but for many ids, to the dialog."""
+    """What was selected. `parameters` name it to the API and, but for many ids, to the dialog.
+
+    title  of a failure group, where it is known
+    """
 
     kind: str
     text: str
     number: int | None = None
     parameters: Mapping[str, Any] = {}
+    title: str = ""
 
 
 def chosen(operation: ReplayOperation) -> Chosen:
@@ -87,6 +92,13 @@ def waits(plan: Plan) -> Iterator[Wait]:
         for kind in ("breaker", "queue", "dead letter"):
             if what.startswith(f"{kind} "):
                 yield Wait(kind, what.removeprefix(f"{kind} "), items)
+
+
+def reaching(why: str) -> str:
+    """The id of the replay that is under way, when it is why an item was refused."""
+    beginning, ending = UNDER_WAY_NOTE
+    is_it = why.startswith(beginning) and why.endswith(ending)
+    return why.removeprefix(beginning).removesuffix(ending) if is_it else ""
 
 
 def plan_again(operation: ReplayOperation, ids: Sequence[str] = ()) -> dict[str, Any] | None:

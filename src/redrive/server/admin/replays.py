@@ -9,6 +9,7 @@ from typing import Annotated, NamedTuple
 from fastapi import Query
 from starlette.responses import Response
 
+from redrive.engine.desk import Desk
 from redrive.errors import InvalidValueError
 from redrive.model.operation import ReplayOperation
 from redrive.model.replay import OperationState, ReplayState
@@ -72,8 +73,9 @@ async def new(
     q: Annotated[str | None, Query(max_length=2000)] = None,
     ids: Annotated[str | None, Query(max_length=20_000)] = None,
     group: Annotated[str | None, Query(max_length=200)] = None,
+    unsafe: bool = False,
 ) -> Response:
-    """What is meant, and how carefully; the plan follows."""
+    """What is meant, and how carefully; the plan follows. `unsafe`: nothing is to be left out."""
     desk, problem, found, verdict = await page.visit.desk(), "", None, None
     try:
         found = await meant(desk, q, ids, group)
@@ -89,10 +91,18 @@ async def new(
         verdict=verdict,
         problem=problem,
         query=q or "",
+        unsafe=unsafe,
+        under_way=await _is_under_way(desk),
         command="" if found is None else _command(found),
         modes=MODES,
         options=RolloutOptions(),
     )
+
+
+async def _is_under_way(desk: Desk) -> bool:
+    """Then only the plan knows how many will run: those that it will reach are refused."""
+    known = (OperationState.RUNNING, OperationState.PAUSED)
+    return any(each.state in known for each in await desk.operations.under_way())
 
 
 def _command(wanted: Meant) -> str:

@@ -31,6 +31,18 @@ pages = Pages("settings")
 SIZE = 50
 RETENTION = ("retention_days", "dlq_archive_days", "session_days", "session_idle_hours")
 
+RIGHTS = {
+    Permission.READ: "read, with secrets redacted",
+    Permission.PLAN: "plan a replay",
+    Permission.NOTE: "note, tag and assign",
+    Permission.START: "start runs",
+    Permission.OPERATE: "replay, resolve, ignore, archive, retry and cancel",
+    Permission.CONTROL: "open and close breakers, pause queues",
+    Permission.REVEAL: "reveal a redacted field, with a reason that is kept",
+    Permission.MANAGE: "members, keys, redaction, retention",
+}
+"""What each permission is for, in words."""
+
 Section = Annotated[str, Query(max_length=40)]
 Values = dict[str, Any]
 
@@ -68,7 +80,8 @@ def _refused(section: str) -> ProblemError:
 async def _me(page: Page, cursor: str | None) -> Values:
     token = session_token(page.request, site_of(page.request.scope)) or ""
     lines = await (await page.visit.app.sessions()).list(token)
-    return {"sessions": lines, "own": page.visit.principal.id}
+    principal = page.visit.principal
+    return {"sessions": lines, "own": principal.id, "rights": _rights(Role(principal.role))}
 
 
 async def _members(page: Page, cursor: str | None) -> Values:
@@ -146,7 +159,7 @@ def _paging(section: str, cursor: str | None, next_cursor: str | None) -> Values
 
 
 def _rights(role: Role) -> str:
-    return ", ".join(each.value for each in Permission if each in PERMISSIONS[role])
+    return "; ".join(words for each, words in RIGHTS.items() if each in PERMISSIONS[role])
 
 
 def _shown(page: Page, names: tuple[str, ...]) -> list[Values]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from redrive.engine.breaker_book import BreakerView
 from redrive.model.breaker import BreakerState
+from redrive.model.dead_letter import LIVE
 from redrive.model.identity import Standing
 from redrive.policy.principal import SESSION
 from redrive.server.visit import Visit
@@ -37,27 +38,30 @@ PLACES = (
 class Shell(NamedTuple):
     """
     counters   dead letters by state
+    attention  how many of them need somebody
     failing    breakers that are not closed, those that hold the most work first
     standings  the organizations that one may enter
     """
 
     counters: Mapping[str, int]
+    attention: int
     failing: Sequence[BreakerView]
     standings: Sequence[Standing]
     places: Sequence[Place] = PLACES
 
     @property
-    def attention(self) -> int:
-        """Dead letters that wait for somebody."""
-        return self.counters.get("OPEN", 0) + self.counters.get("EXHAUSTED", 0)
+    def live(self) -> str:
+        """What live.js compares with the counters that it hears."""
+        return " ".join(str(self.counters.get(state, 0)) for state in LIVE)
 
 
 async def shell_of(visit: Visit, token: str | None) -> Shell:
     figures = await (await visit.desk()).dead_letters.statistics()
+    seen = await visit.app.overview(org=visit.org, by=visit.principal.name)
     standings: Sequence[Standing] = ()
     if visit.principal.kind == SESSION and token:
         standings = await (await visit.app.sessions()).organizations(token)
-    return Shell(figures.by_state, await failing(visit), standings)
+    return Shell(figures.by_state, (await seen.needs_you()).total, await failing(visit), standings)
 
 
 async def failing(visit: Visit) -> Sequence[BreakerView]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Annotated
 from urllib.parse import parse_qs, urlencode
 
-from fastapi import Path
+from fastapi import Path, Query
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from redrive.server.admin.environment import PAGES
 from redrive.server.admin.look import Look
 from redrive.server.admin.page import html
-from redrive.server.admin.problem_page import SIGN_IN
+from redrive.server.admin.problem_page import SIGN_IN, local
 from redrive.server.admin.static_files import static_files, static_version, takes_gzip
 from redrive.server.admission import check_origin
-from redrive.server.api.onward import NextPath, onward
+from redrive.server.api.onward import onward
 from redrive.server.cookie import session_token
 from redrive.server.problem import ProblemError
 from redrive.server.route import Routes
@@ -28,6 +28,7 @@ routes = Routes("pages.sign_in", "/app")
 FOR_EVER = "public, max-age=31536000, immutable"
 LONGEST_NAME, LONGEST_PASSWORD = 200, 1024
 
+NextPath = Annotated[str | None, Query(alias="next", max_length=8_192)]
 Version = Annotated[str, Path(max_length=40)]
 Name = Annotated[str, Path(max_length=80)]
 
@@ -49,7 +50,7 @@ async def sign_in(request: Request, next_path: NextPath = None) -> Response:
     check_origin(request, site)
     name, password = await _credentials(request)
     try:
-        return await _signed_in(request, site, name, password, next_path or PAGES)
+        return await _signed_in(request, site, name, password, local(next_path))
     except ProblemError as problem:
         if problem.status_code not in (401, 429):
             raise
@@ -79,7 +80,10 @@ async def _signed_in(request: Request, site: Site, name: str, password: str, pat
 
 
 async def _credentials(request: Request) -> tuple[str, str]:
-    given = parse_qs((await request.body()).decode(errors="replace"), max_num_fields=4)
+    try:
+        given = parse_qs((await request.body()).decode(errors="replace"), max_num_fields=4)
+    except ValueError:  # more fields than the form has
+        given = {}
     name, password = (given.get(each, [""])[-1] for each in ("name", "password"))
     if not name or len(name) > LONGEST_NAME or len(password) > LONGEST_PASSWORD:
         raise ProblemError(422, "invalid_request", "a name and a password are needed")
@@ -89,18 +93,20 @@ async def _credentials(request: Request) -> tuple[str, str]:
 def _page(
     request: Request, next_path: str | None, name: str = "", problem: ProblemError | None = None
 ) -> Response:
-    site = site_of(request.scope)
-    return html(
+    site, path = site_of(request.scope), None if next_path is None else local(next_path)
+    response = html(
         request,
         "sign_in.html",
         200 if problem is None else problem.status_code,
         look=Look.of(request),
-        action=_with_next(SIGN_IN, next_path),
-        next_path=next_path or PAGES,
+        action=_with_next(SIGN_IN, path),
+        next_path=path or PAGES,
         name=name,
         problem="" if problem is None else problem.detail,
-        ways=[(_with_next(path, next_path or PAGES), text) for path, text in _other_ways(site)],
+        ways=[(_with_next(way, path or PAGES), text) for way, text in _other_ways(site)],
     )
+    response.headers.update({} if problem is None else problem.headers or {})
+    return response
 
 
 def _other_ways(site: Site) -> list[tuple[str, str]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from redrive.model.dead_letter import DeadLetter
 from redrive.policy.verdict import Verdict
+from redrive.server.admin.headline import headline
 from redrive.server.admin.stack import Stack
 from redrive.server.admin.words import machine, plural, short
 
@@ -16,7 +17,7 @@ def ticket_of(letter: DeadLetter, verdict: Verdict, stack: Stack, address: str) 
 
 
 def _lines(letter: DeadLetter, verdict: Verdict, stack: Stack, address: str) -> Iterator[str]:
-    yield f"## {short(letter.message or letter.title, 200)}"
+    yield f"## {short(headline(letter.message, letter.error_type, letter.title), 200)}"
     yield ""
     place = f"{letter.workflow} › {letter.step}"
     yield " · ".join([place, letter.state.lower(), letter.category, letter.error_type])

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from redrive.policy.access import Permission
+from redrive.server.admission import other_organization
 from redrive.server.route import Routes
 from redrive.server.rule import may
 from redrive.server.site import site_of
@@ -29,6 +30,10 @@ LastEventId = Annotated[
     ),
 ]
 
+Meant = Annotated[
+    str | None, Query(max_length=200, description="The organization that is meant; refused in another one")
+]
+
 routes = Routes("events", "/api/v1/events")
 
 _EXAMPLE = (
@@ -47,8 +52,14 @@ _STREAM = {
 
 @routes.get("", may(Permission.READ), status_code=200, response_class=EventStream, responses={200: _STREAM})
 async def follow(
-    request: Request, visit: Visiting, after: After = None, last_event_id: LastEventId = None
+    request: Request,
+    visit: Visiting,
+    after: After = None,
+    last_event_id: LastEventId = None,
+    org: Meant = None,
 ) -> Response:
     """What happens in the organization, as server-sent events: ids, actions and counts."""
+    if org is not None and org != visit.org:
+        raise other_organization(visit.org)
     place = int(last_event_id) if last_event_id else after
     return EventStream(site_of(request.scope), request, visit.principal, place)

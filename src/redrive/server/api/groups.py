@@ -105,7 +105,11 @@ async def resolve(
     asked = body or GroupResolving()
     with unchanged():
         done = await desk.groups.resolve(
-            fingerprint, asked.reason, letters=asked.dead_letters, read=versions(if_match)
+            fingerprint,
+            asked.reason,
+            letters=asked.dead_letters,
+            expect=asked.expect,
+            read=versions(if_match),
         )
     return answer(resolution_view(done), headers=etag(done.group.version))
 

@@ -63,6 +63,18 @@ WHERE operation_id = :id AND state = 'PLANNED' AND EXISTS (
     WHERE letter.id = item.letter_id AND letter.effect = 'unsafe' AND letter.may_have_executed = 1
 )
 
+-- name: refuse_under_way
+UPDATE redrive.replays AS item SET state = 'REFUSED', ended_at = :now, note = CAST(:beginning AS text) || (
+    SELECT min(other.operation_id) FROM redrive.replays AS other
+    JOIN redrive.replay_operations AS operation ON operation.id = other.operation_id
+    WHERE other.letter_id = item.letter_id AND other.state = 'PLANNED' AND operation.state IN ('RUNNING', 'PAUSED')
+) || CAST(:ending AS text)
+WHERE operation_id = :id AND state = 'PLANNED' AND letter_id IN (
+    SELECT other.letter_id FROM redrive.replay_operations AS operation
+    JOIN redrive.replays AS other ON other.operation_id = operation.id AND other.state = 'PLANNED'
+    WHERE operation.org = :org AND operation.state IN ('RUNNING', 'PAUSED')
+)
+
 -- name: refuse_blocked
 UPDATE redrive.replays AS item SET state = 'REFUSED', ended_at = :now, note = :note
 WHERE operation_id = :id AND state = 'PLANNED' AND EXISTS (
@@ -203,6 +215,18 @@ SELECT {_operation} FROM redrive.replay_operations
 WHERE org = :org AND state IN ('RUNNING', 'PAUSED', 'STOPPED')
 ORDER BY planned_at DESC, id DESC
 LIMIT :most
+
+-- name: reached
+SELECT operation.id, count(*)
+FROM redrive.replay_operations AS operation
+JOIN (
+    SELECT operation_id, letter_id FROM redrive.replays
+    WHERE org = :org AND fingerprint = :fingerprint AND state = 'PLANNED'
+    LIMIT :most
+) AS item ON item.operation_id = operation.id
+JOIN redrive.dead_letters AS letter ON letter.id = item.letter_id AND letter.state IN ('OPEN', 'EXHAUSTED')
+WHERE operation.org = :org AND operation.state IN ('RUNNING', 'PAUSED')
+GROUP BY operation.id ORDER BY operation.id
 
 -- name: progress
 SELECT operation_id, state, count(*) FROM redrive.replays

@@ -57,6 +57,25 @@ idle_keys (id) AS (
     FROM idle_keys JOIN redrive.runs AS run ON run.id = idle_keys.id
 )
 
+-- name: _ready_keys
+-- The oldest of each queue and priority.
+ready_keys (id) AS (
+    SELECT (
+        SELECT id FROM redrive.runs WHERE place = 'ready' ORDER BY queue, priority DESC, submitted_at, id LIMIT 1
+    )
+    UNION ALL
+    SELECT COALESCE((
+        SELECT next.id FROM redrive.runs AS next
+        WHERE next.place = 'ready' AND next.queue = run.queue AND next.priority < run.priority
+        ORDER BY next.priority DESC, next.submitted_at, next.id LIMIT 1
+    ), (
+        SELECT next.id FROM redrive.runs AS next
+        WHERE next.place = 'ready' AND next.queue > run.queue
+        ORDER BY next.queue, next.priority DESC, next.submitted_at, next.id LIMIT 1
+    ))
+    FROM ready_keys JOIN redrive.runs AS run ON run.id = ready_keys.id
+)
+
 -- name: _newest
 ORDER BY submitted_at DESC, id DESC LIMIT :most
 
@@ -154,26 +173,24 @@ UNION ALL SELECT queue, 'leased', count(*), 1, min(submitted_at), :now FROM (
 ) AS leased GROUP BY queue
 
 -- name: overall_depths
-WITH RECURSIVE queue_names (queue) AS (
-    SELECT (SELECT min(queue) FROM redrive.runs WHERE place = 'ready')
-    UNION ALL
-    SELECT (SELECT min(queue) FROM redrive.runs WHERE place = 'ready' AND queue > queue_names.queue)
-    FROM queue_names WHERE queue_names.queue IS NOT NULL
-)
-SELECT queue_names.queue, 'ready', (
+WITH RECURSIVE {_ready_keys}
+SELECT oldest.queue, 'ready', (
     SELECT count(*) FROM (
-        SELECT 1 FROM redrive.runs WHERE place = 'ready' AND queue = queue_names.queue LIMIT :most
+        SELECT 1 FROM redrive.runs WHERE place = 'ready' AND queue = oldest.queue LIMIT :most
     ) AS counted
-), 0, CAST(NULL AS double precision), :now
-FROM queue_names WHERE queue_names.queue IS NOT NULL
+), 0, oldest.submitted_at, :now
+FROM (
+    SELECT queue, min(submitted_at) AS submitted_at FROM redrive.runs
+    WHERE id IN (SELECT ready_keys.id FROM ready_keys) GROUP BY queue
+) AS oldest
 UNION ALL SELECT queue, 'waiting', count(*), 1, NULL, :now FROM (
     SELECT queue FROM redrive.runs WHERE place = 'waiting' LIMIT :most
 ) AS waiting GROUP BY queue
 UNION ALL SELECT queue, 'held', count(*), 1, NULL, :now FROM (
     SELECT queue FROM redrive.runs WHERE place = 'held' LIMIT :most
 ) AS held GROUP BY queue
-UNION ALL SELECT queue, 'alone', count(*), 1, NULL, :now FROM (
-    SELECT queue FROM redrive.runs WHERE place = 'alone' LIMIT :most
+UNION ALL SELECT queue, 'alone', count(*), 1, min(submitted_at), :now FROM (
+    SELECT queue, submitted_at FROM redrive.runs WHERE place = 'alone' LIMIT :most
 ) AS alone GROUP BY queue
 UNION ALL SELECT queue, 'leased', count(*), 1, NULL, :now FROM (
     SELECT queue FROM redrive.runs WHERE place = 'leased' LIMIT :most

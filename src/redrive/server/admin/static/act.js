@@ -49,11 +49,9 @@ async function done(element, body, told) {
   element.closest("details[data-pop]")?.removeAttribute("open");
   if (verb === "go") location.assign(filled(address, told));
   else if (verb === "dialog") await openDialog(filled(address, told));
-  else if (verb === "refresh") {
-    closeDialog();
-    await refresh();
-  }
+  else if (verb === "refresh") closeDialog();
   if (element.dataset.show) showOnce(element.dataset.showTitle, String(told[element.dataset.show]));
+  if (verb === "refresh") await refresh();
 }
 
 function undoOf(text, body, told) {

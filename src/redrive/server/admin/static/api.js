@@ -1,10 +1,23 @@
 // Calls of the JSON API, in the name of whoever has signed in.
 let token = null;
 
+// The organization that this page shows. In another tab somebody may have entered another one since.
+export const org = document.body.dataset.org ?? "";
+
 // That no other site can make the browser send this. It is in no page, so no page can be made to tell it.
 async function csrf() {
-  token ??= (await (await fetch("/api/v1/session", { headers: { Accept: "application/json" } })).json()).csrf_token ?? "";
+  if (token !== null) return token;
+  const answer = await fetch("/api/v1/session", { headers: { Accept: "application/json" } });
+  const told = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw refused(answer, told);
+  token = told.csrf_token ?? "";
   return token;
+}
+
+function refused(answer, told) {
+  if (answer.status === 401) location.assign(`/app/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
+  if (told.code === "csrf") token = null;
+  return new Problem(told);
 }
 
 export class Problem extends Error {
@@ -24,19 +37,19 @@ export class Problem extends Error {
 
 export async function call(action, body, version) {
   const [method, path] = action.split(" ");
-  const headers = { Accept: "application/json" };
+  const headers = { Accept: "application/json", "X-Redrive-Org": encodeURIComponent(org) };
   if (body !== undefined && method !== "DELETE") headers["Content-Type"] = "application/json";
   if (version) headers["If-Match"] = `"${version}"`;
   let answer;
   try {
     headers["X-CSRF-Token"] = await csrf();
     answer = await fetch(path, { method, headers, body: headers["Content-Type"] ? JSON.stringify(body) : undefined });
-  } catch {
+  } catch (error) {
+    if (error instanceof Problem) throw error;
     throw new Problem({ hint: "Nothing was changed as far as this page knows; look again when it is back" });
   }
   const told = answer.status === 204 ? {} : await answer.json().catch(() => ({}));
-  if (answer.status === 401) location.assign(`/app/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
-  if (!answer.ok) throw new Problem(told);
+  if (!answer.ok) throw refused(answer, told);
   return told;
 }
 

@@ -1,4 +1,6 @@
 // Dialogs: a page whose content is shown above the one that one is on. Without this it is a page of its own.
+import { load } from "./load.js";
+
 const dialog = document.querySelector("#dialog");
 let opener = null;
 let opening = 0;
@@ -9,11 +11,8 @@ export const isOpening = () => opening > 0;
 export async function openDialog(address) {
   if (!dialog.open) opener = document.activeElement;
   opening += 1;
-  try {
-    await htmx.ajax("GET", address, { target: "#dialog-place", select: "#dialog-content", swap: "innerHTML show:none" });
-  } finally {
-    opening -= 1;
-  }
+  await load(address, "#dialog-place", { select: "#dialog-content", swap: "innerHTML" });
+  opening -= 1;
   if (!dialog.querySelector("#dialog-content")) return location.assign(address);
   if (!dialog.open) dialog.showModal();
   (dialog.querySelector("[autofocus]") ?? dialog.querySelector("button.primary, .button.primary, input, button"))?.focus();

@@ -1,21 +1,40 @@
 // Live: what happens is heard from the server, and told where it belongs. Rows never move by themselves.
+import { org } from "./api.js";
+import { load } from "./load.js";
 import { refresh } from "./refresh.js";
 
 const QUIET = 15_000;
 const SHORTEST = 2_000;
+const AGAIN = 5_000;
 let source = null;
+let last = "";
 let breakers = null;
 let lost = null;
 const due = new Map();
 
 function open() {
   if (source || document.hidden || !window.EventSource || !document.querySelector("#status")) return;
-  source = new EventSource("/api/v1/events");
+  source = new EventSource(`/api/v1/events?org=${encodeURIComponent(org)}${last && `&after=${last}`}`);
   source.addEventListener("open", () => told(true));
-  source.addEventListener("error", () => told(false));
+  source.addEventListener("error", failed);
   source.addEventListener("counters", (event) => counted(JSON.parse(event.data)));
-  source.addEventListener("entry", (event) => happened(JSON.parse(event.data)));
-  source.addEventListener("reset", () => happened({ action: "", number: 0 }));
+  source.addEventListener("entry", (event) => {
+    last = event.lastEventId;
+    happened(JSON.parse(event.data));
+  });
+  source.addEventListener("reset", (event) => {
+    last = event.lastEventId;
+    for (const each of document.querySelectorAll("[data-live]")) news(each, 1_000);
+    happened({ action: "", number: 0 });
+  });
+}
+
+// A browser comes back by itself, unless it was refused: then it never would.
+function failed() {
+  told(false);
+  if (source?.readyState !== EventSource.CLOSED) return;
+  source = null;
+  setTimeout(open, AGAIN + Math.random() * AGAIN);
 }
 
 // A browser has few connections to one server: a page that nobody looks at needs none.
@@ -46,11 +65,19 @@ function counted(counters) {
   for (const place of document.querySelectorAll("[data-counter]")) {
     const sum = place.dataset.counter.split(" ").reduce((all, name) => all + (counters.dead_letters?.[name.split(".")[1]] ?? 0), 0);
     place.textContent = sum.toLocaleString("en");
-    if ("attention" in place.dataset) place.hidden = !sum;
   }
   const now = JSON.stringify(counters.breakers ?? {});
-  if (breakers !== null && breakers !== now) status();
+  const letters = ["OPEN", "REPLAYING", "EXHAUSTED"].map((state) => counters.dead_letters?.[state] ?? 0).join(" ");
+  if ((breakers !== null && breakers !== now) || letters !== document.querySelector("#status")?.dataset.letters) status();
   breakers = now;
+}
+
+// Which of them need somebody is known to the server alone: some will be redriven automatically.
+function badge() {
+  const [place, number] = [document.querySelector("[data-attention]"), Number(document.querySelector("#status")?.dataset.attentionNumber)];
+  if (!place || Number.isNaN(number)) return;
+  place.textContent = number.toLocaleString("en");
+  place.hidden = !number;
 }
 
 function happened({ action, number, subjects = [] }) {
@@ -85,8 +112,9 @@ function soon(selector) {
 
 async function status() {
   if (document.hidden || !document.querySelector("#status")) return;
-  await htmx.ajax("GET", "/app/admin/status", { target: "#status", swap: "outerHTML show:none" });
+  await load("/app/admin/status", "#status");
   say();
+  badge();
 }
 
 setInterval(() => {

@@ -1,4 +1,6 @@
 // Reads the page again, and puts the new content in the place of the old one. Where one was stays where it is.
+import { load } from "./load.js";
+
 const rows = () => [...document.querySelectorAll("[data-row]")];
 
 export async function refresh(selector = "#main") {
@@ -8,7 +10,7 @@ export async function refresh(selector = "#main") {
   const at = rows().indexOf(document.activeElement?.closest?.("[data-row]"));
   const unfolded = [...place.querySelectorAll("details[id]")].map((each) => [each.id, each.open]);
   place.setAttribute("aria-busy", "true");
-  await htmx.ajax("GET", location.pathname + location.search, { target: selector, select: selector, swap: "outerHTML show:none" });
+  await load(location.pathname + location.search, selector);
   document.querySelector(selector)?.removeAttribute("aria-busy");
   for (const [id, open] of unfolded) document.getElementById(id)?.toggleAttribute("open", open);
   if (selector === "#main") scrollTo({ top, behavior: "instant" });

@@ -34,4 +34,4 @@ function written(attribute, text) {
 
 const all = () => document.querySelectorAll("[data-selection]").forEach(furnish);
 all();
-document.addEventListener("htmx:afterSettle", all);
+document.addEventListener("htmx:afterSwap", all);

@@ -4,6 +4,7 @@ const boxes = (place) => [...place.querySelectorAll("tbody input[type=checkbox][
 const chosen = (place) => boxes(place).filter((each) => each.checked);
 const isWhole = (place) => place.dataset.whole === "true";
 let last = null;
+let kept = new Set();
 
 // What a control in the bulk bar is about: {ids} or {query, expect}; nothing where it has no data-selected.
 export function selected(element) {
@@ -39,6 +40,7 @@ function show(place) {
   for (const each of place.querySelectorAll("[data-select-matching-row]")) each.hidden = !more;
   for (const link of place.querySelectorAll("a[data-selected]")) link.href = address(place, link);
   refuse(place, some);
+  kept = new Set(some.map((each) => each.value));
 }
 
 function count(place, name, value) {
@@ -118,7 +120,17 @@ document.addEventListener("keydown", (event) => {
   for (const place of places()) if (chosen(place).length) none(place);
 });
 
+// What was selected is selected still when the page has been read again, unless something was done with it.
+document.addEventListener("acted", (event) => {
+  if (event.target.closest("[data-bulk]")) none(event.target.closest("[data-selection]"));
+});
+document.addEventListener("htmx:afterSwap", () => {
+  for (const place of places()) {
+    for (const box of boxes(place)) if (kept.has(box.value)) box.checked = true;
+    show(place);
+  }
+});
+
 const showAll = () => places().forEach(show);
 showAll();
 addEventListener("pageshow", showAll);
-document.addEventListener("htmx:afterSettle", showAll);

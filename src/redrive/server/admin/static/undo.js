@@ -1,5 +1,5 @@
 // Undo: one key, for a minute, also on the next page.
-import { call } from "./api.js";
+import { call, org } from "./api.js";
 import { refresh } from "./refresh.js";
 import { toast } from "./toast.js";
 
@@ -7,7 +7,7 @@ const KEPT = "redrive.undo";
 const MILLISECONDS = 60_000;
 
 export function offerUndo(text, action, body) {
-  sessionStorage.setItem(KEPT, JSON.stringify({ text, action, body, at: Date.now() }));
+  sessionStorage.setItem(KEPT, JSON.stringify({ text, action, body, org, at: Date.now() }));
   show();
 }
 
@@ -32,7 +32,7 @@ function calls({ action, body }) {
 
 function last() {
   const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? "null");
-  return kept && Date.now() - kept.at < MILLISECONDS ? kept : null;
+  return kept && kept.org === org && Date.now() - kept.at < MILLISECONDS ? kept : null;
 }
 
 function show() {

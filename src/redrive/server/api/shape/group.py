@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from redrive.engine.failure_groups import MOST_LETTERS
 from redrive.model.failure_group import GroupState
 from redrive.server.api.shape.base import Asked, Instant, Moment, Reason, Shown
 
@@ -87,10 +88,14 @@ class ResolutionShape(GroupStandingShape):
 
 
 class GroupResolving(Asked):
-    """With `dead_letters`, up to 10,000 of its open ones are resolved too."""
+    """With `dead_letters`, up to 10,000 of its open ones are resolved too.
+
+    `expect` is how many these are: if they are not as many, nothing is changed.
+    """
 
     reason: Reason = ""
     dead_letters: bool = False
+    expect: Annotated[int | None, Field(ge=0, le=MOST_LETTERS)] = None
 
 
 class GroupIgnoring(Asked):
