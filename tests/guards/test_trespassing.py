@@ -75,7 +75,11 @@ async def _planned(session: Any, store: Store, name: str) -> None:
     await store.operations.freeze_ids(session, {**new._asdict(), "requested_by": "ana"}, [LETTER])
     await store.operations.insert(session, new)
     if name != OPERATION:
-        await ask(session, "UPDATE redrive.replay_operations SET planned_at = 9e9 WHERE id = :id", id=name)
+        await ask(
+            session,
+            "UPDATE redrive.replay_operations SET planned_at = 9e9, state = 'RUNNING' WHERE id = :id",
+            id=name,
+        )
 
 
 async def _beside(database: Database) -> None:

@@ -150,6 +150,9 @@ TRESPASSES: Mapping[str, Mapping[str, Any]] = {
     "operations.get": {"id": OPERATION},
     "operations.lock": {"id": OPERATION},
     "operations.newest": {},
+    "operations.under_way": {},
+    "operations.reached": {},
+    "operations.progress": {"ids": f'["{OPERATION}"]'},
     "operations.older": {"cursor": "newer operation"},
     "operations.items": {"id": OPERATION, "after": OPERATION, "last": OPERATION + "~"},
     "operations.items_in_state": {"id": OPERATION, "state": "PLANNED", "position": 0},
@@ -272,6 +275,7 @@ EXCEPTIONS: Mapping[str, str] = {
         f"operations.{name}": _OWN_ID
         for name in (
             *("obstacles", "next_obstacles", "refuse", "skip_unsafe", "refuse_blocked", "cancel_planned"),
+            *("refuse_under_way", "failed_as"),
             *("members", "effects", "stations", "breakers", "paused_queues", "awaited_letters", "tally"),
             *("depending", "planned", "counts", "notes", "failures", "span"),
         )

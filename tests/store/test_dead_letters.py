@@ -314,7 +314,7 @@ async def test_many_people_at_once_change_each_letter_once(database: Database) -
     )
 
     assert sorted(type(each).__name__ for each in done[:3] if each != 12) in (
-        ["DriftError", "TransitionError"],
+        ["NumberDriftError", "TransitionError"],
         ["TransitionError", "TransitionError"],
     )
     assert done[3] == 6

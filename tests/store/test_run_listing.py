@@ -342,6 +342,16 @@ async def test_the_depth_of_the_queues_of_one_org_and_of_all(lists: RunListing, 
     assert min(each.oldest or 0.0 for each in ready) == mine[0]["submitted_at"]
 
 
+async def test_the_oldest_of_a_queue_may_have_any_priority(lists: RunListing, database: Database) -> None:
+    for queue, times in (("q1", (7.0, 5.0, 6.0)), ("q2", (9.0,))):
+        rows = [run_row(queue=queue, priority=each, submitted_at=at) for each, at in enumerate(times)]
+        await put_runs(database, [*rows, run_row(queue=queue, submitted_at=8.0, org="acme", priority=5)])
+    await put_runs(database, [run_row(queue="q2", place="alone", submitted_at=3.0)])
+
+    found = {each[:2]: each.oldest for each in await lists.overall_depths()}
+    assert found == {("q1", "ready"): 5.0, ("q2", "ready"): 8.0, ("q2", "alone"): 3.0}
+
+
 async def test_depths_are_counted_up_to_a_limit(lists: RunListing, database: Database) -> None:
     await put_runs(database, [run_row() for _ in range(5)])
     await put_runs(database, [run_row(**kind) for kind in (HELD, LEASED) for _ in range(5)])

@@ -257,7 +257,7 @@ class Operations:
 
     async def reached(self, org: str, fingerprint: str) -> list[tuple[str, int]]:
         """Which operations that are under way will reach dead letters of a failure, and how many of them."""
-        asked = {"org": org, "fingerprint": fingerprint, "most": MOST_ITEMS}
+        asked = {"org": org, "fingerprint": fingerprint}
         return [(row[0], row[1]) for row in await self._database.fetch(_SQL["reached"], asked)]
 
     async def progress(self, org: str, ids: Sequence[str]) -> dict[str, dict[str, int]]:

@@ -16,6 +16,14 @@ async def test_entries_lead_to_what_they_are_about(house: House) -> None:
     assert "POST /api/v1/audit/verify" in page.actions
 
 
+async def test_moments_among_the_details_are_told_as_such(house: House) -> None:
+    client, keys = await house.keyed("VIEWER"), (await house.app.directory()).keys
+    await keys.create("for a day", "VIEWER", expires_in=90_000.0)
+    page = await read(client, "/app/admin/audit?action=key.created")
+    [expires] = [each for each in page.find("time") if each.attributes.get("title") == "in 1 d"]
+    assert expires.text.endswith(" UTC")
+
+
 async def test_filters_narrow_it_and_an_unknown_action_is_told_where_it_was_typed(house: House) -> None:
     client = await house.keyed("VIEWER")
     desk = await house.app.desk(by="carla")

@@ -115,6 +115,35 @@ async def test_at_first_it_shows_the_failures_that_need_somebody(
     assert "Resolved 1" in page.text
 
 
+async def test_ignored_failures_are_apart_from_what_needs_somebody(
+    house: House, admin: httpx.AsyncClient
+) -> None:
+    [letter] = await letters(house, 1, "refund")
+    await letters(house, 2)
+    desk = await desk_of(house)
+    await desk.groups.ignore((await desk.dead_letters.get(letter)).fingerprint, "later")
+    needs, ignored = (await read(admin, DLQ)).find("tr", class_="section")
+    assert needs.text == "Needs you 2 dead letters in 1 failure on this page"
+    assert ignored.text.startswith("Ignored 1 dead letter in 1 failure on this page")
+    [alone] = (await read(admin, f"{DLQ}?q=group:ignored")).find("tr", class_="section")
+    assert alone.text.startswith("Ignored 1 dead letter")
+
+
+async def test_runs_that_wait_for_a_retry_are_found_as_they_are_counted(
+    house: House, admin: httpx.AsyncClient
+) -> None:
+    @house.app.task(max_attempts=3)
+    async def flaky(thing: Any = None) -> None:
+        raise RetryableError("the disk is full")
+
+    await house.app.start(flaky)
+    await house.work()
+    await house.app.start(flaky, delay=3600.0)
+    [lead] = [each for each in (await read(admin, DLQ)).find("a") if each.text == "1 run waits for a retry"]
+    found = await read(admin, lead.attributes["href"])
+    assert len([each for each in found.find("tr") if "data-row" in each.attributes]) == 1
+
+
 async def test_what_heals_itself_is_apart_from_what_needs_somebody(
     house: House, admin: httpx.AsyncClient
 ) -> None:

@@ -10,6 +10,7 @@ from tests.server.admin.reading import Reading, read
 from tests.server.house import BASE, ORIGIN, House, until
 
 from redrive.model.breaker import BreakerState
+from redrive.server.admin.environment import environment
 from redrive.server.admin.look import Look
 from redrive.server.admin.page import POLICY
 
@@ -162,6 +163,20 @@ async def test_the_counter_of_what_needs_somebody_is_on_every_page(house: House)
     await house.dead_letter()
     [badge] = (await read(client, "/app/admin/keys")).find("span", class_="badge")
     assert badge.text == "1"
+
+
+async def test_the_status_line_carries_what_live_pages_need_for_the_counter(house: House) -> None:
+    client = await house.keyed("VIEWER")
+    await house.dead_letter()
+    [line] = (await read(client, "/app/admin/status")).find("div", id="status")
+    assert (line.attributes["data-attention-number"], line.attributes["data-letters"]) == ("1", "1 0 0")
+
+
+def test_every_template_compiles() -> None:
+    names = environment().list_templates()
+    assert {"overview.html", "parts/ui.html", "settings/keys.html"} <= set(names)
+    for name in names:
+        environment().get_template(name)
 
 
 async def test_files_are_kept_for_ever_under_an_address_that_changes_with_them(small_house: House) -> None:

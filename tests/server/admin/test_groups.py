@@ -98,6 +98,37 @@ async def test_what_heals_itself_is_told(house: House, admin: httpx.AsyncClient)
     assert "Heals itself 1 will be redriven automatically." in page.text
 
 
+async def test_an_ignored_failure_does_not_ask_for_anybody(house: House, admin: httpx.AsyncClient) -> None:
+    ids = await letters(house, 2)
+    name = await group_of(house, ids[0])
+    await (await desk_of(house)).groups.ignore(name, "later", beyond=5)
+    page = await read(admin, address(name))
+    assert "Ignored 2 open, ignored until 7 occurrences, 2 so far." in page.text
+    assert "Needs you" not in page.text
+
+
+async def test_a_replay_that_is_under_way_is_told_and_replaying_is_then_not_pointed_out(
+    house: House, admin: httpx.AsyncClient
+) -> None:
+    ids = await letters(house, 3)
+    name = await group_of(house, ids[0])
+    operations = (await desk_of(house)).operations
+    plan = await operations.plan(ids=ids[:2])
+    letter = f"/app/admin/dlq/{ids[0]}"
+    for path in (address(name), letter):
+        assert "under way" not in (await read(admin, path)).text
+    assert (await read(admin, address(name))).find("a", class_="button primary")
+    await operations.start(plan.operation_id)
+    for path, told in (
+        (address(name), "2 of them are items of a replay that is under way"),
+        (letter, "A replay that is under way will reach it"),
+    ):
+        page = await read(admin, path)
+        assert told in page.text
+        assert f"/app/admin/replays/{plan.operation_id}" in page.links
+        assert not page.find("a", class_="button primary")
+
+
 async def test_replays_are_counted_by_what_came_of_them(house: House, admin: httpx.AsyncClient) -> None:
     ids = await letters(house, 2)
     desk = await desk_of(house)

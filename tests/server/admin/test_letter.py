@@ -95,8 +95,7 @@ async def test_the_verdict_comes_first(house: House, admin: httpx.AsyncClient) -
     [head] = page.find("section", id="letter-head")
     for part in (
         "Dead letters › order › charge",
-        "Open",
-        "Needs you",
+        "Open: needs you",
         "Why it stopped It stopped after 1 attempt",
         "What has changed since Nothing that is known of.",
         "A replay is unlikely to work",
@@ -281,6 +280,24 @@ async def test_a_large_payload_does_not_make_a_large_page(house: House, admin: h
 # What it lets whom do
 
 
+async def test_where_nothing_is_redacted_there_is_nothing_to_reveal(
+    house: House, admin: httpx.AsyncClient
+) -> None:
+    letter = await house.dead_letter({"order": 7})
+    page = await read(admin, f"{PAGE}/{letter}")
+    assert "reveal" not in verbs(page, letter)
+    assert "Reveal… Nothing is redacted here" in page.text
+
+
+async def test_a_replay_that_is_unlikely_to_work_is_not_what_is_offered_first(
+    house: House, admin: httpx.AsyncClient
+) -> None:
+    letter = await house.dead_letter(work="order")
+    page = await read(admin, f"{PAGE}/{letter}")
+    assert "A replay is unlikely to work" in page.text
+    assert [each.attributes["class"] for each in page.find("a", data_key="r")] == ["button"]
+
+
 @pytest.mark.parametrize(
     ("role", "may"),
     [
@@ -292,7 +309,7 @@ async def test_a_large_payload_does_not_make_a_large_page(house: House, admin: h
 )
 async def test_what_a_role_may_never_do_is_not_there(house: House, role: str, may: set[str]) -> None:
     """W12."""
-    letter = await house.dead_letter()
+    letter = await house.dead_letter({"order": 7, "password": "hunter2"})
     page = await read(await house.keyed(role), f"{PAGE}/{letter}")
     assert verbs(page, letter) == may
     operates = role in ("ADMIN", "OWNER")
@@ -305,8 +322,8 @@ async def test_what_a_role_may_never_do_is_not_there(house: House, role: str, ma
 @pytest.mark.parametrize(
     ("state", "may", "word"),
     [
-        ("OPEN", {"resolve", "ignore", "archive"}, "Needs you"),
-        ("EXHAUSTED", {"resolve", "ignore", "archive"}, "Needs you"),
+        ("OPEN", {"resolve", "ignore", "archive"}, "Open: needs you"),
+        ("EXHAUSTED", {"resolve", "ignore", "archive"}, "Exhausted: needs you"),
         ("REPLAYING", set[str](), "Heals itself"),
         ("RESOLVED", {"reopen"}, "Nothing to do"),
         ("IGNORED", {"reopen"}, "Nothing to do"),
@@ -316,7 +333,7 @@ async def test_what_a_role_may_never_do_is_not_there(house: House, role: str, ma
 async def test_what_cannot_be_done_now_says_why(
     house: House, admin: httpx.AsyncClient, state: str, may: set[str], word: str
 ) -> None:
-    letter = await house.dead_letter()
+    letter = await house.dead_letter({"order": 7, "password": "hunter2"})
     await altered(house, letter, state=state)
     page = await read(admin, f"{PAGE}/{letter}")
     assert verbs(page, letter) == may | {"assign", "tags", "notes", "reveal"}

@@ -7,13 +7,15 @@ from typing import Any
 import httpx
 import pytest
 from tests.server.admin.reading import Element, Reading, read
+from tests.server.admin.test_dead_letters import healing
 from tests.server.house import House
+from tests.store.build import ask
 
 from redrive.engine.overview import HealsItself, NeedsYou, Overview, ReplayRecord, Standing
 from redrive.errors import RetryableError
 from redrive.model.overview import Span
 from redrive.model.run import ENDED_RUNS
-from redrive.server.admin.overview import inflow_of, queries_of
+from redrive.server.admin.overview import inflow_of
 from redrive.store.listing import Count
 
 OVERVIEW = "/app/admin"
@@ -30,8 +32,8 @@ def section(page: Reading, name: str) -> Element:
     return found
 
 
-def seen(came: tuple[int, ...], needs: NeedsYou = NeedsYou(0, 0), scheduled: int = 0) -> Overview:  # noqa: B008
-    standing = Standing(needs, HealsItself(NONE, NONE, 0, scheduled))
+def seen(came: tuple[int, ...]) -> Overview:
+    standing = Standing(NeedsYou(0, 0), HealsItself(NONE, NONE, 0, 0))
     empty = tuple(0 for _ in came)
     now = 1000.0 + len(came) * 300.0 - 60.0
     return Overview(
@@ -46,10 +48,12 @@ async def test_a_fresh_installation_is_told_that_nothing_is_broken_and_how_to_st
     page = await read(viewer, OVERVIEW)
     assert "Nothing is broken." in page.text
     assert "app.start(charge, 7)" in page.text
+    assert "No run ended in this time" not in page.text
     assert "Nothing needs you" in section(page, "needs-you").text
-    assert "No run ended in this time" in page.text
     await house.app.start("greet")
-    assert "app.start(charge, 7)" not in (await read(viewer, OVERVIEW)).text
+    page = await read(viewer, OVERVIEW)
+    assert "app.start(charge, 7)" not in page.text
+    assert "No run ended in this time" in page.text
 
 
 async def test_what_needs_somebody_is_counted_and_leads_to_the_list(
@@ -63,7 +67,7 @@ async def test_what_needs_somebody_is_counted_and_leads_to_the_list(
     assert "3 dead letters wait for somebody" in needs.text
     assert "Still happening 3 came in the last " in needs.text
     assert "3 open" in needs.text
-    assert {"/app/admin/dlq?q=is:open,exhausted", "/app/admin/dlq?q=is:open"} <= set(page.links)
+    assert {"/app/admin/dlq?q=is:needs-you", "/app/admin/dlq?q=is:unscheduled"} <= set(page.links)
     assert f"/app/admin/dlq/{oldest}" in page.links
     [title, *_] = page.find("a", class_="title")
     assert title.attributes["href"].startswith("/app/admin/dlq/groups/v1")
@@ -141,6 +145,73 @@ async def test_a_bulk_replay_that_was_paused_needs_somebody(house: House, viewer
     assert "1 replay is paused: the bank is back" in needs
 
 
+async def test_a_bulk_replay_that_has_stopped_itself_says_why(
+    house: House, viewer: httpx.AsyncClient
+) -> None:
+    letters = [await house.dead_letter(each) for each in range(3)]
+    operations = (await house.app.desk(by="carla")).operations
+    plan = await operations.plan(ids=letters, canary=1, reason="the bank is back")
+    await operations.start(plan.operation_id)
+    await house.work()
+    page = await read(viewer, OVERVIEW)
+    stopped = await operations.get(plan.operation_id)
+    assert stopped.stopped_because
+    assert f"1 replay has stopped itself: {stopped.stopped_because[:100]}" in section(page, "needs-you").text
+    [lead] = [each for each in page.find("a") if each.text == "1 replay"]
+    assert lead.attributes["href"] == f"/app/admin/replays/{plan.operation_id}"
+
+
+async def test_what_will_be_redriven_automatically_needs_nobody_anywhere(
+    house: House, viewer: httpx.AsyncClient
+) -> None:
+    healing(house)
+    await house.dead_letter()
+    for number in range(2):
+        await house.dead_letter(number, work="flake")
+    page = await read(viewer, OVERVIEW)
+    assert "1 dead letter waits for somebody" in section(page, "needs-you").text
+    [badge] = page.find("span", class_="badge")
+    assert badge.text == "1"
+    assert [each.text for each in page.find("td", data_label="Need you")] == ["1"]
+    for query, number in (("is:needs-you", 1), ("is:unscheduled", 1), ("is:scheduled", 2)):
+        assert f"/app/admin/dlq?q={query}" in page.links
+        listed = await read(viewer, f"/app/admin/dlq?q={query}&view=flat")
+        assert len(listed.find("td", data_label="Assignee")) == number
+
+
+async def test_ignored_failures_are_told_of_and_not_pointed_out(
+    house: House, viewer: httpx.AsyncClient
+) -> None:
+    @house.app.task(max_attempts=1)
+    async def label(order: Any = None) -> None:
+        raise LookupError("the printer has no paper")
+
+    desk = await house.app.desk(by="carla")
+    for number in range(2):
+        letter = await house.dead_letter(number, work="label")
+    await house.dead_letter()
+    assert "ignored" not in section(await read(viewer, OVERVIEW), "needs-you").text
+    await desk.groups.ignore((await desk.dead_letters.get(letter)).fingerprint, "later")
+    page = await read(viewer, OVERVIEW)
+    needs = section(page, "needs-you").text
+    assert "3 dead letters wait for somebody" in needs
+    assert "2 ignored of them belong to ignored failures" in needs
+    assert [each.text for each in page.find("td", data_label="Need you")] == ["1"]
+
+
+async def test_the_age_of_what_is_ready_is_the_same_on_the_page_of_queues(
+    house: House, viewer: httpx.AsyncClient
+) -> None:
+    """Of all priorities, not only of the highest one."""
+    for priority, seconds in ((0, 7300.0), (9, 60.0)):
+        run = await house.app.start("greet", priority=priority)
+        older = "UPDATE redrive.runs SET submitted_at = submitted_at - :seconds WHERE id = :id RETURNING id"
+        await ask(house.app.database, older, seconds=seconds, id=run.id)
+    assert "default 2 h 2 0" in section(await read(viewer, OVERVIEW), "queues-title").text
+    [queue] = (await read(viewer, "/app/admin/queues")).find("td", data_label="Oldest ready")
+    assert queue.text == "2 h 1 min"
+
+
 async def test_the_failures_with_the_most_that_need_somebody_come_first(
     house: House, viewer: httpx.AsyncClient
 ) -> None:
@@ -156,7 +227,7 @@ async def test_the_failures_with_the_most_that_need_somebody_come_first(
         await house.dead_letter(number, work="label")
     page = await read(viewer, OVERVIEW)
     assert [each.text for each in page.find("td", data_label="Need you")] == ["2", "1"]
-    assert [each.text for each in page.find("td", data_label="Ever")] == ["2", "4"]
+    assert [each.text for each in page.find("td", data_label="All time")] == ["2", "4"]
 
 
 async def test_others_see_their_own(house: House) -> None:
@@ -171,13 +242,3 @@ def test_it_is_still_happening_or_quiet_since_the_end_of_a_part_of_the_time() ->
     assert inflow_of(seen((0, 4, 2, 1))) == (3, 540.0, 2200.0)
     assert inflow_of(seen((0, 4, 0, 0))) == (0, 540.0, 1600.0)
     assert inflow_of(seen((0, 0, 0, 0))) == (0, 540.0, None)
-
-
-def test_the_query_finds_what_was_counted() -> None:
-    def queries(*standing: int) -> tuple[str | None, str, str]:
-        open_, exhausted, scheduled = standing
-        return queries_of(seen((), NeedsYou(open_, exhausted), scheduled).standing)
-
-    assert queries(3, 1, 0) == ("is:open,exhausted", "is:open", "is:exhausted")
-    assert queries(3, 0, 2) == ("is:open redrive:never", "is:open redrive:never", "is:exhausted")
-    assert queries(3, 1, 2) == (None, "is:open redrive:never", "is:exhausted")

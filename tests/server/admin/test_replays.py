@@ -139,7 +139,14 @@ async def test_what_is_not_safe_to_repeat_is_left_out_unless_somebody_wants_it(h
     assert "disabled" in expect.attributes, "how many are left out only the plan knows"
     without = await read(client, f"{REPLAYS}/{await planned(client, exclude_unsafe=True)}")
     assert "Nothing of it can be replayed" in without.text
-    assert "3 are left out" in without.text
+    assert "3 are left out: they may have had an effect" in without.text
+    [lead] = [each for each in without.find("a") if each.text == "plan with them"]
+    with_them = await read(client, lead.attributes["href"])
+    [box] = with_them.find("input", name="exclude_unsafe")
+    [expect] = with_them.find("input", name="expect")
+    assert "checked" not in box.attributes
+    assert "disabled" not in expect.attributes
+    assert expect.attributes["value"] == "3"
     [start] = [each for each in without.find("button") if each.text == "Start"]
     assert "disabled" in start.attributes
     risky = await read(client, f"{REPLAYS}/{await planned(client, ids=[first.id])}")
@@ -149,6 +156,20 @@ async def test_what_is_not_safe_to_repeat_is_left_out_unless_somebody_wants_it(h
 
 
 # The plan
+
+
+async def test_a_plan_tells_of_a_replay_that_is_under_way(house: House) -> None:
+    known = await letters(house, 3)
+    operations = (await house.app.desk(by="ana")).operations
+    first = (await operations.plan(ids=known[:2])).operation_id
+    await operations.start(first)
+    client = await house.keyed()
+    [expect] = (await read(client, f"{NEW}?q=is:open")).find("input", name="expect")
+    assert "disabled" in expect.attributes, "how many are left only the plan knows"
+    page = await read(client, f"{REPLAYS}/{await planned(client)}")
+    assert "1 of 3 dead letters will be replayed" in page.text
+    assert "2 will not run: items of a replay that is under way" in page.text
+    assert f"{REPLAYS}/{first}" in page.links
 
 
 async def test_a_plan_says_what_will_happen_and_who_may_start_it(house: House) -> None:

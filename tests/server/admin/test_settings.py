@@ -19,6 +19,7 @@ async def test_owners_manage_members_and_others_only_see_them(house: House) -> N
     assert sum(each.startswith("DELETE /api/v1/members/") for each in page.actions) == 2
     seen = await read(viewer, PATH)
     assert "ana" in seen.text
+    assert "STAFF what VIEWER may; note, tag and assign ADMIN" in seen.text
     assert not [each for each in seen.actions if "/members" in each]
 
 

@@ -37,9 +37,9 @@ KEYS = (
             ("i", "ignore"),
             ("a", "assign"),
             ("t", "tag"),
+            ("p", "pause or resume a replay"),
         ),
     ),
-    ("Replays", (("p", "pause, resume"),)),
     ("Go to", tuple((f"g {each.key}", each.title) for each in PLACES)),
 )
 

@@ -13,7 +13,7 @@ def headline(message: str | None, error_type: str | None, title: str) -> str:
     """What was said; with the kind of error where that alone says nothing, as in KeyError: 'postal_code'."""
     if not message:
         return title
-    says_something = len(_WORD.findall(_QUOTED.sub("", message))) > 1
+    says_something = _WORD.search(_QUOTED.sub("", message)) is not None
     kind = (error_type or "").rpartition(".")[2]
     return message if says_something or not kind or kind in message else f"{kind}: {message}"
 

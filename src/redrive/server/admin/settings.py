@@ -6,7 +6,7 @@ shown here with where it comes from.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Annotated, Any
 
 from fastapi import Query
@@ -88,7 +88,7 @@ async def _members(page: Page, cursor: str | None) -> Values:
     found = await (await page.visit.directory()).members.list(size=SIZE, cursor=cursor)
     return {
         "members": found.members,
-        "roles": [(str(role), _rights(role)) for role in Role],
+        "roles": [(str(role), each) for role, each in _roles()],
         **_paging("members", cursor, found.next_cursor),
     }
 
@@ -156,6 +156,16 @@ def _paging(section: str, cursor: str | None, next_cursor: str | None) -> Values
     here = link("/settings", section=section)
     onwards = link("/settings", section=section, cursor=next_cursor) if next_cursor else ""
     return {"first": here if cursor else "", "next": onwards}
+
+
+def _roles() -> Iterator[tuple[Role, str]]:
+    """Each with what it may beyond the one before it."""
+    before: Role | None = None
+    for role in Role:
+        less = PERMISSIONS[before] if before is not None else frozenset()
+        more = "; ".join(words for each, words in RIGHTS.items() if each in PERMISSIONS[role] - less)
+        yield role, more if before is None else f"what {before} may; {more}"
+        before = role
 
 
 def _rights(role: Role) -> str:

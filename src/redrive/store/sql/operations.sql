@@ -219,11 +219,8 @@ LIMIT :most
 -- name: reached
 SELECT operation.id, count(*)
 FROM redrive.replay_operations AS operation
-JOIN (
-    SELECT operation_id, letter_id FROM redrive.replays
-    WHERE org = :org AND fingerprint = :fingerprint AND state = 'PLANNED'
-    LIMIT :most
-) AS item ON item.operation_id = operation.id
+JOIN redrive.replays AS item ON item.operation_id = operation.id AND item.org = :org
+    AND item.fingerprint = :fingerprint AND item.state = 'PLANNED'
 JOIN redrive.dead_letters AS letter ON letter.id = item.letter_id AND letter.state IN ('OPEN', 'EXHAUSTED')
 WHERE operation.org = :org AND operation.state IN ('RUNNING', 'PAUSED')
 GROUP BY operation.id ORDER BY operation.id
