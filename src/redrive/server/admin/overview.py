@@ -28,7 +28,7 @@ from redrive.store.listing import Count
 pages = Pages("overview")
 
 GROUPS, QUEUES, REPLAYS = 8, 8, 4
-LOOKED_AT = 50
+LOOKED_AT, PAGES = 50, 10
 NONE = Count(0, capped=False)
 TOP, IGNORED = "is:needs-you -group:ignored", "is:needs-you group:ignored"
 
@@ -39,7 +39,6 @@ _OUTCOMES = (
     (RunState.CANCELLED, "Cancelled", "cancelled"),
     (RunState.SUCCESS, "Succeeded", "succeeded"),
 )
-_UNDER_WAY = (OperationState.RUNNING, OperationState.PAUSED, OperationState.STOPPED)
 
 
 class Inflow(NamedTuple):
@@ -130,12 +129,19 @@ def letters_chart(seen: Overview, zone: tzinfo) -> Chart:
 
 
 async def _top(desk: Desk) -> Sequence[GroupRow]:
-    """Those with the most that need somebody. No group has more of them than it has occurrences, so they are
-    among those with the most occurrences."""
-    found = await desk.groups.search(TOP, sort=GroupSort.OCCURRENCES, size=LOOKED_AT)
-    needs = await _needs(desk, found.lines)
-    chosen = sorted(found.lines, key=lambda each: -needs[each.group.fingerprint])[:GROUPS]
-    return await rows_of(desk.groups, chosen)
+    """Those with the most that need somebody. No group has more of them than it has occurrences: where the
+    next ones have occurred less often than the last one here needs somebody, nothing is missed."""
+    chosen: list[tuple[int, GroupLine]] = []
+    cursor = None
+    for _ in range(PAGES):
+        found = await desk.groups.search(TOP, sort=GroupSort.OCCURRENCES, size=LOOKED_AT, cursor=cursor)
+        needs = await _needs(desk, found.lines)
+        chosen += [(needs[each.group.fingerprint], each) for each in found.lines]
+        chosen = sorted(chosen, key=lambda each: -each[0])[:GROUPS]
+        cursor = found.next_cursor
+        if cursor is None or chosen[-1][0] >= found.lines[-1].group.occurrences:
+            break
+    return await rows_of(desk.groups, [line for _, line in chosen])
 
 
 async def _ignored(desk: Desk) -> Count:
@@ -152,8 +158,9 @@ async def _needs(desk: Desk, lines: Sequence[GroupLine]) -> dict[str, int]:
 
 
 async def _under_way(desk: Desk) -> Sequence[UnderWay]:
-    newest = (await desk.operations.list(size=50)).operations
-    chosen = [each for each in newest if each.state in _UNDER_WAY][:REPLAYS]
+    """Those that wait for somebody come first."""
+    found = await desk.operations.under_way()
+    chosen = sorted(found, key=lambda each: each.state == OperationState.RUNNING)[:REPLAYS]
     return [UnderWay(each, await desk.operations.report(each.id)) for each in chosen]
 
 

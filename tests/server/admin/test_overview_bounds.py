@@ -1,0 +1,58 @@
+"""The overview misses nothing because there is much of something else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.server.admin.reading import read
+from tests.server.house import House
+
+from redrive.errors import FinalError
+from redrive.server.admin import overview as overview_page
+
+OVERVIEW = "/app/admin"
+
+
+async def test_a_paused_bulk_replay_is_seen_behind_many_newer_plans(small_house: House) -> None:
+    letter, other = await small_house.dead_letter(1), await small_house.dead_letter(2)
+    operations = (await small_house.app.desk(by="carla")).operations
+    paused = (await operations.plan(ids=[letter], reason="the bank is back")).operation_id
+    await operations.start(paused)
+    await operations.pause(paused)
+    for _ in range(51):
+        await operations.plan(ids=[other])
+    page = await read(await small_house.keyed("VIEWER"), OVERVIEW)
+    assert "1 replay is paused: the bank is back" in page.text
+    assert f"/app/admin/replays/{paused}" in page.links
+
+
+async def test_one_that_waits_for_somebody_is_seen_behind_those_that_run(small_house: House) -> None:
+    letters = [await small_house.dead_letter(each) for each in range(overview_page.REPLAYS + 1)]
+    operations = (await small_house.app.desk(by="carla")).operations
+    started = [(await operations.plan(ids=[each])).operation_id for each in letters]
+    for each in started:
+        await operations.start(each)
+    await operations.pause(started[0])
+    page = await read(await small_house.keyed("VIEWER"), OVERVIEW)
+    assert f"/app/admin/replays/{started[0]}" in page.links
+
+
+@pytest.mark.parametrize(("pages", "task"), [(10, "refund"), (1, "charge")])
+async def test_the_failure_with_the_most_open_letters_is_found_behind_more_frequent_ones(
+    small_house: House, monkeypatch: pytest.MonkeyPatch, pages: int, task: str
+) -> None:
+    """It is looked for on so many pages."""
+
+    @small_house.app.task
+    async def refund(order: Any) -> None:
+        raise FinalError("no account")
+
+    frequent = [await small_house.dead_letter(each) for each in range(3)]
+    desk = await small_house.app.desk(by="carla")
+    await desk.dead_letters.resolve(frequent[1:])
+    for _ in range(2):
+        await small_house.dead_letter(work="refund")
+    for name, number in (("GROUPS", 1), ("LOOKED_AT", 1), ("PAGES", pages)):
+        monkeypatch.setattr(overview_page, name, number)
+    assert [each.group.task for each in await overview_page._top(desk)] == [task]
