@@ -59,7 +59,7 @@ ORGANIZATION = "default"
 
 
 def word(number: int) -> str:
-    """What stands for a text until it is there: letters only, so that nothing takes it for a number or an id."""
+    """What stands for a text until it is there: letters only, which nothing takes for a number or an id."""
     high, low = divmod(number, len(ascii_lowercase))
     return f"zq{ascii_lowercase[high]}{ascii_lowercase[low]}qz"
 
@@ -188,8 +188,8 @@ def _replace(path: Path) -> None:
     for (table,) in tables.fetchall():
         _replace_in(connection, str(table))
     _seal_definitions(connection)
-    for _, statement in triggers:
-        connection.execute(str(statement))
+    for _, trigger in triggers:
+        connection.execute(str(trigger))
     connection.close()
 
 

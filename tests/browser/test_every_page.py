@@ -26,17 +26,21 @@ SHAPE = """() => ({
     headings: document.querySelectorAll("h1").length,
     mains: document.querySelectorAll("main").length,
     language: document.documentElement.lang,
-    twice: [...document.querySelectorAll("[id]")].map((each) => each.id).filter((id, at, all) => all.indexOf(id) !== at),
+    twice: [...document.querySelectorAll("[id]")].map((each) => each.id)
+        .filter((id, at, all) => all.indexOf(id) !== at),
     nowhere: [...document.querySelectorAll("a[href^='#']")].map((each) => each.getAttribute("href"))
         .filter((each) => each !== "#" && !document.getElementById(each.slice(1))),
 })"""
 TOO_WIDE = """() => {
     const root = document.documentElement;
     if (root.scrollWidth <= root.clientWidth) return null;
-    const clipped = (each) => each.closest("body") !== each && (getComputedStyle(each).overflowX !== "visible" || clipped(each.parentElement));
+    const clips = (each) => getComputedStyle(each).overflowX !== "visible";
+    const clipped = (each) => each !== document.body && (clips(each) || clipped(each.parentElement));
     const out = [...document.querySelectorAll("body *")]
-        .filter((each) => each.getBoundingClientRect().right > root.clientWidth + 1 && !clipped(each.parentElement));
-    return `${root.scrollWidth} px, by ${out.slice(0, 3).map((each) => each.outerHTML.slice(0, 120)).join(" ")}`;
+        .filter((each) => each.getBoundingClientRect().right > root.clientWidth + 1)
+        .filter((each) => !clipped(each.parentElement));
+    const told = out.slice(0, 3).map((each) => each.outerHTML.slice(0, 120));
+    return `${root.scrollWidth} px, by ${told.join(" ")}`;
 }"""
 
 

@@ -10,7 +10,8 @@ from tests.browser.browsing import Browsing, go
 from tests.browser.routes import ADMIN, routes
 from tests.browser.site import PASSWORD, Site
 
-PRETENDING = "[data-action], [data-copy], [data-copy-link], [data-copy-of], [data-look], [data-select-all], [data-hide]"
+_NAMES = ("action", "copy", "copy-link", "copy-of", "look", "select-all", "hide", "close")
+PRETENDING = ", ".join(f"[data-{each}]" for each in _NAMES)
 """Controls that do nothing unless a script hears of them."""
 
 
