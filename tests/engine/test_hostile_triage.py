@@ -42,9 +42,10 @@ from redrive.errors import (
 )
 from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS, DeadLetterState
 from redrive.model.failure_group import GROUP_TRANSITIONS, GroupState
+from redrive.model.operation import Plan, ReplayOperation
 from redrive.observe.log import LOGGER
 from redrive.policy import Backoff, Immediate, RetryPolicy
-from redrive.policy.codec import decode
+from redrive.policy.codec import decode, encode
 from redrive.verify import verify
 
 VOLATILE = {"workers", "processors", "limits", "breakers", "queues"}
@@ -685,6 +686,15 @@ async def estate(ground: Ground) -> Estate:
 
 # What a stranger asks with the ids of acme: refused as if there were nothing, or answered with nothing.
 Ask = Callable[[Any, Estate], Awaitable[Any]]
+
+
+def _alike(operation_id: str) -> ReplayOperation:
+    """As if somebody had got hold of another org's, with nothing in it."""
+    nothing = Plan(operation_id, "", "FROM_STEP", 0, 0, {}, 0, {}, {}, 0, 0, 0, ())
+    blank = ReplayOperation._make([None] * len(ReplayOperation._fields))
+    return blank._replace(id=operation_id, plan=encode(nothing.to_json()))
+
+
 ATTACKS: dict[tuple[type, str], Ask] = {
     (DeadLetters, "archive"): lambda part, it: part.archive(it.letters, "x"),
     (DeadLetters, "archive_matching"): lambda part, it: part.archive_matching("is:any", "x", expect=1),
@@ -729,7 +739,8 @@ ATTACKS: dict[tuple[type, str], Ask] = {
     (Replays, "start"): lambda part, it: part.start(it.letters[0]),
     (Operations, "cancel"): lambda part, it: part.cancel(it.operation),
     (Operations, "failures"): lambda part, it: part.failures(it.operation),
-    (Operations, "progress"): lambda part, it: part.progress([it.operation]),
+    (Operations, "progress"): lambda part, it: part.progress([_alike(it.operation)]),
+    (Operations, "reaching"): lambda part, it: part.reaching(it.fingerprint),
     (Operations, "under_way"): lambda part, it: part.under_way(),
     (Operations, "get"): lambda part, it: part.get(it.operation),
     (Operations, "items"): lambda part, it: part.items(it.operation),
@@ -752,7 +763,7 @@ ATTACKS: dict[tuple[type, str], Ask] = {
 OF_ONES_OWN = {(SavedViews, "create")}
 """What names nothing that there is: it makes something."""
 ANSWERED = {"count", "list", "search", "lines", "records", "sparklines", "statistics"}
-ANSWERED |= {"of", "about", "head", "verify", "under_way", "progress"}
+ANSWERED |= {"of", "about", "head", "verify", "under_way", "progress", "reaching"}
 """With nothing, or with numbers that are all zero."""
 MUST_REFUSE = {key for key in ATTACKS if key[1] not in ANSWERED} | {(Operations, "list")}
 
