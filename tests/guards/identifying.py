@@ -798,10 +798,10 @@ def _lists() -> Iterator[Guard]:
             f"an org finding the runs of another {what}",
             (
                 Code(
-                    "redrive.store.run_listing:_text",
-                    "_template(each.name, postgres)",
-                    "_template(each.name, postgres).replace("
-                    f"'org = :org', '(org = :org OR 1 = 1)' if each.name == '{branch}' else 'org = :org')",
+                    "redrive.store.run_listing:_branch",
+                    "return text.replace(",
+                    "return text.replace('org = :org', '(org = :org OR 1 = 1)' "
+                    f"if branch.name == '{branch}' else 'org = :org').replace(",
                 ),
             ),
             same,

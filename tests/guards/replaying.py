@@ -417,7 +417,7 @@ OF_LETTERS = (
         "a bulk action reaching dead letters that nobody has seen",
         (
             Code(
-                "redrive.engine.dead_letters:DeadLetters._close_matching",
+                "redrive.engine.dead_letters:DeadLetters.close_matching",
                 "refuse_drift(len(found), expect)",
                 "pass",
             ),
