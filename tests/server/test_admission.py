@@ -101,7 +101,7 @@ async def test_every_answer_protects_browsers(small_house: House) -> None:
         assert headers["x-content-type-options"] == "nosniff"
         assert "default-src 'none'" in headers["content-security-policy"]
         assert headers["x-frame-options"] == "DENY"
-        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["referrer-policy"] == ("same-origin" if path.startswith("/app") else "no-referrer")
         assert "unsafe" not in headers["content-security-policy"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from html import escape
 from typing import Any
 from urllib.parse import quote
 
@@ -94,7 +95,7 @@ async def test_reading_changes_nothing(house: House) -> None:
 
 @pytest.mark.parametrize("text", MARKUP)
 async def test_markup_in_any_field_stays_text(small_house: House, text: str) -> None:
-    """It comes back as JSON, which no browser takes for a page (output)."""
+    """It comes back as JSON, which no browser takes for a page, or escaped; and never as a link (output)."""
     owner = await small_house.keyed()
     if not text.isprintable():
         answer = await owner.post("/api/v1/keys", json={"name": text, "role": "VIEWER"})
@@ -106,7 +107,7 @@ async def test_markup_in_any_field_stays_text(small_house: House, text: str) -> 
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert "default-src 'none'" in answer.headers["content-security-policy"]
         if "json" not in kind:
-            assert text not in answer.text, answer.url
+            assert (f'href="{text}' if text == escape(text) else text) not in answer.text, answer.url
     nowhere = await small_house.client().get("/api/v1/" + "<script>alert(1)</script>")
     assert nowhere.headers["content-type"] == "application/problem+json"
 
