@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 OURS, BARE = "redrive", "bare"
 _MODULES = {OURS: "bench.http.ours", BARE: "bench.http.bare"}
-_SAYS = " is at "
+_ADDRESS = re.compile(r" is at \S*:(\d+)")
 
 
 class Server(NamedTuple):
@@ -32,10 +33,17 @@ def servers(url: str) -> Iterator[dict[str, Server]]:
 
 @contextmanager
 def _running(command: list[str], log: Path) -> Iterator[Server]:
+    with announced(command, log, _ADDRESS) as (found, process):
+        yield Server(int(found[1]), process)
+
+
+@contextmanager
+def announced(command: list[str], log: Path, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[str], int]]:
+    """A server that was started: what it has said of itself, and its process."""
     with log.open("ab") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
     try:
-        yield Server(_port(process, log), process.pid)
+        yield _said(process, log, pattern), process.pid
     finally:
         process.kill()
         process.wait()
@@ -43,9 +51,9 @@ def _running(command: list[str], log: Path) -> Iterator[Server]:
         process.stdout.close()
 
 
-def _port(process: subprocess.Popen[str], log: Path) -> int:
+def _said(process: subprocess.Popen[str], log: Path, pattern: re.Pattern[str]) -> re.Match[str]:
     assert process.stdout is not None
     for line in process.stdout:
-        if _SAYS in line:
-            return int(line.strip().rpartition(":")[2])
+        if found := pattern.search(line):
+            return found
     raise RuntimeError(f"the server does not start: {log.read_text()[-2000:]}")

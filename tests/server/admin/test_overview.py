@@ -182,10 +182,7 @@ async def test_what_will_be_redriven_automatically_needs_nobody_anywhere(
 async def test_ignored_failures_are_told_of_and_not_pointed_out(
     house: House, viewer: httpx.AsyncClient
 ) -> None:
-    @house.app.task(max_attempts=1)
-    async def label(order: Any = None) -> None:
-        raise LookupError("the printer has no paper")
-
+    _without_paper(house)
     desk = await house.app.desk(by="carla")
     for number in range(2):
         letter = await house.dead_letter(number, work="label")
@@ -215,10 +212,7 @@ async def test_the_age_of_what_is_ready_is_the_same_on_the_page_of_queues(
 async def test_the_failures_with_the_most_that_need_somebody_come_first(
     house: House, viewer: httpx.AsyncClient
 ) -> None:
-    @house.app.task(max_attempts=1)
-    async def label(order: Any = None) -> None:
-        raise LookupError("the printer has no paper")
-
+    _without_paper(house)
     desk = await house.app.desk(by="carla")
     for number in range(3):
         await desk.dead_letters.resolve(await house.dead_letter(number), "done")
@@ -242,3 +236,11 @@ def test_it_is_still_happening_or_quiet_since_the_end_of_a_part_of_the_time() ->
     assert inflow_of(seen((0, 4, 2, 1))) == (3, 540.0, 2200.0)
     assert inflow_of(seen((0, 4, 0, 0))) == (0, 540.0, 1600.0)
     assert inflow_of(seen((0, 0, 0, 0))) == (0, 540.0, None)
+
+
+def _without_paper(house: House) -> None:
+    """`label` fails in another way than `charge`."""
+
+    @house.app.task(max_attempts=1)
+    async def label(order: Any = None) -> None:
+        raise LookupError("the printer has no paper")

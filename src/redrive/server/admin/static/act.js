@@ -61,7 +61,7 @@ function undoOf(text, body, told) {
 
 function tell(error, place) {
   const text = error instanceof Problem ? String(error) : error.message;
-  if (!(error instanceof Problem) && !(error instanceof SyntaxError)) console.error(error);
+  if (!(error instanceof Problem)) console.error(error);
   if (!place) return toast(text, { failed: true });
   place.textContent = text;
   place.hidden = false;
@@ -88,9 +88,7 @@ function valueOf(field) {
     case "number": return Number(text);
     case "percent": return Number(text) / 100;
     case "seconds": return Number(text) * Number(field.dataset.unit ?? 1);
-    case "boolean": return text === "true";
     case "list": return text.split(/[\s,]+/).filter(Boolean);
-    case "json": return JSON.parse(text);
     case "from-now": return new Date(Date.now() + Number(text) * 1000).toISOString();
     default: return field.value;
   }
