@@ -19,10 +19,10 @@ CODE = "code"
 FILE_VARIABLE = f"{PREFIX}CONFIG"
 
 _FOREIGN = re.compile(
-    rf"{FILE_VARIABLE}|{PREFIX}(TEST_.*|WITHOUT_GUARD|(.*_)?SERVICE_(HOST|PORT(_.*)?)|(.*_)?PORT_\d+_[A-Z]+(_.*)?)"
+    rf"{FILE_VARIABLE}|{PREFIX}(SERVER|CONTEXT|API_KEY|TEST_.*|WITHOUT_GUARD|(.*_)?SERVICE_(HOST|PORT(_.*)?)|(.*_)?PORT_\d+_[A-Z]+(_.*)?)"
 )
-"""Variables that are no settings: the name of the file, those of our tests, and those that Kubernetes makes
-for every service whose name begins with redrive."""
+"""Variables that are no settings: the name of the file, what the command line asks and as whom, those of our
+tests, and those that Kubernetes makes for every service whose name begins with redrive."""
 _LINK = re.compile(r"(tcp|udp|sctp)://.*")
 """What Kubernetes says in …_PORT of a service: of one named redrive-server, that would be ours."""
 

@@ -13,13 +13,13 @@ from redrive.errors import RedriveError
 from redrive.policy.credential import checked_password
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+reason_option = click.option("--reason", default="", help="Why; it is kept in the audit.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
 def agreed(what: str, *, dry_run: bool, yes: bool = True) -> bool:
     """Is it to be done? Without --yes somebody is asked; if there is nobody, it is not."""
-    if dry_run:
-        notice(f"Would {what}.")
+    if would(what, dry_run):
         return False
     if yes:
         return True
@@ -28,6 +28,13 @@ def agreed(what: str, *, dry_run: bool, yes: bool = True) -> bool:
     if not click.confirm(f"Really {what}?", err=True):
         raise DeclinedError("declined; nothing was changed")
     return True
+
+
+def would(what: str, dry_run: bool) -> bool:
+    """For what needs no asking: was it only to be said what would be done? Then it is."""
+    if dry_run:
+        notice(f"Would {what}.")
+    return dry_run
 
 
 def read_password() -> str:

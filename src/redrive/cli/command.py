@@ -3,35 +3,46 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Sequence
 
 import click
 
 from redrive import __version__
-from redrive.cli.config import config
 from redrive.cli.given import Given, settings_options
-from redrive.cli.key import key
-from redrive.cli.member import member
-from redrive.cli.org import org
+from redrive.cli.lazy import LazyGroup
 from redrive.cli.outcome import told
-from redrive.cli.serve import serve
+from redrive.cli.reach import server_options
+
+SECTIONS = {
+    "Try it": ("demo", "drill"),
+    "Run it": ("worker", "serve", "migrate"),
+    "Look": ("status", "doctor", "verify", "workers", "audit"),
+    "Failed work": ("dlq", "replay", "run", "policy"),
+    "Operate": ("queue", "breaker"),
+    "Who may": ("key", "member", "org"),
+    "Set up": ("config", "context", "completion"),
+}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    sections=SECTIONS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="redrive", message="%(prog)s %(version)s")
+@server_options
 @settings_options
 def program() -> None:
     """No failed work is ever lost.
 
-    Works on the database of the settings: see `redrive config`. Commands that look exit with 0, also when
-    there is nothing to see; otherwise 1 is an error, 2 a wrong argument or setting, 3 not found, 5 not
-    allowed, 6 a conflict, 8 declined, 130 interrupted.
+    Commands are about the database of the settings (see `redrive config`), or about a server: --server,
+    or `redrive context`. Those that only look exit with 0, also when there is nothing to see.
+
+    Otherwise 1 is an error, 2 a wrong argument or setting, 3 not found, 4 not signed in, 5 not allowed, 6 a
+    conflict, 7 finished with failures, 8 declined, 9 timed out, 130 interrupted.
     """
-
-
-for each in (serve, config, key, member, org):
-    program.add_command(each)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -42,6 +53,10 @@ def run(arguments: Sequence[str]) -> int:
     given = Given()
     try:
         result = program.main(list(arguments), prog_name="redrive", standalone_mode=False, obj=given)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads has seen enough, as in `redrive dlq list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (Exception, click.Abort) as error:  # noqa: BLE001 - an operator is told what it is, whatever it is
         return told(error, debug=given.debug)
     return result if isinstance(result, int) else 0

@@ -19,6 +19,9 @@ _SECRETS = frozenset(setting.name for setting in SETTINGS if setting.secret)
 @dataclass(slots=True)
 class Given:
     config: str | None = None
+    server: str | None = None
+    context: str | None = None
+    org: str | None = None
     arguments: dict[str, Argument] = field(default_factory=dict)
     debug: bool = False
 

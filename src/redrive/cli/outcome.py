@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
+from http import HTTPStatus as Status
 from traceback import format_exception
 
 import click
 
+from redrive.cli.client import AnswerError
 from redrive.cli.text import notice, one_line
 from redrive.errors import (
     AccessDeniedError,
@@ -58,6 +60,32 @@ EXITS: tuple[tuple[type[RedriveError], Exit], ...] = (
 """All others are 1."""
 
 
+STATUSES = {
+    400: Exit.USAGE,
+    401: Exit.NOT_SIGNED_IN,
+    403: Exit.FORBIDDEN,
+    404: Exit.NOT_FOUND,
+    408: Exit.TIMED_OUT,
+    409: Exit.CONFLICT,
+    412: Exit.CONFLICT,
+    413: Exit.USAGE,
+    414: Exit.USAGE,
+    415: Exit.USAGE,
+    422: Exit.USAGE,
+    504: Exit.TIMED_OUT,
+}
+"""Of what an API has answered. All others are 1."""
+TOO_SLOW = "too_slow"
+
+
+class Ended(Exception):  # noqa: N818 - it may have gone well
+    """The command ends with this code; what there is to say was said."""
+
+    def __init__(self, code: Exit) -> None:
+        super().__init__(code.name)
+        self.code = code
+
+
 class DeclinedError(click.ClickException):
     """Somebody was asked, and has said no."""
 
@@ -66,6 +94,8 @@ class DeclinedError(click.ClickException):
 
 def told(error: BaseException, *, debug: bool) -> Exit:
     """Say what went wrong, and how the command ends."""
+    if isinstance(error, Ended):
+        return error.code
     if debug and not isinstance(error, click.ClickException | click.Abort):
         click.echo("".join(format_exception(error)), err=True, nl=False)
     if isinstance(error, click.ClickException):
@@ -80,15 +110,25 @@ def told(error: BaseException, *, debug: bool) -> Exit:
 
 
 def exit_of(error: BaseException) -> Exit:
+    if isinstance(error, AnswerError):
+        return Exit.TIMED_OUT if error.code == TOO_SLOW else STATUSES.get(error.status, Exit.ERROR)
     return next((code for kind, code in EXITS if isinstance(error, kind)), Exit.ERROR)
 
 
 def _lines(error: BaseException, debug: bool) -> Iterator[str]:
     if isinstance(error, RedriveError):
         yield f"Error: {one_line(error)}"
+        if isinstance(error, AnswerError) and (hint := _hint(error)):
+            yield f"Hint: {hint}"
         if isinstance(error, StoreUnavailableError):
             yield "`redrive config` shows which database that is, and what says so."
         return
     yield f"Error: unexpected error: {type(error).__name__}: {one_line(error)}"
     if not debug:
         yield "Run it again with --debug to see where."
+
+
+def _hint(error: AnswerError) -> str:
+    if error.status == Status.UNAUTHORIZED:
+        return "give a key of that server in REDRIVE_API_KEY, or where the context says that it is"
+    return one_line(error.hint) if error.hint else ""

@@ -18,13 +18,29 @@ def notice(line: str) -> None:
     click.echo(line, err=True, color=_color())
 
 
-def out(text: str) -> None:
+def out(text: str, *, end: str = "\n") -> None:
     """Give what was asked for: on stdout."""
-    click.echo(text, color=_color())
+    click.echo(text + end, color=_color(), nl=False)
 
 
 def dim(text: str) -> str:
     return click.style(text, dim=True)
+
+
+def good(text: str) -> str:
+    return click.style(text, fg="green")
+
+
+def warn(text: str) -> str:
+    return click.style(text, fg="yellow")
+
+
+def bad(text: str) -> str:
+    return click.style(text, fg="red")
+
+
+def bold(text: str) -> str:
+    return click.style(text, bold=True)
 
 
 def visible(value: object) -> str:
@@ -32,7 +48,7 @@ def visible(value: object) -> str:
     return "".join(sign if sign.isprintable() else _escaped(sign) for sign in str(value))
 
 
-def one_line(error: BaseException) -> str:
+def one_line(error: BaseException | str) -> str:
     """Our own messages hold no secrets, but examples that look like some; of others nobody knows."""
     text = " ".join(str(error).split())
     known = text if isinstance(error, RedriveError) else DEFAULT_REDACTOR.text(text)
@@ -44,6 +60,28 @@ def instant(seconds: float | None) -> str | None:
     if seconds is None:
         return None
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def moment(text: str | None) -> float | None:
+    """The other way round."""
+    return None if text is None else datetime.fromisoformat(text).timestamp()
+
+
+def age(seconds: float) -> str:
+    """As people say it: 3 min, 2 h, 5 d."""
+    for unit, length in (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0)):
+        if seconds >= length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"
+
+
+def ago(text: str | None) -> str:
+    """How long ago a moment was, or in how long it will be."""
+    then = moment(text)
+    if then is None:
+        return "-"
+    passed = datetime.now(UTC).timestamp() - then
+    return f"{age(passed)} ago" if passed >= 0.0 else f"in {age(-passed)}"
 
 
 def _escaped(sign: str) -> str:

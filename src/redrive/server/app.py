@@ -7,37 +7,20 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException
 
 from redrive.app import Redrive
 from redrive.server.admin import PAGES
 from redrive.server.api import NOUNS
+from redrive.server.assembly import assembled
 from redrive.server.envelope import Envelope, told
 from redrive.server.intake import Intake
-from redrive.server.route import refuse_without_rule
 from redrive.server.site import Site
-
-VERSION = "1"
 
 
 def create_app(redrive: Redrive) -> FastAPI:
     """The API of an application, ready for any ASGI server. `redrive.server.serve` runs it on one."""
     site = Site(redrive)
-    api = FastAPI(
-        title="Redrive",
-        version=VERSION,
-        openapi_url=None,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        lifespan=lambda _: _living(site),
-        exception_handlers={RequestValidationError: told, HTTPException: told},
-    )
-    api.state.site = site
-    for noun in (*NOUNS, *PAGES):
-        api.router.routes.extend(noun.built())
-    refuse_without_rule(api.router.routes)
+    api = assembled(site, (*NOUNS, *PAGES), told, lambda _: _living(site))
     api.add_middleware(Intake, most=redrive.settings.server_body_bytes)
     api.add_middleware(Envelope, site=site)
     return api

@@ -1,0 +1,114 @@
+"""What a command reaches: a server, by its address or a context, or the database of the settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any
+
+import click
+
+from redrive.cli.client import Api, Client
+from redrive.cli.contexts import LOCAL, Context, Contexts
+from redrive.cli.given import Given, settings_options
+from redrive.cli.in_process import LocalApi
+from redrive.cli.over_http import RemoteApi
+from redrive.errors import InvalidValueError
+from redrive.model.identity import HOME
+
+SERVER_VARIABLE, CONTEXT_VARIABLE = "REDRIVE_SERVER", "REDRIVE_CONTEXT"
+
+Function = Callable[..., Any]
+
+
+def reach_options(function: Function | None = None, *, creates: bool = False) -> Any:
+    """The command gets a client first. `creates`: a database that is missing is made."""
+    if function is None:
+        return lambda function: reach_options(function, creates=creates)
+
+    @click.pass_context
+    @wraps(function)
+    def reaching(context: click.Context, /, *arguments: Any, **options: Any) -> Any:
+        client = context.with_resource(reached(context.ensure_object(Given), creates=creates))
+        return context.invoke(function, client, *arguments, **options)
+
+    return server_options(settings_options(_org(reaching)))
+
+
+def server_options(function: Function) -> Function:
+    for option in (_context, _server):
+        function = option(function)
+    return function
+
+
+@contextmanager
+def reached(given: Given, *, creates: bool = False) -> Iterator[Client]:
+    context = _chosen(given)
+    api = (
+        _local(context, given, creates) if context.server is None else _remote(context.server, context, given)
+    )
+    try:
+        yield Client(api)
+    finally:
+        api.close()
+
+
+def _chosen(given: Given) -> Context:
+    """What was said on the command line, then in the environment, then by `redrive context use`."""
+    if given.server is not None:
+        return Context(given.server)
+    if given.context is not None:
+        return Contexts().get(given.context)
+    if given.config is not None or given.arguments:
+        return Context()
+    if server := os.environ.get(SERVER_VARIABLE, "").strip():
+        return Context(server)
+    contexts = Contexts()
+    return contexts.get(os.environ.get(CONTEXT_VARIABLE, "").strip() or contexts.current)
+
+
+def _remote(server: str, context: Context, given: Given) -> Api:
+    if given.org is not None:
+        raise InvalidValueError(
+            "--org is for a database; on a server the organization is that of the key, so use a key of it"
+        )
+    return RemoteApi(server, context.key(), plain_http=context.plain_http)
+
+
+def _local(context: Context, given: Given, creates: bool) -> Api:
+    if given.config is None:
+        given.config = context.config
+    return LocalApi(given.settings(), given.org or HOME, creates=creates)
+
+
+def _taken(name: str) -> Callable[[click.Context, click.Parameter, str | None], None]:
+    def take(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            setattr(context.ensure_object(Given), name, value)
+
+    return take
+
+
+_server = click.option(
+    "--server",
+    metavar="URL",
+    expose_value=False,
+    callback=_taken("server"),
+    help=f"Ask this server, with the key in REDRIVE_API_KEY, and not a database. Also {SERVER_VARIABLE}.",
+)
+_context = click.option(
+    "--context",
+    metavar="NAME",
+    expose_value=False,
+    callback=_taken("context"),
+    help=f"Ask what `redrive context` knows under this name; {LOCAL!r} is the database of the settings.",
+)
+_org = click.option(
+    "--org",
+    metavar="NAME",
+    expose_value=False,
+    callback=_taken("org"),
+    help=f"The organization that it is about; {HOME!r} if not given.",
+)

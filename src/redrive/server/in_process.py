@@ -1,0 +1,112 @@
+"""The API without a port: for whoever has the database in their hands, and may do everything anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, NoReturn
+from urllib.parse import unquote
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from redrive.app import Redrive
+from redrive.model.caller import Caller
+from redrive.policy.principal import Principal, program
+from redrive.server.api import NOUNS
+from redrive.server.assembly import assembled
+from redrive.server.doorman import Doorman, Visitor
+from redrive.server.failure import problem_of
+from redrive.server.limits import Limits
+from redrive.server.site import Site
+
+Scope = dict[str, Any]
+
+
+class Told(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class InProcess:
+    """Acts in an organization under a name. Errors come as they are raised, problems as ProblemError."""
+
+    def __init__(self, app: Redrive, org: str, name: str) -> None:
+        site = Site(app)
+        site.doorman = _OpenDoor(app, program(Caller(org, name)))
+        site.limits = _Unlimited(app.settings, app.clock.monotonic)
+        self.app = app
+        self._site = site
+        self._apis: dict[str, FastAPI] = {}
+
+    async def ask(self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> Told:
+        """`path` is percent-encoded, as in an address."""
+        scope = self._scope(method, path, query, {**headers, "content-length": str(len(body))})
+        told = Told(0, {}, b"")
+
+        async def receive() -> Scope:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: Scope) -> None:
+            nonlocal told
+            if message["type"] == "http.response.start":
+                told = Told(message["status"], _decoded(message["headers"]), b"")
+            elif told.status < 500:
+                told = told._replace(body=told.body + message.get("body", b""))
+
+        try:
+            await self._api(path)(scope, receive, send)  # type: ignore[arg-type]  # plain dicts
+        except (RequestValidationError, HTTPException) as error:
+            raise problem_of(error) or error from None
+        return told
+
+    def _api(self, path: str) -> FastAPI:
+        """Building all routes takes half of the time of a command, which needs those of one noun or two."""
+        nouns = [noun for noun in NOUNS if path.startswith(noun.prefix)]
+        key = " ".join(noun.noun for noun in nouns)
+        if key not in self._apis:
+            self._apis[key] = assembled(self._site, nouns, _raised)
+        return self._apis[key]
+
+    def _scope(self, method: str, path: str, query: str, headers: Mapping[str, str]) -> Scope:
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": unquote(path),
+            "raw_path": path.encode(),
+            "root_path": "",
+            "query_string": query.encode(),
+            "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+            "client": ("127.0.0.1", 0),
+            "server": ("localhost", 0),
+            "state": {"request_id": self.app.ids.new()},
+        }
+
+
+class _OpenDoor(Doorman):
+    """Everybody who comes is the one that the application was given to."""
+
+    def __init__(self, app: Redrive, principal: Principal) -> None:
+        super().__init__(app)
+        self._visitor = Visitor(principal, None, float("inf"))
+
+    async def visitor(self, request: Request) -> Visitor | None:
+        return self._visitor
+
+
+class _Unlimited(Limits):
+    def admit(self, principal: Principal) -> None:
+        """As much as they like."""
+
+
+async def _raised(request: Request, error: Exception) -> NoReturn:
+    raise error
+
+
+def _decoded(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    return {name.decode().lower(): value.decode() for name, value in headers}
