@@ -338,9 +338,10 @@ class Redrive(Wiring):
 
     async def work(self, **options: Any) -> None:
         """Work until SIGTERM or SIGINT. The process is taken to be there for nothing else."""
+        worker = self.worker(**options)
         collect_rarely()
         try:
-            await self.worker(**options).run(signals=True)
+            await worker.run(signals=True)
         finally:
             await self.close()
 

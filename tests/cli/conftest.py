@@ -11,6 +11,8 @@ from typing import NamedTuple, Protocol
 
 import psycopg
 import pytest
+from tests.cli.served import anywhere, served  # noqa: F401 - fixtures
+from tests.cli.shop import shop  # noqa: F401
 from tests.servers import PostgresServer
 
 from redrive.cli.command import run
@@ -35,6 +37,7 @@ def redrive(
     monkeypatch.setattr(sys, "path", list(sys.path))
     for variable in [name for name in os.environ if name.startswith("REDRIVE_")]:
         monkeypatch.delenv(variable)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))  # where contexts are kept
     monkeypatch.setenv("REDRIVE_CONFIG", "")  # what a command makes of it is taken back
 
     def execute(*arguments: str) -> Ended:
@@ -48,18 +51,23 @@ def redrive(
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def office(
-    request: pytest.FixtureRequest, redrive: Command, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Command]:
+def office(request: pytest.FixtureRequest, redrive: Command) -> Command:
     """The same, on each of the databases."""
     if request.param == "sqlite":
         redrive("org", "list")  # makes the file
-        yield redrive
-        return
-    server: PostgresServer = request.getfixturevalue("live_postgres")
+    else:
+        request.getfixturevalue("on_postgres")
+    return redrive
+
+
+@pytest.fixture
+def on_postgres(
+    redrive: Command, live_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Commands are about a schema of their own in PostgreSQL."""
     schema = f"test_{uuid.uuid4().hex}"
-    monkeypatch.setenv("REDRIVE_DATABASE_URL", server.url)
+    monkeypatch.setenv("REDRIVE_DATABASE_URL", live_postgres.url)
     monkeypatch.setenv("REDRIVE_SCHEMA", schema)
-    yield redrive
-    with psycopg.connect(server.url, autocommit=True) as connection:
+    yield
+    with psycopg.connect(live_postgres.url, autocommit=True) as connection:
         connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")

@@ -14,7 +14,8 @@ from tests.cli.conftest import Command
 
 from redrive.app import Redrive
 from redrive.cli.given import Given
-from redrive.cli.serve import _application
+from redrive.cli.application import application
+from redrive.cli.serve import LATE
 from redrive.cli.target import application_at
 from redrive.errors import RedriveError
 
@@ -136,20 +137,20 @@ class TestSettings:
     ) -> None:
         monkeypatch.setenv("REDRIVE_SERVER_PORT", "7")
         monkeypatch.setenv("REDRIVE_SERVER_STREAMS", "8")
-        settings = _application("shop_of_test:app", given(server_port="9")).settings
+        settings = application("shop_of_test:app", given(server_port="9"), LATE).settings
         assert (settings.server_port, settings.server_streams) == (9, 8)
         assert settings.origins()["server_streams"] == "REDRIVE_SERVER_STREAMS"
 
     def test_those_that_an_application_needs_at_its_birth_come_too_late(self, shop: Path) -> None:
         shop.write_text("raise SystemExit('imported')")
         with pytest.raises(RedriveError, match=r"comes too late for shop_of_test:app.*REDRIVE_SCHEMA"):
-            _application("shop_of_test:app", given(schema="jobs"))
+            application("shop_of_test:app", given(schema="jobs"), LATE)
 
     def test_the_file_is_the_one_of_the_application(
         self, shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         (tmp_path / "a.toml").write_text("worker_threads = 7\n")
-        assert _application("shop_of_test:app", given(config="a.toml")).settings.worker_threads == 7
+        assert application("shop_of_test:app", given(config="a.toml"), LATE).settings.worker_threads == 7
         assert capsys.readouterr().err == ""
 
     def test_an_application_with_settings_of_its_own_is_told(
@@ -159,7 +160,7 @@ class TestSettings:
         shop.write_text(
             "from redrive import *\napp = Redrive('sqlite://:memory:', settings=Settings(), log=False)"
         )
-        assert _application("shop_of_test:app", given(config="a.toml")).settings.worker_threads == 32
+        assert application("shop_of_test:app", given(config="a.toml"), LATE).settings.worker_threads == 32
         assert "does not take all its settings from --config" in capsys.readouterr().err
 
     @pytest.mark.parametrize(
