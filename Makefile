@@ -1,12 +1,12 @@
 # make test      creates the environment, installs everything into it, checks and tests the project
-# make demo      shows what the project does
+# make demo      a small company at work, with failures to look at (STORE=postgresql)
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help test check demo simulate guards crash fuzz bench lock docs clean
+.PHONY: help test check demo build simulate guards crash fuzz bench lock docs clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -32,7 +32,7 @@ check: $(READY)
 	@$(BIN)/mypy --no-error-summary
 
 demo: $(READY)
-	@$(BIN)/python examples/demo.py
+	@$(BIN)/redrive demo $(if $(STORE),--store $(STORE))
 
 # make simulate  many seeded histories of the engine, with faults (SEEDS=10000 FIRST=0)
 SEEDS ?= 10000
@@ -82,10 +82,15 @@ $(VENV)/bin/uv:
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet uv
 
-# make docs      writes the reference pages that follow from the code
+# make docs      writes the reference pages that follow from the code, and builds the site into site/
 docs: $(READY)
-	@$(BIN)/python docs/reference/generate.py
+	@$(BIN)/python -m docs.reference.generate
+	@$(BIN)/mkdocs build --strict --quiet
+
+# make build     the wheel and the source distribution, into dist/
+build: $(READY)
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python
 
 # make clean     removes the environment and all caches
 clean:
-	@rm -rf $(VENV) $(BENCH) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) $(BENCH) build dist site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
