@@ -16,6 +16,7 @@ from redrive.app import Redrive, collect_rarely
 from redrive.errors import InvalidValueError
 from redrive.server.app import create_app
 from redrive.server.connection import PatientProtocol
+from redrive.server.guide import Guiding
 from redrive.server.site import Site
 
 KEEP_ALIVE = 15
@@ -23,18 +24,22 @@ BACKLOG = 2_048
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def run(app: Redrive, *, announce: Callable[[str], None] = print) -> None:
+def run(app: Redrive, *, announce: Callable[[str], None] = print, guide: Guiding | None = None) -> None:
     """Serve until SIGTERM or SIGINT, then let requests in flight finish."""
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(serve(app, announce=announce))
+        runner.run(serve(app, announce=announce, guide=guide))
 
 
-async def serve(app: Redrive, *, announce: Callable[[str], None] = print) -> None:
+async def serve(
+    app: Redrive, *, announce: Callable[[str], None] = print, guide: Guiding | None = None
+) -> None:
+    """`guide` leads through the pages, where there is one."""
     settings = app.settings
     collect_rarely()
     await app.raise_wall()
     await refuse_open_address(app)
     api = create_app(app)
+    api.state.site.guide = guide
     config = uvicorn.Config(
         api,
         http=PatientProtocol,

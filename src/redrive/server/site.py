@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
@@ -18,6 +19,9 @@ from redrive.server.readiness import Readiness
 from redrive.server.scrape import counting
 from redrive.server.stream import Streams
 from redrive.server.turns import Turns
+
+if TYPE_CHECKING:
+    from redrive.server.guide import Guiding
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 # What readers of addresses disagree about, such as a backslash or an @, is in none of our names.
@@ -38,6 +42,7 @@ class Site:
         self.metrics = counting(app)
         self.closing = asyncio.Event()
         self.hosts = _hosts(app)
+        self.guide: Guiding | None = None
 
     def origin(self, request: Request) -> str:
         """Where the pages of this server come from, as a browser says it."""

@@ -16,6 +16,7 @@ from redrive.server.admin.look import Look
 from redrive.server.admin.shell import shell_of
 from redrive.server.admin.static_files import takes_gzip
 from redrive.server.cookie import session_token
+from redrive.server.guide import guide_for
 from redrive.server.route import F, Routes
 from redrive.server.rule import Rule, may
 from redrive.server.site import site_of
@@ -55,7 +56,8 @@ class Page:
         """`place` is the entry of the navigation that it belongs to."""
         token = session_token(self.request, site_of(self.request.scope))
         shell = await shell_of(self.visit, token)
-        return html(self.request, template, status, **self._common(), shell=shell, place=place, **values)
+        around = {"shell": shell, "place": place, "guide": await guide_for(self.request)}
+        return html(self.request, template, status, **self._common(), **around, **values)
 
     def fragment(self, template: str, **values: Any) -> Response:
         """A part of a page, without what is around it."""

@@ -51,9 +51,10 @@ async def get(visit: Visiting, key_id: Id) -> Response:
 @routes.post("/{id}/rotate", SECRET, responses={200: {"model": MadeKey}})
 async def rotate(visit: Visiting, key_id: Id, body: Rotation | None = None) -> Response:
     """Another text for the same key; the one before stays valid for the grace."""
-    grace = (body or Rotation()).grace_seconds
-    made = await (await visit.directory()).keys.rotate(key_id, grace_seconds=grace)
-    return _made(made, 200)
+    asked = body or Rotation()
+    keys = (await visit.directory()).keys
+    grace, expires_in = asked.grace_seconds, asked.expires_in_seconds
+    return _made(await keys.rotate(key_id, grace_seconds=grace, expires_in=expires_in), 200)
 
 
 @routes.delete("/{id}", MANAGE, status_code=204)

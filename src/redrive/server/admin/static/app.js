@@ -2,6 +2,7 @@
 import "./act.js";
 import "./copy.js";
 import "./dialog.js";
+import "./guide.js";
 import "./keys.js";
 import "./letter.js";
 import "./live.js";

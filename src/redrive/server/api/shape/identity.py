@@ -69,7 +69,10 @@ class NewKeyRequest(Asked):
 
 
 class Rotation(Asked):
+    """`expires_in_seconds` is when the key ends from now on; without it, when it ended before."""
+
     grace_seconds: Annotated[float, Field(ge=0, le=LONGEST_GRACE)] = 0.0
+    expires_in_seconds: Annotated[float | None, Field(ge=60, le=LONGEST_LIFETIME)] = None
 
 
 class OrganizationShape(Shown):

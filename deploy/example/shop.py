@@ -1,0 +1,15 @@
+"""A small application, for trying out an installation: put yours in its place."""
+
+from redrive import FinalError, Redrive
+
+app = Redrive()  # its database comes from the settings
+
+
+@app.task(max_attempts=4)
+async def greet(name: str) -> str:
+    return f"hello, {name}"
+
+
+@app.task
+async def charge(order: int) -> str:
+    raise FinalError(f"the card of order {order} was declined")

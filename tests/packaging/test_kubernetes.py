@@ -1,0 +1,82 @@
+"""deploy/kubernetes: valid by the schemas of Kubernetes, and pods that may do no more than they have to."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.packaging.building import made
+from tests.packaging.manifests import KUBERNETES, objects, pods
+
+from redrive import Settings
+
+VALIDATE = Path(sys.executable).parent / "kubernetes-validate"
+PODS = pods()
+OLDEST = "1.30"
+"""The version of Kubernetes that has all that is used."""
+
+
+def test_all_of_it_is_valid() -> None:
+    for version in ([], ["--kubernetes-version", OLDEST]):
+        made(VALIDATE, "--strict", "--no-warn", "--quiet", *version, *KUBERNETES)
+
+
+@pytest.mark.parametrize("pod", PODS.values(), ids=PODS)
+def test_a_pod_is_restricted(pod: dict[str, Any]) -> None:
+    """As the namespace demands, and more."""
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["securityContext"]["runAsUser"] > 0
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not pod["automountServiceAccountToken"]
+    for container in pod["containers"]:
+        context = container["securityContext"]
+        assert context["readOnlyRootFilesystem"]
+        assert not context["allowPrivilegeEscalation"]
+        assert context["capabilities"] == {"drop": ["ALL"]}
+        assert "memory" in container["resources"]["limits"]
+
+
+@pytest.mark.parametrize("pod", PODS.values(), ids=PODS)
+def test_a_secret_is_a_file_that_others_cannot_read(pod: dict[str, Any]) -> None:
+    [settings] = [each["secret"] for each in pod["volumes"] if "secret" in each]
+    assert settings["defaultMode"] & 0o007 == 0
+    for container in pod["containers"]:
+        assert "env" not in container
+        [mounted] = [each["mountPath"] for each in container["volumeMounts"] if each["name"] == "settings"]
+        assert environment()["REDRIVE_CONFIG"].startswith(f"{mounted}/")
+
+
+def test_no_secret_is_in_the_files() -> None:
+    assert not [each for each in objects() if each["kind"] == "Secret"]
+
+
+def test_probes_ask_what_they_are_for() -> None:
+    [server] = PODS["redrive-server"]["containers"]
+    probes = ("startupProbe", "livenessProbe", "readinessProbe")
+    assert [server[name]["httpGet"]["path"] for name in probes] == ["/healthz", "/healthz", "/readyz"]
+
+
+def test_ports_and_labels_meet() -> None:
+    [server] = PODS["redrive-server"]["containers"]
+    assert server["ports"] == [{"name": "http", "containerPort": Settings().server_port}]
+    labels = [each["spec"]["template"]["metadata"]["labels"] for each in of_kind("Deployment")]
+    for each in (*of_kind("Service"), *of_kind("PodDisruptionBudget")):
+        selector = each["spec"]["selector"]
+        wanted = selector.get("matchLabels", selector)
+        assert len([found for found in labels if wanted.items() <= found.items()]) == 1, each["metadata"][
+            "name"
+        ]
+    [policy] = [each for each in of_kind("NetworkPolicy") if "ingress" in each["spec"]]
+    assert policy["spec"]["ingress"][0]["ports"][0]["port"] == Settings().server_port
+
+
+def of_kind(kind: str) -> list[dict[str, Any]]:
+    return [each for each in objects() if each["kind"] == kind]
+
+
+def environment() -> dict[str, str]:
+    [found] = of_kind("ConfigMap")
+    data: dict[str, str] = found["data"]
+    return data

@@ -1,0 +1,81 @@
+"""What `deploy/` starts is there: commands, settings, and enough time to stop."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from tests.packaging.building import DEPLOY, made
+from tests.packaging.manifests import UNITS, Command, commands, of_redrive, pods, unit, variables
+
+from redrive import Settings
+from redrive.cli.command import program
+from redrive.cli.given import Given
+from redrive.config import SETTINGS
+from redrive.sourcing import FILE_VARIABLE
+
+YAMLLINT = Path(sys.executable).parent / "yamllint"
+COMMANDS = sorted(set(commands()))
+GIVING_BACK = 5.0
+"""Seconds that a process takes to end after the grace is over."""
+
+GRACE = {"server": Settings().server_drain_sec, "worker": Settings().worker_grace_sec}
+
+
+def test_all_yaml_is_linted() -> None:
+    rules = Path(__file__).parent / "yamllint.yaml"
+    assert made(YAMLLINT, "--strict", "--config-file", rules, DEPLOY) == ""
+
+
+def test_commands_are_found_everywhere() -> None:
+    started = {each.words[0] for each in COMMANDS}
+    assert {"serve", "worker", "migrate", "member"} <= started
+    assert {each.where.split()[0] for each in COMMANDS} >= {
+        "Containerfile",
+        "compose",
+        "kubernetes",
+        "README.md",
+    }
+
+
+@pytest.mark.parametrize("written", COMMANDS, ids=lambda each: f"{each.where}: {' '.join(each.words)}")
+def test_a_command_is_one_of_ours(written: Command) -> None:
+    """With options and arguments that it takes."""
+    command: click.Command | None = program
+    context = click.Context(program, info_name="redrive", obj=Given())
+    words = list(written.words)
+    while isinstance(command, click.Group):
+        command = command.get_command(context, words.pop(0))
+    assert command is not None
+    command.make_context(command.name, words, parent=context)
+
+
+def test_every_setting_is_known() -> None:
+    known = {each.environment for each in SETTINGS} | {FILE_VARIABLE}
+    written = set(variables())
+    assert {"REDRIVE_CONFIG", "REDRIVE_SERVER_HOST"} <= {name for _, name in written}
+    assert not {each for each in written if each[1] not in known}
+
+
+@pytest.mark.parametrize("role", ["server", "worker"])
+def test_there_is_time_to_finish(role: str) -> None:
+    """SIGKILL comes later than the grace is over, everywhere."""
+    pod = pods()[f"redrive-{role}"]
+    [container] = pod["containers"]
+    before = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
+    [path] = [each for each in UNITS if role in each.name]
+    given = {
+        "compose": seconds(of_redrive()[role]["stop_grace_period"]),
+        "kubernetes": pod["terminationGracePeriodSeconds"] - before,
+        "systemd": seconds(unit(path)["TimeoutStopSec"][0]),
+    }
+    assert not {where: time for where, time in given.items() if time < GRACE[role] + GIVING_BACK}
+
+
+def seconds(text: str) -> float:
+    found = re.fullmatch(r"(\d+)s?", text)
+    assert found is not None, text
+    return float(found[1])

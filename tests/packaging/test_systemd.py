@@ -1,0 +1,51 @@
+"""deploy/systemd: units that systemd takes as they are, and that are let do little."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from tests.packaging.building import ended
+from tests.packaging.manifests import UNITS, unit
+
+pytestmark = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
+
+MOST_EXPOSED = 20
+"""Of 100, by the judgement of systemd-analyze security."""
+
+
+@pytest.fixture(params=UNITS, ids=lambda path: path.name)
+def copied(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """With a program and a folder that are there, as systemd looks for them."""
+    source: Path = request.param
+    text = source.read_text().replace("/opt/redrive/bin", str(Path(sys.executable).parent))
+    (tmp_path / source.name).write_text(text.replace("/srv/redrive", str(tmp_path)))
+    return tmp_path / source.name
+
+
+def test_systemd_has_nothing_to_say(copied: Path) -> None:
+    """Also about names that it does not know, which it would leave out."""
+    told = ended("systemd-analyze", "verify", "--man=no", "--recursive-errors=no", copied)
+    assert (told.code, told.err) == (0, "")
+
+
+def test_systemd_would_say_it(copied: Path) -> None:
+    copied.write_text(copied.read_text().replace("Restart=on-failure", "Restrat=on-failure"))
+    assert "Restrat" in ended("systemd-analyze", "verify", "--man=no", "--recursive-errors=no", copied).err
+
+
+def test_it_is_let_do_little(copied: Path) -> None:
+    limit = f"--threshold={MOST_EXPOSED}"
+    told = ended("systemd-analyze", "security", "--offline=true", "--no-pager", limit, copied)
+    assert told.code == 0, told.out
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_secrets_come_as_a_credential(path: Path) -> None:
+    said = unit(path)
+    assert said["LoadCredential"] == ["redrive.toml:/etc/redrive/redrive.toml"]
+    assert "REDRIVE_CONFIG=%d/redrive.toml" in said["Environment"]
+    assert said["DynamicUser"] == ["yes"]
+    assert said["RestartPreventExitStatus"] == ["2"]
