@@ -6,6 +6,7 @@ import pytest
 from tests.verify.history import History
 
 from redrive.verify import Witness, verify
+from redrive.verify.verdict import ADVICE, INVARIANTS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -30,3 +31,15 @@ async def test_a_finding_reads_well(history: History) -> None:
     first, second, *_ = str(verdict).splitlines()
     assert first == "Broken promises: I1 (1)."
     assert second == "  I1   lost: Its start was acknowledged, but it is not in the database."
+
+
+async def test_whoever_watches_is_told_which_promise_is_next(history: History) -> None:
+    told: list[str] = []
+    witness = Witness(history.runs.values(), (), history.effects)
+    await verify(history.app.database, witness=witness, told=told.append)
+    assert set(told) == set(INVARIANTS)
+    assert len(told) < 30  # not for every row
+
+
+async def test_for_each_promise_there_is_something_to_do() -> None:
+    assert ADVICE.keys() == INVARIANTS.keys()

@@ -8,6 +8,7 @@ from redrive.verify.verdict import Verdict
 
 
 async def check_chains(store: Verification, verdict: Verdict) -> None:
+    verdict.begin("I14")
     for (org,) in await store.ask("audited_orgs"):
         head, last = await store.audit.end(org)
         check = ChainCheck(org, None)

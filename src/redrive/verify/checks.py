@@ -169,6 +169,7 @@ async def run_checks(
     checks: tuple[Check, ...], store: Verification, verdict: Verdict, populations: dict[str, int]
 ) -> None:
     for check in checks:
+        verdict.begin(check.invariant)
         verdict.look(check.invariant, populations[check.population])
         for subject, *figures in await store.ask(check.statement):
             verdict.find(check.invariant, subject, check.sentence.format(*figures))
@@ -176,6 +177,7 @@ async def run_checks(
 
 async def check_contradictions(store: Verification, verdict: Verdict, populations: dict[str, int]) -> None:
     """I10: state, place, lease, times and counters of every run go together."""
+    verdict.begin("I10")
     verdict.look("I10", populations["runs"])
     for run_id, word, state, place, step_state in await store.ask("contradictions"):
         verdict.find(

@@ -22,6 +22,7 @@ Suspects = dict[str, tuple[str, int]]
 
 
 async def check_holders(store: Verification, verdict: Verdict, clock: Clock, leeway: float) -> None:
+    verdict.begin("I6")
     holders = await store.holders()
     verdict.look("I6", sum(each.held for each in holders))
     for holder in holders:

@@ -54,6 +54,7 @@ class Rules:
 
 async def check_rules(store: Verification, rules: Rules, verdict: Verdict) -> None:
     """I10: definitions and overrides can be read, and runs are in steps that their definition has."""
+    verdict.begin("I10")
     await _check_definitions(store, rules, verdict)
     for text, runs, run_id in await store.ask("overrides"):
         verdict.look("I10", 1)

@@ -13,6 +13,7 @@ _STATES = frozenset(map(str, RunState))
 
 
 async def check_sums(store: Verification, verdict: Verdict) -> None:
+    verdict.begin("I16")
     for state, runs in await store.ask("states"):
         verdict.look("I16", runs)
         if state not in _STATES:

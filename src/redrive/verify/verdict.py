@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 INVARIANTS = {
@@ -20,6 +20,26 @@ INVARIANTS = {
     "I15": "a stopped worker holds no lease",
     "I16": "everything adds up",
 }
+
+
+ADVICE = {
+    "I1": "compare it with a backup: somebody may have restored an older one, or removed rows",
+    "I2": "give the receiver the idempotency key of the step, so that it takes each effect once",
+    "I3": "look at the attempts of the run; rows that were changed by hand, or by another program, look so",
+    "I4": "look at the attempts of the run; rows that were changed by hand, or by another program, look so",
+    "I5": "compare the clocks of the machines that work, and see --tolerance",
+    "I6": "start a worker for its queue, or see with `redrive doctor` what keeps the others from it",
+    "I7": "look at the run and its dead letters; what was removed or changed by hand looks so",
+    "I8": "find out who wrote it; until then do not let that organization's members in",
+    "I10": "look at the run; what cannot have come about was changed by hand, or by another program",
+    "I14": "keep a copy of the database, and find out who has changed the audit: `redrive audit verify`",
+    "I15": "start a worker: it takes the lease over as soon as it has expired",
+    "I16": "stop the workers and look again; what is still there was changed by hand, or by another program",
+}
+"""What to do about a broken promise."""
+
+Told = Callable[[str], object]
+"""Is told the promise that is looked at next."""
 
 
 class Finding(NamedTuple):
@@ -47,15 +67,32 @@ class Witness(NamedTuple):
 class Verdict:
     """`checked` says for every invariant how many rows were looked at: 0 means that nothing is proven."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, told: Told | None = None) -> None:
         self.findings: list[Finding] = []
         self.checked: dict[str, int] = dict.fromkeys(INVARIANTS, 0)
         self._most = most
         self._found: Counter[str] = Counter()
+        self._told = told
+        self._begun = ""
 
     @property
     def sound(self) -> bool:
         return not self.findings
+
+    def found(self, invariant: str) -> int:
+        """How much is wrong; counted up to one more than what is listed."""
+        return min(self._found[invariant], self._most + 1)
+
+    def is_capped(self, invariant: str) -> bool:
+        """Is there more than what is listed?"""
+        return self._found[invariant] > self._most
+
+    def begin(self, invariant: str) -> None:
+        """From now on this promise is looked at."""
+        if invariant != self._begun:
+            self._begun = invariant
+            if self._told is not None:
+                self._told(invariant)
 
     def look(self, invariant: str, rows: int) -> None:
         self.checked[invariant] += rows
@@ -75,8 +112,8 @@ class Verdict:
         return f"Broken promises: {broken}."
 
     def _count(self, invariant: str) -> str:
-        found = self._found[invariant]
-        return f"at least {self._most + 1:,}" if found > self._most else f"{found:,}"
+        found = self.found(invariant)
+        return f"at least {found:,}" if self.is_capped(invariant) else f"{found:,}"
 
     def _listed(self) -> list[str]:
         return [f"  {each.invariant:<4} {each.subject}: {each.text}" for each in self.findings]

@@ -10,7 +10,7 @@ from redrive.verify.checks import ALWAYS, AT_WORK, SETTLED, check_contradictions
 from redrive.verify.holders import check_holders
 from redrive.verify.rules import Rules, check_rules
 from redrive.verify.sums import check_sums
-from redrive.verify.verdict import Verdict, Witness
+from redrive.verify.verdict import Told, Verdict, Witness
 from redrive.verify.waits import check_waits
 from redrive.verify.witnessed import check_witness
 
@@ -24,6 +24,7 @@ async def verify(
     most: int = 100,
     tolerance: float = 0.05,
     clock: Clock = SYSTEM_CLOCK,
+    told: Told | None = None,
 ) -> Verdict:
     """Does the database keep every promise? It is only read, and others may work on it meanwhile.
 
@@ -32,8 +33,9 @@ async def verify(
     most       so many findings of each invariant are listed
     tolerance  seconds by which the clocks of those who wrote may differ
     clock      what a second look at suspects waits on
+    told       is called with each promise, such as "I4", before it is looked at
     """
-    verdict = Verdict(most)
+    verdict = Verdict(most, told)
     store = Verification(database, leeway=leeway, tolerance=tolerance, most=most + 1)
     rules = Rules(store)
     populations = await store.populations()

@@ -31,6 +31,7 @@ class _Spread(NamedTuple):
 
 
 async def check_waits(store: Verification, rules: Rules, verdict: Verdict) -> None:
+    verdict.begin("I5")
     spreads: dict[tuple[str, int], _Spread] = {}
     async for row in store.waits():
         policy = await rules.policy(row.definition, row.step_index, row.override)

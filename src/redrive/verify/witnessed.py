@@ -12,9 +12,11 @@ from redrive.verify.verdict import Verdict, Witness
 
 
 async def check_witness(store: Verification, rules: Rules, verdict: Verdict, witness: Witness) -> None:
+    verdict.begin("I1")
     await _check_acknowledged(store, verdict, witness.acknowledged)
     await _check_refused(store, verdict, witness.refused)
     if witness.effects is not None:
+        verdict.begin("I2")
         await _check_effects(store, rules, verdict, witness.effects)
 
 

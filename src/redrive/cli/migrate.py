@@ -1,0 +1,108 @@
+"""`redrive migrate`: bring the tables up to date, or say what that would be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from redrive.cli.asking import dry_run_option
+from redrive.cli.given import Given, settings_options
+from redrive.cli.local import settings_of_database
+from redrive.cli.outcome import Ended, Exit
+from redrive.cli.table import output_option, show_rows
+from redrive.cli.text import notice
+from redrive.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from redrive.store.database import Database
+    from redrive.store.schema import Schema
+
+COLUMNS = ("version", "name", "state")
+
+
+class _Found(NamedTuple):
+    """`schema` is None where there is no database yet."""
+
+    place: str
+    schema: Schema | None
+    missing: Sequence[tuple[int, str]]
+    newest: int
+
+    @property
+    def version(self) -> int:
+        return 0 if self.schema is None else self.schema.version
+
+
+@click.command()
+@click.option("--check", is_flag=True, help="Change nothing; end with 6 when something is to be done.")
+@dry_run_option
+@output_option
+@settings_options
+@click.pass_obj
+def migrate(given: Given, output: str | None, check: bool, dry_run: bool) -> None:
+    """Bring the tables of the database up to date.
+
+    An application does that by itself when it starts; a deployment does it here, before new workers start.
+    Migrations go forward only, all of them or none. A SQLite database that does not exist is made.
+    """
+    found = asyncio.run(_run(given, apply=not (check or dry_run)))
+    if not found.missing:
+        show_rows([], COLUMNS, output)
+        notice(f"The database {found.place} is up to date (version {found.newest}).")
+        return
+    done = not (check or dry_run)
+    state = "applied" if done else "pending"
+    rows: list[dict[str, Any]] = [
+        {"version": version, "name": name, "state": state} for version, name in found.missing
+    ]
+    show_rows(rows, COLUMNS, output)
+    if not done:
+        notice(f"Would {_what(found)}.")
+    if check:
+        raise Ended(Exit.CONFLICT)
+    if done:
+        notice(f"The database {found.place} is now at version {found.newest}.")
+
+
+async def _run(given: Given, *, apply: bool) -> _Found:
+    from redrive.app import Redrive  # takes longer than all the rest to load, so only where it is needed
+    from redrive.store.reading import place_of
+
+    app = Redrive(settings=settings_of_database(given), log=False)
+    try:
+        found = await _found(app.database, place_of(app.database))
+        if apply and found.missing:
+            waits = " Work on it waits until that is done." if found.version else ""
+            notice(f"Going to {_what(found)}.{waits}")
+            await app.open()
+        return found
+    finally:
+        await app.close()
+
+
+async def _found(database: Database, place: str) -> _Found:
+    from redrive.store.migration import migrations
+    from redrive.store.reading import reading
+    from redrive.store.schema import schema_of
+
+    looked_at = reading(database)
+    try:
+        schema = await schema_of(looked_at)
+    except NotFoundError:
+        schema = None
+    finally:
+        await looked_at.close()
+    missing = migrations() if schema is None else schema.missing
+    named = [(each.version, each.name.replace("_", " ")) for each in missing]
+    return _Found(place, schema, named, migrations()[-1].version)
+
+
+def _what(found: _Found) -> str:
+    if found.schema is None:
+        return f"make the database {found.place}, at version {found.newest}"
+    if not found.version:
+        return f"make the tables of the database {found.place}, at version {found.newest}"
+    return f"bring the database {found.place} from version {found.version} to {found.newest}"

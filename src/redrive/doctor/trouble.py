@@ -1,0 +1,100 @@
+"""Trouble: dependencies that are not asked at the moment, and dead letters that need somebody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from shlex import quote
+
+from redrive.doctor.finding import Finding, State, ok
+from redrive.doctor.limits import Limits
+from redrive.doctor.words import count, span
+from redrive.errors import NotStorableError
+from redrive.model.breaker import BreakerSnapshot, BreakerState
+from redrive.policy.breaker import Breaker
+from redrive.policy.breaker_policy import BreakerPolicy
+from redrive.policy.codec import decode
+from redrive.store.inspection import BrokenHold, Letters
+
+
+def judge_breakers(breakers: Sequence[BrokenHold]) -> Iterator[Finding]:
+    troubled = [finding for each in breakers if (finding := _breaker(each))]
+    yield from troubled
+    if not troubled:
+        yield ok(
+            "breakers", f"{count(len(breakers), 'breaker')}, none open" if breakers else "there are none"
+        )
+
+
+def _breaker(hold: BrokenHold) -> Finding | None:
+    name, now = hold.breaker.name, hold.breaker.now
+    snapshot = _snapshot(hold)
+    held = f"; {count(hold.held, 'run')} held by it" if hold.held else ""
+    if snapshot.force is not None:
+        until = "" if snapshot.force.until is None else f" for {span(snapshot.force.until - now)} more"
+        closed = snapshot.force.state is BreakerState.CLOSED
+        return Finding(
+            "breakers",
+            State.WARN,
+            f"the breaker {name} is kept {snapshot.force.state.value} by {snapshot.force.by}{until}, "
+            f"because {snapshot.force.reason}{held}",
+            "It does not open, whatever fails." if closed else "Nothing that needs it is executed.",
+            "Leave it to itself again when the reason is gone.",
+            f"redrive breaker auto {quote(name)}",
+        )
+    if snapshot.state is BreakerState.CLOSED:
+        return None
+    return Finding(
+        "breakers",
+        State.WARN,
+        f"the breaker {name} is {snapshot.state.value}{held}; {_next_probe(snapshot, now)}",
+        "What it protects has failed too often. Work that needs it resumes by itself when it answers again.",
+        "Nothing, if it recovers soon; otherwise see to what it protects.",
+        f"redrive breaker view {quote(name)}",
+    )
+
+
+def _next_probe(snapshot: BreakerSnapshot, now: float) -> str:
+    if snapshot.open_until is None or snapshot.open_until <= now:
+        return "it is probed as soon as a worker has work for it"
+    return f"it is probed in {span(snapshot.open_until - now)}"
+
+
+def _snapshot(hold: BrokenHold) -> BreakerSnapshot:
+    try:
+        dumped = decode(hold.breaker.body)
+    except NotStorableError:
+        dumped = {}
+    known = dumped if isinstance(dumped, dict) else {}
+    return Breaker.restored(BreakerPolicy(), known).snapshot(hold.breaker.now)
+
+
+def judge_letters(letters: Letters, most: int | None, limits: Limits) -> Iterator[Finding]:
+    """`most` is how many of an org may be live, if that is limited."""
+    live = letters.live
+    if most is not None and letters.fullest >= most:
+        yield Finding(
+            "dead letters",
+            State.BAD,
+            f"an organization has {letters.fullest:,} live ones, and dlq_max_size is {most:,}",
+            "What fails for good from now on is kept as a failed run, without a dead letter.",
+            "Replay, resolve or archive some, or raise dlq_max_size.",
+            "redrive dlq groups",
+        )
+    needing = live.open + live.exhausted
+    if not needing:
+        healing = live.scheduled + live.replaying
+        rest = f"; {healing:,} {'heals' if healing == 1 else 'heal'} without anybody" if healing else ""
+        yield ok("dead letters", f"none needs you{rest}")
+        return
+    spent = f", of these {live.exhausted:,} after all their automatic redrives" if live.exhausted else ""
+    oldest = 0.0 if letters.oldest_seconds is None else letters.oldest_seconds
+    late = oldest >= limits.letter_seconds
+    yield Finding(
+        "dead letters",
+        State.WARN,
+        f"{needing:,} {'needs' if needing == 1 else 'need'} you{spent}; the oldest for {span(oldest)}",
+        "They stay as they are until somebody sees to them."
+        + (" Whoever waits for this work has waited for long." if late else ""),
+        "See what they have in common, fix it, and replay them.",
+        "redrive dlq groups",
+    )

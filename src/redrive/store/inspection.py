@@ -1,0 +1,92 @@
+"""What the doctor asks about work, on either database. Every look is bounded, or answered from an index."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from redrive.store.database import Database
+from redrive.store.holds import BreakerRow, Holds, QueueRow, WorkerRow
+from redrive.store.run_listing import Depth, RunListing
+from redrive.store.statement import statements
+from redrive.store.tallies import Live
+
+_SQL = statements("inspection")
+
+MOST = 10_000
+SEALED = '{"$sealed":"'
+"""What an encrypted payload begins with; the id of its key follows."""
+KEY_ID = 8
+
+
+class Expired(NamedTuple):
+    """Leases of one worker that ended before, and that nobody has taken over."""
+
+    worker: str | None
+    number: int
+    oldest_seconds: float
+
+
+class Overdue(NamedTuple):
+    number: int
+    oldest_seconds: float
+
+
+class Letters(NamedTuple):
+    """Of all orgs; `oldest_seconds` is the age of the oldest one that needs somebody, `fullest` is how many
+    live ones the org with most of them has."""
+
+    live: Live
+    oldest_seconds: float | None
+    fullest: int
+
+
+class BrokenHold(NamedTuple):
+    breaker: BreakerRow
+    held: int
+
+
+class Inspection:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._holds = Holds(database)
+        self._lists = RunListing(database)
+
+    async def expired(self, leeway: float) -> list[Expired]:
+        rows = await self._database.fetch(_SQL["expired"], {"leeway": leeway, "most": MOST})
+        return [Expired(worker, number, now - since) for worker, number, since, now in rows]
+
+    async def overdue(self, leeway: float) -> Overdue:
+        [row] = await self._database.fetch(_SQL["overdue"], {"leeway": leeway, "most": MOST})
+        return Overdue(row[0], 0.0 if row[1] is None else row[2] - row[1])
+
+    async def depths(self) -> list[Depth]:
+        return await self._lists.overall_depths()
+
+    async def queues(self) -> list[QueueRow]:
+        return await self._holds.queues()
+
+    async def workers(self) -> list[WorkerRow]:
+        return await self._holds.workers()
+
+    async def breakers(self) -> list[BrokenHold]:
+        return [
+            BrokenHold(row, await self._holds.count_held(f"breaker:{row.name}", MOST))
+            for row in await self._holds.breakers()
+        ]
+
+    async def letters(self) -> Letters:
+        standings: Counter[str] = Counter()
+        orgs: Counter[str] = Counter()
+        for org, subject, number in await self._database.fetch(_SQL["letters"], {}):
+            standings[subject.lower()] += number
+            orgs[org] += number
+        [[oldest, now]] = await self._database.fetch(_SQL["oldest_letter"], {})
+        age = None if oldest is None else now - oldest
+        return Letters(Live(**standings), age, max(orgs.values(), default=0))
+
+    async def sealed(self) -> dict[str, int]:
+        """The ids of the keys that inputs of unfinished runs are sealed with, among the first of these."""
+        parameters = {"mark": SEALED, "from": len(SEALED) + 1, "length": KEY_ID, "most": MOST // 10}
+        rows = await self._database.fetch(_SQL["sealed"], parameters)
+        return {row[0]: row[1] for row in rows if ":" not in row[0]}

@@ -1,0 +1,42 @@
+-- name: expired
+SELECT worker, count(*), min(lease_expires_at), :now FROM (
+    SELECT worker, lease_expires_at FROM redrive.runs
+    WHERE place = 'leased' AND lease_expires_at < :now - :leeway
+    ORDER BY lease_expires_at LIMIT :most
+) AS expired
+GROUP BY worker
+ORDER BY min(lease_expires_at)
+
+-- name: overdue
+SELECT count(*), min(due_at), :now FROM (
+    SELECT due_at FROM redrive.runs WHERE place = 'waiting' AND due_at < :now - :leeway ORDER BY due_at LIMIT :most
+) AS late
+
+-- name: letters
+SELECT org, subject, CAST(sum(number) AS bigint) FROM redrive.tallies
+WHERE figure = 'standing' AND bucket = 0 AND subject IN ('OPEN', 'SCHEDULED', 'REPLAYING', 'EXHAUSTED')
+GROUP BY org, subject
+
+-- name: oldest_letter
+SELECT min(created_at), :now FROM (
+    SELECT (
+        SELECT created_at FROM redrive.dead_letters AS letter
+        WHERE letter.org = known.org AND letter.state = 'OPEN' AND letter.next_redrive_at IS NULL
+        ORDER BY created_at, id LIMIT 1
+    ) AS created_at
+    FROM (SELECT DISTINCT org FROM redrive.tallies WHERE figure = 'standing' AND bucket = 0) AS known
+    UNION ALL
+    SELECT (
+        SELECT created_at FROM redrive.dead_letters AS letter
+        WHERE letter.org = known.org AND letter.state = 'EXHAUSTED'
+        ORDER BY created_at, id LIMIT 1
+    )
+    FROM (SELECT DISTINCT org FROM redrive.tallies WHERE figure = 'standing' AND bucket = 0) AS known
+) AS oldest
+
+-- name: sealed
+SELECT substr(input, CAST(:from AS integer), CAST(:length AS integer)), count(*) FROM (
+    SELECT input FROM redrive.runs WHERE place <> 'ended' AND place <> 'leased' LIMIT :most
+) AS waiting
+WHERE substr(input, 1, 12) = :mark
+GROUP BY 1

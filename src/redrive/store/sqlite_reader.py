@@ -1,0 +1,77 @@
+"""SQLite, only to be looked at: a file that is not there is not made, and nothing in it is changed."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+
+from redrive.errors import NotFoundError
+from redrive.store.sqlite import BUSY_TIMEOUT_MS, SqliteDatabase, _identity
+
+SYNCHRONOUS = ("off", "normal", "full", "extra")
+
+
+class SqliteCondition(NamedTuple):
+    """How a file is kept. `synchronous` is what applications that are configured as this one use.
+
+    free_bytes  inside of the file: used again before it grows
+    mode        the rights of the file, as in 0o600
+    """
+
+    version: str
+    journal: str
+    synchronous: str
+    bytes: int
+    free_bytes: int
+    log_bytes: int
+    mode: int
+
+
+class SqliteReader(SqliteDatabase):
+    async def condition(self) -> SqliteCondition:
+        async with self._turn:
+            return await self._call(self._condition)
+
+    def _condition(self) -> SqliteCondition:
+        connection = self._open()
+        page = int(connection.pragma("page_size"))
+        file = Path(self.path)
+        return SqliteCondition(
+            apsw.sqlite_lib_version(),
+            str(connection.pragma("journal_mode")),
+            SYNCHRONOUS[int(connection.pragma("synchronous"))],
+            page * int(connection.pragma("page_count")),
+            page * int(connection.pragma("freelist_count")),
+            _size(file.with_name(f"{file.name}-wal")),
+            file.stat().st_mode & 0o777,
+        )
+
+    def another(self) -> SqliteReader:
+        return SqliteReader(self.path, clock=self._clock, durable=self._durable)
+
+    def _open(self) -> apsw.Connection:
+        if self._connection is None:
+            self._file = _identity(self.path)
+            if self._file is None:
+                raise NotFoundError(
+                    f"there is no database {self.path}; start the command where it is, or say which one: "
+                    f"--set database_url=…; `redrive migrate` makes one"
+                )
+            self._connection = self._looking()
+        return super()._open()
+
+    def _looking(self) -> apsw.Connection:
+        connection = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READWRITE)
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        connection.pragma("synchronous", "full" if self._durable else "off")
+        connection.pragma("query_only", True)
+        return connection
+
+
+def _size(file: Path) -> int:
+    with suppress(OSError):
+        return file.stat().st_size
+    return 0

@@ -1,0 +1,21 @@
+"""SQL by hand on the database of the settings: what no command does."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tests.store.build import ask
+
+from redrive.app import Redrive
+
+
+def by_hand(text: str, **parameters: Any) -> list[tuple[Any, ...]]:
+    async def asked() -> list[tuple[Any, ...]]:
+        app = Redrive(log=False)
+        try:
+            return await ask(app.database, text, **parameters)
+        finally:
+            await app.close()
+
+    return asyncio.run(asked())

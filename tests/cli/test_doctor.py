@@ -1,0 +1,185 @@
+"""`redrive doctor`: what is not well comes first, with what to do; how it ends tells a script."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.by_hand import by_hand
+from tests.cli.conftest import Command
+from tests.cli.shop import Shop
+from tests.cli.terminal import talk
+from tests.cli.test_worker import until
+
+from redrive.app import Redrive
+
+OF_THE_SERVER = {"fsync is off", "full_page_writes is off"}
+"""How the PostgreSQL of tests is started."""
+
+WORKER = """
+import time
+from redrive import Redrive
+
+app = Redrive()
+
+
+@app.task
+def endless() -> None:
+    time.sleep(3600)
+
+
+app.sync.start(endless)
+app.sync.close()
+app.run_worker(poll_seconds=0.05)
+"""
+
+
+def findings(ended: Any) -> list[dict[str, str]]:
+    return [each for each in json.loads(ended.out) if each["seen"] not in OF_THE_SERVER]
+
+
+def test_all_is_well(office: Command) -> None:
+    office("migrate")
+    ended = office("doctor", "-o", "json")
+    assert {each["state"] for each in findings(ended)} == {"ok"}
+    checks = {each["check"] for each in findings(ended)}
+    assert {"program", "database", "schema", "queues", "leases", "breakers", "dead letters"} <= checks
+
+
+def test_it_ends_with_0_where_all_is_well(redrive: Command) -> None:
+    redrive("migrate")
+    ended = redrive("doctor", "-o", "table")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.startswith("Looked at redrive.db\n\nWell (15)\n  ✓ program ")
+    assert ended.out.endswith("\n0 bad, 0 warnings, 15 well\n")
+
+
+def test_a_warning_is_bad_for_the_strict(redrive: Command, shop: Shop) -> None:
+    shop.dead_letter()
+    ended = redrive("doctor", "-o", "json")
+    assert ended.code == 0
+    assert [each["check"] for each in findings(ended)][:1] == ["dead letters"]
+    assert redrive("doctor", "--strict").code == 7
+
+
+def test_a_queue_without_a_worker(office: Command, shop: Shop) -> None:
+    shop.order(wait=False)
+    ended = office("doctor", "-o", "json")
+    assert ended.code == 7
+    [found] = [each for each in findings(ended) if each["state"] == "bad"]
+    assert found["seen"].startswith("the queue default has 1 run ready for ")
+    assert found["command"] == "redrive worker MODULE:ATTRIBUTE --queue default"
+
+
+def test_a_worker_that_was_killed(office: Command, tmp_path: Path) -> None:
+    """I6: `kill -9` while a step is executed; then a minute passes."""
+    office("migrate")
+    process = subprocess.Popen([sys.executable, "-c", WORKER], cwd=tmp_path)
+    try:
+        leased = "SELECT 1 FROM redrive.runs, redrive.workers WHERE place = 'leased'"
+        until(lambda: bool(by_hand(leased)))
+    finally:
+        process.kill()
+        process.wait()
+    by_hand("UPDATE redrive.runs SET lease_expires_at = :now - 120")
+    by_hand("UPDATE redrive.workers SET seen_at = :now - 180")
+    ended = office("doctor", "-o", "json")
+    assert ended.code == 7
+    lease, worker = (each for each in findings(ended) if each["state"] != "ok")
+    assert (lease["check"], lease["state"]) == ("leases", "bad")
+    assert "expired 2 min ago, and nobody has taken it over" in lease["seen"]
+    assert (worker["check"], worker["state"]) == ("workers", "warn")
+    assert f"process {process.pid}) is silent for 3 min" in worker["seen"]
+
+
+def test_what_is_not_well_comes_first(redrive: Command, shop: Shop) -> None:
+    shop.order(wait=False)
+    pause("mail")
+    table = redrive("doctor", "-o", "table").out
+    assert table.index("Bad (1)") < table.index("Warnings (1)") < table.index("Well (")
+    assert "  ✗ queues " in table
+    assert "  ! queues " in table
+    assert "→ Start a worker that serves this queue." in table
+    assert "$ redrive queue resume mail\n" in table
+    assert table.endswith("\n1 bad, 1 warning, 14 well\n")
+    assert max(map(len, table.splitlines())) <= 80
+
+
+def test_other_outputs(redrive: Command) -> None:
+    redrive("migrate")
+    pause("mail")
+    plain = redrive("doctor", "-o", "plain").out.splitlines()
+    assert plain[0].split("\t")[:2] == ["warn", "queues"]
+    first, *_ = csv.DictReader(io.StringIO(redrive("doctor", "-o", "csv").out))
+    assert (first["state"], first["command"]) == ("warn", "redrive queue resume mail")
+    lines = redrive("doctor", "-o", "ndjson").out.splitlines()
+    assert json.loads(lines[0])["meaning"] == "Nothing of it is begun until somebody resumes it."
+
+
+def test_signs_that_steer_a_terminal_are_written_out(redrive: Command) -> None:
+    redrive("migrate")
+    by_hand("INSERT INTO redrive.queues VALUES ('mail', 1, 'ana', :reason)", reason="\x1b[31mred")
+    for output in ("table", "plain", "csv", "json"):
+        assert "\x1b" not in redrive("doctor", "-o", output).out
+
+
+def test_a_database_that_is_not_there_is_not_made(redrive: Command, tmp_path: Path) -> None:
+    ended = redrive("doctor")
+    assert (ended.code, ended.out) == (3, "")
+    assert ended.err.startswith("Error: there is no database redrive.db; ")
+    assert not (tmp_path / "redrive.db").exists()
+
+
+def test_a_database_that_is_away(redrive: Command) -> None:
+    ended = redrive("doctor", "--set", "database_url=postgresql://app:canary-7@127.0.0.1:1/shop")
+    assert (ended.code, ended.out) == (1, "")
+    assert "Check that it runs, that its address is right, and that this user may use it" in ended.err
+    assert "canary-7" not in ended.err
+
+
+def test_tables_of_an_older_version(office: Command) -> None:
+    office("migrate")
+    by_hand("DELETE FROM redrive.migrations WHERE version > 5")
+    ended = office("doctor", "-o", "json")
+    assert ended.code == 7
+    [found] = [each for each in findings(ended) if each["state"] != "ok"]
+    assert (found["check"], found["command"]) == ("schema", "redrive migrate")
+
+
+def test_a_key_that_is_missing(redrive: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """I9: no key is told."""
+    from redrive import new_encryption_key
+
+    key = new_encryption_key()
+    monkeypatch.setenv("REDRIVE_ENCRYPTION_KEYS", key)
+    shop.order(wait=False)
+    assert "encryption" not in [each["check"] for each in findings(redrive("doctor", "-o", "json"))[:1]]
+    monkeypatch.setenv("REDRIVE_ENCRYPTION_KEYS", new_encryption_key())
+    ended = redrive("doctor", "-o", "json")
+    [found] = [each for each in findings(ended) if each["check"] == "encryption"]
+    assert found["state"] == "bad"
+    assert key not in ended.out + ended.err
+
+
+def test_on_a_terminal(redrive: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    redrive("migrate")
+    coloured = talk(tmp_path, ["doctor"], on_terminal=True)
+    assert coloured.code == 0
+    assert "\x1b[32m✓\x1b[0m" in coloured.shown
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in talk(tmp_path, ["doctor"], on_terminal=True).shown
+
+
+def pause(queue: str) -> None:
+    async def paused() -> None:
+        async with Redrive(log=False, queues=[queue]) as app:
+            await app.pause(queue, by="ana", reason="the provider moves")
+
+    asyncio.run(paused())

@@ -1,0 +1,21 @@
+"""Reading a report: what the doctor says about one check."""
+
+from __future__ import annotations
+
+from redrive.doctor import Finding, Report, State
+
+
+def about(report: Report, check: str) -> list[Finding]:
+    return [each for each in report.findings if each.check == check]
+
+
+def only(report: Report, check: str) -> Finding:
+    [finding] = about(report, check)
+    return finding
+
+
+def is_complete(finding: Finding) -> bool:
+    """What is not well says what that means, and what to do."""
+    if finding.state in (State.OK, State.UNKNOWN):
+        return bool(finding.seen)
+    return bool(finding.seen and finding.meaning and finding.advice)

@@ -1,0 +1,185 @@
+"""What the doctor says about a PostgreSQL server, its troubles provoked for real where that is possible."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+from tests.doctor.conftest import made
+from tests.doctor.diagnosis import about, is_complete, only
+from tests.servers import PostgresServer
+
+from redrive.app import Redrive
+from redrive.clock import SystemClock
+from redrive.doctor import Limits, State, examine
+from redrive.doctor.activity import judge_connections, judge_leftovers, judge_tables
+from redrive.doctor.limits import DEFAULT_LIMITS
+from redrive.doctor.server import judge_durability, judge_server
+from redrive.errors import StoreUnavailableError
+from redrive.store.postgres_condition import Leftover, Server
+
+SERVER = Server("18.1 (Debian)", False, 12_000_000, 5, 0, 0.0)
+
+
+@contextmanager
+def in_transaction(server: PostgresServer, *, keeps_rows: bool = False) -> Iterator[int]:
+    """Its process. One that must see the same all the time keeps rows from being cleaned up."""
+    with psycopg.connect(server.url, application_name="report") as connection:
+        if keeps_rows:
+            connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.execute("SELECT 1")
+        yield connection.info.backend_pid
+
+
+async def test_what_the_server_is(postgres_app: Redrive, live_postgres: PostgresServer) -> None:
+    report = await examine(postgres_app.database)
+    assert only(report, "database").seen.startswith("PostgreSQL 18.")
+    assert report.database == live_postgres.url.rpartition("@")[2]
+    assert only(report, "clock").state is State.OK
+    assert only(report, "connections").state is State.OK
+    assert only(report, "backups").seen.startswith("wal_level is replica, archive_mode is off")
+
+
+async def test_a_server_that_does_not_write_to_its_disk(postgres_app: Redrive) -> None:
+    """That of the tests is started so. I1."""
+    fsync, pages = about(await examine(postgres_app.database), "durability")
+    assert (fsync.state, fsync.seen) == (State.BAD, "fsync is off")
+    assert (pages.state, pages.seen) == (State.WARN, "full_page_writes is off")
+    assert is_complete(fsync)
+    assert is_complete(pages)
+
+
+async def test_a_user_whose_commits_are_not_waited_for(live_postgres: PostgresServer) -> None:
+    """I1."""
+    app = made(f"{live_postgres.url}?synchronous_commit=off", schema=f"test_{uuid.uuid4().hex}")
+    found = {each.seen: each.state for each in about(await examine(app.database), "durability")}
+    assert found["synchronous_commit is off"] is State.BAD
+
+
+async def test_a_schema_that_is_not_there_is_not_made(live_postgres: PostgresServer) -> None:
+    schema = f"test_{uuid.uuid4().hex}"
+    report = await examine(made(live_postgres.url, schema=schema).database)
+    found = only(report, "schema")
+    assert (found.state, found.seen) == (State.BAD, "there are no tables of Redrive in this database")
+    with psycopg.connect(live_postgres.url) as connection:
+        assert not connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", [schema]).fetchall()
+
+
+@pytest.mark.parametrize("keeps_rows", [True, False])
+async def test_a_long_transaction(
+    postgres_app: Redrive, live_postgres: PostgresServer, keeps_rows: bool
+) -> None:
+    with in_transaction(live_postgres, keeps_rows=keeps_rows) as process:
+        report = await examine(postgres_app.database, limits=Limits(transaction_seconds=0.0))
+        later = await examine(
+            postgres_app.database, limits=Limits(transaction_seconds=0.0, old_transaction_seconds=0.0)
+        )
+    found = next(each for each in about(report, "transactions") if "report" in each.seen)
+    assert (found.state, "old versions of rows stay" in found.meaning) == (State.WARN, keeps_rows)
+    assert f"report of user postgres, process {process}, idle in transaction" in found.seen
+    assert found.command == f"psql -c 'SELECT pg_terminate_backend({process})'"
+    assert State.BAD in {each.state for each in about(later, "transactions")}
+    assert only(await examine(postgres_app.database), "transactions").state is State.OK
+
+
+async def test_a_user_who_may_not_see_the_others(live_postgres: PostgresServer) -> None:
+    user = f"reader_{uuid.uuid4().hex}"
+    with psycopg.connect(live_postgres.url, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {user} LOGIN")
+        try:
+            with in_transaction(live_postgres):
+                report = await examine(made(live_postgres.at(user=user)).database)
+        finally:
+            connection.execute(f"DROP ROLE {user}")
+    found = only(report, "transactions")
+    assert found.state is State.UNKNOWN
+    assert "cannot be seen into" in found.seen
+    assert "pg_read_all_stats" in found.advice
+
+
+async def test_rows_that_nobody_cleans_up(postgres_app: Redrive, live_postgres: PostgresServer) -> None:
+    schema = postgres_app.settings.schema
+    with psycopg.connect(live_postgres.url, autocommit=True) as connection:
+        connection.execute(f"ALTER TABLE {schema}.organizations SET (autovacuum_enabled = false)")
+        for _ in range(30):
+            connection.execute(f"UPDATE {schema}.organizations SET title = title || '.'")
+        connection.execute("SELECT pg_stat_force_next_flush()")
+        connection.execute("SELECT 1")
+    report = await examine(postgres_app.database, limits=Limits(dead_rows=30))
+    found = only(report, "tables")
+    assert found.state is State.BAD
+    assert found.seen.startswith(f"{schema}.organizations: ")
+    assert found.seen.endswith("dead versions, cleaned up never; autovacuum is off for it")
+    assert found.command == f"psql -c 'VACUUM (ANALYZE) {schema}.organizations'"
+
+
+async def test_a_slot_that_nobody_uses(postgres_app: Redrive, live_postgres: PostgresServer) -> None:
+    name = f"slot_{uuid.uuid4().hex}"
+    with psycopg.connect(live_postgres.url, autocommit=True) as connection:
+        connection.execute("SELECT pg_create_physical_replication_slot(%s)", [name])
+        try:
+            found = about(await examine(postgres_app.database), "replication")
+        finally:
+            connection.execute("SELECT pg_drop_replication_slot(%s)", [name])
+    assert State.WARN in {each.state for each in found if name in each.seen}
+
+
+async def test_hardly_any_connection_left(postgres_app: Redrive) -> None:
+    found = only(await examine(postgres_app.database, limits=Limits(connections=0.0)), "connections")
+    assert found.state is State.WARN
+    assert found.seen.endswith(" of 57 are taken")
+
+
+@pytest.mark.parametrize(("ahead", "state"), [(0.0, "ok"), (5.0, "warn"), (-300.0, "bad")])
+async def test_clocks_that_differ(postgres_app: Redrive, ahead: float, state: str) -> None:
+    class Shifted(SystemClock):
+        @staticmethod
+        def now() -> float:
+            return SystemClock.now() + ahead
+
+    found = only(await examine(postgres_app.database, clock=Shifted()), "clock")
+    assert found.state == state
+    if ahead:
+        assert ("behind" if ahead > 0 else "ahead of") in found.seen
+
+
+async def test_a_server_that_is_away() -> None:
+    with pytest.raises(StoreUnavailableError):
+        await examine(made("postgresql://app:canary-7@127.0.0.1:1/shop").database)
+
+
+# What the one server of the tests cannot be
+
+
+def test_a_standby() -> None:
+    found = judge_server("host/shop", SERVER._replace(in_recovery=True))
+    assert found.state is State.BAD
+    assert found.seen == "PostgreSQL 18.1: host/shop, 12 MB; it is a standby"
+
+
+def test_a_server_that_keeps_everything() -> None:
+    settings = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "archive_mode": "on"}
+    durable, backups = judge_durability({**settings, "wal_level": "replica"})
+    assert (durable.state, backups.state) == (State.OK, State.OK)
+    assert durable.seen == "fsync is on, synchronous_commit is on, full_page_writes is on"
+    assert backups.seen.endswith("the log is archived")
+
+
+def test_a_prepared_transaction_that_was_forgotten() -> None:
+    [found] = judge_leftovers([Leftover("prepared transaction", "it's", 7200.0)])
+    assert found.state is State.BAD
+    assert found.command == """psql -c 'ROLLBACK PREPARED '"'"'it'"'"''"'"'s'"'"''"""
+
+
+def test_a_server_without_housekeeping() -> None:
+    [found] = judge_tables([], {"autovacuum": "off"}, DEFAULT_LIMITS)
+    assert (found.state, found.seen) == (State.BAD, "autovacuum is off on this server")
+
+
+def test_no_connection_left() -> None:
+    settings = {"max_connections": "8", "superuser_reserved_connections": "3"}
+    assert judge_connections(SERVER, settings, DEFAULT_LIMITS).state is State.BAD
+    assert judge_connections(SERVER, {}, DEFAULT_LIMITS).state is State.UNKNOWN

@@ -1,0 +1,270 @@
+"""What the doctor says about work, on both databases, each trouble provoked for real."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from tests.doctor.diagnosis import about, is_complete, only
+from tests.engine.workbench import PATIENCE
+from tests.store.build import ask
+from tests.store.by_hand import letters
+
+from redrive import FinalError, new_encryption_key
+from redrive.app import Redrive
+from redrive.config import Settings
+from redrive.doctor import Limits, Report, State, examine
+from redrive.engine.vault import Vault, key_id
+from redrive.policy.breaker_policy import BreakerPolicy
+
+IMPATIENT = Limits(leeway_seconds=0.0, silent_seconds=0.0, backlog_seconds=0.0)
+OF_THE_SERVER = {"fsync is off", "full_page_writes is off"}
+"""How the PostgreSQL of tests is started: it has nothing to lose."""
+
+
+async def until(done: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not await done():
+            await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def at_work(app: Redrive, **options: Any) -> AsyncIterator[None]:
+    """A worker that has said that it is there. At the end it is gone, as if killed: nothing is given back."""
+    worker = app.worker(**{"poll_seconds": 0.02, "queues": ("default",), **options})
+    working = asyncio.create_task(worker.run())
+    try:
+        await until(lambda: some(app, "SELECT 1 FROM redrive.workers"))
+        yield
+    finally:
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+
+
+async def some(app: Redrive, text: str) -> bool:
+    return bool(await ask(app.database, text))
+
+
+async def killed(app: Redrive) -> None:
+    """A worker begins something that takes long, and is gone."""
+
+    @app.task
+    async def endless() -> None:
+        await asyncio.sleep(3600.0)
+
+    await app.start(endless)
+    leased = "SELECT 1 FROM redrive.runs WHERE place = 'leased'"
+    async with at_work(app, lease_seconds=0.1):
+        await until(lambda: some(app, leased))
+    await until(lambda: some(app, f"{leased} AND lease_expires_at < :now"))
+
+
+async def test_an_empty_database_is_well(app: Redrive) -> None:
+    report = await examine(app.database, keys=())
+    assert {each.seen for each in report.findings if each.state is not State.OK} <= OF_THE_SERVER
+    assert only(report, "queues").seen == "nothing waits"
+    assert only(report, "schema").seen.endswith("as this Redrive needs them")
+    assert all(map(is_complete, report.findings))
+
+
+async def test_a_queue_without_a_worker(app: Redrive) -> None:
+    @app.task(queue="mail")
+    async def send() -> None: ...
+
+    await app.start(send)
+    await app.start(send, delay=3600.0)
+    found = only(await examine(app.database), "queues")
+    assert (found.state, found.command) == (State.BAD, "redrive worker MODULE:ATTRIBUTE --queue mail")
+    assert found.seen.startswith("the queue mail has 1 run ready for ")
+
+
+async def test_a_queue_that_will_need_a_worker(app: Redrive) -> None:
+    @app.task(queue="mail")
+    async def send() -> None: ...
+
+    await app.start(send, delay=3600.0)
+    found = only(await examine(app.database), "queues")
+    assert (found.state, found.seen) == (
+        State.WARN,
+        "the queue mail has no worker; 1 run in it will need one later",
+    )
+
+
+async def test_a_paused_queue(app: Redrive) -> None:
+    @app.task(queue="mail")
+    async def send() -> None: ...
+
+    await app.start_many(send, [None] * 3)
+    await app.pause("mail", by="ana", reason="the provider moves")
+    found = only(await examine(app.database), "queues")
+    assert (found.state, found.command) == (State.WARN, "redrive queue resume mail")
+    assert found.seen == "the queue mail is paused by ana, because the provider moves; 3 runs waiting in it"
+
+
+async def test_a_worker_that_was_killed(app: Redrive) -> None:
+    """I6, I15."""
+    await killed(app)
+    report = await examine(app.database, limits=IMPATIENT)
+    lease = only(report, "leases")
+    assert lease.state is State.BAD
+    assert lease.seen.startswith("1 step leased to ")
+    [silent] = about(report, "workers")
+    assert silent.state is State.WARN
+    assert " is silent for " in silent.seen
+    assert all(map(is_complete, report.findings))
+
+
+async def test_work_that_is_overdue(app: Redrive) -> None:
+    """I6."""
+
+    @app.task
+    async def send() -> None: ...
+
+    await app.start(send, delay=0.001)
+    await asyncio.sleep(0.01)
+    found = only(await examine(app.database, limits=IMPATIENT), "overdue work")
+    assert (found.state, found.seen) == (State.BAD, "1 run overdue, the oldest for 0 s")
+
+
+async def test_more_than_the_workers_get_done(app: Redrive) -> None:
+    begun = asyncio.Event()
+
+    @app.task
+    async def slow() -> None:
+        begun.set()
+        await asyncio.sleep(3600.0)
+
+    await app.start_many(slow, [None] * 3)
+    async with at_work(app, concurrency=1), asyncio.timeout(PATIENCE):
+        await begun.wait()
+        report = await examine(app.database, limits=Limits(backlog_seconds=0.0))
+    assert only(report, "workers").seen.startswith("1 worker at work, ")
+    found = only(report, "queues")
+    assert (found.state, found.command) == (State.WARN, "redrive workers")
+    assert found.seen.startswith("the queue default has 2 runs ready, up to ")
+
+
+async def test_a_breaker_that_has_opened(app: Redrive) -> None:
+    """I11: what waits for it is told."""
+    app.breaker(
+        "gateway", BreakerPolicy(window_calls=2, minimum_calls=2, cool_down=3600.0, longest_open=3600.0)
+    )
+
+    @app.task(breaker="gateway")
+    async def charge() -> None:
+        raise TimeoutError("no answer")
+
+    await app.start_many(charge, [None] * 8)
+    async with at_work(app, concurrency=2):
+        await until(lambda: some(app, "SELECT 1 FROM redrive.runs WHERE place = 'held'"))
+        report = await examine(app.database)
+    found = only(report, "breakers")
+    assert (found.state, found.command) == (State.WARN, "redrive breaker view gateway")
+    assert found.seen.startswith("the breaker gateway is OPEN; ")
+    assert found.seen.endswith("held by it; it is probed in 60 min")
+
+
+@pytest.mark.parametrize("state", ["OPEN", "CLOSED"])
+async def test_a_breaker_that_somebody_keeps(app: Redrive, state: str) -> None:
+    await app.force_breaker("pay ments", state, reason="maintenance", by="ben", seconds=7200.0)
+    found = only(await examine(app.database), "breakers")
+    assert (found.state, found.command) == (State.WARN, "redrive breaker auto 'pay ments'")
+    assert found.seen == f"the breaker pay ments is kept {state} by ben for 2 h more, because maintenance"
+
+
+async def test_a_breaker_that_is_left_to_itself_again(app: Redrive) -> None:
+    await app.force_breaker("gateway", "OPEN", reason="maintenance", by="ben")
+    await app.release_breaker("gateway", by="ben")
+    found = about(await examine(app.database), "breakers")
+    assert [each.state for each in found] == [State.WARN]
+    assert "HALF_OPEN" in found[0].seen
+
+
+async def test_dead_letters(app: Redrive) -> None:
+    @app.task
+    async def charge() -> None:
+        raise FinalError("wrong card")
+
+    handles = await app.start_many(charge, [None] * 2)
+    async with at_work(app), asyncio.timeout(PATIENCE):
+        for each in handles:
+            await each.wait()
+    found = only(await examine(app.database), "dead letters")
+    assert (found.state, found.command) == (State.WARN, "redrive dlq groups")
+    assert found.seen == "2 need you; the oldest for 0 s"
+
+
+async def test_dead_letters_of_all_organizations(app: Redrive) -> None:
+    await letters(app.database, 2, age=7200.0, org="acme")
+    await letters(app.database, 1, age=86_400.0 * 3, org="other", state="EXHAUSTED", exhausted_at=1.0)
+    await letters(app.database, 1, age=86_400.0 * 9, org="other", next_redrive_at=9e9)
+    found = only(await examine(app.database), "dead letters")
+    assert found.seen == "3 need you, of these 1 after all their automatic redrives; the oldest for 3 d"
+    assert "waited for long" in found.meaning
+
+
+async def test_as_many_dead_letters_as_there_may_be(app: Redrive) -> None:
+    await letters(app.database, 60, org="acme")
+    await letters(app.database, 60, org="other")
+    settings = Settings(dlq_max_size=100)
+    assert [each.state for each in about(await examine(app.database, settings=settings), "dead letters")] == [
+        State.WARN
+    ]
+    await letters(app.database, 40, org="other")
+    full, _ = about(await examine(app.database, settings=settings), "dead letters")
+    assert full.state is State.BAD
+    assert "100 live ones, and dlq_max_size is 100" in full.seen
+
+
+async def test_a_key_that_is_missing(app: Redrive) -> None:
+    @app.task
+    async def send(text: str) -> None: ...
+
+    key = new_encryption_key()
+    app.vault = Vault([key])
+    app.wire(app.database, app.clock, app.random)
+    await app.start(send, "secret")
+    known = only(await examine(app.database, keys=[key_id(key)]), "encryption")
+    assert known.state is State.OK
+    found = only(await examine(app.database, keys=()), "encryption")
+    assert found.state is State.BAD
+    assert f"encrypted with the key {key_id(key)}" in found.seen
+    assert key not in str(found)
+
+
+async def test_tables_of_another_version(app: Redrive) -> None:
+    """Work is not looked at then: its tables may be others."""
+    await ask(app.database, "DELETE FROM redrive.migrations WHERE version >= 10")
+    report = await examine(app.database)
+    older = only(report, "schema")
+    assert (older.state, older.command) == (State.BAD, "redrive migrate")
+    assert older.seen.startswith("the tables are at version 9, this Redrive needs ")
+    assert not about(report, "queues")
+    await ask(app.database, "INSERT INTO redrive.migrations VALUES (9999, 'future', 0)")
+    newer = only(await examine(app.database), "schema")
+    assert newer.state is State.BAD
+    assert "version 9999" in newer.seen
+    assert "Install that newer version" in newer.advice
+
+
+async def test_it_only_reads(app: Redrive) -> None:
+    from tests.store.build import tables
+
+    await killed(app)
+    before = await tables(app.database)
+    await examine(app.database, keys=(), limits=IMPATIENT)
+    assert await tables(app.database) == before
+
+
+def test_a_report_in_words() -> None:
+    from redrive.doctor.work import judge_leases
+    from redrive.store.inspection import Expired
+
+    report = Report("redrive.db", (judge_leases([Expired("w1", 3, 90.0)]), judge_leases([])))
+    assert not report.is_well()
+    first, *_, last = str(report).splitlines()
+    assert first.startswith("bad     leases: 3 steps leased to w1; the oldest lease expired 2 min ago")
+    assert last == "ok      leases: none has expired without being taken over"
