@@ -104,6 +104,8 @@ async def _beside(database: Database) -> None:
         " losses, lonely_losses, alone, correlation_id)"
         f" VALUES ('ready', '{OWNER}', 'greet', 'digest', 'default', 0, 'PENDING', 'ready', 1.0,"
         " 0, 'PENDING', '{}', 0, 0, 0, 0, 0, 0, 0, 0, 'c')",
+        "INSERT INTO redrive.definitions (digest, workflow, body, created_at)"
+        " VALUES ('digest', 'greet', '{}', 1.0) ON CONFLICT DO NOTHING",
         _idempotent(KEY, "processing"),
         _idempotent(ENDED_KEY, "completed"),
         "INSERT INTO redrive.users (id, name, org, created_at, created_by)"

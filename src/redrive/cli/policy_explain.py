@@ -1,0 +1,172 @@
+"""`redrive policy explain`: when each attempt starts, and what becomes of each kind of error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import click
+
+from redrive.cli.given import Given, settings_options
+from redrive.cli.policy_options import SECONDS, alteration_options
+from redrive.cli.policy_source import chosen as chosen_work
+from redrive.cli.policy_source import of_application, of_database
+from redrive.cli.table import Column, chosen, output_option, show_json, show_rows
+from redrive.cli.text import bold, out
+from redrive.model.identity import HOME
+from redrive.policy.alteration import Alteration, preset
+from redrive.policy.consequence import ENDINGS, Consequence, consequences
+from redrive.policy.retry import RetryPolicy
+from redrive.policy.schedule import ScheduledAttempt, format_duration
+from redrive.policy.stored import policy_to_json
+
+ATTEMPTS = (
+    *("policy", "used_by", "attempt", "wait_least", "wait", "wait_most"),
+    *("start_least", "start", "start_most", "within_deadline"),
+)
+ERRORS = (Column("category", "error"), "retried", Column("at_most"), "waits")
+
+
+class Subject(NamedTuple):
+    """`used_by` is None for a policy that was named."""
+
+    policy: RetryPolicy
+    used_by: str | None = None
+
+
+@click.command()
+@click.argument("name", required=False, metavar="[NAME | MODULE:ATTRIBUTE]")
+@click.option("--work", metavar="NAME", help="The policies of a task, a workflow, or WORKFLOW.STEP.")
+@click.option(
+    "--org", default=HOME, show_default=True, metavar="NAME", help="Whose runs --work is looked for in."
+)
+@alteration_options
+@click.option("--deadline", type=SECONDS, help="No attempt starts later than that after the first failure.")
+@output_option
+@settings_options
+@click.pass_obj
+def explain(
+    given: Given,
+    name: str | None,
+    work: str | None,
+    org: str,
+    alteration: Alteration,
+    deadline: float | None,
+    output: str | None,
+) -> None:
+    """Explain a policy: every attempt with its waits, and what becomes of each kind of error.
+
+    NAME is that of a preset: see `redrive policy list`. With MODULE:ATTRIBUTE, those of your application;
+    with --work alone, those of runs in the database. With neither, the one that the settings give to tasks
+    that name none. The options change it before it is explained.
+    """
+    subjects = [
+        each._replace(policy=alteration.of(each.policy)) for each in _subjects(given, name, work, org)
+    ]
+    output = chosen(output)
+    if output == "json":
+        show_json([_json(each, deadline) for each in subjects])
+    elif output == "table":
+        for number, each in enumerate(subjects):
+            out("\n" * bool(number), end="")
+            _show(each, deadline)
+    else:
+        show_rows((row for each in subjects for row in _rows(each, deadline)), ATTEMPTS, output)
+
+
+def _subjects(given: Given, name: str | None, work: str | None, org: str) -> list[Subject]:
+    if name is not None and ":" in name:
+        used = chosen_work(of_application(name), work, name)
+    elif work is not None:
+        if name is not None:
+            raise click.UsageError("Give the name of a policy or --work, not both.")
+        used = chosen_work(of_database(given, org), work, "the database")
+    else:
+        return [Subject(given.settings().retry_policy if name is None else preset(name))]
+    return [Subject(each.policy, each.name) for each in used]
+
+
+def _show(subject: Subject, deadline: float | None) -> None:
+    policy = subject.policy
+    if subject.used_by is not None:
+        out(bold(subject.used_by))
+    out(str(policy.explain()))
+    if deadline is not None:
+        out(f"\n{_cut(policy, deadline)}")
+    out("")
+    found = consequences(policy)
+    show_rows([_error(each, policy) for each in found], ERRORS, "table")
+    for each in found:
+        if each.note:
+            out(f"{each.category}: {each.note}.")
+    out(f"When nothing more is tried, {ENDINGS[policy.ending]}.")
+
+
+def _error(consequence: Consequence, policy: RetryPolicy) -> dict[str, Any]:
+    retries, own = consequence.retries, consequence.category in policy.backoff_by_category
+    return {
+        "category": consequence.category.value,
+        "retried": consequence.retried,
+        "at_most": _times(retries) if consequence.retried and retries is not None else None,
+        "waits": (consequence.waits if own else "as above") if consequence.waits else None,
+    }
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number:,} times"
+
+
+def _cut(policy: RetryPolicy, deadline: float) -> str:
+    """The time that attempts take themselves comes on top of their starts."""
+    within = [_within(each, deadline) for each in policy.explain().attempts]
+    sure, possible = within.count("yes"), within.count("yes") + within.count("maybe")
+    after = f"With a deadline of {format_duration(deadline)}"
+    if sure == len(within):
+        return f"{after}, all {sure:,} attempts can start."
+    if sure == possible:
+        return f"{after}, {sure:,} of {len(within):,} attempts can start."
+    return f"{after}, {sure:,} of {len(within):,} attempts can start, by luck of the jitter {possible:,}."
+
+
+def _within(attempt: ScheduledAttempt, deadline: float) -> str:
+    earliest, _, latest = attempt.start
+    return "yes" if latest <= deadline else "maybe" if earliest <= deadline else "no"
+
+
+def _rows(subject: Subject, deadline: float | None) -> Iterator[dict[str, Any]]:
+    for each in subject.policy.explain().attempts:
+        numbers = [round(seconds, 6) for seconds in (*each.wait, *each.start)]
+        within = None if deadline is None else _within(each, deadline)
+        values = (subject.policy.name, subject.used_by, each.number, *numbers, within)
+        yield dict(zip(ATTEMPTS, values, strict=True))
+
+
+def _json(subject: Subject, deadline: float | None) -> dict[str, Any]:
+    """Every attempt and every category, and the policy as it is stored."""
+    schedule = subject.policy.explain()
+    left_out = ("policy", "used_by")
+    return {
+        "policy": schedule.name,
+        "used_by": subject.used_by,
+        "max_attempts": schedule.max_attempts,
+        "waits": schedule.formula,
+        "deadline": deadline,
+        "attempts": [
+            {name: value for name, value in row.items() if name not in left_out}
+            for row in _rows(subject, deadline)
+        ],
+        "errors": [each._asdict() for each in consequences(subject.policy)],
+        "max_rate_limit_waits": subject.policy.max_rate_limit_waits,
+        "when_exhausted": subject.policy.ending.value,
+        "stored": _stored(subject.policy),
+    }
+
+
+def _stored(policy: RetryPolicy) -> dict[str, Any] | None:
+    """A policy with a function in it cannot be written down."""
+    from redrive.errors import InvalidValueError
+
+    try:
+        return dict(policy_to_json(policy))
+    except InvalidValueError:
+        return None

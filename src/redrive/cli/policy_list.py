@@ -1,0 +1,63 @@
+"""`redrive policy list`: the presets, and the policies in use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from redrive.cli.given import Given, settings_options
+from redrive.cli.policy_options import Used
+from redrive.cli.policy_source import of_application, of_database
+from redrive.cli.table import Column, output_option, show_rows
+from redrive.model.identity import HOME
+from redrive.policy.presets import PRESETS
+from redrive.policy.retry import RetryPolicy
+from redrive.policy.schedule import format_duration
+
+COLUMNS = (
+    Column("policy"),
+    Column("used_by"),
+    Column("max_attempts", "attempts"),
+    Column("waits"),
+    Column("last_attempt_after", "last after", short=lambda seconds: format_duration(seconds)),
+)
+
+
+@click.command("list")
+@click.argument("target", required=False, metavar="[MODULE:ATTRIBUTE]")
+@click.option("--stored", is_flag=True, help="Those of the workflows that the database has runs of.")
+@click.option("--org", default=HOME, show_default=True, metavar="NAME", help="Whose runs, with --stored.")
+@output_option
+@settings_options
+@click.pass_obj
+def list_policies(given: Given, target: str | None, stored: bool, org: str, output: str | None) -> None:
+    """List the named policies, or those in use.
+
+    With MODULE:ATTRIBUTE, those of your application, such as shop.work:app, one line for each step.
+    """
+    if target is None and not stored:
+        rows = [_row(each, None) for each in PRESETS.values()]
+    else:
+        used = [] if target is None else of_application(target)
+        used += of_database(given, org) if stored else []
+        rows = [_used(each) for each in used]
+    named = target is None and not stored
+    columns = [each for each in COLUMNS if not named or each.name != "used_by"]
+    show_rows(rows, columns, output, empty="no run has a policy yet")
+
+
+def _used(used: Used) -> dict[str, Any]:
+    return {**_row(used.policy, used.name), "workflow": used.workflow, "step": used.step, "task": used.task}
+
+
+def _row(policy: RetryPolicy, used_by: str | None) -> dict[str, Any]:
+    schedule = policy.explain()
+    retries = len(schedule.attempts) > 1
+    return {
+        "policy": policy.name,
+        "used_by": used_by,
+        "max_attempts": policy.max_attempts,
+        "waits": schedule.formula if retries else "no retries",
+        "last_attempt_after": schedule.attempts[-1].start[1],
+    }

@@ -1,0 +1,103 @@
+"""The options by which a policy is changed, and where policies are found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
+
+from redrive.model.failure import Category
+from redrive.policy.alteration import Alteration
+from redrive.policy.stored import CURVES
+
+if TYPE_CHECKING:
+    from redrive.engine.definition import Definition
+    from redrive.policy.retry import RetryPolicy
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_SECONDS = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(ms|s|m|h|d)?")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+class Seconds(click.ParamType[float]):
+    """A number of seconds, or with a unit: 0.25, 250ms, 30s, 5m, 1h."""
+
+    name = "seconds"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = _SECONDS.fullmatch(str(value).strip().lower())
+        if found is None:
+            self.fail(f"{value!r} is no length of time, such as 0.25, 250ms, 30s, 5m or 1h", param, ctx)
+        return float(found[1]) * _UNITS[found[2] or "s"]
+
+
+SECONDS = Seconds()
+_CATEGORY = click.Choice([each.value for each in Category])
+
+_OPTIONS = (
+    click.option("--attempts", type=int, metavar="N", help="Executions in all, the first one included."),
+    click.option("--curve", type=click.Choice(list(CURVES)), help="How the waits grow."),
+    click.option("--base", type=SECONDS, help="The first wait: seconds, or such as 250ms, 5m, 1h."),
+    click.option("--factor", type=float, metavar="F", help="By which each wait is longer (exponential)."),
+    click.option("--increment", type=SECONDS, help="By which each wait is longer (linear)."),
+    click.option("--cap", type=SECONDS, help="The longest wait, before jitter."),
+    click.option(
+        "--jitter", metavar="J", help="none, full, equal, 25%, additive:SECONDS, decorrelated:FACTOR."
+    ),
+    click.option(
+        "--also-retry",
+        type=_CATEGORY,
+        multiple=True,
+        metavar="CATEGORY",
+        help="Retry such errors, too. Repeatable.",
+    ),
+    click.option(
+        "--never-retry",
+        type=_CATEGORY,
+        multiple=True,
+        metavar="CATEGORY",
+        help="Do not retry these. Repeatable.",
+    ),
+    click.option(
+        "--rate-limit-waits", type=int, metavar="N", help="How often a server may say when to return."
+    ),
+)
+
+
+def alteration_options(function: Function) -> Function:
+    """Gives `alteration`: what the options change in a policy."""
+
+    @wraps(function)
+    def altered(*arguments: Any, **options: Any) -> Any:
+        given = {name: options.pop(name) for name in Alteration._fields if name in options}
+        alteration = Alteration(**given)
+        alteration.check()
+        return function(*arguments, alteration=alteration, **options)
+
+    changed: Any = altered
+    for option in reversed(_OPTIONS):
+        changed = option(changed)
+    return changed  # type: ignore[no-any-return]
+
+
+class Used(NamedTuple):
+    """A policy, and the step that has it."""
+
+    workflow: str
+    step: str
+    task: str
+    policy: RetryPolicy
+
+    @property
+    def name(self) -> str:
+        return self.step if self.workflow == self.step else f"{self.workflow}.{self.step}"
+
+
+def used_by(definitions: list[Definition]) -> Iterator[Used]:
+    for definition in definitions:
+        for step in definition.steps:
+            yield Used(definition.workflow, step.name, step.task, step.retry)

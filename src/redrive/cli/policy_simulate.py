@@ -1,0 +1,72 @@
+"""`redrive policy simulate`: a changed policy against the recorded attempts of the database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from redrive.cli.duration import DURATION
+from redrive.cli.given import Given, settings_options
+from redrive.cli.policy_options import alteration_options
+from redrive.cli.policy_source import on_database
+from redrive.cli.progress import progress
+from redrive.cli.table import output_option
+from redrive.model.identity import HOME
+from redrive.policy.alteration import Alteration, preset
+
+if TYPE_CHECKING:
+    from redrive.app import Redrive
+    from redrive.engine.what_if import WhatIf
+
+
+@click.command()
+@click.argument("name", required=False, metavar="[NAME]")
+@click.option("--workflow", metavar="NAME", help="Only failures of this workflow.")
+@click.option("--step", metavar="NAME", help="Only failures of steps of this name.")
+@click.option("--task", metavar="NAME", help="Only failures of this task.")
+@click.option("--queue", metavar="NAME", help="Only failures in this queue.")
+@click.option(
+    "--since", type=DURATION, default="7d", show_default=True, help="Runs that were started no longer ago."
+)
+@click.option("--org", default=HOME, show_default=True, metavar="NAME", help="Whose runs.")
+@alteration_options
+@output_option
+@settings_options
+@click.pass_obj
+def simulate(
+    given: Given,
+    name: str | None,
+    workflow: str | None,
+    step: str | None,
+    task: str | None,
+    queue: str | None,
+    since: float,
+    org: str,
+    alteration: Alteration,
+    output: str | None,
+) -> None:
+    """Tell what would have become of everything that failed, under a changed policy.
+
+    NAME is a preset to take the place of the recorded policies; without it, each step keeps its own, and the
+    options change it: `redrive policy simulate --step charge --attempts 6`. Nothing is written.
+
+    An attempt is taken to succeed from the first sign on that the step worked again: itself, or for others.
+    Without a sign it is counted as not avoided.
+    """
+    if name is not None:
+        preset(name)
+    alteration = alteration._replace(preset=name)
+    if alteration.changes_nothing:
+        raise click.UsageError("Say what to change: a preset, or an option such as --attempts 6.")
+
+    async def ask(app: Redrive) -> WhatIf:
+        from redrive.engine.what_if import Wanted, to_be_read, what_if
+
+        wanted = Wanted(org, app.clock.now() - since, workflow, step, task, queue)
+        with progress("Reading attempts", await to_be_read(app.store, wanted)) as tell:
+            return await what_if(app.store, app.definitions, wanted, alteration, tell)
+
+    from redrive.cli.policy_report import show
+
+    show(on_database(given, org, ask), output)

@@ -1,0 +1,79 @@
+"""Where policies in use are found: in an application, or in what the database has of the runs of an org."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from redrive.cli.given import Given
+from redrive.cli.policy_options import Used, used_by
+from redrive.errors import NotFoundError, RedriveError
+from redrive.model.identity import OPERATOR
+
+if TYPE_CHECKING:
+    from redrive.app import Redrive
+    from redrive.engine.definition import Definition
+
+T = TypeVar("T")
+
+
+def of_application(target: str) -> list[Used]:
+    from redrive.cli.target import application_at
+
+    return list(used_by(list(application_at(target).registry.workflows.values())))
+
+
+def of_database(given: Given, org: str) -> list[Used]:
+    async def read(app: Redrive) -> list[Used]:
+        from redrive.store.attempt_history import AttemptHistory
+
+        bodies = await AttemptHistory(app.store.database, org).definitions()
+        return list(used_by([each for each in map(_parsed, bodies) if each is not None]))
+
+    return on_database(given, org, read)
+
+
+def on_database(given: Given, org: str, action: Callable[[Redrive], Awaitable[T]]) -> T:
+    """Do something on the database of the settings; one that is not there is not made."""
+    from redrive.app import Redrive  # takes longer than all the rest to load, so only where it is needed
+
+    app = Redrive(settings=given.settings(), log=False)
+    path: str | None = getattr(app.database, "path", None)
+    if path is not None and not Path(path).exists():
+        raise NotFoundError(
+            f"there is no database {path}; start the command where it is, or name it with "
+            f"--set database_url=sqlite:///PATH"
+        )
+    return asyncio.run(_within(app, org, action))
+
+
+def chosen(used: list[Used], work: str | None, where: str) -> list[Used]:
+    """Those of a task, a workflow, or a step of one, WORKFLOW.STEP."""
+    if work is None:
+        return used
+    found = [each for each in used if work in (each.workflow, each.name, each.task)]
+    if not found:
+        names = sorted({each.name for each in used} | {each.workflow for each in used})
+        close = get_close_matches(work, names, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names[:10]) or 'none'}"
+        raise NotFoundError(f"{where} has no task, workflow or step {work!r}; {hint}")
+    return found
+
+
+async def _within(app: Redrive, org: str, action: Callable[[Redrive], Awaitable[T]]) -> T:
+    async with app:
+        directory = await app.directory(org=org, by=OPERATOR)
+        await directory.organizations.get()  # nothing found would not tell that its name is wrong
+        return await action(app)
+
+
+def _parsed(body: str) -> Definition | None:
+    from redrive.engine.definition import Definition
+
+    try:
+        return Definition.parsed(body)
+    except (RedriveError, LookupError, TypeError, ValueError):
+        return None

@@ -1,0 +1,147 @@
+"""A change to a retry policy as somebody asks for it: some numbers are others, the rest stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+from redrive.errors import InvalidValueError, NotFoundError
+from redrive.model.failure import Category
+from redrive.policy.backoff import Backoff
+from redrive.policy.bounds import LONGEST_DELAY, choice, require, require_whole
+from redrive.policy.curve import Curve
+from redrive.policy.jitter import Jitter
+from redrive.policy.presets import PRESETS
+from redrive.policy.retry import RetryPolicy
+from redrive.policy.stored import CURVES, JITTERS
+
+MOST_ATTEMPTS = 1_000
+MOST_RATE_LIMIT_WAITS = 1_000
+_OPTIONS = {"base": "--base", "factor": "--factor", "step": "--increment"}
+"""What the fields of a curve are called here; a step is something else."""
+_JITTER_VALUES = {"proportional": "ratio", "additive": "maximum", "decorrelated": "factor"}
+_JITTER_HELP = "none, full, equal, 25%, additive:SECONDS or decorrelated:FACTOR"
+
+
+class Alteration(NamedTuple):
+    """What is None or empty stays as it is. `preset` names a policy to begin with instead of the old one."""
+
+    preset: str | None = None
+    attempts: int | None = None
+    curve: str | None = None
+    base: float | None = None
+    factor: float | None = None
+    increment: float | None = None
+    cap: float | None = None
+    jitter: str | None = None
+    also_retry: tuple[str, ...] = ()
+    never_retry: tuple[str, ...] = ()
+    rate_limit_waits: int | None = None
+
+    @property
+    def changes_nothing(self) -> bool:
+        return self == Alteration()
+
+    def of(self, policy: RetryPolicy) -> RetryPolicy:
+        """The policy, changed; refuses what is out of bounds, and what the curve does not have."""
+        self.check()
+        begun = policy if self.preset is None else preset(self.preset)
+        also, never = _categories(self.also_retry), _categories(self.never_retry)
+        return replace(
+            begun,
+            max_attempts=begun.max_attempts if self.attempts is None else self.attempts,
+            backoff=self._backoff(begun.backoff),
+            also_retry=(begun.also_retry | also) - never,
+            never_retry=(begun.never_retry | never) - also,
+            max_rate_limit_waits=(
+                begun.max_rate_limit_waits if self.rate_limit_waits is None else self.rate_limit_waits
+            ),
+        )
+
+    def check(self) -> None:
+        """As far as it can be without a policy. Here rather than there, so that messages name the option."""
+        if self.preset is not None:
+            preset(self.preset)
+        if self.jitter is not None:
+            jitter(self.jitter)
+        _categories((*self.also_retry, *self.never_retry))
+        if self.attempts is not None:
+            require_whole("--attempts", self.attempts, 1, MOST_ATTEMPTS)
+        if self.rate_limit_waits is not None:
+            require_whole("--rate-limit-waits", self.rate_limit_waits, 0, MOST_RATE_LIMIT_WAITS)
+        for name, value, low, high in (
+            ("--base", self.base, 0.0, LONGEST_DELAY),
+            ("--factor", self.factor, 1.0, 1000.0),
+            ("--increment", self.increment, 0.0, LONGEST_DELAY),
+            ("--cap", self.cap, 0.0, LONGEST_DELAY),
+        ):
+            if value is not None:
+                require(name, value, low, high)
+
+    def _backoff(self, backoff: Backoff) -> Backoff:
+        curve = self._curve(backoff.curve)
+        # Whoever asks for a base beyond the cap, and for no cap, has not asked for the old one.
+        cap = max(backoff.cap, self.base or 0.0) if self.cap is None else self.cap
+        return Backoff(curve, cap, backoff.jitter if self.jitter is None else jitter(self.jitter))
+
+    def _curve(self, curve: Curve) -> Curve:
+        given = {"base": self.base, "factor": self.factor, "step": self.increment}
+        given = {name: value for name, value in given.items() if value is not None}
+        if not given and self.curve is None:
+            return curve
+        kind: type[Any] = type(curve) if self.curve is None else CURVES[self.curve]
+        names = tuple(getattr(kind, "__dataclass_fields__", ()))
+        for name in given:
+            if name not in names:
+                word = kind.__name__.lower()
+                raise InvalidValueError(
+                    f"the curve is {word}, which has no {_OPTIONS[name]}; choose a --curve"
+                )
+        kept = {name: getattr(curve, name) for name in names if hasattr(curve, name)}
+        values = {"factor": 2.0, **kept, **given}
+        if missing := [name for name in names if name not in values]:
+            raise InvalidValueError(f"the curve {self.curve} needs {_OPTIONS[missing[0]]}")
+        changed: Curve = kind(**{name: values[name] for name in names})
+        return changed
+
+
+def preset(name: str) -> RetryPolicy:
+    if name not in PRESETS:
+        close = get_close_matches(name, list(PRESETS), n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(PRESETS)}"
+        raise NotFoundError(f"there is no policy {name!r}; {hint}")
+    return PRESETS[name]
+
+
+def jitter(text: str) -> Jitter:
+    """As people write it: none, full, equal, 25%, additive:5, decorrelated:3."""
+    word, _, value = text.strip().lower().removeprefix("±").partition(":")
+    if word.endswith("%") and not value:
+        word, value = "proportional", _share(word)
+    if word not in JITTERS or bool(value) != (word in _JITTER_VALUES):
+        raise InvalidValueError(f"--jitter must be {_JITTER_HELP}, got {text!r}")
+    if not value:
+        plain: Jitter = JITTERS[word]()
+        return plain
+    made: Jitter = JITTERS[word](**{_JITTER_VALUES[word]: _number(text, value)})
+    return made
+
+
+def _share(text: str) -> str:
+    number = _number(text, text.removesuffix("%"))
+    if not 0.0 <= number <= 100.0:
+        raise InvalidValueError(f"--jitter must be from 0% to 100%, got {text!r}")
+    return str(number / 100.0)
+
+
+def _number(text: str, value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise InvalidValueError(f"--jitter must be {_JITTER_HELP}, got {text!r}") from None
+
+
+def _categories(words: Iterable[str]) -> frozenset[Category]:
+    return frozenset(choice("category", word, Category) for word in words)
