@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Command
+from tests.cli.served import Served
+from tests.cli.shop import Shop
 from tests.cli.terminal import talk
 
 from redrive.app import Redrive
@@ -46,7 +48,7 @@ def test_from_creation_to_the_end(office: Command) -> None:
     assert principal_of(rotated.out) is None
     [row] = json.loads(office("key", "list", "-o", "json").out)
     assert (row["name"], row["revoked_by"], row["created_by"]) == ("ci", "operator", "operator")
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", row["revoked_at"])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", row["revoked_at"])
 
 
 def test_a_rotated_one_stays_valid_for_its_grace(redrive: Command) -> None:
@@ -83,7 +85,8 @@ def test_json_of_a_new_one(redrive: Command) -> None:
     assert row["expires_at"] > row["created_at"]
 
 
-def test_a_list_as_a_table(redrive: Command) -> None:
+def test_a_list_as_a_table(redrive: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     assert redrive("key", "list", "-o", "json").out == "[]\n"
     redrive("key", "create", "ci", "--role", "STAFF", "--scope", "read", "--scope", "note")
     heading, line = redrive("key", "list", "-o", "table").out.splitlines()
@@ -117,13 +120,13 @@ def test_a_long_list_is_whole(redrive: Command) -> None:
         (
             ["create", "ci", "--role", "VIEWER", "--expires", "0s"],
             2,
-            "Error: expires_in must be a number from 1",
+            "Error: Invalid value for '--expires': '0s' is not at least 1m",
         ),
         (["create", "\x1b[31m", "--role", "VIEWER"], 2, "Error: the name of a key has characters"),
         (["create", "ci"], 2, "Missing option '--role'"),
         (["create", "old", "--role", "VIEWER"], 6, "Error: there is a key 'old' already"),
         (["rotate", "none"], 3, "Error: there is no key 'none'"),
-        (["rotate", "old", "--grace", "60d"], 2, "Error: grace_seconds must be a number from 0"),
+        (["rotate", "old", "--grace", "60d"], 2, "'60d' is not at least 0s and at most 30d"),
         (["revoke", "none", "--yes"], 3, "Error: there is no key 'none'"),
         (["revoke", "old"], 2, "confirm it with --yes: there is no terminal to ask on"),
         (["list", "--org", "none"], 3, "Error: there is no organization 'none'"),
@@ -174,3 +177,44 @@ def test_a_database_that_is_away(redrive: Command) -> None:
     assert ended.err.startswith("Error: ")
     assert ended.err.endswith("`redrive config` shows which database that is, and what says so.\n")
     assert "canary-7" not in ended.err
+
+
+def test_of_a_server(served: Served, redrive: Command) -> None:
+    served.enter("OWNER")
+    made = redrive("key", "create", "ci", "--role", "STAFF", "--expires", "1d")
+    assert made.code == 0
+    assert KEY.fullmatch(made.out)
+    assert made.out.strip() not in made.err
+    rotated = json.loads(
+        redrive("key", "rotate", "ci", "--grace", "0s", "--expires", "90d", "-o", "json").out
+    )
+    [first, _] = json.loads(redrive("key", "list", "-o", "json").out)
+    assert (first["name"], first["expires_at"]) == ("ci", rotated["expires_at"])
+    assert "key" not in first
+    served.enter(key=rotated["key"])
+    assert redrive("queue", "list").code == 0
+    served.enter(key=made.out.strip())
+    assert redrive("queue", "list").code == 4
+    served.enter("OWNER")
+    assert redrive("key", "revoke", "ci", "--yes").code == 0
+    served.enter(key=rotated["key"])
+    assert redrive("queue", "list").code == 4
+
+
+@pytest.mark.parametrize("role", ["VIEWER", "ADMIN"])
+def test_only_owners_of_a_server(served: Served, redrive: Command, shop: Shop, role: str) -> None:
+    """W12."""
+    served.enter(role)
+    for arguments in (["list"], ["create", "ci", "--role", "VIEWER"], ["revoke", "ci", "--yes"]):
+        ended = redrive("key", *arguments)
+        assert (ended.code, ended.out) == (5, "")
+
+
+def test_a_server_has_the_organization_of_its_key(served: Served, redrive: Command, shop: Shop) -> None:
+    """I8."""
+    redrive("org", "create", "acme")
+    served.enter(key=shop.key("OWNER", "acme"))
+    made = redrive("key", "create", "ci", "--role", "VIEWER")
+    assert made.err.startswith("This is the key 'ci' of acme, VIEWER.")
+    ended = redrive("key", "list", "--org", "default")
+    assert (ended.code, "use a key of it" in ended.err) == (2, True)

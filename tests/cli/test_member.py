@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import Command
+from tests.cli.served import Served
+from tests.cli.shop import Shop
 from tests.cli.terminal import talk
 
 from redrive.app import Redrive
@@ -197,3 +199,66 @@ def test_what_is_done_is_in_the_audit_as_the_operators(redrive: Command) -> None
             return [(str(entry.action), entry.actor) for entry in page.entries]
 
     assert sorted(asyncio.run(read())) == [("key.created", "operator"), ("member.added", "operator")]
+
+
+def test_of_a_server(served: Served, redrive: Command) -> None:
+    served.enter("OWNER")
+    added = redrive("member", "add", "Ana", "--role", "OWNER")
+    assert added.err == (
+        "ana is a member of default: OWNER.\n`redrive member link ana` gives a link to sign in by.\n"
+    )
+    redrive("member", "add", "bob", "--role", "VIEWER")
+    assert redrive("member", "change", "bob", "--role", "STAFF").code == 0
+    made = redrive("member", "link", "bob", "--valid", "10m")
+    address, _, token = made.out.strip().partition("#")
+    assert address == f"{served.url}/app/sign-in"
+    assert redeemed(token)
+    assert redrive("member", "remove", "bob", "--yes").code == 0
+    assert members(redrive) == {"ana": ("OWNER", True)}
+    assert redrive("org", "create", "acme", "--title", "Acme Ltd").code == 0
+    names = [row["name"] for row in json.loads(redrive("org", "list", "-o", "json").out)]
+    assert names == ["acme", "default"]
+
+
+def test_a_password_is_not_sent_to_a_server(served: Served, redrive: Command, typed: None) -> None:
+    served.enter("OWNER")
+    redrive("member", "add", "ana", "--role", "OWNER")
+    for arguments in (["add", "bob", "--role", "VIEWER", "--password"], ["change", "ana", "--password"]):
+        ended = redrive("member", *arguments)
+        assert (ended.code, ended.out) == (2, "")
+        assert "`redrive member link` gives a link by which they sign in and set their own" in ended.err
+    assert members(redrive) == {"ana": ("OWNER", True)}
+    served.leave()
+    assert not signed_in("ana", PASSWORD)
+
+
+def test_only_owners_of_a_server(served: Served, redrive: Command) -> None:
+    """W12."""
+    redrive("member", "add", "ana", "--role", "OWNER")
+    served.enter("ADMIN")
+    assert members(redrive) == {"ana": ("OWNER", True)}
+    for arguments in (
+        ["member", "add", "bob", "--role", "VIEWER"],
+        ["member", "change", "ana", "--role", "VIEWER"],
+        ["member", "remove", "ana", "--yes"],
+        ["member", "link", "ana"],
+        ["org", "create", "acme"],
+    ):
+        ended = redrive(*arguments)
+        assert (ended.code, ended.out) == (5, "")
+
+
+def test_organizations_are_made_at_home(redrive: Command, served: Served, shop: Shop) -> None:
+    redrive("org", "create", "acme")
+    assert redrive("org", "create", "other", "--org", "acme").code == 5
+    served.enter(key=shop.key("OWNER", "acme"))
+    assert redrive("org", "create", "other").code == 5
+    assert [row["name"] for row in json.loads(redrive("org", "list", "-o", "json").out)] == ["acme"]
+
+
+def test_removing_asks_on_a_terminal(redrive: Command, tmp_path: Path) -> None:
+    redrive("member", "add", "ana", "--role", "OWNER")
+    redrive("member", "add", "bob", "--role", "VIEWER")
+    ended = talk(tmp_path, ["member", "remove", "bob"], ("[y/N]:", "n"))
+    assert (ended.code, "Really remove 'bob' from default, VIEWER?" in ended.shown) == (8, True)
+    assert list(members(redrive)) == ["ana", "bob"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import inf
 
 import click
 
@@ -15,13 +16,32 @@ class Duration(click.ParamType[float]):
 
     name = "duration"
 
+    def __init__(self, least: float = 0.0, most: float = inf) -> None:
+        self._least = least
+        self._most = most
+
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         found = _DURATION.fullmatch(str(value).strip().lower())
         if found is None:
             self.fail(
                 f"{value!r} is no length of time: a number and one of s, m, h, d, w, such as 90d", param, ctx
             )
-        return float(found[1]) * SECONDS[found[2]]
+        seconds = float(found[1]) * SECONDS[found[2]]
+        if not self._least <= seconds <= self._most:
+            self.fail(f"{value!r} is not {self._range()}", param, ctx)
+        return seconds
+
+    def _range(self) -> str:
+        least = f"at least {spelled(self._least)}"
+        return least if self._most == inf else f"{least} and at most {spelled(self._most)}"
+
+
+def spelled(seconds: float) -> str:
+    """As it is written on the command line."""
+    for unit in ("d", "h", "m"):
+        if seconds and seconds % SECONDS[unit] == 0:
+            return f"{seconds / SECONDS[unit]:.0f}{unit}"
+    return f"{seconds:.0f}s"
 
 
 DURATION = Duration()

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import click
 
 from redrive.cli.asking import agreed, dry_run_option
-from redrive.cli.given import Given, settings_options
-from redrive.cli.office import all_of, in_directory
-from redrive.cli.table import output_option, show_rows
-from redrive.cli.text import instant, notice
-from redrive.model.identity import HOME
+from redrive.cli.client import Client
+from redrive.cli.reach import reach_options
+from redrive.cli.table import Column, output_option, show_rows
+from redrive.cli.text import ago, notice
 
-if TYPE_CHECKING:
-    from redrive.model.identity import Organization
+PATH = "/api/v1/organizations"
 
-COLUMNS = ("name", "title", "created_at", "created_by")
+COLUMNS = ("name", "title", Column("created_at", "created", ago), Column("created_by", "by"))
 
 
 @click.group()
@@ -31,33 +27,25 @@ def org() -> None:
 @click.argument("name")
 @click.option("--title", default="", help="What people call it.")
 @dry_run_option
-@settings_options
-@click.pass_obj
-def create(given: Given, name: str, title: str, dry_run: bool) -> None:
+@reach_options(creates=True)
+def create(client: Client, name: str, title: str, dry_run: bool) -> None:
     """Create an organization; it has no members at first."""
     if agreed(f"create the organization {name!r}", dry_run=dry_run):
-        made = in_directory(given, HOME, lambda directory: directory.organizations.create(name, title))
+        made = client.post(PATH, {"name": name, "title": title})
         notice(
-            f"There is an organization {made.name!r} now; add members with "
-            f"`redrive member add --org {made.name}`."
+            f"There is an organization {made['name']!r} now; add members with "
+            f"`redrive member add --org {made['name']}`."
         )
 
 
 @org.command("list")
 @output_option
-@settings_options
-@click.pass_obj
-def list_orgs(given: Given, output: str | None) -> None:
+@reach_options(creates=True)
+def list_orgs(client: Client, output: str | None) -> None:
     """List the organizations, by name."""
-    show_rows(
-        [
-            _row(each)
-            for each in in_directory(given, HOME, lambda directory: all_of(directory.organizations.list))
-        ],
-        COLUMNS,
-        output,
-    )
+    show_rows(client.pages(PATH), COLUMNS, output)
 
 
-def _row(organization: Organization) -> dict[str, Any]:
-    return {**organization._asdict(), "created_at": instant(organization.created_at)}
+def org_of(client: Client) -> str:
+    """The organization that a client stands in: that of its key, or the one that was named."""
+    return str(client.get("/api/v1/session")["org"])

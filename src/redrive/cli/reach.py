@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any
+from typing import Any, overload
 
 import click
 
@@ -23,6 +23,10 @@ SERVER_VARIABLE, CONTEXT_VARIABLE = "REDRIVE_SERVER", "REDRIVE_CONTEXT"
 Function = Callable[..., Any]
 
 
+@overload
+def reach_options(function: Function, *, creates: bool = False) -> Function: ...
+@overload
+def reach_options(*, creates: bool) -> Callable[[Function], Function]: ...
 def reach_options(function: Function | None = None, *, creates: bool = False) -> Any:
     """The command gets a client first. `creates`: a database that is missing is made."""
     if function is None:

@@ -1,0 +1,126 @@
+"""`redrive audit`: what was done, by whom, and whether the record of it is whole."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import click
+
+from redrive.cli.client import Client
+from redrive.cli.duration import DURATION
+from redrive.cli.listing import JSON
+from redrive.cli.outcome import Ended, Exit
+from redrive.cli.reach import reach_options
+from redrive.cli.replay_words import plural
+from redrive.cli.section import paragraph
+from redrive.cli.table import (
+    Column,
+    Row,
+    chosen,
+    limit_option,
+    output_option,
+    show_fields,
+    show_json,
+    show_rows,
+)
+from redrive.cli.text import bad, good, instant, notice, out
+from redrive.cli.times import stamp
+from redrive.model.audit import Action
+
+PATH = "/api/v1/audit"
+
+COLUMNS = (
+    Column("sequence", "#"),
+    Column("at", short=stamp, whole=True),
+    "actor",
+    Column("action", whole=True),
+    "subjects",
+    Column("detail", short=lambda detail: _detail(detail)),
+)
+FIELDS = ("sound", "checked", "found", "head")
+_LENGTH = re.compile(r"\d{1,9}[smhdw]")
+
+
+class Moment(click.ParamType[str]):
+    """As RFC 3339 has it, or so long ago."""
+
+    name = "moment"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = str(value).strip()
+        if _LENGTH.fullmatch(text.lower()):
+            return str(instant(time.time() - DURATION.convert(text, param, ctx)))
+        return f"{text}T00:00:00Z" if re.fullmatch(r"\d{4}-\d\d-\d\d", text) else text
+
+
+@click.group()
+def audit() -> None:
+    """The audit: list what was done and by whom, verify that the record is whole."""
+
+
+@audit.command("list")
+@click.option(
+    "--action", type=click.Choice(list(map(str, Action))), metavar="ACTION", help="Such as queue.paused."
+)
+@click.option("--actor", metavar="NAME", help="Who has done it.")
+@click.option("--subject", metavar="ID", help="What it was done to: an id or a name.")
+@click.option("--since", type=Moment(), metavar="WHEN", help="From then on: 2h, 2030-01-31, or a time.")
+@click.option("--until", type=Moment(), metavar="WHEN", help="Until then.")
+@limit_option
+@output_option
+@reach_options
+def list_entries(
+    client: Client,
+    action: str | None,
+    actor: str | None,
+    subject: str | None,
+    since: str | None,
+    until: str | None,
+    limit: int | None,
+    output: str | None,
+) -> None:
+    """List what was done, the newest first."""
+    asked = {"action": action, "actor": actor, "subject": subject, "since": since, "until": until}
+    rows = client.pages(PATH, limit=limit, **asked)
+    shown = show_rows(rows, COLUMNS, output, empty="The audit has no such entries.")
+    if limit is not None and shown == limit and chosen(output) == "table":
+        notice(f"These are the newest {shown:,}; --all shows all of them, --limit so many.")
+
+
+@audit.command()
+@click.option("--head", metavar="TEXT", help="A head that was kept elsewhere: the chain must still hold it.")
+@output_option
+@reach_options
+def verify(client: Client, head: str | None, output: str | None) -> None:
+    """Read the whole chain, and tell whether anything in it was changed, cut out or put in.
+
+    Exits with 7 if it is broken. Keep the head that is shown elsewhere, and give it with --head later:
+    then also a chain that was rewritten as a whole is found out.
+    """
+    length = client.get(f"{PATH}/head")["sequence"]
+    notice(f"Reading {plural(length, 'entry', 'entries')} …")
+    found = client.post(f"{PATH}/verify", {"head": head} if head else None)
+    form = chosen(output)
+    if form in JSON:
+        show_json(found, indent=2 if form == "json" else None)
+    elif form != "table":
+        show_fields({**found, "head": found["head"]["text"]}, FIELDS, form)
+    else:
+        _tell(found)
+    if not found["sound"]:
+        raise Ended(Exit.FAILURES)
+
+
+def _tell(found: Row) -> None:
+    out(good("The audit is whole.") if found["sound"] else bad("The audit is broken."))
+    for each in found["faults"]:
+        paragraph(f"#{each['sequence']}  {each['kind']}: {each['text']}")
+    if found["found"] > len(found["faults"]):
+        paragraph(f"and {plural(found['found'] - len(found['faults']), 'more fault')}")
+    out(f"{plural(found['checked'], 'entry', 'entries')}; keep the head elsewhere, for --head:")
+    out(found["head"]["text"])  # in one line, to be copied
+
+
+def _detail(detail: Row) -> str:
+    return ", ".join(f"{name}={value}" for name, value in detail.items() if value not in ("", None)) or "-"

@@ -1,0 +1,210 @@
+"""`redrive breaker`: which dependencies fail, what waits for them, and taking a breaker by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from redrive.cli.asking import dry_run_option, would
+from redrive.cli.client import Client, segment
+from redrive.cli.duration import Duration
+from redrive.cli.listing import JSON, counted
+from redrive.cli.near import not_there
+from redrive.cli.reach import reach_options
+from redrive.cli.section import facts, headline, next_steps, paragraph
+from redrive.cli.table import Column, Row, chosen, output_option, show_fields, show_json, show_rows
+from redrive.cli.text import age, ago, notice, out
+from redrive.cli.times import stamp
+from redrive.policy.bounds import LONGEST_DELAY
+
+PATH = "/api/v1/breakers"
+
+COLUMNS = (
+    Column("name", whole=True),
+    Column("state", whole=True),
+    "failing",
+    Column("waiting"),
+    Column("open_until", "next probe", ago),
+    "forced",
+    "reason",
+)
+
+reason_option = click.option("--reason", required=True, help="Why; others see it, and it is in the audit.")
+for_option = click.option(
+    "--for",
+    "seconds",
+    type=Duration(1.0, LONGEST_DELAY),
+    metavar="LENGTH",
+    help="For so long, such as 10m; without it until `redrive breaker auto`.",
+)
+
+
+@click.group()
+def breaker() -> None:
+    """Circuit breakers: list, view, open, close, leave to themselves.
+
+    An open breaker holds the work that needs a failing dependency. It is probed, and closes by itself.
+    """
+
+
+@breaker.command("list")
+@output_option
+@reach_options
+def list_breakers(client: Client, output: str | None) -> None:
+    """List the breakers, and what waits for each."""
+    rows = client.get(PATH)["items"]
+    shown = rows if chosen(output) in JSON else [_flat(each) for each in rows]
+    show_rows(shown, COLUMNS, output, empty="There are no breakers: no step has named one so far.")
+
+
+@breaker.command()
+@click.argument("name")
+@output_option
+@reach_options
+def view(client: Client, name: str, output: str | None) -> None:
+    """Show a breaker: what it judges by, and when it opens and closes."""
+    found = _found(client, name)
+    if (form := chosen(output)) in JSON:
+        show_json(found, indent=2 if form == "json" else None)
+    elif form != "table":
+        show_fields(_flat(found), COLUMNS, form)
+    else:
+        _tell(found)
+
+
+@breaker.command("open")
+@click.argument("name")
+@reason_option
+@for_option
+@dry_run_option
+@reach_options
+def open_breaker(client: Client, name: str, reason: str, seconds: float | None, dry_run: bool) -> None:
+    """Open a breaker by hand: what needs it waits, and nothing is lost."""
+    _force(client, name, "OPEN", reason, seconds, dry_run)
+
+
+@breaker.command()
+@click.argument("name")
+@reason_option
+@for_option
+@dry_run_option
+@reach_options
+def close(client: Client, name: str, reason: str, seconds: float | None, dry_run: bool) -> None:
+    """Close a breaker by hand: what waits goes on, whatever the failures say."""
+    _force(client, name, "CLOSED", reason, seconds, dry_run)
+
+
+@breaker.command()
+@click.argument("name")
+@dry_run_option
+@reach_options
+def auto(client: Client, name: str, dry_run: bool) -> None:
+    """Leave a breaker to itself again."""
+    found = _found(client, name)
+    if found["force"] is None:
+        notice(f"The breaker {name!r} is left to itself already.")
+    elif not would(f"leave the breaker {name!r} to itself", dry_run):
+        after = client.post(f"{PATH}/{segment(name)}/release")
+        notice(f"The breaker {name!r} is left to itself, and is {after['state']}.")
+
+
+def _force(client: Client, name: str, state: str, reason: str, seconds: float | None, dry_run: bool) -> None:
+    found = _found(client, name)
+    verb = "open" if state == "OPEN" else "close"
+    until = "until it is left to itself" if seconds is None else f"for {age(seconds)}"
+    held = found["waiting"]
+    if would(f"{verb} the breaker {name!r} {until}; {counted(held)} wait for it now", dry_run):
+        return
+    body = {"state": state, "reason": reason, "seconds": seconds}
+    after = client.post(f"{PATH}/{segment(name)}/force", body)
+    notice(f"The breaker {name!r} is {after['state']} {until}.")
+    if seconds is None:
+        notice(f"`redrive breaker auto {name}` leaves it to itself again.")
+
+
+def _found(client: Client, name: str) -> Row:
+    rows = client.get(PATH)["items"]
+    for each in rows:
+        if each["name"] == name:
+            return dict(each)
+    raise not_there("breaker", name, [each["name"] for each in rows])
+
+
+def _tell(breaker: Row) -> None:
+    headline(f"Breaker {breaker['name']}", breaker["state"])
+    for sentence in _sentences(breaker):
+        paragraph(sentence, 0)
+    policy = breaker["policy"]
+    out("")
+    facts(
+        [
+            ("judged by", _failing(breaker)),
+            ("opened", None if breaker["opened_at"] is None else stamp(breaker["opened_at"])),
+            ("opens when", _opens(policy)),
+            ("probed after", f"{age(policy['cool_down'])}, at most {age(policy['longest_open'])}"),
+            ("closes after", f"{policy['successes_to_close']} good probes"),
+        ]
+    )
+    next_steps(_next(breaker))
+
+
+def _sentences(breaker: Row) -> Iterator[str]:
+    """What it means for the work."""
+    force, held = breaker["force"], breaker["waiting"]
+    if held["number"] == 1:
+        yield "1 run waits for it, and goes on by itself when it closes."
+    elif held["number"]:
+        yield f"{counted(held)} runs wait for it, and go on by themselves when it closes."
+    if force is not None:
+        by = f" by {force['by']}" if force["by"] else ""
+        why = f": {force['reason']}" if force["reason"] else ""
+        until = "until it is left to itself" if force["until"] is None else f"until {stamp(force['until'])}"
+        yield f"{force['state'].capitalize()} by hand{by} {until}{why}."
+    elif breaker["state"] == "OPEN" and breaker["open_until"] is not None:
+        yield f"It is probed {soon(breaker['open_until'])}."
+
+
+def soon(moment: str) -> str:
+    """When it is probed."""
+    text = ago(moment)
+    return text if text.startswith("in ") else "with the next call"
+
+
+def _opens(policy: Row) -> str:
+    parts = [f"{policy['failure_rate']:.0%} of the calls fail"]
+    if policy["slow_seconds"] is not None:
+        parts.append(f"{policy['slow_rate']:.0%} take {policy['slow_seconds']:g} s or longer")
+    window = [] if policy["window_calls"] is None else [f"the last {policy['window_calls']:,}"]
+    if policy["window_seconds"] is not None:
+        window.append(f"those within {age(policy['window_seconds'])}")
+    return f"{' or '.join(parts)}, of {' or '.join(window)}, from {policy['minimum_calls']:,} on"
+
+
+def _failing(breaker: Row) -> str:
+    slow = f", {breaker['slow_calls']:,} slow" if breaker["slow_calls"] else ""
+    return f"{breaker['failures']:,} of {breaker['calls']:,} calls failed{slow}"
+
+
+def _next(breaker: Row) -> Iterator[tuple[str, str]]:
+    name = breaker["name"]
+    if breaker["force"] is not None:
+        yield f"redrive breaker auto {name}", "leave it to itself"
+    if breaker["state"] == "OPEN":
+        yield f"redrive breaker close {name} --reason …", "let the work go on now"
+    else:
+        yield f"redrive breaker open {name} --reason …", "hold what needs it"
+    if breaker["waiting"]["number"]:
+        yield "redrive run list is:held", "what waits"
+
+
+def _flat(breaker: Row) -> Row:
+    force = breaker["force"] or {}
+    return {
+        **breaker,
+        "failing": f"{breaker['failures']:,} of {breaker['calls']:,}",
+        "waiting": breaker["waiting"]["number"],
+        "open_until": breaker["open_until"] if breaker["state"] == "OPEN" and not force else None,
+        "forced": force.get("by") or ("yes" if force else None),
+        "reason": force.get("reason"),
+    }

@@ -1,0 +1,108 @@
+"""`redrive queue`: how deep the queues are, and pausing them."""
+
+from __future__ import annotations
+
+import click
+
+from redrive.cli.asking import dry_run_option, reason_option, would
+from redrive.cli.client import Client, segment
+from redrive.cli.listing import JSON, counted
+from redrive.cli.near import not_there
+from redrive.cli.reach import reach_options
+from redrive.cli.table import Column, Row, chosen, output_option, show_rows
+from redrive.cli.text import age, notice, visible
+
+PATH = "/api/v1/queues"
+
+COLUMNS = (
+    Column("name", whole=True),
+    Column("paused", "state", lambda paused: "PAUSED" if paused else "open"),
+    "ready",
+    Column("oldest_seconds", "oldest", age),
+    "waiting",
+    "held",
+    Column("executing", "busy"),
+    Column("paused_by", "paused by"),
+    "reason",
+)
+
+
+@click.group()
+def queue() -> None:
+    """Queues: list, pause, resume.
+
+    Ready work waits for a worker, waiting work for its time, held work for a breaker.
+    """
+
+
+@queue.command("list")
+@output_option
+@reach_options
+def list_queues(client: Client, output: str | None) -> None:
+    """List the queues, how deep they are, and who has paused them.
+
+    In the organization that owns the installation, what all organizations have in them.
+    """
+    rows = client.get(PATH)["items"]
+    shown = rows if chosen(output) in JSON else [_flat(each) for each in rows]
+    show_rows(shown, COLUMNS, output, empty="There are no queues: nothing was ever submitted.")
+
+
+@queue.command()
+@click.argument("name")
+@reason_option
+@dry_run_option
+@reach_options
+def pause(client: Client, name: str, reason: str, dry_run: bool) -> None:
+    """Begin nothing more that lies in a queue; what is under way is finished."""
+    found = _found(client, name)
+    if found["paused"]:
+        notice(f"The queue {name!r} is paused already{_by(found)}.")
+    elif not would(f"pause the queue {name!r}, in which {_ready(found)}", dry_run):
+        client.post(f"{PATH}/{segment(name)}/pause", {"reason": reason})
+        notice(f"The queue {name!r} is paused; `redrive queue resume {name}` goes on with it.")
+
+
+@queue.command()
+@click.argument("name")
+@dry_run_option
+@reach_options
+def resume(client: Client, name: str, dry_run: bool) -> None:
+    """Go on with a queue."""
+    found = _found(client, name)
+    if not found["paused"]:
+        notice(f"The queue {name!r} is not paused.")
+    elif not would(f"resume the queue {name!r}, in which {_ready(found)}", dry_run):
+        client.post(f"{PATH}/{segment(name)}/resume")
+        notice(f"The queue {name!r} goes on.")
+
+
+def depths(queue: Row) -> Row:
+    """Of all organizations, where that is told."""
+    found: Row = queue["overall"] or queue["own"]
+    return found
+
+
+def _found(client: Client, name: str) -> Row:
+    rows = client.get(PATH)["items"]
+    for each in rows:
+        if each["name"] == name:
+            return dict(each)
+    raise not_there("queue", name, [each["name"] for each in rows])
+
+
+def _ready(queue: Row) -> str:
+    found = depths(queue)["ready"]
+    return "1 run is ready" if found["number"] == 1 else f"{counted(found)} runs are ready"
+
+
+def _by(queue: Row) -> str:
+    by = f" by {queue['paused_by']}" if queue["paused_by"] else ""
+    return visible(by + (f": {queue['reason']}" if queue["reason"] else ""))
+
+
+def _flat(queue: Row) -> Row:
+    found = depths(queue)
+    counts = {name: found[name]["number"] for name in ("ready", "waiting", "held", "executing")}
+    told = {"reason": queue["reason"] or None, "oldest_seconds": found["oldest_ready_seconds"]}
+    return {**queue, **counts, **told}

@@ -1,0 +1,128 @@
+"""`redrive replay`: bulk replays of dead letters, planned first, then started, steered and looked at."""
+
+from __future__ import annotations
+
+import click
+
+from redrive.cli.asking import agreed, dry_run_option, reason_option, would, yes_option
+from redrive.cli.client import Client, segment
+from redrive.cli.listing import JSON
+from redrive.cli.reach import reach_options
+from redrive.cli.replay_plan import PATH, plan, show_plan
+from redrive.cli.replay_report import read_report, show_report
+from redrive.cli.replay_start import start
+from redrive.cli.replay_watch import watch
+from redrive.cli.replay_words import plural, selected
+from redrive.cli.table import Column, Row, chosen, limit_option, output_option, show_rows
+from redrive.cli.text import ago, notice
+
+COLUMNS = (
+    Column("id", whole=True),
+    Column("state", whole=True),
+    Column("begun", whole=True),
+    Column("planned_at", "planned", ago, whole=True),
+    "what",
+)
+FIELDS = ("id", "state", "begun", "will_run", "planned_at", "planned_by", "selected", "reason")
+
+
+@click.group()
+def replay() -> None:
+    """Replays of many dead letters: plan, start, list, view, watch, pause, resume, cancel.
+
+    Always a plan first. It begins with a few, goes on when these went well, and stops itself when too
+    many fail. One alone is replayed with `redrive dlq replay`.
+    """
+
+
+@replay.command("list")
+@limit_option
+@output_option
+@reach_options
+def list_operations(client: Client, limit: int | None, output: str | None) -> None:
+    """List the replays, the newest first."""
+    rows, form = client.pages(PATH, limit=limit), chosen(output)
+    none = "There are no replays; `redrive replay plan` makes one."
+    if form == "table":
+        show_rows(map(_for_people, rows), COLUMNS, form, empty=none)
+    else:
+        show_rows(rows if form in JSON else map(_flat, rows), FIELDS, form, empty=none)
+
+
+@replay.command()
+@click.argument("id")
+@output_option
+@reach_options
+def view(client: Client, id: str, output: str | None) -> None:  # noqa: A002 - its name on the command line
+    """Show a replay: its plan until it is started, from then on how far it is."""
+    report = read_report(client, id)
+    if report["operation"]["state"] == "PLANNED" and chosen(output) not in JSON:
+        show_plan(report["operation"], output)
+    else:
+        show_report(client, report, output)
+
+
+@replay.command()
+@click.argument("id")
+@reason_option
+@dry_run_option
+@reach_options
+def pause(client: Client, id: str, reason: str, dry_run: bool) -> None:  # noqa: A002
+    """Begin nothing more until it is resumed; what is under way is finished."""
+    found = _found(client, id)
+    if not would(f"pause the replay {found['id']}, of which {_left(found)}", dry_run):
+        client.post(f"{PATH}/{found['id']}/pause", {"reason": reason})
+        notice(f"Paused; `redrive replay resume {found['id']}` goes on.")
+
+
+@replay.command()
+@click.argument("id")
+@reason_option
+@dry_run_option
+@reach_options
+def resume(client: Client, id: str, reason: str, dry_run: bool) -> None:  # noqa: A002
+    """Go on; one that has stopped itself begins with a canary again."""
+    found = _found(client, id)
+    if not would(f"resume the replay {found['id']}, of which {_left(found)}", dry_run):
+        client.post(f"{PATH}/{found['id']}/resume", {"reason": reason})
+        notice(f"It goes on; `redrive replay watch {found['id']}` shows how far it is.")
+
+
+@replay.command()
+@click.argument("id")
+@reason_option
+@dry_run_option
+@yes_option
+@reach_options
+def cancel(client: Client, id: str, reason: str, dry_run: bool, yes: bool) -> None:  # noqa: A002
+    """Begin nothing more, for good; what is under way is finished."""
+    found = _found(client, id)
+    if agreed(f"cancel the replay {found['id']}, of which {_left(found)}", dry_run=dry_run, yes=yes):
+        client.post(f"{PATH}/{found['id']}/cancel", {"reason": reason})
+        notice("Cancelled; what was not begun stays a dead letter.")
+
+
+def _found(client: Client, operation_id: str) -> Row:
+    found: Row = client.get(f"{PATH}/{segment(operation_id)}")
+    return found
+
+
+def _left(operation: Row) -> str:
+    left = max(0, operation["plan"]["will_run"] - operation["released"])
+    return f"{plural(left, 'item')} {'was' if left == 1 else 'were'} not begun"
+
+
+def _for_people(operation: Row) -> Row:
+    """A reason says more than what was selected, where somebody has given one."""
+    row = _flat(operation)
+    begun, what = f"{row['begun']:,} of {row['will_run']:,}", row["reason"] or row["selected"]
+    return {**row, "begun": begun, "what": what}
+
+
+def _flat(operation: Row) -> Row:
+    told = {"begun": operation["released"], "will_run": operation["plan"]["will_run"]}
+    return {**operation, **told, "selected": selected(operation)}
+
+
+for each in (plan, start, watch):
+    replay.add_command(each)

@@ -1,0 +1,83 @@
+"""What is wrong now, a line each: open breakers, paused queues, silent workers, replays under way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from redrive.cli.breaker import soon
+from redrive.cli.cell import cut, width
+from redrive.cli.listing import counted
+from redrive.cli.section import INDENT, heading, room
+from redrive.cli.table import Row
+from redrive.cli.text import age, ago, bad, bold, good, out, visible, warn
+from redrive.cli.times import stamp
+from redrive.cli.workers import standing
+
+KIND, LONGEST_NAME, LEAST = 10, 30, 10
+DIGITS = 12
+
+
+class Trouble(NamedTuple):
+    kind: str
+    name: str
+    state: str
+    colour: Callable[[str], str]
+    told: str
+
+
+def tell_trouble(found: dict[str, Any]) -> None:
+    lines = [*_broken(found["breakers"]), *_paused(found["queues"])]
+    lines += [*_silent(found["workers"]), *_replays(found["replays"])]
+    if lines:
+        heading("Now")
+    for each in lines:
+        name = cut(visible(each.name), LONGEST_NAME)
+        space = room() - KIND - width(name) - len(each.state) - 3 * INDENT
+        told = cut(visible(each.told), max(LEAST, space))
+        out(f"  {each.kind:{KIND}}{bold(name)}  {each.colour(each.state)}  {told}".rstrip())
+
+
+def _broken(breakers: Sequence[Row]) -> Iterator[Trouble]:
+    for each in breakers:
+        if each["state"] != "CLOSED" or each["force"] is not None:
+            yield Trouble("breaker", each["name"], each["state"], _tone(each["state"]), _brief(each))
+
+
+def _brief(breaker: Row) -> str:
+    """What waits, and until when."""
+    force, held = breaker["force"], breaker["waiting"]
+    words = [f"{counted(held)} waiting"] if held["number"] else []
+    if force is not None:
+        until = "" if force["until"] is None else f" until {stamp(force['until'])[11:]}"
+        words.append(f"by hand{until}" + (f": {force['reason']}" if force["reason"] else ""))
+    elif breaker["open_until"] is not None:
+        words.append(f"probed {soon(breaker['open_until'])}, then goes on by itself")
+    return "; ".join(words)
+
+
+def _tone(state: str) -> Callable[[str], str]:
+    return {"OPEN": bad, "CLOSED": good}.get(state, warn)
+
+
+def _paused(queues: Sequence[Row]) -> Iterator[Trouble]:
+    for each in queues:
+        if each["paused"]:
+            by = f"by {each['paused_by']} " if each["paused_by"] else ""
+            reason = f": {each['reason']}" if each["reason"] else ""
+            yield Trouble("queue", each["name"], "PAUSED", warn, f"{by}{ago(each['paused_at'])}{reason}")
+
+
+def _silent(workers: Sequence[Row]) -> Iterator[Trouble]:
+    for each in workers:
+        if standing(each) == "silent":
+            place = f" on {each['host']}" if each["host"] else ""
+            told = f"for {age(each['seconds_silent'])}{place}"
+            yield Trouble("worker", each["id"][:DIGITS], "SILENT", bad, told)
+
+
+def _replays(operations: Sequence[Row]) -> Iterator[Trouble]:
+    for each in operations:
+        told = each["stopped_because"] or f"{each['released']:,} of {each['plan']['will_run']:,} begun"
+        colour = bad if each["state"] == "STOPPED" else warn
+        yield Trouble("replay", each["id"][:DIGITS], each["state"], colour, told)

@@ -1,0 +1,155 @@
+"""A shop for the commands to look at: real runs and dead letters, made by a real worker on the same database.
+
+shop.order(7)                     reserved, charged and shipped
+shop.order(8, card="declined")    fails for good in `charge`
+shop.order(9, card="slow")        is tried three times, then is dead
+shop.order(9, work="refund", card="slow")    may have been executed, so it is not tried again
+shop.mended = True                from now on every card works
+with shop.working(): ...          a worker executes what comes, while a command waits for it
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
+
+from redrive.app import Redrive
+from redrive.config import Settings
+from redrive.errors import FinalError
+from redrive.policy.backoff import Backoff
+from redrive.policy.curve import Immediate
+from redrive.policy.retry import RetryPolicy
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Command
+
+SECONDS = 60.0
+"""A worker that takes longer to start has failed."""
+THRICE = RetryPolicy(name="thrice", max_attempts=3, backoff=Backoff(Immediate()))
+
+T = TypeVar("T")
+
+
+class Shop:
+    """What was said is done before a method comes back."""
+
+    def __init__(self) -> None:
+        self.mended = False
+        self.message = "the gateway gives no answer"
+
+    def app(self) -> Redrive:
+        """On the database of the settings, as commands are."""
+        app = Redrive(settings=Settings.load(), log=False, durable=False)
+
+        @app.task
+        async def reserve(order: Any) -> Any:
+            return {**order, "shelf": f"A-{order['number']}"}
+
+        @app.task(retry=THRICE, breaker="gateway")
+        async def charge(order: Any) -> Any:
+            self.pay(order)
+            return {**order, "receipt": order["number"]}
+
+        @app.task
+        async def ship(order: Any) -> str:
+            return f"order {order['number']} has left shelf {order['shelf']}"
+
+        @app.task(retry=THRICE, effect="unsafe")
+        async def refund(order: Any) -> str:
+            self.pay(order)
+            return f"order {order['number']} has its money back"
+
+        app.workflow("checkout", [reserve, charge, ship])
+        return app
+
+    def pay(self, order: Any) -> None:
+        if self.mended or order["card"] == "good":
+            return
+        if order["card"] == "declined":
+            raise FinalError(f"the card of order {order['number']} was declined")
+        raise TimeoutError(self.message)
+
+    def order(
+        self,
+        number: int = 1,
+        *,
+        card: str = "good",
+        work: str = "checkout",
+        wait: bool = True,
+        **options: Any,
+    ) -> str:
+        """The id of its run; without `wait` nobody has begun it."""
+
+        async def ordered(app: Redrive) -> str:
+            order = {"number": number, "card": card, "password": "hunter2-of-the-shop"}
+            run = await app.start(work, order, **options)
+            if wait:
+                await app.worker_in_test().work_off()
+            return run.id
+
+        return self._done(ordered)
+
+    def dead_letter(self, number: int = 1, *, card: str = "declined", **options: Any) -> str:
+        """The id of a dead letter."""
+        run_id = self.order(number, card=card, **options)
+
+        async def found(app: Redrive) -> str:
+            letter = await app.run(run_id, options.get("org", "default")).dead_letter()
+            assert letter is not None
+            return letter.id
+
+        return self._done(found)
+
+    def work(self) -> int:
+        """Execute what is ready: how many attempts that were."""
+        return self._done(lambda app: app.worker_in_test().work_off())
+
+    def key(self, role: str, org: str = "default") -> str:
+        """The text of a new API key."""
+
+        async def made(app: Redrive) -> str:
+            directory = await app.directory(org=org)
+            return (await directory.keys.create(f"{role} {app.ids.new()}", role)).text
+
+        return self._done(made)
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """A worker that works on, in a thread of its own."""
+        started = threading.Event()
+        stop: Callable[[], object] = started.set
+
+        async def work() -> None:
+            nonlocal stop
+            async with self.app() as app:
+                worker, loop = app.worker(), asyncio.get_running_loop()
+                stop = lambda: loop.call_soon_threadsafe(worker.stop)  # noqa: E731
+                started.set()
+                await worker.run()
+
+        thread = threading.Thread(target=lambda: asyncio.run(work()))
+        thread.start()
+        try:
+            assert started.wait(SECONDS)
+            yield
+        finally:
+            stop()
+            thread.join()
+
+    def _done(self, what: Callable[[Redrive], Awaitable[T]]) -> T:
+        async def do() -> T:
+            async with self.app() as app:
+                return await what(app)
+
+        return asyncio.run(do())
+
+
+@pytest.fixture
+def shop(redrive: Command) -> Shop:
+    """On whatever database the commands of the test are about."""
+    return Shop()

@@ -1,0 +1,109 @@
+"""`redrive breaker`: which dependencies fail, what waits, and taking one by hand (W16)."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Command
+from tests.cli.served import Served
+from tests.cli.shop import Shop
+
+
+def breaker(redrive: Command, name: str = "gateway") -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(redrive("breaker", "view", name, "-o", "json").out)
+    return found
+
+
+def test_opened_closed_and_left_to_itself(anywhere: Command, shop: Shop) -> None:
+    shop.order()
+    opened = anywhere("breaker", "open", "gateway", "--reason", "the bank is down", "--for", "10m")
+    assert opened == (0, "", "The breaker 'gateway' is OPEN for 10 min.\n")
+    found = breaker(anywhere)
+    assert (found["state"], found["force"]["reason"]) == ("OPEN", "the bank is down")
+
+    shop.order(2)  # waits for it
+    view = anywhere("breaker", "view", "gateway", "-o", "table").out
+    assert "1 run waits for it, and goes on by itself when it closes." in view
+    assert ": the bank is down." in view
+
+    closed = anywhere("breaker", "close", "gateway", "--reason", "it is back")
+    assert closed.err.startswith("The breaker 'gateway' is CLOSED until it is left to itself.\n")
+    assert "redrive breaker auto gateway" in closed.err
+    left = anywhere("breaker", "auto", "gateway")
+    assert left == (0, "", "The breaker 'gateway' is left to itself, and is CLOSED.\n")
+    again = anywhere("breaker", "auto", "gateway")
+    assert again == (0, "", "The breaker 'gateway' is left to itself already.\n")
+    actions = [row["action"] for row in json.loads(anywhere("audit", "list", "-o", "json").out)]
+    assert actions.count("breaker.forced") == 2
+    assert actions.count("breaker.released") == 1
+
+
+def test_a_list_for_people_and_programs(
+    redrive: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.dead_letter(card="slow")
+    redrive("breaker", "open", "gateway", "--reason", "a long story " * 20)
+    heading, line = redrive("breaker", "list", "-o", "table").out.splitlines()
+    assert heading.split()[:4] == ["NAME", "STATE", "FAILING", "WAITING"]
+    assert line.startswith("gateway  OPEN")
+    for columns in (80, 120):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        for verb in (["list"], ["view", "gateway"]):
+            assert max(map(len, redrive("breaker", *verb, "-o", "table").out.splitlines())) <= columns
+    [row] = csv.DictReader(io.StringIO(redrive("breaker", "list", "-o", "csv").out))
+    assert (row["name"], row["state"], row["forced"]) == ("gateway", "OPEN", "operator")
+    [found] = json.loads(redrive("breaker", "list", "-o", "json").out)
+    assert found["policy"]["successes_to_close"] == 3
+    assert redrive("breaker", "list").out.split("\t")[:2] == ["gateway", "OPEN"]
+
+
+def test_none_at_all(redrive: Command) -> None:
+    redrive("org", "list")
+    assert redrive("breaker", "list", "-o", "json") == (0, "[]\n", "")
+    ended = redrive("breaker", "view", "gateway")
+    assert ended == (3, "", "Error: there is no breaker 'gateway'; there is none at all\n")
+
+
+def test_who_may(served: Served, redrive: Command, shop: Shop) -> None:
+    shop.order()
+    served.enter("VIEWER")
+    assert redrive("breaker", "list").code == 0
+    ended = redrive("breaker", "open", "gateway", "--reason", "I should not")
+    assert (ended.code, ended.out) == (5, "")
+    assert breaker(redrive)["state"] == "CLOSED"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["view", "gatewai"], 3, "there is no breaker 'gatewai'; did you mean 'gateway'?"),
+        (["open", "bank", "--reason", "x"], 3, "there is no breaker 'bank'; there is 'gateway'"),
+        (["open", "gateway"], 2, "Missing option '--reason'"),
+        (["open", "gateway", "--reason", ""], 2, "Error: "),
+        (["open", "gateway", "--reason", "x", "--for", "0s"], 2, "'0s' is not at least 1s"),
+        (["open", "gateway", "--reason", "x", "--for", "soon"], 2, "no length of time"),
+        (["auto", "bank"], 3, "there is no breaker 'bank'"),
+    ],
+)
+def test_mistakes(redrive: Command, shop: Shop, arguments: list[str], code: int, message: str) -> None:
+    shop.order()
+    ended = redrive("breaker", *arguments)
+    assert (ended.code, ended.out) == (code, "")
+    assert message in ended.err
+    assert "Traceback" not in ended.err
+    assert breaker(redrive)["force"] is None
+
+
+def test_a_dry_run_changes_nothing(redrive: Command, shop: Shop) -> None:
+    shop.order()
+    ended = redrive("breaker", "open", "gateway", "--reason", "x", "--dry-run")
+    text = "Would open the breaker 'gateway' until it is left to itself; 0 wait for it now.\n"
+    assert ended == (0, "", text)
+    assert breaker(redrive)["force"] is None
+    redrive("breaker", "close", "gateway", "--reason", "x")
+    assert redrive("breaker", "auto", "gateway", "--dry-run").code == 0
+    assert breaker(redrive)["force"] is not None
