@@ -12,7 +12,7 @@ from redrive.cli.duration import DURATION
 from redrive.cli.listing import JSON
 from redrive.cli.outcome import Ended, Exit
 from redrive.cli.reach import reach_options
-from redrive.cli.replay_words import plural
+from redrive.cli.replay.words import plural
 from redrive.cli.section import paragraph
 from redrive.cli.table import (
     Column,

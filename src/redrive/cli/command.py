@@ -6,6 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -26,8 +27,22 @@ SECTIONS = {
 }
 
 
+class ReaderGone(Exception):  # noqa: N818 - they have seen enough, as in `redrive dlq list | head`
+    """Nobody reads what is written any more."""
+
+
+class Program(LazyGroup):
+    """Click would take a reader that is gone for an error."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise ReaderGone from None
+
+
 @click.group(
-    cls=LazyGroup,
+    cls=Program,
     sections=SECTIONS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -54,7 +69,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         result = program.main(list(arguments), prog_name="redrive", standalone_mode=False, obj=given)
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads has seen enough, as in `redrive dlq list | head`
+    except (BrokenPipeError, ReaderGone):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (Exception, click.Abort) as error:  # noqa: BLE001 - an operator is told what it is, whatever it is

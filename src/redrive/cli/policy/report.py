@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from textwrap import wrap
 from typing import Any
 
-from redrive.cli.policy_figures import ASSUMPTIONS, HIGH, MEDIAN, STEPS, as_json, flat
+from redrive.cli.policy.figures import ASSUMPTIONS, HIGH, MEDIAN, STEPS, as_json, flat
 from redrive.cli.table import Column, chosen, show_json, show_rows, terminal_width
 from redrive.cli.text import bad, bold, dim, good, instant, notice, out
 from redrive.engine.what_if import Outcome, Place, WhatIf

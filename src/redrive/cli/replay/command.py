@@ -8,11 +8,11 @@ from redrive.cli.asking import agreed, dry_run_option, reason_option, would, yes
 from redrive.cli.client import Client, segment
 from redrive.cli.listing import JSON
 from redrive.cli.reach import reach_options
-from redrive.cli.replay_plan import PATH, plan, show_plan
-from redrive.cli.replay_report import read_report, show_report
-from redrive.cli.replay_start import start
-from redrive.cli.replay_watch import watch
-from redrive.cli.replay_words import plural, selected
+from redrive.cli.replay.plan import PATH, plan, show_plan
+from redrive.cli.replay.report import read_report, show_report
+from redrive.cli.replay.start import start
+from redrive.cli.replay.watch import watch
+from redrive.cli.replay.words import plural, selected
 from redrive.cli.table import Column, Row, chosen, limit_option, output_option, show_rows
 from redrive.cli.text import ago, notice
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from redrive.cli.policy_explain import explain
-from redrive.cli.policy_list import list_policies
-from redrive.cli.policy_simulate import simulate
+from redrive.cli.policy.explain import explain
+from redrive.cli.policy.list import list_policies
+from redrive.cli.policy.simulate import simulate
 
 
 @click.group()

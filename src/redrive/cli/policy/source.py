@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from redrive.cli.given import Given
-from redrive.cli.policy_options import Used, used_by
+from redrive.cli.policy.options import Used, used_by
 from redrive.errors import NotFoundError, RedriveError
 from redrive.model.identity import OPERATOR
 

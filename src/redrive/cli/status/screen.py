@@ -8,10 +8,10 @@ from typing import Any
 from redrive.cli.cell import cut, padded, width
 from redrive.cli.listing import counted
 from redrive.cli.queue import depths
-from redrive.cli.replay_words import plural
+from redrive.cli.replay.words import plural
 from redrive.cli.section import INDENT, heading, next_steps, room
-from redrive.cli.status_read import needing
-from redrive.cli.status_trouble import tell_trouble
+from redrive.cli.status.read import needing
+from redrive.cli.status.trouble import tell_trouble
 from redrive.cli.table import Row
 from redrive.cli.text import age, ago, bad, bold, dim, good, out, visible
 from redrive.cli.times import stamp

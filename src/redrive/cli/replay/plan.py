@@ -11,8 +11,8 @@ from redrive.cli.asking import dry_run_option, would
 from redrive.cli.client import Client, segment
 from redrive.cli.listing import JSON, counted
 from redrive.cli.reach import reach_options
-from redrive.cli.replay_options import plan_options
-from redrive.cli.replay_words import (
+from redrive.cli.replay.options import plan_options
+from redrive.cli.replay.words import (
     MODES,
     Consequence,
     careful,

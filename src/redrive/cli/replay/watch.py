@@ -10,8 +10,8 @@ from redrive.cli.client import AnswerError, Client
 from redrive.cli.duration import DURATION
 from redrive.cli.outcome import Ended, Exit
 from redrive.cli.reach import reach_options
-from redrive.cli.replay_report import OVER, exit_of, read_report, show_report
-from redrive.cli.replay_ticker import Ticker
+from redrive.cli.replay.report import OVER, exit_of, read_report, show_report
+from redrive.cli.replay.ticker import Ticker
 from redrive.cli.table import Row, output_option
 from redrive.cli.times import length
 from redrive.cli.workers import is_at_work

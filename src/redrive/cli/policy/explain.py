@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import click
 
 from redrive.cli.given import Given, settings_options
-from redrive.cli.policy_options import SECONDS, alteration_options
-from redrive.cli.policy_source import chosen as chosen_work
-from redrive.cli.policy_source import of_application, of_database
+from redrive.cli.policy.options import SECONDS, alteration_options
+from redrive.cli.policy.source import chosen as chosen_work
+from redrive.cli.policy.source import of_application, of_database
 from redrive.cli.table import Column, chosen, output_option, show_json, show_rows
 from redrive.cli.text import bold, out
 from redrive.model.identity import HOME

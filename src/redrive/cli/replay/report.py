@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from redrive.cli.client import AnswerError, Client, segment
 from redrive.cli.listing import JSON
 from redrive.cli.outcome import Exit
-from redrive.cli.replay_words import MODES, careful, plural, policy_words, selected
+from redrive.cli.replay.words import MODES, careful, plural, policy_words, selected
 from redrive.cli.section import aside, facts, heading, headline, next_steps, paragraph
 from redrive.cli.table import Row, chosen, show_fields, show_json
 from redrive.cli.text import out, visible

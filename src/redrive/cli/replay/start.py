@@ -11,9 +11,9 @@ from redrive.cli.client import AnswerError, Client, segment
 from redrive.cli.listing import JSON
 from redrive.cli.outcome import Ended, Exit
 from redrive.cli.reach import reach_options
-from redrive.cli.replay_plan import PATH
-from redrive.cli.replay_watch import follow, timeout_option
-from redrive.cli.replay_words import plural
+from redrive.cli.replay.plan import PATH
+from redrive.cli.replay.watch import follow, timeout_option
+from redrive.cli.replay.words import plural
 from redrive.cli.table import Row, chosen, output_option, show_json
 from redrive.cli.text import notice, visible
 from redrive.errors import DriftError, ReplayRefusedError, TransitionError

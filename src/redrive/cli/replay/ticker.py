@@ -8,7 +8,7 @@ import time
 import click
 
 from redrive.cli.cell import cut
-from redrive.cli.replay_report import ended, replayed
+from redrive.cli.replay.report import ended, replayed
 from redrive.cli.table import Row, terminal_width
 from redrive.cli.text import age, notice
 

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from redrive.cli.given import Given, settings_options
-from redrive.cli.policy_options import Used
-from redrive.cli.policy_source import of_application, of_database
+from redrive.cli.policy.options import Used
+from redrive.cli.policy.source import of_application, of_database
 from redrive.cli.table import Column, output_option, show_rows
 from redrive.model.identity import HOME
 from redrive.policy.presets import PRESETS

@@ -10,8 +10,8 @@ import click
 from redrive.cli.client import Client
 from redrive.cli.listing import JSON
 from redrive.cli.reach import reach_options
-from redrive.cli.status_read import read_status
-from redrive.cli.status_screen import figures, tell_status
+from redrive.cli.status.read import read_status
+from redrive.cli.status.screen import figures, tell_status
 from redrive.cli.table import chosen, output_option, show_fields, show_json
 from redrive.model.overview import Span
 

@@ -8,8 +8,8 @@ import click
 
 from redrive.cli.duration import DURATION
 from redrive.cli.given import Given, settings_options
-from redrive.cli.policy_options import alteration_options
-from redrive.cli.policy_source import on_database
+from redrive.cli.policy.options import alteration_options
+from redrive.cli.policy.source import on_database
 from redrive.cli.progress import progress
 from redrive.cli.table import output_option
 from redrive.model.identity import HOME
@@ -67,6 +67,6 @@ def simulate(
         with progress("Reading attempts", await to_be_read(app.store, wanted)) as tell:
             return await what_if(app.store, app.definitions, wanted, alteration, tell)
 
-    from redrive.cli.policy_report import show
+    from redrive.cli.policy.report import show
 
     show(on_database(given, org, ask), output)
