@@ -549,3 +549,19 @@ class TestForOperators:
                 assert len(line) <= 500
                 assert line.splitlines() in ([line], [])
                 line.encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("message", "status", "title"),
+    [
+        ("POST /labels answered 422", 422, "POST <path> answered 422"),
+        ("POST /labels answered 422 after 3 tries", 422, "POST <path> answered <n> after <n> tries"),
+        ("attempt 7 failed", 422, "attempt <n> failed"),
+        ("POST /labels answered 422", None, "POST <path> answered <n>"),
+    ],
+)
+def test_a_title_says_the_status_that_its_failures_have_in_common(
+    message: str, status: int | None, title: str
+) -> None:
+    found = fingerprint(error_type="HttpStatusError", status=status, message=message)
+    assert found.title == title

@@ -62,7 +62,7 @@ def fingerprint(
 ) -> Fingerprint:
     """`frames` with the deepest first, as `frames_of` gives them."""
     text = normalize(message or "")
-    title = text or _shown(error_type or key or step or "failure")
+    title = _with_status(text, message or "", status) or _shown(error_type or key or step or "failure")
     if error_type and not re.search(r"[^\W\d_]", re.sub(r"<[a-z]+>", "", text)):
         title = ": ".join(filter(None, (_shown(error_type), text)))
     places = _places(frames)
@@ -122,6 +122,14 @@ def _says(situation: Sequence[str | None]) -> str:
 def _described(situation: Sequence[str | None]) -> str:
     words = [_shown(part) if part else "unknown" for part in situation]
     return "type {}, step {}, status {}".format(*words)
+
+
+def _with_status(text: str, message: str, status: int | str | None) -> str:
+    """All failures of a group have one status: where it is the only number, the title says it."""
+    only = (
+        status is not None and text.count("<n>") == 1 and re.search(rf"\b{re.escape(str(status))}\b", message)
+    )
+    return text.replace("<n>", str(status)) if only else text
 
 
 def _shown(text: str) -> str:
