@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "docs" / "guides" / "serving.md"]
+PAGES = [ROOT / "docs" / "guides" / "serving.md"]
 SECONDS = 60.0
 END = "that was all"
 
