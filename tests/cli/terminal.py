@@ -60,6 +60,6 @@ def _rest(master: int) -> str:
 
 def _piece(master: int) -> str:
     try:
-        return os.read(master, 4096).decode()
+        return os.read(master, 4096).decode(errors="replace")  # a piece may end within a sign
     except OSError:  # how Linux says that nobody is at the other end any more
         return ""

@@ -1,0 +1,86 @@
+"""`redrive dlq`: dead letters, work that has failed for good and waits for somebody."""
+
+from __future__ import annotations
+
+import click
+
+from redrive.cli.client import Client
+from redrive.cli.dlq_change import archive, ignore, reopen, resolve
+from redrive.cli.dlq_clear import clear
+from redrive.cli.dlq_export import export
+from redrive.cli.dlq_mark import assign, note, tag
+from redrive.cli.dlq_replay import replay
+from redrive.cli.dlq_stats import stats
+from redrive.cli.dlq_view import view
+from redrive.cli.group import group
+from redrive.cli.groups import groups
+from redrive.cli.listing import Listing
+from redrive.cli.ordered import OrderedGroup
+from redrive.cli.query import QueryCommand, query_argument
+from redrive.cli.reach import reach_options
+from redrive.cli.table import Column, limit_option, output_option
+from redrive.cli.times import since
+
+LETTERS = Listing(
+    "/api/v1/dead-letters",
+    (
+        Column("id", whole=True),
+        "state",
+        Column("last_failed_at", "age", since),
+        "workflow",
+        "step",
+        Column("title", "error"),
+    ),
+    "dead letters",
+    spare={"workflow": 100, "step": 64},
+    usual="is:live",
+)
+
+
+@click.group(cls=OrderedGroup)
+def dlq() -> None:
+    """Dead letters: find them, understand them, replay or close them.
+
+    QUERY is in the query language: is:open category:timeout step:charge since:2h "connection reset". Without
+    one, lists show what is not closed yet; is:any is everything.
+    """
+
+
+@dlq.command("list", cls=QueryCommand)
+@query_argument
+@click.option("--status", metavar="STATE", help="Only those in this state; the same as is:STATE.")
+@click.option("--oldest", is_flag=True, help="The oldest first.")
+@limit_option
+@output_option
+@reach_options
+def list_letters(
+    client: Client, query: str, status: str | None, oldest: bool, limit: int | None, output: str | None
+) -> None:
+    """List dead letters, the newest first.
+
+    \b
+    redrive dlq list is:open category:timeout since:2h
+    redrive dlq list step:charge -error:TimeoutError "connection reset"
+    redrive dlq list --status pending --limit 10
+    """
+    asked = " ".join(filter(None, (query, f"is:{status}" if status else "")))
+    LETTERS.show(client, asked, limit, output, order="oldest" if oldest else None)
+
+
+for command in (
+    groups,
+    view,
+    replay,
+    resolve,
+    ignore,
+    archive,
+    reopen,
+    assign,
+    tag,
+    note,
+    group,
+    export,
+    stats,
+    clear,
+):
+    dlq.add_command(command)

@@ -1,0 +1,146 @@
+"""`redrive dlq export`: dead letters with all that is known about them, for a program or an archive."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import click
+
+from redrive.cli.asking import agreed, yes_option
+from redrive.cli.client import Client, segment
+from redrive.cli.dlq_selection import PREFIX, letters_are
+from redrive.cli.progress import progress
+from redrive.cli.query import QueryCommand, query_argument
+from redrive.cli.reach import reach_options
+from redrive.cli.table import Row, show_rows
+from redrive.cli.text import notice
+from redrive.errors import InvalidValueError
+
+PARTS = ("details", "payload", "attempts", "history", "notes", "verdict")
+COLUMNS = (
+    "id",
+    "state",
+    "workflow",
+    "step",
+    "queue",
+    "category",
+    "error_type",
+    "message",
+    "http_status",
+    "attempts",
+    "fingerprint",
+    "created_at",
+    "run_id",
+)
+
+
+def _parts(context: click.Context, parameter: click.Parameter, text: str) -> tuple[str, ...]:
+    wanted = tuple(each.strip() for each in text.split(",") if each.strip() not in ("", "nothing"))
+    for each in wanted:
+        if each not in PARTS:
+            raise click.BadParameter(f"{each!r} is none of {', '.join(PARTS)}, nothing", context, parameter)
+    return wanted
+
+
+@click.command(cls=QueryCommand)
+@query_argument
+@click.option(
+    "--with",
+    "parts",
+    default="details,payload,attempts",
+    show_default=True,
+    callback=_parts,
+    metavar="PARTS",
+    help=f"What each has beside what lists show, of {', '.join(PARTS)}; or nothing, which is quick.",
+)
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="The most to export; all by default.")
+@click.option("--output-file", type=click.Path(path_type=Path), metavar="FILE", help="Not to stdout.")
+@click.option(
+    "-o", "--output", type=click.Choice(("ndjson", "json", "csv")), default="ndjson", show_default=True
+)
+@yes_option
+@reach_options
+def export(
+    client: Client,
+    query: str,
+    parts: tuple[str, ...],
+    limit: int | None,
+    output_file: Path | None,
+    output: str,
+    yes: bool,
+) -> None:
+    """Write dead letters out, with payloads and attempts.
+
+    The oldest first; without a QUERY all of them, also closed ones. Secrets stay redacted. A file is there
+    when it is complete, and not before.
+    """
+    if output == "csv":
+        parts = ()
+    found = client.get(f"{PREFIX}/count", q=query)
+    total = None if found["capped"] else found["number"]
+    if limit is not None:
+        total = limit if total is None else min(limit, total)
+    unseen = output_file is not None or not sys.stdout.isatty()
+    bar = progress("Exporting", total) if unseen else nullcontext(lambda number: None)
+    with _destination(output_file, yes), bar as add:
+        rows = _rows(client, query, parts, limit, add)
+        number = show_rows(rows, COLUMNS, output)
+    notice(f"{letters_are(number)} {'in ' + str(output_file) if output_file else 'exported'}.")
+
+
+def _rows(
+    client: Client, query: str, parts: tuple[str, ...], limit: int | None, add: Callable[[int], None]
+) -> Iterator[Row]:
+    for row in client.pages(PREFIX, limit=limit, q=query, order="oldest"):
+        yield _whole(client, row, parts)
+        add(1)
+
+
+def _whole(client: Client, row: Row, parts: tuple[str, ...]) -> Row:
+    path = f"{PREFIX}/{segment(row['id'])}"
+    if "details" in parts:
+        row |= client.get(path)
+    if "payload" in parts:
+        row |= client.get(f"{path}/payload")
+    if "attempts" in parts:
+        row["attempt_list"] = client.get(f"{path}/attempts")["items"]
+    if "notes" in parts:
+        row["notes"] = client.get(f"{path}/notes")["items"]
+    for part in ("history", "verdict"):
+        if part in parts:
+            row[part] = client.get(f"{path}/{part}")
+    return row
+
+
+@contextmanager
+def _destination(path: Path | None, yes: bool) -> Iterator[None]:
+    """A file of another name beside it is given its name in the end; payloads are for the owner's eyes."""
+    if path is None:
+        yield
+        return
+    if path.exists():
+        agreed(f"overwrite {path}", dry_run=False, yes=yes)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with _opened(beside) as file, redirect_stdout(file):
+            yield
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise InvalidValueError(f"cannot write to {path.parent}: {error.strerror}") from None
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        yield file
+        file.flush()
+        os.fsync(descriptor)

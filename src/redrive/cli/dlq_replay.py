@@ -1,0 +1,131 @@
+"""`redrive dlq replay`: executes the work of one dead letter again, and waits for what comes of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from redrive.cli.asking import agreed, dry_run_option, reason_option, yes_option
+from redrive.cli.client import Client, segment
+from redrive.cli.dlq_selection import PREFIX
+from redrive.cli.duration import DURATION
+from redrive.cli.following import Follower
+from redrive.cli.listing import JSON
+from redrive.cli.outcome import Ended, Exit
+from redrive.cli.reach import reach_options
+from redrive.cli.replay.options import Mode, policy_of
+from redrive.cli.section import coloured
+from redrive.cli.table import output_option, show_json
+from redrive.cli.text import notice, visible
+from redrive.cli.times import took
+from redrive.errors import InvalidValueError
+
+UNDER_WAY = ("PLANNED", "RUNNING")
+
+
+@click.command()
+@click.argument("id")
+@click.option("--mode", type=Mode(), metavar="MODE", help="from-step (the default) or step-only.")
+@click.option("--from-step", metavar="STEP", help="Go back to this earlier step; its name or its index.")
+@click.option(
+    "--policy",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=policy_of,
+    help="Another retry policy for this replay, such as max_retries=5; can be repeated.",
+)
+@click.option(
+    "--payload",
+    type=click.File("rb"),
+    metavar="FILE",
+    help="JSON instead of what the step was given; needs a --reason. - is the standard input.",
+)
+@reason_option
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until it has ended.")
+@click.option("--timeout", type=DURATION, metavar="LENGTH", help="Wait no longer than this, such as 10m.")
+@dry_run_option
+@yes_option
+@output_option
+@reach_options
+def replay(
+    client: Client,
+    id: str,  # noqa: A002 - its name on the command line
+    wait: bool,
+    timeout: float | None,
+    dry_run: bool,
+    yes: bool,
+    output: str | None,
+    **asked: Any,
+) -> None:
+    """Execute the work of a dead letter again, from the failed step on.
+
+    Exits with 0 if it has succeeded, with 7 if it has failed again. Many at once: `redrive replay plan`.
+    """
+    body = _body(**asked)
+    path = f"{PREFIX}/{segment(id)}"
+    letter, verdict = client.get(path), client.get(f"{path}/verdict")
+    for sentence in (verdict["why"], verdict["advice"]):
+        notice(visible(sentence))
+    if not agreed(f"replay {_named(letter, body)} on {client.where}", dry_run=dry_run, yes=yes):
+        return
+    begun = client.post(f"{path}/replay", body)
+    notice(f"The replay {begun['id']} has begun.")
+    ended = _followed(client, begun, letter["queue"], timeout) if wait else begun
+    if output in JSON:
+        show_json(ended, indent=2 if output == "json" else None)
+    if wait:
+        _tell_end(ended)
+
+
+def _body(mode: str | None, from_step: str | None, policy: Any, payload: Any, reason: str) -> dict[str, Any]:
+    body: dict[str, Any] = {"reason": reason}
+    if mode is not None:
+        body["mode"] = mode
+    if from_step is not None:
+        is_index = from_step.isascii() and from_step.isdecimal()
+        body["from_step_index" if is_index else "from_step"] = int(from_step) if is_index else from_step
+    if policy is not None:
+        body["override_retry_policy"] = policy
+    if payload is not None:
+        body["payload"] = _read(payload)
+    return body
+
+
+def _read(file: Any) -> Any:
+    try:
+        return json.load(file)
+    except ValueError as error:
+        raise InvalidValueError(f"the payload is no JSON: {error}") from None
+
+
+def _named(letter: dict[str, Any], body: dict[str, Any]) -> str:
+    how = "the failed step alone" if body.get("mode") == "STEP_ONLY" else "from there to the end"
+    step = body.get("from_step", body.get("from_step_index", letter["step"]))
+    edited = ", with another payload" if "payload" in body else ""
+    return f"the dead letter {letter['id']} at the step {step!r}, {how}{edited},"
+
+
+def _followed(client: Client, begun: dict[str, Any], queue: str, timeout: float | None) -> dict[str, Any]:
+    follower, path = Follower(client, timeout), f"/api/v1/replays/{segment(begun['id'])}"
+    replay: dict[str, Any] = client.get(path)
+    try:
+        while replay["state"] in UNDER_WAY:
+            follower.wait(f"the replay {begun['id']}", queue, waits=True)
+            replay = client.get(path)
+    except KeyboardInterrupt:
+        notice(f"\nThe replay goes on; `redrive run watch {begun['run_id']}` looks again.")
+        raise
+    return replay
+
+
+def _tell_end(replay: dict[str, Any]) -> None:
+    after = took(replay["requested_at"], replay["ended_at"])
+    note = "" if not replay["note"] else f" ({visible(replay['note'])})"
+    notice(f"It has {coloured(replay['state'], replay['state'].lower())} after {after}{note}.")
+    if replay["state"] != "SUCCEEDED":
+        if replay["fingerprint_after"] not in (None, replay["fingerprint"]):
+            notice("It has failed of something else than before.")
+        notice(f"`redrive dlq view {replay['dead_letter_id']}` tells why.")
+        raise Ended(Exit.FAILURES)

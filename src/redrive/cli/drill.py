@@ -1,0 +1,94 @@
+"""`redrive drill`: failures staged on a running demo, and whether they end as an operator expects."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from redrive.cli.demo import refuse_missing
+from redrive.cli.outcome import Ended, Exit
+from redrive.cli.table import chosen, output_option, show_json, show_rows
+from redrive.cli.text import bad, bold, dim, good, notice, out, visible
+
+if TYPE_CHECKING:
+    from redrive.demo.drills import Drill, Outcome
+    from redrive.demo.place import Running
+    from redrive.demo.stage import Expectation
+
+COLUMNS = ("drill", "expectation", "met", "found")
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME]…")
+@click.option("--list", "listed", is_flag=True, help="Only say which drills there are.")
+@click.option(
+    "--directory", metavar="DIR", help="The directory of the demo; by default the one started last."
+)
+@output_option
+def drill(names: tuple[str, ...], listed: bool, directory: str | None, output: str | None) -> None:
+    """Stage failures on a running demo, and check how they end.
+
+    Start `redrive demo` in another terminal first. All drills are staged, one after the other, or those that
+    are named. Each repairs what it has broken. Exits with 7 when something did not end as expected.
+    """
+    refuse_missing("a drill", "httpx")
+    from redrive.demo import drills
+    from redrive.demo.place import find
+
+    wanted = drills.chosen(names)
+    if listed:
+        show_rows([{"name": each.name, "what": each.title} for each in wanted], ("name", "what"), output)
+        return
+    outcomes = asyncio.run(_performed(wanted, find(directory), chosen(output) == "table"))
+    _show(outcomes, output)
+    if not all(each.passed for each in outcomes):
+        raise Ended(Exit.FAILURES)
+
+
+async def _performed(wanted: list[Drill], running: Running, aloud: bool) -> list[Outcome]:
+    from redrive.demo.drills import perform
+
+    outcomes = []
+    for each in wanted:
+        notice(f"{bold(each.name)}  {each.title}")
+        outcomes.append(await perform(each, running, _tell, _judge if aloud else _ignore))
+    return outcomes
+
+
+def _tell(text: str) -> None:
+    notice(dim(f"  {text}"))
+
+
+def _judge(expectation: Expectation) -> None:
+    mark = good("✓") if expectation.met else bad("✗")
+    found = "" if expectation.met else bad(f": found {visible(expectation.found)}")
+    out(f"  {mark} {expectation.text}{found}")
+
+
+def _ignore(_: Expectation) -> None:
+    """Told at the end, in one piece."""
+
+
+def _show(outcomes: list[Outcome], output: str | None) -> None:
+    passed = sum(each.passed for each in outcomes)
+    if chosen(output) == "json":
+        show_json([_as_json(each) for each in outcomes])
+    elif chosen(output) != "table":
+        rows = [
+            {"drill": each.drill.name, "expectation": one.text, "met": one.met, "found": one.found}
+            for each in outcomes
+            for one in each.expectations
+        ]
+        show_rows(rows, COLUMNS, output)
+    notice(f"{passed} of {len(outcomes)} drills ended as expected.")
+
+
+def _as_json(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "drill": outcome.drill.name,
+        "title": outcome.drill.title,
+        "passed": outcome.passed,
+        "expectations": [each._asdict() for each in outcome.expectations],
+    }

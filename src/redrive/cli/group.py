@@ -1,0 +1,166 @@
+"""`redrive dlq group`: what people say about a failure group."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import click
+
+from redrive.cli.asking import agreed, dry_run_option, reason_option, yes_option
+from redrive.cli.client import Client, segment
+from redrive.cli.dlq_selection import letters, letters_are
+from redrive.cli.dlq_view import short
+from redrive.cli.duration import DURATION
+from redrive.cli.group_view import PREFIX, show_group
+from redrive.cli.ordered import OrderedGroup
+from redrive.cli.reach import reach_options
+from redrive.cli.table import output_option
+from redrive.cli.text import instant, notice, visible
+
+_fingerprint = click.argument("fingerprint", metavar="FINGERPRINT")
+
+
+@click.group(cls=OrderedGroup)
+def group() -> None:
+    """Say that a failure is seen, gone, or ignored.
+
+    All of its dead letters together: FINGERPRINT is that of `redrive dlq groups`, at least 6 digits of it.
+    """
+
+
+@group.command()
+@_fingerprint
+@output_option
+@reach_options
+def view(client: Client, fingerprint: str, output: str | None) -> None:
+    """Show a group; the same as `redrive dlq groups FINGERPRINT`."""
+    show_group(client, fingerprint.removeprefix("fp:"), output)
+
+
+@group.command()
+@_fingerprint
+@reason_option
+@dry_run_option
+@reach_options
+def acknowledge(client: Client, fingerprint: str, reason: str, dry_run: bool) -> None:
+    """Say that somebody looks after it."""
+    found = _found(client, fingerprint)
+    if agreed(f"acknowledge {found.named} on {client.where}", dry_run=dry_run):
+        _said(found.post(client, "acknowledge", {"reason": reason}))
+
+
+@group.command()
+@_fingerprint
+@click.option("--dead-letters", is_flag=True, help="Resolve its open dead letters with it.")
+@click.option(
+    "--expect", type=click.IntRange(0, 10_000), metavar="N", help="Change nothing unless it is so many."
+)
+@reason_option
+@dry_run_option
+@yes_option
+@reach_options
+def resolve(
+    client: Client,
+    fingerprint: str,
+    dead_letters: bool,
+    expect: int | None,
+    reason: str,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Say that its cause is gone.
+
+    Should it occur again, it is open, and has regressed.
+    """
+    if expect is not None and not dead_letters:
+        raise click.UsageError("--expect counts what --dead-letters resolves.")
+    found = _found(client, fingerprint)
+    number = found.letters["open"] + found.letters["exhausted"]
+    too = f" and with it {letters(number)}" if dead_letters else ""
+    if not agreed(
+        f"resolve {found.named}{too} on {client.where}", dry_run=dry_run, yes=yes or not dead_letters
+    ):
+        return
+    body = {"reason": reason, "dead_letters": dead_letters}
+    if dead_letters:
+        body["expect"] = number if expect is None else expect
+    done = found.post(client, "resolve", body)
+    _said(done)
+    if done["resolved"]:
+        notice(f"With it, {letters_are(done['resolved'])} resolved.")
+    if done["left"]:
+        notice(
+            f"{letters_are(done['left'])} still open; "
+            f"`redrive replay plan --group {short(done['fingerprint'])}` replays them."
+        )
+
+
+@group.command()
+@_fingerprint
+@click.option("--for", "seconds", type=DURATION, metavar="LENGTH", help="Only for so long, such as 7d.")
+@click.option(
+    "--beyond", type=click.IntRange(1), metavar="N", help="Until it has occurred more than N times again."
+)
+@click.option(
+    "--version", metavar="VERSION", help="Until it occurs in another version of the code than this."
+)
+@reason_option
+@dry_run_option
+@reach_options
+def ignore(
+    client: Client,
+    fingerprint: str,
+    seconds: float | None,
+    beyond: int | None,
+    version: str | None,
+    reason: str,
+    dry_run: bool,
+) -> None:
+    """Say that nobody need look at it, for now or for good."""
+    found = _found(client, fingerprint)
+    if agreed(f"ignore {found.named} on {client.where}", dry_run=dry_run):
+        until = None if seconds is None else instant(_in(seconds))
+        conditions = {"until": until, "beyond": beyond, "version": version}
+        _said(found.post(client, "ignore", {"reason": reason, **conditions}))
+
+
+@group.command()
+@_fingerprint
+@reason_option
+@dry_run_option
+@reach_options
+def reopen(client: Client, fingerprint: str, reason: str, dry_run: bool) -> None:
+    """Take back what was said about it."""
+    found = _found(client, fingerprint)
+    if agreed(f"reopen {found.named} on {client.where}", dry_run=dry_run):
+        _said(found.post(client, "reopen", {"reason": reason}))
+
+
+class Found(NamedTuple):
+    """A group as it was when it was looked at."""
+
+    fingerprint: str
+    named: str
+    letters: dict[str, int]
+    version: str | None
+
+    def post(self, client: Client, verb: str, body: dict[str, Any]) -> dict[str, Any]:
+        path = f"{PREFIX}/{segment(self.fingerprint)}/{verb}"
+        done: dict[str, Any] = client.post(path, body, if_match=self.version)
+        return done
+
+
+def _found(client: Client, fingerprint: str) -> Found:
+    answer = client.answer("GET", f"{PREFIX}/{segment(fingerprint.removeprefix('fp:'))}")
+    value = answer.value
+    named = f"the group {short(value['fingerprint'])} ({visible(value['title'])[:80]})"
+    return Found(value["fingerprint"], named, value["dead_letters"], answer.headers.get("etag"))
+
+
+def _said(done: dict[str, Any]) -> None:
+    notice(f"The group {short(done['fingerprint'])} is {done['state'].lower()}.")
+
+
+def _in(seconds: float) -> float:
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).timestamp()

@@ -1,0 +1,139 @@
+"""`redrive dlq replay`: one dead letter, begun, followed to its end, or refused (W9, G12)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Command
+from tests.cli.shop import Shop
+from tests.cli.terminal import talk
+
+
+def state(command: Command) -> str:
+    found: str = json.loads(command("run", "list", "-o", "json").out)[0]["state"]
+    return found
+
+
+def test_one_that_succeeds(anywhere: Command, shop: Shop) -> None:
+    letter = shop.dead_letter(7, card="slow")
+    shop.mended = True
+    assert anywhere("dlq", "replay", letter).code == 2  # there is nobody to ask
+    would = anywhere("dlq", "replay", letter, "--dry-run")
+    assert (would.code, would.out, state(anywhere)) == (0, "", "DLQ_PENDING")
+    assert f"Would replay the dead letter {letter} at the step 'charge', from there to the end" in would.err
+    with shop.working():
+        ended = anywhere("dlq", "replay", letter, "--yes", "--reason", "the gateway is back")
+    assert (ended.code, ended.out, state(anywhere)) == (0, "", "SUCCESS")
+    assert "It stopped after 3 attempts" in ended.err
+    assert "It has succeeded after" in ended.err
+    told = anywhere("dlq", "view", letter).out
+    assert "replayed it: succeeded (the gateway is back)" in " ".join(told.split())
+    again = anywhere("dlq", "replay", letter, "--yes")
+    assert (again.code, "cannot be replayed" in again.err) == (6, True)
+
+
+def test_one_that_fails_again(anywhere: Command, shop: Shop) -> None:
+    letter = shop.dead_letter(7, card="slow")
+    with shop.working():
+        ended = anywhere("dlq", "replay", letter, "--yes", "-o", "json", "--policy", "max_retries=0")
+    assert ended.code == 7
+    replay = json.loads(ended.out)
+    assert (replay["state"], replay["override_retry_policy"]["max_attempts"]) == ("FAILED", 1)
+    assert f"`redrive dlq view {letter}` tells why." in ended.err
+
+
+def test_the_failed_step_alone(redrive: Command, shop: Shop) -> None:
+    letter = shop.dead_letter(7)
+    shop.mended = True
+    with shop.working():
+        assert redrive("dlq", "replay", letter, "--mode", "step-only", "--yes").code == 0
+    assert state(redrive) != "SUCCESS"
+
+
+def test_from_an_earlier_step_with_another_payload(redrive: Command, shop: Shop, tmp_path: Path) -> None:
+    letter = shop.dead_letter(7)
+    (tmp_path / "order.json").write_text('{"number": 8, "card": "good"}')
+    edited = ["dlq", "replay", letter, "--from-step", "reserve", "--payload", "order.json", "--yes"]
+    with shop.working():
+        refused = redrive(*edited)
+        assert (refused.code, "reason" in refused.err) == (2, True)
+        assert redrive(*edited, "--reason", "the number was wrong").code == 0
+    [run] = json.loads(redrive("run", "list", "-o", "json").out)
+    story = json.loads(redrive("run", "view", run["id"], "-o", "json").out)
+    assert story["result"] == "order 8 has left shelf A-8"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--from-step", "nothing"],
+        ["--from-step", "99"],
+        ["--mode", "sideways"],
+        ["--policy", "max_retries"],
+        ["--policy", "retries=3"],
+        ["--payload", "missing.json"],
+        ["--payload", "broken.json", "--reason", "x"],
+    ],
+)
+def test_what_is_wrong_is_told_and_nothing_begun(
+    redrive: Command, shop: Shop, tmp_path: Path, wrong: list[str]
+) -> None:
+    letter = shop.dead_letter(7)
+    (tmp_path / "broken.json").write_text("{")
+    ended = redrive("dlq", "replay", letter, *wrong, "--yes")
+    assert ended.code in (2, 3, 6)
+    assert ended.err.count("Error: ") == 1
+    assert json.loads(redrive("dlq", "view", letter, "-o", "json").out)["history"]["replays"] == []
+
+
+def test_begun_without_waiting(redrive: Command, shop: Shop) -> None:
+    letter = shop.dead_letter(7)
+    begun = redrive("dlq", "replay", letter, "--yes", "--no-wait", "-o", "json")
+    assert (begun.code, json.loads(begun.out)["state"]) == (0, "RUNNING")
+    assert redrive("dlq", "replay", letter, "--yes").code == 6
+
+
+def test_waiting_no_longer_than_asked(redrive: Command, shop: Shop) -> None:
+    letter = shop.dead_letter(7)
+    ended = redrive("dlq", "replay", letter, "--yes", "--timeout", "0s")
+    assert (ended.code, "goes on without being watched" in ended.err) == (9, True)
+
+
+def test_the_question_comes_after_the_verdict(redrive: Command, shop: Shop, tmp_path: Path) -> None:
+    letter = shop.dead_letter(7, card="slow", work="refund")
+    talked = talk(tmp_path, ["dlq", "replay", letter], ("[y/N]:", "n"))
+    assert talked.code == 8
+    careful, question = (talked.shown.index(text) for text in ("Careful: it may have", "Really replay"))
+    assert careful < question
+
+
+@pytest.mark.parametrize("verb", ["replay", "watch"])
+def test_interrupted_while_it_waits(redrive: Command, shop: Shop, tmp_path: Path, verb: str) -> None:
+    """It is begun, and goes on; whoever has typed Ctrl-C is told so, without a traceback."""
+    letter = shop.dead_letter(7)
+    [run] = json.loads(redrive("run", "list", "-o", "json").out)
+    arguments = ["dlq", "replay", letter, "--yes"]
+    if verb == "watch":
+        redrive("run", "retry", run["id"], "--yes")
+        arguments = ["run", "watch", run["id"]]
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-m", "redrive.cli", *arguments],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    sign = "has begun" if verb == "replay" else "queued"
+    while sign not in process.stdout.readline():
+        assert process.poll() is None
+    os.kill(process.pid, signal.SIGINT)
+    rest, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in rest
