@@ -13,8 +13,8 @@ import pytest
 from tests.cli.conftest import Command
 
 from redrive.app import Redrive
-from redrive.cli.given import Given
 from redrive.cli.application import application
+from redrive.cli.given import Given
 from redrive.cli.serve import LATE
 from redrive.cli.target import application_at
 from redrive.errors import RedriveError

@@ -180,7 +180,7 @@ def _table(rows: Iterable[Row], columns: Sequence[Column]) -> int:
     number, rest = 0, iter(rows)
     while part := list(islice(rest, AT_ONCE)):
         cells = [[_shown(row, each) for each in columns] for row in part]
-        right = [all(_is_numeric(row.get(each.name)) for row in part) for each in columns]
+        right = [_is_numeric([row.get(each.name) for row in part]) for each in columns]
         heads = [_title(each) for each in columns]
         widths = _fitted([heads, *cells], columns, terminal_width())
         if number == 0:
@@ -222,5 +222,6 @@ def _shown(row: Row, column: Column) -> str:
     return visible(column.short(value)) if column.short is not None and value is not None else cell(value)
 
 
-def _is_numeric(value: object) -> bool:
-    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+def _is_numeric(values: Sequence[object]) -> bool:
+    known = [value for value in values if value is not None]
+    return bool(known) and all(isinstance(each, int | float) and not isinstance(each, bool) for each in known)

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from redrive.cli.client import Client
-from redrive.cli.dlq_view import short
-from redrive.cli.group_view import show_group
+from redrive.cli.dlq.group_view import show_group
+from redrive.cli.dlq.view import short
 from redrive.cli.listing import Listing
 from redrive.cli.query import QueryCommand, query_argument
 from redrive.cli.reach import reach_options

@@ -9,7 +9,7 @@ import click
 
 from redrive.cli.asking import agreed, dry_run_option, reason_option, yes_option
 from redrive.cli.client import Client, segment
-from redrive.cli.dlq_selection import PREFIX
+from redrive.cli.dlq.selection import PREFIX
 from redrive.cli.duration import DURATION
 from redrive.cli.following import Follower
 from redrive.cli.listing import JSON

@@ -5,21 +5,29 @@ from __future__ import annotations
 import click
 
 from redrive.cli.client import Client
-from redrive.cli.dlq_change import archive, ignore, reopen, resolve
-from redrive.cli.dlq_clear import clear
-from redrive.cli.dlq_export import export
-from redrive.cli.dlq_mark import assign, note, tag
-from redrive.cli.dlq_replay import replay
-from redrive.cli.dlq_stats import stats
-from redrive.cli.dlq_view import view
-from redrive.cli.group import group
-from redrive.cli.groups import groups
+from redrive.cli.dlq.change import archive, ignore, reopen, resolve
+from redrive.cli.dlq.clear import clear
+from redrive.cli.dlq.export import export
+from redrive.cli.dlq.group import group
+from redrive.cli.dlq.groups import groups
+from redrive.cli.dlq.mark import assign, note, tag
+from redrive.cli.dlq.replay import replay
+from redrive.cli.dlq.stats import stats
+from redrive.cli.dlq.view import view
 from redrive.cli.listing import Listing
 from redrive.cli.ordered import OrderedGroup
 from redrive.cli.query import QueryCommand, query_argument
 from redrive.cli.reach import reach_options
-from redrive.cli.table import Column, limit_option, output_option
+from redrive.cli.table import Column, Row, limit_option, output_option
 from redrive.cli.times import since
+
+
+def said(letter: Row) -> str:
+    """The message, with the type of the error where it says nothing without."""
+    kind = letter["error_type"].rpartition(".")[2]
+    alone = not letter["title"].startswith(f"{letter['error_type']}: ")
+    return letter["message"] if alone and letter["message"] else f"{kind}: {letter['message']}"
+
 
 LETTERS = Listing(
     "/api/v1/dead-letters",
@@ -29,11 +37,12 @@ LETTERS = Listing(
         Column("last_failed_at", "age", since),
         "workflow",
         "step",
-        Column("title", "error"),
+        "error",
     ),
     "dead letters",
     spare={"workflow": 100, "step": 64},
     usual="is:live",
+    flat=lambda letter: letter | {"error": said(letter)},
 )
 
 

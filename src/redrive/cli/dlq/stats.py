@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from redrive.cli.client import Client
-from redrive.cli.dlq_selection import PREFIX
+from redrive.cli.dlq.selection import PREFIX
 from redrive.cli.listing import JSON
 from redrive.cli.reach import reach_options
 from redrive.cli.section import facts, heading

@@ -9,9 +9,9 @@ from redrive.cli.listing import Listing
 from redrive.cli.ordered import OrderedGroup
 from redrive.cli.query import QueryCommand, query_argument
 from redrive.cli.reach import reach_options
-from redrive.cli.run_change import cancel, retry
-from redrive.cli.run_view import view
-from redrive.cli.run_watch import watch
+from redrive.cli.run.change import cancel, retry
+from redrive.cli.run.view import view
+from redrive.cli.run.watch import watch
 from redrive.cli.table import Column, limit_option, output_option
 from redrive.cli.times import since
 

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from redrive.cli.client import Client, segment
-from redrive.cli.dlq_history import deeds
-from redrive.cli.dlq_stack import frames_of
+from redrive.cli.dlq.history import deeds
+from redrive.cli.dlq.stack import frames_of
 from redrive.cli.reach import reach_options
 from redrive.cli.section import (
     aside,

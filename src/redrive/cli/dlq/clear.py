@@ -6,7 +6,7 @@ import click
 
 from redrive.cli.asking import agreed, dry_run_option, yes_option
 from redrive.cli.client import Client
-from redrive.cli.dlq_selection import PREFIX, letters, letters_are
+from redrive.cli.dlq.selection import PREFIX, letters, letters_are
 from redrive.cli.reach import reach_options
 from redrive.cli.text import notice
 

@@ -13,7 +13,7 @@ import click
 
 from redrive.cli.asking import agreed, yes_option
 from redrive.cli.client import Client, segment
-from redrive.cli.dlq_selection import PREFIX, letters_are
+from redrive.cli.dlq.selection import PREFIX, letters_are
 from redrive.cli.progress import progress
 from redrive.cli.query import QueryCommand, query_argument
 from redrive.cli.reach import reach_options

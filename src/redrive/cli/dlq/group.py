@@ -9,10 +9,10 @@ import click
 
 from redrive.cli.asking import agreed, dry_run_option, reason_option, yes_option
 from redrive.cli.client import Client, segment
-from redrive.cli.dlq_selection import letters, letters_are
-from redrive.cli.dlq_view import short
+from redrive.cli.dlq.group_view import PREFIX, show_group
+from redrive.cli.dlq.selection import letters, letters_are
+from redrive.cli.dlq.view import short
 from redrive.cli.duration import DURATION
-from redrive.cli.group_view import PREFIX, show_group
 from redrive.cli.ordered import OrderedGroup
 from redrive.cli.reach import reach_options
 from redrive.cli.table import output_option

@@ -6,7 +6,7 @@ import click
 
 from redrive.cli.asking import dry_run_option, would
 from redrive.cli.client import Client, segment
-from redrive.cli.dlq_selection import PREFIX, letters
+from redrive.cli.dlq.selection import PREFIX, letters
 from redrive.cli.reach import reach_options
 from redrive.cli.text import notice
 

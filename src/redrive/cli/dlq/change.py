@@ -10,7 +10,7 @@ import click
 
 from redrive.cli.asking import agreed, dry_run_option, reason_option, yes_option
 from redrive.cli.client import Client, segment
-from redrive.cli.dlq_selection import (
+from redrive.cli.dlq.selection import (
     PREFIX,
     Selection,
     ids_by_query,

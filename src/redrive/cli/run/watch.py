@@ -12,7 +12,7 @@ from redrive.cli.duration import DURATION
 from redrive.cli.following import Follower
 from redrive.cli.outcome import Ended, Exit
 from redrive.cli.reach import reach_options
-from redrive.cli.run_view import LIVE, tell_event
+from redrive.cli.run.view import LIVE, tell_event
 from redrive.cli.section import coloured
 from redrive.cli.table import chosen, output_option
 from redrive.cli.text import notice, out
