@@ -85,7 +85,7 @@ $(VENV)/bin/uv:
 # make docs      writes the reference pages that follow from the code, and builds the site into site/
 docs: $(READY)
 	@$(BIN)/python -m docs.reference.generate
-	@$(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # make build     the wheel and the source distribution, into dist/
 build: $(READY)

@@ -41,12 +41,6 @@ class TransitionTable(Generic[State]):
     def successors(self, state: State) -> frozenset[State]:
         return frozenset(each.after for each in self.transitions if each.before is state)
 
-    def mermaid(self) -> str:
-        """The table as a Mermaid state diagram, for the documentation."""
-        lines = ["stateDiagram-v2", f"    [*] --> {self.initial}"]
-        lines += [f"    {each.before} --> {each.after}: {each.cause}" for each in self.transitions]
-        return "\n".join(lines)
-
     @staticmethod
     def _names(states: frozenset[State]) -> str:
         return ", ".join(sorted(states)) or "no other state"

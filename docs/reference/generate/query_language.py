@@ -1,91 +1,24 @@
-"""Writes the reference pages that follow from the code (`make docs`); a test finds them out of date."""
+"""The page of the query language: every key of it must be told of here, no more and no less."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from pathlib import Path
 
-from redrive.config import SETTINGS
+from docs.reference.generate.page import NOTE, page, table
+
 from redrive.model.alias import DEAD_LETTER_ALIASES, RUN_ALIASES
-from redrive.model.breaker import BREAKER_TRANSITIONS
-from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS, DeadLetterState
+from redrive.model.dead_letter import DeadLetterState
 from redrive.model.failure import Category, ErrorClass
-from redrive.model.failure_group import GROUP_TRANSITIONS
-from redrive.model.replay import OPERATION_TRANSITIONS, REPLAY_TRANSITIONS
-from redrive.model.run import FAILED_RUNS, RUN_TRANSITIONS, RunState, Standing
-from redrive.model.step import STEP_TRANSITIONS, Effect
-from redrive.policy import PRESETS
+from redrive.model.run import FAILED_RUNS, RunState, Standing
+from redrive.model.step import Effect
 from redrive.policy.criterion import KEYS, SHORTEST_PREFIX
 from redrive.policy.group_language import GROUP_WORDS, GROUPS
 from redrive.policy.query import LONGEST_QUERY, MOST_TERMS, MOST_VALUES
 from redrive.policy.run_language import RUNS
-from redrive.setting import PREFIX, Setting
-from redrive.sourcing import FILE_VARIABLE
 from redrive.store.filter import _RARE, _WALKED
 from redrive.store.listing import MOST_COUNTED
 from redrive.store.run_filter import _IN_KEYS as RUN_WALKED
 from redrive.store.run_filter import _RARE as RUN_RARE
-
-HERE = Path(__file__).parent
-TABLES = (
-    RUN_TRANSITIONS,
-    STEP_TRANSITIONS,
-    DEAD_LETTER_TRANSITIONS,
-    GROUP_TRANSITIONS,
-    REPLAY_TRANSITIONS,
-    OPERATION_TRANSITIONS,
-    BREAKER_TRANSITIONS,
-)
-NOTE = "<!-- Written by generate.py; change the code, then run make docs. -->"
-
-
-def states() -> str:
-    parts = ["# States", NOTE, "What is not drawn here cannot happen."]
-    for table in TABLES:
-        rows = [f"| `{each.before}` | `{each.after}` | {each.cause} |" for each in table.transitions]
-        parts += [
-            f"## {table.noun.capitalize()}",
-            f"```mermaid\n{table.mermaid()}\n```",
-            "\n".join(["| from | to | when |", "| --- | --- | --- |", *rows]),
-        ]
-    return "\n\n".join(parts) + "\n"
-
-
-def policies() -> str:
-    parts = [
-        "# Policies",
-        NOTE,
-        "The named policies of `redrive.policy`, as `print(policy.explain())` shows them.",
-    ]
-    for policy in PRESETS.values():
-        parts += [f"## {policy.name.capitalize()}", f"```text\n{policy.explain()}\n```"]
-    return "\n\n".join(parts) + "\n"
-
-
-def settings() -> str:
-    aliases = ", ".join(f"`{setting.alias}`" for setting in SETTINGS if setting.alias)
-    rows = [f"| `{each.name}` | {_default(each)} | {each.bounds} | {each.meaning} |" for each in SETTINGS]
-    parts = [
-        "# Settings",
-        NOTE,
-        "How an application, its workers and its server behave where the code does not say it. Arguments of "
-        "a command win over the environment, and that over the file: see "
-        "[configuration](../guides/configuration.md).",
-        "\n".join(["| setting | default | allowed | meaning |", "| --- | --- | --- | --- |", *rows]),
-        f"In the environment a setting is `{PREFIX}` and its name in capitals: `{SETTINGS[0].environment}`. "
-        f"These are read without the prefix too: {aliases}.",
-        "The file is TOML, or YAML if its name ends in `.yaml` or `.yml` (with `redrive[yaml]`), at the path "
-        f"that `{FILE_VARIABLE}` names. It holds the settings under their names, at its top or in a table "
-        "`[redrive]`. A value out of its bounds is refused, with a message "
-        f"that names them; so is a name that is not known, also of a variable that begins with `{PREFIX}`.",
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def _default(setting: Setting) -> str:
-    default = setting.without if setting.default is None else setting.default
-    default = str(default).lower() if isinstance(default, bool) else default
-    return f"`{default}`" if default != "" else ""
 
 
 def query_language() -> str:
@@ -93,7 +26,7 @@ def query_language() -> str:
     runs = _keys(RUN_MEANINGS, RUNS.readers, {"is", "since", "until", *RUN_WALKED, *RUN_RARE})
     groups = _keys(GROUP_MEANINGS, GROUPS.readers, {"is", "group", "since", "until", "fp"})
     parts = [*LANGUAGE, letters, *LANGUAGE_LIMITS, *GROUP_LANGUAGE, groups, GROUP_LIMITS]
-    return "\n\n".join([*parts, *RUN_LANGUAGE, runs, RUN_LIMITS]) + "\n"
+    return page(*parts, *RUN_LANGUAGE, runs, RUN_LIMITS)
 
 
 def _keys(meanings: Mapping[str, tuple[str, str]], keys: Iterable[str], indexed: Collection[str]) -> str:
@@ -103,10 +36,10 @@ def _keys(meanings: Mapping[str, tuple[str, str]], keys: Iterable[str], indexed:
             f"the meanings must tell of the keys of the language, no more and no less: {missing}"
         )
     rows = [
-        f"| `{key}` | {meaning} | {values} | {'yes' if key in indexed else ''} |"
+        (f"`{key}`", meaning, values, "yes" if key in indexed else "")
         for key, (meaning, values) in meanings.items()
     ]
-    return "\n".join(["| key | what it looks at | values | indexed |", "| --- | --- | --- | --- |", *rows])
+    return table(("key", "what it looks at", "values", "indexed"), rows)
 
 
 def _words(words: Iterable[str]) -> str:
@@ -250,19 +183,3 @@ RUN_LIMITS = (
     "run after the other.\n"
     "- `since` and `until` are about the moment in which the run was started; they cannot be negated."
 )
-
-PAGES = {
-    "states.md": states,
-    "policies.md": policies,
-    "settings.md": settings,
-    "query-language.md": query_language,
-}
-
-
-def main() -> None:
-    for name, write in PAGES.items():
-        (HERE / name).write_text(write())
-
-
-if __name__ == "__main__":
-    main()

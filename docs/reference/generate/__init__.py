@@ -1,0 +1,1 @@
+"""Writes the pages and drawings that follow from the code."""

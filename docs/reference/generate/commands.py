@@ -1,0 +1,84 @@
+"""The page of all commands, from what they take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import click
+from docs.reference.generate.page import NOTE, cell, code, page, sentence, table
+
+from redrive.cli.command import program
+
+COMMON = ("config", "set", "debug", "server", "context", "org", "help")
+"""Taken by nearly every command: told once."""
+
+
+def command_page() -> str:
+    context = click.Context(program, info_name="redrive")
+    return page(
+        "# Commands",
+        NOTE,
+        "What `redrive --help` tells, on one page. How they are used: "
+        "[the command line](../guides/command-line.md).",
+        "## Options of nearly every command",
+        table(("option", "meaning"), _common(context)),
+        *_described(program, context, 2),
+    )
+
+
+def walk(command: click.Command, context: click.Context) -> Iterator[tuple[click.Command, click.Context]]:
+    """A command and all below it, in the order of its help."""
+    yield command, context
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            if below is not None and not below.hidden:
+                yield from walk(below, click.Context(below, parent=context, info_name=name))
+
+
+def _described(command: click.Command, context: click.Context, level: int) -> Iterator[str]:
+    for each, its in walk(command, context):
+        depth = its.command_path.count(" ")
+        if depth == 0:
+            continue
+        yield f"{'#' * min(level + depth - 1, 4)} {its.command_path}"
+        yield _help(each)
+        if not isinstance(each, click.Group):
+            yield f"```text\n{its.command_path} {' '.join(each.collect_usage_pieces(its))}\n```"
+        if rows := [_row(option, its) for option in each.params if not _is_common(option)]:
+            yield table(("argument", "meaning"), rows)
+
+
+def _help(command: click.Command) -> str:
+    paragraphs = [part for part in re.split(r"\n\s*\n", command.help or "") if part.strip()]
+    return "\n\n".join(_paragraph(part) for part in paragraphs)
+
+
+def _paragraph(text: str) -> str:
+    lines = text.replace("\f", "").splitlines()
+    if lines[0].strip() == "\b":
+        return "```text\n" + "\n".join(line.rstrip() for line in lines[1:]) + "\n```"
+    return sentence(cell(text).replace("\\|", "|"))
+
+
+def _common(context: click.Context) -> list[tuple[str, str]]:
+    found: dict[str, tuple[str, str]] = {}
+    for command, its in walk(program, context):
+        for option in [*command.params, command.get_help_option(its)]:
+            if option is not None and option.name in COMMON:
+                found.setdefault(option.name, _row(option, its))
+    return [found[name] for name in COMMON if name in found]
+
+
+def _is_common(option: click.Parameter) -> bool:
+    return option.name in COMMON and isinstance(option, click.Option)
+
+
+def _row(option: click.Parameter, context: click.Context) -> tuple[str, str]:
+    if isinstance(option, click.Option):
+        record = option.get_help_record(context)
+        names, meaning = record or (option.opts[0], "")
+        return code(names), cell(meaning)
+    metavar = option.make_metavar(context)
+    return code(metavar), cell(getattr(option, "help", None) or "")

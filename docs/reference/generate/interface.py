@@ -1,0 +1,176 @@
+"""The page of the Python API: every public name with its signature and what it says of itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+from docs.reference.generate.page import NOTE, page, said
+
+import redrive
+
+FIRST = ("Redrive", "Context", "RunHandle", "Desk", "DeadLetterQueue", "Settings")
+PARTS = {
+    "Redrive": (("redrive.engine.task", "TaskOptions"), ("redrive.engine.enqueue", "StartOptions")),
+    "Desk": (
+        ("redrive.engine.dead_letters", "DeadLetters"),
+        ("redrive.engine.failure_groups", "FailureGroups"),
+        ("redrive.engine.replays", "Replays"),
+        ("redrive.engine.operations", "Operations"),
+        ("redrive.engine.saved_views", "SavedViews"),
+        ("redrive.engine.audit", "Audit"),
+    ),
+}
+"""What somebody meets who uses these, without importing it."""
+HIDDEN = ("worker_in_test", "prepare", "define", "start_within")
+"""For our own doors and tests."""
+WIDTH = 100
+
+_ALIGNED = re.compile(r"^\S.*?\S {2,}\S|^\s+\S", re.MULTILINE)
+_CODE = re.compile(r"@\w|await |async |\w+ = ")
+
+
+def interface() -> str:
+    names = [*FIRST, *(name for name in redrive.__all__ if name not in FIRST)]
+    shown = [name for name in names if not _is_error(getattr(redrive, name))]
+    parts = [
+        "# The Python API",
+        NOTE,
+        "What `import redrive` offers. Exceptions: [errors](errors.md); the fields of settings: "
+        "[settings](settings.md); named policies: [policies](policies.md).",
+    ]
+    for name in shown:
+        parts += _described(name, getattr(redrive, name), 2)
+        for module, part in PARTS.get(name, ()):
+            parts += _described(part, getattr(import_module(module), part), 3)
+    return page(*parts)
+
+
+def _is_error(thing: object) -> bool:
+    return isinstance(thing, type) and issubclass(thing, Exception)
+
+
+def _described(name: str, thing: Any, level: int) -> Iterator[str]:
+    yield f"{'#' * level} {name}"
+    if not isinstance(thing, type):
+        yield _block(name, thing)
+        yield _text(said(thing))
+        return
+    yield _text(said(thing))
+    if issubclass(thing, enum.Enum):
+        yield ", ".join(f"`{each.name}`" for each in thing)
+        return
+    yield _fields(name, thing)
+    if name == "Settings":
+        return
+    for member, found in _members(thing):
+        yield f"{'#' * (level + 1)} {name}.{member}"
+        yield _block(member, found)
+        yield _text(said(_function(found)))
+
+
+def _text(text: str) -> str:
+    """A docstring as Markdown: what is aligned in columns, or is code, keeps its form."""
+    return "\n\n".join(_paragraph(part) for part in text.split("\n\n") if part.strip())
+
+
+def _paragraph(part: str) -> str:
+    if _ALIGNED.search(part) or _CODE.match(part):
+        return f"```text\n{part}\n```"
+    return part.replace("\n", " ").replace("<", "&lt;")
+
+
+def _fields(name: str, thing: type) -> str:
+    """The fields of a dataclass, a named tuple or a typed dictionary; else how it is made."""
+    if dataclasses.is_dataclass(thing):
+        lines = [
+            _line(each.name, each.type, _default(each)) for each in dataclasses.fields(thing) if each.repr
+        ]
+    elif hasattr(thing, "_fields"):
+        defaults = vars(thing)["_field_defaults"]
+        lines = [
+            _line(each, thing.__annotations__[each], f" = {defaults[each]!r}" if each in defaults else "")
+            for each in thing._fields
+        ]
+    elif hasattr(thing, "__total__"):
+        lines = [_line(each, kind, "") for each, kind in thing.__annotations__.items()]
+    else:
+        return _block(name, thing) if thing.__init__ is not object.__init__ else ""  # type: ignore[misc]
+    return "```py\n" + "\n".join(lines) + "\n```" if name != "Settings" else ""
+
+
+def _line(name: str, kind: Any, default: str) -> str:
+    text = getattr(kind, "__forward_arg__", None) or (kind if isinstance(kind, str) else _kind(kind))
+    return f"{name}: {text}{default}"
+
+
+def _kind(kind: Any) -> str:
+    return getattr(kind, "__name__", str(kind))
+
+
+def _default(field: dataclasses.Field[Any]) -> str:
+    if field.default is dataclasses.MISSING:
+        return "" if field.default_factory is dataclasses.MISSING else " = …"
+    shown = repr(field.default)
+    return f" = {shown}" if len(shown) < 40 and " at 0x" not in shown else " = …"
+
+
+def _members(thing: type) -> Iterator[tuple[str, Any]]:
+    """Public methods and properties, of the class and of those of ours that it inherits from."""
+    seen: set[str] = set()
+    for base in thing.__mro__:
+        if not base.__module__.startswith("redrive"):
+            continue
+        for name, found in vars(base).items():
+            if not name.startswith("_") and name not in (*HIDDEN, *seen) and _is_member(found):
+                seen.add(name)
+                yield name, found
+
+
+def _is_member(found: Any) -> bool:
+    return inspect.isfunction(found) or isinstance(found, property | classmethod | staticmethod)
+
+
+def _function(found: Any) -> Any:
+    if isinstance(found, property):
+        return found.fget
+    return getattr(found, "__func__", found)
+
+
+def _block(name: str, thing: Any) -> str:
+    function = _function(thing)
+    if isinstance(thing, property):
+        return f"```py\n{name}: {function.__annotations__.get('return', 'Any')}\n```"
+    before = (
+        "async def " if inspect.iscoroutinefunction(function) else "" if isinstance(thing, type) else "def "
+    )
+    signature = inspect.signature(function)
+    kept = [each for each in signature.parameters.values() if each.name not in ("self", "cls")]
+    parts = [_parameter(each) for each in kept]
+    for index, each in enumerate(kept):
+        if each.kind is each.KEYWORD_ONLY and not any(one.kind is one.VAR_POSITIONAL for one in kept):
+            parts.insert(index, "*")
+            break
+    returned = signature.return_annotation
+    after = "" if returned is signature.empty or isinstance(thing, type) else f" -> {returned}"
+    line = f"{before}{name}({', '.join(parts)}){after}"
+    if len(line) > WIDTH:
+        inner = textwrap.indent(",\n".join(parts), "    ")
+        line = f"{before}{name}(\n{inner},\n){after}"
+    return f"```py\n{line}\n```"
+
+
+def _parameter(each: inspect.Parameter) -> str:
+    stars = "*" if each.kind is each.VAR_POSITIONAL else "**" if each.kind is each.VAR_KEYWORD else ""
+    kind = "" if each.annotation is each.empty else f": {each.annotation}"
+    if each.default is each.empty:
+        return f"{stars}{each.name}{kind}"
+    shown = repr(each.default)
+    shown = shown if len(shown) < 40 and " at 0x" not in shown else "…"
+    return f"{each.name}{kind} = {shown}"

@@ -1,0 +1,24 @@
+"""Pages about the inside name modules that there are."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "redrive"
+PAGES = sorted(
+    [*(ROOT / "docs" / "decisions").glob("*.md"), ROOT / "docs" / "internals" / "life-of-a-run.md"]
+)
+_MODULE = re.compile(r"`((?:model|policy|store|observe|calls|engine|verify|server|cli)/[a-z_/]+)(?:\.py)?`")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_modules_of(page: Path) -> None:
+    for name in _MODULE.findall(page.read_text()):
+        assert (SOURCE / f"{name}.py").exists() or (SOURCE / name).is_dir(), f"{page.name} names {name}"
+
+
+def test_the_life_of_a_run_names_many() -> None:
+    text = (ROOT / "docs" / "internals" / "life-of-a-run.md").read_text()
+    assert len(set(_MODULE.findall(text))) > 25
