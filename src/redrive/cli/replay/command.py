@@ -28,7 +28,7 @@ FIELDS = ("id", "state", "begun", "will_run", "planned_at", "planned_by", "selec
 
 @click.group()
 def replay() -> None:
-    """Replays of many dead letters: plan, start, list, view, watch, pause, resume, cancel.
+    """Bulk replays: plan one, start it, watch, pause, resume, cancel.
 
     Always a plan first. It begins with a few, goes on when these went well, and stops itself when too
     many fail. One alone is replayed with `redrive dlq replay`.

@@ -1,0 +1,1 @@
+"""Acme: a small company. Orders, accounts, a supplier's feed, reports."""

@@ -1,0 +1,80 @@
+"""Acme's background work: which steps there are, how they are retried, and what holds them."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from redrive import Backoff, BreakerPolicy, Redrive, RetryPolicy
+from redrive.config import Settings
+from redrive.policy import Exponential, Proportional
+from redrive.policy.ramp import Ramp
+from redrive.policy.template import Template
+
+from .accounts import Accounts
+from .catalogue import Catalogue
+from .checkout import Checkout
+from .outside import Outside
+from .reports import Reports
+
+PATIENT = RetryPolicy(
+    name="patient",
+    max_attempts=6,
+    backoff=Backoff(Exponential(base=1.0, factor=2.0), cap=15.0, jitter=Proportional(0.25)),
+)
+BRIEF = RetryPolicy(
+    name="brief",
+    max_attempts=2,
+    backoff=Backoff(Exponential(base=0.5, factor=2.0), cap=2.0, jitter=Proportional(0.25)),
+)
+CAUTIOUS = BreakerPolicy(
+    window_calls=8, minimum_calls=4, cool_down=3.0, longest_open=12.0, successes_to_close=2
+)
+GENTLE = Ramp(first=3, factor=1.5, every=1.0)
+
+
+def made(settings: Settings, outside: Outside, folder: Path, *, log: bool = False) -> Redrive:
+    app = Redrive(settings=settings, log=log)
+    for name in ("payments", "carrier", "mail"):
+        app.breaker(name, CAUTIOUS, probe=partial(outside.is_back, name), ramp=GENTLE)
+    app.template(Template("card expired", http_status=402, tags=("card",), owner="billing@acme.example"))
+    _checkout(app, Checkout(outside, folder))
+    _provisioning(app, Accounts(outside))
+    _import(app, Catalogue(outside))
+    _report(app, Reports(outside))
+    return app
+
+
+def _checkout(app: Redrive, checkout: Checkout) -> None:
+    reserve = _task(app, checkout.reserve, queue="orders", effect="none")
+    charge = _task(app, checkout.charge, queue="payments", breaker="payments", retry=PATIENT, timeout=5.0)
+    label = _task(app, checkout.label, queue="orders", breaker="carrier", retry=PATIENT, timeout=5.0)
+    confirm = _task(app, checkout.confirm, queue="mail", breaker="mail", retry=PATIENT, timeout=5.0)
+    app.workflow("checkout", [reserve, charge, label.step(config={"service": "express"}), confirm])
+
+
+def _provisioning(app: Redrive, accounts: Accounts) -> None:
+    steps = [
+        _task(app, each, queue="accounts", retry=BRIEF, timeout=5.0)
+        for each in (accounts.open_account, accounts.issue_key, accounts.grant)
+    ]
+    welcome = _task(app, accounts.welcome, queue="mail", breaker="mail", retry=PATIENT, timeout=5.0)
+    app.workflow("provisioning", [*steps, welcome])
+
+
+def _import(app: Redrive, catalogue: Catalogue) -> None:
+    fetch = _task(app, catalogue.fetch, queue="imports", retry=BRIEF, effect="none")
+    parse = _task(app, catalogue.parse, queue="imports", effect="none")
+    app.workflow("import", [fetch, parse, _task(app, catalogue.publish, queue="imports")])
+
+
+def _report(app: Redrive, reports: Reports) -> None:
+    collect = _task(app, reports.collect, queue="reports", retry=BRIEF, timeout=1.5, effect="none")
+    render = _task(app, reports.render, queue="reports", effect="none")
+    send = _task(app, reports.send, queue="mail", breaker="mail", retry=PATIENT)
+    app.workflow("report", [collect, render, send])
+
+
+def _task(app: Redrive, function: Any, **options: Any) -> Any:
+    return app.task(name=function.__name__, **options)(function)

@@ -1,0 +1,79 @@
+"""The page of the outside world: every service, how it is, and a button to break or repair it. No scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from html import escape
+from importlib.resources import files
+
+from redrive.demo.shop_floor import ShopFloor
+from redrive.demo.world import FAILING, REFUSING, SLOW, STOPPED, UP, USUAL_FAULT, World
+
+WHAT = {
+    "payments": "charges cards",
+    "carrier": "prints labels for parcels",
+    "mail": "delivers mail",
+    "identity": "keeps accounts and keys",
+    "supplier": "tells of new products",
+    "analytics": "computes figures for reports",
+}
+WORDS = {
+    UP: "works",
+    FAILING: "answers 503 to everything",
+    STOPPED: "is stopped: connections break",
+    SLOW: "takes three seconds for an answer",
+    REFUSING: "refuses our credential",
+}
+BUTTONS = {
+    FAILING: "Let it fail",
+    STOPPED: "Stop it",
+    SLOW: "Slow it down",
+    REFUSING: "Revoke our credential",
+}
+
+
+@cache
+def style() -> bytes:
+    return (files("redrive.demo") / "control.css").read_bytes()
+
+
+def page(world: World, floor: ShopFloor) -> str:
+    lines = "\n".join(_service(name, state) for name, state in world.states().items())
+    back = f'<p><a href="{escape(floor.pages)}/app/admin">Back to Redrive</a></p>' if floor.pages else ""
+    return "\n".join(
+        (
+            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<title>The outside world</title><link rel="stylesheet" href="/style.css"></head><body><main>',
+            "<h1>The outside world</h1>",
+            '<p class="quiet">Acme depends on these. Break one, and see what becomes of the work.</p>',
+            f"<ul>{lines}</ul>",
+            *_zones(floor),
+            back,
+            "</main></body></html>",
+        )
+    )
+
+
+def _service(name: str, state: str) -> str:
+    deed = "break" if state == UP else "repair"
+    button = BUTTONS[USUAL_FAULT[name]] if state == UP else "Repair it"
+    tone = "good" if state == UP else "bad"
+    return (
+        f'<li><div><strong>{name}</strong> <span class="quiet">{WHAT[name]}</span><br>'
+        f'<span class="{tone}">{WORDS[state]}</span></div>'
+        f'<form method="post" action="/{deed}/{name}">'
+        f'<button aria-label="{button}: {name}">{button}</button></form></li>'
+    )
+
+
+def _zones(floor: ShopFloor) -> Iterator[str]:
+    yield "<h2>Acme itself</h2>"
+    file = escape(str(floor.file))
+    yield f'<ul><li><div><strong>Shipping zones</strong> <span class="quiet">{file}</span><br>'
+    if floor.is_fixed:
+        yield '<span class="good">Norway has one</span></div></li></ul>'
+        return
+    yield '<span class="bad">Norway has none, so no label can be printed for it</span></div>'
+    yield '<form method="post" action="/zones/fix"><button>Add Norway</button></form></li></ul>'

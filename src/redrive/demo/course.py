@@ -1,0 +1,87 @@
+"""The guided path through a demo: see a failure, understand it, fix it, replay the group, watch it resolve.
+
+What was done is read off the database and Acme's own files. Looking leaves no trace there: who opens a page
+is noticed by the server that shows it, for as long as it runs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from redrive.app import Redrive
+from redrive.demo.shop_floor import ShopFloor
+from redrive.engine.desk import Desk
+from redrive.model.operation import ReplayOperation
+from redrive.model.query import Order
+from redrive.model.replay import OperationState
+
+SEE, UNDERSTAND, FIX, REPLAY, WATCH = range(5)
+TITLES = ("See a failure", "Understand it", "Fix it", "Replay the group", "Watch it resolve")
+CANARY = 3
+SHORT = 10
+NAMED = "seen "
+"""How a server tells the demo of a page that was opened: with the number of the step."""
+
+
+class Facts(NamedTuple):
+    """
+    group      the beginning of its fingerprint, as long as it takes to name it
+    letter     its oldest dead letter
+    operation  the newest bulk replay of it
+    """
+
+    group: str = ""
+    fingerprint: str = ""
+    title: str = ""
+    letter: str = ""
+    live: int = 0
+    fixed: bool = False
+    operation: str = ""
+    started: bool = False
+    resolved: bool = False
+
+    def done(self, seen: frozenset[int]) -> tuple[bool, ...]:
+        """Whoever has done a later step has done those before it."""
+        own = (SEE in seen, UNDERSTAND in seen, self.fixed, self.started or self.resolved, self.resolved)
+        return tuple(any(own[number:]) for number in range(len(own)))
+
+
+class Course:
+    """How far somebody has come: the facts, as they are now."""
+
+    def __init__(self, app: Redrive, floor: ShopFloor) -> None:
+        self._app = app
+        self._floor = floor
+
+    async def facts(self) -> Facts:
+        desk, fixed = await self._app.desk(by="demo"), self._floor.is_fixed
+        groups = (await desk.groups.search("workflow:checkout step:label", size=20)).lines
+        for group, letters in groups:
+            if group.error_type.endswith("MissingZoneError"):
+                operation = await _operation(desk, group.fingerprint)
+                return Facts(
+                    group=group.fingerprint.rpartition(":")[2][:SHORT],
+                    fingerprint=group.fingerprint,
+                    title=group.title,
+                    letter=await _oldest(desk, group.fingerprint),
+                    live=letters.live,
+                    fixed=fixed,
+                    operation="" if operation is None else operation.id,
+                    started=operation is not None and operation.started_at is not None,
+                    resolved=fixed and letters.live == 0,
+                )
+        return Facts(fixed=fixed)
+
+
+async def _oldest(desk: Desk, fingerprint: str) -> str:
+    """Not the newest, which would be another one before somebody has typed its id."""
+    lines = (await desk.dead_letters.list(f"fp:{fingerprint}", size=1, order=Order.OLDEST)).lines
+    return lines[0].id if lines else ""
+
+
+async def _operation(desk: Desk, fingerprint: str) -> ReplayOperation | None:
+    found = (await desk.operations.list(size=20)).operations
+    ours = [
+        each for each in found if fingerprint in each.selection and each.state != OperationState.CANCELLED
+    ]
+    return next((each for each in ours if each.started_at is not None), ours[0] if ours else None)

@@ -1,0 +1,122 @@
+"""The processes of a demo: workers, the server, a database. None outlives the demo.
+
+Each has a pipe as its standard input that nobody writes to. It ends when this process ends, in whatever way,
+and that is how a child knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from redrive.demo.place import Place
+from redrive.errors import RedriveError
+from redrive.setting import ALIASES, PREFIX
+from redrive.sourcing import FILE_VARIABLE
+
+PATIENCE = 15.0
+"""Seconds for a child to end; then it is ended."""
+
+Hear = Callable[[str], None]
+
+
+class Member:
+    def __init__(self, name: str, process: Process, log: Path) -> None:
+        self.name = name
+        self.process = process
+        self._log = log
+
+    @property
+    def is_gone(self) -> bool:
+        return self.process.returncode is not None
+
+    def last_words(self) -> str:
+        """What it has written last before it has failed."""
+        with suppress(OSError):
+            lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            return lines[-1] if lines and (self.process.returncode or 0) > 0 else ""
+        return ""
+
+
+class Crew:
+    def __init__(self, place: Place, outside: Mapping[str, str]) -> None:
+        self._place = place
+        self._outside = outside
+        self.members: list[Member] = []
+        self.leaned_on: list[Crew] = []
+        """Others that this one cannot do without."""
+        self._listening: list[asyncio.Task[None]] = []
+
+    async def start(self, name: str, *arguments: str, hear: Hear | None = None) -> Member:
+        """A child that does what `python -m redrive.demo` is told. `hear` gets the lines that it says."""
+        log = self._place.log_of(name)
+        with log.open("ab") as file:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "redrive.demo",
+                *arguments,
+                stdin=PIPE,
+                stdout=DEVNULL if hear is None else PIPE,
+                stderr=file,
+                env=self._environment(),
+                cwd=self._place.folder,
+                start_new_session=True,  # Ctrl-C is for the demo, which ends them in order
+            )
+        member = Member(name, process, log)
+        self.members.append(member)
+        if hear is not None:
+            self._listening.append(asyncio.create_task(_listen(process, hear)))
+        return member
+
+    def _environment(self) -> dict[str, str]:
+        """Nothing that is meant for the user's own installation may reach the demo."""
+        clean = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(PREFIX) and name not in ALIASES and not name.startswith("PG")
+        }
+        return {**clean, FILE_VARIABLE: str(self._place.settings), **self._outside}
+
+    def missing(self) -> Member | None:
+        """One that has ended although nobody has told it to."""
+        all_ = [*self.members, *(member for crew in self.leaned_on for member in crew.members)]
+        return next((each for each in all_ if each.is_gone), None)
+
+    def refuse_missing(self) -> None:
+        if (gone := self.missing()) is not None:
+            words = gone.last_words()
+            raise RedriveError(
+                f"the demo's {gone.name} has ended by itself, with code {gone.process.returncode}"
+                + (f": {words}" if words else "")
+            )
+
+    async def stop(self) -> None:
+        """All together; each may finish what it has begun."""
+        await asyncio.gather(*map(_stop, self.members))
+        for task in self._listening:
+            task.cancel()
+
+
+async def _stop(member: Member) -> None:
+    process = member.process
+    with suppress(ProcessLookupError):
+        if process.returncode is None:
+            process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), PATIENCE)
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def _listen(process: Process, hear: Hear) -> None:
+    assert process.stdout is not None  # noqa: S101 - it was asked for
+    while line := await process.stdout.readline():
+        hear(line.decode(errors="replace").rstrip("\n"))

@@ -1,0 +1,196 @@
+"""Drills (G15): failures, staged on a running demo, that must end as an operator expects.
+
+Each leaves the demo as it was, also when it does not end well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from redrive.demo.place import Running
+from redrive.demo.stage import BY, Expectation, Stage, all_are, another, staged
+from redrive.demo.world import REFUSING, STOPPED
+from redrive.errors import InvalidValueError, RedriveError
+
+ORDERS = 8
+DELIVERIES = 8
+CALM = 150.0
+DONE, DEAD = "SUCCESS", "DLQ_PENDING"
+
+Play = Callable[[Stage, Running], Awaitable[None]]
+
+
+class Drill(NamedTuple):
+    name: str
+    title: str
+    play: Play
+
+
+class Outcome(NamedTuple):
+    drill: Drill
+    expectations: Sequence[Expectation]
+
+    @property
+    def passed(self) -> bool:
+        return bool(self.expectations) and all(each.met for each in self.expectations)
+
+
+async def perform(
+    drill: Drill,
+    running: Running,
+    told: Callable[[str], None],
+    judged: Callable[[Expectation], None],
+) -> Outcome:
+    async with staged(running, told, judged) as stage:
+        try:
+            await drill.play(stage, running)
+        except (RedriveError, OSError, TimeoutError) as error:
+            stage.expect("the drill comes to its end", False, f"{type(error).__name__}: {error}")
+        return Outcome(drill, stage.expectations)
+
+
+async def outage(stage: Stage, _: Running) -> None:
+    await stage.calm(CALM)
+    await stage.until(lambda: stage.breaker("payments"), lambda state: state == "CLOSED")
+    try:
+        stage.say(f"Payments are stopped. {ORDERS} orders come in, and go on until they have to be charged.")
+        await stage.break_("payments", STOPPED)
+        orders = [stage.traffic.order(name=f"{stage.mark}-{number}") for number in range(ORDERS)]
+        runs = [await stage.start(each) for each in orders]
+        state = await stage.until(lambda: stage.breaker("payments"), lambda state: state != "CLOSED")
+        stage.expect("the breaker of payments opens", state != "CLOSED", state)
+        states = [str(await each.state()) for each in runs]
+        letters = [await each.dead_letter() for each in runs]
+        stage.expect(
+            "the orders wait, and none of them is a dead letter",
+            not any(letters) and set(states) <= {"PENDING", "RUNNING"},
+            states,
+        )
+    finally:
+        stage.say("Payments are started again.")
+        await stage.repair("payments")
+    states = await stage.ended(runs)
+    stage.expect("all of them are done, and nobody had to do anything", all_are(states, DONE), states)
+    state = await stage.until(lambda: stage.breaker("payments"), lambda state: state == "CLOSED")
+    stage.expect("the breaker is closed again", state == "CLOSED", state)
+    charges = [(await stage.seen(each.key)).acted.get("payments/charges", 0) for each in orders]
+    stage.expect("each card was charged once", charges == [1] * ORDERS, charges)
+    earlier = [await stage.executions(each, "reserve") for each in runs]
+    stage.expect("what was done before the outage was not done again", earlier == [1] * ORDERS, earlier)
+
+
+async def duplicates(stage: Stage, running: Running) -> None:
+    stage.say(f"The same order is delivered {DELIVERIES} times at once, to two processes.")
+    order = stage.traffic.order(name=stage.mark)
+    async with another(running) as other:
+        apps = [stage.app, other] * (DELIVERIES // 2)
+        runs = await asyncio.gather(*(stage.start(order, each) for each in apps))
+    ids = {each.id for each in runs}
+    stage.expect("it is one run", len(ids) == 1, f"{len(ids)} runs")
+    existed = sum(each.existed for each in runs)
+    stage.expect("all deliveries but one are told that it exists", existed == DELIVERIES - 1, existed)
+    states = await stage.ended(runs[:1])
+    stage.expect("it is done", all_are(states, DONE), states)
+    stage.say("It is delivered once more, after it is done.")
+    again = await stage.start(order)
+    stage.expect("that is still the same run", again.existed and again.id in ids, again.id)
+    acted = (await stage.seen(stage.mark)).acted
+    wanted = {"payments/charges": 1, "carrier/labels": 1, "mail/messages": 1}
+    stage.expect("one charge, one label, one message", acted == wanted, acted)
+
+
+async def credential(stage: Stage, _: Running) -> None:
+    account = stage.traffic.account(stage.mark)
+    desk = await stage.app.desk(by=BY)
+    try:
+        stage.say("An account is opened. Before it gets its key, our credential is revoked.")
+        await stage.break_("identity", REFUSING, about=stage.mark, after=1)
+        run = await stage.start(account)
+        states = await stage.ended([run])
+        letter = await run.dead_letter()
+        stage.expect(
+            "the run has stopped as a dead letter", all_are(states, DEAD) and letter is not None, states
+        )
+        if letter is None:
+            return
+        stage.expect("at the step that needed the credential", letter.step == "issue_key", letter.step)
+        stage.expect(
+            "its category is permission, and it is open", letter.category == "permission", letter.category
+        )
+        attempts = letter.attempts
+        stage.expect("it was not tried again in vain", attempts == 1, f"{attempts} attempts")
+        group = (await desk.groups.get(letter.fingerprint)).group
+        stage.expect("it belongs to a failure group that is open", group.state == "OPEN", group.state)
+    finally:
+        stage.say("There is a valid credential again.")
+        await stage.repair("identity", about=stage.mark)
+    await desk.replay(letter.id, reason="the credential is valid again")
+    states = await stage.ended([run])
+    stage.expect("replayed, it goes on to its end", all_are(states, DONE), states)
+    resolved = (await desk.dead_letters.get(letter.id)).state
+    stage.expect("the dead letter is resolved", resolved == "RESOLVED", resolved)
+    seen = await stage.seen(stage.mark)
+    stage.expect("the account was not opened again", seen.asked.get("/accounts") == 1, seen.asked)
+    keys = {path: seen.acted.get(f"identity/{path}") for path in ("keys", "grants")}
+    stage.expect("it has one key and its rights", set(keys.values()) == {1}, keys)
+
+
+async def replay(stage: Stage, _: Running) -> None:
+    order = stage.traffic.order(name=stage.mark)
+    desk = await stage.app.desk(by=BY)
+    try:
+        stage.say("An order is charged; then the carrier refuses it for good.")
+        await stage.break_("carrier", REFUSING, about=stage.mark)
+        run = await stage.start(order)
+        states = await stage.ended([run])
+        letter = await run.dead_letter()
+        stage.expect("it is a dead letter", all_are(states, DEAD) and letter is not None, states)
+        if letter is None:
+            return
+    finally:
+        stage.say("The carrier takes it now.")
+        await stage.repair("carrier", about=stage.mark)
+    await desk.replay(letter.id, reason="the carrier takes it now")
+    states = await stage.ended([run])
+    stage.expect("replayed, it is done", all_are(states, DONE), states)
+    after = await desk.dead_letters.get(letter.id)
+    stage.expect("the dead letter is resolved", after.state == "RESOLVED", after.state)
+    stage.expect("its key is the one that it had", after.idempotency_key == letter.idempotency_key)
+    seen = await stage.seen(stage.mark)
+    asked, keys = seen.asked.get("/labels"), seen.keys.get("carrier/labels")
+    stage.expect("the carrier was asked twice, under one key", (asked, keys) == (2, 1), seen)
+    stage.expect("one label was printed", seen.acted.get("carrier/labels") == 1, seen.acted)
+    stage.expect("the card was not charged again", seen.asked.get("/charges") == 1, seen.asked)
+    stage.expect("a second replay is refused", await _is_refused(stage, letter.id))
+    about = await desk.audit.about(letter.id)
+    stage.expect("the audit names who replayed it", any(each.actor == BY for each in about))
+
+
+async def _is_refused(stage: Stage, letter_id: str) -> bool:
+    try:
+        await (await stage.app.desk(by=BY)).replay(letter_id)
+    except RedriveError:
+        return True
+    return False
+
+
+DRILLS = (
+    Drill("outage", "a service is stopped under a running workflow", outage),
+    Drill("duplicates", "the same event is delivered many times", duplicates),
+    Drill("credential", "a credential breaks half-way through a provisioning", credential),
+    Drill("replay", "a dead event is replayed", replay),
+)
+
+
+def chosen(names: Sequence[str]) -> list[Drill]:
+    """Those of these names, or all of them."""
+    known = {each.name: each for each in DRILLS}
+    for name in names:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+            raise InvalidValueError(f"there is no drill {name!r}; {hint}")
+    return [known[name] for name in names] if names else list(DRILLS)

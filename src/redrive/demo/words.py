@@ -1,0 +1,118 @@
+"""What the demo says: where it is, the guided path, how Acme stands, and the sum at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from redrive.demo.course import CANARY, FIX, REPLAY, SEE, TITLES, UNDERSTAND, Facts
+from redrive.demo.screen import BOLD, DIM, GREEN, RED, YELLOW, Screen
+from redrive.demo.standing import Standing, Sum
+from redrive.demo.traffic import MOST_RUNS
+
+
+class Where(NamedTuple):
+    """`program` is how `redrive` is called here, `fix` a command that fixes what the path is about."""
+
+    pages: str
+    link: str
+    outside: str
+    database_url: str
+    program: str
+    fix: str
+
+
+class Words:
+    def __init__(self, screen: Screen) -> None:
+        self._paint = screen.paint
+        self._screen = screen
+
+    def head(self, where: Where) -> Iterator[str]:
+        yield self._paint(BOLD, "Acme is open for business") + self._paint(DIM, "  Ctrl-C ends it")
+        yield ""
+        yield self._paint(DIM, "Sign in to the pages, once, with")
+        yield where.link
+        yield self._paint(DIM, "Break and repair what Acme depends on at")
+        yield where.outside
+        yield self._paint(DIM, "In another terminal, first")
+        yield f"export REDRIVE_DATABASE_URL='{where.database_url}'"
+        yield ""
+
+    def path(self, facts: Facts, done: tuple[bool, ...], where: Where) -> Iterator[str]:
+        """The steps, each with what to type. Of looking nobody can know, so fixing stands beside it."""
+        current = done.index(False) if False in done else len(done)
+        for number, title in enumerate(TITLES):
+            if done[number]:
+                yield f" {self._paint(GREEN, '✓')} {number + 1}  {self._paint(DIM, title)}"
+                continue
+            mark, style = (self._paint(YELLOW, "→"), BOLD) if number == current else (" ", "")
+            yield f" {mark} {number + 1}  {self._paint(style, title) if style else title}"
+            if number == current:
+                yield f"      {self._paint(DIM, self._about(number, facts))}"
+            if facts.group and number <= max(current, FIX):
+                yield f"      {_command(number, facts, where)}"
+        if current == len(done):
+            yield self._paint(
+                DIM, "      Nothing was lost or done twice. Break something yourself, or stage failures:"
+            )
+            yield f"      {where.program} drill"
+        yield ""
+
+    def _about(self, number: int, facts: Facts) -> str:
+        planned = "The plan is made; nothing has run yet."
+        plan = f"Make a plan: {CANARY} of them first, the others when these went well."
+        return {
+            SEE: "Equal failures are one group; one of them is about labels for parcels.",
+            UNDERSTAND: f"{facts.live} orders were charged and have no label: see why they stopped.",
+            FIX: "Give Norway a zone: at the address above, or by hand.",
+            REPLAY: planned if facts.operation else plan,
+        }.get(number, f"{facts.live} are left. Each goes on where it stopped.")
+
+    def status(self, now: Standing, seconds: float) -> str:
+        minutes, rest = divmod(int(seconds), 60)
+        parts = [
+            self._paint(DIM, f"{minutes:02}:{rest:02}"),
+            f"{now.runs:,} runs",
+            f"{now.done:,} done",
+            f"{now.under_way:,} under way",
+            f"{now.letters:,} dead letters in {now.groups} groups",
+            *(("no more come",) if now.runs >= MOST_RUNS else ()),
+        ]
+        return "  ".join(parts)
+
+    def trouble(self, now: Standing) -> str:
+        """What fails, and how much waits for it; or nothing."""
+        down, probed = " and ".join(now.down), [name for name in now.open if name not in now.down]
+        held = f"; {now.held} {'run waits' if now.held == 1 else 'runs wait'}" if now.held else ""
+        if down:
+            return self._paint(RED, f"{down} {'is' if len(now.down) == 1 else 'are'} broken{held}")
+        return self._paint(YELLOW, f"{' and '.join(probed)} recovers{held}") if probed else ""
+
+    def sum(self, found: Sum) -> Iterator[str]:
+        yield self._paint(BOLD, "Acme is closed")
+        for name, number, remark in (
+            ("runs started", found.started, ""),
+            ("done", found.done, ""),
+            ("dead letters", found.letters, "kept, with all that is known about them"),
+            ("not finished yet", found.unfinished, "another worker would go on with them"),
+            ("lost", found.lost, "each acknowledged start was looked for"),
+            ("broken promises", found.wrong, "found by the checker of histories"),
+            ("cards charged", found.charged, f"{found.charged_twice} of them twice"),
+        ):
+            line = f"  {name:<18}{number:>7,}  {self._paint(DIM, remark)}".rstrip()
+            yield line
+
+
+def _command(number: int, facts: Facts, where: Where) -> str:
+    redrive = where.program
+    replay = (
+        f"{redrive} replay start {facts.operation}"
+        if facts.operation
+        else f"{redrive} replay plan --group {facts.group} --canary {CANARY} --reason fixed"
+    )
+    return {
+        SEE: f"{redrive} dlq groups",
+        UNDERSTAND: f"{redrive} dlq view {facts.letter}",
+        FIX: where.fix,
+        REPLAY: replay,
+    }.get(number, f"{redrive} replay watch {facts.operation}")

@@ -1,0 +1,247 @@
+"""The outside world: services that Acme depends on, and what is wrong with them at present.
+
+Each acts once for an idempotency key, however often it is asked. A fault may concern a whole service, or
+only what is asked about one reference, so that a drill does not disturb its neighbours.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from random import Random
+from threading import Lock
+from typing import Any, NamedTuple
+
+from redrive.demo.acme.outside import SERVICES
+from redrive.errors import InvalidValueError
+
+UP = "up"
+FAILING, STOPPED, SLOW, REFUSING = "failing", "stopped", "slow", "refusing"
+STATES = (UP, FAILING, STOPPED, SLOW, REFUSING)
+SLOWNESS = 3.0
+LATENCY = (0.01, 0.06)
+LONGEST_FAULT = 3600.0
+MOST_REFERENCES = 50_000
+
+USUAL_FAULT = {
+    "payments": STOPPED,
+    "carrier": FAILING,
+    "mail": FAILING,
+    "identity": REFUSING,
+    "supplier": FAILING,
+    "analytics": SLOW,
+}
+"""How each service breaks when somebody breaks it."""
+
+EXPIRED_CARD = "4000 0000 0000 0069"
+NO_STREET = "unknown"
+
+
+class Request(NamedTuple):
+    service: str
+    path: str
+    key: str
+    token: str
+    body: Mapping[str, Any]
+
+    @property
+    def reference(self) -> str:
+        return str(self.body.get("reference", ""))
+
+
+class Answer(NamedTuple):
+    """`seconds` is how long it takes; a status of 0 is none at all: the connection breaks."""
+
+    status: int
+    body: Mapping[str, Any]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """
+    state  what is wrong
+    by     who has done it: "weather", "person", "drill", "history"
+    after  so many requests are still answered
+    times  so many are not, and then it is over; None: until it is repaired
+    until  when it ends by itself
+    """
+
+    state: str
+    by: str
+    after: int = 0
+    times: int | None = None
+    until: float | None = None
+
+
+@dataclass(slots=True)
+class Record:
+    """What was asked about one reference: how often each path acted, and under which keys it was asked."""
+
+    acted: Counter[str] = field(default_factory=Counter)
+    keys: dict[str, set[str]] = field(default_factory=dict)
+    asked: Counter[str] = field(default_factory=Counter)
+
+
+class World:
+    def __init__(self, token: str, now: Callable[[], float] = time.monotonic) -> None:
+        self.calm_until = 0.0
+        self._token = token
+        self._now = now
+        self._lock = Lock()
+        self._random = Random(11)
+        self._faults: dict[str, Fault] = {}
+        self._faults_about: dict[tuple[str, str], Fault] = {}
+        self._known: dict[str, Answer] = {}
+        self._records: dict[str, Record] = {}
+        self._charged: Counter[str] = Counter()
+
+    # What services do
+
+    def answer(self, request: Request) -> Answer:
+        with self._lock:
+            seconds = self._random.uniform(*LATENCY)
+            answer = self._broken(request) or self._acted(request)
+            return answer._replace(seconds=answer.seconds or seconds)
+
+    def _broken(self, request: Request) -> Answer | None:
+        self._noted(request).asked[request.path] += 1
+        state = self._state_for(request)
+        if state == FAILING:
+            return Answer(503, {"error": f"{request.service} is not available"}, 0.0)
+        if state == STOPPED:
+            return Answer(0, {}, 0.0)
+        if state == REFUSING or request.token != self._token:
+            return Answer(401, {"error": "the credential is not valid any more"}, 0.0)
+        if state == SLOW:
+            return self._acted(request)._replace(seconds=SLOWNESS)
+        return None
+
+    def _acted(self, request: Request) -> Answer:
+        known = self._known.get(request.key)
+        if request.key and known is not None:
+            return known
+        answer = _served(request)
+        if answer.status == 200 and request.key:
+            record = self._noted(request)
+            record.acted[f"{request.service}{request.path}"] += 1
+            self._known[request.key] = answer
+            if request.service == "payments":
+                self._charged[request.reference] += 1
+        return answer
+
+    def _noted(self, request: Request) -> Record:
+        if len(self._records) > MOST_REFERENCES:
+            self._records.clear()
+        record = self._records.setdefault(request.reference, Record())
+        if request.key:
+            record.keys.setdefault(f"{request.service}{request.path}", set()).add(request.key)
+        return record
+
+    def _state_for(self, request: Request) -> str:
+        about = (request.service, request.reference)
+        fault = self._faults_about.get(about)
+        if fault is None or self._is_over(fault):
+            return self._standing(request.service)
+        if fault.after > 0:
+            self._faults_about[about] = replace(fault, after=fault.after - 1)
+            return UP
+        if fault.times is not None:
+            self._faults_about[about] = replace(fault, times=fault.times - 1)
+        return fault.state
+
+    def _standing(self, service: str) -> str:
+        fault = self._faults.get(service)
+        return UP if fault is None or self._is_over(fault) else fault.state
+
+    def _is_over(self, fault: Fault) -> bool:
+        return fault.times == 0 or (fault.until is not None and fault.until <= self._now())
+
+    # What is wrong with them
+
+    def break_(
+        self,
+        service: str,
+        state: str | None = None,
+        *,
+        by: str,
+        about: str = "",
+        after: int = 0,
+        times: int | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        """All of a service, or what is asked `about` one reference; for so long, or until it is repaired."""
+        _known_service(service)
+        state = USUAL_FAULT[service] if state is None else state
+        if state not in STATES[1:]:
+            raise InvalidValueError(f"a service can be {', '.join(STATES[1:])}; not {state!r:.50}")
+        until = None if seconds is None else self._now() + min(seconds, LONGEST_FAULT)
+        fault = Fault(state, by, after, times, until)
+        with self._lock:
+            if about:
+                self._faults_about[service, about] = fault
+            else:
+                self._faults[service] = fault
+
+    def repair(self, service: str, *, about: str = "", only_by: str | None = None) -> None:
+        _known_service(service)
+        with self._lock:
+            if about:
+                self._faults_about.pop((service, about), None)
+            elif only_by is None or (service in self._faults and self._faults[service].by == only_by):
+                self._faults.pop(service, None)
+
+    def calm(self, seconds: float) -> None:
+        """No outage comes by itself for so long; one that is under way ends."""
+        self.calm_until = self._now() + min(seconds, LONGEST_FAULT)
+        for service in SERVICES:
+            self.repair(service, only_by="weather")
+
+    @property
+    def is_calm(self) -> bool:
+        return self.calm_until > self._now()
+
+    def states(self) -> dict[str, str]:
+        with self._lock:
+            return {service: self._standing(service) for service in SERVICES}
+
+    # What it has seen
+
+    def told(self, reference: str) -> dict[str, Any]:
+        """How often each path has acted on a reference, was asked about it, and under how many keys."""
+        with self._lock:
+            record = self._records.get(reference, Record())
+            keys = {path: len(several) for path, several in record.keys.items()}
+            return {"acted": dict(record.acted), "asked": dict(record.asked), "keys": keys}
+
+    def charges(self) -> tuple[int, int]:
+        """How many orders were charged, and how many of them more than once."""
+        with self._lock:
+            return len(self._charged), sum(number > 1 for number in self._charged.values())
+
+
+def _known_service(service: str) -> None:
+    if service not in SERVICES:
+        raise InvalidValueError(f"there is no service {service!r:.50}; there are {', '.join(SERVICES)}")
+
+
+def _served(request: Request) -> Answer:
+    """The answer of a service that works."""
+    body = request.body
+    if request.service == "payments" and body.get("card", {}).get("number") == EXPIRED_CARD:
+        return Answer(402, {"error": "the card has expired"}, 0.0)
+    if request.service == "carrier" and body.get("to", {}).get("street") == NO_STREET:
+        return Answer(422, {"error": "there is no such street"}, 0.0)
+    if request.service == "supplier":
+        return Answer(200, {"products": _products(request.reference)}, 0.0)
+    if request.service == "analytics":
+        slow = request.reference.endswith("yearly")
+        return Answer(200, {"rows": 480}, SLOWNESS if slow else 0.0)
+    return Answer(200, {"id": f"{request.service[:3]}_{request.reference}"}, 0.0)
+
+
+def _products(reference: str) -> list[dict[str, str]]:
+    odd = "1.299,00" if reference.startswith("feed-north") else "1299.00"
+    return [{"sku": "SKU-1", "price": "4.90"}, {"sku": "SKU-2", "price": odd}]
