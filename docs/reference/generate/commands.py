@@ -13,17 +13,20 @@ from redrive.cli.command import program
 COMMON = ("config", "set", "debug", "server", "context", "org", "help")
 """Taken by nearly every command: told once."""
 
+Row = tuple[str, str]
+
 
 def command_page() -> str:
     context = click.Context(program, info_name="redrive")
+    common = _common(context)
     return page(
         "# Commands",
         NOTE,
         "What `redrive --help` tells, on one page. How they are used: "
         "[the command line](../guides/command-line.md).",
         "## Options of nearly every command",
-        table(("option", "meaning"), _common(context)),
-        *_described(program, context, 2),
+        table(("option", "meaning"), common),
+        *_described(program, context, 2, common),
     )
 
 
@@ -37,7 +40,9 @@ def walk(command: click.Command, context: click.Context) -> Iterator[tuple[click
                 yield from walk(below, click.Context(below, parent=context, info_name=name))
 
 
-def _described(command: click.Command, context: click.Context, level: int) -> Iterator[str]:
+def _described(
+    command: click.Command, context: click.Context, level: int, common: list[Row]
+) -> Iterator[str]:
     for each, its in walk(command, context):
         depth = its.command_path.count(" ")
         if depth == 0:
@@ -46,7 +51,8 @@ def _described(command: click.Command, context: click.Context, level: int) -> It
         yield _help(each)
         if not isinstance(each, click.Group):
             yield f"```text\n{its.command_path} {' '.join(each.collect_usage_pieces(its))}\n```"
-        if rows := [_row(option, its) for option in each.params if not _is_common(option)]:
+        # One of the same name can mean something else: --server of `redrive context add`.
+        if rows := [row for option in each.params if (row := _row(option, its)) not in common]:
             yield table(("argument", "meaning"), rows)
 
 
@@ -62,8 +68,8 @@ def _paragraph(text: str) -> str:
     return sentence(cell(text).replace("\\|", "|"))
 
 
-def _common(context: click.Context) -> list[tuple[str, str]]:
-    found: dict[str, tuple[str, str]] = {}
+def _common(context: click.Context) -> list[Row]:
+    found: dict[str, Row] = {}
     for command, its in walk(program, context):
         for option in [*command.params, command.get_help_option(its)]:
             if option is not None and option.name in COMMON:
@@ -71,11 +77,7 @@ def _common(context: click.Context) -> list[tuple[str, str]]:
     return [found[name] for name in COMMON if name in found]
 
 
-def _is_common(option: click.Parameter) -> bool:
-    return option.name in COMMON and isinstance(option, click.Option)
-
-
-def _row(option: click.Parameter, context: click.Context) -> tuple[str, str]:
+def _row(option: click.Parameter, context: click.Context) -> Row:
     if isinstance(option, click.Option):
         record = option.get_help_record(context)
         names, meaning = record or (option.opts[0], "")

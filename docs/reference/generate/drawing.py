@@ -72,8 +72,9 @@ def _state(number: int, name: str, initial: bool, height: int) -> str:
     return (
         f'<rect x="{x - width / 2}" y="{EDGE}" width="{width}" height="{high}" rx="6" fill="currentColor" '
         f'fill-opacity=".07" stroke="currentColor" stroke-opacity=".75"{weight}/>'
-        f'<text x="{x}" y="{EDGE + 20}" text-anchor="middle" fill="currentColor" font-weight="600">{name}'
-        f'</text><path d="M{x} {EDGE + high}V{height - 4}" stroke="currentColor" stroke-opacity=".28" '
+        f'<text x="{x}" y="{EDGE + 20}" text-anchor="middle" fill="currentColor" font-size="11" '
+        f'font-weight="600">{name}</text>'
+        f'<path d="M{x} {EDGE + high}V{height - 4}" stroke="currentColor" stroke-opacity=".28" '
         'stroke-dasharray="2 4"/>'
     )
 
