@@ -105,6 +105,7 @@ def test_a_minus_negates(text: str) -> None:
     ("text", "message"),
     [
         ("catgory:x", "unknown key 'catgory' at position 1; did you mean 'category'?"),
+        ("state:open", "unknown key 'state' at position 1; did you mean 'is'?"),
         ("is:open  -stp:x", "unknown key 'stp' at position 11; did you mean 'step'?"),
         ("http://host", "unknown key 'http' at position 1; known are: is, .*stands in quotes"),
         ("is:opne", "unknown value 'opne' of 'is' at position 4; did you mean 'open'?"),

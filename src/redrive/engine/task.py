@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from enum import StrEnum
 from hashlib import sha256
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
 
 from redrive.engine.context import Context
 from redrive.engine.definition import StepDefinition
@@ -27,6 +27,9 @@ from redrive.policy.stored import policy_to_json
 DEFAULT_QUEUE = "default"
 DEFAULT_TIMEOUT = 300.0
 LONGEST_NAME = 100
+STARTS_ELSEWHERE = frozenset({"apply_async", "defer", "delay", "enqueue", "perform_async", "send", "start"})
+OTHER_WORDS = {"max_retries": "max_attempts", "retries": "max_attempts", "countdown": "delay", "eta": "at"}
+"""What options are called elsewhere."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/ -]*")
 
 
@@ -92,6 +95,12 @@ class Task:
     redrive: Redrive | None
     max_redrives: int | None
     source: Callable[[Any], Any] | None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            hint = f"; start a run of it: app.start({self.name}, payload)" if name in STARTS_ELSEWHERE else ""
+            raise AttributeError(f"a task has no attribute {name!r}{hint}")
 
     @classmethod
     def of(cls, function: Callable[..., Any], options: Mapping[str, Any]) -> Task:
@@ -188,7 +197,9 @@ def refuse_unknown(complaint: str, options: Mapping[str, Any], known: frozenset[
     """A mistyped option must not be silently ignored."""
     for option in options:
         if option not in known:
-            close = get_close_matches(option, known, n=1)
+            near = get_close_matches(option, known, n=1)
+            other = OTHER_WORDS.get(option)
+            close = [other] if other in known else near
             meant = f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(sorted(known))}"
             raise InvalidValueError(f"{complaint} {option!r}; {meant}")
 

@@ -23,6 +23,8 @@ from redrive.policy.criterion import DEAD_LETTERS, TIMES, Language, Word
 LONGEST_QUERY = 4_000
 MOST_TERMS = 32
 MOST_VALUES = 100
+OTHER_WORDS = {"state": "is"}
+"""What somebody may call a key, and what it is called."""
 
 _PIECE = re.compile(r'(?P<sign>-?)(?:(?P<key>[^\s":,]*):)?(?P<rest>(?:"(?:[^"\\]|\\.)*"|[^\s"])*)(?P<odd>"?)')
 _VALUE = re.compile(r'"((?:[^"\\]|\\.)*)"|([^",]+)')
@@ -94,7 +96,9 @@ def _refuse_key(key: str, position: int, language: Language) -> NoReturn:
             f"the key {key!r} at position {position} asks about {noun}, not about {language.noun}; leave it "
             f"out, or ask for {noun}"
         )
-    close = get_close_matches(key.lower(), known, n=1)
+    near = get_close_matches(key.lower(), known, n=1)
+    other = OTHER_WORDS.get(key.lower())
+    close = [other] if other in known else near
     meant = f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(known)}"
     quote = "; text with a colon in it stands in quotes" if not close and language.has_text else ""
     raise InvalidValueError(f"unknown key {key!r} at position {position}; {meant}{quote}")

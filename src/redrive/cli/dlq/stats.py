@@ -18,8 +18,8 @@ from redrive.cli.times import length
 
 LIFETIME = {
     "enqueued_total": "came to be",
-    "retry_success": "replays that succeeded",
-    "retry_failed": "replays that failed",
+    "retry_success": "replayed steps that succeeded",
+    "retry_failed": "replayed steps that failed",
     "manually_retried": "replayed by hand",
     "exhausted": "given up after automatic replays",
     "archived": "archived",

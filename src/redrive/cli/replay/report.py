@@ -93,7 +93,7 @@ def _standing(report: Row) -> Iterator[str]:
     elif operation["state"] == "RUNNING" and not operation["released"]:
         yield "Nothing was begun so far: a worker does that."
     if operation["state"] in OVER and items.get("FAILED"):
-        yield "What failed is an open dead letter again, with its newest error."
+        yield "What failed has an open dead letter, of the step where it stopped."
 
 
 def _left_behind(number: int) -> str:

@@ -61,7 +61,9 @@ def consequences(plan: Row) -> Iterator[Consequence]:
     if unsafe := plan["may_repeat_effects"]:
         yield Consequence(unsafe, "may repeat an effect that is not safe to repeat", risky=True)
     if keyed := plan["repeat_under_key"]:
-        yield Consequence(keyed, "may repeat an effect under its idempotency key, which is harmless")
+        yield Consequence(
+            keyed, "may repeat an effect under its idempotency key: harmless where the receiver heeds it"
+        )
     for what, number in plan["waits"].items():
         yield Consequence(number, f"{'waits' if number == 1 else 'wait'} for the {what}")
     if plan["skipped"]:

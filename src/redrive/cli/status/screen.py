@@ -112,8 +112,9 @@ def _flow(overview: Row) -> None:
     _line(span, "in", f"{padded(f'{sum(came):,}', 7, True)}  {dim(_chart(came, left))}", str)
     _line("", "out", f"{padded(f'{sum(left):,}', 7, True)}  {dim(_chart(left, came))}", str)
     if replays["rate"] is not None:
-        told = f"{replays['succeeded']:,} of {replays['succeeded'] + replays['failed']:,} succeeded"
-        _line("", "replays", f"{told} ({replays['rate']:.0%})", str)
+        ended = replays["succeeded"] + replays["failed"]
+        told = f"{replays['succeeded']:,} of {ended:,} replayed steps succeeded ({replays['rate']:.0%})"
+        _line("", "replays", told, str)
 
 
 def _groups(groups: Sequence[Row]) -> None:

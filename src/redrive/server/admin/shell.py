@@ -40,6 +40,7 @@ class Shell(NamedTuple):
     counters   dead letters by state
     attention  how many of them need somebody
     failing    breakers that are not closed, those that hold the most work first
+    watched    are there any breakers that would tell?
     standings  the organizations that one may enter
     """
 
@@ -47,6 +48,7 @@ class Shell(NamedTuple):
     attention: int
     failing: Sequence[BreakerView]
     standings: Sequence[Standing]
+    watched: bool
     places: Sequence[Place] = PLACES
 
     @property
@@ -61,10 +63,12 @@ async def shell_of(visit: Visit, token: str | None) -> Shell:
     standings: Sequence[Standing] = ()
     if visit.principal.kind == SESSION and token:
         standings = await (await visit.app.sessions()).organizations(token)
-    return Shell(figures.by_state, (await seen.needs_you()).total, await failing(visit), standings)
-
-
-async def failing(visit: Visit) -> Sequence[BreakerView]:
     book = await visit.app.breaker_book(org=visit.org, by=visit.principal.name)
-    found = [each for each in await book.list() if each.state != BreakerState.CLOSED]
+    breakers = await book.list()
+    attention = (await seen.needs_you()).total
+    return Shell(figures.by_state, attention, _failing(breakers), standings, bool(breakers))
+
+
+def _failing(breakers: Sequence[BreakerView]) -> Sequence[BreakerView]:
+    found = [each for each in breakers if each.state != BreakerState.CLOSED]
     return sorted(found, key=lambda each: (-each.waiting.number, each.name))
