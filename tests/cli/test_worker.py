@@ -61,7 +61,7 @@ def test_it_works_until_it_is_told_to_stop(tmp_path: Path) -> None:
     process.send_signal(signal.SIGTERM)
     _, told = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
-    assert told.startswith("Working on 1 task; Ctrl-C ends it.\n")
+    assert told.startswith("Working on 1 task of mail; Ctrl-C ends it.\n")
     assert "Traceback" not in told
 
 

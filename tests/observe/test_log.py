@@ -42,7 +42,7 @@ from redrive.model.event import (
 )
 from redrive.model.event import StepRef as Ref
 from redrive.model.failure import Category, ErrorClass, Failure
-from redrive.observe import log
+from redrive.observe import throttle
 from redrive.observe.log import LEVELS, LOGGER, MOST_FAILURES, LogListener
 from redrive.testing import VirtualClock
 
@@ -397,7 +397,7 @@ class TestThrottle:
     def test_any_number_of_causes_is_borne(
         self, listener: LogListener, lines: Lines, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(log, "MOST_CAUSES", 10)
+        monkeypatch.setattr(throttle, "MOST_CAUSES", 10)
         for number in range(100):
             listener(StepHeld(REF, f"limit:{number}"))
         listener(StepHeld(REF, "limit:99"))
@@ -408,7 +408,7 @@ class TestThrottle:
     def test_a_cause_that_goes_on_is_not_forgotten_for_new_ones(
         self, listener: LogListener, lines: Lines, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(log, "MOST_CAUSES", 2)
+        monkeypatch.setattr(throttle, "MOST_CAUSES", 2)
         for cause in ("a", "b"):
             listener(StepHeld(REF, cause))
         clock.advance(1.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,11 +11,12 @@ import click
 from redrive.cli.application import application, set_up_log
 from redrive.cli.given import Given, settings_options
 from redrive.cli.reload import reload_option, reloading
-from redrive.cli.text import notice
+from redrive.cli.text import bad, good, notice, warn
 
 if TYPE_CHECKING:
     from redrive.app import Redrive
 
+COLOURS = {"✓": good, "✗": bad, "↻": warn, "‖": warn, "!": warn, "?": warn}
 LATE = ("worker_",)
 """Settings that begin so are read when a worker starts; the others, when an application is made."""
 
@@ -38,18 +41,33 @@ def worker(
 ) -> None:
     """Execute work until SIGTERM or Ctrl-C; what is in flight is finished.
 
-    MODULE:ATTRIBUTE is your application, such as shop.work:app, imported from this directory.
+    MODULE:ATTRIBUTE is your application, such as shop.work:app, imported from this directory. On a terminal
+    it tells in short lines what it does; elsewhere it writes a log, of what is out of the ordinary.
     """
     if reloading(reload):
         return
     given.give("worker_concurrency", concurrency, "--concurrency")
     app = application(target, given, LATE)
-    set_up_log()
-    notice(f"Working on {_works(app)}; Ctrl-C ends it.")
+    _set_up_console(app)
+    notice(f"Working on {_works(app, queues)}; Ctrl-C ends it.")
     only: dict[str, Any] = {"queues": queues, "workflows": workflows}
     app.run_worker(**{name: names for name, names in only.items() if names})
 
 
-def _works(app: Redrive) -> str:
-    tasks = len(app.registry.tasks)
-    return f"{tasks} task{'' if tasks == 1 else 's'}"
+def _set_up_console(app: Redrive) -> None:
+    """Unless nobody looks, or the application has set up a log of its own."""
+    if not sys.stderr.isatty() or logging.getLogger().handlers:
+        set_up_log()
+        return
+    from redrive.observe.console import ConsoleListener
+    from redrive.observe.log import LOGGER
+
+    LOGGER.disabled = True  # the console tells the same, in short
+    set_up_log()
+    app.listen(ConsoleListener(lambda sign, line: notice(COLOURS.get(sign, str)(line))))
+
+
+def _works(app: Redrive, queues: tuple[str, ...]) -> str:
+    tasks = [task for task in app.registry.tasks.values() if not queues or task.queue in queues]
+    where = f" of {', '.join(queues)}" if queues else ""
+    return f"{len(tasks)} task{'' if len(tasks) == 1 else 's'}{where}"

@@ -8,11 +8,9 @@ out: the history of every run tells all of it.
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Mapping
-from threading import Lock
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from redrive import structured
 from redrive.clock import SYSTEM_CLOCK, Clock
@@ -21,13 +19,12 @@ from redrive.model.breaker import BreakerState
 from redrive.model.decision import Explanation, Reason
 from redrive.model.event import Event, fields_of
 from redrive.model.step import StepState
+from redrive.observe.throttle import Throttle
 
 LOGGER = logging.getLogger("redrive.engine")
 
-WINDOW = 1.0
 MOST_FAILURES = 20
 """Lines a second about one kind of failure of one task."""
-MOST_CAUSES = 10_000
 
 LEVELS: Mapping[type, int] = MappingProxyType(
     {
@@ -86,7 +83,7 @@ class LogListener:
     """Writes the events of the engine to the logger `redrive.engine`."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
-        self._throttle = _Throttle(clock)
+        self._throttle = Throttle(clock)
 
     def wants(self, kind: type[Event]) -> bool:
         """Would an event of this type be written?"""
@@ -102,46 +99,6 @@ class LogListener:
             more = {"suppressed": suppressed} if suppressed else {}
             fields = _fields(event) | more
             structured.write(LOGGER, level, _ordered(fields), _redundant(fields))
-
-
-class _Passed(NamedTuple):
-    since: float
-    passed: int
-    suppressed: int
-
-
-class _Throttle:
-    """Lets so many a second pass of each cause."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._lock = Lock()
-        self._known: dict[object, _Passed] = {}
-
-    def pass_(self, cause: object, most: int) -> int | None:
-        """How many were kept back since the last one that passed; None: this one is kept back too."""
-        now = self._clock.monotonic()
-        with self._lock:
-            since, passed, suppressed = self._known.get(cause, _NEVER)
-            # A clock that a test has exchanged may have gone back.
-            if not 0.0 <= now - since < WINDOW:
-                self._remember(cause, _Passed(now, 1, 0))
-                return suppressed
-            if passed < most:
-                self._known[cause] = _Passed(since, passed + 1, 0)
-                return suppressed
-            self._known[cause] = _Passed(since, passed, suppressed + 1)
-            return None
-
-    def _remember(self, cause: object, passed: _Passed) -> None:
-        """As the newest; the oldest makes room, because causes may be as many as keys of users."""
-        self._known.pop(cause, None)
-        if len(self._known) >= MOST_CAUSES:
-            del self._known[next(iter(self._known))]
-        self._known[cause] = passed
-
-
-_NEVER = _Passed(-math.inf, 0, 0)
 
 
 def _most(event: Event) -> int:
