@@ -2,16 +2,29 @@
 
 A busy machine must not fail a test, and Hypothesis tries the same examples every time, unless
 REDRIVE_TEST_EXPLORE asks for new ones. The servers are real ones, started once per test process, when needed.
+
+Tests start hundreds of interpreters. Where PYTHONDONTWRITEBYTECODE is set, each would compile all anew:
+what they compile is kept beside the cache of pytest then, outside of the source.
 """
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.servers import PostgresServer, RedisServer, postgresql, redis_server
+from tests.store.schemas import Schemas
+
+if sys.dont_write_bytecode:
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = str(Path(__file__).parents[1] / ".pytest_cache" / "bytecode")
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 settings.register_profile(
     "redrive",
@@ -22,10 +35,23 @@ settings.register_profile(
 settings.load_profile("redrive")
 
 
+def pytest_collection_finish() -> None:
+    """Thousands of tests stay to the end: whoever collects garbage need not look at them every time."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def live_postgres() -> Iterator[PostgresServer]:
     with postgresql() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def schemas(live_postgres: PostgresServer) -> Iterator[Schemas]:
+    lender = Schemas(live_postgres.url)
+    yield lender
+    lender.close()
 
 
 @pytest.fixture(scope="session")

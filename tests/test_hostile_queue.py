@@ -8,18 +8,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import pytest
 from cryptography.fernet import Fernet
 from tests.servers import PostgresServer
 from tests.store.build import TABLES, ask
+from tests.store.schemas import Schemas
 
 from redrive.config import Settings
 from redrive.dead_letter_queue.queue import DeadLetterQueue
@@ -95,19 +94,17 @@ class Place:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
-    if request.param == "sqlite":
-        place = Place(f"sqlite:///{tmp_path / 'failed.db'}", "redrive")
-    else:
-        server: PostgresServer = request.getfixturevalue("live_postgres")
-        place = Place(server.url, f"test_{uuid.uuid4().hex}")
-    async with asyncio.timeout(PATIENCE):
-        yield place
-    for queue in place.queues:
-        await queue.close()
-    if request.param == "postgres":
-        connection = await asyncpg.connect(place.url)
-        await connection.execute(f"DROP SCHEMA IF EXISTS {place.schema} CASCADE")
-        await connection.close()
+    async with contextlib.AsyncExitStack() as stack:
+        if request.param == "sqlite":
+            place = Place(f"sqlite:///{tmp_path / 'failed.db'}", "redrive")
+        else:
+            server: PostgresServer = request.getfixturevalue("live_postgres")
+            schemas: Schemas = request.getfixturevalue("schemas")
+            place = Place(server.url, await stack.enter_async_context(schemas.lent()))
+        async with asyncio.timeout(PATIENCE):
+            yield place
+        for queue in place.queues:
+            await queue.close()
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ SEED = SystemRandom().randrange(1_000_000) if "REDRIVE_TEST_EXPLORE" in os.envir
     ],
 )
 async def test_every_promise_is_kept(database: str, faults: tuple[str, ...]) -> None:
-    report = await campaign(database, faults, seed=SEED, seconds=5.0)
+    report = await campaign(database, faults, seed=SEED, seconds=3.0)
     print(report)
     assert report.sound, str(report)
 
@@ -44,7 +44,7 @@ async def test_every_promise_is_kept(database: str, faults: tuple[str, ...]) -> 
 @pytest.mark.parametrize("database", TOGETHER)
 async def test_without_fences_the_result_of_a_zombie_counts_and_is_found(database: str) -> None:
     """The control: the same campaign, with workers that fence neither their completions nor themselves."""
-    report = await campaign(database, ("stop",), seed=SEED, seconds=4.0, unguarded=True)
+    report = await campaign(database, ("stop",), seed=SEED, seconds=2.0, unguarded=True)
     assert any(finding.startswith("I4") for finding in report.findings), str(report)
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import pytest
 from argon2 import PasswordHasher
 from tests.servers import PostgresServer
 from tests.store.build import ask
+from tests.store.schemas import Schemas
 
 from redrive.app import Redrive
 from redrive.config import Settings
@@ -111,18 +110,16 @@ class World:
 @asynccontextmanager
 async def world_on(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
     """`request.param` names the database."""
-    if request.param == "sqlite":
-        world = World(f"sqlite:///{tmp_path / 'work.db'}", "redrive")
-    else:
-        server: PostgresServer = request.getfixturevalue("live_postgres")
-        world = World(server.url, f"test_{uuid.uuid4().hex}")
-    yield world
-    for app in world.apps:
-        await app.close()
-    if request.param == "postgres":
-        connection = await asyncpg.connect(world._place[0])
-        await connection.execute(f"DROP SCHEMA IF EXISTS {world._place[1]} CASCADE")
-        await connection.close()
+    async with AsyncExitStack() as stack:
+        if request.param == "sqlite":
+            world = World(f"sqlite:///{tmp_path / 'work.db'}", "redrive")
+        else:
+            server: PostgresServer = request.getfixturevalue("live_postgres")
+            schemas: Schemas = request.getfixturevalue("schemas")
+            world = World(server.url, await stack.enter_async_context(schemas.lent()))
+        yield world
+        for app in world.apps:
+            await app.close()
 
 
 async def refused(

@@ -7,9 +7,9 @@ has begun, it is live at most once, and the checker and the audit find nothing.
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -20,6 +20,7 @@ import pytest
 from tests.engine.workbench import Seam, bench, new_app, sql
 from tests.servers import PostgresServer
 from tests.store.build import TABLES, ask
+from tests.store.schemas import Schemas
 
 from redrive import Context, FinalError, RetryPolicy
 from redrive.app import Redrive
@@ -42,6 +43,7 @@ from redrive.testing import Harness
 from redrive.verify import verify
 
 MINUTE = 60.0
+PATIENCE = 120.0
 VOLATILE = {"workers", "processors", "limits", "breakers", "queues"}
 KEPT = tuple(table for table in TABLES if table not in VOLATILE)
 
@@ -84,17 +86,34 @@ class Site:
 @pytest.fixture(params=["sqlite", "postgres"])
 async def site(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Site]:
     if request.param == "sqlite":
-        site = Site(f"sqlite:///{tmp_path / 'work.db'}", "redrive")
+        async with closed_at_last(Site(f"sqlite:///{tmp_path / 'work.db'}", "redrive")) as site:
+            yield site
     else:
         server: PostgresServer = request.getfixturevalue("live_postgres")
-        site = Site(server.url, f"test_{uuid.uuid4().hex}")
-    yield site
-    for app in site.apps:
-        await app.close()
-    if request.param == "postgres":
-        connection = await asyncpg.connect(site.url)
-        await connection.execute(f"DROP SCHEMA IF EXISTS {site.schema} CASCADE")
-        await connection.close()
+        async with postgres_site(server, request.getfixturevalue("schemas")) as site:
+            yield site
+
+
+@pytest.fixture
+async def busy_site(live_postgres: PostgresServer, schemas: Schemas) -> AsyncIterator[Site]:
+    """Where several can be in the middle of something: SQLite lets one write at a time."""
+    async with postgres_site(live_postgres, schemas) as site:
+        yield site
+
+
+@asynccontextmanager
+async def postgres_site(server: PostgresServer, schemas: Schemas) -> AsyncIterator[Site]:
+    async with schemas.lent() as schema, closed_at_last(Site(server.url, schema)) as site:
+        yield site
+
+
+@asynccontextmanager
+async def closed_at_last(site: Site) -> AsyncIterator[Site]:
+    try:
+        yield site
+    finally:
+        for app in site.apps:
+            await app.close()
 
 
 async def sound(app: Redrive, org: str = "default") -> None:
@@ -210,7 +229,7 @@ async def test_however_they_meet_every_begun_replay_is_executed_once_and_one_let
     site: Site, seed: int
 ) -> None:
     """I3, I7, I10, I14: two programs, two people, workers, processors, operations."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         await Scramble(site, seed).run()
 
 
@@ -252,50 +271,46 @@ async def test_a_run_that_is_retried_while_it_is_entered_leaves_no_letter_of_a_s
         await sound(app)
 
 
-async def waiting_for_locks(connection: asyncpg.Connection, number: int) -> None:
-    """Until so many others wait for a lock of this database."""
-    while True:
-        waiting = await connection.fetchval(
-            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-        )
-        if waiting >= number:
-            return
+async def waiting_for_locks(connection: asyncpg.Connection, tasks: list[asyncio.Task[Any]]) -> None:
+    """Until all of them wait for a lock.
+
+    pg_stat_activity would not do: a transaction sees no connection there that came after its first look.
+    """
+    while await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted") < len(tasks):
+        ended = [task for task in tasks if task.done()]
+        assert not ended, f"ended, and should have had to wait: {ended}"
         await asyncio.sleep(0.01)
 
 
 async def test_a_letter_that_is_reopened_while_its_run_is_retried_is_not_left_open_i7(
-    live_postgres: PostgresServer,
+    busy_site: Site,
 ) -> None:
     """The retry waits for the run that the reopening has locked; it must then see the letter as it is."""
-    site = Site(live_postgres.url, f"test_{uuid.uuid4().hex}")
-    app = site.app()
-    connection = await asyncpg.connect(live_postgres.url)
-    try:
-        async with asyncio.timeout(30):
-            [(run_id, letter_id)] = await failed(app, "plain", [1])
-            ana, bob = await app.desk(by="ana"), await app.desk(by="bob")
-            await ana.dead_letters.ignore(letter_id, "not needed")
-            site.broken, site.random.random = False, lambda: 1.0  # type: ignore[method-assign]
-            hold = connection.transaction()
-            await hold.start()
-            await connection.fetch(f'SELECT * FROM "{site.schema}".audit_heads FOR UPDATE')
-            reopening = asyncio.create_task(ana.dead_letters.reopen(letter_id, "it is"))
-            await waiting_for_locks(connection, 1)
-            retrying = asyncio.create_task(bob.retry(run_id))
-            await waiting_for_locks(connection, 2)
-            await hold.rollback()
-            await asyncio.gather(reopening, retrying, return_exceptions=True)
-            await app.worker_in_test().work_off()
-            letter = await ana.dead_letters.get(letter_id)
-            assert (letter.state, await app.run(run_id).state()) in {
-                ("OPEN", "DLQ_PENDING"),
-                ("RESOLVED", "SUCCESS"),
-            }
-            await sound(app)
-    finally:
-        await connection.execute(f"DROP SCHEMA IF EXISTS {site.schema} CASCADE")
-        await connection.close()
-        await app.close()
+    site, app = busy_site, busy_site.app()
+    [(run_id, letter_id)] = await failed(app, "plain", [1])
+    ana, bob = await app.desk(by="ana"), await app.desk(by="bob")
+    await ana.dead_letters.ignore(letter_id, "not needed")
+    site.broken, site.random.random = False, lambda: 1.0  # type: ignore[method-assign]
+    connection = await asyncpg.connect(site.url)
+    async with asyncio.timeout(PATIENCE):
+        tasks: list[asyncio.Task[Any]] = []
+        try:
+            async with connection.transaction():
+                await connection.fetch(f'SELECT * FROM "{site.schema}".audit_heads FOR UPDATE')
+                tasks.append(asyncio.create_task(ana.dead_letters.reopen(letter_id, "it is")))
+                await waiting_for_locks(connection, tasks)
+                tasks.append(asyncio.create_task(bob.retry(run_id)))
+                await waiting_for_locks(connection, tasks)
+        finally:
+            await connection.close()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        await app.worker_in_test().work_off()
+    letter = await ana.dead_letters.get(letter_id)
+    assert (letter.state, await app.run(run_id).state()) in {
+        ("OPEN", "DLQ_PENDING"),
+        ("RESOLVED", "SUCCESS"),
+    }
+    await sound(app)
 
 
 async def test_two_hundred_replays_of_one_letter_at_once_are_one(site: Site) -> None:

@@ -8,19 +8,18 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import asyncpg
 import pytest
 from cryptography.fernet import Fernet
 from tests.engine.workbench import Ear
 from tests.lines import written_to
 from tests.servers import PostgresServer
 from tests.store.build import TABLES, ask
+from tests.store.schemas import Schemas
 
 from redrive.app import Redrive
 from redrive.config import Settings
@@ -135,13 +134,11 @@ async def ground(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         await ground.app.close()
         return
     server: PostgresServer = request.getfixturevalue("live_postgres")
-    schema = f"test_{uuid.uuid4().hex}"
-    ground = Ground(server.url, schema)
-    yield ground
-    await ground.app.close()
-    connection = await asyncpg.connect(server.url)
-    await connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
-    await connection.close()
+    schemas: Schemas = request.getfixturevalue("schemas")
+    async with schemas.lent() as schema:
+        ground = Ground(server.url, schema)
+        yield ground
+        await ground.app.close()
 
 
 async def refused_or_done(ground: Ground, call: Callable[..., Awaitable[Any]], *values: Any) -> Any:

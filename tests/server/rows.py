@@ -54,8 +54,11 @@ def difference(before: Rows, after: Rows) -> list[str]:
     """The first few changed rows of each table, as somebody would want to read them."""
     found = []
     for table in before:
-        gone = [row for row in before[table] if row not in after[table]]
-        come = [row for row in after[table] if row not in before[table]]
+        if before[table] == after[table]:
+            continue
+        earlier, later = ({repr(row) for row in rows[table]} for rows in (before, after))
+        gone = [row for row in before[table] if repr(row) not in later]
+        come = [row for row in after[table] if repr(row) not in earlier]
         found += [f"{table}: - {row}" for row in gone[:3]] + [f"{table}: + {row}" for row in come[:3]]
     return found
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 import asyncpg
 import pytest
 from tests.servers import PostgresServer
+from tests.store.schemas import Schemas, drop
 
 from redrive.store.database import Database
 from redrive.store.postgres import PostgresDatabase
@@ -22,11 +23,12 @@ DatabaseT = TypeVar("DatabaseT", bound=Database)
 @pytest.fixture(params=["sqlite", "postgres"])
 async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
     if request.param == "sqlite":
-        async with _migrated(SqliteDatabase(str(tmp_path / "redrive.db"))) as sqlite:
+        async with _migrated(SqliteDatabase(str(tmp_path / "redrive.db"), durable=False)) as sqlite:
             yield sqlite
     else:
         server: PostgresServer = request.getfixturevalue("live_postgres")
-        async with _fresh_schema(server) as schema, _migrated(_postgres(server, schema)) as postgres:
+        schemas: Schemas = request.getfixturevalue("schemas")
+        async with schemas.lent() as schema, _migrated(_postgres(server, schema)) as postgres:
             yield postgres
 
 
@@ -48,8 +50,7 @@ async def _fresh_schema(server: PostgresServer) -> AsyncIterator[str]:
     name = f"test_{uuid.uuid4().hex}"
     yield name
     connection = await asyncpg.connect(server.url)
-    await connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
-    await connection.execute(f"DROP ROLE IF EXISTS {name}_redrive_tenant")
+    await drop(connection, name)
     await connection.close()
 
 

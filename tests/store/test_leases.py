@@ -398,6 +398,20 @@ async def test_a_renewal_waits_for_nobody(postgres_database: PostgresDatabase) -
     assert min(left[1:]) > 60.0
 
 
+async def test_a_lease_that_is_being_reclaimed_is_not_kept_i4(postgres_database: PostgresDatabase) -> None:
+    """The reclaim is not committed yet: what others see still has the old token, but its time is over."""
+    store = Store(postgres_database)
+    claim = await claimed(store, EXPIRED)
+    async with several(postgres_database, 1) as [keeper], postgres_database.transaction() as session:
+        reclaimed = await session.fetch(
+            statement("leases", "reclaim"), {"token": 999_999, "ttl": 60.0, "most": 10}
+        )
+        renewed = await keeper.leases.renew([renewal(claim)])
+
+    assert [row[0] for row in reclaimed] == [claim.id]
+    assert renewed == set()
+
+
 @pytest.mark.parametrize("token", [0, 2**63 - 1])
 async def test_every_token_of_63_bits_is_kept(store: Store, token: int) -> None:
     await enqueued(store)

@@ -75,7 +75,10 @@ class Leases:
         return Claim._make(rows[0]) if rows else None
 
     async def renew(self, renewals: Sequence[Renewal]) -> set[tuple[str, int]]:
-        """Prolong leases; those that are not in the answer belong to somebody else, or have ended."""
+        """Prolong leases; those that are not in the answer belong to somebody else, or have ended.
+
+        One that somebody is writing at this moment is passed over, and kept as long as its time is not over.
+        """
         rows = await self._database.fetch_many(_SQL["renew"], renewals)
         renewed = {(row[0], row[1]) for row in rows}
         passed_over = [each for each in renewals if (each.id, each.token) not in renewed]

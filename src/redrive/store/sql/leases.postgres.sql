@@ -63,11 +63,11 @@ UPDATE redrive.runs SET lease_expires_at = :now + picked_ttl FROM picked WHERE i
 RETURNING id, token
 
 -- name: kept
--- One round trip for the whole batch.
+-- One round trip for the whole batch; whoever has locked an expired lease may be reclaiming it.
 SELECT run.id, run.token FROM redrive.runs AS run
 JOIN unnest(CAST(:id AS text[]), CAST(:token AS bigint[])) AS batch (id, token)
     ON run.id = batch.id AND run.token = batch.token
-WHERE run.place || '' = 'leased'
+WHERE run.place || '' = 'leased' AND run.lease_expires_at >= :now
 
 -- name: settled
 -- One round trip for the whole batch.

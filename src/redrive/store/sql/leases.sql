@@ -63,7 +63,8 @@ WHERE id = :id AND token = :token AND place = 'leased'
 RETURNING id, token
 
 -- name: kept
-SELECT id, token FROM redrive.runs WHERE id = :id AND token = :token AND place = 'leased'
+SELECT id, token FROM redrive.runs
+WHERE id = :id AND token = :token AND place = 'leased' AND lease_expires_at >= :now
 
 -- name: cancelling
 SELECT id, token FROM redrive.runs
