@@ -43,7 +43,7 @@ async def test_the_result_of_a_worker_that_slept_past_its_lease_does_not_count(w
     run = await app.start("charge", str(sign))
     await until(lambda: world.journal.count("charging") == 1)
 
-    zombie.freeze()
+    await world.freeze(zombie)
     other = await world.worker(until_told)
     assert await run.result(PATIENCE) == "charged by attempt 2"
     sign.touch()
@@ -72,7 +72,7 @@ async def test_a_worker_that_slept_alone_stops_cleanly_in_the_middle_of_what_it_
     worker = await world.worker(until_told, grace_seconds=0.5)
     await app.start("charge", str(sign))
     await until(lambda: world.journal.count("charging") == 1)
-    worker.freeze()
+    await world.freeze(worker)
     begun = world.journal.of("charging")[0].at
     await until(lambda: time.time() > begun + 1.5)
     worker.thaw()

@@ -14,6 +14,7 @@ import inspect
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -126,6 +127,27 @@ class World:
     @property
     def is_postgres(self) -> bool:
         return self.url.startswith("postgresql")
+
+    async def freeze(self, worker: WorkerProcess) -> None:
+        """Not in the middle of a write: on SQLite nobody else could write then, for as long as it sleeps."""
+        worker.freeze()
+        while not self._is_writable():
+            worker.thaw()
+            await asyncio.sleep(0.01)
+            worker.freeze()
+
+    def _is_writable(self) -> bool:
+        if self.is_postgres:
+            return True
+        connection = sqlite3.connect(self.url.removeprefix("sqlite:///"), timeout=0.0, isolation_level=None)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("ROLLBACK")
+        except sqlite3.OperationalError:
+            return False
+        finally:
+            connection.close()
+        return True
 
     def other(self) -> World:
         """Another database, and the same journal."""
