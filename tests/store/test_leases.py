@@ -29,6 +29,7 @@ from tests.store.build import (
     value,
 )
 
+from redrive.engine.keeper import Keeper
 from redrive.model.claim import Claim
 from redrive.store.database import Database
 from redrive.store.leases import Renewal
@@ -36,6 +37,7 @@ from redrive.store.postgres import PostgresDatabase
 from redrive.store.record import Change, Record
 from redrive.store.statement import Query, Statement, statement
 from redrive.store.store import Store
+from redrive.testing import VirtualClock
 
 
 @pytest.fixture
@@ -332,7 +334,7 @@ async def test_renewing_prolongs_only_matching_leases_p7(store: Store, database:
     await store.records.record([Record(completed(done))])
     renewals = [renewal(kept), renewal(stale)._replace(token=-1), renewal(done), Renewal("nobody", 1, 60.0)]
 
-    assert await store.leases.renew(renewals) == {(kept.id, kept.token)}
+    assert await store.leases.renew(renewals) == {(kept.id, kept.token): True}
 
     assert 55.0 < await seconds_left(database, kept.id) <= 60.0
     assert await seconds_left(database, stale.id) <= 5.0
@@ -352,7 +354,7 @@ async def test_each_lease_has_its_own_length(store: Store, database: Database) -
 
 async def test_a_renewed_lease_is_not_reclaimed(store: Store) -> None:
     claim = await claimed(store, EXPIRED)
-    assert await store.leases.renew([renewal(claim)]) == {(claim.id, claim.token)}
+    assert await store.leases.renew([renewal(claim)]) == {(claim.id, claim.token): True}
 
     assert await store.leases.reclaim(999_999, 60.0, 10) == []
 
@@ -361,7 +363,7 @@ async def test_a_reclaimed_lease_is_not_renewed(store: Store, database: Database
     claim = await claimed(store, EXPIRED)
     [taken] = await store.leases.reclaim(999_999, 30.0, 10)
 
-    assert await store.leases.renew([renewal(claim, 900.0)]) == set()
+    assert await store.leases.renew([renewal(claim, 900.0)]) == {}
     assert await seconds_left(database, taken.id) <= 30.0
 
 
@@ -392,10 +394,27 @@ async def test_a_renewal_waits_for_nobody(postgres_database: PostgresDatabase) -
         await ask(session, "SELECT id FROM redrive.runs WHERE id = :id FOR UPDATE", id=claims[0].id)
         renewed = await keeper.leases.renew([renewal(claim, 900.0) for claim in claims])
 
-    assert renewed == {(claim.id, claim.token) for claim in claims}
+    assert renewed == {(claim.id, claim.token): claim is not claims[0] for claim in claims}
     left = [await seconds_left(postgres_database, claim.id) for claim in claims]
     assert left[0] <= 60.0
     assert min(left[1:]) > 60.0
+
+
+async def test_a_lease_that_was_only_passed_over_ends_when_it_was_to_end_i4(
+    postgres_database: PostgresDatabase,
+) -> None:
+    """Its keeper must not take it for prolonged."""
+    store, clock = Store(postgres_database), VirtualClock()
+    await enqueued(store)
+    [claim] = await store.leases.claim("default", 1, holder())
+    keeper = Keeper(postgres_database, clock, 60.0, lambda keys: None)
+    keeper.hold(claim, clock.monotonic())
+    clock.time += 30.0
+    async with several(postgres_database, 1) as [other], postgres_database.transaction() as session:
+        await ask(session, "SELECT id FROM redrive.runs WHERE id = :id FOR UPDATE", id=claim.id)
+        await keeper.renew(other.leases)
+    clock.time += 30.0
+    assert keeper.has_expired(claim)
 
 
 async def test_a_lease_that_is_being_reclaimed_is_not_kept_i4(postgres_database: PostgresDatabase) -> None:
@@ -409,7 +428,7 @@ async def test_a_lease_that_is_being_reclaimed_is_not_kept_i4(postgres_database:
         renewed = await keeper.leases.renew([renewal(claim)])
 
     assert [row[0] for row in reclaimed] == [claim.id]
-    assert renewed == set()
+    assert renewed == {}
 
 
 @pytest.mark.parametrize("token", [0, 2**63 - 1])
@@ -418,13 +437,13 @@ async def test_every_token_of_63_bits_is_kept(store: Store, token: int) -> None:
     [claim] = await store.leases.claim("default", 1, holder()._replace(token=token))
 
     assert claim.token == token
-    assert await store.leases.renew([renewal(claim)]) == {(claim.id, token)}
+    assert await store.leases.renew([renewal(claim)]) == {(claim.id, token): True}
     assert await store.leases.adopt(token, claim.worker) == [claim]
     assert await store.records.record([Record(completed(claim))]) == {claim.id: "ended"}
 
 
 async def test_renewing_nothing(store: Store) -> None:
-    assert await store.leases.renew([]) == set()
+    assert await store.leases.renew([]) == {}
 
 
 # Reclaiming

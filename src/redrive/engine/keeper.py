@@ -64,7 +64,7 @@ class Keeper:
             self._fence([key for key in due if self._is_over(key)])
             return
         for key in due:
-            if key in renewed and key in self._held:
+            if renewed.get(key) and key in self._held:  # what is only kept is tried again soon
                 self._held[key] = now
         self._fence([key for key in due if key not in renewed])
 

@@ -74,17 +74,17 @@ class Leases:
         rows = await session.fetch(_SQL["failed"], {"id": run_id, "org": org})
         return Claim._make(rows[0]) if rows else None
 
-    async def renew(self, renewals: Sequence[Renewal]) -> set[tuple[str, int]]:
+    async def renew(self, renewals: Sequence[Renewal]) -> dict[tuple[str, int], bool]:
         """Prolong leases; those that are not in the answer belong to somebody else, or have ended.
 
-        One that somebody is writing at this moment is passed over, and kept as long as its time is not over.
+        One that somebody is writing at this moment is passed over: it is kept, but not prolonged (False).
         """
         rows = await self._database.fetch_many(_SQL["renew"], renewals)
-        renewed = {(row[0], row[1]) for row in rows}
+        renewed = {(row[0], row[1]): True for row in rows}
         passed_over = [each for each in renewals if (each.id, each.token) not in renewed]
         if passed_over:
             rows = await self._database.fetch_many(_SQL["kept"], passed_over)
-            renewed |= {(row[0], row[1]) for row in rows}
+            renewed |= {(row[0], row[1]): False for row in rows}
         return renewed
 
     async def cancelling(self, worker: str) -> list[tuple[str, int]]:
