@@ -22,10 +22,12 @@ $(READY): requirements/dev.txt pyproject.toml
 	@touch $@
 
 test: check
-	@$(BIN)/pytest -n 2
+	@echo "testing, about a quarter of an hour on two cores …"
+	@$(BIN)/pytest -n 2 --dist worksteal
 
 # make check     format, lint, types and import contracts; part of make test
 check: $(READY)
+	@echo "checking format, lint, types and imports …"
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/lint-imports --no-logo >/dev/null || $(BIN)/lint-imports
