@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import signal
 import subprocess
 import sys
@@ -201,6 +203,39 @@ class TestServing:
                 assert "Traceback" not in process.stderr.read()
             finally:
                 process.kill()
+
+    def test_a_link_for_the_operator_is_in_no_log_when_people_can_sign_in(
+        self, redrive: Command, tmp_path: Path
+    ) -> None:
+        """The first start tells it in any case, later ones only a terminal."""
+        assert _told(tmp_path).startswith("Sign in once with: https://redrive.example.com/app/sign-in#")
+        assert redrive("key", "create", "ci", "--role", "viewer").code == 0
+        told = _told(tmp_path)
+        assert told.startswith("Sign in at https://redrive.example.com/app/sign-in; `redrive member link")
+        assert "#" not in told
+        master, slave = pty.openpty()
+        try:
+            shown = _told(tmp_path, (master, slave))
+            assert shown.startswith("Sign in once with: https://redrive.example.com/app/sign-in#")
+        finally:
+            os.close(master)
+            os.close(slave)
+
+
+def _told(directory: Path, terminal: tuple[int, int] | None = None) -> str:
+    """How to sign in, as the server says it where it tells what it does."""
+    address = ["--url", "https://redrive.example.com", "--port", "0"]
+    command = [sys.executable, "-m", "redrive.cli", "serve", *address]
+    master, stream = (None, subprocess.PIPE) if terminal is None else terminal
+    with subprocess.Popen(command, cwd=directory, stderr=stream) as process:
+        try:
+            source = process.stderr if master is None else os.fdopen(os.dup(master), "rb")
+            assert source is not None
+            with source:
+                lines = (line.decode().strip() for line in iter(source.readline, b""))
+                return next(line for line in lines if line.startswith("Sign in"))
+        finally:
+            process.kill()
 
 
 def _announced(lines: IO[str]) -> str:

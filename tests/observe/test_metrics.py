@@ -65,3 +65,15 @@ async def test_failures_are_counted_by_code_and_nobody_is_named_i9() -> None:
         sum(value for (name, _), value in counted(metrics).items() if name == "redrive_steps_failed_total")
         == 1
     )
+
+
+async def test_what_all_processes_share_is_not_told_by_what_one_has_seen_p9() -> None:
+    """Another may close a breaker that this one has opened."""
+    app, metrics = new_app(), Metrics()
+    app.listen(metrics)
+    async with bench(app):
+        await app.force_breaker("gateway", "OPEN", reason="maintenance")
+        await app.force_breaker("gateway", "OPEN", reason="still")
+    found = counted(metrics)
+    assert found["redrive_breaker_changes_total", ("gateway", "OPEN")] == 1
+    assert not any(name in ("redrive_breaker_open", "redrive_dead_letters_needing_you") for name, _ in found)

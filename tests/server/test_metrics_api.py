@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.server.house import House
+from starlette.types import Receive, Scope, Send
+from tests.server.house import House, new_app
+from tests.servers import PostgresServer
+
+from redrive.app import Redrive
+from redrive.errors import StatementTimeoutError, StoreError, StoreUnavailableError
+from redrive.observe.metrics import Metrics
+from redrive.server.scrape import StoreFailures
 
 METRICS = "/metrics"
 WITHOUT_PROMETHEUS = """
@@ -44,11 +54,91 @@ async def test_what_has_happened_and_what_there_is_is_counted(house: House) -> N
     assert before["workflow_dlq_moves_total", ("charge", "charge")] == 2
     assert before["redrive_dead_letters", ("OPEN",)] == 2
     assert before["redrive_dead_letters", ("RESOLVED",)] == 0
+    assert before["redrive_dead_letters_needing_you", ()] == 2
+    assert before["redrive_dead_letters_oldest_seconds", ()] > 0
     assert before["redrive_queue_depth", ("ready", "default")] == 1
+    assert before["redrive_queue_oldest_seconds", ("default",)] > 0
     await house.work()
     after = await samples(house)
     assert after["redrive_runs_finished_total", ("SUCCESS", "greet")] == 1
-    assert ("redrive_queue_depth", ("ready", "default")) not in after
+    assert after["redrive_queue_depth", ("ready", "default")] == 0
+    assert after["redrive_queue_oldest_seconds", ("default",)] == 0
+
+
+@pytest.fixture
+async def elsewhere(request: pytest.FixtureRequest, house: House, tmp_path: Path) -> AsyncIterator[Redrive]:
+    """What another process has on the same database: its work is not known to the server."""
+    url, schema = f"sqlite:///{tmp_path}/work.db", "redrive"
+    if request.node.callspec.params["house"] == "postgres":
+        server: PostgresServer = request.getfixturevalue("live_postgres")
+        url, schema = server.url, request.getfixturevalue("shared_schema")
+    app = new_app(url, schema)
+
+    @app.task(breaker="gateway", queue="payments")
+    async def pay(order: int) -> None:
+        pass
+
+    yield app
+    await app.close()
+
+
+async def test_breakers_are_read_from_the_database_whoever_changes_them(
+    house: House, elsewhere: Redrive
+) -> None:
+    worker = elsewhere.worker_in_test()
+    await elsewhere.force_breaker("gateway", "OPEN", reason="maintenance")
+    await elsewhere.start("pay", 7)
+    await worker.work_off()
+    opened = await samples(house)
+    assert opened["redrive_breaker_open", ("gateway",)] == 1
+    assert opened["redrive_breaker_held", ("gateway",)] == 1
+    assert opened["redrive_queue_depth", ("held", "payments")] == 1
+    await elsewhere.force_breaker("gateway", "CLOSED", reason="done")
+    closed = await samples(house)
+    assert closed["redrive_breaker_open", ("gateway",)] == 0
+
+
+async def test_a_breaker_that_the_program_names_has_a_series_before_its_first_call(house: House) -> None:
+    house.app.breaker("mail")
+    found = await samples(house)
+    assert found["redrive_breaker_open", ("mail",)] == 0
+    assert found["redrive_breaker_held", ("mail",)] == 0
+
+
+async def test_workers_that_have_stopped_do_not_count(house: House) -> None:
+    assert (await samples(house))["redrive_workers", ("running",)] == 0
+    holds = house.app.store.holds
+    for worker, state in (("a", "running"), ("b", "stopped"), ("c", "running")):
+        await holds.heartbeat(worker, "1", '["labels"]', 4, 0, state)
+    found = await samples(house)
+    assert found["redrive_workers", ("running",)] == 2
+    assert found["redrive_workers", ("silent",)] == 0
+    assert ("redrive_workers", ("stopped",)) not in found
+    assert found["redrive_queue_depth", ("ready", "labels")] == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "number"),
+    [
+        (StoreUnavailableError("away"), 1),
+        (StoreError("broken"), 1),
+        (StatementTimeoutError("slow", seconds=5.0), 0),
+        (ValueError("no"), 0),
+    ],
+)
+async def test_only_what_the_database_could_not_be_used_for_is_its_failure(
+    error: Exception, number: int
+) -> None:
+    async def failing(scope: Scope, receive: Receive, send: Send) -> None:
+        raise error
+
+    async def nothing(*_: object) -> None:
+        pass
+
+    metrics = Metrics()
+    with pytest.raises(type(error)):
+        await StoreFailures(failing, metrics)({}, nothing, nothing)  # type: ignore[arg-type]
+    assert f"redrive_store_failures_total {number}.0" in metrics.text().decode()
 
 
 async def test_nobody_is_named_i8_i9(house: House) -> None:

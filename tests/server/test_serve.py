@@ -1,22 +1,26 @@
-"""Serving: beyond this machine only when somebody could be asked who they are (security baseline)."""
+"""Serving: beyond this machine only when somebody could be asked who they are, and no way in is left in a log
+(security baseline)."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.server.house import new_app
+from tests.server.served_process import json_of, request, served, status_of
 
 from redrive.app import Redrive
 from redrive.errors import InvalidValueError
-from redrive.server.serve import refuse_open_address
+from redrive.server.serve import operator_token, refuse_open_address
 
 
 @asynccontextmanager
-async def to_listen(path: Path, host: str) -> AsyncIterator[Redrive]:
-    app = new_app(f"sqlite:///{path}/work.db", server_host=host)
+async def to_listen(path: Path, host: str = "127.0.0.1", **settings: Any) -> AsyncIterator[Redrive]:
+    app = new_app(f"sqlite:///{path}/work.db", server_host=host, **settings)
     try:
         yield app
     finally:
@@ -58,3 +62,66 @@ async def test_a_credential_that_does_not_hold_is_nobodys(tmp_path: Path) -> Non
         await directory.members.add("bob", "OWNER")
         await directory.accounts.disable("ana")
         assert await is_refused(app)
+
+
+async def test_the_link_of_the_operator_is_told_as_long_as_nobody_could_sign_in_without(
+    tmp_path: Path,
+) -> None:
+    async with to_listen(tmp_path) as app:
+        token = await operator_token(app, watched=False)
+        assert token is not None
+        signed_in = await (await app.sessions()).redeem(token)
+        assert signed_in is not None
+        directory = await app.directory()
+        await directory.members.add("ana", "OWNER")
+        assert await operator_token(app, watched=False) is not None
+        await directory.accounts.set_password("ana", "a horse, a horse, my kingdom")
+        assert await operator_token(app, watched=False) is None
+
+
+async def test_a_key_is_a_way_in_too(tmp_path: Path) -> None:
+    async with to_listen(tmp_path) as app:
+        await (await app.directory()).keys.create("ci", "OWNER")
+        assert await operator_token(app, watched=False) is None
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {
+            "oidc_issuer": "https://login.example.com",
+            "oidc_client_id": "redrive",
+            "server_url": "https://redrive.example.com",
+        },
+        {"server_proxies": ("127.0.0.1",), "server_forward_header": "X-Forwarded-User"},
+    ],
+    ids=["provider", "proxy"],
+)
+async def test_so_is_whoever_signs_people_in(tmp_path: Path, settings: dict[str, Any]) -> None:
+    async with to_listen(tmp_path, **settings) as app:
+        assert await operator_token(app, watched=False) is None
+        assert await operator_token(app, watched=True) is not None
+
+
+async def test_who_looks_is_told_the_link_but_beyond_this_machine_nobody_is(tmp_path: Path) -> None:
+    async with to_listen(tmp_path) as app:
+        await (await app.directory()).keys.create("ci", "OWNER")
+        assert await operator_token(app, watched=True) is not None
+    async with to_listen(tmp_path, "0.0.0.0") as app:
+        assert await operator_token(app, watched=True) is None
+
+
+def test_requests_that_the_database_has_failed_are_counted_w15(tmp_path: Path) -> None:
+    with served(tmp_path) as server:
+        key = server.key("watch")
+        _execute(tmp_path, "ALTER TABLE workers RENAME TO workers_of_another")
+        for _ in range(2):
+            answer = server.asked(request("GET", "/api/v1/workers", key))
+            assert (status_of(answer), json_of(answer)["code"]) == (503, "database")
+        _execute(tmp_path, "ALTER TABLE workers_of_another RENAME TO workers")
+        assert b"\nredrive_store_failures_total 2.0\n" in server.asked(request("GET", "/metrics", key))
+
+
+def _execute(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path / "work.db", isolation_level=None)) as connection:
+        connection.execute(statement)

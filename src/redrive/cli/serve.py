@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -63,4 +64,4 @@ def _run(app: Redrive) -> None:
     except ModuleNotFoundError as error:
         raise missing_extra("the server", error) from None
     set_up_log()
-    run(app, announce=notice)
+    run(app, announce=notice, watched=sys.stderr.isatty())

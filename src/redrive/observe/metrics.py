@@ -1,5 +1,6 @@
 """Metrics for Prometheus, counted from what the engine tells in this process (W15, P9).
 
+What all processes share, such as how a breaker stands, is not counted but read: see `redrive.observe.gauges`.
 Names of workflows, steps, queues and breakers come from your code and are labels; those of organizations,
 runs and people are not.
 """
@@ -7,13 +8,14 @@ runs and people are not.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 
 from redrive.model import event as events
-from redrive.model.breaker import BreakerState
 from redrive.model.event import Event, StepRef
+from redrive.observe.gauges import Gauges
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -39,9 +41,14 @@ class Metrics:
         self._seconds = Histogram(
             "redrive_step_seconds", "How long steps take", ("task",), registry=self.registry, buckets=SECONDS
         )
-        self._open = self._gauge("redrive_breaker_open", "1 while a breaker is open", ("breaker",))
-        self.queue_depth = self._gauge("redrive_queue_depth", "Runs in a queue", ("queue", "place"))
-        self.dead_letters = self._gauge("redrive_dead_letters", "Dead letters", ("state",))
+        self._changes = self._counter(
+            "redrive_breaker_changes", "Changes of breakers that were made here", ("breaker", "state")
+        )
+
+    @cached_property
+    def gauges(self) -> Gauges:
+        """Made when they are asked for: one that nobody sets would tell of nothing but zeros."""
+        return Gauges(self.registry)
 
     def __call__(self, event: Event) -> None:
         count = _COUNTING.get(type(event))
@@ -56,9 +63,6 @@ class Metrics:
 
     def _counter(self, name: str, meaning: str, labels: tuple[str, ...]) -> Counter:
         return Counter(name, meaning, labels, registry=self.registry)
-
-    def _gauge(self, name: str, meaning: str, labels: tuple[str, ...]) -> Gauge:
-        return Gauge(name, meaning, labels, registry=self.registry)
 
     def _started(self, event: events.StepStarted) -> None:
         self._attempts.labels(*_step(event.ref)).inc()
@@ -91,11 +95,13 @@ class Metrics:
     def _lease_lost(self, event: events.LeaseLost) -> None:
         self._lost.inc()
 
-    def _store_failed(self, event: events.StoreFailed) -> None:
+    def store_failed(self, event: events.StoreFailed | None = None) -> None:
+        """For whoever has no event to tell of it, too."""
         self._store.inc()
 
     def _breaker_changed(self, event: events.BreakerChanged) -> None:
-        self._open.labels(event.breaker).set(event.after == BreakerState.OPEN)
+        if event.before != event.after:
+            self._changes.labels(event.breaker, event.after).inc()
 
 
 def _step(ref: StepRef) -> tuple[str, str]:
@@ -113,6 +119,6 @@ _COUNTING: Mapping[type, Callable[[Metrics, Any], None]] = {
     events.RunQueued: Metrics._run_queued,
     events.RunFinished: Metrics._run_finished,
     events.LeaseLost: Metrics._lease_lost,
-    events.StoreFailed: Metrics._store_failed,
+    events.StoreFailed: Metrics.store_failed,
     events.BreakerChanged: Metrics._breaker_changed,
 }

@@ -14,6 +14,7 @@ from redrive.server.api import NOUNS
 from redrive.server.assembly import assembled
 from redrive.server.envelope import Envelope, told
 from redrive.server.intake import Intake
+from redrive.server.scrape import count_store_failures
 from redrive.server.site import Site
 
 
@@ -21,6 +22,7 @@ def create_app(redrive: Redrive) -> FastAPI:
     """The API of an application, ready for any ASGI server. `redrive.server.serve` runs it on one."""
     site = Site(redrive)
     api = assembled(site, (*NOUNS, *PAGES), told, lambda _: _living(site))
+    count_store_failures(api)
     api.add_middleware(Intake, most=redrive.settings.server_body_bytes)
     api.add_middleware(Envelope, site=site)
     return api

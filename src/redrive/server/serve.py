@@ -24,16 +24,27 @@ BACKLOG = 2_048
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def run(app: Redrive, *, announce: Callable[[str], None] = print, guide: Guiding | None = None) -> None:
+def run(
+    app: Redrive,
+    *,
+    announce: Callable[[str], None] = print,
+    watched: bool = False,
+    guide: Guiding | None = None,
+) -> None:
     """Serve until SIGTERM or SIGINT, then let requests in flight finish."""
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(serve(app, announce=announce, guide=guide))
+        runner.run(serve(app, announce=announce, watched=watched, guide=guide))
 
 
 async def serve(
-    app: Redrive, *, announce: Callable[[str], None] = print, guide: Guiding | None = None
+    app: Redrive,
+    *,
+    announce: Callable[[str], None] = print,
+    watched: bool = False,
+    guide: Guiding | None = None,
 ) -> None:
-    """`guide` leads through the pages, where there is one."""
+    """`watched`: what is announced is seen by a person, and kept nowhere. `guide` leads through the pages,
+    where there is one."""
     settings = app.settings
     collect_rarely()
     await app.raise_wall()
@@ -53,7 +64,7 @@ async def serve(
         timeout_graceful_shutdown=max(1, round(settings.server_drain_sec)),
     )
     with bound(settings.server_host, settings.server_port) as listening:
-        await _Server(config, api.state.site, announce).serve([listening])
+        await _Server(config, api.state.site, announce, watched).serve([listening])
 
 
 async def refuse_open_address(app: Redrive) -> None:
@@ -84,10 +95,13 @@ def bound(host: str, port: int) -> socket.socket:
 class _Server(uvicorn.Server):
     """Tells where it is, and ends streams of events when it is told to stop."""
 
-    def __init__(self, config: uvicorn.Config, site: Site, announce: Callable[[str], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, site: Site, announce: Callable[[str], None], watched: bool
+    ) -> None:
         super().__init__(config)
         self._site = site
         self._announce = announce
+        self._watched = watched
         self._port = 0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -118,11 +132,27 @@ class _Server(uvicorn.Server):
         host = f"[{settings.server_host}]" if ":" in settings.server_host else settings.server_host
         address = settings.server_url or f"http://{host}:{port}"
         self._announce(f"Redrive is at {address}")
-        if is_loopback(settings.server_host):
-            sessions = await self._site.app.sessions()
-            link = await sessions.embedded_link()
-            if link is not None:
-                self._announce(f"Sign in once with: {address}/app/sign-in#{link.token}")
+        token = await operator_token(self._site.app, watched=self._watched)
+        if token is not None:
+            self._announce(f"Sign in once with: {address}/app/sign-in#{token}")
+        else:
+            self._announce(
+                f"Sign in at {address}/app/sign-in; `redrive member link NAME` gives a link for it"
+            )
+
+
+async def operator_token(app: Redrive, *, watched: bool) -> str | None:
+    """Makes an owner of whoever reads it: not for a log, unless nobody could come in without it."""
+    if not is_loopback(app.settings.server_host) or not (watched or await _nobody_could_sign_in(app)):
+        return None
+    link = await (await app.sessions()).embedded_link()
+    return None if link is None else link.token
+
+
+async def _nobody_could_sign_in(app: Redrive) -> bool:
+    if app.settings.oidc_issuer or app.settings.server_forward_header:
+        return False
+    return not await (await app.credentials()).any()
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -19,7 +19,7 @@ routes = Routes("metrics", "/metrics")
 
 @routes.get("", may(Permission.READ, home=True), response_class=PlainTextResponse)
 async def get(request: Request) -> Response:
-    """Counters of this process, the depth of queues and the dead letters of all organizations."""
+    """Counters of this process; queues, breakers, workers and dead letters of all organizations."""
     site = site_of(request.scope)
     if site.metrics is None:
         raise ProblemError(
