@@ -77,6 +77,17 @@ async def test_what_somebody_else_does_is_seen_without_moving(shop: Site, visit:
     assert await page.locator("#attempts").get_attribute("data-kept") == "yes"
 
 
+async def test_its_attempts_fit_into_their_card(scene: Site, tour: Browsing) -> None:
+    """Those that were repeated and replayed are the widest."""
+    for asked in ("is:open category:timeout", "is:resolved"):
+        [letter] = (await scene.get(API, q=asked, size=1))["items"]
+        page = await tour.open("admin", f"/app/admin/dlq/{letter['id']}")
+        for width in (640, 1000, 1100, 1200, 1280, 1440):
+            await page.set_viewport_size({"width": width, "height": 900})
+            beyond = await page.locator("#attempts .scroll").evaluate("it => it.scrollWidth - it.clientWidth")
+            assert beyond <= 0, f"{beyond} px at {width}"
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [320, 1440])
 async def test_it_can_be_read_by_everybody(shop: Site, visit: Browsing, theme: Theme, width: int) -> None:

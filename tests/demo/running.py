@@ -33,7 +33,9 @@ class Demo:
             "XDG_RUNTIME_DIR": str(home),
             "TMPDIR": str(home),
             "DATABASE_URL": "sqlite:///not-this-one.db",
+            "PATH": os.defpath,
         }
+        self.environment.pop("VIRTUAL_ENV", None)
         self._lines: list[str] = []
         self.process = subprocess.Popen(
             [*shlex.split(REDRIVE), "demo", "--port", "0", *options],
@@ -81,10 +83,16 @@ class Demo:
         return self.wait_for(r"REDRIVE_DATABASE_URL='(.+)'")
 
     def type(self, command: str) -> str:
-        """In another terminal, where the variable is set that the demo asks for."""
-        environment = {**self.environment, "REDRIVE_DATABASE_URL": self.database_url}
+        """In another terminal, in which one has typed first what the demo says."""
+        preparation = self.wait_for(r"\n(export .+)\n")
         done = subprocess.run(
-            command, shell=True, env=environment, cwd=self.home, capture_output=True, text=True, check=False
+            f"{preparation}\n{command}",
+            shell=True,
+            env=self.environment,
+            cwd=self.home,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
         return done.stdout

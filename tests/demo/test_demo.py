@@ -9,7 +9,7 @@ import re
 import signal
 from pathlib import Path
 
-from tests.demo.running import REDRIVE, Demo, demo, is_alive, until
+from tests.demo.running import Demo, demo, is_alive, until
 
 from redrive import Redrive
 from redrive.config import Settings
@@ -30,8 +30,7 @@ def failures(url: str) -> tuple[set[str], set[str], int]:
 
 def typed(running: Demo, beginning: str) -> str:
     """The command that the demo names, as it names it now."""
-    command = f"{re.escape(REDRIVE)} {beginning}"
-    return running.wait_for(rf"\n +({command}.*)\n")
+    return running.wait_for(rf"\n +(redrive {beginning}.*)\n")
 
 
 def test_the_guided_path_can_be_typed_from_the_first_failure_to_its_end(tmp_path: Path) -> None:
@@ -46,11 +45,12 @@ def test_the_guided_path_can_be_typed_from_the_first_failure_to_its_end(tmp_path
         assert "shipping zone" in running.type(typed(running, "dlq view"))
         running.type(running.wait_for(r"\n +(echo .* >> .*zones\.toml)\n"))
         running.type(typed(running, "replay plan --group"))
-        start = typed(running, "replay start")
+        start, watch = typed(running, "replay start"), typed(running, "replay watch")
         running.type(f"{start} --yes")
-        running.type(start.replace("replay start", "replay watch"))  # it may be over before the demo says it
+        running.type(watch)
         running.wait_for("✓ 5  Watch it resolve")
         ends_well(running, signal.SIGINT)
+        assert "gone with the demo; --directory DIR keeps them" in running.said
 
 
 def test_drills_on_postgresql_end_as_an_operator_expects_g15(tmp_path: Path) -> None:
@@ -64,11 +64,13 @@ def test_drills_on_postgresql_end_as_an_operator_expects_g15(tmp_path: Path) -> 
         assert all(len(each["expectations"]) >= 5 for each in outcomes)
         assert set(running.state()["services"].values()) == {"up"}
         ends_well(running, signal.SIGTERM)
+        assert "gone with the demo's own PostgreSQL" in running.said
         assert running.drill().returncode == 3, "there is none any more"
 
 
 def test_a_drill_that_does_not_end_well_says_so_and_breaks_nothing_else(tmp_path: Path) -> None:
-    with demo(tmp_path) as running:
+    kept = tmp_path / "kept"
+    with demo(tmp_path, "--directory", str(kept)) as running:
         assert running.link
         running.control(service="carrier", state="refusing")
         done = running.drill("duplicates", "credential", "--output", "json")
@@ -77,6 +79,8 @@ def test_a_drill_that_does_not_end_well_says_so_and_breaks_nothing_else(tmp_path
         assert {name for name, state in running.state()["services"].items() if state != "up"} == {"carrier"}
         assert "did you mean 'outage'" in running.drill("outrage").stderr
         ends_well(running, signal.SIGINT)
+        assert f"kept, in {kept}" in running.said
+        assert failures(running.database_url)[2] > 0
 
 
 def test_killed_it_leaves_no_process_and_without_a_worker_it_ends_with_an_error(tmp_path: Path) -> None:

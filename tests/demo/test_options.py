@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from redrive.cli.command import run
+from redrive.cli.demo import demo, missing_path
+from redrive.demo.words import Where
 
 
 @pytest.fixture(autouse=True)
@@ -64,6 +66,32 @@ def test_without_what_the_server_needs(
     code, error = told(capsys, "demo")
     assert code == 1
     assert "the demo needs fastapi, which is not installed: pip install 'redrive[demo]'" in error
+
+
+def test_another_terminal_is_told_where_redrive_is_unless_it_finds_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, other = tmp_path / "own place", tmp_path / "other"
+    for each in (own, other):
+        each.mkdir()
+        (each / "redrive").touch(mode=0o755)
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    monkeypatch.setattr(sys, "argv", [str(own / "redrive"), "demo"])
+    monkeypatch.setenv("PATH", f"{own}:{other}")
+    assert missing_path() == ""
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path))  # it was activated here, and nowhere else
+    assert missing_path() == str(own)
+    monkeypatch.delenv("VIRTUAL_ENV")
+    for path in ("", f"{other}:{own}"):
+        monkeypatch.setenv("PATH", path)
+        assert missing_path() == str(own)
+    where = Where("", "", "", "sqlite:///x.db", str(own), "")
+    assert where.preparation == f"export PATH='{own}':\"$PATH\" REDRIVE_DATABASE_URL='sqlite:///x.db'"
+    assert where._replace(path="").preparation == "export REDRIVE_DATABASE_URL='sqlite:///x.db'"
+
+
+def test_its_help_fits_on_the_line_of_a_list() -> None:
+    assert len(demo.get_short_help_str(1000)) <= 55
 
 
 def test_a_drill_without_a_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -112,8 +112,11 @@ def test_the_page_breaks_and_repairs_without_scripts(outside: Outside) -> None:
     assert outside.client.post("/repair/mail").status_code == 303
     assert set(outside.world.states().values()) == {"up"}
     assert not outside.floor.is_fixed
+    text = outside.client.get("/").text
+    assert text.index("to be repaired") < text.index("Add Norway") < text.index("payments"), "first of all"
     assert outside.client.post("/zones/fix").status_code == 303
     assert outside.floor.is_fixed
+    assert "to be repaired" not in outside.client.get("/").text
     assert outside.client.post("/break/nothing").status_code == 404
 
 

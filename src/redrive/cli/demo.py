@@ -32,19 +32,20 @@ STORES = ("sqlite", "postgresql")
 @click.option(
     "--directory",
     metavar="DIR",
-    help="Where to keep everything; it stays there. By default a temporary folder, which is removed.",
+    help="Where its files and its SQLite database stay. By default a temporary folder, which is removed.",
 )
 @click.option("--open/--no-open", "browser", default=False, help="Open the pages in a browser.")
 def demo(store: str, port: int | None, directory: str | None, browser: bool) -> int:
-    """Open a small company that lives: workers, pages, a flaky outside world, and a guided path.
+    """A small company at work, with failures to mend.
 
-    Nothing of yours is touched: it has a database of its own. It takes 10,000 orders in about two and a half
-    hours and then rests. Ctrl-C ends it and leaves nothing behind.
+    Workers, pages, a flaky outside world, and a guided path through the first failure. Nothing of yours is
+    touched: it has a database of its own. It takes 10,000 orders in about two and a half hours and then
+    rests. Ctrl-C ends it and leaves nothing behind.
     """
     refuse_missing("the demo", "httpx", "fastapi", "httptools", "jinja2", "uvicorn", "argon2")
     from redrive.demo.director import Wishes, run
 
-    found = run(Wishes(store, port, directory, browser, _program()), sys.stdout)
+    found = run(Wishes(store, port, directory, browser, missing_path()), sys.stdout)
     return Exit.FAILURES if found is not None and (found.wrong or found.charged_twice) else Exit.OK
 
 
@@ -54,13 +55,13 @@ def refuse_missing(what: str, *packages: str) -> None:
             raise RedriveError(f"{what} needs {each}, which is not installed: pip install 'redrive[demo]'")
 
 
-def _program() -> str:
-    """How this command was called, as it can be typed in another terminal in the same directory."""
+def missing_path() -> str:
+    """The folder of this `redrive`; empty where another terminal finds it, too.
+
+    It does not where an environment was activated in this terminal only.
+    """
     called = Path(sys.argv[0])
-    if called.name == "__main__.py":
-        return f"{sys.executable} -m redrive.cli"
+    own = called if called.name == "redrive" else Path(sys.executable).with_name("redrive")
     found = shutil.which("redrive")
-    if found is not None and called.exists() and Path(found).samefile(called):
-        return "redrive"
-    relative = os.path.relpath(called)
-    return str(called) if relative.startswith("..") else relative
+    known = found is not None and own.exists() and Path(found).samefile(own)
+    return "" if known and "VIRTUAL_ENV" not in os.environ else str(own.parent.absolute())

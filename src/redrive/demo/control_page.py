@@ -45,12 +45,13 @@ def page(world: World, floor: ShopFloor) -> str:
         (
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            '<title>The outside world</title><link rel="stylesheet" href="/style.css"></head><body><main>',
-            "<h1>The outside world</h1>",
-            '<p class="quiet">Acme depends on these. Break one, and see what becomes of the work.</p>',
-            f"<ul>{lines}</ul>",
-            *_zones(floor),
+            '<title>Acme and the outside world</title><link rel="stylesheet" href="/style.css"></head>',
+            "<body><main><h1>Acme and the outside world</h1>",
             back,
+            *_zones(floor),
+            "<h2>What Acme depends on</h2>",
+            '<p class="quiet">Break one, and see what becomes of the work.</p>',
+            f"<ul>{lines}</ul>",
             "</main></body></html>",
         )
     )
@@ -69,11 +70,15 @@ def _service(name: str, state: str) -> str:
 
 
 def _zones(floor: ShopFloor) -> Iterator[str]:
-    yield "<h2>Acme itself</h2>"
+    """First of all: here is what the guided path leads to. Until that is repaired, it is marked."""
     file = escape(str(floor.file))
-    yield f'<ul><li><div><strong>Shipping zones</strong> <span class="quiet">{file}</span><br>'
+    name = f'<div><strong>Shipping zones</strong> <span class="quiet">{file}</span><br>'
     if floor.is_fixed:
-        yield '<span class="good">Norway has one</span></div></li></ul>'
+        yield "<h2>Acme itself</h2>"
+        yield f'<ul><li>{name}<span class="good">Norway has one</span></div></li></ul>'
         return
+    yield '<h2>Acme itself: <span class="bad">to be repaired</span></h2>'
+    yield f'<ul class="wanted"><li>{name}'
     yield '<span class="bad">Norway has none, so no label can be printed for it</span></div>'
-    yield '<form method="post" action="/zones/fix"><button>Add Norway</button></form></li></ul>'
+    yield '<form method="post" action="/zones/fix"><button class="primary">Add Norway</button></form>'
+    yield "</li></ul>"

@@ -17,7 +17,8 @@ from redrive.model.replay import OperationState
 
 SEE, UNDERSTAND, FIX, REPLAY, WATCH = range(5)
 TITLES = ("See a failure", "Understand it", "Fix it", "Replay the group", "Watch it resolve")
-CANARY = 3
+CANARY, RATE = 3, 2
+"""So few at first, and then so many a second: slow enough to be watched."""
 SHORT = 10
 NAMED = "seen "
 """How a server tells the demo of a page that was opened: with the number of the step."""
@@ -71,6 +72,10 @@ class Course:
                     resolved=fixed and letters.live == 0,
                 )
         return Facts(fixed=fixed)
+
+
+def plan_command(group: str) -> str:
+    return f"redrive replay plan --group {group} --canary {CANARY} --rate {RATE} --reason fixed"
 
 
 async def _oldest(desk: Desk, fingerprint: str) -> str:

@@ -53,13 +53,13 @@ ANNOUNCED = "Redrive is at "
 
 
 class Wishes(NamedTuple):
-    """`port` is None where any will do; `program` is how `redrive` is called here."""
+    """`port` is None where any will do; `path` is where `redrive` is, if another terminal has to be told."""
 
     store: str = "sqlite"
     port: int | None = None
     directory: str | None = None
     browser: bool = False
-    program: str = "redrive"
+    path: str = ""
 
 
 class _Over(Exception):  # noqa: N818 - somebody wanted it to end
@@ -138,9 +138,18 @@ class _Director:
                 self._screen.say("Acme closes; workers finish what they have begun …")
             await crew.stop()
             found = await reckoned(app, self._world, self._traffic.started)
-        for line in ("", *Words(self._screen).sum(found)):
+        for line in ("", *Words(self._screen).sum(found, self._fate)):
             self._screen.say(line)
         return found
+
+    @property
+    def _fate(self) -> str:
+        """What becomes of the database, and of all dead letters in it."""
+        if self._wishes.store != "sqlite":
+            return "gone with the demo's own PostgreSQL"
+        if self._place.temporary:
+            return "gone with the demo; --directory DIR keeps them"
+        return f"kept, in {self._place.folder}"
 
     async def _start(self, crew: Crew, app: Redrive) -> None:
         await crew.start("server", "server", hear=self._hear)
@@ -161,7 +170,7 @@ class _Director:
         self._floor.pages = pages
         self._place.announce(Running(os.getpid(), str(self._place.folder), pages, outside, url))
         fix = f"echo '{self._floor.line}' >> {shlex.quote(str(self._floor.file))}"
-        where = Where(pages, await sign_in_link(app, pages), outside, url, self._wishes.program, fix)
+        where = Where(pages, await sign_in_link(app, pages), outside, url, self._wishes.path, fix)
         if self._wishes.browser:
             await asyncio.to_thread(webbrowser.open, where.link)
         self._show = Show(self._screen, app, self._world, Course(app, self._floor), where)

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from urllib.parse import quote
 
 from redrive.app import Redrive
-from redrive.demo.course import CANARY, NAMED, SEE, TITLES, UNDERSTAND, Course, Facts
+from redrive.demo.course import NAMED, SEE, TITLES, UNDERSTAND, Course, Facts, plan_command
 from redrive.demo.shop_floor import ShopFloor
 from redrive.server.guide import GuideStep
 
 ADMIN = "/app/admin"
+LETTERS = f"{ADMIN}/dlq"
 
 
 class Guide:
@@ -34,8 +35,10 @@ class Guide:
         ]
 
     def _notice(self, path: str, facts: Facts) -> None:
-        for number, beginning in ((SEE, f"{ADMIN}/dlq"), (UNDERSTAND, f"{ADMIN}/dlq/")):
-            if facts.group and path.startswith(beginning) and number not in self._seen:
+        """A list shows that there is a failure; to understand it, one opens one of its dead letters."""
+        is_letter = path.startswith(f"{LETTERS}/") and not path.startswith(f"{LETTERS}/groups/")
+        for number, there in ((SEE, path.startswith(LETTERS)), (UNDERSTAND, is_letter)):
+            if facts.group and there and number not in self._seen:
                 self._seen |= {number}
                 self._tell(f"{NAMED}{number}")
 
@@ -63,7 +66,7 @@ class Guide:
                 "A plan first; then a few of them, and the others when these went well.",
                 plan if facts.group else "",
                 "Start the plan" if planned else "Plan the replay",
-                f"redrive replay plan --group {facts.group} --canary {CANARY} --reason fixed",
+                plan_command(facts.group),
             ),
             (
                 "Each goes on where it stopped. No card is charged again.",

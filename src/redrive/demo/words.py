@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from redrive.demo.course import CANARY, FIX, REPLAY, SEE, TITLES, UNDERSTAND, Facts
+from redrive.demo.course import CANARY, FIX, REPLAY, SEE, TITLES, UNDERSTAND, WATCH, Facts, plan_command
 from redrive.demo.screen import BOLD, DIM, GREEN, RED, YELLOW, Screen
 from redrive.demo.standing import Standing, Sum
 from redrive.demo.traffic import MOST_RUNS
 
 
 class Where(NamedTuple):
-    """`program` is how `redrive` is called here, `fix` a command that fixes what the path is about."""
+    """`path` is where `redrive` is, if a shell has to be told; `fix` is a command that repairs Acme."""
 
     pages: str
     link: str
     outside: str
     database_url: str
-    program: str
+    path: str
     fix: str
+
+    @property
+    def preparation(self) -> str:
+        """What to type before everything else, in a shell that knows nothing of the demo."""
+        path = f'PATH={shlex.quote(self.path)}:"$PATH" ' if self.path else ""
+        return f"export {path}REDRIVE_DATABASE_URL='{self.database_url}'"
 
 
 class Words:
@@ -35,7 +42,7 @@ class Words:
         yield self._paint(DIM, "Break and repair what Acme depends on at")
         yield where.outside
         yield self._paint(DIM, "In another terminal, first")
-        yield f"export REDRIVE_DATABASE_URL='{where.database_url}'"
+        yield where.preparation
         yield ""
 
     def path(self, facts: Facts, done: tuple[bool, ...], where: Where) -> Iterator[str]:
@@ -49,13 +56,13 @@ class Words:
             yield f" {mark} {number + 1}  {self._paint(style, title) if style else title}"
             if number == current:
                 yield f"      {self._paint(DIM, self._about(number, facts))}"
-            if facts.group and number <= max(current, FIX):
+            if facts.group and (number <= max(current, FIX) or (number == WATCH and facts.operation)):
                 yield f"      {_command(number, facts, where)}"
         if current == len(done):
             yield self._paint(
                 DIM, "      Nothing was lost or done twice. Break something yourself, or stage failures:"
             )
-            yield f"      {where.program} drill"
+            yield "      redrive drill"
         yield ""
 
     def _about(self, number: int, facts: Facts) -> str:
@@ -88,12 +95,13 @@ class Words:
             return self._paint(RED, f"{down} {'is' if len(now.down) == 1 else 'are'} broken{held}")
         return self._paint(YELLOW, f"{' and '.join(probed)} recovers{held}") if probed else ""
 
-    def sum(self, found: Sum) -> Iterator[str]:
+    def sum(self, found: Sum, fate: str) -> Iterator[str]:
+        """`fate` is what becomes of the database."""
         yield self._paint(BOLD, "Acme is closed")
         for name, number, remark in (
             ("runs started", found.started, ""),
             ("done", found.done, ""),
-            ("dead letters", found.letters, "kept, with all that is known about them"),
+            ("dead letters", found.letters, fate),
             ("not finished yet", found.unfinished, "another worker would go on with them"),
             ("lost", found.lost, "each acknowledged start was looked for"),
             ("broken promises", found.wrong, "found by the checker of histories"),
@@ -104,15 +112,9 @@ class Words:
 
 
 def _command(number: int, facts: Facts, where: Where) -> str:
-    redrive = where.program
-    replay = (
-        f"{redrive} replay start {facts.operation}"
-        if facts.operation
-        else f"{redrive} replay plan --group {facts.group} --canary {CANARY} --reason fixed"
-    )
     return {
-        SEE: f"{redrive} dlq groups",
-        UNDERSTAND: f"{redrive} dlq view {facts.letter}",
+        SEE: "redrive dlq groups",
+        UNDERSTAND: f"redrive dlq view {facts.letter}",
         FIX: where.fix,
-        REPLAY: replay,
-    }.get(number, f"{redrive} replay watch {facts.operation}")
+        REPLAY: f"redrive replay start {facts.operation}" if facts.operation else plan_command(facts.group),
+    }.get(number, f"redrive replay watch {facts.operation}")

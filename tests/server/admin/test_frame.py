@@ -150,12 +150,16 @@ async def test_no_page_holds_the_token_of_the_session(small_house: House) -> Non
 async def test_the_status_line_tells_which_dependency_fails_and_that_work_resumes(house: House) -> None:
     """P4: the banner."""
     client = await house.keyed("VIEWER")
-    assert "All dependencies work" in (await read(client, "/app/admin/status")).text
+    unknown = (await read(client, "/app/admin/status")).text
+    assert "No dependency is watched: no step names a breaker" in unknown
+    assert "All dependencies work" not in unknown, "nobody knows"
     await house.app.force_breaker("bank", BreakerState.OPEN, reason="maintenance")
     shown = (await read(client, "/app/admin/status")).text
     assert "bank fails" in shown
     assert "resume automatically" in shown
     assert "bank fails" in (await read(client, "/app/admin/audit")).text, "on every page"
+    await house.app.force_breaker("bank", BreakerState.CLOSED, reason="it is over")
+    assert "All dependencies work" in (await read(client, "/app/admin/status")).text
 
 
 async def test_the_counter_of_what_needs_somebody_is_on_every_page(house: House) -> None:

@@ -295,6 +295,27 @@ async def test_another_organizations_group_is_not_there(house: House, admin: htt
     assert "CANARY" not in page.text
 
 
+async def test_a_failure_that_is_open_and_has_nothing_left_does_not_alarm(
+    house: House, admin: httpx.AsyncClient
+) -> None:
+    ids = await letters(house, 2)
+    name = await group_of(house, ids[0])
+    desk = await desk_of(house)
+    await desk.dead_letters.resolve(ids[0])
+    for path in (address(name), "/app/admin/dlq?q=is:any"):
+        assert "Open" in signs(await read(admin, path), "bad")
+    await desk.dead_letters.resolve(ids[1])
+    assert (await desk.groups.get(name)).group.state == "OPEN"
+    for path in (address(name), "/app/admin/dlq?q=is:any"):
+        page = await read(admin, path)
+        assert "Open, nothing left" in signs(page, "calm")
+        assert "Open" not in signs(page, "bad")
+
+
+def signs(page: Reading, tone: str) -> list[str]:
+    return [each.text for each in page.find("span", class_=f"state {tone}")]
+
+
 async def test_a_group_of_which_no_letter_is_left_is_still_known(
     house: House, admin: httpx.AsyncClient
 ) -> None:

@@ -57,6 +57,12 @@ class GroupRow(NamedTuple):
         return state_of(self.group)
 
     @property
+    def sign(self) -> str:
+        """Its state; calm where that asks for somebody and no dead letter of it is left to be done with."""
+        settled = self.letters.live == 0 and self.group.state == GroupState.OPEN
+        return f"settled_{self.state}" if settled else self.state
+
+    @property
     def short(self) -> str:
         return short(self.group.fingerprint)
 

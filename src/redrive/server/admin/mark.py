@@ -51,6 +51,8 @@ _MARKS = {
     "ARCHIVED": Mark(*_CALM, "Archived"),
     "ACKNOWLEDGED": Mark(*_WAIT, "Acknowledged"),
     "REGRESSED": Mark(*_BAD, "Regressed"),
+    "SETTLED_OPEN": Mark(*_CALM, "Open, nothing left"),
+    "SETTLED_REGRESSED": Mark(*_CALM, "Regressed, nothing left"),
     # Bulk replays and their items
     "PLANNED": Mark(*_WAIT, "Planned"),
     "PAUSED": Mark(*_WARN, "Paused"),

@@ -42,11 +42,11 @@ _OUTCOMES = (
 
 
 class Inflow(NamedTuple):
-    """Is it still happening? `lately` is what came in the last `seconds`; otherwise the last came in a part
+    """Is it still happening? `lately` is what came from `since` on; otherwise the last came in a part
     of the time that ended at `quiet_since`, or none came in all of it."""
 
     lately: int
-    seconds: float
+    since: float
     quiet_since: float | None
 
 
@@ -100,7 +100,7 @@ async def overview(page: OnPage, span: Span = Span.DAY) -> Response:
 def inflow_of(seen: Overview) -> Inflow:
     """The last part of the time is under way, so the one before it counts as well."""
     lately = sum(seen.came[-2:])
-    since = seen.now - (seen.start + (len(seen.came) - 2) * seen.width)
+    since = seen.start + (len(seen.came) - 2) * seen.width
     last = max((at for at, number in enumerate(seen.came) if number), default=None)
     return Inflow(lately, since, None if last is None else seen.start + (last + 1) * seen.width)
 
