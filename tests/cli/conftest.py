@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from tests.cli.served import anywhere, served  # noqa: F401 - fixtures
 from tests.cli.shop import shop  # noqa: F401
+from tests.cli.strange import strange  # noqa: F401
 from tests.servers import PostgresServer
 
 from redrive.cli.command import run
@@ -53,10 +54,9 @@ def redrive(
 @pytest.fixture(params=["sqlite", "postgres"])
 def office(request: pytest.FixtureRequest, redrive: Command) -> Command:
     """The same, on each of the databases."""
-    if request.param == "sqlite":
-        redrive("org", "list")  # makes the file
-    else:
+    if request.param == "postgres":
         request.getfixturevalue("on_postgres")
+    redrive("migrate")
     return redrive
 
 

@@ -85,6 +85,7 @@ def anywhere(request: pytest.FixtureRequest, redrive: Command, shop: Shop) -> Co
         server.enter()
     elif request.param == "postgres":
         request.getfixturevalue("on_postgres")
+        redrive("migrate")
     else:
         shop.work()  # makes the file
     return redrive

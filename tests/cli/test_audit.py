@@ -35,6 +35,16 @@ def test_a_list_and_its_filters(anywhere: Command, shop: Shop) -> None:
     assert actions(anywhere, "--since", "2020-01-31", "--until", "2020-02-01T00:00:00Z") == []
 
 
+def test_a_long_list_says_that_there_is_more(redrive: Command, shop: Shop) -> None:
+    shop.order(wait=False)
+    for verb in ("pause", "resume"):
+        redrive("queue", verb, "default")
+    listed = redrive("audit", "list", "--limit", "1", "-o", "json")
+    assert len(json.loads(listed.out)) == 1
+    assert listed.err == "These are the newest 1; --all shows all of them, --limit so many.\n"
+    assert redrive("audit", "list", "--limit", "2", "-o", "json").err == ""
+
+
 def test_a_table_and_csv(redrive: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.order(wait=False)
     redrive("queue", "pause", "default", "--reason", "a long story " * 20)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cli.conftest import Command
 from tests.cli.served import Served
 from tests.cli.shop import Shop
+from tests.cli.terminal import talk
 
 
 def breaker(redrive: Command, name: str = "gateway") -> dict[str, Any]:
@@ -30,7 +32,14 @@ def test_opened_closed_and_left_to_itself(anywhere: Command, shop: Shop) -> None
     assert "1 run waits for it, and goes on by itself when it closes." in view
     assert ": the bank is down." in view
 
-    closed = anywhere("breaker", "close", "gateway", "--reason", "it is back")
+    closing = ["breaker", "close", "gateway", "--reason", "it is back"]
+    unasked = anywhere(*closing)
+    assert (unasked.code, "--yes" in unasked.err) == (2, True)
+    would = anywhere(*closing, "--dry-run")
+    assert would.code == 0
+    assert "1 run waits: it goes on at once, and what fails then costs attempts.\n" in would.err
+    assert breaker(anywhere)["state"] == "OPEN"
+    closed = anywhere(*closing, "-y")
     assert closed.err.startswith("The breaker 'gateway' is CLOSED until it is left to itself.\n")
     assert "redrive breaker auto gateway" in closed.err
     left = anywhere("breaker", "auto", "gateway")
@@ -62,7 +71,7 @@ def test_a_list_for_people_and_programs(
 
 
 def test_none_at_all(redrive: Command) -> None:
-    redrive("org", "list")
+    redrive("migrate")
     assert redrive("breaker", "list", "-o", "json") == (0, "[]\n", "")
     ended = redrive("breaker", "view", "gateway")
     assert ended == (3, "", "Error: there is no breaker 'gateway'; there is none at all\n")
@@ -107,3 +116,26 @@ def test_a_dry_run_changes_nothing(redrive: Command, shop: Shop) -> None:
     redrive("breaker", "close", "gateway", "--reason", "x")
     assert redrive("breaker", "auto", "gateway", "--dry-run").code == 0
     assert breaker(redrive)["force"] is not None
+
+
+def test_closing_asks_where_work_waits(redrive: Command, shop: Shop, tmp_path: Path) -> None:
+    shop.order()
+    redrive("breaker", "open", "gateway", "--reason", "the bank is down")
+    for number in (2, 3):
+        shop.order(number)
+    closing = ["breaker", "close", "gateway", "--reason", "it is back"]
+    declined = talk(tmp_path, closing, ("[y/N]:", "n"))
+    assert declined.code == 8
+    assert "2 runs wait: they go on at once, and what fails then costs attempts?" in declined.shown
+    assert breaker(redrive)["state"] == "OPEN"
+
+
+def test_an_open_one_is_probed_first(redrive: Command, shop: Shop) -> None:
+    """Whoever looks at it is told to wait, before being told how to close it."""
+    for number in range(8):
+        shop.order(number, card="slow")
+    assert (breaker(redrive)["state"], breaker(redrive)["force"]) == ("OPEN", None)
+    shown = redrive("breaker", "view", "gateway", "-o", "table").out
+    wait, close = (shown.index(f"redrive breaker {verb} gateway") for verb in ("view", "close"))
+    assert wait < close
+    assert "wait: it is probed in " in shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from pathlib import Path
 
 import pytest
@@ -100,7 +101,7 @@ def test_a_file_that_somebody_has_written_wrongly(redrive: Command, tmp_path: Pa
 def test_a_context_with_a_file_of_settings(redrive: Command, tmp_path: Path) -> None:
     (tmp_path / "other.toml").write_text('database_url = "sqlite:///other.db"\n')
     redrive("context", "add", "other", "--config", str(tmp_path / "other.toml"))
-    assert redrive("org", "list", "--context", "other").code == 0
+    assert redrive("org", "create", "acme", "--context", "other").code == 0
     assert (tmp_path / "other.db").exists()
     assert not (tmp_path / "redrive.db").exists()
 
@@ -151,3 +152,80 @@ def test_a_command_that_is_not_there(redrive: Command) -> None:
     ended = redrive("wroker")
     assert ended.code == 2
     assert "There is no command 'wroker'; did you mean 'worker'?" in ended.err
+
+
+def test_what_is_in_the_environment_holds_for_every_command(
+    redrive: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also for those that look at the database itself: no other one may be migrated by mistake."""
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.toml").write_text(f'database_url = "sqlite:///{name}.db"\n')
+        redrive("context", "add", name, "--config", f"{name}.toml")
+    redrive("context", "use", "one")
+
+    def told(*arguments: str) -> list[str]:
+        words = ("one.db", "two.db", "redrive.db")
+        ended = redrive(*arguments)
+        return [each for each in words if each in ended.out + ended.err]
+
+    looks = (
+        ("migrate", "--dry-run"),
+        ("dlq", "list"),
+        ("policy", "list", "--stored"),
+        ("verify",),
+        ("doctor",),
+    )
+    assert [told(*each) for each in looks] == [["one.db"]] * len(looks)
+    assert told("config", "--changed", "-o", "csv") == ["one.db"]
+    monkeypatch.setenv("REDRIVE_CONTEXT", "two")
+    assert [told(*each) for each in looks] == [["two.db"]] * len(looks)
+    monkeypatch.setenv("REDRIVE_CONTEXT", "local")
+    assert [told(*each) for each in looks] == [["redrive.db"]] * len(looks)
+    overridden = ("--context", "one", "--set", "retention_days=30")
+    assert [told(*overridden, *each) for each in looks] == [["one.db"]] * len(looks)
+
+
+def test_a_context_is_found_from_everywhere_and_read_by_its_owner_alone(
+    redrive: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "one.toml").write_text("")
+    redrive("context", "add", "one", "--config", "one.toml")
+    assert Contexts().get("one").config == str(tmp_path / "one.toml")
+    assert stat.S_IMODE(Contexts().path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "current = 5",
+        "contexts = 3",
+        "[contexts]\nmine = 1",
+        "[contexts.mine]\nserver = 5",
+        '[contexts.mine]\nserver = "http://a.example"\nplain_http = "no"',
+    ],
+)
+def test_a_file_with_values_of_another_kind(redrive: Command, tmp_path: Path, text: str) -> None:
+    """A text that is taken for yes would send the key in the clear."""
+    file = tmp_path / "config" / "redrive" / "contexts.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    ended = redrive("context", "list")
+    assert (ended.code, "contexts.toml is to be" in ended.err) == (2, True)
+
+
+def test_one_of_them_says_whom_to_ask(redrive: Command) -> None:
+    redrive("context", "add", "one", "--server", SERVER)
+    ended = redrive("--server", SERVER, "--context", "one", "dlq", "list")
+    assert (ended.code, "give one of them" in ended.err) == (2, True)
+
+
+def test_a_database_that_the_environment_names_is_meant(
+    redrive: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever `redrive context use` has said before."""
+    redrive("context", "add", "production", "--server", "http://127.0.0.1:9", "--use")
+    monkeypatch.setenv("REDRIVE_DATABASE_URL", "sqlite:///other.db")
+    assert redrive("org", "create", "acme").code == 0
+    assert (tmp_path / "other.db").exists()
+    monkeypatch.setenv("REDRIVE_CONTEXT", "production")
+    assert "http://127.0.0.1:9 does not answer" in redrive("org", "list").err

@@ -215,4 +215,38 @@ def test_stats(anywhere: Command, shop: Shop) -> None:
 def test_one_that_is_not_there(anywhere: Command, verb: str) -> None:
     ended = anywhere("dlq", verb, "nothing like that", *([] if verb == "view" else ["--yes"]))
     assert (ended.code, ended.out) == (3, "")
-    assert "there is no dead letter 'nothing like that'" in ended.err
+    assert "there is no dead letter 'nothing like that': an id has 32 digits" in ended.err
+
+
+def test_a_part_of_an_id(redrive: Command, shop: Shop) -> None:
+    letter = shop.dead_letter()
+    ended = redrive("dlq", "view", letter[:8])
+    text = (
+        f"Error: there is no dead letter '{letter[:8]}': an id has 32 digits; `redrive dlq list` shows them\n"
+    )
+    assert ended == (3, "", text)
+    assert redrive("run", "view", letter[:8]).err.endswith("`redrive run list` shows them\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["replay", "--group", "4f0c2d"], "many at once: redrive replay plan --group 4f0c2d"),
+        (["replay", "--query", "is:open step:charge"], "redrive replay plan --query 'is:open step:charge'"),
+        (["retry", "0123"], "There is no command 'retry'; did you mean 'replay'?"),
+        (["redrive", "0123"], "did you mean 'replay'?"),
+        (["ls"], "did you mean 'list'?"),
+        (["delete", "0123"], "did you mean 'archive'?"),
+        (["veiw", "0123"], "did you mean 'view'?"),
+        (["juggle"], "`redrive dlq --help` lists all that there are"),
+        (["group", "show", "4f0c2d"], "did you mean 'view'?"),
+        (["groups", "a9f8"], "at least 6 digits"),
+        (["groups", "fp:a9f8"], "at least 6 digits"),
+    ],
+)
+def test_what_was_meant(redrive: Command, shop: Shop, arguments: list[str], message: str) -> None:
+    shop.order()
+    ended = redrive("dlq", *arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert message in ended.err
+    assert redrive("dlq", "groups", "500").code == 0  # that is looked for in the text

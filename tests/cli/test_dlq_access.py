@@ -169,7 +169,9 @@ def test_an_empty_list_says_so_on_a_terminal(redrive: Command, shop: Shop, tmp_p
 def test_a_long_list_says_that_there_is_more(redrive: Command, shop: Shop) -> None:
     for number in range(3):
         shop.dead_letter(number)
-    listed = redrive("dlq", "list", "--limit", "2", "-o", "table")
-    assert listed.err == "These are 2 of 3; --all shows all of them, --limit so many.\n"
-    assert redrive("dlq", "list", "--limit", "3", "-o", "table").err == ""
+    for form in ("table", "json", "ndjson", "csv", "plain"):
+        listed = redrive("dlq", "list", "--limit", "2", "-o", form)
+        assert listed.err == "These are 2 of 3; --all shows all of them, --limit so many.\n"
+        assert redrive("dlq", "list", "--limit", "3", "-o", form).err == ""
+    assert redrive("run", "list", "--limit", "2", "-o", "json").err.startswith("These are 2 of 3; ")
     assert len(redrive("dlq", "list", "--all").out.splitlines()) == 3

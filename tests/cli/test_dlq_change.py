@@ -44,7 +44,13 @@ def test_one_there_and_back(anywhere: Command, shop: Shop, verb: str, state: str
 
 def test_several_all_or_none(anywhere: Command, shop: Shop) -> None:
     first, second = shop.dead_letter(1), shop.dead_letter(2)
-    assert anywhere("dlq", "resolve", first, "nothing", "--yes").code == 3
+    for mode in ("--yes", "--dry-run"):
+        refused = anywhere("dlq", "resolve", first, second, "nothing", mode, "--reason", "it")
+        assert (refused.code, refused.out) == (3, "")
+        assert "there is no dead letter 'nothing': an id has 32 digits; `redrive dlq list`" in refused.err
+        assert refused.err.endswith("; a --reason of several words stands in quotes\n")
+        assert anywhere("dlq", "reopen", first, "0" * 32, mode).code == 3
+    assert anywhere("dlq", "resolve", first, second, "--dry-run").code == 0
     assert states(anywhere) == ["OPEN", "OPEN"]
     done = anywhere("dlq", "resolve", first, second, first, "--yes")
     assert (done.code, done.err) == (0, "2 dead letters are resolved.\n")
@@ -111,7 +117,7 @@ def test_somebody_is_asked_with_the_number_and_the_place(
     for number in range(3):
         shop.dead_letter(number)
     query = ["dlq", "resolve", "--query", "is:open"]
-    asked = "Really resolve the 3 dead letters that fulfil 'is:open' on this database?"
+    asked = "Really resolve the 3 dead letters that fulfil 'is:open' on the database redrive.db?"
     declined = talk(tmp_path, query, ("[y/N]:", "n"))
     assert (declined.code, declined.out) == (8, "")
     assert asked in declined.shown

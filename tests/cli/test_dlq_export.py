@@ -104,7 +104,7 @@ def test_clearing_a_stand_alone_queue(redrive: Command) -> None:
     assert redrive("dlq", "clear", "mails", "--yes").code == 2
     assert redrive("dlq", "clear", "mails", "--expect", "2", "--yes").code == 6
     would = redrive("dlq", "clear", "mails", "--expect", "3", "--dry-run")
-    assert "Would remove the 3 dead letters of dlq:mails for ever, on this database." in would.err
+    assert "Would remove the 3 dead letters of dlq:mails for ever, on the database redrive.db." in would.err
     cleared = redrive("dlq", "clear", "dlq:mails", "--expect", "3", "--yes")
     assert (cleared.code, cleared.err) == (0, "Of dlq:mails, 3 dead letters are removed.\n")
     assert redrive("dlq", "list", "is:any", "-o", "json").out == "[]\n"

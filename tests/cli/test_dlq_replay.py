@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.cli.by_hand import by_hand
 from tests.cli.conftest import Command
 from tests.cli.shop import Shop
 from tests.cli.terminal import talk
@@ -103,6 +104,24 @@ def test_waiting_no_longer_than_asked(redrive: Command, shop: Shop) -> None:
     letter = shop.dead_letter(7)
     ended = redrive("dlq", "replay", letter, "--yes", "--timeout", "0s")
     assert (ended.code, "goes on without being watched" in ended.err) == (9, True)
+
+
+@pytest.mark.parametrize("gone", ["never was", "has stopped", "serves another"])
+def test_whoever_waits_is_told_that_nobody_works(
+    redrive: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch, gone: str
+) -> None:
+    """Also if a worker of this queue was heard a moment ago, and has stopped."""
+    monkeypatch.setattr("redrive.cli.following.PATIENCE", 0.0)
+    letter = shop.dead_letter(7)
+    if gone != "never was":
+        with shop.working():
+            pass
+    if gone == "serves another":
+        by_hand("UPDATE redrive.workers SET state = 'running', queues = '[\"mail\"]'")
+    ended = redrive("dlq", "replay", letter, "--yes", "--timeout", "1s")
+    assert ended.code == 9
+    told = "No worker serves the queue 'default': `redrive worker MODULE:ATTRIBUTE` starts one."
+    assert ended.err.count(told) == 1
 
 
 def test_the_question_comes_after_the_verdict(redrive: Command, shop: Shop, tmp_path: Path) -> None:

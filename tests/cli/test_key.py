@@ -55,6 +55,10 @@ def test_a_rotated_one_stays_valid_for_its_grace(redrive: Command) -> None:
     made = redrive("key", "create", "ci", "--role", "VIEWER")
     redrive("key", "rotate", "ci", "--grace", "1h")
     assert principal_of(made.out) is not None
+    ended = redrive("key", "rotate", "ci", "--grace", "0")
+    assert ended.code == 0
+    assert principal_of(made.out) is None
+    assert principal_of(ended.out) is not None
 
 
 def test_of_another_organization(redrive: Command) -> None:
@@ -87,6 +91,7 @@ def test_json_of_a_new_one(redrive: Command) -> None:
 
 def test_a_list_as_a_table(redrive: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
+    redrive("migrate")
     assert redrive("key", "list", "-o", "json").out == "[]\n"
     redrive("key", "create", "ci", "--role", "STAFF", "--scope", "read", "--scope", "note")
     heading, line = redrive("key", "list", "-o", "table").out.splitlines()
@@ -145,7 +150,7 @@ def test_mistakes(redrive: Command, arguments: list[str], code: int, message: st
     [
         (["create", "ci", "--role", "super_admin"], "Would create the key 'ci' of default as OWNER.\n"),
         (["rotate", "old"], "Would rotate the key 'old' of default.\n"),
-        (["revoke", "old"], "Would revoke the key 'old' of default, VIEWER.\n"),
+        (["revoke", "old"], "Would revoke the key 'old', VIEWER, of default on the database redrive.db.\n"),
     ],
 )
 def test_a_dry_run_changes_nothing(redrive: Command, arguments: list[str], message: str) -> None:
@@ -161,13 +166,14 @@ def test_revoking_asks_on_a_terminal(redrive: Command, tmp_path: Path, answer: s
     old = redrive("key", "create", "old", "--role", "VIEWER").out
     ended = talk(tmp_path, ["key", "revoke", "old"], ("[y/N]:", answer))
     assert (ended.code, ended.out) == (code, "")
-    assert "Really revoke the key 'old' of default, VIEWER?" in ended.shown
+    assert "Really revoke the key 'old', VIEWER, of default on the database redrive.db?" in ended.shown
     assert (principal_of(old) is None) == (code == 0)
 
 
 def test_a_database_that_is_made_is_told(redrive: Command) -> None:
     notice = "There was no database redrive.db; it was made now.\n"
-    assert redrive("key", "list", "-o", "json") == (0, "[]\n", notice)
+    assert redrive("key", "list").code == 3
+    assert redrive("org", "create", "acme").err.startswith(notice)
     assert redrive("key", "list", "-o", "json") == (0, "[]\n", "")
 
 

@@ -175,7 +175,10 @@ def test_mistakes(
             "Would add 'bob' to default as VIEWER.\n",
         ),
         (["member", "change", "ana", "--role", "VIEWER"], "Would change 'ana' of default.\n"),
-        (["member", "remove", "ana"], "Would remove 'ana' from default, OWNER.\n"),
+        (
+            ["member", "remove", "ana"],
+            "Would remove 'ana', OWNER, from default on the database redrive.db.\n",
+        ),
         (["member", "link", "ana"], "Would make a link for 'ana' of default.\n"),
         (["org", "create", "acme"], "Would create the organization 'acme'.\n"),
     ],
@@ -260,5 +263,8 @@ def test_removing_asks_on_a_terminal(redrive: Command, tmp_path: Path) -> None:
     redrive("member", "add", "ana", "--role", "OWNER")
     redrive("member", "add", "bob", "--role", "VIEWER")
     ended = talk(tmp_path, ["member", "remove", "bob"], ("[y/N]:", "n"))
-    assert (ended.code, "Really remove 'bob' from default, VIEWER?" in ended.shown) == (8, True)
+    assert (
+        ended.code,
+        "Really remove 'bob', VIEWER, from default on the database redrive.db?" in ended.shown,
+    ) == (8, True)
     assert list(members(redrive)) == ["ana", "bob"]

@@ -49,7 +49,16 @@ def test_a_new_database(redrive: Command, tmp_path: Path) -> None:
 def test_new_tables_in_postgresql(redrive: Command, on_postgres: None) -> None:
     planned = redrive("migrate", "--dry-run")
     assert planned.err.startswith("Would make the tables of the database 127.0.0.1:")
-    assert redrive("verify").code == 1
+    assert redrive("verify").code == 6
+    for looking in (
+        ("status",),
+        ("dlq", "list"),
+        ("key", "list", "--org", "acme"),
+        ("policy", "list", "--stored"),
+    ):
+        ended = redrive(*looking)
+        assert (ended.code, ended.out) == (3, "")
+    assert "has no tables of Redrive;" in redrive("status").err
     assert redrive("migrate").code == 0
     assert redrive("verify").code == 0
 
@@ -78,7 +87,7 @@ def test_an_older_database(older: Command) -> None:
 
 def test_other_commands_say_that_it_is_needed(older: Command) -> None:
     ended = older("verify")
-    assert (ended.code, ended.out) == (1, "")
+    assert (ended.code, ended.out) == (6, "")
     assert f"is at version {NEWEST.version - 1}, this program needs {NEWEST.version}" in ended.err
     assert "run `redrive migrate`" in ended.err
     assert by_hand(VERSIONS)[-1] == (NEWEST.version - 1,)
@@ -91,7 +100,7 @@ def test_a_newer_database_is_refused(office: Command, arguments: list[str]) -> N
     office("migrate")
     by_hand("INSERT INTO redrive.migrations VALUES (9999, 'future', 0)")
     ended = office(*arguments)
-    assert (ended.code, ended.out) == (1, "")
+    assert (ended.code, ended.out) == (6, "")
     assert ended.err.startswith("Error: the database is at version 9999, this program knows up to ")
     assert "install the newer Redrive" in ended.err
 

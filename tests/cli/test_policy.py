@@ -246,6 +246,7 @@ def test_a_database_that_is_not_there_is_not_made(redrive: Command, tmp_path: Pa
 
 def test_on_each_database(office: Command) -> None:
     """An installation in which nothing has run yet."""
+    assert office("migrate").code == 0
     ended = office("policy", "simulate", "run")
     assert (ended.code, ended.out) == (0, "")
     assert "There are no runs since" in ended.err

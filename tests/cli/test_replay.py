@@ -6,6 +6,7 @@ import asyncio
 import csv
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +84,16 @@ def test_failures_are_grouped_and_end_with_7(anywhere: Command, shop: Shop) -> N
     assert ended.code == 7
     assert "2 of 2 have ended: 2 failed." in ended.out
     assert "  2  the card of order <n> was declined\n" in ended.out
-    assert "redrive dlq list is:open fp:v1:" in ended.out
-    assert anywhere("replay", "watch", operation["id"]).code == 7
+    assert f"redrive replay items {operation['id']} --state FAILED" in ended.out
+    for verb in ("watch", "view"):
+        assert anywhere("replay", verb, operation["id"]).code == 7
+    failed = anywhere("replay", "items", operation["id"], "--state", "failed", "--limit", "1", "-o", "json")
+    assert [each["state"] for each in json.loads(failed.out)] == ["FAILED"]
+    assert failed.err == "These are 1 of 2; --all shows all of them, --limit so many.\n"
+    table = anywhere("replay", "items", operation["id"], "-o", "table").out
+    assert table.splitlines()[0].split() == ["DEAD", "LETTER", "STATE", "AGE", "FAILED", "AS", "NOTE"]
+    assert table.count(", as before") == 2
+    assert anywhere("replay", "items", operation["id"], "--state", "SUCCEEDED", "-o", "json").out == "[]\n"
 
 
 def test_one_that_has_stopped_itself(redrive: Command, shop: Shop) -> None:
@@ -139,8 +148,111 @@ def test_what_has_changed_since_is_listed_and_nothing_is_started(anywhere: Comma
     assert anywhere("replay", "start", operation["id"], "--yes", "--accept-drift").code == 0
     shop.mended = True
     with shop.working():
-        assert anywhere("replay", "watch", operation["id"]).code == 0
+        assert anywhere("replay", "watch", operation["id"]).code == 7  # one was refused
     assert view(anywhere, operation)["items"]["SUCCEEDED"] == 1
+    told = anywhere("replay", "view", operation["id"], "-o", "table")
+    assert (told.code, f"redrive replay items {operation['id']} --state REFUSED" in told.out) == (7, True)
+
+
+def test_the_number_that_is_left_after_the_drift(anywhere: Command, shop: Shop) -> None:
+    """UI rule 3: the number shown is the number affected."""
+    first, *others = [shop.dead_letter(number) for number in range(3)]
+    operation = planned(anywhere, first, *others)
+    dry = anywhere("replay", "start", operation["id"], "--dry-run")
+    assert (dry.code, dry.err.startswith("Would replay 3 dead letters in ")) == (0, True)
+    resolve(first)
+    dry = anywhere("replay", "start", operation["id"], "--dry-run")
+    assert (dry.code, dry.out) == (6, "")
+    assert "1 dead letter has changed since it was planned; nothing would be started:\n" in dry.err
+    assert (first in dry.err, others[0] in dry.err) == (True, False)
+
+    drifting = ["replay", "start", operation["id"], "--accept-drift"]
+    dry = anywhere(*drifting, "--dry-run")
+    assert (dry.code, "Would replay 2 dead letters, without 1 that has changed, in " in dry.err) == (0, True)
+    for mode in ("--dry-run", "--yes"):
+        refused = anywhere(*drifting, "--expect", "3", mode)
+        assert (refused.code, "2 dead letters would be replayed, not 3 as expected" in refused.err) == (
+            6,
+            True,
+        )
+    assert state(anywhere, operation) == "PLANNED"
+    assert anywhere(*drifting, "--expect", "2", "--yes").code == 0
+    assert (
+        view(anywhere, operation)["items"] | {"PLANNED": 2, "REFUSED": 1}
+        == view(anywhere, operation)["items"]
+    )
+
+
+class Hesitation(str):
+    """A yes, typed after another dead letter has been resolved."""
+
+    __slots__ = ("letter",)
+    letter: str
+
+    def __format__(self, spec: str) -> str:
+        resolve(self.letter)
+        return "y"
+
+
+def test_what_changes_while_somebody_is_asked(redrive: Command, shop: Shop, tmp_path: Path) -> None:
+    first, second, third = [shop.dead_letter(number) for number in range(3)]
+    operation = planned(redrive, first, second, third)
+    resolve(first)
+    late = Hesitation("y")
+    late.letter = second
+    arguments = ["replay", "start", operation["id"], "--accept-drift", "--expect", "2"]
+    ended = talk(tmp_path, arguments, ("[y/N]:", late))
+    assert ended.code == 6
+    assert "1 dead letter would be replayed, not 2 as expected; it was paused at once" in ended.shown
+    assert state(redrive, operation) == "PAUSED"
+
+
+def test_all_of_it_has_changed(redrive: Command, shop: Shop) -> None:
+    letter = shop.dead_letter()
+    operation = planned(redrive)
+    resolve(letter)
+    ended = redrive("replay", "start", operation["id"], "--accept-drift", "--yes")
+    assert (ended.code, "all of them have changed" in ended.err) == (6, True)
+    assert state(redrive, operation) == "PLANNED"
+
+
+def test_a_number_is_checked_where_nothing_has_changed(redrive: Command, shop: Shop) -> None:
+    shop.dead_letter()
+    operation = planned(redrive)
+    drifting = ["replay", "start", operation["id"], "--accept-drift", "--yes", "--expect"]
+    assert redrive(*drifting, "2").code == 6
+    assert redrive(*drifting, "1").code == 0
+
+
+def test_who_has_steered_it_and_why(anywhere: Command, shop: Shop) -> None:
+    shop.dead_letter()
+    operation = planned(anywhere)
+    anywhere("replay", "start", operation["id"], "-y")
+    anywhere("replay", "pause", operation["id"], "--reason", "the bank asks us to wait")
+    anywhere("replay", "resume", operation["id"], "--reason", "the bank is back")
+    told = " ".join(anywhere("replay", "view", operation["id"], "-o", "table").out.split())
+    for verb, why in (("paused", "the bank asks us to wait"), ("resumed", "the bank is back")):
+        assert re.search(rf"{verb} [-0-9]+ [:0-9]+Z by .+?: {why}", told)
+
+
+def test_items_of_another_replay(redrive: Command, shop: Shop) -> None:
+    shop.dead_letter()
+    first = planned(redrive)
+    redrive("replay", "start", first["id"], "--yes")
+    told = redrive("replay", "plan", "--query", "is:open", "-o", "table").out
+    assert f"resume or cancel that one first (redrive replay view {first['id']})" in " ".join(told.split())
+
+
+def test_a_long_list_says_that_there_is_more(redrive: Command, shop: Shop) -> None:
+    shop.dead_letter()
+    for _ in range(2):
+        planned(redrive)
+    listed = redrive("replay", "list", "--limit", "1", "-o", "json")
+    assert (len(json.loads(listed.out)), listed.err) == (
+        1,
+        "These are the newest 1; --all shows all of them, --limit so many.\n",
+    )
+    assert redrive("replay", "list", "--limit", "2", "-o", "json").err == ""
 
 
 def test_another_number_than_expected(redrive: Command, shop: Shop) -> None:
@@ -221,7 +333,10 @@ def test_a_plan_says_what_will_happen(redrive: Command, shop: Shop) -> None:
 
 def test_nothing_to_replay(redrive: Command, shop: Shop) -> None:
     shop.order()
-    operation = planned(redrive)
+    ended = redrive("replay", "plan", "--query", "is:open", "-o", "json")
+    assert (ended.code, ended.err.startswith("No dead letter is selected, so there is nothing")) == (0, True)
+    assert "`redrive dlq list is:open` shows what it finds" in ended.err
+    operation = json.loads(ended.out)
     assert redrive("replay", "view", operation["id"], "-o", "table").out.startswith(
         "No dead letter is selected"
     )
@@ -307,7 +422,9 @@ def test_one_that_was_not_started_is_not_watched(redrive: Command, shop: Shop) -
         (["plan", "--query", "is:open", "--policy", "speed=1"], 2, "it takes max_retries"),
         (["plan", "--query", "is:open", "--max", "0"], 2, "Invalid value for '--max'"),
         (["start", "nothing", "--yes"], 3, "Error: "),
-        (["view", "nothing"], 3, "Error: "),
+        (["view", "nothing"], 3, "an id has 32 digits; `redrive replay list` shows them"),
+        (["items", "1a1e2b47"], 3, "an id has 32 digits"),
+        (["show", "nothing"], 2, "There is no command 'show'; did you mean 'view'?"),
         (["watch", "nothing"], 3, "Error: "),
         (["pause", "nothing"], 3, "Error: "),
         (["cancel", "nothing", "--yes"], 3, "Error: "),

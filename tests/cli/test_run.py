@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,14 @@ def test_lists_the_newest_first(anywhere: Command, shop: Shop) -> None:
     table = list(csv.DictReader(io.StringIO(anywhere("run", "list", "-o", "csv").out)))
     assert [row["id"] for row in table] == [second, first]
     assert anywhere("run", "list", "is:cancelled", "-o", "json").out == "[]\n"
+
+
+def test_tries_are_those_of_the_step(redrive: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.order(1, card="slow")
+    monkeypatch.setenv("COLUMNS", "100")
+    heading, line = redrive("run", "list", "-o", "table").out.splitlines()
+    assert re.search(r"  STEP  +STEP TRIES$", heading)
+    assert re.search(r"  charge  +3$", line)
 
 
 @pytest.mark.parametrize("words", [["-is:failed"], ["-is:failed -is:cancelled"], ["--", "-is:failed"]])

@@ -8,10 +8,13 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.cli.by_hand import by_hand
 from tests.cli.conftest import Command
 from tests.cli.served import Served
 from tests.cli.shop import Shop
 from tests.cli.terminal import talk
+
+from redrive.cli.status.screen import percent
 
 
 def test_what_needs_somebody(anywhere: Command, shop: Shop) -> None:
@@ -25,11 +28,13 @@ def test_what_needs_somebody(anywhere: Command, shop: Shop) -> None:
         "Needs you             4  4 open; the oldest for ",
         "Heals itself          0  nothing\n",
         "In flight             0  no worker is at work\n",
+        "\nNow\n  worker    none  MISSING  redrive worker MODULE:ATTRIBUTE; 1 run needs one\n",
         "Waiting               1  ready in 1 queue; the oldest for ",
-        "Last 24h             in        4  ▁",
+        "Dead letters         in        4  ▁",
+        "last 24h            out        0  ▁",
         "Top failures\n  3  the card of order <n> was declined\n     checkout › charge, ",
-        "\nNext\n  redrive dlq groups fp:",
-        "  redrive worker MODULE:APP ",
+        "\nNext\n  redrive worker MODULE:ATTRIBUTE ",
+        "\n  redrive dlq groups fp:",
     ):
         assert text in ended.out
 
@@ -42,14 +47,14 @@ def test_what_is_broken_now(anywhere: Command, shop: Shop) -> None:
     shown = anywhere("status", "-o", "table").out
     assert "Needs you             0  nothing: no dead letter waits for somebody\n" in shown
     assert "Heals itself          1  1 held by breakers\n" in shown
-    assert "\nNow\n  breaker   gateway  OPEN  1 waiting; by hand: the bank is down\n" in shown
+    assert "\n  breaker   gateway  OPEN  1 waiting; by hand: the bank is down\n" in shown
     assert "  queue     default  PAUSED  by " in shown
 
 
 def test_for_programs(anywhere: Command, shop: Shop) -> None:
     shop.dead_letter()
     found = json.loads(anywhere("status", "-o", "json").out)
-    assert sorted(found) == ["breakers", "groups", "overview", "queues", "replays", "workers"]
+    assert sorted(found) == ["abandoned", "breakers", "groups", "overview", "queues", "replays", "workers"]
     assert found["overview"]["needs_you"]["total"] == 1
     assert anywhere("status").out.startswith("needs_you\t1\nheals_itself\t0\n")
     [row] = csv.DictReader(io.StringIO(anywhere("status", "-o", "csv", "--span", "1h").out))
@@ -68,7 +73,7 @@ def test_a_replay_under_way_and_a_worker(redrive: Command, shop: Shop) -> None:
 
 def test_nothing_at_all(redrive: Command) -> None:
     assert redrive("status").code == 3
-    redrive("org", "list")
+    redrive("migrate")
     ended = redrive("status", "-o", "table")
     assert (ended.code, ended.err) == (0, "")
     assert "Now" not in ended.out
@@ -104,3 +109,41 @@ def test_who_may(served: Served, redrive: Command, shop: Shop) -> None:
     assert redrive("status").code == 0
     served.enter(key="rdk_nonsense")
     assert redrive("status").code == 4
+
+
+def test_leases_of_workers_that_are_gone(anywhere: Command, shop: Shop) -> None:
+    """What is in flight is what the database says, and not what a worker has said last."""
+    taken, _ = shop.order(1, wait=False), shop.order(2, wait=False)
+    by_hand(
+        "UPDATE redrive.runs SET place = 'leased', state = 'RUNNING', worker = 'gone', "
+        "lease_expires_at = :now - 5 WHERE id = :id",
+        id=taken,
+    )
+    shown = anywhere("status", "-o", "table").out
+    assert "In flight             1  no worker is at work\n" in shown
+    assert "  worker    none  MISSING  redrive worker MODULE:ATTRIBUTE; 2 runs need one\n" in shown
+    assert "  lease     1 run  EXPIRED  left by its worker; the next worker goes on\n" in shown
+    found = json.loads(anywhere("status", "-o", "json").out)
+    assert found["abandoned"] == [taken]
+    assert "in_flight\t1\n" in anywhere("status").out
+
+
+def test_a_queue_that_no_worker_serves(redrive: Command, shop: Shop) -> None:
+    with shop.working():
+        pass
+    shop.order(wait=False)
+    by_hand("UPDATE redrive.workers SET state = 'running', queues = '[\"mail\"]'")
+    shown = redrive("status", "-o", "table").out
+    assert "  queue     default  UNSERVED  1 ready: redrive worker MODULE:ATTRIBUTE\n" in shown
+    assert "\nNext\n  redrive worker MODULE:ATTRIBUTE --queue default " in shown
+    assert "MISSING" not in shown
+    redrive("queue", "pause", "default")
+    assert "UNSERVED" not in redrive("status", "-o", "table").out
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "told"),
+    [(1137, 1142, "99.6%"), (99_999, 100_000, "99.9%"), (7, 7, "100%"), (0, 7, "0.0%")],
+)
+def test_only_all_of_them_are_a_hundred_percent(part: int, whole: int, told: str) -> None:
+    assert percent(part, whole) == told

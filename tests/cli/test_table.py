@@ -80,3 +80,17 @@ def test_wide_signs_count_twice() -> None:
     assert width("注文") == 4
     assert cut("注文が届きません", 7) == "注文が…"
     assert width("e\u0301") == 1
+
+
+def test_an_empty_cell_of_a_spreadsheet(capsys: pytest.CaptureFixture[str]) -> None:
+    show_rows(
+        [{"queues": [], "detail": {}, "name": None, "sum": "=1+1"}],
+        ["queues", "detail", "name", "sum"],
+        "csv",
+    )
+    assert capsys.readouterr().out.splitlines()[1] == ",,,'=1+1"
+
+
+def test_signs_without_a_place_of_their_own() -> None:
+    assert width("\u0e01\u0e31") == 1
+    assert width("\u2764\ufe0f") == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import apsw
@@ -117,3 +118,11 @@ async def test_one_in_memory() -> None:
         report = await examine(app.database)
         assert only(report, "database").seen == "SQLite, in memory"
         assert report.is_well(strict=True)
+
+
+async def test_a_command_to_be_copied_does_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "our work; touch x.db"
+    app = await migrated(path)
+    path.chmod(0o644)
+    found = only(await examine(app.database), "file rights")
+    assert shlex.split(found.command) == ["chmod", "600", str(path)]

@@ -8,16 +8,16 @@ from importlib.util import find_spec
 import click
 
 from redrive.cli.outcome import DeclinedError
-from redrive.cli.text import notice
+from redrive.cli.text import harmless, notice
 from redrive.errors import RedriveError
 from redrive.policy.credential import checked_password
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 reason_option = click.option("--reason", default="", help="Why; it is kept in the audit.")
-yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 
 
-def agreed(what: str, *, dry_run: bool, yes: bool = True) -> bool:
+def agreed(what: str, *, dry_run: bool, yes: bool) -> bool:
     """Is it to be done? Without --yes somebody is asked; if there is nobody, it is not."""
     if would(what, dry_run):
         return False
@@ -25,7 +25,7 @@ def agreed(what: str, *, dry_run: bool, yes: bool = True) -> bool:
         return True
     if not sys.stdin.isatty():
         raise click.UsageError(f"To {what}, confirm it with --yes: there is no terminal to ask on.")
-    if not click.confirm(f"Really {what}?", err=True):
+    if not click.confirm(harmless(f"Really {what}?"), err=True):
         raise DeclinedError("declined; nothing was changed")
     return True
 

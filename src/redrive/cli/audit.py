@@ -9,7 +9,8 @@ import click
 
 from redrive.cli.client import Client
 from redrive.cli.duration import DURATION
-from redrive.cli.listing import JSON
+from redrive.cli.listing import JSON, Newest
+from redrive.cli.ordered import OrderedGroup
 from redrive.cli.outcome import Ended, Exit
 from redrive.cli.reach import reach_options
 from redrive.cli.replay.words import plural
@@ -54,7 +55,7 @@ class Moment(click.ParamType[str]):
         return f"{text}T00:00:00Z" if re.fullmatch(r"\d{4}-\d\d-\d\d", text) else text
 
 
-@click.group()
+@click.group(cls=OrderedGroup)
 def audit() -> None:
     """The audit: list what was done and by whom, verify that the record is whole."""
 
@@ -82,10 +83,9 @@ def list_entries(
 ) -> None:
     """List what was done, the newest first."""
     asked = {"action": action, "actor": actor, "subject": subject, "since": since, "until": until}
-    rows = client.pages(PATH, limit=limit, **asked)
-    shown = show_rows(rows, COLUMNS, output, empty="The audit has no such entries.")
-    if limit is not None and shown == limit and chosen(output) == "table":
-        notice(f"These are the newest {shown:,}; --all shows all of them, --limit so many.")
+    rows = Newest(client, PATH, limit, **asked)
+    show_rows(rows, COLUMNS, output, empty="The audit has no such entries.")
+    rows.tell_rest()
 
 
 @audit.command()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 
 import click
 
-from redrive.cli.asking import dry_run_option, would
+from redrive.cli.asking import agreed, dry_run_option, would, yes_option
 from redrive.cli.client import Client, segment
 from redrive.cli.duration import Duration
 from redrive.cli.listing import JSON, counted
 from redrive.cli.near import not_there
+from redrive.cli.ordered import OrderedGroup
 from redrive.cli.reach import reach_options
 from redrive.cli.section import facts, headline, next_steps, paragraph
 from redrive.cli.table import Column, Row, chosen, output_option, show_fields, show_json, show_rows
@@ -40,7 +42,7 @@ for_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=OrderedGroup)
 def breaker() -> None:
     """Circuit breakers: list, view, open, close, leave to themselves.
 
@@ -89,10 +91,14 @@ def open_breaker(client: Client, name: str, reason: str, seconds: float | None, 
 @reason_option
 @for_option
 @dry_run_option
+@yes_option
 @reach_options
-def close(client: Client, name: str, reason: str, seconds: float | None, dry_run: bool) -> None:
-    """Close a breaker by hand: what waits goes on, whatever the failures say."""
-    _force(client, name, "CLOSED", reason, seconds, dry_run)
+def close(client: Client, name: str, reason: str, seconds: float | None, dry_run: bool, yes: bool) -> None:
+    """Close a breaker by hand: what waits goes on, whatever the failures say.
+
+    If work waits, you are asked: should the dependency still fail, that costs this work its attempts.
+    """
+    _force(client, name, "CLOSED", reason, seconds, dry_run, yes=yes)
 
 
 @breaker.command()
@@ -109,18 +115,39 @@ def auto(client: Client, name: str, dry_run: bool) -> None:
         notice(f"The breaker {name!r} is left to itself, and is {after['state']}.")
 
 
-def _force(client: Client, name: str, state: str, reason: str, seconds: float | None, dry_run: bool) -> None:
-    found = _found(client, name)
-    verb = "open" if state == "OPEN" else "close"
+def _force(
+    client: Client,
+    name: str,
+    state: str,
+    reason: str,
+    seconds: float | None,
+    dry_run: bool,
+    *,
+    yes: bool = True,
+) -> None:
+    held = _found(client, name)["waiting"]
     until = "until it is left to itself" if seconds is None else f"for {age(seconds)}"
-    held = found["waiting"]
-    if would(f"{verb} the breaker {name!r} {until}; {counted(held)} wait for it now", dry_run):
+    if state == "OPEN":
+        what = f"open the breaker {name!r} {until}; {counted(held)} wait for it now"
+    else:
+        what = f"close the breaker {name!r} {until}, {_let_go(held)}"
+    if not agreed(what, dry_run=dry_run, yes=yes or not held["number"]):
         return
     body = {"state": state, "reason": reason, "seconds": seconds}
     after = client.post(f"{PATH}/{segment(name)}/force", body)
     notice(f"The breaker {name!r} is {after['state']} {until}.")
     if seconds is None:
         notice(f"`redrive breaker auto {name}` leaves it to itself again.")
+
+
+def _let_go(held: Row) -> str:
+    if not held["number"]:
+        return "for which nothing waits"
+    one = held["number"] == 1
+    what = "1 run waits" if one else f"{counted(held)} runs wait"
+    return (
+        f"for which {what}: {'it goes' if one else 'they go'} on at once, and what fails then costs attempts"
+    )
 
 
 def _found(client: Client, name: str) -> Row:
@@ -187,15 +214,22 @@ def _failing(breaker: Row) -> str:
 
 
 def _next(breaker: Row) -> Iterator[tuple[str, str]]:
-    name = breaker["name"]
+    name = quote(breaker["name"])
     if breaker["force"] is not None:
         yield f"redrive breaker auto {name}", "leave it to itself"
+    elif breaker["state"] != "CLOSED":
+        yield f"redrive breaker view {name}", f"wait: {_probed(breaker)}"
     if breaker["state"] == "OPEN":
         yield f"redrive breaker close {name} --reason …", "let the work go on now"
     else:
         yield f"redrive breaker open {name} --reason …", "hold what needs it"
     if breaker["waiting"]["number"]:
         yield "redrive run list is:held", "what waits"
+
+
+def _probed(breaker: Row) -> str:
+    until = breaker["open_until"]
+    return "it is being probed" if until is None else f"it is probed {soon(until)}"
 
 
 def _flat(breaker: Row) -> Row:

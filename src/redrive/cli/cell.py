@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unicodedata import combining, east_asian_width
+from unicodedata import category, east_asian_width
 
 ELLIPSIS = "…"
 
@@ -29,6 +29,6 @@ def padded(text: str, room: int, right: bool) -> str:
 
 
 def _places(sign: str) -> int:
-    if combining(sign):
+    if category(sign) in ("Mn", "Me"):
         return 0
     return 2 if east_asian_width(sign) in "WF" else 1

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
+from http import HTTPStatus as Status
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote, urlencode
 
 from redrive.cli.text import notice
-from redrive.errors import RedriveError
+from redrive.errors import InvalidValueError, RedriveError
 
 PAGE = 200
 LONGEST_WAIT = 30.0
@@ -33,6 +34,11 @@ class Question(NamedTuple):
     query: str
     headers: Mapping[str, str]
     body: bytes
+
+    @property
+    def doubt(self) -> str:
+        """What to say where there is no answer that could be read."""
+        return "" if self.method == "GET" else "; it may have been done all the same, so look first"
 
 
 class Api(Protocol):
@@ -90,9 +96,11 @@ class Client:
             size = PAGE if left is None else min(PAGE, left)
             page = self.get(path, **query, size=size, cursor=cursor)
             yield from page["items"]
-            cursor = page.get("next_cursor")
+            before, cursor = cursor, page.get("next_cursor")
             if cursor is None:
                 return
+            if cursor == before:
+                raise RedriveError(f"{self.where} gives the same page again and again; this is not all")
             left = None if left is None else left - len(page["items"])
 
     def answer(
@@ -123,21 +131,47 @@ class Client:
             break
         if status >= 400:
             raise AnswerError(status, _problem(body))
-        return Answer(status, headers, json.loads(body) if body else None)
+        return Answer(status, headers, self._value(question, status, body))
+
+    def _value(self, question: Question, status: int, body: bytes) -> Any:
+        if status == Status.NO_CONTENT:
+            return None
+        try:
+            if Status.OK <= status < Status.MULTIPLE_CHOICES:
+                return json.loads(body, parse_constant=_refused)
+        except (ValueError, RecursionError):
+            pass  # told below
+        raise RedriveError(
+            f"{self.where} answers with something else than JSON (status {status}): is it the address of a "
+            f"Redrive server?{question.doubt}"
+        )
 
 
 def segment(text: str) -> str:
     """An id or a name as a part of a path."""
-    return quote(text, safe="")
+    return quote(_utf8(text), safe="")
 
 
 def _encoded(query: Mapping[str, object]) -> str:
     given = {name: _spelled(value) for name, value in query.items() if value is not None}
-    return urlencode(given, doseq=True, errors="replace")
+    return urlencode(given)
 
 
-def _spelled(value: object) -> object:
-    return str(value).lower() if isinstance(value, bool) else value
+def _spelled(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else _utf8(str(value))
+
+
+def _utf8(text: str) -> str:
+    """Arguments can be any bytes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidValueError(f"{text!r:.200} is no text in UTF-8") from None
+    return text
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

@@ -62,9 +62,7 @@ def program() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Execute a command; the exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    _set_up_streams()
     given = Given()
     try:
         result = program.main(list(arguments), prog_name="redrive", standalone_mode=False, obj=given)
@@ -75,3 +73,13 @@ def run(arguments: Sequence[str]) -> int:
     except (Exception, click.Abort) as error:  # noqa: BLE001 - an operator is told what it is, whatever it is
         return told(error, debug=given.debug)
     return result if isinstance(result, int) else 0
+
+
+def _set_up_streams() -> None:
+    """Those that were closed (`>&-`) lead nowhere. Signs that a terminal does not know are written out."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123 - to the end
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

@@ -9,11 +9,14 @@ from typing import Any, NamedTuple
 import click
 
 from redrive.cli.given import Given, settings_options
-from redrive.cli.table import chosen, output_option, show_json
+from redrive.cli.listing import JSON
+from redrive.cli.local import settings_here
+from redrive.cli.table import Row, chosen, output_option, show_rows
 from redrive.cli.text import dim, notice, out, visible
 from redrive.config import SETTINGS, Settings
 from redrive.setting import Setting
 
+COLUMNS = ("name", "value", "origin")
 WIDTH = 80
 NAMES = max(len(setting.name) for setting in SETTINGS) + 2
 
@@ -35,12 +38,16 @@ def config(given: Given, output: str | None, changed: bool) -> None:
     A setting is the default, unless a file says it, unless the environment does (REDRIVE_ and its name in
     capitals), unless an argument does. Secrets are not shown.
     """
-    entries = [each for each in _entries(given.settings()) if not changed or _differs(each)]
-    if chosen(output) == "json":
-        show_json([setting.as_json(value, origin) for setting, value, origin in entries])
+    entries = [each for each in _entries(settings_here(given)) if not changed or _differs(each)]
+    form = chosen(output)
+    if form == "table":
+        for line in _table(entries):
+            out(line)
+    elif form in JSON:
+        show_rows([setting.as_json(value, origin) for setting, value, origin in entries], COLUMNS, form)
         return
-    for line in _plain(entries) if chosen(output) == "plain" else _table(entries):
-        out(line)
+    else:
+        show_rows([_row(*each) for each in entries], COLUMNS, form)
     if not entries:
         notice("every setting has its default")
 
@@ -55,9 +62,8 @@ def _differs(entry: Entry) -> bool:
     return bool(entry.value != entry.setting.default)
 
 
-def _plain(entries: Iterable[Entry]) -> Iterator[str]:
-    for setting, value, origin in entries:
-        yield "\t".join(map(visible, (setting.name, setting.spelled(value), origin)))
+def _row(setting: Setting, value: Any, origin: str) -> Row:
+    return {"name": setting.name, "value": setting.spelled(value), "origin": origin}
 
 
 def _table(entries: Iterable[Entry]) -> Iterator[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 from redrive.cli.asking import dry_run_option, would
 from redrive.cli.contexts import LOCAL, Context, Contexts
+from redrive.cli.ordered import OrderedGroup
 from redrive.cli.over_http import checked_address
 from redrive.cli.table import output_option, show_rows
 from redrive.cli.text import notice
@@ -16,7 +18,7 @@ from redrive.errors import InvalidValueError
 COLUMNS = ("name", "current", "server", "config", "key")
 
 
-@click.group()
+@click.group(cls=OrderedGroup)
 def context() -> None:
     """Names for the servers and databases that you work with.
 
@@ -56,6 +58,8 @@ def add(name: str, use: bool, dry_run: bool, **given: Any) -> None:
         raise click.UsageError("A context is a --server or a --config, one of them.")
     if given["server"] is not None:
         given["server"] = checked_address(given["server"])
+    else:
+        given["config"] = str(Path(given["config"]).absolute())  # it is used from other directories, too
     if given["key_variable"] and given["key_command"]:
         raise InvalidValueError("the key comes from --key-variable or from --key-command, not from both")
     if would(f"add the context {name!r}", dry_run):

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TypeVar
 
 import click
 
@@ -21,6 +22,10 @@ LOCAL = "local"
 FILE = "contexts.toml"
 KEY_VARIABLE = "REDRIVE_API_KEY"
 COMMAND_SECONDS = 60.0
+
+T = TypeVar("T")
+
+_KINDS: dict[type, str] = {str: "a text", dict: "a table", bool: "true or false"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +52,9 @@ class Contexts:
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or Path(click.get_app_dir("redrive")) / FILE
         document = read_document(self.path) if self.path.exists() else {}
-        self.current: str = document.get("current", LOCAL)
-        self.known = {name: self._read(name, table) for name, table in document.get("contexts", {}).items()}
+        self.current: str = self._of_type(str, "current", document.get("current", LOCAL))
+        tables = self._of_type(dict, "contexts", document.get("contexts", {}))
+        self.known = {name: self._read(name, table) for name, table in tables.items()}
 
     def get(self, name: str) -> Context:
         if name == LOCAL:
@@ -80,12 +86,20 @@ class Contexts:
         self._write()
 
     def _read(self, name: str, table: Mapping[str, object]) -> Context:
-        unknown = set(table) - {field.name for field in fields(Context)}
+        unknown = set(self._of_type(dict, name, table)) - {field.name for field in fields(Context)}
         if unknown:
             raise InvalidValueError(
                 f"the context {name!r} in {self.path} holds {min(unknown)!r}, which is unknown"
             )
-        return Context(**table)  # type: ignore[arg-type]  # by somebody's hand, or ours
+        for field, value in table.items():
+            self._of_type(bool if field == "plain_http" else str, f"{name}.{field}", value)
+        return Context(**table)  # type: ignore[arg-type]  # looked at just now
+
+    def _of_type(self, kind: type[T], name: str, value: object) -> T:
+        """Somebody may have written it by hand."""
+        if not isinstance(value, kind):
+            raise InvalidValueError(f"{name!r} in {self.path} is to be {_KINDS[kind]}, not {value!r:.100}")
+        return value
 
     def _unknown(self, name: str) -> NotFoundError:
         near = get_close_matches(name, [*self.known, LOCAL], n=1)
@@ -95,7 +109,9 @@ class Contexts:
     def _write(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         beside = self.path.with_suffix(".new")
-        beside.write_text(self._text())
+        beside.touch(mode=0o600)  # where keys are, is nobody else's business
+        beside.chmod(0o600)
+        beside.write_text(self._text(), encoding="utf-8")
         beside.replace(self.path)
 
     def _text(self) -> str:

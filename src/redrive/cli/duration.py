@@ -44,4 +44,5 @@ def spelled(seconds: float) -> str:
     return f"{seconds:.0f}s"
 
 
-DURATION = Duration()
+DURATION = Duration(most=36_500 * 86_400.0)
+"""So far from now, calendars still know what day it is."""

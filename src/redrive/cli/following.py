@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from redrive.cli.client import AnswerError, Client
 from redrive.cli.outcome import Ended, Exit
+from redrive.cli.table import Row
 from redrive.cli.text import notice
 from redrive.cli.times import length
+from redrive.cli.workers import PATH, START, is_heard
 
 FIRST, FACTOR, LONGEST = 0.1, 1.5, 2.0
-PATIENCE = 5.0
+PATIENCE = 2.0
 """Seconds after which somebody who waits is told that there is no worker."""
 
 
@@ -20,7 +23,7 @@ class Follower:
         self._timeout = timeout
         self._began = time.monotonic()
         self._pause = FIRST
-        self._looked = False
+        self._told = False
 
     def wait(self, what: str, queue: str, *, waits: bool) -> None:
         """Until it is worth to look again. `waits`: nobody has begun with it."""
@@ -28,18 +31,24 @@ class Follower:
         if self._timeout is not None and passed >= self._timeout:
             notice(f"After {length(passed)} {what} has not ended; it goes on without being watched.")
             raise Ended(Exit.TIMED_OUT)
-        if waits and passed >= PATIENCE and not self._looked:
-            self._looked = True
-            self._tell_of_workers(queue)
+        if waits and passed >= PATIENCE and not self._told:
+            self._told = self._tell_of_workers(queue)
         left = self._pause if self._timeout is None else max(0.0, self._timeout - passed)
         time.sleep(min(self._pause, left))
         self._pause = min(LONGEST, self._pause * FACTOR)
 
-    def _tell_of_workers(self, queue: str) -> None:
+    def _tell_of_workers(self, queue: str) -> bool:
+        """Looked at anew until it is told: the last one may stop while somebody waits for it."""
         try:
-            workers = self._client.get("/api/v1/workers")["items"]
+            workers = self._client.get(PATH)["items"]
         except AnswerError:  # whoever may not see them waits without being told
-            return
-        alive = [each for each in workers if each["seconds_silent"] < 60.0]
-        if not any(not each["queues"] or queue in each["queues"] for each in alive):
-            notice(f"No worker serves the queue {queue!r}: `redrive worker MODULE:APP` starts one. Waiting …")
+            return True
+        if serving(workers, queue):
+            return False
+        notice(f"No worker serves the queue {queue!r}: `{START}` starts one. Waiting …")
+        return True
+
+
+def serving(workers: Sequence[Row], queue: str) -> bool:
+    """Is there a worker for this queue? One that names none serves them all."""
+    return any(is_heard(each) and (not each["queues"] or queue in each["queues"]) for each in workers)

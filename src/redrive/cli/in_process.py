@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from redrive.cli.client import AnswerError, Question
 from redrive.cli.text import notice
@@ -18,18 +18,29 @@ if TYPE_CHECKING:
     from redrive.server.in_process import InProcess
 
 
+class Purpose(NamedTuple):
+    """
+    creates  a database that is missing is made; one that is older than this program is brought up to date by
+             no command but `redrive migrate`
+    dry_run  nothing may change, so that one that would have to be made is refused
+    """
+
+    creates: bool
+    dry_run: bool
+
+
 class LocalApi:
     """Whoever can open the database can do everything anyway; the audit says that it was the operator."""
 
     server = None
 
-    def __init__(self, settings: Settings, org: str, *, creates: bool) -> None:
-        self.where = "this database"
+    def __init__(self, settings: Settings, org: str, purpose: Purpose) -> None:
         self._api = _imported(settings, org)
         self._app: Redrive = self._api.app
+        self.where = f"the database {_place(self._app)}"
         self._runner = asyncio.Runner()
         try:
-            self._runner.run(self._opened(org, creates))
+            self._runner.run(self._opened(org, purpose))
         except BaseException:
             self.close()
             raise
@@ -47,10 +58,13 @@ class LocalApi:
         self._runner.run(self._app.close())
         self._runner.close()
 
-    async def _opened(self, org: str, creates: bool) -> None:
+    async def _opened(self, org: str, purpose: Purpose) -> None:
         missing = missing_file(self._app)
-        if missing is not None and not creates:
+        makes = purpose.creates and not purpose.dry_run
+        if missing is not None and not makes:
             raise no_database(missing)
+        if missing is None:
+            await refuse_old_tables(self._app, makes=makes)
         await self._app.open()
         if missing is not None:
             notice(f"There was no database {missing}; it was made now.")
@@ -69,6 +83,36 @@ def no_database(path: str) -> NotFoundError:
         f"there is no database {path}; start the command where it is, or say which one: "
         f"--set database_url=…, --server …, --context …"
     )
+
+
+def no_tables(place: str) -> NotFoundError:
+    return NotFoundError(
+        f"the database {place} has no tables of Redrive; is it the right one? `redrive migrate` makes them"
+    )
+
+
+def _place(app: Redrive) -> str:
+    from redrive.store.reading import place_of
+
+    return place_of(app.database)
+
+
+async def refuse_old_tables(app: Redrive, *, makes: bool = False) -> None:
+    """Opening an application would bring its tables up to date, and workers of the old version would stand
+    before tables that they do not know. `makes`: where there are none, they may be made."""
+    from redrive.store.reading import reading
+    from redrive.store.schema import schema_of
+
+    looked_at = reading(app.database)
+    try:
+        found = await schema_of(looked_at)
+        if not found.applied and not makes:
+            raise no_tables(_place(app))
+        if found.applied:
+            found.require(_place(app))
+    finally:
+        if not looked_at.in_memory:
+            await looked_at.close()
 
 
 def _imported(settings: Settings, org: str) -> InProcess:

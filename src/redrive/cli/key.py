@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from redrive.cli.asking import agreed, dry_run_option, yes_option
+from redrive.cli.asking import agreed, dry_run_option, would, yes_option
 from redrive.cli.client import Client, segment
 from redrive.cli.duration import Duration
+from redrive.cli.ordered import OrderedGroup
 from redrive.cli.org import org_of
 from redrive.cli.reach import reach_options
 from redrive.cli.table import Column, Row, output_option, show_json, show_rows
@@ -17,7 +18,16 @@ from redrive.policy.credential import checked_scopes
 
 PATH = "/api/v1/keys"
 LIFETIME = Duration(60.0, 10 * LONGEST_DELAY)
-GRACE = Duration(0.0, 30 * 86_400.0)
+
+
+class Grace(Duration):
+    """None at all needs no unit."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        return 0.0 if str(value).strip() == "0" else super().convert(value, param, ctx)
+
+
+GRACE = Grace(0.0, 30 * 86_400.0)
 
 COLUMNS = (
     "name",
@@ -30,7 +40,7 @@ COLUMNS = (
 )
 
 
-@click.group()
+@click.group(cls=OrderedGroup)
 def key() -> None:
     """API keys: create, list, rotate, revoke.
 
@@ -61,14 +71,14 @@ def create(
     wanted = Role.parse(role)
     checked_scopes(scopes or None, wanted)
     org = org_of(client)
-    if agreed(f"create the key {name!r} of {org} as {wanted}", dry_run=dry_run):
+    if not would(f"create the key {name!r} of {org} as {wanted}", dry_run):
         body = {"name": name, "role": wanted, "scopes": list(scopes) or None, "expires_in_seconds": expires}
         _show_new(client.post(PATH, body), org, output)
 
 
 @key.command("list")
 @output_option
-@reach_options(creates=True)
+@reach_options
 def list_keys(client: Client, output: str | None) -> None:
     """List the keys, the newest first; of the keys themselves nothing is kept that could be shown."""
     show_rows(client.pages(PATH), COLUMNS, output, empty="There are no keys.")
@@ -82,18 +92,18 @@ def list_keys(client: Client, output: str | None) -> None:
     default="1h",
     show_default=True,
     metavar="LENGTH",
-    help="How long the key as it was stays valid beside the new one; 0s ends it at once.",
+    help="How long the key as it was stays valid beside the new one; 0 ends it at once.",
 )
 @click.option("--expires", type=LIFETIME, metavar="LENGTH", help="When the new one ends by itself.")
 @dry_run_option
 @output_option
-@reach_options(creates=True)
+@reach_options
 def rotate(
     client: Client, which: str, grace: float, expires: float | None, dry_run: bool, output: str | None
 ) -> None:
     """Give a key another secret, and write it to stdout, this once."""
     found, org = _found(client, which), org_of(client)
-    if agreed(f"rotate the key {found['name']!r} of {org}", dry_run=dry_run):
+    if not would(f"rotate the key {found['name']!r} of {org}", dry_run):
         body = {"grace_seconds": grace, "expires_in_seconds": expires}
         _show_new(client.post(f"{PATH}/{found['id']}/rotate", body), org, output)
 
@@ -102,11 +112,12 @@ def rotate(
 @click.argument("which", metavar="NAME|ID")
 @dry_run_option
 @yes_option
-@reach_options(creates=True)
+@reach_options
 def revoke(client: Client, which: str, dry_run: bool, yes: bool) -> None:
     """Revoke a key, for ever and at once."""
     found, org = _found(client, which), org_of(client)
-    if agreed(f"revoke the key {found['name']!r} of {org}, {found['role']}", dry_run=dry_run, yes=yes):
+    what = f"revoke the key {found['name']!r}, {found['role']}, of {org} on {client.where}"
+    if agreed(what, dry_run=dry_run, yes=yes):
         client.delete(f"{PATH}/{found['id']}")
         notice(f"The key {found['name']!r} of {org} is revoked.")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ from redrive.cli.table import Column, Row, chosen, show_rows, terminal_width
 from redrive.cli.text import notice
 
 JSON = ("json", "ndjson")
+HOW_TO_SEE_MORE = "--all shows all of them, --limit so many"
 
 
 class Listing(NamedTuple):
@@ -38,7 +39,7 @@ class Listing(NamedTuple):
         if self.flat is not None and chosen(output) not in JSON:
             rows = map(self.flat, rows)
         shown = show_rows(rows, self._fitting(output), output, empty=self._none(query))
-        if limit is not None and shown == limit and chosen(output) == "table":
+        if limit is not None and shown == limit:
             self._tell_rest(client, query, shown)
 
     def _none(self, query: str) -> str:
@@ -54,7 +55,27 @@ class Listing(NamedTuple):
     def _tell_rest(self, client: Client, query: str, shown: int) -> None:
         found = client.get(f"{self.path}/count", q=query)
         if found["number"] > shown:
-            notice(f"These are {shown:,} of {counted(found)}; --all shows all of them, --limit so many.")
+            notice(f"These are {shown:,} of {counted(found)}; {HOW_TO_SEE_MORE}.")
+
+
+class Newest:
+    """The first rows of what nobody counts; one more is asked for, to know whether there is more."""
+
+    def __init__(self, client: Client, path: str, limit: int | None, **query: object) -> None:
+        self._rows = client.pages(path, limit=None if limit is None else limit + 1, **query)
+        self._limit = limit
+        self._more = False
+
+    def __iter__(self) -> Iterator[Row]:
+        for number, row in enumerate(self._rows):
+            if number == self._limit:
+                self._more = True
+                return
+            yield row
+
+    def tell_rest(self) -> None:
+        if self._more:
+            notice(f"These are the newest {self._limit:,}; {HOW_TO_SEE_MORE}.")
 
 
 def _name(column: str | Column) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
 
-from redrive.cli.asking import agreed, dry_run_option, read_password, yes_option
+from redrive.cli.asking import agreed, dry_run_option, read_password, would, yes_option
 from redrive.cli.client import Answer, Client, segment
 from redrive.cli.duration import Duration
 from redrive.cli.given import Given
+from redrive.cli.ordered import OrderedGroup
 from redrive.cli.org import org_of
 from redrive.cli.password import refuse_from_afar, set_password
 from redrive.cli.reach import reach_options
@@ -42,7 +44,7 @@ password_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=OrderedGroup)
 def member() -> None:
     """Members: add, list, change, remove, or give a link to sign in.
 
@@ -61,7 +63,7 @@ def add(client: Client, name: str, role: str, password: bool, dry_run: bool) -> 
     if password:
         refuse_from_afar(client)
     known, wanted, org = user_name(name), Role.parse(role), org_of(client)
-    if not agreed(f"add {known!r} to {org} as {wanted}", dry_run=dry_run):
+    if would(f"add {known!r} to {org} as {wanted}", dry_run):
         return
     secret = read_password() if password else None
     added = client.post(PATH, {"name": known, "role": wanted})
@@ -69,13 +71,13 @@ def add(client: Client, name: str, role: str, password: bool, dry_run: bool) -> 
         set_password(_given(), added["id"], secret)
     notice(f"{added['name']} is a member of {org}: {added['role']}.")
     if secret is None:
-        place = f" --org {org}" if client.api.server is None and org != HOME else ""
+        place = f" --org {quote(org)}" if client.api.server is None and org != HOME else ""
         notice(f"`redrive member link {added['name']}{place}` gives a link to sign in by.")
 
 
 @member.command("list")
 @output_option
-@reach_options(creates=True)
+@reach_options
 def list_members(client: Client, output: str | None) -> None:
     """List the members, by name."""
     show_rows(client.pages(PATH), COLUMNS, output, empty="There are no members.")
@@ -87,7 +89,7 @@ def list_members(client: Client, output: str | None) -> None:
 @click.option("--active/--inactive", default=None, help="Whether they may act in this organization.")
 @password_option
 @dry_run_option
-@reach_options(creates=True)
+@reach_options
 def change(
     client: Client, name: str, role: str | None, active: bool | None, password: bool, dry_run: bool
 ) -> None:
@@ -98,7 +100,7 @@ def change(
         refuse_from_afar(client)
     wanted = None if role is None else Role.parse(role)
     before, org = _found(client, name), org_of(client)
-    if not agreed(f"change {before.value['name']!r} of {org}", dry_run=dry_run):
+    if would(f"change {before.value['name']!r} of {org}", dry_run):
         return
     secret = read_password() if password else None
     after = before.value
@@ -114,11 +116,12 @@ def change(
 @click.argument("name")
 @dry_run_option
 @yes_option
-@reach_options(creates=True)
+@reach_options
 def remove(client: Client, name: str, dry_run: bool, yes: bool) -> None:
     """Remove a member from the organization; the account stays."""
     (_, headers, found), org = _found(client, name), org_of(client)
-    if agreed(f"remove {found['name']!r} from {org}, {found['role']}", dry_run=dry_run, yes=yes):
+    what = f"remove {found['name']!r}, {found['role']}, from {org} on {client.where}"
+    if agreed(what, dry_run=dry_run, yes=yes):
         client.delete(f"{PATH}/{found['id']}", if_match=headers["etag"])
         notice(f"{found['name']} is no member of {org} any more.")
 
@@ -135,7 +138,7 @@ def remove(client: Client, name: str, dry_run: bool, yes: bool) -> None:
 )
 @dry_run_option
 @output_option
-@reach_options(creates=True)
+@reach_options
 def link(client: Client, name: str, valid: float, dry_run: bool, output: str | None) -> None:
     """Write a link to stdout that signs a member in, once.
 
@@ -143,7 +146,7 @@ def link(client: Client, name: str, valid: float, dry_run: bool, output: str | N
     """
     address = address_of(_given().settings()) if client.api.server is None else None
     found, org = _found(client, name).value, org_of(client)
-    if not agreed(f"make a link for {found['name']!r} of {org}", dry_run=dry_run):
+    if would(f"make a link for {found['name']!r} of {org}", dry_run):
         return
     made = client.post(f"{PATH}/{found['id']}/link", {"minutes": valid / 60.0})
     if address is not None:  # without a server there is no request that would tell where it is

@@ -10,23 +10,29 @@ from traceback import format_exception
 import click
 
 from redrive.cli.client import AnswerError
-from redrive.cli.text import notice, one_line
+from redrive.cli.text import notice, one_line, visible
 from redrive.errors import (
     AccessDeniedError,
     AlreadyExistsError,
     AttemptTimeoutError,
     ConflictError,
     DriftError,
+    InProgressError,
     InvalidValueError,
+    KeyReusedError,
     NotFoundError,
     QueueFullError,
     RedriveError,
     ReplayRefusedError,
     RunFailedError,
+    SchemaError,
+    SealedError,
+    SignedOutError,
     StatementTimeoutError,
     StoreUnavailableError,
     TransitionError,
 )
+from redrive.policy.redact import DEFAULT_REDACTOR
 
 
 class Exit(IntEnum):
@@ -44,11 +50,15 @@ class Exit(IntEnum):
 
 
 EXITS: tuple[tuple[type[RedriveError], Exit], ...] = (
+    (SealedError, Exit.CONFLICT),
     (InvalidValueError, Exit.USAGE),
     (NotFoundError, Exit.NOT_FOUND),
+    (SignedOutError, Exit.NOT_SIGNED_IN),
     (AccessDeniedError, Exit.FORBIDDEN),
     (AlreadyExistsError, Exit.CONFLICT),
     (ConflictError, Exit.CONFLICT),
+    (KeyReusedError, Exit.CONFLICT),
+    (InProgressError, Exit.CONFLICT),
     (DriftError, Exit.CONFLICT),
     (ReplayRefusedError, Exit.CONFLICT),
     (QueueFullError, Exit.CONFLICT),
@@ -57,8 +67,7 @@ EXITS: tuple[tuple[type[RedriveError], Exit], ...] = (
     (AttemptTimeoutError, Exit.TIMED_OUT),
     (StatementTimeoutError, Exit.TIMED_OUT),
 )
-"""All others are 1."""
-
+"""The first that fits; all others are 1."""
 
 STATUSES = {
     400: Exit.USAGE,
@@ -72,10 +81,11 @@ STATUSES = {
     414: Exit.USAGE,
     415: Exit.USAGE,
     422: Exit.USAGE,
+    428: Exit.CONFLICT,
     504: Exit.TIMED_OUT,
 }
-"""Of what an API has answered. All others are 1."""
-TOO_SLOW = "too_slow"
+CODES = {"key_reused": Exit.CONFLICT, "too_slow": Exit.TIMED_OUT}
+"""Of what an API has answered, the code before the status. All others are 1."""
 
 
 class Ended(Exception):  # noqa: N818 - it may have gone well
@@ -97,7 +107,7 @@ def told(error: BaseException, *, debug: bool) -> Exit:
     if isinstance(error, Ended):
         return error.code
     if debug and not isinstance(error, click.ClickException | click.Abort):
-        click.echo("".join(format_exception(error)), err=True, nl=False)
+        notice(DEFAULT_REDACTOR.text("".join(format_exception(error))).rstrip())
     if isinstance(error, click.ClickException):
         error.show()
         return Exit(error.exit_code)
@@ -110,8 +120,10 @@ def told(error: BaseException, *, debug: bool) -> Exit:
 
 
 def exit_of(error: BaseException) -> Exit:
+    if isinstance(error, SchemaError):
+        return Exit.CONFLICT
     if isinstance(error, AnswerError):
-        return Exit.TIMED_OUT if error.code == TOO_SLOW else STATUSES.get(error.status, Exit.ERROR)
+        return CODES.get(error.code) or STATUSES.get(error.status, Exit.ERROR)
     return next((code for kind, code in EXITS if isinstance(error, kind)), Exit.ERROR)
 
 
@@ -122,6 +134,10 @@ def _lines(error: BaseException, debug: bool) -> Iterator[str]:
             yield f"Hint: {hint}"
         if isinstance(error, StoreUnavailableError):
             yield "`redrive config` shows which database that is, and what says so."
+        return
+    if isinstance(error, OSError) and error.strerror:
+        place = "" if error.filename is None else f"{visible(error.filename)}: "
+        yield f"Error: {place}{error.strerror}"
         return
     yield f"Error: unexpected error: {type(error).__name__}: {one_line(error)}"
     if not debug:

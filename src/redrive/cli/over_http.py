@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import http.client
 import ssl
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from email.message import Message
-from typing import IO
+from http import HTTPStatus
+from typing import IO, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
 from redrive import __version__
 from redrive.addresses import is_loopback
-from redrive.cli.client import Question
+from redrive.cli.client import AnswerError, Question
 from redrive.errors import InvalidValueError, RedriveError
 
 TIMEOUT = 60.0
+"""Seconds of silence."""
+LONGEST_READING = 600.0
+MOST_BYTES = 256 * 1024 * 1024
+AT_ONCE = 64 * 1024
 
 
 class RemoteApi:
@@ -27,21 +33,25 @@ class RemoteApi:
                 f"{server} is neither https nor on this machine, so that others could read the key on its "
                 f"way; use https or a tunnel, or a context that was added with --plain-http"
             )
-        self._key = key
-        self._opener = build_opener(_NoRedirect)
+        self._key = None if key is None else checked_key(key)
+        self._opener = _opener(self.server)
 
     def ask(self, question: Question) -> tuple[int, Mapping[str, str], bytes]:
         try:
-            with self._opener.open(self._request(question), timeout=TIMEOUT) as response:
-                return response.status, _small(response.headers), response.read()
-        except HTTPError as error:
-            with error:
-                return error.code, _small(error.headers), error.read()
+            with self._answered(question) as response:
+                return response.status, _small(response.headers), b"".join(_read(response))
         except (URLError, OSError, http.client.HTTPException) as error:
             raise self._unreachable(error, question) from None
 
     def close(self) -> None:
         """A connection ends with its answer."""
+
+    def _answered(self, question: Question) -> Any:
+        """A refusal is an answer, too."""
+        try:
+            return self._opener.open(self._request(question), timeout=TIMEOUT)
+        except HTTPError as error:
+            return error
 
     def _request(self, question: Question) -> Request:
         address = f"{self.server}{question.path}{'?' if question.query else ''}{question.query}"
@@ -54,8 +64,10 @@ class RemoteApi:
         reason = getattr(error, "reason", error)
         if isinstance(reason, ssl.SSLCertVerificationError):
             return RedriveError(f"the certificate of {self.server} is not trusted: {reason}")
-        doubt = "" if question.method == "GET" else "; it may have been done all the same, so look first"
-        return RedriveError(f"{self.server} does not answer: {reason}{doubt}")
+        told = f"{self.server} does not answer: {reason}{question.doubt}"
+        if isinstance(reason, TimeoutError):
+            return AnswerError(HTTPStatus.GATEWAY_TIMEOUT, {"detail": told})
+        return RedriveError(told)
 
 
 class _NoRedirect(HTTPRedirectHandler):
@@ -75,12 +87,44 @@ class _NoRedirect(HTTPRedirectHandler):
 
 def checked_address(text: str) -> str:
     """Without a slash at its end."""
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+    try:
+        parts = urlsplit(text)
+        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        known = False
+    if not known or parts.query or parts.fragment or " " in text or not text.isprintable():
         raise InvalidValueError(f"{text!r} is no address of a server; it is like https://redrive.example.com")
     if parts.username is not None or parts.password is not None:
         raise InvalidValueError("an address must not hold a secret; the key goes into REDRIVE_API_KEY")
     return text.rstrip("/")
+
+
+def checked_key(key: str) -> str:
+    """Told without showing it."""
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise InvalidValueError("the API key has signs in it that no key has; was more copied than the key?")
+    return key
+
+
+def _opener(server: str) -> OpenerDirector:
+    """What goes to this machine, unencrypted, must not take the way over a proxy."""
+    if urlsplit(server).scheme == "http" and _is_safe(server):
+        return build_opener(_NoRedirect, ProxyHandler({}))
+    return build_opener(_NoRedirect)
+
+
+def _read(response: Any) -> Iterator[bytes]:
+    """All of it, unless it does not end."""
+    began, size, whole = time.monotonic(), 0, response.length
+    while part := response.read1(AT_ONCE):
+        size += len(part)
+        if size > MOST_BYTES:
+            raise http.client.HTTPException(f"its answer is larger than {MOST_BYTES:,} bytes")
+        if time.monotonic() - began > LONGEST_READING:
+            raise TimeoutError(f"its answer has not ended after {LONGEST_READING:.0f} s")
+        yield part
+    if whole is not None and size < whole:
+        raise http.client.HTTPException("the connection has ended in the middle of its answer")
 
 
 def _is_safe(address: str) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 import click
 
 from redrive.cli.asking import dry_run_option, reason_option, would
 from redrive.cli.client import Client, segment
 from redrive.cli.listing import JSON, counted
 from redrive.cli.near import not_there
+from redrive.cli.ordered import OrderedGroup
 from redrive.cli.reach import reach_options
 from redrive.cli.table import Column, Row, chosen, output_option, show_rows
 from redrive.cli.text import age, notice, visible
@@ -27,7 +30,7 @@ COLUMNS = (
 )
 
 
-@click.group()
+@click.group(cls=OrderedGroup)
 def queue() -> None:
     """Queues: list, pause, resume.
 
@@ -60,7 +63,7 @@ def pause(client: Client, name: str, reason: str, dry_run: bool) -> None:
         notice(f"The queue {name!r} is paused already{_by(found)}.")
     elif not would(f"pause the queue {name!r}, in which {_ready(found)}", dry_run):
         client.post(f"{PATH}/{segment(name)}/pause", {"reason": reason})
-        notice(f"The queue {name!r} is paused; `redrive queue resume {name}` goes on with it.")
+        notice(f"The queue {name!r} is paused; `redrive queue resume {quote(name)}` goes on with it.")
 
 
 @queue.command()

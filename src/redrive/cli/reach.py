@@ -13,14 +13,17 @@ import click
 from redrive.cli.client import Api, Client
 from redrive.cli.contexts import LOCAL, Context, Contexts
 from redrive.cli.given import Given, settings_options
-from redrive.cli.in_process import LocalApi
+from redrive.cli.in_process import LocalApi, Purpose
 from redrive.cli.over_http import RemoteApi
-from redrive.errors import InvalidValueError
+from redrive.errors import InvalidValueError, RedriveError
 from redrive.model.identity import HOME
 
 SERVER_VARIABLE, CONTEXT_VARIABLE = "REDRIVE_SERVER", "REDRIVE_CONTEXT"
+DATABASE_VARIABLES = ("REDRIVE_DATABASE_URL", "DATABASE_URL", "REDRIVE_CONFIG")
 
 Function = Callable[..., Any]
+
+_STRANGE = "the answer of {} is not understood; is it a Redrive server, of the same version as this program?"
 
 
 @overload
@@ -35,8 +38,14 @@ def reach_options(function: Function | None = None, *, creates: bool = False) ->
     @click.pass_context
     @wraps(function)
     def reaching(context: click.Context, /, *arguments: Any, **options: Any) -> Any:
-        client = context.with_resource(reached(context.ensure_object(Given), creates=creates))
-        return context.invoke(function, client, *arguments, **options)
+        purpose = Purpose(creates, bool(options.get("dry_run")))
+        client = context.with_resource(reached(context.ensure_object(Given), purpose))
+        try:
+            return context.invoke(function, client, *arguments, **options)
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
+            if client.api.server is None or isinstance(error, RedriveError | UnicodeError):
+                raise
+            raise RedriveError(_STRANGE.format(client.where)) from error
 
     return server_options(settings_options(_org(reaching)))
 
@@ -48,10 +57,10 @@ def server_options(function: Function) -> Function:
 
 
 @contextmanager
-def reached(given: Given, *, creates: bool = False) -> Iterator[Client]:
-    context = _chosen(given)
+def reached(given: Given, purpose: Purpose) -> Iterator[Client]:
+    context = chosen_context(given)
     api = (
-        _local(context, given, creates) if context.server is None else _remote(context.server, context, given)
+        _local(context, given, purpose) if context.server is None else _remote(context.server, context, given)
     )
     try:
         yield Client(api)
@@ -59,8 +68,13 @@ def reached(given: Given, *, creates: bool = False) -> Iterator[Client]:
         api.close()
 
 
-def _chosen(given: Given) -> Context:
-    """What was said on the command line, then in the environment, then by `redrive context use`."""
+def chosen_context(given: Given) -> Context:
+    """What was said on the command line, then in the environment, then by `redrive context use`.
+
+    Whoever names a database in the environment means it, whatever is usual.
+    """
+    if given.server is not None and given.context is not None:
+        raise InvalidValueError("--server and --context both say whom to ask; give one of them")
     if given.server is not None:
         return Context(given.server)
     if given.context is not None:
@@ -69,8 +83,12 @@ def _chosen(given: Given) -> Context:
         return Context()
     if server := os.environ.get(SERVER_VARIABLE, "").strip():
         return Context(server)
+    if name := os.environ.get(CONTEXT_VARIABLE, "").strip():
+        return Contexts().get(name)
+    if any(os.environ.get(each, "").strip() for each in DATABASE_VARIABLES):
+        return Context()
     contexts = Contexts()
-    return contexts.get(os.environ.get(CONTEXT_VARIABLE, "").strip() or contexts.current)
+    return contexts.get(contexts.current)
 
 
 def _remote(server: str, context: Context, given: Given) -> Api:
@@ -81,10 +99,10 @@ def _remote(server: str, context: Context, given: Given) -> Api:
     return RemoteApi(server, context.key(), plain_http=context.plain_http)
 
 
-def _local(context: Context, given: Given, creates: bool) -> Api:
+def _local(context: Context, given: Given, purpose: Purpose) -> Api:
     if given.config is None:
         given.config = context.config
-    return LocalApi(given.settings(), given.org or HOME, creates=creates)
+    return LocalApi(given.settings(), given.org or HOME, purpose)
 
 
 def _taken(name: str) -> Callable[[click.Context, click.Parameter, str | None], None]:

@@ -164,7 +164,7 @@ def _line(cells: Sequence[str]) -> str:
 
 def _for_csv(value: object) -> str:
     """A spreadsheet takes what begins with one of these signs for a formula, and executes it."""
-    text = "" if value is None else cell(value)
+    text = "" if value is None or value in ([], (), {}) else cell(value)
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") and not _is_number(text) else text
 
 
@@ -200,6 +200,7 @@ def _aligned(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool])
 def _fitted(rows: Sequence[Sequence[str]], columns: Sequence[Column], room: int) -> list[int]:
     """Of what may be cut, the widest gives way first."""
     widths = [max(width(row[number]) for row in rows) for number in range(len(columns))]
+    widths = [each if column.whole else min(each, room) for each, column in zip(widths, columns, strict=True)]
     while sum(widths) + GAP * (len(widths) - 1) > room:
         candidates = [
             number

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import click
@@ -11,16 +13,21 @@ from redrive.errors import RedriveError
 from redrive.policy.redact import DEFAULT_REDACTOR
 
 LONGEST_LINE = 2_000
+_STEERING = re.compile(
+    r"(\x1b\[(?:0|1|2|3[1-3])m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
+)
+"""What steers a terminal; the first group is how our own colours look."""
 
 
 def notice(line: str) -> None:
-    """Say something that is not what was asked for: on stderr."""
-    click.echo(line, err=True, color=_color())
+    """Say something that is not what was asked for: on stderr. If nobody listens, the work goes on."""
+    with suppress(BrokenPipeError):
+        click.echo(harmless(line), err=True, color=_color())
 
 
 def out(text: str, *, end: str = "\n") -> None:
     """Give what was asked for: on stdout."""
-    click.echo(text + end, color=_color(), nl=False)
+    click.echo(harmless(text) + end, color=_color(), nl=False)
 
 
 def dim(text: str) -> str:
@@ -41,6 +48,11 @@ def bad(text: str) -> str:
 
 def bold(text: str) -> str:
     return click.style(text, bold=True)
+
+
+def harmless(text: str) -> str:
+    """The same in lines and colours, but nothing in it steers a terminal, whoever wrote a part of it."""
+    return _STEERING.sub(lambda found: found[1] or _escaped(found[0]), text)
 
 
 def visible(value: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator
+from math import isnan
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,13 @@ FROM_OUTSIDE = ("I1", "I2")
 """Only somebody outside can have seen these: they are checked from Python, with a Witness."""
 
 
+def _number(context: click.Context, parameter: click.Parameter, value: float) -> float:
+    """Nothing differs by more than nan: every clock would be right."""
+    if isnan(value):
+        raise click.BadParameter("it is a number of seconds, such as 0.05", context, parameter)
+    return value
+
+
 @click.command()
 @click.option("--settled", is_flag=True, help="Everything must have ended, as after a test.")
 @click.option(
@@ -56,6 +64,7 @@ FROM_OUTSIDE = ("I1", "I2")
     type=click.FloatRange(0.0, 3600.0),
     default=0.05,
     show_default=True,
+    callback=_number,
     metavar="SECONDS",
     help="By how much the clocks of workers may differ.",
 )

@@ -11,8 +11,11 @@ from redrive.cli.table import Column, Row, chosen, output_option, show_rows
 from redrive.cli.text import age, ago, notice
 
 PATH = "/api/v1/workers"
+START = "redrive worker MODULE:ATTRIBUTE"
 SILENT_SECONDS = 60.0
 """One that has said nothing for so long is dead, whatever its state says."""
+HEARD_SECONDS = 25.0
+"""One that has missed to say twice that it is there may be dead: whoever waits for it is told."""
 
 ORDER = ("silent", "running", "stopping", "stopped")
 COLUMNS = (
@@ -52,7 +55,7 @@ def workers(client: Client, everything: bool, output: str | None) -> None:
     found.sort(key=lambda each: (ORDER.index(standing(each)), each["started_at"]))
     form = chosen(output)
     rows = found if form in JSON else map(_flat, found)
-    none = "No worker is at work: `redrive worker MODULE:APP` starts one."
+    none = f"No worker is at work: `{START}` starts one."
     show_rows(rows, COLUMNS if form == "table" else FIELDS, form, empty=none)
     if silent := sum(standing(each) == "silent" for each in found):
         notice(f"{silent:,} fell silent without stopping: look at their processes and logs.")
@@ -68,6 +71,10 @@ def standing(worker: Row) -> str:
 
 def is_at_work(worker: Row) -> bool:
     return standing(worker) == "running"
+
+
+def is_heard(worker: Row) -> bool:
+    return is_at_work(worker) and worker["seconds_silent"] <= HEARD_SECONDS
 
 
 def _flat(worker: Row) -> Row:

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
 
 from redrive.doctor.finding import Finding, State, ok, unknown
@@ -66,7 +67,7 @@ def judge_rights(path: str, condition: SqliteCondition) -> Finding:
             f"others on this machine may use the file: its rights are {condition.mode:o}",
             "It holds payloads.",
             "Let only the user of the workers read and write it.",
-            f"chmod 600 {path}",
+            f"chmod 600 {quote(path)}",
         )
     return ok("file rights", "only its owner may read and write the file")
 

@@ -14,6 +14,7 @@ from redrive.cli.dlq.selection import (
     PREFIX,
     Selection,
     ids_by_query,
+    letter_ids,
     letters_are,
     selected,
     selection_options,
@@ -65,7 +66,7 @@ def reopen(client: Client, **given: Any) -> None:
 
 
 def _change(client: Client, verb: str, *, reason: str, dry_run: bool, yes: bool, **given: Any) -> None:
-    selection = selected(client, **given)
+    selection = selected(client, **given, only_look=dry_run)
     if selection.number == 0:
         notice(f"No dead letters fulfil the query {selection.query!r}; nothing was changed.")
     elif agreed(f"{verb} {selection.named} on {client.where}", dry_run=dry_run, yes=yes):
@@ -79,7 +80,8 @@ def _do(client: Client, verb: str, selection: Selection, reason: str) -> None:
         letter = client.post(one, {"reason": reason}, if_match=selection.version)
         notice(f"The dead letter {letter['id']} is {letter['state'].lower()}.")
     elif selection.query is None:
-        client.post(path, {"ids": list(selection.ids), "reason": reason})
+        with letter_ids(selection.ids):
+            client.post(path, {"ids": list(selection.ids), "reason": reason})
         notice(f"{letters_are(selection.number)} {DONE[verb]}.")
     elif verb == "reopen":
         ids = ids_by_query(client, selection.query, selection.number)

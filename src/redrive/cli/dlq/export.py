@@ -123,7 +123,13 @@ def _destination(path: Path | None, yes: bool) -> Iterator[None]:
     if path is None:
         yield
         return
+    if path.is_symlink():
+        path = path.resolve()  # what it leads to is replaced, not the link
     if path.exists():
+        if not path.is_file():
+            raise InvalidValueError(
+                f"{path} is no file that could be replaced; leave --output-file out, and use >"
+            )
         agreed(f"overwrite {path}", dry_run=False, yes=yes)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:

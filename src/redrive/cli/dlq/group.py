@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 import click
 
-from redrive.cli.asking import agreed, dry_run_option, reason_option, yes_option
+from redrive.cli.asking import agreed, dry_run_option, reason_option, would, yes_option
 from redrive.cli.client import Client, segment
 from redrive.cli.dlq.group_view import PREFIX, show_group
 from redrive.cli.dlq.selection import letters, letters_are
-from redrive.cli.dlq.view import short
 from redrive.cli.duration import DURATION
 from redrive.cli.ordered import OrderedGroup
 from redrive.cli.reach import reach_options
+from redrive.cli.replay.words import short
 from redrive.cli.table import output_option
 from redrive.cli.text import instant, notice, visible
 
@@ -46,7 +46,7 @@ def view(client: Client, fingerprint: str, output: str | None) -> None:
 def acknowledge(client: Client, fingerprint: str, reason: str, dry_run: bool) -> None:
     """Say that somebody looks after it."""
     found = _found(client, fingerprint)
-    if agreed(f"acknowledge {found.named} on {client.where}", dry_run=dry_run):
+    if not would(f"acknowledge {found.named} on {client.where}", dry_run):
         _said(found.post(client, "acknowledge", {"reason": reason}))
 
 
@@ -119,7 +119,7 @@ def ignore(
 ) -> None:
     """Say that nobody need look at it, for now or for good."""
     found = _found(client, fingerprint)
-    if agreed(f"ignore {found.named} on {client.where}", dry_run=dry_run):
+    if not would(f"ignore {found.named} on {client.where}", dry_run):
         until = None if seconds is None else instant(_in(seconds))
         conditions = {"until": until, "beyond": beyond, "version": version}
         _said(found.post(client, "ignore", {"reason": reason, **conditions}))
@@ -133,7 +133,7 @@ def ignore(
 def reopen(client: Client, fingerprint: str, reason: str, dry_run: bool) -> None:
     """Take back what was said about it."""
     found = _found(client, fingerprint)
-    if agreed(f"reopen {found.named} on {client.where}", dry_run=dry_run):
+    if not would(f"reopen {found.named} on {client.where}", dry_run):
         _said(found.post(client, "reopen", {"reason": reason}))
 
 

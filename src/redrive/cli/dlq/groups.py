@@ -9,14 +9,16 @@ import click
 
 from redrive.cli.client import Client
 from redrive.cli.dlq.group_view import show_group
-from redrive.cli.dlq.view import short
 from redrive.cli.listing import Listing
 from redrive.cli.query import QueryCommand, query_argument
 from redrive.cli.reach import reach_options
+from redrive.cli.replay.words import short
 from redrive.cli.table import Column, limit_option, output_option
 from redrive.cli.times import since
 
 _FINGERPRINT = re.compile(r"(?:fp:)?((?:v\d+:)?[0-9a-f]{6,64})")
+_TOO_SHORT = re.compile(r"(?:fp:(?:v\d+:)?|v\d+:)[0-9a-f]{1,5}|(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{4,5}")
+"""Figures alone, such as 500, may be looked for in the text."""
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
@@ -58,6 +60,10 @@ def groups(client: Client, query: str, sort: str, limit: int | None, output: str
     Without a QUERY these are the ones with dead letters that are not closed. At least 6 digits of a
     fingerprint name a group.
     """
+    if _TOO_SHORT.fullmatch(query):
+        raise click.UsageError(
+            f"{query!r} is too short for a group: at least 6 digits of its fingerprint name it."
+        )
     if found := _FINGERPRINT.fullmatch(query):
         show_group(client, found[1], output)
     else:

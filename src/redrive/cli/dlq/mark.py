@@ -6,7 +6,7 @@ import click
 
 from redrive.cli.asking import dry_run_option, would
 from redrive.cli.client import Client, segment
-from redrive.cli.dlq.selection import PREFIX, letters
+from redrive.cli.dlq.selection import PREFIX, letter_ids, letters
 from redrive.cli.reach import reach_options
 from redrive.cli.text import notice
 
@@ -25,7 +25,8 @@ def assign(client: Client, ids: tuple[str, ...], name: str | None, nobody: bool,
         raise click.UsageError("Say --to NAME, or --nobody: one of them.")
     if would(f"assign {_number(ids)} to {name or 'nobody'} on {client.where}", dry_run):
         return
-    client.post(f"{PREFIX}/assign", {"ids": list(ids), "name": name})
+    with letter_ids(ids):
+        client.post(f"{PREFIX}/assign", {"ids": list(ids), "name": name})
     notice(f"{_number(ids).capitalize()} {_are(ids)} assigned to {name or 'nobody'}.")
 
 
@@ -43,7 +44,8 @@ def tag(
         raise click.UsageError("Say which tags: --add TAG, --remove TAG.")
     if would(f"change the tags of {_number(ids)} on {client.where}", dry_run):
         return
-    client.post(f"{PREFIX}/tags", {"ids": list(ids), "add": list(add), "remove": list(remove)})
+    with letter_ids(ids):
+        client.post(f"{PREFIX}/tags", {"ids": list(ids), "add": list(add), "remove": list(remove)})
     notice(f"{_number(ids).capitalize()} {_are(ids)} tagged.")
 
 
@@ -55,7 +57,8 @@ def tag(
 def note(client: Client, id: str, text: str, dry_run: bool) -> None:  # noqa: A002 - its name there
     """Write something down about a dead letter, for whoever comes next."""
     if not would(f"note it about the dead letter {id} on {client.where}", dry_run):
-        client.post(f"{PREFIX}/{segment(id)}/notes", {"text": text})
+        with letter_ids([id]):
+            client.post(f"{PREFIX}/{segment(id)}/notes", {"text": text})
         notice(f"It is noted; `redrive dlq view {id}` shows it.")
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from shlex import quote
 from typing import Any
 
 import click
 
 from redrive.cli.asking import agreed, dry_run_option, reason_option, yes_option
 from redrive.cli.client import Client, segment
-from redrive.cli.dlq.selection import PREFIX
+from redrive.cli.dlq.selection import PREFIX, letter_ids
 from redrive.cli.duration import DURATION
 from redrive.cli.following import Follower
 from redrive.cli.listing import JSON
@@ -25,7 +27,20 @@ from redrive.errors import InvalidValueError
 UNDER_WAY = ("PLANNED", "RUNNING")
 
 
+def _refuse_many(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        plan = f"redrive replay plan {parameter.opts[0]} {quote(value)}"
+        raise click.UsageError(f"It replays one dead letter; many at once: {plan}")
+
+
+def _many(option: str) -> Callable[[Any], Any]:
+    """Known, to be told of where it belongs; first of all, whatever else is missing."""
+    return click.option(option, hidden=True, expose_value=False, is_eager=True, callback=_refuse_many)
+
+
 @click.command()
+@_many("--group")
+@_many("--query")
 @click.argument("id")
 @click.option("--mode", type=Mode(), metavar="MODE", help="from-step (the default) or step-only.")
 @click.option("--from-step", metavar="STEP", help="Go back to this earlier step; its name or its index.")
@@ -65,7 +80,8 @@ def replay(
     """
     body = _body(**asked)
     path = f"{PREFIX}/{segment(id)}"
-    letter, verdict = client.get(path), client.get(f"{path}/verdict")
+    with letter_ids([id]):
+        letter, verdict = client.get(path), client.get(f"{path}/verdict")
     for sentence in (verdict["why"], verdict["advice"]):
         notice(visible(sentence))
     if not agreed(f"replay {_named(letter, body)} on {client.where}", dry_run=dry_run, yes=yes):
@@ -96,7 +112,7 @@ def _body(mode: str | None, from_step: str | None, policy: Any, payload: Any, re
 def _read(file: Any) -> Any:
     try:
         return json.load(file)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidValueError(f"the payload is no JSON: {error}") from None
 
 
@@ -109,8 +125,8 @@ def _named(letter: dict[str, Any], body: dict[str, Any]) -> str:
 
 def _followed(client: Client, begun: dict[str, Any], queue: str, timeout: float | None) -> dict[str, Any]:
     follower, path = Follower(client, timeout), f"/api/v1/replays/{segment(begun['id'])}"
-    replay: dict[str, Any] = client.get(path)
     try:
+        replay: dict[str, Any] = client.get(path)
         while replay["state"] in UNDER_WAY:
             follower.wait(f"the replay {begun['id']}", queue, waits=True)
             replay = client.get(path)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import click
 
 from redrive.cli.client import Client, segment
 from redrive.cli.listing import counted
+from redrive.cli.near import ids_of
 from redrive.errors import DriftError
 
 PREFIX = "/api/v1/dead-letters"
@@ -37,17 +39,33 @@ def selection_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def letter_ids(ids: Sequence[str]) -> AbstractContextManager[None]:
+    """Around what asks for them."""
+    return ids_of("dead letter", ids, "redrive dlq list")
+
+
 def selected(
-    client: Client, ids: Sequence[str], query: str | None, expect: int | None, most: int | None
+    client: Client,
+    ids: Sequence[str],
+    query: str | None,
+    expect: int | None,
+    most: int | None,
+    *,
+    only_look: bool,
 ) -> Selection:
-    """Looked at now: a wrong id, or another number than was expected, is told before anybody is asked."""
+    """Looked at now: a wrong id, or another number than was expected, is told before anybody is asked.
+
+    Several ids are changed all together or not at all; if somebody only looks, each is looked up.
+    """
     if (query is not None) == bool(ids):
         raise click.UsageError("Name the dead letters by their ids, or by --query: one of them.")
     if query is not None:
         return _by_query(client, query, expect, most)
     if expect is not None or most is not None:
         raise click.UsageError("--expect and --max are for --query; ids say themselves how many they are.")
-    return _by_ids(client, _read(ids))
+    named = _read(ids)
+    with letter_ids(named):
+        return _by_ids(client, named, only_look)
 
 
 def ids_by_query(client: Client, query: str, expect: int) -> list[str]:
@@ -79,8 +97,10 @@ def _by_query(client: Client, query: str, expect: int | None, most: int | None) 
     return Selection(number, named, query=query)
 
 
-def _by_ids(client: Client, ids: Sequence[str]) -> Selection:
+def _by_ids(client: Client, ids: Sequence[str], only_look: bool) -> Selection:
     if len(ids) > 1:
+        for each in ids if only_look else ():
+            client.get(f"{PREFIX}/{segment(each)}")
         return Selection(len(ids), f"{len(ids):,} dead letters", ids)
     answer = client.answer("GET", f"{PREFIX}/{segment(ids[0])}")
     letter = answer.value

@@ -10,7 +10,9 @@ import click
 from redrive.cli.client import Client, segment
 from redrive.cli.dlq.history import deeds
 from redrive.cli.dlq.stack import frames_of
+from redrive.cli.near import ids_of
 from redrive.cli.reach import reach_options
+from redrive.cli.replay.words import short
 from redrive.cli.section import (
     aside,
     beside,
@@ -50,7 +52,8 @@ def view(client: Client, id: str, stack: bool, output: str | None) -> None:  # n
     And what has changed since. JSON has the dead letter with its verdict, payload, attempts, history and
     notes.
     """
-    letter = whole_letter(client, id)
+    with ids_of("dead letter", [id], "redrive dlq list"):
+        letter = whole_letter(client, id)
     form = chosen(output)
     if form in ("json", "ndjson"):
         show_json(letter, indent=2 if form == "json" else None)
@@ -167,8 +170,3 @@ def place(row: dict[str, Any]) -> str:
     """Where in the work it failed; of a job, workflow and step are the same."""
     workflow, step = str(row["workflow"]), str(row["step"])
     return workflow if workflow == step else f"{workflow} › {step}"
-
-
-def short(fingerprint: str) -> str:
-    """Enough of it to name the group."""
-    return fingerprint.partition(":")[2][:12] or fingerprint

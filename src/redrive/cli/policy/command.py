@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from redrive.cli.ordered import OrderedGroup
 from redrive.cli.policy.explain import explain
 from redrive.cli.policy.list import list_policies
 from redrive.cli.policy.simulate import simulate
 
 
-@click.group()
+@click.group(cls=OrderedGroup)
 def policy() -> None:
     """Retry policies: list, explain, simulate a changed one.
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from difflib import get_close_matches
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from redrive.cli.given import Given
+from redrive.cli.in_process import missing_file, no_database, refuse_old_tables
+from redrive.cli.local import settings_of_database
 from redrive.cli.policy.options import Used, used_by
 from redrive.errors import NotFoundError, RedriveError
 from redrive.model.identity import OPERATOR
@@ -40,13 +41,9 @@ def on_database(given: Given, org: str, action: Callable[[Redrive], Awaitable[T]
     """Do something on the database of the settings; one that is not there is not made."""
     from redrive.app import Redrive  # takes longer than all the rest to load, so only where it is needed
 
-    app = Redrive(settings=given.settings(), log=False)
-    path: str | None = getattr(app.database, "path", None)
-    if path is not None and not Path(path).exists():
-        raise NotFoundError(
-            f"there is no database {path}; start the command where it is, or name it with "
-            f"--set database_url=sqlite:///PATH"
-        )
+    app = Redrive(settings=settings_of_database(given), log=False)
+    if (missing := missing_file(app)) is not None:
+        raise no_database(missing)
     return asyncio.run(_within(app, org, action))
 
 
@@ -64,6 +61,7 @@ def chosen(used: list[Used], work: str | None, where: str) -> list[Used]:
 
 
 async def _within(app: Redrive, org: str, action: Callable[[Redrive], Awaitable[T]]) -> T:
+    await refuse_old_tables(app)
     async with app:
         directory = await app.directory(org=org, by=OPERATOR)
         await directory.organizations.get()  # nothing found would not tell that its name is wrong

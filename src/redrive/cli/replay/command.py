@@ -5,11 +5,14 @@ from __future__ import annotations
 import click
 
 from redrive.cli.asking import agreed, dry_run_option, reason_option, would, yes_option
-from redrive.cli.client import Client, segment
-from redrive.cli.listing import JSON
+from redrive.cli.client import Client
+from redrive.cli.listing import JSON, Newest
+from redrive.cli.ordered import OrderedGroup
+from redrive.cli.outcome import Ended, Exit
 from redrive.cli.reach import reach_options
+from redrive.cli.replay.items import items
 from redrive.cli.replay.plan import PATH, plan, show_plan
-from redrive.cli.replay.report import read_report, show_report
+from redrive.cli.replay.report import exit_of, found, read_report, show_report
 from redrive.cli.replay.start import start
 from redrive.cli.replay.watch import watch
 from redrive.cli.replay.words import plural, selected
@@ -26,7 +29,7 @@ COLUMNS = (
 FIELDS = ("id", "state", "begun", "will_run", "planned_at", "planned_by", "selected", "reason")
 
 
-@click.group()
+@click.group(cls=OrderedGroup)
 def replay() -> None:
     """Bulk replays: plan one, start it, watch, pause, resume, cancel.
 
@@ -35,60 +38,66 @@ def replay() -> None:
     """
 
 
-@replay.command("list")
+@click.command("list")
 @limit_option
 @output_option
 @reach_options
 def list_operations(client: Client, limit: int | None, output: str | None) -> None:
     """List the replays, the newest first."""
-    rows, form = client.pages(PATH, limit=limit), chosen(output)
+    rows, form = Newest(client, PATH, limit), chosen(output)
     none = "There are no replays; `redrive replay plan` makes one."
     if form == "table":
         show_rows(map(_for_people, rows), COLUMNS, form, empty=none)
     else:
         show_rows(rows if form in JSON else map(_flat, rows), FIELDS, form, empty=none)
+    rows.tell_rest()
 
 
-@replay.command()
+@click.command()
 @click.argument("id")
 @output_option
 @reach_options
 def view(client: Client, id: str, output: str | None) -> None:  # noqa: A002 - its name on the command line
-    """Show a replay: its plan until it is started, from then on how far it is."""
+    """Show a replay: its plan until it is started, from then on how far it is.
+
+    Exits with 7 if it has stopped itself, was cancelled, or has ended and some have failed or were refused.
+    """
     report = read_report(client, id)
     if report["operation"]["state"] == "PLANNED" and chosen(output) not in JSON:
         show_plan(report["operation"], output)
-    else:
-        show_report(client, report, output)
+        return
+    show_report(client, report, output)
+    if (code := exit_of(report)) is not Exit.OK:
+        raise Ended(code)
 
 
-@replay.command()
+@click.command()
 @click.argument("id")
 @reason_option
 @dry_run_option
 @reach_options
 def pause(client: Client, id: str, reason: str, dry_run: bool) -> None:  # noqa: A002
     """Begin nothing more until it is resumed; what is under way is finished."""
-    found = _found(client, id)
-    if not would(f"pause the replay {found['id']}, of which {_left(found)}", dry_run):
-        client.post(f"{PATH}/{found['id']}/pause", {"reason": reason})
-        notice(f"Paused; `redrive replay resume {found['id']}` goes on.")
+    operation = found(client, id)
+    if not would(f"pause the replay {operation['id']}, of which {_left(operation)}", dry_run):
+        client.post(f"{PATH}/{operation['id']}/pause", {"reason": reason})
+        notice(f"Paused; `redrive replay resume {operation['id']}` goes on.")
 
 
-@replay.command()
+@click.command()
 @click.argument("id")
 @reason_option
 @dry_run_option
 @reach_options
 def resume(client: Client, id: str, reason: str, dry_run: bool) -> None:  # noqa: A002
     """Go on; one that has stopped itself begins with a canary again."""
-    found = _found(client, id)
-    if not would(f"resume the replay {found['id']}, of which {_left(found)}", dry_run):
-        client.post(f"{PATH}/{found['id']}/resume", {"reason": reason})
-        notice(f"It goes on; `redrive replay watch {found['id']}` shows how far it is.")
+    operation = found(client, id)
+    if not would(f"resume the replay {operation['id']}, of which {_left(operation)}", dry_run):
+        client.post(f"{PATH}/{operation['id']}/resume", {"reason": reason})
+        notice(f"It goes on; `redrive replay watch {operation['id']}` shows how far it is.")
 
 
-@replay.command()
+@click.command()
 @click.argument("id")
 @reason_option
 @dry_run_option
@@ -96,15 +105,11 @@ def resume(client: Client, id: str, reason: str, dry_run: bool) -> None:  # noqa
 @reach_options
 def cancel(client: Client, id: str, reason: str, dry_run: bool, yes: bool) -> None:  # noqa: A002
     """Begin nothing more, for good; what is under way is finished."""
-    found = _found(client, id)
-    if agreed(f"cancel the replay {found['id']}, of which {_left(found)}", dry_run=dry_run, yes=yes):
-        client.post(f"{PATH}/{found['id']}/cancel", {"reason": reason})
+    operation = found(client, id)
+    what = f"cancel the replay {operation['id']}, of which {_left(operation)}, on {client.where}"
+    if agreed(what, dry_run=dry_run, yes=yes):
+        client.post(f"{PATH}/{operation['id']}/cancel", {"reason": reason})
         notice("Cancelled; what was not begun stays a dead letter.")
-
-
-def _found(client: Client, operation_id: str) -> Row:
-    found: Row = client.get(f"{PATH}/{segment(operation_id)}")
-    return found
 
 
 def _left(operation: Row) -> str:
@@ -124,5 +129,5 @@ def _flat(operation: Row) -> Row:
     return {**operation, **told, "selected": selected(operation)}
 
 
-for each in (plan, start, watch):
+for each in (plan, start, watch, list_operations, view, items, pause, resume, cancel):
     replay.add_command(each)

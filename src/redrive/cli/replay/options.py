@@ -61,8 +61,8 @@ def policy_of(context: click.Context, parameter: click.Parameter, pairs: tuple[s
 def _json(text: str, context: click.Context, parameter: click.Parameter) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is neither a number nor JSON", context, parameter) from None
+    except (ValueError, RecursionError):
+        raise click.BadParameter(f"{text!r:.200} is neither a number nor JSON", context, parameter) from None
 
 
 _OPTIONS = (

@@ -82,6 +82,15 @@ def show_plan(operation: Row, output: str | None) -> None:
         tell_plan(operation)
         if operation["plan"]["will_run"]:
             next_steps([(f"redrive replay start {operation['id']}", "begin it")])
+    if not operation["plan"]["selected"]:
+        notice(f"{promise(operation['plan'])}, so there is nothing to start: {_hint(operation)}.")
+
+
+def _hint(operation: Row) -> str:
+    query = operation["selection"].get("query")
+    if query is None:
+        return "`redrive dlq list` shows what is open"
+    return f"`redrive dlq list {query}` shows what it finds, is:any also what is closed"
 
 
 def tell_plan(operation: Row) -> None:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 from redrive.cli.client import AnswerError, Client, segment
 from redrive.cli.listing import JSON
+from redrive.cli.near import ids_of
 from redrive.cli.outcome import Exit
-from redrive.cli.replay.words import MODES, careful, plural, policy_words, selected
+from redrive.cli.replay.words import MODES, careful, helpful, plural, policy_words, selected, short
 from redrive.cli.section import aside, facts, heading, headline, next_steps, paragraph
 from redrive.cli.table import Row, chosen, show_fields, show_json
 from redrive.cli.text import out, visible
 from redrive.cli.times import length, since, stamp
 from redrive.errors import NotFoundError
 
-MOST_FAILURES = 5
+PATH = "/api/v1/operations"
+AUDIT = "/api/v1/audit"
+MOST_FAILURES, MOST_ENTRIES = 5, 50
+STEERED = ("paused", "resumed", "cancelled", "stopped")
 ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
 OVER = ("DONE", "CANCELLED", "STOPPED")
 FIELDS = (
@@ -30,9 +35,20 @@ FIELDS = (
 )
 
 
+def found(client: Client, operation_id: str) -> Row:
+    with _named(operation_id):
+        operation: Row = client.get(f"{PATH}/{segment(operation_id)}")
+    return operation
+
+
 def read_report(client: Client, operation_id: str) -> Row:
-    report: Row = client.get(f"/api/v1/operations/{segment(operation_id)}/report")
+    with _named(operation_id):
+        report: Row = client.get(f"{PATH}/{segment(operation_id)}/report")
     return report
+
+
+def _named(operation_id: str) -> AbstractContextManager[None]:
+    return ids_of("replay", [operation_id], "redrive replay list")
 
 
 def show_report(client: Client, report: Row, output: str | None) -> None:
@@ -46,9 +62,11 @@ def show_report(client: Client, report: Row, output: str | None) -> None:
 
 
 def exit_of(report: Row) -> Exit:
-    """Of one that has ended: 7 unless all that was to be replayed has succeeded."""
-    well = report["operation"]["state"] == "DONE" and not report["items"].get("FAILED")
-    return Exit.OK if well else Exit.FAILURES
+    """7 if it has stopped or was cancelled, or if anything of it failed or could not be replayed."""
+    if report["operation"]["state"] not in OVER:
+        return Exit.OK
+    bad = any(report["items"].get(state) for state in ("FAILED", "REFUSED"))
+    return Exit.FAILURES if bad or report["operation"]["state"] != "DONE" else Exit.OK
 
 
 def ended(report: Row) -> int:
@@ -75,9 +93,9 @@ def _tell(client: Client, report: Row) -> None:
     if report["notes"]:
         heading("Not replayed")
         for why, number in report["notes"].items():
-            paragraph(f"{number:,}  {why or 'no reason is stored'}")
+            paragraph(f"{number:,}  {helpful(why) if why else 'no reason is stored'}")
     heading("How it went")
-    facts(_history(report))
+    facts([*_history(report), *_steered(client, operation)])
     next_steps(_next(report))
 
 
@@ -116,6 +134,19 @@ def _history(report: Row) -> Iterator[tuple[str, str | None]]:
     yield "retry policy", policy_words(operation["override_retry_policy"])
 
 
+def _steered(client: Client, operation: Row) -> Iterator[tuple[str, str | None]]:
+    """Who has paused, resumed or cancelled it, and why: the audit has it."""
+    try:
+        entries = client.get(AUDIT, subject=operation["id"], size=MOST_ENTRIES)["items"]
+    except AnswerError:  # whoever may not read it is told the rest
+        return
+    for each in reversed(entries):
+        verb = each["action"].removeprefix("operation.")
+        if verb in STEERED:
+            why = f": {each['detail']['reason']}" if each["detail"].get("reason") else ""
+            yield verb, f"{stamp(each['at'])} by {each['actor']}{why}"
+
+
 def _next(report: Row) -> Iterator[tuple[str, str]]:
     operation, failures = report["operation"], [each for each in report["failures"] if each]
     which = operation["id"]
@@ -125,8 +156,11 @@ def _next(report: Row) -> Iterator[tuple[str, str]]:
     if operation["state"] in ("PAUSED", "STOPPED"):
         yield f"redrive replay resume {which}", "go on, carefully"
         yield f"redrive replay cancel {which}", "begin nothing more, for good"
+    for state, meaning in (("FAILED", "what of it failed"), ("REFUSED", "what could not be replayed")):
+        if report["items"].get(state):
+            yield f"redrive replay items {which} --state {state}", meaning
     if failures:
-        yield f"redrive dlq list is:open fp:{','.join(failures[:MOST_FAILURES])}", "what has failed"
+        yield f"redrive dlq groups {short(failures[0])}", "why most of these failed"
     elif operation["state"] in ("DONE", "CANCELLED"):
         yield "redrive status", "what else there is"
 

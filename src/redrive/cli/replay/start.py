@@ -11,7 +11,9 @@ from redrive.cli.client import AnswerError, Client, segment
 from redrive.cli.listing import JSON
 from redrive.cli.outcome import Ended, Exit
 from redrive.cli.reach import reach_options
+from redrive.cli.replay.drift import changes
 from redrive.cli.replay.plan import PATH
+from redrive.cli.replay.report import found, read_report, replayed
 from redrive.cli.replay.watch import follow, timeout_option
 from redrive.cli.replay.words import plural
 from redrive.cli.table import Row, chosen, output_option, show_json
@@ -49,11 +51,19 @@ def start(
     If dead letters have changed since, nothing is started, they are listed, and the exit code is 6. With
     --yes nobody is asked; what was planned is checked all the same.
     """
-    operation = client.get(f"{PATH}/{segment(id)}")
-    _check(operation, expect)
-    if not agreed(_what(operation, client.where), dry_run=dry_run, yes=yes):
+    operation = found(client, id)
+    _refuse_useless(operation)
+    changed = changes(client, operation) if dry_run or accept_drift else []
+    if changed and not accept_drift:
+        raise _drifted(operation["id"], len(changed), [each._asdict() for each in changed], would=True)
+    number = operation["plan"]["will_run"] - len(changed)
+    _refuse_unexpected(number, expect, len(changed))
+    if not agreed(_what(operation, number, client.where), dry_run=dry_run, yes=yes):
         return
-    started = _started(client, operation["id"], accept_drift)
+    # With a number that was checked, and nothing that is to be left out, nothing may be left out unseen.
+    started = _started(client, operation["id"], accept_drift and (bool(changed) or expect is None))
+    if changed and expect is not None:
+        _pause_unexpected(client, operation["id"], expect)
     if wait:
         follow(client, started["id"], timeout, output)
         return
@@ -62,29 +72,51 @@ def start(
     notice(f"Started; `redrive replay watch {started['id']}` shows how far it is.")
 
 
-def _check(operation: Row, expect: int | None) -> None:
-    plan = operation["plan"]
+def _refuse_useless(operation: Row) -> None:
     if operation["state"] != "PLANNED":
         raise TransitionError(
             f"it is {operation['state']} already; `redrive replay view {operation['id']}` tells more"
         )
-    if expect is not None and plan["will_run"] != expect:
-        raise DriftError(
-            f"{plural(plan['will_run'], 'dead letter')} would be replayed, not {expect:,} as expected; "
-            f"nothing was started"
-        )
-    if not plan["will_run"]:
+    if not operation["plan"]["will_run"]:
         raise ReplayRefusedError(
             f"nothing of it can be replayed; `redrive replay view {operation['id']}` tells why"
         )
 
 
-def _what(operation: Row, where: str) -> str:
+def _refuse_unexpected(number: int, expect: int | None, changed: int) -> None:
+    if expect is not None and number != expect:
+        why = f" ({changed:,} changed since it was planned)" if changed else ""
+        raise DriftError(
+            f"{plural(number, 'dead letter')} would be replayed, not {expect:,} as expected{why}; "
+            f"nothing was started"
+        )
+    if not number:
+        raise ReplayRefusedError("all of them have changed since it was planned; plan anew")
+
+
+def _pause_unexpected(client: Client, operation_id: str, expect: int) -> None:
+    """Between the look and the start, another dead letter may have changed."""
+    number = replayed(read_report(client, operation_id))
+    if number != expect:
+        reason = f"{plural(number, 'dead letter')} would be replayed, not {expect:,} as expected"
+        client.post(f"{PATH}/{segment(operation_id)}/pause", {"reason": reason})
+        raise DriftError(
+            f"{reason}; it was paused at once: `redrive replay resume {operation_id}` goes on, "
+            f"`redrive replay cancel {operation_id}` ends it"
+        )
+
+
+def _what(operation: Row, number: int, where: str) -> str:
     """The number, and where it is."""
     plan = operation["plan"]
-    repeat = plan["may_repeat_effects"]
-    risk = f", of which {repeat:,} may repeat an effect that is not safe to repeat," if repeat else ""
-    return f"replay {plural(plan['will_run'], 'dead letter')}{risk} in {where}"
+    repeat, left_out = min(plan["may_repeat_effects"], number), plan["will_run"] - number
+    words = [f"replay {plural(number, 'dead letter')}"]
+    if left_out:
+        words.append(f", without {left_out:,} that {'has' if left_out == 1 else 'have'} changed")
+    if repeat:
+        most = "up to " if left_out else ""
+        words.append(f", of which {most}{repeat:,} may repeat an effect that is not safe to repeat")
+    return f"{''.join(words)}{',' * (len(words) > 1)} in {where}"
 
 
 def _started(client: Client, operation_id: str, accept_drift: bool) -> Row:
@@ -99,10 +131,10 @@ def _started(client: Client, operation_id: str, accept_drift: bool) -> Row:
     return started
 
 
-def _drifted(operation_id: str, number: int, changes: list[dict[str, Any]]) -> Ended:
-    have = "has" if number == 1 else "have"
+def _drifted(operation_id: str, number: int, changes: list[dict[str, Any]], would: bool = False) -> Ended:
+    have, then = "has" if number == 1 else "have", "would be" if would else "was"
     notice(
-        f"Error: {plural(number, 'dead letter')} {have} changed since it was planned; nothing was started:"
+        f"Error: {plural(number, 'dead letter')} {have} changed since it was planned; nothing {then} started:"
     )
     for each in changes[:MOST_CHANGES]:
         notice(f"  {each['letter_id']}  {visible(each['change'])}")

@@ -10,7 +10,7 @@ import click
 from redrive.cli.cell import cut
 from redrive.cli.replay.report import ended, replayed
 from redrive.cli.table import Row, terminal_width
-from redrive.cli.text import age, notice
+from redrive.cli.text import age, notice, visible
 
 WIDTH = 20
 SECONDS_A_LINE = 5.0
@@ -74,6 +74,6 @@ def _bar(report: Row) -> str:
 def _label(report: Row) -> str:
     operation = report["operation"]
     if operation["state"] != "RUNNING":
-        return str(operation["state"]).capitalize()
+        return visible(operation["state"]).capitalize()
     in_canary = operation["ramped_at"] is None and operation["options"]["canary"] < replayed(report)
     return "Canary" if in_canary else "Replaying"

@@ -14,11 +14,11 @@ from redrive.cli.replay.report import OVER, exit_of, read_report, show_report
 from redrive.cli.replay.ticker import Ticker
 from redrive.cli.table import Row, output_option
 from redrive.cli.times import length
-from redrive.cli.workers import is_at_work
+from redrive.cli.workers import START, is_heard
 from redrive.errors import TransitionError
 
 FIRST, FACTOR, LONGEST = 0.1, 1.5, 1.0
-PATIENCE = 5.0
+PATIENCE = 2.0
 """Seconds after which somebody who waits is told why nothing happens."""
 
 timeout_option = click.option(
@@ -39,7 +39,8 @@ def watch(
 ) -> None:
     """Follow a replay until it ends, or stops itself.
 
-    Exits with 0 if all have succeeded, with 7 if not, with 9 if it takes longer than --timeout.
+    Exits with 0 if all have succeeded, with 7 if some failed or were refused, or if it stopped, and with 9 if
+    it takes longer than --timeout.
     """
     follow(client, id, timeout, output)
 
@@ -96,15 +97,13 @@ class _Following:
             self._say_once(state, f"It is paused: `redrive replay resume {self._id}` goes on.")
         idle = not report["operation"]["released"] and time.monotonic() - self._began > PATIENCE
         if state == "RUNNING" and idle and not self._has_worker():
-            self._say_once(
-                "worker", "No worker is at work: `redrive worker MODULE:APP` starts one. Waiting …"
-            )
+            self._say_once("worker", f"No worker is at work: `{START}` starts one. Waiting …")
 
     def _has_worker(self) -> bool:
         if "worker" in self._said:
             return True
         try:
-            return any(map(is_at_work, self._client.get("/api/v1/workers")["items"]))
+            return any(map(is_heard, self._client.get("/api/v1/workers")["items"]))
         except AnswerError:  # whoever may not see them waits without being told
             return True
 

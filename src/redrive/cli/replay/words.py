@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from redrive.cli.table import Row
 from redrive.cli.text import age
 
+_UNDER_WAY = re.compile(r"it is an item of the replay (\w+) that is under way")
 MODES = {
     "FROM_STEP": "from the failed step to the end",
     "STEP_ONLY": "the failed step alone",
 }
+
+
+def short(fingerprint: str) -> str:
+    """Enough of it to name the group."""
+    return fingerprint.partition(":")[2][:12] or fingerprint
 
 
 def plural(number: int, noun: str, many: str = "") -> str:
@@ -69,7 +76,15 @@ def consequences(plan: Row) -> Iterator[Consequence]:
     if plan["skipped"]:
         yield Consequence(plan["skipped"], "left out: it may have had an effect that is not safe to repeat")
     for why, number in plan["refused"].items():
-        yield Consequence(number, f"will not run: {why}")
+        yield Consequence(number, f"will not run: {helpful(why)}")
+
+
+def helpful(why: str) -> str:
+    """Why something is not replayed, with what to do about it where that is known."""
+    other = _UNDER_WAY.fullmatch(why)
+    if other is None:
+        return why
+    return f"{why}: resume or cancel that one first (redrive replay view {other[1]})"
 
 
 def careful(options: Row, will_run: int) -> Iterator[str]:

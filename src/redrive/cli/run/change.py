@@ -10,6 +10,7 @@ import click
 from redrive.cli.asking import agreed, dry_run_option, reason_option, yes_option
 from redrive.cli.client import Client, segment
 from redrive.cli.many import each_of
+from redrive.cli.near import ids_of
 from redrive.cli.reach import reach_options
 from redrive.cli.text import notice
 
@@ -59,7 +60,8 @@ def _retry(client: Client, run_id: str, reason: str) -> None:
 
 def _named(client: Client, ids: tuple[str, ...]) -> str:
     """Each is looked up, so that a wrong one is told before anything is done."""
-    found = [client.get(f"{PREFIX}/{segment(each)}") for each in ids]
+    with ids_of("run", ids, "redrive run list"):
+        found = [client.get(f"{PREFIX}/{segment(each)}") for each in ids]
     if len(found) == 1:
         return f"the run {found[0]['id']} of {found[0]['workflow']}, {found[0]['state'].lower()},"
     return f"{len(found):,} runs"

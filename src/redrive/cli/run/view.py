@@ -10,6 +10,7 @@ import click
 
 from redrive.cli.cell import cut
 from redrive.cli.client import Client, segment
+from redrive.cli.near import ids_of
 from redrive.cli.reach import reach_options
 from redrive.cli.section import (
     aside,
@@ -46,7 +47,8 @@ def view(client: Client, id: str, output: str | None) -> None:  # noqa: A002 - i
     JSON has the run with its steps, attempts and events.
     """
     path = f"/api/v1/runs/{segment(id)}"
-    story = client.get(path)
+    with ids_of("run", [id], "redrive run list"):
+        story = client.get(path)
     for part in ("steps", "attempts", "events"):
         story[part] = client.get(f"{path}/{part}")["items"]
     form = chosen(output)

@@ -10,6 +10,7 @@ import click
 from redrive.cli.client import Client, segment
 from redrive.cli.duration import DURATION
 from redrive.cli.following import Follower
+from redrive.cli.near import ids_of
 from redrive.cli.outcome import Ended, Exit
 from redrive.cli.reach import reach_options
 from redrive.cli.run.view import LIVE, tell_event
@@ -38,7 +39,8 @@ def watch(
     path = f"/api/v1/runs/{segment(id)}"
     follower, told = Follower(client, timeout), 0
     while True:
-        run = client.get(path)
+        with ids_of("run", [id], "redrive run list"):
+            run = client.get(path)
         events = client.get(f"{path}/events")["items"]
         for event in events[told:]:
             _tell(event, run["submitted_at"], chosen(output))

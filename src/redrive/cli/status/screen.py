@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from shlex import quote
 from typing import Any
 
 from redrive.cli.cell import cut, padded, width
@@ -10,12 +11,12 @@ from redrive.cli.listing import counted
 from redrive.cli.queue import depths
 from redrive.cli.replay.words import plural
 from redrive.cli.section import INDENT, heading, next_steps, room
-from redrive.cli.status.read import needing
-from redrive.cli.status.trouble import tell_trouble
+from redrive.cli.status.read import counts, needing
+from redrive.cli.status.trouble import tell_trouble, unserved
 from redrive.cli.table import Row
 from redrive.cli.text import age, ago, bad, bold, dim, good, out, visible
 from redrive.cli.times import stamp
-from redrive.cli.workers import is_at_work, standing
+from redrive.cli.workers import START, is_at_work, is_heard, standing
 
 LABEL, NUMBER = 15, 8
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -27,8 +28,8 @@ def tell_status(found: dict[str, Any], where: str) -> None:
     overview = found["overview"]
     _title(where, overview["now"])
     _standing(found)
-    _flow(overview)
     tell_trouble(found)
+    _flow(overview)
     _groups(found["groups"])
     next_steps(list(_next(found)))
 
@@ -40,8 +41,8 @@ def figures(found: dict[str, Any]) -> Row:
     return {
         "needs_you": overview["needs_you"]["total"],
         "heals_itself": overview["heals_itself"]["total"]["number"],
-        "in_flight": sum(each["in_flight"] for each in found["workers"] if is_at_work(each)),
-        "ready": _ready(found["queues"]),
+        "in_flight": counts(found["queues"], "executing"),
+        "ready": counts(found["queues"], "ready"),
         "oldest_seconds": None if overview["oldest"] is None else round(overview["oldest"]["seconds"]),
         "came": sum(flow["came"]),
         "left": sum(flow["left"]),
@@ -50,6 +51,7 @@ def figures(found: dict[str, Any]) -> Row:
         "open_breakers": sum(each["state"] != "CLOSED" for each in found["breakers"]),
         "paused_queues": sum(each["paused"] for each in found["queues"]),
         "replays_under_way": len(found["replays"]),
+        "abandoned": len(found["abandoned"]),
     }
 
 
@@ -66,13 +68,18 @@ def _standing(found: dict[str, Any]) -> None:
     total = needs["total"]
     _line("Needs you", f"{total:,}", _needs(overview), bad if total else good)
     _line("Heals itself", _capped(heals["total"]), _parts(_heals(heals)), str)
-    places = sum(each["concurrency"] for each in found["workers"] if is_at_work(each))
-    at_work = numbers["workers"]
-    working = (
-        f"of {plural(places, 'place')} in {plural(at_work, 'worker')}" if at_work else "no worker is at work"
-    )
-    _line("In flight", f"{numbers['in_flight']:,}", working, str)
+    _line("In flight", f"{numbers['in_flight']:,}", _working(found["workers"]), str)
     _line("Waiting", f"{numbers['ready']:,}", _waiting(found["queues"]), str)
+
+
+def _working(workers: Sequence[Row]) -> str:
+    at_work = [each for each in workers if is_at_work(each)]
+    places = sum(each["concurrency"] for each in at_work)
+    if not at_work:
+        return "no worker is at work"
+    told = f"{plural(len(at_work), 'worker')} with {plural(places, 'place')}"
+    lost = [each["seconds_silent"] for each in at_work if not is_heard(each)]
+    return f"{told}; {len(lost):,} not heard for {age(max(lost))}" if lost else told
 
 
 def _needs(overview: Row) -> str:
@@ -108,13 +115,23 @@ def _flow(overview: Row) -> None:
     flow, replays = overview["dead_letters"], overview["replays"]
     out("")
     came, left = flow["came"], flow["left"]
-    span = f"Last {overview['span']}"
-    _line(span, "in", f"{padded(f'{sum(came):,}', 7, True)}  {dim(_chart(came, left))}", str)
-    _line("", "out", f"{padded(f'{sum(left):,}', 7, True)}  {dim(_chart(left, came))}", str)
+    _line("Dead letters", "in", f"{padded(f'{sum(came):,}', 7, True)}  {dim(_chart(came, left))}", str)
+    _line(
+        f"last {overview['span']}",
+        "out",
+        f"{padded(f'{sum(left):,}', 7, True)}  {dim(_chart(left, came))}",
+        str,
+    )
     if replays["rate"] is not None:
         ended = replays["succeeded"] + replays["failed"]
-        told = f"{replays['succeeded']:,} of {ended:,} replayed steps succeeded ({replays['rate']:.0%})"
+        part = percent(replays["succeeded"], ended)
+        told = f"{replays['succeeded']:,} of {ended:,} replayed steps succeeded ({part})"
         _line("", "replays", told, str)
+
+
+def percent(part: int, whole: int) -> str:
+    """All of them is 100%, and nothing else is."""
+    return "100%" if part == whole else f"{min(99.9, 100.0 * part / whole):.1f}%"
 
 
 def _groups(groups: Sequence[Row]) -> None:
@@ -131,14 +148,16 @@ def _groups(groups: Sequence[Row]) -> None:
 
 
 def _next(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    if not any(map(is_at_work, found["workers"])):
+        yield START, "start a worker"
+    elif alone := unserved(found):
+        yield f"{START} --queue {quote(alone[0]['name'])}", "start a worker for it"
     if found["groups"]:
         yield f"redrive dlq groups fp:{_short(found['groups'][0])}", "why these fail"
         yield f"redrive replay plan --group {_short(found['groups'][0])}", "when the cause is gone"
     for each in [each for each in found["replays"] if each["state"] != "RUNNING"][:1]:
         yield f"redrive replay view {each['id']}", "a replay that waits for you"
-    if not any(map(is_at_work, found["workers"])):
-        yield "redrive worker MODULE:APP", "start a worker"
-    elif not found["groups"]:
+    if not found["groups"]:
         yield "redrive run list", "what has run lately"
 
 
@@ -172,7 +191,3 @@ def _parts(words: Iterator[str]) -> str:
 
 def _capped(count: Row) -> str:
     return f"{count['number']:,}+" if count["capped"] else f"{count['number']:,}"
-
-
-def _ready(queues: Sequence[Row]) -> int:
-    return sum(depths(each)["ready"]["number"] for each in queues)

@@ -1,4 +1,4 @@
-"""What is wrong now, a line each: open breakers, paused queues, silent workers, replays under way."""
+"""What is wrong now, a line each: nobody who works, open breakers, paused queues, replays under way."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from typing import Any, NamedTuple
 
 from redrive.cli.breaker import soon
 from redrive.cli.cell import cut, width
+from redrive.cli.following import serving
 from redrive.cli.listing import counted
+from redrive.cli.queue import depths
+from redrive.cli.replay.words import plural
 from redrive.cli.section import INDENT, heading, room
+from redrive.cli.status.read import counts
 from redrive.cli.table import Row
 from redrive.cli.text import age, ago, bad, bold, good, out, visible, warn
 from redrive.cli.times import stamp
-from redrive.cli.workers import standing
+from redrive.cli.workers import START, is_at_work, standing
 
+PLACES = ("ready", "waiting", "held", "executing")
 KIND, LONGEST_NAME, LEAST = 10, 30, 10
 DIGITS = 12
 
@@ -27,8 +32,8 @@ class Trouble(NamedTuple):
 
 
 def tell_trouble(found: dict[str, Any]) -> None:
-    lines = [*_broken(found["breakers"]), *_paused(found["queues"])]
-    lines += [*_silent(found["workers"]), *_replays(found["replays"])]
+    lines = [*_nobody(found), *_abandoned(found), *_broken(found["breakers"])]
+    lines += [*_paused(found["queues"]), *_silent(found["workers"]), *_replays(found["replays"])]
     if lines:
         heading("Now")
     for each in lines:
@@ -36,6 +41,29 @@ def tell_trouble(found: dict[str, Any]) -> None:
         space = room() - KIND - width(name) - len(each.state) - 3 * INDENT
         told = cut(visible(each.told), max(LEAST, space))
         out(f"  {each.kind:{KIND}}{bold(name)}  {each.colour(each.state)}  {told}".rstrip())
+
+
+def _nobody(found: dict[str, Any]) -> Iterator[Trouble]:
+    if not any(map(is_at_work, found["workers"])):
+        if number := counts(found["queues"], *PLACES):
+            told = f"{START}; {plural(number, 'run')} {'needs' if number == 1 else 'need'} one"
+            yield Trouble("worker", "none", "MISSING", bad, told)
+        return
+    for each in unserved(found):
+        told = f"{counted(depths(each)['ready'])} ready: {START}"
+        yield Trouble("queue", each["name"], "UNSERVED", bad, told)
+
+
+def unserved(found: dict[str, Any]) -> list[Row]:
+    """Queues in which work is ready that no worker will begin; a paused one is not meant to be worked on."""
+    waiting = [each for each in found["queues"] if depths(each)["ready"]["number"] and not each["paused"]]
+    return [each for each in waiting if not serving(found["workers"], each["name"])]
+
+
+def _abandoned(found: dict[str, Any]) -> Iterator[Trouble]:
+    if number := len(found["abandoned"]):
+        told = f"left by {'its worker' if number == 1 else 'their workers'}; the next worker goes on"
+        yield Trouble("lease", plural(number, "run"), "EXPIRED", bad, told)
 
 
 def _broken(breakers: Sequence[Row]) -> Iterator[Trouble]:

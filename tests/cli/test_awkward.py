@@ -1,0 +1,169 @@
+"""Awkward surroundings: closed streams, full disks, devices, old tables, signs that steer a terminal."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import apsw
+import pytest
+from tests.cli.conftest import Command
+from tests.cli.shop import Shop
+
+from redrive.cli.outcome import told
+from redrive.cli.text import bad, harmless
+from redrive.store.migration import CREATE_LEDGER, migrations
+
+
+def version_of(file: Path) -> int:
+    connection = apsw.Connection(str(file))
+    found = connection.execute("SELECT max(version) FROM migrations").get
+    connection.close()
+    return int(found)
+
+
+@pytest.fixture
+def old_database(redrive: Command, tmp_path: Path) -> Path:
+    """All but the newest migration."""
+    connection = apsw.Connection(str(tmp_path / "redrive.db"))
+    connection.execute(CREATE_LEDGER.replace("redrive.", ""))
+    for each in migrations()[:-1]:
+        for statement in each.for_sqlite():
+            connection.execute(statement)
+        connection.execute("INSERT INTO migrations VALUES (?, ?, ?)", (each.version, each.name, time.time()))
+    connection.close()
+    return tmp_path / "redrive.db"
+
+
+def executed(directory: Path, arguments: str) -> subprocess.CompletedProcess[str]:
+    """As a shell does, with whatever it redirects."""
+    command = f"{sys.executable} -m redrive.cli {arguments}"
+    return subprocess.run(command, shell=True, cwd=directory, text=True, capture_output=True, check=False)
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams(redrive: Command, shop: Shop, tmp_path: Path, closed: str) -> None:
+    shop.dead_letter(1)
+    ended = executed(tmp_path, f"dlq list {closed}")
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_ids_from_a_closed_stream(redrive: Command, shop: Shop, tmp_path: Path) -> None:
+    shop.dead_letter(1)
+    ended = executed(tmp_path, "dlq resolve - --yes <&-")
+    assert (ended.returncode, "no ids in the standard input" in ended.stderr) == (2, True)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no such device")  # noqa: PTH110
+def test_a_full_disk(redrive: Command, shop: Shop, tmp_path: Path) -> None:
+    shop.dead_letter(1)
+    ended = executed(tmp_path, "dlq list > /dev/full")
+    assert (ended.returncode, ended.stderr) == (1, "Error: No space left on device\n")
+
+
+def test_a_pipe_is_not_replaced_by_a_file(redrive: Command, shop: Shop, tmp_path: Path) -> None:
+    """Nor is a device: `--output-file /dev/null` would have taken that from everybody."""
+    shop.dead_letter(1)
+    os.mkfifo(tmp_path / "pipe")
+    ended = redrive("dlq", "export", "--output-file", "pipe", "--yes")
+    assert (ended.code, "is no file that could be replaced" in ended.err) == (2, True)
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_link_stays_one(redrive: Command, shop: Shop, tmp_path: Path) -> None:
+    shop.dead_letter(1)
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+    assert redrive("dlq", "export", "--output-file", "link").code == 0
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "there").read_text().startswith("{")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("org", "create", "acme", "--dry-run"),
+        ("key", "create", "ci", "--role", "OWNER", "--dry-run"),
+        ("member", "add", "ada", "--role", "OWNER", "--dry-run"),
+    ],
+)
+def test_a_dry_run_makes_no_database(redrive: Command, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    assert redrive(*arguments).code == 3
+    assert not (tmp_path / "redrive.db").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("org", "create", "acme", "--dry-run"),
+        ("org", "create", "acme"),
+        ("dlq", "list"),
+        ("dlq", "resolve", "--query", "is:open", "--dry-run"),
+        ("policy", "simulate", "run"),
+        ("policy", "list", "--stored"),
+    ],
+)
+def test_nothing_but_migrate_changes_old_tables(
+    redrive: Command, old_database: Path, arguments: tuple[str, ...]
+) -> None:
+    ended = redrive(*arguments)
+    assert (ended.code, "run `redrive migrate`" in ended.err) == (6, True)
+    assert version_of(old_database) == migrations()[-2].version
+
+
+@pytest.mark.parametrize("arguments", [("run", "view", "\udcff"), ("dlq", "list", "\udcff")])
+def test_arguments_that_are_no_text(redrive: Command, shop: Shop, arguments: tuple[str, ...]) -> None:
+    shop.dead_letter(1)
+    ended = redrive(*arguments)
+    assert (ended.code, "is no text in UTF-8" in ended.err) == (2, True)
+
+
+def test_before_all_calendars(redrive: Command) -> None:
+    ended = redrive("audit", "list", "--since", "99999999w")
+    assert (ended.code, "at most 36500d" in ended.err) == (2, True)
+
+
+def test_a_traceback_shows_no_secret_and_steers_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    told(RuntimeError("postgresql://u:canary@h/d \x1b]0;owned\x07"), debug=True)
+    shown = capsys.readouterr().err
+    assert "Traceback" in shown or "RuntimeError" in shown
+    assert "canary" not in shown
+    assert "\x1b" not in shown
+
+
+def test_colours_stay() -> None:
+    assert harmless(f"{bad('failed')}\n\tagain") == "\x1b[31mfailed\x1b[0m\n\tagain"
+    assert harmless("\x1b[8mhidden\r\x9b2J") == "\\x1b[8mhidden\\r\\x9b2J"
+
+
+def test_nobody_listens(redrive: Command, shop: Shop, tmp_path: Path) -> None:
+    """What is told beside the work does not stop it: without a reader on stderr it is done all the same."""
+    letter = shop.dead_letter(1)
+    executed(tmp_path, f"dlq replay {letter} --yes --no-wait 2>&1 >/dev/null | true")
+    assert '"REPLAYING"' in redrive("dlq", "view", letter, "-o", "json").out
+
+
+def test_commands_to_be_copied_are_one_word_a_name(redrive: Command) -> None:
+    made = redrive("org", "create", "two words")
+    assert "--org 'two words'`" in made.err
+    added = redrive("member", "add", "ada", "--role", "OWNER", "--org", "two words")
+    assert "--org 'two words'`" in added.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("verify", "--tolerance", "nan"), "a number of seconds"),
+        (("replay", "plan", "x", "--policy", "a=" + "[" * 50_000), "neither a number nor JSON"),
+        (("dlq", "replay", "x", "--payload", "deep.json", "--reason", "why"), "the payload is no JSON"),
+    ],
+)
+def test_numbers_and_documents_that_are_none(
+    redrive: Command, shop: Shop, tmp_path: Path, arguments: tuple[str, ...], told: str
+) -> None:
+    shop.work()  # makes the database
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    ended = redrive(*arguments)
+    assert (ended.code, told in ended.err, len(ended.err) < 2_000) == (2, True, True)

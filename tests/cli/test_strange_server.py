@@ -1,0 +1,143 @@
+"""Commands against a broken or hostile server: they end, tell what it is, and show no key."""
+
+from __future__ import annotations
+
+import pytest
+from tests.cli.conftest import Command
+from tests.cli.strange import Strange
+
+from redrive.cli import over_http
+from redrive.cli.outcome import CODES, EXITS, Exit, exit_of
+
+NO_JSON = "answers with something else than JSON"
+STRANGE = "is not understood"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "headers", "told"),
+    [
+        (200, b"<html>sign in</html>", (), NO_JSON),
+        (200, b"", (), NO_JSON),
+        (200, b'{"items": ["\xff"]}', (), NO_JSON),
+        (200, b'{"items": [NaN], "next_cursor": null}', (), NO_JSON),
+        (200, b"[" * 100_000, (), NO_JSON),
+        (200, b'{"items": [' + b"9" * 5_000 + b"]}", (), NO_JSON),
+        (200, [1, 2], (), STRANGE),
+        (200, {}, (), STRANGE),
+        (200, {"items": ["a"], "next_cursor": None}, (), STRANGE),
+        (302, b"", (), NO_JSON),
+        (302, b"", ("Location: javascript:alert(1)",), NO_JSON),
+        (
+            302,
+            b"",
+            ("Location: http://127.0.0.1:1/elsewhere",),
+            "sends us on to http://127.0.0.1:1/elsewhere",
+        ),
+        (502, b"<html>", (), "answers with 502"),
+        (400, [], (), "answers with 400"),
+    ],
+)
+def test_what_is_no_answer(
+    redrive: Command,
+    strange: Strange,
+    status: int,
+    body: bytes | object,
+    headers: tuple[str, ...],
+    told: str,
+) -> None:
+    strange.says(status, body, *headers)
+    ended = redrive("key", "list")
+    assert ended.code in (Exit.ERROR, Exit.USAGE)
+    assert told in ended.err
+    assert "unexpected error" not in ended.err
+    assert "canary" not in ended.err
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_an_answer_that_breaks_off(redrive: Command, strange: Strange, status: int) -> None:
+    strange.answer = f'HTTP/1.1 {status} X\r\nContent-Length: 1000\r\n\r\n{{"items": ['.encode()
+    ended = redrive("key", "list")
+    assert (ended.code, "in the middle of its answer" in ended.err) == (1, True)
+    done = redrive("org", "create", "acme")
+    assert "it may have been done all the same" in done.err
+
+
+def test_an_answer_without_an_end(
+    redrive: Command,
+    strange: Strange,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(over_http, "MOST_BYTES", 1_000_000)
+    strange.answer = b"HTTP/1.1 200 X\r\n\r\n" + b" " * 2_000_000
+    assert "its answer is larger than 1,000,000 bytes" in redrive("key", "list").err
+
+
+def test_one_that_says_nothing(
+    redrive: Command,
+    strange: Strange,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """UI.md: 9 is timed out."""
+    monkeypatch.setattr(over_http, "LONGEST_READING", -1.0)
+    strange.says(200, {})
+    assert redrive("key", "list").code == Exit.TIMED_OUT
+
+
+def test_the_same_page_for_ever(redrive: Command, strange: Strange) -> None:
+    strange.says(200, {"items": [], "next_cursor": "again"})
+    ended = redrive("key", "list", "-o", "ndjson")
+    assert (ended.code, "the same page again" in ended.err, len(strange.heard)) == (1, True, 2)
+
+
+def test_nothing_steers_the_terminal(redrive: Command, strange: Strange) -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J\x1b[8m\u202e"
+    strange.says(200, {"id": evil, "step": evil, "state": evil, "number": 1, "capped": False, "ids": [evil]})
+    for ended in (
+        redrive("dlq", "resolve", "x", "--dry-run"),
+        redrive("dlq", "resolve", "--query", "is:open", "--yes"),
+    ):
+        assert ended.code == 0
+        assert "\\x1b" in ended.out + ended.err
+        assert not set("\x1b\x07\u202e") & set(ended.out + ended.err)
+
+
+@pytest.mark.parametrize("key", ["rdk_canary\nmore", "rdk_canary…", "rdk_canary two", "rdk_canary\x1b"])
+def test_a_key_that_is_none_is_not_shown(
+    redrive: Command,
+    strange: Strange,
+    monkeypatch: pytest.MonkeyPatch,
+    key: str,
+) -> None:
+    monkeypatch.setenv("REDRIVE_API_KEY", key)
+    ended = redrive("--debug", "key", "list")
+    assert (ended.code, "canary" in ended.err, strange.heard) == (2, False, [])
+
+
+def test_a_key_does_not_take_the_way_over_a_proxy(
+    redrive: Command,
+    strange: Strange,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To this machine it may go in the clear, but no further."""
+    monkeypatch.setenv("http_proxy", strange.url)
+    ended = redrive("key", "list", "--server", "http://127.0.0.1:1")
+    assert (ended.code, strange.heard) == (1, [])
+
+
+def test_here_and_there_the_same_error_ends_the_same_way() -> None:
+    """UI.md: exit codes; an error of the engine, and what the API makes of it."""
+    from redrive.cli.client import AnswerError
+    from redrive.server.failure import problem_of
+
+    compared = 0
+    for kind, _ in EXITS:
+        error = kind.__new__(kind)
+        vars(error).update(changes=(), number=0, run_id="", max_size=1, retry_after=1.0)
+        problem = problem_of(error)
+        if problem is None:
+            continue  # it does not come from the API
+        compared += 1
+        there = AnswerError(problem.status_code, {"code": problem.code})
+        assert exit_of(there) == exit_of(error), kind
+    assert compared >= 10
+    assert CODES["too_slow"] is Exit.TIMED_OUT
