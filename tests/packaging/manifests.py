@@ -48,6 +48,11 @@ def pods() -> dict[str, dict[str, Any]]:
     }
 
 
+def containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    """Those that come first, too."""
+    return [*pod.get("initContainers", ()), *pod["containers"]]
+
+
 def unit(path: Path) -> dict[str, list[str]]:
     """The lines of [Service]; a name can stand there more than once."""
     found: dict[str, list[str]] = {}
@@ -64,7 +69,7 @@ def commands() -> Iterator[Command]:
     for name, service in of_redrive().items():
         yield Command(f"compose {name}", tuple(service["command"]))
     for name, pod in pods().items():
-        for container in pod["containers"]:
+        for container in containers(pod):
             yield Command(f"kubernetes {name}", tuple(container["args"]))
     for path in UNITS:
         started = unit(path)["ExecStart"][0].replace("${APPLICATION}", "shop:app").split()

@@ -74,6 +74,12 @@ def test_it_may_do_no_more_than_it_has_to(name: str) -> None:
         assert "user" not in service  # the image says it
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_it_fills_neither_the_disk_nor_the_memory(name: str) -> None:
+    assert {"max-size", "max-file"} <= set(SERVICES[name]["logging"]["options"])
+    assert re.fullmatch(r"\d+[mg]", SERVICES[name]["mem_limit"])
+
+
 def test_there_is_no_password_in_it() -> None:
     """Not even one to be changed: what is secret is a file, or has no default."""
     for name, service in SERVICES.items():

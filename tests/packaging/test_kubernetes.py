@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from tests.packaging.building import made
-from tests.packaging.manifests import KUBERNETES, objects, pods
+from tests.packaging.manifests import KUBERNETES, containers, objects, pods
 
 from redrive import Settings
 
@@ -16,6 +17,7 @@ VALIDATE = Path(sys.executable).parent / "kubernetes-validate"
 PODS = pods()
 OLDEST = "1.30"
 """The version of Kubernetes that has all that is used."""
+NO_SECRETS = {"REDRIVE_CODE_VERSION", "REDRIVE_SERVER_HOSTS"}
 
 
 def test_all_of_it_is_valid() -> None:
@@ -30,7 +32,7 @@ def test_a_pod_is_restricted(pod: dict[str, Any]) -> None:
     assert pod["securityContext"]["runAsUser"] > 0
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert not pod["automountServiceAccountToken"]
-    for container in pod["containers"]:
+    for container in containers(pod):
         context = container["securityContext"]
         assert context["readOnlyRootFilesystem"]
         assert not context["allowPrivilegeEscalation"]
@@ -42,14 +44,42 @@ def test_a_pod_is_restricted(pod: dict[str, Any]) -> None:
 def test_a_secret_is_a_file_that_others_cannot_read(pod: dict[str, Any]) -> None:
     [settings] = [each["secret"] for each in pod["volumes"] if "secret" in each]
     assert settings["defaultMode"] & 0o007 == 0
-    for container in pod["containers"]:
-        assert "env" not in container
+    for container in containers(pod):
+        assert {each["name"] for each in container.get("env", ())} <= NO_SECRETS
         [mounted] = [each["mountPath"] for each in container["volumeMounts"] if each["name"] == "settings"]
         assert environment()["REDRIVE_CONFIG"].startswith(f"{mounted}/")
 
 
 def test_no_secret_is_in_the_files() -> None:
     assert not [each for each in objects() if each["kind"] == "Secret"]
+
+
+@pytest.mark.parametrize("name", ["redrive-server", "redrive-worker"])
+def test_a_pod_waits_for_the_job(name: str) -> None:
+    """It brings no table up to date itself: its own program says whether they are, before it starts."""
+    [first], [main] = PODS[name]["initContainers"], PODS[name]["containers"]
+    assert first["args"] == ["migrate", "--check"]
+    assert first["image"] == main["image"]
+    assert {"name": "REDRIVE_CODE_VERSION", "value": main["image"].rpartition(":")[2]} in main["env"]
+
+
+def test_the_job_is_named_after_its_version_and_goes_away() -> None:
+    [job] = of_kind("Job")
+    [container] = PODS[job["metadata"]["name"]]["containers"]
+    version = container["image"].rpartition(":")[2]
+    assert job["metadata"]["name"] == f"redrive-migrate-{version.replace('.', '-')}"
+    assert job["spec"]["ttlSecondsAfterFinished"] > 0
+
+
+def test_the_ingress_leads_to_the_server() -> None:
+    [ingress], [service] = of_kind("Ingress"), of_kind("Service")
+    [rule] = ingress["spec"]["rules"]
+    [path] = rule["http"]["paths"]
+    backend = path["backend"]["service"]
+    assert backend["name"] == service["metadata"]["name"]
+    assert backend["port"]["name"] in {each["name"] for each in service["spec"]["ports"]}
+    assert rule["host"] == urlsplit(environment()["REDRIVE_SERVER_URL"]).hostname
+    assert ingress["spec"]["tls"][0]["hosts"] == [rule["host"]]
 
 
 def test_probes_ask_what_they_are_for() -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 import click
 import pytest
 from tests.packaging.building import DEPLOY, made
-from tests.packaging.manifests import UNITS, Command, commands, of_redrive, pods, unit, variables
+from tests.packaging.containerfile import every, stages
+from tests.packaging.manifests import README, UNITS, Command, commands, of_redrive, pods, unit, variables
 
-from redrive import Settings
+from redrive import Settings, __version__
 from redrive.cli.command import program
 from redrive.cli.given import Given
 from redrive.config import SETTINGS
@@ -21,6 +22,9 @@ YAMLLINT = Path(sys.executable).parent / "yamllint"
 COMMANDS = sorted(set(commands()))
 GIVING_BACK = 5.0
 """Seconds that a process takes to end after the grace is over."""
+
+USED = {"encryption", "metrics", "postgres", "server"}
+"""Extras: PostgreSQL and the server, /metrics, and `encryption_keys` of the settings."""
 
 GRACE = {"server": Settings().server_drain_sec, "worker": Settings().worker_grace_sec}
 
@@ -73,6 +77,21 @@ def test_there_is_time_to_finish(role: str) -> None:
         "systemd": seconds(unit(path)["TimeoutStopSec"][0]),
     }
     assert not {where: time for where, time in given.items() if time < GRACE[role] + GIVING_BACK}
+
+
+def test_every_way_says_the_version_of_the_code() -> None:
+    written = {where.partition("/")[0] for where, name in variables() if name == "REDRIVE_CODE_VERSION"}
+    assert written >= {"compose.yaml", "kubernetes", "systemd", "README.md"}
+
+
+def test_all_that_is_used_is_installed() -> None:
+    """By the image, and by who installs the wheel: of this version."""
+    wheels = re.findall(r"redrive-([\d.]+)-py3-none-any\.whl\[([\w,]+)\]", README.read_text())
+    [image] = [each.text for each in every(stages(DEPLOY / "Containerfile")[0], "ARG")]
+    assert wheels
+    for version, extras in wheels:
+        assert version == __version__
+        assert USED <= set(extras.split(",")) <= set(image.partition("=")[2].split(","))
 
 
 def seconds(text: str) -> float:

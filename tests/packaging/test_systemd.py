@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -48,4 +49,12 @@ def test_secrets_come_as_a_credential(path: Path) -> None:
     assert said["LoadCredential"] == ["redrive.toml:/etc/redrive/redrive.toml"]
     assert "REDRIVE_CONFIG=%d/redrive.toml" in said["Environment"]
     assert said["DynamicUser"] == ["yes"]
-    assert said["RestartPreventExitStatus"] == ["2"]
+    assert said["RestartPreventExitStatus"] == ["2 6"]
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_what_cannot_start_is_not_tried_for_ever(path: Path) -> None:
+    """As many tries as are let fit into the time that they are counted in."""
+    head = dict(re.findall(r"^(StartLimit\w+)=(\d+)$", path.read_text(), re.MULTILINE))
+    wait = int(unit(path)["RestartSec"][0])
+    assert 0 < int(head["StartLimitBurst"]) * wait < int(head["StartLimitIntervalSec"])
