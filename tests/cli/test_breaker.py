@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ def test_opened_closed_and_left_to_itself(anywhere: Command, shop: Shop) -> None
     view = anywhere("breaker", "view", "gateway", "-o", "table").out
     assert "1 run waits for it, and goes on by itself when it closes." in view
     assert ": the bank is down." in view
+    assert ("opens when" in view) is ("REDRIVE_SERVER" in os.environ)  # no command knows the application
 
     closing = ["breaker", "close", "gateway", "--reason", "it is back"]
     unasked = anywhere(*closing)

@@ -72,7 +72,7 @@ def view(client: Client, name: str, output: str | None) -> None:
     elif form != "table":
         show_fields(_flat(found), COLUMNS, form)
     else:
-        _tell(found)
+        _tell(found, ruled=client.api.server is not None)
 
 
 @breaker.command("open")
@@ -158,22 +158,27 @@ def _found(client: Client, name: str) -> Row:
     raise not_there("breaker", name, [each["name"] for each in rows])
 
 
-def _tell(breaker: Row) -> None:
+def _tell(breaker: Row, *, ruled: bool) -> None:
     headline(f"Breaker {breaker['name']}", breaker["state"])
     for sentence in _sentences(breaker):
         paragraph(sentence, 0)
-    policy = breaker["policy"]
+    opened = breaker["opened_at"]
     out("")
     facts(
         [
             ("judged by", _failing(breaker)),
-            ("opened", None if breaker["opened_at"] is None else stamp(breaker["opened_at"])),
-            ("opens when", _opens(policy)),
-            ("probed after", f"{age(policy['cool_down'])}, at most {age(policy['longest_open'])}"),
-            ("closes after", f"{policy['successes_to_close']} good probes"),
+            ("opened", None if opened is None else stamp(opened)),
+            *(_rules(breaker["policy"]) if ruled else ()),
         ]
     )
     next_steps(_next(breaker))
+
+
+def _rules(policy: Row) -> Iterator[tuple[str, str]]:
+    """They are in the code of the application, which a server may run, but no command."""
+    yield "opens when", _opens(policy)
+    yield "probed after", f"{age(policy['cool_down'])}, at most {age(policy['longest_open'])}"
+    yield "closes after", f"{policy['successes_to_close']} good probes"
 
 
 def _sentences(breaker: Row) -> Iterator[str]:
