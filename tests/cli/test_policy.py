@@ -240,7 +240,7 @@ def test_what_is_wrong_is_said(shop: Command, arguments: list[str], code: int, m
 def test_a_database_that_is_not_there_is_not_made(redrive: Command, tmp_path: Path) -> None:
     ended = redrive("policy", "simulate", "run")
     assert ended.code == 3
-    assert "there is no database redrive.db; start the command where it is" in ended.err
+    assert "there is no database redrive.db; a worker or `redrive migrate` makes one" in ended.err
     assert not list(tmp_path.iterdir())
 
 

@@ -34,7 +34,7 @@ def test_what_needs_somebody(anywhere: Command, shop: Shop) -> None:
         "last 24h            out        0  ▁",
         "Top failures\n  3  the card of order <n> was declined\n     checkout › charge, ",
         "\nNext\n  redrive worker MODULE:ATTRIBUTE ",
-        "\n  redrive dlq groups fp:",
+        "\n  redrive dlq groups ",
     ):
         assert text in ended.out
 

@@ -196,14 +196,14 @@ def _read(master: int) -> str:
 
 
 def rewritten(page: Path) -> str:
-    """The page with what is really shown where that is something else."""
+    """The page with what is really shown now."""
     text = page.read_text()
     with TemporaryDirectory() as directory:
         place = Place(Path(directory))
         try:
             story = Story(page, place, patience=5.0)
             for typed, shown, really in story.play():
-                if shown and masked(shown) != masked(really):
+                if shown:  # all of them, so that their times belong together
                     told = story.told(really)
                     text = text.replace(
                         f"{typed}```\n\n```text\n{shown}", f"{typed}```\n\n```text\n{told}", 1

@@ -123,4 +123,5 @@ def _tell(found: Row) -> None:
 
 
 def _detail(detail: Row) -> str:
-    return ", ".join(f"{name}={value}" for name, value in detail.items() if value not in ("", None)) or "-"
+    why_first = sorted(detail.items(), key=lambda item: item[0] != "reason")
+    return ", ".join(f"{name}={value}" for name, value in why_first if value not in ("", None)) or "-"

@@ -41,10 +41,18 @@ class Program(LazyGroup):
             raise ReaderGone from None
 
 
+EXITS = (
+    "Exit codes: 0 well, also when there is nothing to see, 1 an error, 2 a wrong argument or setting, "
+    "3 not found, 4 not signed in, 5 not allowed, 6 a conflict, 7 finished with failures, 8 declined, "
+    "9 timed out, 130 interrupted."
+)
+
+
 @click.group(
     cls=Program,
     sections=SECTIONS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=EXITS,
 )
 @click.version_option(__version__, prog_name="redrive", message="%(prog)s %(version)s")
 @server_options
@@ -53,10 +61,7 @@ def program() -> None:
     """No failed work is ever lost.
 
     Commands are about the database of the settings (see `redrive config`), or about a server: --server,
-    or `redrive context`. Those that only look exit with 0, also when there is nothing to see.
-
-    Otherwise 1 is an error, 2 a wrong argument or setting, 3 not found, 4 not signed in, 5 not allowed, 6 a
-    conflict, 7 finished with failures, 8 declined, 9 timed out, 130 interrupted.
+    or `redrive context`. To see what it is about: `redrive demo`. To begin: `redrive worker --help`.
     """
 
 

@@ -80,8 +80,8 @@ def missing_file(app: Redrive) -> str | None:
 
 def no_database(path: str) -> NotFoundError:
     return NotFoundError(
-        f"there is no database {path}; start the command where it is, or say which one: "
-        f"--set database_url=…, --server …, --context …"
+        f"there is no database {path}; a worker or `redrive migrate` makes one. If it is elsewhere, go "
+        f"there, or name it: --set database_url=…, --server …, --context …"
     )
 
 

@@ -22,8 +22,8 @@ LATE = ("server_", "oidc_", "session_")
 
 @click.command()
 @click.argument("target", required=False, metavar="[MODULE:ATTRIBUTE]")
-@click.option("--host", help="The address to listen on.")
-@click.option("--port", help="The port to listen on; 0 is any free one.")
+@click.option("--host", metavar="ADDRESS", help="The address to listen on; this machine only if not given.")
+@click.option("--port", metavar="NUMBER", help="The port to listen on; 8400 if not given, 0 is any free one.")
 @click.option("--worker/--no-worker", default=None, help="Execute work in the same process.")
 @click.option("--url", help="Where people find it, such as https://redrive.example.com.")
 @reload_option
@@ -64,4 +64,7 @@ def _run(app: Redrive) -> None:
     except ModuleNotFoundError as error:
         raise missing_extra("the server", error) from None
     set_up_log()
-    run(app, announce=notice, watched=sys.stderr.isatty())
+    watched = sys.stderr.isatty()
+    if watched:
+        notice("Ctrl-C ends it.")
+    run(app, announce=notice, watched=watched)

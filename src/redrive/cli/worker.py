@@ -27,7 +27,7 @@ LATE = ("worker_",)
 @click.option(
     "--workflow", "workflows", multiple=True, metavar="NAME", help="Only this workflow; can be repeated."
 )
-@click.option("--concurrency", help="How many steps it executes at once.")
+@click.option("--concurrency", metavar="NUMBER", help="How many steps it executes at once; 100 if not given.")
 @reload_option
 @settings_options
 @click.pass_obj

@@ -19,7 +19,7 @@ SEE, UNDERSTAND, FIX, REPLAY, WATCH = range(5)
 TITLES = ("See a failure", "Understand it", "Fix it", "Replay the group", "Watch it resolve")
 CANARY, RATE = 3, 2
 """So few at first, and then so many a second: slow enough to be watched."""
-SHORT = 10
+SHORT = 12
 NAMED = "seen "
 """How a server tells the demo of a page that was opened: with the number of the step."""
 

@@ -69,9 +69,9 @@ class Words:
         planned = "The plan is made; nothing has run yet."
         plan = f"Make a plan: {CANARY} of them first, the others when these went well."
         return {
-            SEE: "Equal failures are one group; one of them is about labels for parcels.",
+            SEE: "Equal failures are one group. Norway has no shipping zone: that is one of them.",
             UNDERSTAND: f"{facts.live} orders were charged and have no label: see why they stopped.",
-            FIX: "Give Norway a zone: at the address above, or by hand.",
+            FIX: "Give Norway a zone: at the address above, or by hand. (1 and 2 only look.)",
             REPLAY: planned if facts.operation else plan,
         }.get(number, f"{facts.live} are left. Each goes on where it stopped.")
 
@@ -103,8 +103,8 @@ class Words:
             ("done", found.done, ""),
             ("dead letters", found.letters, fate),
             ("not finished yet", found.unfinished, "another worker would go on with them"),
-            ("lost", found.lost, "each acknowledged start was looked for"),
-            ("broken promises", found.wrong, "found by the checker of histories"),
+            ("lost", found.lost, "every run that was started was looked for"),
+            ("broken promises", found.wrong, "as redrive verify finds them"),
             ("cards charged", found.charged, f"{found.charged_twice} of them twice"),
         ):
             line = f"  {name:<18}{number:>7,}  {self._paint(DIM, remark)}".rstrip()

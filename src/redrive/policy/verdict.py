@@ -228,7 +228,7 @@ def _shown_by_others(facts: Facts) -> tuple[Likely, str]:
         return "likely", "Replay it: the step works in another version of the code."
     if facts.new_versions:
         return "unknown", "Replay one to see: the code was changed, whether in this place is not known."
-    return "unlikely", "A replay would fail again: change the code, the settings or the payload first."
+    return "unlikely", "A replay would fail again, unless the code, the settings or the payload have changed."
 
 
 def _passed(facts: Facts) -> tuple[Likely, str]:

@@ -99,7 +99,7 @@ async def test_the_verdict_comes_first(house: House, admin: httpx.AsyncClient) -
         "Why it stopped It stopped after 1 attempt",
         "What has changed since Nothing that is known of.",
         "A replay is unlikely to work",
-        "change the code, the settings or the payload first.",
+        "unless the code, the settings or the payload have changed.",
     ):
         assert part in head.text
     assert head.attributes["data-about"] == letter

@@ -144,7 +144,7 @@ def _groups(groups: Sequence[Row]) -> None:
         place = f"{each['workflow']} › {each['step']}, {ago(each['last_seen'])}"
         space = room() - digits - 2 * INDENT
         out(f"  {number:>{digits}}  {cut(visible(each['title']), space)}")
-        out(f"  {'':{digits}}  {dim(cut(visible(f'{place}, fp:{_short(each)}'), space))}")
+        out(f"  {'':{digits}}  {dim(cut(visible(f'{place}, {_short(each)}'), space))}")
 
 
 def _next(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -153,7 +153,7 @@ def _next(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     elif alone := unserved(found):
         yield f"{START} --queue {quote(alone[0]['name'])}", "start a worker for it"
     if found["groups"]:
-        yield f"redrive dlq groups fp:{_short(found['groups'][0])}", "why these fail"
+        yield f"redrive dlq groups {_short(found['groups'][0])}", "why these fail"
         yield f"redrive replay plan --group {_short(found['groups'][0])}", "when the cause is gone"
     for each in [each for each in found["replays"] if each["state"] != "RUNNING"][:1]:
         yield f"redrive replay view {each['id']}", "a replay that waits for you"
