@@ -148,8 +148,9 @@ class Crew:
                 await asyncio.sleep(0.02)
             await asyncio.sleep(RUNNING_BEFORE_STOP)
             child.send(signal.SIGTERM)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(child.ended.wait(), LONGEST_WAIT_FOR_POINT)
+        with suppress(TimeoutError):  # wait_for would swallow a cancellation that comes with the end
+            async with asyncio.timeout(LONGEST_WAIT_FOR_POINT):
+                await child.ended.wait()
         if child.exit_code is None:
             self.kill(child)
 

@@ -187,7 +187,8 @@ class _Director:
                 with suppress(StoreError):
                     await show.update()
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._over.wait(), FRAME)
+                    async with asyncio.timeout(FRAME):
+                        await self._over.wait()
         finally:
             for each in loops:
                 each.cancel()

@@ -109,7 +109,8 @@ async def _until_lost(connection: Any) -> None:
     connection.add_termination_listener(lambda _: lost.set())
     while not connection.is_closed():
         with suppress(TimeoutError):
-            await asyncio.wait_for(lost.wait(), PING_INTERVAL)
+            async with asyncio.timeout(PING_INTERVAL):  # wait_for swallows a cancellation that comes with it
+                await lost.wait()
             return
         await connection.execute("SELECT 1", timeout=PING_TIMEOUT)
 
