@@ -396,7 +396,7 @@ def test_a_line_where_there_is_no_terminal(redrive: Command, shop: Shop) -> None
     redrive("replay", "start", operation["id"], "--yes")
     ended = redrive("replay", "watch", operation["id"], "--timeout", "0s")
     assert (ended.code, ended.out) == (9, "")
-    assert ended.err.startswith("Replaying: 0 of 1 ended\nIt has not ended after ")
+    assert ended.err.startswith("Replaying: 0 of 1 ended\nAfter ")
 
 
 def test_one_that_was_not_started_is_not_watched(redrive: Command, shop: Shop) -> None:

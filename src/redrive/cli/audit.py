@@ -13,7 +13,6 @@ from redrive.cli.listing import JSON, Newest
 from redrive.cli.ordered import OrderedGroup
 from redrive.cli.outcome import Ended, Exit
 from redrive.cli.reach import reach_options
-from redrive.cli.replay.words import plural
 from redrive.cli.section import paragraph
 from redrive.cli.table import (
     Column,
@@ -25,7 +24,7 @@ from redrive.cli.table import (
     show_json,
     show_rows,
 )
-from redrive.cli.text import bad, good, instant, notice, out
+from redrive.cli.text import bad, good, instant, notice, out, plural
 from redrive.cli.times import stamp
 from redrive.model.audit import Action
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+import click
 
 from redrive.cli.client import AnswerError, Client
+from redrive.cli.duration import DURATION
 from redrive.cli.outcome import Ended, Exit
 from redrive.cli.table import Row
 from redrive.cli.text import notice
@@ -16,20 +19,25 @@ FIRST, FACTOR, LONGEST = 0.1, 1.5, 2.0
 PATIENCE = 2.0
 """Seconds after which somebody who waits is told that there is no worker."""
 
+timeout_option = click.option(
+    "--timeout", type=DURATION, metavar="LENGTH", help="Wait no longer than this, such as 10m."
+)
+
 
 class Follower:
-    def __init__(self, client: Client, timeout: float | None) -> None:
+    def __init__(self, client: Client, timeout: float | None, say: Callable[[str], None] = notice) -> None:
         self._client = client
         self._timeout = timeout
+        self._say = say
         self._began = time.monotonic()
         self._pause = FIRST
         self._told = False
 
-    def wait(self, what: str, queue: str, *, waits: bool) -> None:
-        """Until it is worth to look again. `waits`: nobody has begun with it."""
+    def wait(self, what: str, queue: str | None, *, waits: bool) -> None:
+        """Until it is worth to look again. `waits`: nobody has begun with it, in this queue or in any."""
         passed = time.monotonic() - self._began
         if self._timeout is not None and passed >= self._timeout:
-            notice(f"After {length(passed)} {what} has not ended; it goes on without being watched.")
+            self._say(f"After {length(passed)} {what} has not ended; it goes on without being watched.")
             raise Ended(Exit.TIMED_OUT)
         if waits and passed >= PATIENCE and not self._told:
             self._told = self._tell_of_workers(queue)
@@ -37,7 +45,7 @@ class Follower:
         time.sleep(min(self._pause, left))
         self._pause = min(LONGEST, self._pause * FACTOR)
 
-    def _tell_of_workers(self, queue: str) -> bool:
+    def _tell_of_workers(self, queue: str | None) -> bool:
         """Looked at anew until it is told: the last one may stop while somebody waits for it."""
         try:
             workers = self._client.get(PATH)["items"]
@@ -45,10 +53,12 @@ class Follower:
             return True
         if serving(workers, queue):
             return False
-        notice(f"No worker serves the queue {queue!r}: `{START}` starts one. Waiting …")
+        none = "No worker is at work" if queue is None else f"No worker serves the queue {queue!r}"
+        self._say(f"{none}: `{START}` starts one. Waiting …")
         return True
 
 
-def serving(workers: Sequence[Row], queue: str) -> bool:
-    """Is there a worker for this queue? One that names none serves them all."""
-    return any(is_heard(each) and (not each["queues"] or queue in each["queues"]) for each in workers)
+def serving(workers: Sequence[Row], queue: str | None) -> bool:
+    """Is there a worker for this queue, or any? One that names none serves them all."""
+    heard = [each for each in workers if is_heard(each)]
+    return any(queue is None or not each["queues"] or queue in each["queues"] for each in heard)

@@ -74,6 +74,15 @@ def instant(seconds: float | None) -> str | None:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
+def short(fingerprint: str) -> str:
+    """Enough of it to name the group."""
+    return fingerprint.partition(":")[2][:12] or fingerprint
+
+
+def plural(number: int, noun: str, many: str = "") -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {many or f'{noun}s'}"
+
+
 def moment(text: str | None) -> float | None:
     """The other way round."""
     return None if text is None else datetime.fromisoformat(text).timestamp()

@@ -14,9 +14,8 @@ from redrive.cli.dlq.selection import letters, letters_are
 from redrive.cli.duration import DURATION
 from redrive.cli.ordered import OrderedGroup
 from redrive.cli.reach import reach_options
-from redrive.cli.replay.words import short
 from redrive.cli.table import output_option
-from redrive.cli.text import instant, notice, visible
+from redrive.cli.text import instant, notice, short, visible
 
 _fingerprint = click.argument("fingerprint", metavar="FINGERPRINT")
 

@@ -9,10 +9,9 @@ from redrive.cli.client import AnswerError, Client, segment
 from redrive.cli.dlq.stack import frames_of
 from redrive.cli.dlq.view import LIKELY, place
 from redrive.cli.listing import JSON
-from redrive.cli.replay.words import short
 from redrive.cli.section import aside, coloured, facts, heading, headline, next_steps, paragraph
 from redrive.cli.table import chosen, show_fields, show_json
-from redrive.cli.text import ago, dim, out
+from redrive.cli.text import ago, dim, out, short
 from redrive.cli.times import clock, stamp
 from redrive.errors import NotFoundError
 

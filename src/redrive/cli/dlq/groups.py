@@ -12,8 +12,8 @@ from redrive.cli.dlq.group_view import show_group
 from redrive.cli.listing import Listing
 from redrive.cli.query import QueryCommand, query_argument
 from redrive.cli.reach import reach_options
-from redrive.cli.replay.words import short
 from redrive.cli.table import Column, limit_option, output_option
+from redrive.cli.text import short
 from redrive.cli.times import since
 
 _FINGERPRINT = re.compile(r"(?:fp:)?((?:v\d+:)?[0-9a-f]{6,64})")

@@ -12,8 +12,7 @@ import click
 from redrive.cli.asking import agreed, dry_run_option, reason_option, yes_option
 from redrive.cli.client import Client, segment
 from redrive.cli.dlq.selection import PREFIX, letter_ids
-from redrive.cli.duration import DURATION
-from redrive.cli.following import Follower
+from redrive.cli.following import Follower, timeout_option
 from redrive.cli.listing import JSON
 from redrive.cli.outcome import Ended, Exit
 from redrive.cli.reach import reach_options
@@ -59,7 +58,7 @@ def _many(option: str) -> Callable[[Any], Any]:
 )
 @reason_option
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until it has ended.")
-@click.option("--timeout", type=DURATION, metavar="LENGTH", help="Wait no longer than this, such as 10m.")
+@timeout_option
 @dry_run_option
 @yes_option
 @output_option

@@ -12,6 +12,7 @@ import click
 from redrive.cli.client import Client, segment
 from redrive.cli.listing import counted
 from redrive.cli.near import ids_of
+from redrive.cli.text import plural
 from redrive.errors import DriftError
 
 PREFIX = "/api/v1/dead-letters"
@@ -75,7 +76,7 @@ def ids_by_query(client: Client, query: str, expect: int) -> list[str]:
 
 
 def letters(number: int) -> str:
-    return "1 dead letter" if number == 1 else f"{number:,} dead letters"
+    return plural(number, "dead letter")
 
 
 def letters_are(number: int) -> str:

@@ -12,7 +12,6 @@ from redrive.cli.dlq.history import deeds
 from redrive.cli.dlq.stack import frames_of
 from redrive.cli.near import ids_of
 from redrive.cli.reach import reach_options
-from redrive.cli.replay.words import short
 from redrive.cli.section import (
     aside,
     beside,
@@ -28,7 +27,7 @@ from redrive.cli.section import (
     wrapped,
 )
 from redrive.cli.table import chosen, output_option, show_fields, show_json
-from redrive.cli.text import dim, visible
+from redrive.cli.text import dim, short, visible
 from redrive.cli.times import clock, length, stamp, took
 
 PREFIX = "/api/v1/dead-letters"

@@ -15,9 +15,9 @@ from redrive.cli.replay.plan import PATH, plan, show_plan
 from redrive.cli.replay.report import exit_of, found, read_report, show_report
 from redrive.cli.replay.start import start
 from redrive.cli.replay.watch import watch
-from redrive.cli.replay.words import plural, selected
+from redrive.cli.replay.words import selected
 from redrive.cli.table import Column, Row, chosen, limit_option, output_option, show_rows
-from redrive.cli.text import ago, notice
+from redrive.cli.text import ago, notice, plural
 
 COLUMNS = (
     Column("id", whole=True),

@@ -8,9 +8,9 @@ from redrive.cli.client import Client, segment
 from redrive.cli.listing import HOW_TO_SEE_MORE, JSON
 from redrive.cli.reach import reach_options
 from redrive.cli.replay.report import PATH, read_report
-from redrive.cli.replay.words import helpful, short
+from redrive.cli.replay.words import helpful
 from redrive.cli.table import Column, Row, chosen, limit_option, output_option, show_rows
-from redrive.cli.text import notice
+from redrive.cli.text import notice, short
 from redrive.cli.times import since
 from redrive.model.replay import ReplayState
 

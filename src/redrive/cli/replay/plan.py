@@ -17,14 +17,13 @@ from redrive.cli.replay.words import (
     Consequence,
     careful,
     consequences,
-    plural,
     policy_words,
     promise,
     selected,
 )
 from redrive.cli.section import INDENT, aside, facts, heading, headline, next_steps, paragraph, room, wrapped
 from redrive.cli.table import Row, chosen, output_option, show_fields, show_json
-from redrive.cli.text import notice, out, warn
+from redrive.cli.text import notice, out, plural, warn
 from redrive.cli.times import since
 
 PATH = "/api/v1/operations"

@@ -9,10 +9,10 @@ from redrive.cli.client import AnswerError, Client, segment
 from redrive.cli.listing import JSON
 from redrive.cli.near import ids_of
 from redrive.cli.outcome import Exit
-from redrive.cli.replay.words import MODES, careful, helpful, plural, policy_words, selected, short
+from redrive.cli.replay.words import MODES, careful, helpful, policy_words, selected
 from redrive.cli.section import aside, facts, heading, headline, next_steps, paragraph
 from redrive.cli.table import Row, chosen, show_fields, show_json
-from redrive.cli.text import out, visible
+from redrive.cli.text import out, plural, short, visible
 from redrive.cli.times import length, since, stamp
 from redrive.errors import NotFoundError
 

@@ -8,16 +8,16 @@ import click
 
 from redrive.cli.asking import agreed, dry_run_option, yes_option
 from redrive.cli.client import AnswerError, Client, segment
+from redrive.cli.following import timeout_option
 from redrive.cli.listing import JSON
 from redrive.cli.outcome import Ended, Exit
 from redrive.cli.reach import reach_options
 from redrive.cli.replay.drift import changes
 from redrive.cli.replay.plan import PATH
 from redrive.cli.replay.report import found, read_report, replayed
-from redrive.cli.replay.watch import follow, timeout_option
-from redrive.cli.replay.words import plural
+from redrive.cli.replay.watch import follow
 from redrive.cli.table import Row, chosen, output_option, show_json
-from redrive.cli.text import notice, visible
+from redrive.cli.text import notice, plural, visible
 from redrive.errors import DriftError, ReplayRefusedError, TransitionError
 
 MOST_CHANGES = 20

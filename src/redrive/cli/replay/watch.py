@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import time
-
 import click
 
-from redrive.cli.client import AnswerError, Client
-from redrive.cli.duration import DURATION
+from redrive.cli.client import Client
+from redrive.cli.following import Follower, timeout_option
 from redrive.cli.outcome import Ended, Exit
 from redrive.cli.reach import reach_options
 from redrive.cli.replay.report import OVER, exit_of, read_report, show_report
 from redrive.cli.replay.ticker import Ticker
 from redrive.cli.table import Row, output_option
-from redrive.cli.times import length
-from redrive.cli.workers import START, is_heard
 from redrive.errors import TransitionError
-
-FIRST, FACTOR, LONGEST = 0.1, 1.5, 1.0
-PATIENCE = 2.0
-"""Seconds after which somebody who waits is told why nothing happens."""
-
-timeout_option = click.option(
-    "--timeout", type=DURATION, metavar="LENGTH", help="Wait no longer than this, such as 10m."
-)
 
 
 @click.command()
@@ -48,7 +36,7 @@ def watch(
 def follow(client: Client, operation_id: str, timeout: float | None, output: str | None) -> None:
     ticker = Ticker()
     try:
-        report = _Following(client, operation_id, timeout, ticker).to_its_end()
+        report = _to_its_end(client, operation_id, timeout, ticker)
     except KeyboardInterrupt:
         ticker.say(f"The replay goes on; `redrive replay watch {operation_id}` looks again.")
         raise
@@ -58,59 +46,23 @@ def follow(client: Client, operation_id: str, timeout: float | None, output: str
         raise Ended(code)
 
 
-class _Following:
-    def __init__(self, client: Client, operation_id: str, timeout: float | None, ticker: Ticker) -> None:
-        self._client = client
-        self._id = operation_id
-        self._timeout = timeout
-        self._ticker = ticker
-        self._began = time.monotonic()
-        self._said: set[str] = set()
-
-    def to_its_end(self) -> Row:
-        pause = FIRST
-        while True:
-            report = read_report(self._client, self._id)
-            self._refuse_planned(report)
-            self._ticker.tell(report)
-            if _is_over(report):
-                return report
-            self._tell_what_it_waits_for(report)
-            self._wait(pause)
-            pause = min(LONGEST, pause * FACTOR)
-
-    def _wait(self, pause: float) -> None:
-        passed = time.monotonic() - self._began
-        left = pause if self._timeout is None else self._timeout - passed
-        if left <= 0.0:
-            self._ticker.say(f"It has not ended after {length(passed)}, and goes on without being watched.")
-            raise Ended(Exit.TIMED_OUT)
-        time.sleep(min(pause, left))
-
-    def _refuse_planned(self, report: Row) -> None:
-        if report["operation"]["state"] == "PLANNED":
-            raise TransitionError(f"it was not started so far: `redrive replay start {self._id}` does that")
-
-    def _tell_what_it_waits_for(self, report: Row) -> None:
-        state = report["operation"]["state"]
-        if state == "PAUSED":
-            self._say_once(state, f"It is paused: `redrive replay resume {self._id}` goes on.")
-        idle = not report["operation"]["released"] and time.monotonic() - self._began > PATIENCE
-        if state == "RUNNING" and idle and not self._has_worker():
-            self._say_once("worker", f"No worker is at work: `{START}` starts one. Waiting …")
-
-    def _has_worker(self) -> bool:
-        if "worker" in self._said:
-            return True
-        try:
-            return any(map(is_heard, self._client.get("/api/v1/workers")["items"]))
-        except AnswerError:  # whoever may not see them waits without being told
-            return True
-
-    def _say_once(self, key: str, text: str) -> None:
-        if key not in self._said:
-            self._said.add(key)
-            self._ticker.say(text)
+def _to_its_end(client: Client, operation_id: str, timeout: float | None, ticker: Ticker) -> Row:
+    follower, paused = Follower(client, timeout, ticker.say), False
+    while True:
+        report = read_report(client, operation_id)
+        operation = report["operation"]
+        if operation["state"] == "PLANNED":
+            raise TransitionError(
+                f"it was not started so far: `redrive replay start {operation_id}` does that"
+            )
+        ticker.tell(report)
+        if _is_over(report):
+            return report
+        if operation["state"] == "PAUSED" and not paused:
+            ticker.say(f"It is paused: `redrive replay resume {operation_id}` goes on.")
+        paused = paused or operation["state"] == "PAUSED"
+        waits = operation["state"] == "RUNNING" and not operation["released"]
+        follower.wait(f"the replay {operation_id}", None, waits=waits)
 
 
 def _is_over(report: Row) -> bool:

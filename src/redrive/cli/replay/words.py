@@ -7,22 +7,13 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from redrive.cli.table import Row
-from redrive.cli.text import age
+from redrive.cli.text import age, plural
 
 _UNDER_WAY = re.compile(r"it is an item of the replay (\w+) that is under way")
 MODES = {
     "FROM_STEP": "from the failed step to the end",
     "STEP_ONLY": "the failed step alone",
 }
-
-
-def short(fingerprint: str) -> str:
-    """Enough of it to name the group."""
-    return fingerprint.partition(":")[2][:12] or fingerprint
-
-
-def plural(number: int, noun: str, many: str = "") -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {many or f'{noun}s'}"
 
 
 def selected(operation: Row) -> str:

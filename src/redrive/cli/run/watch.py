@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from redrive.cli.client import Client, segment
-from redrive.cli.duration import DURATION
-from redrive.cli.following import Follower
+from redrive.cli.following import Follower, timeout_option
 from redrive.cli.near import ids_of
 from redrive.cli.outcome import Ended, Exit
 from redrive.cli.reach import reach_options
@@ -22,7 +21,7 @@ from redrive.cli.times import took
 
 @click.command()
 @click.argument("id")
-@click.option("--timeout", type=DURATION, metavar="LENGTH", help="Wait no longer than this, such as 10m.")
+@timeout_option
 @output_option
 @reach_options
 def watch(

@@ -9,19 +9,17 @@ from typing import Any
 from redrive.cli.cell import cut, padded, width
 from redrive.cli.listing import counted
 from redrive.cli.queue import depths
-from redrive.cli.replay.words import plural
 from redrive.cli.section import INDENT, heading, next_steps, room
 from redrive.cli.status.read import counts, needing
 from redrive.cli.status.trouble import tell_trouble, unserved
 from redrive.cli.table import Row
-from redrive.cli.text import age, ago, bad, bold, dim, good, out, visible
+from redrive.cli.text import age, ago, bad, bold, dim, good, out, plural, short, visible
 from redrive.cli.times import stamp
 from redrive.cli.workers import START, is_at_work, is_heard, standing
 
 LABEL, NUMBER = 15, 8
 BLOCKS = "▁▂▃▄▅▆▇█"
 COLUMNS_OF_CHART = 24
-DIGITS = 12
 
 
 def tell_status(found: dict[str, Any], where: str) -> None:
@@ -144,7 +142,8 @@ def _groups(groups: Sequence[Row]) -> None:
         place = f"{each['workflow']} › {each['step']}, {ago(each['last_seen'])}"
         space = room() - digits - 2 * INDENT
         out(f"  {number:>{digits}}  {cut(visible(each['title']), space)}")
-        out(f"  {'':{digits}}  {dim(cut(visible(f'{place}, {_short(each)}'), space))}")
+        told = visible(f"{place}, {short(each['fingerprint'])}")
+        out(f"  {'':{digits}}  {dim(cut(told, space))}")
 
 
 def _next(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -153,18 +152,13 @@ def _next(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     elif alone := unserved(found):
         yield f"{START} --queue {quote(alone[0]['name'])}", "start a worker for it"
     if found["groups"]:
-        yield f"redrive dlq groups {_short(found['groups'][0])}", "why these fail"
-        yield f"redrive replay plan --group {_short(found['groups'][0])}", "when the cause is gone"
+        worst = short(found["groups"][0]["fingerprint"])
+        yield f"redrive dlq groups {worst}", "why these fail"
+        yield f"redrive replay plan --group {worst}", "when the cause is gone"
     for each in [each for each in found["replays"] if each["state"] != "RUNNING"][:1]:
         yield f"redrive replay view {each['id']}", "a replay that waits for you"
     if not found["groups"]:
         yield "redrive run list", "what has run lately"
-
-
-def _short(group: Row) -> str:
-    """So much of a fingerprint as names it."""
-    kind, _, digits = group["fingerprint"].rpartition(":")
-    return f"{digits[:DIGITS]}" if kind else group["fingerprint"][:DIGITS]
 
 
 def _line(label: str, number: str, told: str, colour: Callable[[str], str]) -> None:

@@ -10,11 +10,10 @@ from redrive.cli.cell import cut, width
 from redrive.cli.following import serving
 from redrive.cli.listing import counted
 from redrive.cli.queue import depths
-from redrive.cli.replay.words import plural
 from redrive.cli.section import INDENT, heading, room
 from redrive.cli.status.read import counts
 from redrive.cli.table import Row
-from redrive.cli.text import age, ago, bad, bold, good, out, visible, warn
+from redrive.cli.text import age, ago, bad, bold, good, out, plural, visible, warn
 from redrive.cli.times import stamp
 from redrive.cli.workers import START, is_at_work, standing
 
