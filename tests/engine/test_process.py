@@ -38,6 +38,14 @@ def _found_by_children(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)  # or each would import pytest
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _nobody_before() -> None:
+    """A child that tests of other modules have left behind must not be counted among these."""
+    for child in active_children():
+        child.kill()
+        child.join()
+
+
 @pytest.fixture(autouse=True)
 def _nothing_left() -> Iterator[None]:
     before = _open_files()
