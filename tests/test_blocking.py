@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.threads import background_threads
 
 from redrive.app import Redrive
 from redrive.blocking import BlockingHandle
@@ -129,6 +130,7 @@ async def test_inside_of_a_loop_it_is_refused(app: Redrive) -> None:
 
 
 def test_many_threads_share_it(app: Redrive) -> None:
+    before = background_threads()
     handles: list[BlockingHandle] = []
     errors: list[BaseException] = []
 
@@ -145,7 +147,7 @@ def test_many_threads_share_it(app: Redrive) -> None:
         thread.join(SECONDS)
     assert not errors
     assert len({handle.id for handle in handles}) == 20
-    assert sum(thread.name == "redrive-sync" for thread in threading.enumerate()) == 1
+    assert len(background_threads() - before) == 1
 
 
 def test_it_can_be_closed_and_used_again(app: Redrive) -> None:
@@ -157,13 +159,13 @@ def test_it_can_be_closed_and_used_again(app: Redrive) -> None:
 
 
 def test_closing_leaves_neither_a_loop_nor_a_thread_behind(app: Redrive) -> None:
+    before = background_threads()
     app.sync.start("double", 1)
     loop = app.sync._background()
     app.sync.close()
-    for thread in threading.enumerate():
-        if thread.name == "redrive-sync":
-            thread.join(SECONDS)
-    assert not [thread for thread in threading.enumerate() if thread.name == "redrive-sync"]
+    for thread in background_threads() - before:
+        thread.join(SECONDS)
+    assert background_threads() <= before
     assert loop.is_closed()
 
 

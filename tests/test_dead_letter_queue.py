@@ -12,6 +12,7 @@ from typing import Any
 import asyncpg
 import pytest
 from tests.servers import PostgresServer
+from tests.threads import background_threads
 
 from redrive.config import Settings
 from redrive.dead_letter_queue import tasks
@@ -793,6 +794,7 @@ class TestSync:
 
     def test_almost_like_a_dict(self, tmp_path: Path) -> None:
         """Ids that look like secrets are still those that were given."""
+        before = background_threads()
         names = ["a", "AKIAIOSFODNN7EXAMPLE", "password=hunter2-of-ana", "b"]
         with DeadLetterQueue(f"sqlite:///{tmp_path / 'x.db'}", lambda task: task, log=False).sync as queue:
             for name in names:
@@ -805,7 +807,7 @@ class TestSync:
             for task_id in queue:
                 assert queue.retry(task_id, timeout=PATIENCE)
             assert list(queue) == []
-        assert [thread.name for thread in threading.enumerate() if thread.name == "redrive-sync"] == []
+        assert background_threads() <= before
 
     def test_capturing_and_processing_without_an_event_loop(self, tmp_path: Path) -> None:
         sent = threading.Semaphore(0)

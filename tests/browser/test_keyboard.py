@@ -180,6 +180,7 @@ async def test_several_are_selected_closed_and_brought_back_by_keys(shop: Site, 
 
 async def test_signing_out_by_keys(shop: Site, visit: Browsing) -> None:
     page = await visit.open(None, "/app/sign-in")
+    await expect(page.get_by_label("Name")).to_be_focused()
     await page.keyboard.type("staff@acme.example")
     await press(page, "Tab")
     await page.keyboard.type(PASSWORD)

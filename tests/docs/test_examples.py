@@ -9,6 +9,7 @@ import pytest
 from sybil import Document, Example
 from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown import CodeBlockParser
+from tests.threads import background_threads
 
 ROOT = Path(__file__).parents[2]
 STORIES = {ROOT / "docs" / "start.md"}  # played by test_start.py
@@ -36,10 +37,12 @@ PARSERS = (CodeBlockParser("python", run), CodeBlockParser("text", compare))
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_examples_of(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    before = background_threads()
     document = Document.parse(str(page), *PARSERS)
     for example in document.examples():
         example.evaluate()
     assert not document.namespace.get("printed"), "printed, but nothing shows what"
+    assert background_threads() <= before, "app.sync is not closed"
 
 
 def test_the_guides_have_examples() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import threading
 
 import asyncpg
 import psycopg
 import pytest
 from tests.journeys.apps import counting, with_effect_in_database
 from tests.journeys.world import PATIENCE, World, until
+from tests.threads import background_threads
 
 from redrive.errors import ConflictError, NotFoundError
 
@@ -78,6 +78,7 @@ async def test_an_effect_in_the_same_database_happens_exactly_once(postgres_worl
 
 
 def test_a_program_without_an_event_loop(world: World) -> None:
+    before = background_threads()
     app = world.app(counting)
     worker = world.start_worker(counting)
     try:
@@ -96,12 +97,7 @@ def test_a_program_without_an_event_loop(world: World) -> None:
         assert worker.exit_code is None
     finally:
         app.sync.close()
-    wait_until_nothing_is_left_of_it()
-
-
-def wait_until_nothing_is_left_of_it() -> None:
-    """No thread; and no open event loop, of which Python would warn when it is collected."""
-    for thread in [each for each in threading.enumerate() if each.name == "redrive-sync"]:
+    for thread in background_threads() - before:
         thread.join(PATIENCE)
-        assert not thread.is_alive()
-    gc.collect()
+    assert background_threads() <= before
+    gc.collect()  # Python would warn of an event loop that is still open
