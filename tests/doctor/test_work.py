@@ -126,7 +126,8 @@ async def test_work_that_is_overdue(app: Redrive) -> None:
     await app.start(send, delay=0.001)
     await asyncio.sleep(0.01)
     found = only(await examine(app.database, limits=IMPATIENT), "overdue work")
-    assert (found.state, found.seen) == (State.BAD, "1 run overdue, the oldest for 0 s")
+    assert found.state is State.BAD
+    assert found.seen.startswith("1 run overdue, the oldest for ")
 
 
 async def test_more_than_the_workers_get_done(app: Redrive) -> None:
