@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.engine.workbench import bench, lose_lease, new_app
 
 from redrive import Backoff, RetryPolicy
 from redrive.engine.context import Context
+from redrive.engine.history import Happening
 from redrive.errors import RateLimitedError
 from redrive.policy import Exponential
+from redrive.store.runs import FinishedStep
 from redrive.testing import EPOCH
 
 TWICE = RetryPolicy(max_attempts=3, backoff=Backoff(Exponential(1.0)))
@@ -124,3 +127,56 @@ async def test_of_a_run_that_has_only_been_queued_and_of_one_that_is_executed() 
         assert (history.steps[0].state, history.attempts) == ("PENDING", [])
         await test.drain()
     assert seen == ["queued", "started"]
+
+
+async def test_what_is_executed_is_told_just_as_it_is_told_later() -> None:
+    app = new_app()
+    seen: list[Happening] = []
+
+    @app.task
+    async def first() -> None:
+        test.clock.advance(0.5)
+
+    @app.task
+    async def second(context: Context) -> None:
+        seen.extend((await app.run(context.run_id).history()).events)
+        test.clock.advance(0.5)
+
+    app.workflow("flow", [first, second])
+    async with bench(app) as test:
+        run = await app.start("flow")
+        await test.drain()
+        assert seen == (await run.history()).events[:4]
+    assert [(each.what, each.step) for each in seen[2:]] == [("succeeded", "first"), ("started", "second")]
+
+
+async def test_a_run_that_goes_on_while_its_records_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that is told is of one moment: no end without the step before it, no step after the end."""
+    app = new_app()
+
+    @app.task
+    async def first() -> None: ...
+
+    @app.task
+    async def second() -> None: ...
+
+    app.workflow("flow", [first, second])
+    async with bench(app) as test:
+        run = await app.start("flow")
+        read = app.store.runs.steps
+
+        async def read_late(*which: str) -> list[FinishedStep]:
+            await test.drain()
+            return await read(*which)
+
+        monkeypatch.setattr(app.store.runs, "steps", read_late)
+        history = await run.history()
+    assert history.run.state == "SUCCESS"
+    assert [(each.what, each.step) for each in history.events] == [
+        ("queued", None),
+        ("started", "first"),
+        ("succeeded", "first"),
+        ("started", "second"),
+        ("succeeded", "second"),
+        ("finished", None),
+    ]

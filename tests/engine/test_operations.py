@@ -18,6 +18,7 @@ from redrive.errors import (
     DriftError,
     InvalidValueError,
     NotFoundError,
+    NumberDriftError,
     StoreUnavailableError,
     TransitionError,
 )
@@ -586,6 +587,39 @@ async def test_drift_can_be_accepted_and_what_has_changed_is_left_out() -> None:
         assert await settled(mill, test, desk.operations, plan) == {"SUCCEEDED": 4, "REFUSED": 1}
         [refused] = (await desk.operations.items(plan.operation_id, state="REFUSED")).items
         assert (refused.letter_id, refused.note) == (resolved, "it is RESOLVED; reopen it first")
+
+
+async def test_what_has_changed_can_be_looked_at_before_the_start() -> None:
+    mill = Mill()
+    async with bench(mill.app) as test:
+        desk = await mill.failed(test, 3)
+        [resolved, *_] = await mill.letters()
+        plan = await desk.operations.plan(query="is:open")
+        assert await desk.operations.drift(plan.operation_id) == (3, 0, ())
+        await desk.dead_letters.resolve(resolved, "by hand")
+        drifting = await desk.operations.drift(plan.operation_id)
+        assert (drifting.will_run, drifting.number) == (2, 1)
+        assert [(each.letter_id, each.change) for each in drifting.changes] == [
+            (resolved, "it is RESOLVED; reopen it first")
+        ]
+        assert (await desk.operations.get(plan.operation_id)).state == "PLANNED"
+
+
+async def test_another_number_than_was_expected_starts_nothing() -> None:
+    """The number shown is the number affected (UI rule 3)."""
+    mill = Mill()
+    async with bench(mill.app) as test:
+        desk = await mill.failed(test, 3)
+        [resolved, *_] = await mill.letters()
+        plan = await desk.operations.plan(query="is:open")
+        await desk.dead_letters.resolve(resolved, "by hand")
+        with pytest.raises(NumberDriftError, match="2 dead letters would be replayed, 3 were expected") as no:
+            await desk.operations.start(plan.operation_id, accept_drift=True, expect=3)
+        assert no.value.number == 2
+        assert (await desk.operations.get(plan.operation_id)).state == "PLANNED"
+        assert (await desk.operations.report(plan.operation_id)).items["REFUSED"] == 0
+        await desk.operations.start(plan.operation_id, accept_drift=True, expect=2)
+        assert await settled(mill, test, desk.operations, plan) == {"SUCCEEDED": 2, "REFUSED": 1}
 
 
 async def test_what_changes_while_the_operation_runs_is_left_out_with_a_note() -> None:

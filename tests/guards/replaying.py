@@ -205,6 +205,16 @@ OF_OPERATIONS = (
         ),
         (f"{BULK}test_drift_between_plan_and_start_is_a_conflict_with_a_diff",),
     ),
+    Guard(
+        "number at the start",
+        "another number of dead letters being replayed than was shown",
+        (
+            Code(
+                "redrive.engine.operations:Operations.start", "refuse_start_drift(remaining, expect)", "pass"
+            ),
+        ),
+        (f"{BULK}test_another_number_than_was_expected_starts_nothing",),
+    ),
     *(
         Guard(
             f"{name}.{part}",

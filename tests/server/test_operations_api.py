@@ -77,7 +77,11 @@ async def test_what_has_changed_since_the_plan_is_told_and_can_be_left_out(
     drifted = await client.post(f"{address}/start")
     assert (drifted.status_code, drifted.json()["code"]) == (409, "drift")
     assert [each["letter_id"] for each in drifted.json()["changes"]] == [letter]
-    done = await client.post(f"{address}/start", json={"accept_drift": True})
+    looked = (await client.get(f"{address}/drift")).json()
+    assert looked == {"will_run": 0, "number": 1, "changes": drifted.json()["changes"]}
+    other = await client.post(f"{address}/start", json={"accept_drift": True, "expect": 1})
+    assert (other.status_code, other.json()["code"], other.json()["number"]) == (409, "drift", 0)
+    done = await client.post(f"{address}/start", json={"accept_drift": True, "expect": 0})
     assert (done.status_code, done.json()["state"]) == (202, "DONE")
 
 

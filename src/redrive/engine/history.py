@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from redrive.engine.definition import Definition, StepDefinition
     from redrive.engine.registry import Definitions
 
+MOST_READINGS = 10
+
 
 class Step(NamedTuple):
     """One position of a run, with all that is known about it (W6)."""
@@ -64,25 +66,55 @@ class History(NamedTuple):
     events: list[Happening]
 
 
+class _Records(NamedTuple):
+    """What was written about a run."""
+
+    run: Run
+    steps: list[FinishedStep]
+    attempts: list[AttemptRecord]
+    events: list[RunEvent]
+    replays: list[Replay]
+
+
 async def history_of(run: Run, store: Store, definitions: Definitions, vault: Vault = NO_VAULT) -> History:
     """What is encrypted with a key that is not configured here is shown as it is stored."""
     definition = await definitions.get(run.definition)
-    stored = await store.runs.steps(run.id, run.org)
-    finished = {step.step_index: step._replace(output=_opened(step.output, vault)) for step in stored}
-    kept = await store.runs.attempts(run.id, run.org)
-    failed = [each._replace(output=_opened(each.output, vault)) for each in kept]
-    run = run._replace(result=_opened(run.result, vault))
+    records = await _of_one_moment(run, store)
+    finished = {step.step_index: step._replace(output=_opened(step.output, vault)) for step in records.steps}
+    failed = [each._replace(output=_opened(each.output, vault)) for each in records.attempts]
+    run = records.run._replace(result=_opened(records.run.result, vault))
     attempts = _one_after_the_other([*failed, *_successes(run, definition, finished)])
     steps = [
         _step(index, step, run, finished.get(index), attempts) for index, step in enumerate(definition.steps)
     ]
-    told = [_told(event, definition) for event in await store.runs.events(run.id, run.org)]
-    if run.replays:
-        replays = await store.replays.of_run(run.id, run.org)
-        attempts = [each if each.replay else _attributed(each, replays) for each in attempts]
-        told += [_replayed(each, definition) for each in replays]
-    events = sorted([*_from_run(run), *_from_attempts(definition, attempts), *told], key=_order)
+    told = [_told(event, definition) for event in records.events]
+    if records.replays:
+        attempts = [each if each.replay else _attributed(each, records.replays) for each in attempts]
+        told += [_replayed(each, definition) for each in records.replays]
+    begun = _begun(run, definition, attempts)
+    events = sorted([*_from_run(run), *_from_attempts(definition, attempts), *begun, *told], key=_order)
     return History(run, steps, attempts, events)
+
+
+async def _of_one_moment(run: Run, store: Store) -> _Records:
+    """A worker may go on with it while its records are read: whatever it writes changes the run as well."""
+    records = await _read(run, store)
+    for _ in range(MOST_READINGS):
+        now = await store.runs.get(run.id, run.org)
+        if now == records.run:
+            break
+        records = await _read(now, store)
+    return records
+
+
+async def _read(run: Run, store: Store) -> _Records:
+    return _Records(
+        run,
+        await store.runs.steps(run.id, run.org),
+        await store.runs.attempts(run.id, run.org),
+        await store.runs.events(run.id, run.org),
+        await store.replays.of_run(run.id, run.org) if run.replays else [],
+    )
 
 
 def _opened(text: str | None, vault: Vault) -> str | None:
@@ -131,13 +163,18 @@ def _order(happening: Happening) -> tuple[float, bool, int, int, bool]:
 def _one_after_the_other(attempts: list[AttemptRecord]) -> list[AttemptRecord]:
     """A step that goes on in place starts, by the worker's clock, before the one before it is written."""
     ordered = sorted(attempts, key=lambda each: (each.step_index, each.number))
-    ended = {each.step_index: each.ended_at or 0.0 for each in ordered}
+    ends = _ends(ordered)
     return [
         each
         if each.started_at is None
-        else each._replace(started_at=max(each.started_at, ended.get(each.step_index - 1, 0.0)))
+        else each._replace(started_at=max(each.started_at, ends.get(each.step_index - 1, 0.0)))
         for each in ordered
     ]
+
+
+def _ends(ordered: list[AttemptRecord]) -> dict[int, float]:
+    """When the last attempt of each step ended."""
+    return {each.step_index: each.ended_at or 0.0 for each in ordered}
 
 
 def _successes(run: Run, definition: Definition, finished: dict[int, FinishedStep]) -> list[AttemptRecord]:
@@ -230,17 +267,20 @@ def _output(index: int, run: Run, finished: FinishedStep | None) -> JsonValue:
 
 def _from_run(run: Run) -> list[Happening]:
     happened = [Happening(run.submitted_at, "queued", None, None, "")]
-    if run.place == "leased" and run.attempt_started_at is not None:
-        happened.append(
-            Happening(
-                run.attempt_started_at, "started", None, run.attempt, f"by {run.worker}", run.step_index
-            )
-        )
     if run.cancel_requested_at is not None:
         happened.append(Happening(run.cancel_requested_at, "cancel requested", None, None, ""))
     if run.ended_at is not None:
         happened.append(Happening(run.ended_at, "finished", None, None, run.state))
     return happened
+
+
+def _begun(run: Run, definition: Definition, attempts: list[AttemptRecord]) -> list[Happening]:
+    """What is being executed is no record of an attempt yet; it is told just as it will be told then."""
+    if run.place != "leased" or run.attempt_started_at is None:
+        return []
+    index, worker = run.step_index, f"by {run.worker}"
+    at = max(run.attempt_started_at, _ends(attempts).get(index - 1, 0.0))
+    return [Happening(at, "started", definition.steps[index].name, run.attempt, worker, index)]
 
 
 def _from_attempts(definition: Definition, attempts: list[AttemptRecord]) -> list[Happening]:

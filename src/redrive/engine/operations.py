@@ -12,6 +12,7 @@ from typing import Any, Unpack
 from redrive.engine.breakers import Breakers
 from redrive.engine.ids import Ids
 from redrive.engine.planner import Planner, PlanRequest, plan_of
+from redrive.engine.refusal import refuse_start_drift
 from redrive.engine.telling import Teller
 from redrive.engine.wording import reason_said
 from redrive.errors import DriftError, InvalidValueError, TransitionError
@@ -20,6 +21,7 @@ from redrive.model.caller import SELF, Caller
 from redrive.model.event import OperationChanged
 from redrive.model.operation import (
     Drift,
+    Drifting,
     FailedAs,
     ItemPage,
     OperationPage,
@@ -57,21 +59,26 @@ class Operations:
 
     # Steering
 
-    async def start(self, operation_id: str, *, accept_drift: bool = False) -> ReplayOperation:
+    async def start(
+        self, operation_id: str, *, accept_drift: bool = False, expect: int | None = None
+    ) -> ReplayOperation:
         """Begin what was planned. Dead letters that have changed since are refused: all of the operation, or
-        with `accept_drift` these alone."""
+        with `accept_drift` these alone. Whoever says how many they `expect` to be replayed is refused when
+        it is another number."""
         async with self._store.database.transaction() as session:
             before, now = await self._locked(session, operation_id, "started")
             drifted = await self._operations.obstacles(session, operation_id)
             if drifted and not accept_drift:
                 raise _drift(before, drifted)
             await self._operations.refuse(session, drifted)
+            remaining = (await self._operations.counts(session, operation_id))[ReplayState.PLANNED]
+            refuse_start_drift(remaining, expect)
             after = before._replace(
                 state=OperationState.RUNNING, started_by=self._caller.name, started_at=now, updated_at=now
             )
             detail = {"reason": before.reason, "left_out": len(drifted)}
             entries = [self._entry(after, Action.OPERATION_STARTED, detail)]
-            if not (await self._operations.counts(session, operation_id))[ReplayState.PLANNED]:
+            if not remaining:
                 after = after._replace(state=OperationState.DONE, ended_at=now)
                 entries.append(self._entry(after, Action.OPERATION_FINISHED, {"begun": 0}, by=SELF))
             await self._operations.save(session, after)
@@ -146,6 +153,13 @@ class Operations:
     async def get(self, operation_id: str) -> ReplayOperation:
         return await self._operations.get(operation_id, self._caller.org)
 
+    async def drift(self, operation_id: str) -> Drifting:
+        """What has changed since it was planned, and how many would be replayed without that."""
+        operation, session = await self.get(operation_id), self._store.database
+        planned = (await self._operations.counts(session, operation.id))[ReplayState.PLANNED]
+        obstacles = await self._operations.obstacles(session, operation.id)
+        return Drifting(planned - len(obstacles), len(obstacles), _changes(obstacles))
+
     async def report(self, operation_id: str) -> OperationReport:
         """What came of it so far."""
         operation, session = await self.get(operation_id), self._store.database
@@ -208,7 +222,7 @@ class Operations:
 
 
 def _drift(operation: ReplayOperation, obstacles: Sequence[Obstacle]) -> DriftError:
-    changes = [Drift(each.position, each.letter_id, each.note) for each in obstacles[:MOST_CHANGES]]
+    changes = _changes(obstacles)
     first = changes[0]
     return DriftError(
         f"{len(obstacles):,} dead letters have changed since operation {operation.id} was planned, for "
@@ -216,6 +230,10 @@ def _drift(operation: ReplayOperation, obstacles: Sequence[Obstacle]) -> DriftEr
         changes=changes,
         number=len(obstacles),
     )
+
+
+def _changes(obstacles: Sequence[Obstacle]) -> tuple[Drift, ...]:
+    return tuple(Drift(each.position, each.letter_id, each.note) for each in obstacles[:MOST_CHANGES])
 
 
 def _position(cursor: str | None) -> int:

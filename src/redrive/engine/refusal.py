@@ -103,6 +103,12 @@ def refuse_group_drift(found: int, expect: int | None) -> None:
         _refuse_number(f"{found:,} dead letters would be resolved with the group", found, expect)
 
 
+def refuse_start_drift(found: int, expect: int | None) -> None:
+    """Of the letters that an operation would replay."""
+    if expect is not None:
+        _refuse_number(f"{found:,} dead letters would be replayed", found, expect)
+
+
 def _refuse_number(what: str, found: int, expect: int) -> None:
     if found != expect:
         raise NumberDriftError(

@@ -99,6 +99,15 @@ class Drift(NamedTuple):
     change: str
 
 
+class Drifting(NamedTuple):
+    """What has changed since a plan was made: `number` of its members, of which `changes` are the first.
+    `will_run` are the others."""
+
+    will_run: int
+    number: int
+    changes: tuple[Drift, ...]
+
+
 class FailedAs(NamedTuple):
     """Items that failed in one way. `repeated`: of these, those that had failed just so before."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from redrive.cli.asking import agreed, dry_run_option, yes_option
@@ -12,9 +10,8 @@ from redrive.cli.following import timeout_option
 from redrive.cli.listing import JSON
 from redrive.cli.outcome import Ended, Exit
 from redrive.cli.reach import reach_options
-from redrive.cli.replay.drift import changes
 from redrive.cli.replay.plan import PATH
-from redrive.cli.replay.report import found, read_report, replayed
+from redrive.cli.replay.report import found
 from redrive.cli.replay.watch import follow
 from redrive.cli.table import Row, chosen, output_option, show_json
 from redrive.cli.text import notice, plural, visible
@@ -53,17 +50,13 @@ def start(
     """
     operation = found(client, id)
     _refuse_useless(operation)
-    changed = changes(client, operation) if dry_run or accept_drift else []
-    if changed and not accept_drift:
-        raise _drifted(operation["id"], len(changed), [each._asdict() for each in changed], would=True)
-    number = operation["plan"]["will_run"] - len(changed)
-    _refuse_unexpected(number, expect, len(changed))
-    if not agreed(_what(operation, number, client.where), dry_run=dry_run, yes=yes):
+    drift = client.get(f"{PATH}/{segment(id)}/drift")
+    if drift["number"] and not accept_drift:
+        raise _drifted(operation["id"], drift, would=dry_run)
+    _refuse_unexpected(drift, expect)
+    if not agreed(_what(operation, drift["will_run"], client.where), dry_run=dry_run, yes=yes):
         return
-    # With a number that was checked, and nothing that is to be left out, nothing may be left out unseen.
-    started = _started(client, operation["id"], accept_drift and (bool(changed) or expect is None))
-    if changed and expect is not None:
-        _pause_unexpected(client, operation["id"], expect)
+    started = _started(client, operation["id"], accept_drift, drift["will_run"])
     if wait:
         follow(client, started["id"], timeout, output)
         return
@@ -83,7 +76,8 @@ def _refuse_useless(operation: Row) -> None:
         )
 
 
-def _refuse_unexpected(number: int, expect: int | None, changed: int) -> None:
+def _refuse_unexpected(drift: Row, expect: int | None) -> None:
+    number, changed = drift["will_run"], drift["number"]
     if expect is not None and number != expect:
         why = f" ({changed:,} changed since it was planned)" if changed else ""
         raise DriftError(
@@ -92,18 +86,6 @@ def _refuse_unexpected(number: int, expect: int | None, changed: int) -> None:
         )
     if not number:
         raise ReplayRefusedError("all of them have changed since it was planned; plan anew")
-
-
-def _pause_unexpected(client: Client, operation_id: str, expect: int) -> None:
-    """Between the look and the start, another dead letter may have changed."""
-    number = replayed(read_report(client, operation_id))
-    if number != expect:
-        reason = f"{plural(number, 'dead letter')} would be replayed, not {expect:,} as expected"
-        client.post(f"{PATH}/{segment(operation_id)}/pause", {"reason": reason})
-        raise DriftError(
-            f"{reason}; it was paused at once: `redrive replay resume {operation_id}` goes on, "
-            f"`redrive replay cancel {operation_id}` ends it"
-        )
 
 
 def _what(operation: Row, number: int, where: str) -> str:
@@ -119,24 +101,25 @@ def _what(operation: Row, number: int, where: str) -> str:
     return f"{''.join(words)}{',' * (len(words) > 1)} in {where}"
 
 
-def _started(client: Client, operation_id: str, accept_drift: bool) -> Row:
+def _started(client: Client, operation_id: str, accept_drift: bool, number: int) -> Row:
+    """The number that was shown is the number that is replayed, whatever changes meanwhile."""
+    body = {"accept_drift": accept_drift, "expect": number}
     try:
-        started: Row = client.post(f"{PATH}/{segment(operation_id)}/start", {"accept_drift": accept_drift})
-    except DriftError as error:
-        raise _drifted(operation_id, error.number, [each._asdict() for each in error.changes]) from None
+        started: Row = client.post(f"{PATH}/{segment(operation_id)}/start", body)
     except AnswerError as error:
-        if error.code != "drift":
+        if not error.more.get("changes"):
             raise
-        raise _drifted(operation_id, error.more["number"], error.more["changes"]) from None
+        raise _drifted(operation_id, error.more) from None
     return started
 
 
-def _drifted(operation_id: str, number: int, changes: list[dict[str, Any]], would: bool = False) -> Ended:
-    have, then = "has" if number == 1 else "have", "would be" if would else "was"
+def _drifted(operation_id: str, drift: Row, would: bool = False) -> Ended:
+    number, then = drift["number"], "would be" if would else "was"
+    have = "has" if number == 1 else "have"
     notice(
         f"Error: {plural(number, 'dead letter')} {have} changed since it was planned; nothing {then} started:"
     )
-    for each in changes[:MOST_CHANGES]:
+    for each in drift["changes"][:MOST_CHANGES]:
         notice(f"  {each['letter_id']}  {visible(each['change'])}")
     if number > MOST_CHANGES:
         notice(f"  and {number - MOST_CHANGES:,} more")

@@ -36,23 +36,23 @@ def watch(
     `-o ndjson`, each event is a line of JSON.
     """
     path = f"/api/v1/runs/{segment(id)}"
-    follower, told = Follower(client, timeout), 0
+    follower, told = Follower(client, timeout), set[str]()
     while True:
         with ids_of("run", [id], "redrive run list"):
             run = client.get(path)
-        events = client.get(f"{path}/events")["items"]
-        for event in events[told:]:
-            _tell(event, run["submitted_at"], chosen(output))
-        told = max(told, len(events))
+        for event in client.get(f"{path}/events")["items"]:
+            if (line := json.dumps(event)) not in told:
+                _tell(event, line, run["submitted_at"], chosen(output))
+                told.add(line)
         if run["state"] not in LIVE:
             break
         follower.wait(f"the run {run['id']}", run["queue"], waits=run["place"] != "leased")
     _end(run)
 
 
-def _tell(event: dict[str, Any], day: str, form: str) -> None:
+def _tell(event: dict[str, Any], line: str, day: str, form: str) -> None:
     if form in ("json", "ndjson"):
-        out(json.dumps(event))
+        out(line)
     else:
         tell_event(event, day)
 

@@ -14,6 +14,7 @@ from redrive.server.answer import answer, page
 from redrive.server.api.parameter import Cursor, Id, Size, at_most
 from redrive.server.api.shape.base import Reasoned, reason_of
 from redrive.server.api.shape.operation import (
+    DriftingShape,
     ItemPage,
     OperationPage,
     OperationShape,
@@ -21,7 +22,7 @@ from redrive.server.api.shape.operation import (
     ReportShape,
     Start,
 )
-from redrive.server.api.view.replay import operation_view, replay_view, report_view
+from redrive.server.api.view.replay import drifting_view, operation_view, replay_view, report_view
 from redrive.server.route import Routes
 from redrive.server.rule import may
 from redrive.server.visit import AtDesk, Visiting
@@ -68,6 +69,12 @@ async def items(
     return page([replay_view(each) for each in found.items], found.next_cursor)
 
 
+@routes.get("/{id}/drift", READ, responses={200: {"model": DriftingShape}})
+async def drift(desk: AtDesk, operation_id: Id) -> Response:
+    """What has changed since it was planned, and how many would be replayed without that."""
+    return answer(drifting_view(await desk.operations.drift(operation_id)))
+
+
 @routes.get("/{id}/report", READ, responses={200: {"model": ReportShape}})
 async def report(desk: AtDesk, operation_id: Id) -> Response:
     """What came of it so far."""
@@ -77,8 +84,9 @@ async def report(desk: AtDesk, operation_id: Id) -> Response:
 @routes.post("/{id}/start", OPERATE, status_code=202, responses={202: {"model": OperationShape}})
 async def start(desk: AtDesk, operation_id: Id, body: Start | None = None) -> Response:
     """Begin what was planned; refused when dead letters have changed since, unless these may be left out."""
-    accept = body is not None and body.accept_drift
-    return answer(operation_view(await desk.operations.start(operation_id, accept_drift=accept)), 202)
+    asked = body or Start()
+    started = await desk.operations.start(operation_id, accept_drift=asked.accept_drift, expect=asked.expect)
+    return answer(operation_view(started), 202)
 
 
 @routes.post("/{id}/pause", OPERATE, responses=_OPERATION)

@@ -110,7 +110,24 @@ class ReportShape(Shown):
     seconds: float | None
 
 
+class DriftShape(Shown):
+    position: int
+    letter_id: str
+    change: str
+
+
+class DriftingShape(Shown):
+    """`number` dead letters have changed since it was planned, of which `changes` are the first; `will_run`
+    are the others."""
+
+    will_run: int
+    number: int
+    changes: list[DriftShape]
+
+
 class Start(Asked):
-    """With `accept_drift`, dead letters that have changed since are left out; else nothing is started."""
+    """With `accept_drift`, dead letters that have changed since are left out; else nothing is started. Nor is
+    anything when not exactly as many as `expect` says would be replayed."""
 
     accept_drift: bool = False
+    expect: Annotated[int | None, Field(ge=0, le=MOST_ITEMS)] = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from redrive.engine.planner import plan_of
-from redrive.model.operation import OperationReport, Plan, ReplayOperation
+from redrive.model.operation import Drifting, OperationReport, Plan, ReplayOperation
 from redrive.model.replay import Replay
 from redrive.server.answer import when
 from redrive.server.api.view.stored import decoded, mapping
@@ -41,6 +41,10 @@ def operation_view(operation: ReplayOperation) -> dict[str, Any]:
     fields["override_retry_policy"] = decoded(fields.pop("policy_override"))
     fields["plan"] = plan_view(plan_of(operation))
     return fields
+
+
+def drifting_view(drifting: Drifting) -> dict[str, Any]:
+    return {**drifting._asdict(), "changes": [each._asdict() for each in drifting.changes]}
 
 
 def report_view(report: OperationReport) -> dict[str, Any]:
