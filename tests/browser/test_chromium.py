@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.browser.chromium import VARIABLE, NoChromiumError, chromium
+from tests.browser.chromium import SHELL, VARIABLE, NoChromiumError, chromium
 
 
 @pytest.fixture
@@ -45,49 +45,58 @@ def test_the_one_that_is_named_is_taken(bare: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_name_of_nothing_is_refused(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, str(bare / "nothing"))
-    with pytest.raises(NoChromiumError, match=r"REDRIVE_CHROMIUM names .*nothing, which is not a program"):
+    with pytest.raises(
+        NoChromiumError, match=r"REDRIVE_TEST_CHROMIUM names .*nothing, which is not a program"
+    ):
         chromium()
 
 
-@pytest.mark.parametrize("name", ["chromium", "chromium-browser", "google-chrome"])
+@pytest.mark.parametrize("name", ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"])
 def test_one_of_the_system_is_found(bare: Path, name: str) -> None:
     _command(bare / name, "")
     assert chromium() == bare / name
 
 
-def test_one_of_playwright_is_found(bare: Path, tmp_path: Path) -> None:
-    place = tmp_path / ".cache" / "ms-playwright" / "chromium-1254" / "chrome-linux64"
-    place.mkdir(parents=True)
-    _command(place / "chrome", "")
-    assert chromium() == place / "chrome"
+def test_one_of_playwright_is_found_and_a_shell_before_a_browser(bare: Path, tmp_path: Path) -> None:
+    for name in (
+        "chromium-1254/chrome-linux64/chrome",
+        "chromium_headless_shell-1169/chrome-linux/headless_shell",
+        "chromium_headless_shell-1254/chrome-headless-shell-linux64/chrome-headless-shell",
+    ):
+        place = tmp_path / ".cache" / "ms-playwright" / name
+        place.parent.mkdir(parents=True)
+        _command(place, "")
+        assert chromium() == place
 
 
 def test_the_system_installs_one(bare: Path, tmp_path: Path) -> None:
-    made = f'[ "$1" = update ] || {{ cp {bare}/sudo {bare}/chromium; }}'
+    made = f'[ "$1" = update ] || {{ cp {bare}/sudo {bare}/{SHELL}; }}'
     _command(bare / "apt-get", f'echo "$@" >> {tmp_path}/asked\n{made}')
-    assert chromium() == bare / "chromium"
+    assert chromium() == bare / SHELL
     told = (tmp_path / "asked").read_text().splitlines()
-    assert told == ["update -qq", "install -qq -y --no-install-recommends chromium"]
+    assert told == ["update -qq", "install -qq -y --no-install-recommends chromium-headless-shell"]
 
 
 def test_playwright_installs_one_where_the_system_cannot(bare: Path, tmp_path: Path) -> None:
     _command(bare / "apt-get", "exit 100")
     place = tmp_path / ".cache" / "ms-playwright" / "chromium-1254" / "chrome-linux64"
     made = f"mkdir -p {place} && cp {bare}/sudo {place}/chrome"
-    _command(bare / "python", f'[ "$*" = "-m playwright install chromium" ] && {made}')
+    _command(bare / "python", f'[ "$*" = "-m playwright install chromium-headless-shell" ] && {made}')
     assert chromium() == place / "chrome"
 
 
 def test_of_two_that_need_one_only_one_installs_it(bare: Path, tmp_path: Path) -> None:
-    made = f'[ "$1" = update ] || {{ echo >> {tmp_path}/times; cp {bare}/sudo {bare}/chromium; }}'
+    made = f'[ "$1" = update ] || {{ echo >> {tmp_path}/times; cp {bare}/sudo {bare}/{SHELL}; }}'
     _command(bare / "apt-get", made)
     with ThreadPoolExecutor(3) as threads:
         several = [threads.submit(chromium) for _ in range(3)]
-    assert [each.result() for each in several] == [bare / "chromium"] * 3
+    assert [each.result() for each in several] == [bare / SHELL] * 3
     assert len((tmp_path / "times").read_text().splitlines()) == 1
 
 
 def test_when_nothing_helps_it_is_said_what_to_do(bare: Path) -> None:
     _command(bare / "apt-get", "echo 'no network' >&2; exit 100")
-    with pytest.raises(NoChromiumError, match=r"(?s)apt-get install chromium.*REDRIVE_CHROMIUM.*no network"):
+    with pytest.raises(
+        NoChromiumError, match=r"(?s)apt-get install chromium.*REDRIVE_TEST_CHROMIUM.*no network"
+    ):
         chromium()

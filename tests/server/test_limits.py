@@ -14,6 +14,7 @@ from redrive.config import Settings
 from redrive.model.role import Role
 from redrive.policy.principal import KEY, Principal
 from redrive.server import limits as module
+from redrive.server.admin.static_files import static_path
 from redrive.server.limits import SIGN_IN_BURST, STRANGER_BURST, Limits
 from redrive.server.problem import ProblemError
 
@@ -99,6 +100,14 @@ async def test_whoever_is_nobody_is_counted_too(small_house: House) -> None:
     client = small_house.client("rdk_nobody")
     statuses = {(await client.get("/api/v1/session")).status_code for _ in range(int(STRANGER_BURST) + 50)}
     assert statuses == {401, 429}
+
+
+async def test_colleagues_behind_one_address_are_given_the_files_of_the_pages(small_house: House) -> None:
+    client = small_house.client()
+    statuses = {
+        (await client.get(static_path("live.js"))).status_code for _ in range(int(STRANGER_BURST) + 50)
+    }
+    assert statuses == {200}
 
 
 async def test_a_name_that_is_tried_under_many_addresses_is_slowed_down(small_house: House) -> None:

@@ -16,7 +16,8 @@ class Rule(NamedTuple):
     own_key     the route takes the Idempotency-Key itself
     heavy       counted more strictly: signing in
     tolerant    parameters that it does not know are passed over, as a standard asks for
-    uncounted   a flood of strangers must not make it look as if the server were ill
+    uncounted   answering costs no more than refusing: a flood of strangers must not make the server look
+                ill, nor colleagues behind one address leave each other without the files of the pages
     """
 
     permission: Permission | None = None
@@ -39,7 +40,7 @@ class Rule(NamedTuple):
 
 
 PUBLIC = Rule(repeatable=False)
-PROBE = Rule(repeatable=False, uncounted=True)
+UNCOUNTED = Rule(repeatable=False, uncounted=True)
 SIGNING_IN = Rule(repeatable=False, heavy=True)
 SIGNED_IN = Rule(signed_in=True, repeatable=False)
 

@@ -19,7 +19,7 @@ from redrive.server.api.onward import onward
 from redrive.server.cookie import session_token
 from redrive.server.problem import ProblemError
 from redrive.server.route import Routes
-from redrive.server.rule import PUBLIC, SIGNING_IN
+from redrive.server.rule import PUBLIC, SIGNING_IN, UNCOUNTED
 from redrive.server.site import Site, site_of
 
 home = Routes("home", "")
@@ -57,7 +57,7 @@ async def sign_in(request: Request, next_path: NextPath = None) -> Response:
         return _page(request, next_path, name, problem)
 
 
-@routes.get("/static/{version}/{name}", PUBLIC, include_in_schema=False)
+@routes.get("/static/{version}/{name}", UNCOUNTED, include_in_schema=False)
 async def static(request: Request, version: Version, name: Name) -> Response:
     found = static_files().get(name)
     if found is None:

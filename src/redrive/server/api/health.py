@@ -9,7 +9,7 @@ from starlette.responses import Response
 from redrive.server.answer import answer
 from redrive.server.problem import ProblemError
 from redrive.server.route import Routes
-from redrive.server.rule import PROBE
+from redrive.server.rule import UNCOUNTED
 from redrive.server.site import site_of
 
 routes = Routes("health", "")
@@ -19,15 +19,15 @@ class Health(BaseModel):
     status: str
 
 
-@routes.head("/healthz", PROBE)
-@routes.get("/healthz", PROBE, responses={200: {"model": Health}})
+@routes.head("/healthz", UNCOUNTED)
+@routes.get("/healthz", UNCOUNTED, responses={200: {"model": Health}})
 async def alive() -> Response:
     """The process answers."""
     return answer({"status": "ok"})
 
 
-@routes.head("/readyz", PROBE)
-@routes.get("/readyz", PROBE, responses={200: {"model": Health}})
+@routes.head("/readyz", UNCOUNTED)
+@routes.get("/readyz", UNCOUNTED, responses={200: {"model": Health}})
 async def ready(request: Request) -> Response:
     """The database can be written, and the server is not about to stop."""
     site = site_of(request.scope)
