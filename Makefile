@@ -23,7 +23,7 @@ $(READY): requirements/dev.txt pyproject.toml
 
 test: check
 	@echo "testing, about a quarter of an hour on two cores …"
-	@$(BIN)/pytest -n 2
+	@$(BIN)/pytest -n 3
 
 # make check     format, lint, types and import contracts; part of make test
 check: $(READY)

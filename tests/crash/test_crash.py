@@ -36,7 +36,7 @@ SEED = SystemRandom().randrange(1_000_000) if "REDRIVE_TEST_EXPLORE" in os.envir
     ],
 )
 async def test_every_promise_is_kept(database: str, faults: tuple[str, ...]) -> None:
-    report = await campaign(database, faults, seed=SEED, seconds=3.0)
+    report = await campaign(database, faults, seed=SEED, seconds=1.5)
     print(report)
     assert report.sound, str(report)
 

@@ -202,6 +202,7 @@ def _operations() -> dict[str, tuple[Entry, ...]]:
         "GET ": (Entry("read", query={"size": "5"}),),
         "GET /{id}": (Entry("read", one),),
         "GET /{id}/items": (Entry("read", one),),
+        "GET /{id}/drift": (Entry("read", one),),
         "GET /{id}/report": (Entry("read", one),),
         "POST /{id}/start": (Entry("replay", planned, status=202),),
         "POST /{id}/pause": (Entry("replay", running, reason),),

@@ -102,7 +102,9 @@ async def test_a_foreign_one_does_not_exist(house: House, client: httpx.AsyncCli
     other = truthful(await house.keyed("OWNER", "acme"), house.api)
     foreign = (await _planned(other))["id"]
     for text in (foreign, "nothing", "%00", "%ED%A0%80", "%F0%9F%92%A5"):
-        answers = [await client.get(f"{OPERATIONS}/{text}{look}") for look in ("", "/items", "/report")]
+        answers = [
+            await client.get(f"{OPERATIONS}/{text}{look}") for look in ("", "/drift", "/items", "/report")
+        ]
         answers += [await client.post(f"{OPERATIONS}/{text}/{verb}") for verb in VERBS]
         assert {each.status_code for each in answers} == {404}, text
     assert (await client.get(OPERATIONS)).json()["items"] == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.simulation.campaign import run
 
-PIECE = 150
+PIECE = 100
 PIECES = 2
 
 
