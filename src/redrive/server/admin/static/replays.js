@@ -1,13 +1,19 @@
 // Replays: what has changed between a plan and its start is shown, and what can be done about it.
+import { call } from "./api.js";
+import { toast } from "./toast.js";
+
 const MOST = 20;
 
-document.addEventListener("refused", (event) => {
+document.addEventListener("refused", async (event) => {
   const [form, error] = [event.target.closest("[data-replay] form"), event.detail];
   const place = form?.querySelector("[data-drift]");
   if (!place || error.code !== "drift") return;
   event.preventDefault();
-  if (place.querySelector("[data-drift-list]")) differences(place, error);
-  else otherNumber(place, form.elements.expect, error);
+  if (place.dataset.look) {
+    const found = error.changes.length ? error : await call(place.dataset.look).catch(() => null);
+    if (!found) return toast(String(error), { failed: true });
+    differences(place, found);
+  } else otherNumber(place, form.elements.expect, error);
   for (const each of form.querySelectorAll("[data-start]")) each.hidden = true;
   place.hidden = false;
   place.querySelector("button")?.focus();
@@ -19,6 +25,14 @@ function differences(place, { number, changes }) {
   const more = place.querySelector("[data-drift-more]");
   more.hidden = number <= MOST;
   more.textContent = `and ${(number - MOST).toLocaleString("en")} more`;
+  startOthers(place.querySelector("[data-others]"), Number(place.dataset.planned) - number);
+}
+
+// The number on the button is the number that is replayed, or none.
+function startOthers(button, number) {
+  button.hidden = number <= 0;
+  button.textContent = `Start the other ${number.toLocaleString("en")}`;
+  button.dataset.body = JSON.stringify({ accept_drift: true, expect: number });
 }
 
 function change({ letter_id: id, change: text }) {
