@@ -26,7 +26,7 @@ WRITING = (
     ("dlq", "resolve", "{letter}"),
     ("dlq", "ignore", "{letter}", "{letter}"),
     ("dlq", "archive", "--query", "is:open"),
-    ("dlq", "reopen", "{letter}"),
+    ("dlq", "reopen", "{letter}", "{run}"),
     ("dlq", "group", "resolve", "{group}", "--dead-letters"),
 )
 

@@ -82,7 +82,7 @@ def test_failures_are_grouped_and_end_with_7(anywhere: Command, shop: Shop) -> N
     with shop.working():
         ended = anywhere("replay", "start", operation["id"], "--yes", "--wait", "-o", "table")
     assert ended.code == 7
-    assert "2 of 2 have ended: 2 failed." in ended.out
+    assert "2 of 2 have ended. Items: 2 failed." in ended.out
     assert "  2  the card of order <n> was declined\n" in ended.out
     assert f"redrive replay items {operation['id']} --state FAILED" in ended.out
     for verb in ("watch", "view"):
@@ -202,7 +202,7 @@ def test_what_changes_while_somebody_is_asked(redrive: Command, shop: Shop, tmp_
     late.letter = second
     ended = talk(tmp_path, ["replay", "start", operation["id"], "--accept-drift"], ("[y/N]:", late))
     assert ended.code == 6
-    assert "1 dead letters would be replayed, 2 were expected; nothing was changed" in " ".join(
+    assert "1 dead letter would be replayed, 2 were expected; nothing was changed" in " ".join(
         ended.shown.split()
     )
     assert state(redrive, operation) == "PLANNED"
@@ -253,7 +253,9 @@ def test_a_long_list_says_that_there_is_more(redrive: Command, shop: Shop) -> No
         1,
         "These are the newest 1; --all shows all of them, --limit so many.\n",
     )
-    assert redrive("replay", "list", "--limit", "2", "-o", "json").err == ""
+    for every in (["--limit", "2"], ["--limit", "0"], ["--all"], ["--limit", "1", "--all"]):
+        whole = redrive("replay", "list", *every, "-o", "json")
+        assert (len(json.loads(whole.out)), whole.err) == (2, "")
 
 
 def test_another_number_than_expected(redrive: Command, shop: Shop) -> None:
@@ -446,9 +448,15 @@ def test_a_dry_run_changes_nothing(redrive: Command, shop: Shop) -> None:
         assert ended == (0, "", "Would plan a replay of 1 dead letter.\n")
     assert redrive("replay", "list", "-o", "json").out == "[]\n"
     operation = planned(redrive)
-    for verb in ("start", "pause", "resume", "cancel"):
+    for verb in ("start", "cancel"):
         ended = redrive("replay", verb, operation["id"], "--dry-run")
         assert (ended.code, ended.err.startswith("Would ")) == (0, True)
+    for verb in ("pause", "resume"):  # what would be refused is no promise
+        ended = redrive("replay", verb, operation["id"], "--dry-run")
+        assert (ended.code, f"the replay {operation['id']} is PLANNED; only one that is" in ended.err) == (
+            6,
+            True,
+        )
     assert state(redrive, operation) == "PLANNED"
 
 

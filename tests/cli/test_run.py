@@ -118,8 +118,12 @@ def test_watching_one_that_succeeds(anywhere: Command, shop: Shop) -> None:
         watched = anywhere("run", "watch", run_id)
     assert watched.code == 0
     told = [line.split("  ")[-1] for line in watched.out.splitlines()]
-    assert told[0] == "queued"
-    assert told[-1] == "finished: SUCCESS"
+    steps = ("reserve", "charge", "ship")
+    assert [each.partition(": by ")[0] for each in told] == [
+        "queued",
+        *(f"{step} {what}" for step in steps for what in ("started", "succeeded")),
+        "finished: SUCCESS",
+    ]
     assert f"The run {run_id} has ended after" in watched.err
 
 
@@ -157,8 +161,9 @@ def test_cancelling(anywhere: Command, shop: Shop) -> None:
     assert (would.code, would.out) == (0, "")
     assert would.err.startswith(f"Would cancel the run {first} of checkout, pending, on ")
     assert anywhere("run", "cancel", first, "--yes", "--reason", "a test").code == 0
-    again = anywhere("run", "cancel", first, "--yes")
-    assert (again.code, "has ended already" in again.err) == (6, True)
+    for how in ("--yes", "--dry-run"):
+        again = anywhere("run", "cancel", first, how)
+        assert (again.code, f"the run {first} is CANCELLED; only one that is" in again.err) == (6, True)
     several = anywhere("run", "cancel", second, first, third, "--yes")
     assert several.code == 7
     assert several.err.count("is cancelled.") == 2

@@ -150,6 +150,37 @@ async def test_what_is_executed_is_told_just_as_it_is_told_later() -> None:
     assert [(each.what, each.step) for each in seen[2:]] == [("succeeded", "first"), ("started", "second")]
 
 
+async def test_a_replay_from_an_earlier_step_moves_nothing_that_was_before_it() -> None:
+    app = new_app()
+
+    @app.task
+    async def first() -> None:
+        test.clock.advance(1.0)
+
+    @app.task(max_attempts=1)
+    async def second(context: Context) -> None:
+        test.clock.advance(1.0)
+        if context.attempt == 1:
+            raise ValueError("broken")
+
+    app.workflow("flow", [first, second])
+    async with bench(app) as test:
+        run = await app.start("flow")
+        await test.drain()
+        before = (await run.history()).events
+        test.clock.advance(100.0)
+        letter = await run.dead_letter()
+        assert letter is not None
+        await (await app.desk()).replay(letter.id, from_step=0)
+        await test.drain()
+        after = (await run.history()).events
+    began = [(round(each.at - EPOCH, 3), each.step, each.attempt) for each in after if each.what == "started"]
+    assert began == [(0.0, "first", 1), (1.0, "second", 1), (102.0, "first", 2), (103.0, "second", 2)]
+    assert [each for each in before if each.what == "started"] == [
+        each for each in after if each.at < EPOCH + 2
+    ][1::2]
+
+
 async def test_a_run_that_goes_on_while_its_records_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """All that is told is of one moment: no end without the step before it, no step after the end."""
     app = new_app()

@@ -29,6 +29,7 @@ from redrive.model.replay import OperationState, ReplayState
 from redrive.model.run import RunState
 from redrive.policy.curve import Immediate
 from redrive.policy.rollout import POLL_SECONDS
+from redrive.store import operations as stored
 from redrive.testing import Harness
 from redrive.verify import verify
 
@@ -622,6 +623,37 @@ async def test_another_number_than_was_expected_starts_nothing() -> None:
         assert await settled(mill, test, desk.operations, plan) == {"SUCCEEDED": 2, "REFUSED": 1}
 
 
+async def test_what_another_operation_will_reach_has_drifted() -> None:
+    mill = Mill()
+    async with bench(mill.app) as test:
+        desk = await mill.failed(test, 3)
+        [_, *others] = await mill.letters()
+        first = await desk.operations.plan(ids=others)
+        second = await desk.operations.plan(query="is:open")
+        await desk.operations.start(first.operation_id)
+        drifting = await desk.operations.drift(second.operation_id)
+        assert (drifting.will_run, drifting.number) == (1, 2)
+        note = f"it is an item of the replay {first.operation_id} that is under way"
+        assert {(each.letter_id, each.change) for each in drifting.changes} == {
+            (each, note) for each in others
+        }
+        with pytest.raises(DriftError):
+            await desk.operations.start(second.operation_id)
+        await desk.operations.start(second.operation_id, accept_drift=True, expect=1)
+        assert await settled(mill, test, desk.operations, second) == {"SUCCEEDED": 1, "REFUSED": 2}
+        assert await settled(mill, test, desk.operations, first) == {"SUCCEEDED": 2}
+
+
+@pytest.mark.parametrize("expect", ["1", [1], True, 1.0, -1, 1_000_000])
+async def test_a_number_that_is_none(expect: Any) -> None:
+    mill = Mill()
+    async with bench(mill.app) as test:
+        desk = await mill.failed(test, 1)
+        plan = await desk.operations.plan(query="is:open")
+        with pytest.raises(InvalidValueError, match="expect"):
+            await desk.operations.start(plan.operation_id, expect=expect)
+
+
 async def test_what_changes_while_the_operation_runs_is_left_out_with_a_note() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
@@ -642,8 +674,12 @@ async def test_what_changes_while_the_operation_runs_is_left_out_with_a_note() -
         await sound(mill.app)
 
 
-async def test_two_operations_over_the_same_dead_letters_replay_each_once() -> None:
+async def test_two_operations_over_the_same_dead_letters_replay_each_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Started in one and the same moment: neither has seen the other."""
     mill = Mill()
+    monkeypatch.setattr(stored.Operations, "taken", _none)
     async with bench(mill.app) as test:
         desk = await mill.failed(test, 30)
         plans = [await desk.operations.plan(query="is:open", canary=0) for _ in range(2)]
@@ -654,6 +690,10 @@ async def test_two_operations_over_the_same_dead_letters_replay_each_once() -> N
         assert sum(each.get("SUCCEEDED", 0) for each in counted) == 30
         assert sum(each.get("REFUSED", 0) for each in counted) == 30
         assert sorted(mill.executed) == list(range(30))
+
+
+async def _none(*_: object) -> list[stored.Obstacle]:
+    return []
 
 
 # Steering

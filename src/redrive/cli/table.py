@@ -54,7 +54,12 @@ def output_option(function: Function) -> Function:
 def limit_option(function: Function) -> Function:
     """Gives `limit`: None is all of them."""
     every = click.option(
-        "--all", "limit", flag_value=0, type=int, help="All of them, however many there are."
+        "--all",
+        "limit",
+        flag_value=0,
+        type=int,
+        callback=_all_for_none,
+        help="All of them, however many there are.",
     )
     most = click.option(
         "--limit",
@@ -62,10 +67,15 @@ def limit_option(function: Function) -> Function:
         type=click.IntRange(0),
         default=DEFAULT_LIMIT,
         show_default=True,
-        callback=lambda _context, _parameter, value: value or None,
+        callback=_all_for_none,
         help="The most to show; 0 is all.",
     )
     return most(every(function))
+
+
+def _all_for_none(_context: click.Context, _parameter: click.Parameter, value: int | None) -> int | None:
+    """Of both options: click keeps what the one says that was given, with the other one's callback too."""
+    return value or None
 
 
 def show_rows(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -78,8 +79,8 @@ class _Records(NamedTuple):
 
 async def history_of(run: Run, store: Store, definitions: Definitions, vault: Vault = NO_VAULT) -> History:
     """What is encrypted with a key that is not configured here is shown as it is stored."""
-    definition = await definitions.get(run.definition)
     records = await _of_one_moment(run, store)
+    definition = await definitions.get(records.run.definition)
     finished = {step.step_index: step._replace(output=_opened(step.output, vault)) for step in records.steps}
     failed = [each._replace(output=_opened(each.output, vault)) for each in records.attempts]
     run = records.run._replace(result=_opened(records.run.result, vault))
@@ -97,7 +98,8 @@ async def history_of(run: Run, store: Store, definitions: Definitions, vault: Va
 
 
 async def _of_one_moment(run: Run, store: Store) -> _Records:
-    """A worker may go on with it while its records are read: whatever it writes changes the run as well."""
+    """A worker may go on with it while its records are read: what it does to steps and attempts changes the
+    run as well, which tells that they have to be read again."""
     records = await _read(run, store)
     for _ in range(MOST_READINGS):
         now = await store.runs.get(run.id, run.org)
@@ -167,14 +169,25 @@ def _one_after_the_other(attempts: list[AttemptRecord]) -> list[AttemptRecord]:
     return [
         each
         if each.started_at is None
-        else each._replace(started_at=max(each.started_at, ends.get(each.step_index - 1, 0.0)))
+        else each._replace(started_at=_after(ends, each.step_index, each.started_at, each.ended_at))
         for each in ordered
     ]
 
 
-def _ends(ordered: list[AttemptRecord]) -> dict[int, float]:
-    """When the last attempt of each step ended."""
-    return {each.step_index: each.ended_at or 0.0 for each in ordered}
+def _ends(attempts: list[AttemptRecord]) -> dict[int, list[float]]:
+    """When the attempts of each step ended, one after the other."""
+    ends: dict[int, list[float]] = {}
+    for each in attempts:
+        if each.ended_at is not None:
+            ends.setdefault(each.step_index, []).append(each.ended_at)
+    return {index: sorted(several) for index, several in ends.items()}
+
+
+def _after(ends: dict[int, list[float]], index: int, started: float, ended: float | None) -> float:
+    """Not before the end of the step before it; what a replay has executed there later does not count."""
+    before = ends.get(index - 1, [])
+    last = len(before) if ended is None else bisect_right(before, ended)
+    return max(started, before[last - 1]) if last else started
 
 
 def _successes(run: Run, definition: Definition, finished: dict[int, FinishedStep]) -> list[AttemptRecord]:
@@ -275,11 +288,11 @@ def _from_run(run: Run) -> list[Happening]:
 
 
 def _begun(run: Run, definition: Definition, attempts: list[AttemptRecord]) -> list[Happening]:
-    """What is being executed is no record of an attempt yet; it is told just as it will be told then."""
+    """What is being executed is no record of an attempt yet; it is told as it will be told then."""
     if run.place != "leased" or run.attempt_started_at is None:
         return []
     index, worker = run.step_index, f"by {run.worker}"
-    at = max(run.attempt_started_at, _ends(attempts).get(index - 1, 0.0))
+    at = _after(_ends(attempts), index, run.attempt_started_at, None)
     return [Happening(at, "started", definition.steps[index].name, run.attempt, worker, index)]
 
 

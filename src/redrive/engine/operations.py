@@ -34,7 +34,7 @@ from redrive.policy.bounds import choice, require_kind, require_whole
 from redrive.policy.redact import Redactor
 from redrive.policy.rollout import Rollout
 from redrive.store.database import Session
-from redrive.store.operations import Moment, Obstacle
+from redrive.store.operations import MOST_ITEMS, Moment, Obstacle
 from redrive.store.store import Store
 
 LARGEST_PAGE = 500
@@ -65,9 +65,11 @@ class Operations:
         """Begin what was planned. Dead letters that have changed since are refused: all of the operation, or
         with `accept_drift` these alone. Whoever says how many they `expect` to be replayed is refused when
         it is another number."""
+        if expect is not None:
+            require_whole("expect", expect, 0, MOST_ITEMS)
         async with self._store.database.transaction() as session:
             before, now = await self._locked(session, operation_id, "started")
-            drifted = await self._operations.obstacles(session, operation_id)
+            drifted = await self._drifted(session, before)
             if drifted and not accept_drift:
                 raise _drift(before, drifted)
             await self._operations.refuse(session, drifted)
@@ -157,8 +159,14 @@ class Operations:
         """What has changed since it was planned, and how many would be replayed without that."""
         operation, session = await self.get(operation_id), self._store.database
         planned = (await self._operations.counts(session, operation.id))[ReplayState.PLANNED]
-        obstacles = await self._operations.obstacles(session, operation.id)
-        return Drifting(planned - len(obstacles), len(obstacles), _changes(obstacles))
+        drifted = await self._drifted(session, operation)
+        return Drifting(planned - len(drifted), len(drifted), _changes(drifted))
+
+    async def _drifted(self, session: Session, operation: ReplayOperation) -> list[Obstacle]:
+        changed = await self._operations.obstacles(session, operation.id)
+        taken = await self._operations.taken(session, operation.id, operation.org)
+        known = {each.id for each in changed}
+        return [*changed, *(each for each in taken if each.id not in known)]
 
     async def report(self, operation_id: str) -> OperationReport:
         """What came of it so far."""

@@ -100,13 +100,14 @@ def refuse_drift(found: int, expect: int) -> None:
 def refuse_group_drift(found: int, expect: int | None) -> None:
     """Of the letters that would be resolved with their group."""
     if expect is not None:
-        _refuse_number(f"{found:,} dead letters would be resolved with the group", found, expect)
+        what = f"{found:,} dead letter{'s' * (found != 1)} would be resolved with the group"
+        _refuse_number(what, found, expect)
 
 
 def refuse_start_drift(found: int, expect: int | None) -> None:
     """Of the letters that an operation would replay."""
     if expect is not None:
-        _refuse_number(f"{found:,} dead letters would be replayed", found, expect)
+        _refuse_number(f"{found:,} dead letter{'s' * (found != 1)} would be replayed", found, expect)
 
 
 def _refuse_number(what: str, found: int, expect: int) -> None:

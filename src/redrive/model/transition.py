@@ -38,6 +38,10 @@ class TransitionTable(Generic[State]):
                 f"from {before} it can go to {self._names(self.successors(before))}"
             )
 
+    def before(self, cause: str) -> list[State]:
+        """The states in which that can happen."""
+        return [each.before for each in self.transitions if each.cause == cause]
+
     def successors(self, state: State) -> frozenset[State]:
         return frozenset(each.after for each in self.transitions if each.before is state)
 

@@ -23,7 +23,7 @@ from redrive.policy.criterion import DEAD_LETTERS, TIMES, Language, Word
 LONGEST_QUERY = 4_000
 MOST_TERMS = 32
 MOST_VALUES = 100
-OTHER_WORDS = {"state": "is"}
+OTHER_WORDS = {"fingerprint": "fp", "group": "fp", "state": "is"}
 """What somebody may call a key, and what it is called."""
 
 _PIECE = re.compile(r'(?P<sign>-?)(?:(?P<key>[^\s":,]*):)?(?P<rest>(?:"(?:[^"\\]|\\.)*"|[^\s"])*)(?P<odd>"?)')
@@ -91,13 +91,14 @@ def _refuse_text(text: str, position: int, language: Language) -> None:
 
 def _refuse_key(key: str, position: int, language: Language) -> NoReturn:
     noun, known = language.elsewhere.get(key.lower()), language.readers
+    other = OTHER_WORDS.get(key.lower())
     if noun:
+        instead = f"; did you mean {other!r}?" if other in known else ""
         raise InvalidValueError(
             f"the key {key!r} at position {position} asks about {noun}, not about {language.noun}; leave it "
-            f"out, or ask for {noun}"
+            f"out, or ask for {noun}{instead}"
         )
     near = get_close_matches(key.lower(), known, n=1)
-    other = OTHER_WORDS.get(key.lower())
     close = [other] if other in known else near
     meant = f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(known)}"
     quote = "; text with a colon in it stands in quotes" if not close and language.has_text else ""

@@ -16,7 +16,7 @@ class Rule(NamedTuple):
     own_key     the route takes the Idempotency-Key itself
     heavy       counted more strictly: signing in
     tolerant    parameters that it does not know are passed over, as a standard asks for
-    uncounted   answering costs no more than refusing: a flood of strangers must not make the server look
+    uncounted   answering takes no longer than refusing: a flood of strangers must not make the server look
                 ill, nor colleagues behind one address leave each other without the files of the pages
     """
 

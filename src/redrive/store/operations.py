@@ -44,7 +44,16 @@ class NewOperation(NamedTuple):
 
 
 class Obstacle(NamedTuple):
-    """A planned item whose dead letter or run is not as it was planned, or cannot be replayed."""
+    """A planned item that cannot be replayed, or is not as it was planned, and why."""
+
+    id: str
+    position: int
+    letter_id: str
+    note: str
+
+
+class _Standing(NamedTuple):
+    """How the dead letter and the run of a planned item are, and how they were."""
 
     id: str
     position: int
@@ -156,7 +165,16 @@ class Operations:
 
     async def _obstacles(self, session: Session, name: str, operation_id: str, most: int) -> list[Obstacle]:
         rows = await session.fetch(_SQL[name], {"id": operation_id, "most": most})
-        return [Obstacle._make(row) for row in rows]
+        found = [_Standing._make(row) for row in rows]
+        return [Obstacle(each.id, each.position, each.letter_id, each.note) for each in found]
+
+    async def taken(self, session: Session, operation_id: str, org: str) -> list[Obstacle]:
+        """Planned items that another operation, which is under way, will reach."""
+        rows = await session.fetch(_SQL["taken"], {"id": operation_id, "org": org})
+        return [
+            Obstacle(item_id, position, letter_id, other.join(UNDER_WAY_NOTE))
+            for item_id, position, letter_id, other in rows
+        ]
 
     async def refuse(self, session: Session, obstacles: Sequence[Obstacle]) -> None:
         if obstacles:

@@ -105,13 +105,13 @@ def test_how_carefully_it_goes_about_it() -> None:
     assert list(careful(RolloutOptions(rate=2.5), 100)) == [
         "Begins with 10; the others follow when these have ended well.",
         "Then at most 2.5 a second.",
-        "Stops itself when more than 20 % fail (judged from 10 on), when 5 items failed again just as "
-        "before, or when a breaker opens that the rest depends on.",
+        "Stops itself when more than 20 % fail (judged from 10 on, and at the end of a canary), when 5 items "
+        "failed again just as before, or when a breaker opens that the rest depends on.",
     ]
     bold = RolloutOptions(canary=0, same_failures=None, stop_on_breaker=False, failure_rate=1.0)
     assert list(careful(bold, 2)) == [
         "Begins all 2 at once.",
-        "Stops itself when more than 100 % fail (judged from 10 on).",
+        "Stops itself when more than 100 % fail (judged from 10 on, and at the end of a canary).",
     ]
     assert list(careful(RolloutOptions(), 1)) == ["Begins at once."]
 

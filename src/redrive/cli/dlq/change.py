@@ -20,12 +20,15 @@ from redrive.cli.dlq.selection import (
     selection_options,
 )
 from redrive.cli.reach import reach_options
+from redrive.cli.standing import require_standing
 from redrive.cli.text import notice, out
+from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS
 
 MOST_SHOWN = 20
 """Ids that a terminal is shown; a program gets all of them."""
 
 DONE = {"resolve": "resolved", "ignore": "ignored", "archive": "archived", "reopen": "reopened"}
+CAUSES = {**DONE, "resolve": "resolved by a person", "ignore": "ignored by a person"}
 
 
 def _options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -67,6 +70,9 @@ def reopen(client: Client, **given: Any) -> None:
 
 def _change(client: Client, verb: str, *, reason: str, dry_run: bool, yes: bool, **given: Any) -> None:
     selection = selected(client, **given, only_look=dry_run)
+    if selection.state is not None:
+        what = f"the dead letter {selection.ids[0]}"
+        require_standing(DEAD_LETTER_TRANSITIONS, CAUSES[verb], selection.state, what, DONE[verb])
     if selection.number == 0:
         notice(f"No dead letters fulfil the query {selection.query!r}; nothing was changed.")
     elif agreed(f"{verb} {selection.named} on {client.where}", dry_run=dry_run, yes=yes):

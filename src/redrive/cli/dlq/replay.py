@@ -18,10 +18,12 @@ from redrive.cli.outcome import Ended, Exit
 from redrive.cli.reach import reach_options
 from redrive.cli.replay.options import Mode, policy_of
 from redrive.cli.section import coloured
+from redrive.cli.standing import require_standing
 from redrive.cli.table import output_option, show_json
 from redrive.cli.text import notice, visible
 from redrive.cli.times import took
 from redrive.errors import InvalidValueError
+from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS
 
 UNDER_WAY = ("PLANNED", "RUNNING")
 
@@ -83,6 +85,8 @@ def replay(
         letter, verdict = client.get(path), client.get(f"{path}/verdict")
     for sentence in (verdict["why"], verdict["advice"]):
         notice(visible(sentence))
+    what = f"the dead letter {letter['id']}"
+    require_standing(DEAD_LETTER_TRANSITIONS, "replay started", letter["state"], what, "replayed")
     if not agreed(f"replay {_named(letter, body)} on {client.where}", dry_run=dry_run, yes=yes):
         return
     begun = client.post(f"{path}/replay", body)

@@ -25,6 +25,7 @@ class Selection(NamedTuple):
     named    what they are called when somebody is asked
     query    None, if they were given by their ids
     version  of a single one, as it was when it was looked at
+    state    the same
     """
 
     number: int
@@ -32,6 +33,7 @@ class Selection(NamedTuple):
     ids: Sequence[str] = ()
     query: str | None = None
     version: str | None = None
+    state: str | None = None
 
 
 def selection_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -106,7 +108,8 @@ def _by_ids(client: Client, ids: Sequence[str], only_look: bool) -> Selection:
     answer = client.answer("GET", f"{PREFIX}/{segment(ids[0])}")
     letter = answer.value
     named = f"the dead letter {letter['id']} ({letter['step']}, {letter['state'].lower()})"
-    return Selection(1, named, [letter["id"]], version=answer.headers.get("etag"))
+    version = answer.headers.get("etag")
+    return Selection(1, named, [letter["id"]], version=version, state=letter["state"])
 
 
 def _read(ids: Sequence[str]) -> list[str]:

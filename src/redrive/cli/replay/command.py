@@ -16,8 +16,10 @@ from redrive.cli.replay.report import exit_of, found, read_report, show_report
 from redrive.cli.replay.start import start
 from redrive.cli.replay.watch import watch
 from redrive.cli.replay.words import selected
+from redrive.cli.standing import require_standing
 from redrive.cli.table import Column, Row, chosen, limit_option, output_option, show_rows
 from redrive.cli.text import ago, notice, plural
+from redrive.model.replay import OPERATION_TRANSITIONS
 
 COLUMNS = (
     Column("id", whole=True),
@@ -78,8 +80,8 @@ def view(client: Client, id: str, output: str | None) -> None:  # noqa: A002 - i
 @reach_options
 def pause(client: Client, id: str, reason: str, dry_run: bool) -> None:  # noqa: A002
     """Begin nothing more until it is resumed; what is under way is finished."""
-    operation = found(client, id)
-    if not would(f"pause the replay {operation['id']}, of which {_left(operation)}", dry_run):
+    operation = _steerable(client, id, "paused")
+    if not would(f"pause the replay {operation['id']}, of which {_left(client, operation)}", dry_run):
         client.post(f"{PATH}/{operation['id']}/pause", {"reason": reason})
         notice(f"Paused; `redrive replay resume {operation['id']}` goes on.")
 
@@ -91,8 +93,8 @@ def pause(client: Client, id: str, reason: str, dry_run: bool) -> None:  # noqa:
 @reach_options
 def resume(client: Client, id: str, reason: str, dry_run: bool) -> None:  # noqa: A002
     """Go on; one that has stopped itself begins with a canary again."""
-    operation = found(client, id)
-    if not would(f"resume the replay {operation['id']}, of which {_left(operation)}", dry_run):
+    operation = _steerable(client, id, "resumed")
+    if not would(f"resume the replay {operation['id']}, of which {_left(client, operation)}", dry_run):
         client.post(f"{PATH}/{operation['id']}/resume", {"reason": reason})
         notice(f"It goes on; `redrive replay watch {operation['id']}` shows how far it is.")
 
@@ -105,15 +107,22 @@ def resume(client: Client, id: str, reason: str, dry_run: bool) -> None:  # noqa
 @reach_options
 def cancel(client: Client, id: str, reason: str, dry_run: bool, yes: bool) -> None:  # noqa: A002
     """Begin nothing more, for good; what is under way is finished."""
-    operation = found(client, id)
-    what = f"cancel the replay {operation['id']}, of which {_left(operation)}, on {client.where}"
+    operation = _steerable(client, id, "cancelled")
+    what = f"cancel the replay {operation['id']}, of which {_left(client, operation)}, on {client.where}"
     if agreed(what, dry_run=dry_run, yes=yes):
         client.post(f"{PATH}/{operation['id']}/cancel", {"reason": reason})
         notice("Cancelled; what was not begun stays a dead letter.")
 
 
-def _left(operation: Row) -> str:
-    left = max(0, operation["plan"]["will_run"] - operation["released"])
+def _steerable(client: Client, operation_id: str, done: str) -> Row:
+    operation = found(client, operation_id)
+    what = f"the replay {operation['id']}"
+    require_standing(OPERATION_TRANSITIONS, done, operation["state"], what, done)
+    return operation
+
+
+def _left(client: Client, operation: Row) -> str:
+    left = read_report(client, operation["id"])["items"].get("PLANNED", 0)
     return f"{plural(left, 'item')} {'was' if left == 1 else 'were'} not begun"
 
 

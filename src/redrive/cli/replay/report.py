@@ -102,7 +102,7 @@ def _tell(client: Client, report: Row) -> None:
 def _standing(report: Row) -> Iterator[str]:
     operation, items = report["operation"], report["items"]
     counts = ", ".join(f"{number:,} {state.lower()}" for state, number in items.items() if number)
-    yield f"{ended(report):,} of {replayed(report):,} have ended: {counts or 'it has no items'}."
+    yield f"{ended(report):,} of {replayed(report):,} have ended. Items: {counts or 'none'}."
     if operation["state"] == "STOPPED":
         yield f"It stopped itself: {operation['stopped_because'] or 'no reason is stored'}."
         yield _left_behind(items.get("PLANNED", 0))

@@ -56,7 +56,7 @@ def start(
     _refuse_unexpected(drift, expect)
     if not agreed(_what(operation, drift["will_run"], client.where), dry_run=dry_run, yes=yes):
         return
-    started = _started(client, operation["id"], accept_drift, drift["will_run"])
+    started = _started(client, operation["id"], accept_drift, expect if yes else drift["will_run"])
     if wait:
         follow(client, started["id"], timeout, output)
         return
@@ -101,9 +101,9 @@ def _what(operation: Row, number: int, where: str) -> str:
     return f"{''.join(words)}{',' * (len(words) > 1)} in {where}"
 
 
-def _started(client: Client, operation_id: str, accept_drift: bool, number: int) -> Row:
-    """The number that was shown is the number that is replayed, whatever changes meanwhile."""
-    body = {"accept_drift": accept_drift, "expect": number}
+def _started(client: Client, operation_id: str, accept_drift: bool, expect: int | None) -> Row:
+    """Whoever was shown a number, or has said one, starts as many or none."""
+    body = {"accept_drift": accept_drift, "expect": expect}
     try:
         started: Row = client.post(f"{PATH}/{segment(operation_id)}/start", body)
     except AnswerError as error:

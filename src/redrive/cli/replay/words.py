@@ -93,7 +93,8 @@ def careful(options: Row, will_run: int) -> Iterator[str]:
 
 
 def _stops(options: Row) -> str:
-    causes = [f"when more than {options['failure_rate']:.0%} fail (judged from {options['minimum']} on)"]
+    judged = f"judged from {options['minimum']} on, and at the end of a canary"
+    causes = [f"when more than {options['failure_rate']:.0%} fail ({judged})"]
     if options["same_failures"] is not None:
         causes.append(f"when {plural(options['same_failures'], 'item')} failed again just as before")
     if options["stop_on_breaker"]:

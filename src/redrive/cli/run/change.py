@@ -12,7 +12,9 @@ from redrive.cli.client import Client, segment
 from redrive.cli.many import each_of
 from redrive.cli.near import ids_of
 from redrive.cli.reach import reach_options
+from redrive.cli.standing import require_standing
 from redrive.cli.text import notice
+from redrive.model.run import RUN_TRANSITIONS
 
 PREFIX = "/api/v1/runs"
 
@@ -31,7 +33,8 @@ def cancel(client: Client, ids: tuple[str, ...], reason: str, dry_run: bool, yes
 
     A worker that executes one just now is told, and has a moment to stop.
     """
-    if agreed(f"cancel {_named(client, ids)} on {client.where}", dry_run=dry_run, yes=yes):
+    named = _named(client, ids, "cancelled", "cancelled")
+    if agreed(f"cancel {named} on {client.where}", dry_run=dry_run, yes=yes):
         each_of(ids, lambda run_id: _cancel(client, run_id, reason))
 
 
@@ -43,7 +46,8 @@ def retry(client: Client, ids: tuple[str, ...], reason: str, dry_run: bool, yes:
 
     A run with a dead letter is replayed with `redrive dlq replay`, which keeps track of it.
     """
-    if agreed(f"retry {_named(client, ids)} on {client.where}", dry_run=dry_run, yes=yes):
+    named = _named(client, ids, "replayed", "retried")
+    if agreed(f"retry {named} on {client.where}", dry_run=dry_run, yes=yes):
         each_of(ids, lambda run_id: _retry(client, run_id, reason))
 
 
@@ -58,10 +62,12 @@ def _retry(client: Client, run_id: str, reason: str) -> None:
     notice(f"The run {run_id} is queued again.")
 
 
-def _named(client: Client, ids: tuple[str, ...]) -> str:
+def _named(client: Client, ids: tuple[str, ...], cause: str, done: str) -> str:
     """Each is looked up, so that a wrong one is told before anything is done."""
     with ids_of("run", ids, "redrive run list"):
         found = [client.get(f"{PREFIX}/{segment(each)}") for each in ids]
     if len(found) == 1:
-        return f"the run {found[0]['id']} of {found[0]['workflow']}, {found[0]['state'].lower()},"
+        what = f"the run {found[0]['id']}"
+        require_standing(RUN_TRANSITIONS, cause, found[0]["state"], what, done)
+        return f"{what} of {found[0]['workflow']}, {found[0]['state'].lower()},"
     return f"{len(found):,} runs"

@@ -36,23 +36,29 @@ def watch(
     `-o ndjson`, each event is a line of JSON.
     """
     path = f"/api/v1/runs/{segment(id)}"
-    follower, told = Follower(client, timeout), set[str]()
+    follower, told = Follower(client, timeout), set[tuple[Any, ...]]()
     while True:
         with ids_of("run", [id], "redrive run list"):
             run = client.get(path)
         for event in client.get(f"{path}/events")["items"]:
-            if (line := json.dumps(event)) not in told:
-                _tell(event, line, run["submitted_at"], chosen(output))
-                told.add(line)
+            if (key := _key(event)) not in told:
+                _tell(event, run["submitted_at"], chosen(output))
+                told.add(key)
         if run["state"] not in LIVE:
             break
         follower.wait(f"the run {run['id']}", run["queue"], waits=run["place"] != "leased")
     _end(run)
 
 
-def _tell(event: dict[str, Any], line: str, day: str, form: str) -> None:
+def _key(event: dict[str, Any]) -> tuple[Any, ...]:
+    """An attempt begins and ends once, however its times are told while it is executed."""
+    attempt = event["attempt"]
+    return event["what"], event["step_index"], attempt, event["at"] if attempt is None else None
+
+
+def _tell(event: dict[str, Any], day: str, form: str) -> None:
     if form in ("json", "ndjson"):
-        out(line)
+        out(json.dumps(event))
     else:
         tell_event(event, day)
 

@@ -71,7 +71,8 @@ def careful(options: RolloutOptions, will_run: int) -> Iterator[str]:
 
 
 def _stops(options: RolloutOptions) -> str:
-    causes = [f"when more than {percent(options.failure_rate)} fail (judged from {options.minimum} on)"]
+    judged = f"judged from {options.minimum} on, and at the end of a canary"
+    causes = [f"when more than {percent(options.failure_rate)} fail ({judged})"]
     if options.same_failures is not None:
         causes.append(f"when {plural(options.same_failures, 'item')} failed again just as before")
     if options.stop_on_breaker:

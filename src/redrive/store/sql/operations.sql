@@ -63,6 +63,18 @@ WHERE operation_id = :id AND state = 'PLANNED' AND EXISTS (
     WHERE letter.id = item.letter_id AND letter.effect = 'unsafe' AND letter.may_have_executed = 1
 )
 
+-- name: taken
+WITH going AS (
+    SELECT other.letter_id, min(other.operation_id) AS operation_id FROM redrive.replay_operations AS operation
+    JOIN redrive.replays AS other ON other.operation_id = operation.id AND other.state = 'PLANNED'
+    WHERE operation.org = :org AND operation.id <> :id AND operation.state IN ('RUNNING', 'PAUSED')
+    GROUP BY other.letter_id
+)
+SELECT item.id, item.position, item.letter_id, going.operation_id
+FROM redrive.replays AS item JOIN going ON going.letter_id = item.letter_id
+WHERE item.operation_id = :id AND item.state = 'PLANNED'
+ORDER BY item.position
+
 -- name: refuse_under_way
 UPDATE redrive.replays AS item SET state = 'REFUSED', ended_at = :now, note = CAST(:beginning AS text) || (
     SELECT min(other.operation_id) FROM redrive.replays AS other

@@ -11,12 +11,12 @@ document.addEventListener("refused", async (event) => {
   event.preventDefault();
   if (place.dataset.look) {
     const found = error.changes.length ? error : await call(place.dataset.look).catch(() => null);
-    if (!found) return toast(String(error), { failed: true });
+    if (!found?.number) return toast(String(error), { failed: true });
     differences(place, found);
   } else otherNumber(place, form.elements.expect, error);
   for (const each of form.querySelectorAll("[data-start]")) each.hidden = true;
   place.hidden = false;
-  place.querySelector("button")?.focus();
+  (place.querySelector("button:not([hidden])") ?? place).focus();
 });
 
 function differences(place, { number, changes }) {
