@@ -14,6 +14,7 @@ from redrive.cli.table import chosen, show_fields, show_json
 from redrive.cli.text import ago, dim, out, short
 from redrive.cli.times import clock, stamp
 from redrive.errors import NotFoundError
+from redrive.model.dead_letter import CLOSED
 
 PREFIX = "/api/v1/groups"
 COLUMNS = ("fingerprint", "state", "workflow", "step", "category", "error_type", "occurrences", "title")
@@ -90,6 +91,10 @@ def _tell_sample(client: Client, letter: dict[str, Any]) -> None:
     paragraph(f"{letter['error_type']}: {letter['message']}")
     for frame in frames_of(letter["stack"])[:2]:
         paragraph(f"at {frame}")
+    if letter["state"] in CLOSED:
+        heading("What to do")
+        paragraph("Nothing about this one: it is closed.")
+        return
     verdict = client.get(f"/api/v1/dead-letters/{segment(letter['id'])}/verdict")
     heading("What to do", coloured(verdict["likely"], LIKELY[verdict["likely"]]))
     paragraph(verdict["advice"])
