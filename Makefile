@@ -22,7 +22,7 @@ $(READY): requirements/dev.txt pyproject.toml
 	@touch $@
 
 test: check
-	@echo "testing, about twelve minutes on two cores …"
+	@echo "testing, about thirteen minutes on two cores …"
 	@$(BIN)/pytest -n 3
 
 # make check     format, lint, types and import contracts; part of make test
