@@ -122,6 +122,7 @@ def test_a_group_of_which_the_newest_is_gone(anywhere: Command, shop: Shop) -> N
     [group] = rows(anywhere, "groups", "is:any")
     told = anywhere("dlq", "groups", group["fingerprint"])
     assert (told.code, "1 closed" in told.out) == (0, True)
+    assert "Nothing about this one: it is closed." in told.out
 
 
 def test_a_dead_letter_for_whoever_decides(anywhere: Command, shop: Shop) -> None:

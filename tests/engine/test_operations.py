@@ -576,13 +576,20 @@ async def test_drift_between_plan_and_start_is_a_conflict_with_a_diff() -> None:
         assert await actions(desk, plan.operation_id) == [("operation.planned", "ana")]
 
 
+async def drifting(mill: Mill, test: Harness, number: int) -> tuple[Desk, Plan, str]:
+    """A plan for so many, and the one of them that was resolved since."""
+    desk = await mill.failed(test, number)
+    [resolved, *_] = await mill.letters()
+    plan = await desk.operations.plan(query="is:open")
+    assert await desk.operations.drift(plan.operation_id) == (number, 0, ())
+    await desk.dead_letters.resolve(resolved, "by hand")
+    return desk, plan, resolved
+
+
 async def test_drift_can_be_accepted_and_what_has_changed_is_left_out() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
-        desk = await mill.failed(test, 5)
-        [resolved, *_] = await mill.letters()
-        plan = await desk.operations.plan(query="is:open")
-        await desk.dead_letters.resolve(resolved, "by hand")
+        desk, plan, resolved = await drifting(mill, test, 5)
         await desk.operations.start(plan.operation_id, accept_drift=True)
 
         assert await settled(mill, test, desk.operations, plan) == {"SUCCEEDED": 4, "REFUSED": 1}
@@ -593,14 +600,10 @@ async def test_drift_can_be_accepted_and_what_has_changed_is_left_out() -> None:
 async def test_what_has_changed_can_be_looked_at_before_the_start() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
-        desk = await mill.failed(test, 3)
-        [resolved, *_] = await mill.letters()
-        plan = await desk.operations.plan(query="is:open")
-        assert await desk.operations.drift(plan.operation_id) == (3, 0, ())
-        await desk.dead_letters.resolve(resolved, "by hand")
-        drifting = await desk.operations.drift(plan.operation_id)
-        assert (drifting.will_run, drifting.number) == (2, 1)
-        assert [(each.letter_id, each.change) for each in drifting.changes] == [
+        desk, plan, resolved = await drifting(mill, test, 3)
+        found = await desk.operations.drift(plan.operation_id)
+        assert (found.will_run, found.number) == (2, 1)
+        assert [(each.letter_id, each.change) for each in found.changes] == [
             (resolved, "it is RESOLVED; reopen it first")
         ]
         assert (await desk.operations.get(plan.operation_id)).state == "PLANNED"
@@ -610,10 +613,7 @@ async def test_another_number_than_was_expected_starts_nothing() -> None:
     """The number shown is the number affected (UI rule 3)."""
     mill = Mill()
     async with bench(mill.app) as test:
-        desk = await mill.failed(test, 3)
-        [resolved, *_] = await mill.letters()
-        plan = await desk.operations.plan(query="is:open")
-        await desk.dead_letters.resolve(resolved, "by hand")
+        desk, plan, _ = await drifting(mill, test, 3)
         with pytest.raises(NumberDriftError, match="2 dead letters would be replayed, 3 were expected") as no:
             await desk.operations.start(plan.operation_id, accept_drift=True, expect=3)
         assert no.value.number == 2
@@ -631,12 +631,10 @@ async def test_what_another_operation_will_reach_has_drifted() -> None:
         first = await desk.operations.plan(ids=others)
         second = await desk.operations.plan(query="is:open")
         await desk.operations.start(first.operation_id)
-        drifting = await desk.operations.drift(second.operation_id)
-        assert (drifting.will_run, drifting.number) == (1, 2)
+        found = await desk.operations.drift(second.operation_id)
+        assert (found.will_run, found.number) == (1, 2)
         note = f"it is an item of the replay {first.operation_id} that is under way"
-        assert {(each.letter_id, each.change) for each in drifting.changes} == {
-            (each, note) for each in others
-        }
+        assert {(each.letter_id, each.change) for each in found.changes} == {(each, note) for each in others}
         with pytest.raises(DriftError):
             await desk.operations.start(second.operation_id)
         await desk.operations.start(second.operation_id, accept_drift=True, expect=1)
@@ -679,7 +677,11 @@ async def test_two_operations_over_the_same_dead_letters_replay_each_once(
 ) -> None:
     """Started in one and the same moment: neither has seen the other."""
     mill = Mill()
-    monkeypatch.setattr(stored.Operations, "taken", _none)
+    monkeypatch.setattr(
+        stored.Operations,
+        "hindered",
+        lambda operations, session, key, _org: operations.obstacles(session, key),
+    )
     async with bench(mill.app) as test:
         desk = await mill.failed(test, 30)
         plans = [await desk.operations.plan(query="is:open", canary=0) for _ in range(2)]
@@ -690,10 +692,6 @@ async def test_two_operations_over_the_same_dead_letters_replay_each_once(
         assert sum(each.get("SUCCEEDED", 0) for each in counted) == 30
         assert sum(each.get("REFUSED", 0) for each in counted) == 30
         assert sorted(mill.executed) == list(range(30))
-
-
-async def _none(*_: object) -> list[stored.Obstacle]:
-    return []
 
 
 # Steering

@@ -189,7 +189,7 @@ OF_OPERATIONS = (
         (
             Code(
                 "redrive.engine.operations:Operations._locked",
-                "if moment.operation.state not in [each.before for each in causes]:",
+                "if moment.operation.state not in allowed:",
                 "if False:",
             ),
         ),

@@ -277,7 +277,7 @@ EXCEPTIONS: Mapping[str, str] = {
         f"operations.{name}": _OWN_ID
         for name in (
             *("obstacles", "next_obstacles", "refuse", "skip_unsafe", "refuse_blocked", "cancel_planned"),
-            *("refuse_under_way", "taken", "failed_as"),
+            *("taken", "failed_as"),
             *("members", "effects", "stations", "breakers", "paused_queues", "awaited_letters", "tally"),
             *("depending", "planned", "counts", "notes", "failures", "span"),
         )

@@ -80,6 +80,12 @@ def test_a_key_of_groups_is_refused_in_a_query_for_letters_with_a_reason(key: st
         parse(f"-{key.upper()}:1")
 
 
+def test_whoever_asks_for_the_letters_of_a_group_is_told_how() -> None:
+    for key in ("group", "fingerprint"):
+        with pytest.raises(InvalidValueError, match=r"did you mean 'fp'\?"):
+            parse(f"{key}:f216df98c93a")
+
+
 # Groups, or single dead letters?
 
 

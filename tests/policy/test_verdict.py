@@ -150,6 +150,7 @@ OPEN = BreakerFact("bank", "OPEN", open_until=NOW + 9.0)
         ),
         (final(other_replays=ReplayRecord(3, 2)), "likely", "Replay it: most replays"),
         (facts(other_replays=ReplayRecord(2, 3)), "unlikely", "Find the cause first: most replays"),
+        (final(other_replays=ReplayRecord(1, 0)), "likely", "Replay it: the only replay of the same"),
         (facts(other_replays=ReplayRecord(2, 3), succeeded=1), "likely", "Replay it: what it failed of"),
         (facts(replays=ReplayRecord(0, 1)), "unlikely", "Find the cause first: it has failed in a replay"),
         (facts(replays=ReplayRecord(0, 1), breaker=CLOSED_SINCE), "likely", "Replay it"),

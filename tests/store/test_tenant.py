@@ -264,12 +264,11 @@ async def test_only_the_home_org_changes_queues_and_breakers(world: World) -> No
     assert not (await world.front.queues())[0].paused_at
 
 
+@pytest.mark.parametrize("base", ["postgres", "pooled"], indirect=True)  # SQLite has no second wall
 async def test_a_desk_of_another_org_finds_nothing_behind_the_wall_i8(world: World) -> None:
     """Not even when a program mistakes the org: the statements ask for the other one's rows by name."""
     [theirs] = await world.fail(1, THEIRS)
     run_id = (await (await world.back.desk(org=THEIRS)).dead_letters.get(theirs)).run_id
-    if on_sqlite(world):
-        pytest.skip("SQLite has no second wall")
     desk = await world.desk(THEIRS)
 
     assert not (await desk.dead_letters.list()).lines

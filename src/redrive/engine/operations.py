@@ -69,7 +69,7 @@ class Operations:
             require_whole("expect", expect, 0, MOST_ITEMS)
         async with self._store.database.transaction() as session:
             before, now = await self._locked(session, operation_id, "started")
-            drifted = await self._drifted(session, before)
+            drifted = await self._operations.hindered(session, operation_id, before.org)
             if drifted and not accept_drift:
                 raise _drift(before, drifted)
             await self._operations.refuse(session, drifted)
@@ -123,12 +123,11 @@ class Operations:
     async def _locked(self, session: Session, operation_id: str, verb: str) -> Moment:
         """The operation, if it can be started, paused, resumed or cancelled: a cause in the table."""
         moment = await self._operations.lock(session, operation_id, self._caller.org)
-        causes = [each for each in OPERATION_TRANSITIONS.transitions if each.cause == verb]
-        if moment.operation.state not in [each.before for each in causes]:
-            states = " or ".join(each.before for each in causes)
+        allowed = OPERATION_TRANSITIONS.before(verb)
+        if moment.operation.state not in allowed:
             raise TransitionError(
                 f"the replay operation {operation_id} is {moment.operation.state}; "
-                f"only one that is {states} can be {verb}"
+                f"only one that is {' or '.join(allowed)} can be {verb}"
             )
         return moment
 
@@ -159,14 +158,8 @@ class Operations:
         """What has changed since it was planned, and how many would be replayed without that."""
         operation, session = await self.get(operation_id), self._store.database
         planned = (await self._operations.counts(session, operation.id))[ReplayState.PLANNED]
-        drifted = await self._drifted(session, operation)
+        drifted = await self._operations.hindered(session, operation.id, operation.org)
         return Drifting(planned - len(drifted), len(drifted), _changes(drifted))
-
-    async def _drifted(self, session: Session, operation: ReplayOperation) -> list[Obstacle]:
-        changed = await self._operations.obstacles(session, operation.id)
-        taken = await self._operations.taken(session, operation.id, operation.org)
-        known = {each.id for each in changed}
-        return [*changed, *(each for each in taken if each.id not in known)]
 
     async def report(self, operation_id: str) -> OperationReport:
         """What came of it so far."""

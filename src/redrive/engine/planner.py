@@ -154,8 +154,8 @@ class Planner:
         else:
             await self._refuse_unknown(session, letters)
             await self._operations.freeze_ids(session, item, letters)
-        await self._operations.refuse(session, await self._operations.obstacles(session, draft.id))
-        await self._operations.refuse_under_way(session, draft.id, draft.org)
+        hindered = await self._operations.hindered(session, draft.id, draft.org)
+        await self._operations.refuse(session, hindered)
 
     async def _refuse_unknown(self, session: Session, ids: Sequence[str]) -> None:
         unknown = await self._operations.unknown_ids(session, self._caller.org, ids, 1)

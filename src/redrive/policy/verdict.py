@@ -212,12 +212,12 @@ def _hindered(facts: Facts) -> tuple[Likely, str] | None:
 def _shown_by_replays(facts: Facts) -> tuple[Likely, str] | None:
     """What became of others with the same failure. This one's own failures lie before `failed_at`."""
     others, moved = facts.other_replays, _moved(facts)
-    most = "the only replay" if others.succeeded + others.failed == 1 else "most replays"
-    have = "has" if others.succeeded + others.failed == 1 else "have"
+    alone = others.succeeded + others.failed == 1
+    most = "the only replay of the same failure has" if alone else "most replays of the same failure have"
     if others.succeeded > others.failed:
-        return "likely", f"Replay it: {most} of the same failure {have} succeeded."
+        return "likely", f"Replay it: {most} succeeded."
     if others.failed > others.succeeded and not moved:
-        return "unlikely", f"Find the cause first: {most} of the same failure {have} failed."
+        return "unlikely", f"Find the cause first: {most} failed."
     if facts.replays.failed and not others.succeeded and not moved:
         return "unlikely", "Find the cause first: it has failed in a replay already, and nothing has changed."
     return None

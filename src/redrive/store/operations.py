@@ -168,23 +168,21 @@ class Operations:
         found = [_Standing._make(row) for row in rows]
         return [Obstacle(each.id, each.position, each.letter_id, each.note) for each in found]
 
-    async def taken(self, session: Session, operation_id: str, org: str) -> list[Obstacle]:
-        """Planned items that another operation, which is under way, will reach."""
+    async def hindered(self, session: Session, operation_id: str, org: str) -> list[Obstacle]:
+        """Planned items that cannot be replayed, are not what they were, or will be reached by another
+        operation that is under way."""
+        changed = await self.obstacles(session, operation_id)
+        known = {each.id for each in changed}
         rows = await session.fetch(_SQL["taken"], {"id": operation_id, "org": org})
-        return [
+        return changed + [
             Obstacle(item_id, position, letter_id, other.join(UNDER_WAY_NOTE))
             for item_id, position, letter_id, other in rows
+            if item_id not in known
         ]
 
     async def refuse(self, session: Session, obstacles: Sequence[Obstacle]) -> None:
         if obstacles:
             await session.fetch_many(_SQL["refuse"], [_Refusal(each.id, each.note) for each in obstacles])
-
-    async def refuse_under_way(self, session: Session, operation_id: str, org: str) -> None:
-        """Refuse what an operation that is under way will reach."""
-        beginning, ending = UNDER_WAY_NOTE
-        asked = {"id": operation_id, "org": org, "beginning": beginning, "ending": ending}
-        await session.fetch(_SQL["refuse_under_way"], asked)
 
     async def refuse_blocked(self, session: Session, operation_id: str, note: str) -> bool:
         """Refuse what waits for a dead letter that nobody is replaying; is anything still planned?"""

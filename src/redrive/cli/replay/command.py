@@ -12,7 +12,7 @@ from redrive.cli.outcome import Ended, Exit
 from redrive.cli.reach import reach_options
 from redrive.cli.replay.items import items
 from redrive.cli.replay.plan import PATH, plan, show_plan
-from redrive.cli.replay.report import exit_of, found, read_report, show_report
+from redrive.cli.replay.report import exit_of, read_report, show_report
 from redrive.cli.replay.start import start
 from redrive.cli.replay.watch import watch
 from redrive.cli.replay.words import selected
@@ -80,10 +80,10 @@ def view(client: Client, id: str, output: str | None) -> None:  # noqa: A002 - i
 @reach_options
 def pause(client: Client, id: str, reason: str, dry_run: bool) -> None:  # noqa: A002
     """Begin nothing more until it is resumed; what is under way is finished."""
-    operation = _steerable(client, id, "paused")
-    if not would(f"pause the replay {operation['id']}, of which {_left(client, operation)}", dry_run):
-        client.post(f"{PATH}/{operation['id']}/pause", {"reason": reason})
-        notice(f"Paused; `redrive replay resume {operation['id']}` goes on.")
+    name, named = _steerable(client, id, "paused")
+    if not would(f"pause {named}", dry_run):
+        client.post(f"{PATH}/{name}/pause", {"reason": reason})
+        notice(f"Paused; `redrive replay resume {name}` goes on.")
 
 
 @click.command()
@@ -93,10 +93,10 @@ def pause(client: Client, id: str, reason: str, dry_run: bool) -> None:  # noqa:
 @reach_options
 def resume(client: Client, id: str, reason: str, dry_run: bool) -> None:  # noqa: A002
     """Go on; one that has stopped itself begins with a canary again."""
-    operation = _steerable(client, id, "resumed")
-    if not would(f"resume the replay {operation['id']}, of which {_left(client, operation)}", dry_run):
-        client.post(f"{PATH}/{operation['id']}/resume", {"reason": reason})
-        notice(f"It goes on; `redrive replay watch {operation['id']}` shows how far it is.")
+    name, named = _steerable(client, id, "resumed")
+    if not would(f"resume {named}", dry_run):
+        client.post(f"{PATH}/{name}/resume", {"reason": reason})
+        notice(f"It goes on; `redrive replay watch {name}` shows how far it is.")
 
 
 @click.command()
@@ -107,23 +107,19 @@ def resume(client: Client, id: str, reason: str, dry_run: bool) -> None:  # noqa
 @reach_options
 def cancel(client: Client, id: str, reason: str, dry_run: bool, yes: bool) -> None:  # noqa: A002
     """Begin nothing more, for good; what is under way is finished."""
-    operation = _steerable(client, id, "cancelled")
-    what = f"cancel the replay {operation['id']}, of which {_left(client, operation)}, on {client.where}"
-    if agreed(what, dry_run=dry_run, yes=yes):
-        client.post(f"{PATH}/{operation['id']}/cancel", {"reason": reason})
+    name, named = _steerable(client, id, "cancelled")
+    if agreed(f"cancel {named}, on {client.where}", dry_run=dry_run, yes=yes):
+        client.post(f"{PATH}/{name}/cancel", {"reason": reason})
         notice("Cancelled; what was not begun stays a dead letter.")
 
 
-def _steerable(client: Client, operation_id: str, done: str) -> Row:
-    operation = found(client, operation_id)
-    what = f"the replay {operation['id']}"
-    require_standing(OPERATION_TRANSITIONS, done, operation["state"], what, done)
-    return operation
-
-
-def _left(client: Client, operation: Row) -> str:
-    left = read_report(client, operation["id"])["items"].get("PLANNED", 0)
-    return f"{plural(left, 'item')} {'was' if left == 1 else 'were'} not begun"
+def _steerable(client: Client, operation_id: str, done: str) -> tuple[str, str]:
+    """Its id, and what it is called when somebody is asked."""
+    report = read_report(client, operation_id)
+    name, left = report["operation"]["id"], report["items"].get("PLANNED", 0)
+    what = f"the replay {name}"
+    require_standing(OPERATION_TRANSITIONS, done, report["operation"]["state"], what, done)
+    return name, f"{what}, of which {plural(left, 'item')} {'was' if left == 1 else 'were'} not begun"
 
 
 def _for_people(operation: Row) -> Row:

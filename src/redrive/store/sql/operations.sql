@@ -75,18 +75,6 @@ FROM redrive.replays AS item JOIN going ON going.letter_id = item.letter_id
 WHERE item.operation_id = :id AND item.state = 'PLANNED'
 ORDER BY item.position
 
--- name: refuse_under_way
-UPDATE redrive.replays AS item SET state = 'REFUSED', ended_at = :now, note = CAST(:beginning AS text) || (
-    SELECT min(other.operation_id) FROM redrive.replays AS other
-    JOIN redrive.replay_operations AS operation ON operation.id = other.operation_id
-    WHERE other.letter_id = item.letter_id AND other.state = 'PLANNED' AND operation.state IN ('RUNNING', 'PAUSED')
-) || CAST(:ending AS text)
-WHERE operation_id = :id AND state = 'PLANNED' AND letter_id IN (
-    SELECT other.letter_id FROM redrive.replay_operations AS operation
-    JOIN redrive.replays AS other ON other.operation_id = operation.id AND other.state = 'PLANNED'
-    WHERE operation.org = :org AND operation.state IN ('RUNNING', 'PAUSED')
-)
-
 -- name: refuse_blocked
 UPDATE redrive.replays AS item SET state = 'REFUSED', ended_at = :now, note = :note
 WHERE operation_id = :id AND state = 'PLANNED' AND EXISTS (
