@@ -11,6 +11,7 @@ NOT_RESUMED = f"{REPLAYS}test_only_a_failed_run_without_a_live_letter_is_resumed
 IN_BETWEEN = f"{REPLAYS}test_a_letter_that_is_closed_while_its_replay_is_begun_undoes_all_of_it_i1"
 NOT_DUE = f"{REPLAYS}test_what_is_not_due_is_neither_found_nor_taken_m3"
 AFTER_ANOTHER = f"{REPLAYS}test_what_waits_for_another_letter_is_neither_found_nor_taken_m12"
+RECORDS = "tests/store/test_records.py::"
 LETTERS = "tests/store/test_dead_letters.py::"
 BURIALS = "tests/store/test_burials.py::"
 REDRIVING = "tests/store/test_redriving.py::"
@@ -129,6 +130,15 @@ BEGINNING = (
         "a replay that was begun being told as refused, when the answer was lost",
         (Code("redrive.engine.replays:Replays._refuse", "if known.id == new.id:", "if False:"),),
         (f"{REPLAYS}test_a_replay_whose_answer_was_lost_is_not_refused",),
+    ),
+    Guard(
+        "advance.redrives",
+        "a replay from an earlier step renewing the automatic redrives of the failed one",
+        (Sql("records.advance", r"SELECT letter\.redrives FROM", "SELECT 0 FROM"),),
+        tuple(
+            f"{RECORDS}test_the_next_step_continues_the_redrives_of_its_live_letter_i3[{side}-REPLAYING-2]"
+            for side in ("sqlite", "postgres")
+        ),
     ),
     Guard(
         "settled with the record",

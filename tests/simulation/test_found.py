@@ -36,3 +36,31 @@ async def test_a_letter_that_is_resolved_on_the_way_of_its_replay_has_its_audit_
             ("replay.requested", "ana"),
         ]
         assert (await desk.audit.verify()).sound
+
+
+async def test_a_replay_from_an_earlier_step_does_not_renew_the_automatic_redrives() -> None:
+    """I3: the step that failed keeps count of its redrives while the steps before it are executed again."""
+    app = new_app()
+
+    @app.task
+    async def first() -> int:
+        return 1
+
+    @app.task(max_attempts=1, redrive="immediate", max_redrives=2)
+    async def second(number: int) -> None:
+        raise FinalError("never")
+
+    flow = app.workflow("flow", [first, second])
+    async with bench(app):
+        run = await app.start(flow)
+        await run.wait()
+        desk = await app.desk(by="ana")
+        letter = await run.dead_letter()
+        assert letter is not None
+        for _ in range(2):
+            await desk.replay(letter.id, from_step="first", reason="again")
+            await run.wait()
+        letter = await run.dead_letter()
+        assert letter is not None
+        automatic = sum(bool(replay.automatic) for replay in await desk.replays.of(letter.id))
+        assert (letter.state, letter.redrives, automatic) == ("EXHAUSTED", 2, 2)

@@ -757,6 +757,24 @@ async def test_two_steps_of_a_run_have_a_dead_letter_each_i7(store: Store, datab
     assert {letter.step_index for letter in await dead_letters_of(store, claim.id)} == {0, 1}
 
 
+@pytest.mark.parametrize(("state", "redrives"), [("REPLAYING", 2), ("RESOLVED", 0)])
+async def test_the_next_step_continues_the_redrives_of_its_live_letter_i3(
+    store: Store, database: Database, state: str, redrives: int
+) -> None:
+    claim = await claimed(store)
+    await buried(store, claim)
+    letters = "UPDATE redrive.dead_letters SET state = :state, step_index = 1, redrives = 2 WHERE run_id = :id"
+    await ask(database, letters, id=claim.id, state=state)
+    runs = "UPDATE redrive.runs SET place = 'ready', state = 'RUNNING', replays = 1 WHERE id = :id"
+    await ask(database, runs, id=claim.id)
+    [again] = await store.leases.claim("default", 1, holder())
+
+    await store.records.record([Record(advanced(again))])
+
+    [next_step] = await store.leases.claim("default", 1, holder())
+    assert (next_step.step_index, next_step.redrives) == (1, redrives)
+
+
 @pytest.mark.parametrize("broken", ["dead_letter", "attempt", "step", "event"])
 async def test_all_or_nothing_w2(store: Store, database: Database, broken: str) -> None:
     """A row that the database refuses takes the whole record with it, and all others of the batch."""

@@ -26,6 +26,13 @@ CASE WHEN replays = 0 THEN 0 ELSE COALESCE((
         SELECT max(past.number) FROM redrive.attempts AS past
         WHERE past.run_id = run.id AND past.step_index = run.step_index + 1), 0) END
 
+-- name: _redriven_before
+-- In a batch the run has another name.
+CASE WHEN replays = 0 THEN 0 ELSE COALESCE((
+        SELECT letter.redrives FROM redrive.dead_letters AS letter
+        WHERE letter.run_id = run.id AND letter.step_index = run.step_index + 1
+            AND letter.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')), 0) END
+
 -- name: advance
 -- One round trip for the whole batch.
 UPDATE redrive.runs AS run
@@ -37,7 +44,7 @@ SET step_index = step_index + 1,
     epoch = CASE WHEN {_goes_on} THEN run.epoch + 1 ELSE run.epoch END,
     attempt_started_at = CASE WHEN {_goes_on} THEN :now END,
     lease_expires_at = CASE WHEN {_goes_on} THEN :now + batch.ttl END,
-    policy_override = NULL, redrives = 0, {_clean}
+    policy_override = NULL, redrives = {_redriven_before}, {_clean}
 FROM unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:epoch AS integer[]), CAST(:step_input AS text[]),
     CAST(:queue AS text[]), CAST(:in_place AS integer[]), CAST(:ttl AS double precision[]))
     AS batch (id, token, epoch, step_input, queue, in_place, ttl)

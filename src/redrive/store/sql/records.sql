@@ -27,6 +27,13 @@ CASE WHEN replays = 0 THEN 0 ELSE COALESCE((
         SELECT max(past.number) FROM redrive.attempts AS past
         WHERE past.run_id = redrive.runs.id AND past.step_index = redrive.runs.step_index + 1), 0) END
 
+-- name: _redriven_before
+-- Automatic redrives that the dead letter of the next step has used, where a replay has gone back behind it.
+CASE WHEN replays = 0 THEN 0 ELSE COALESCE((
+        SELECT letter.redrives FROM redrive.dead_letters AS letter
+        WHERE letter.run_id = redrive.runs.id AND letter.step_index = redrive.runs.step_index + 1
+            AND letter.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')), 0) END
+
 -- name: advance
 UPDATE redrive.runs
 SET step_index = step_index + 1, step_state = CASE WHEN {_goes_on} THEN 'RUNNING' ELSE 'PENDING' END,
@@ -35,7 +42,7 @@ SET step_index = step_index + 1, step_state = CASE WHEN {_goes_on} THEN 'RUNNING
     epoch = CASE WHEN {_goes_on} THEN epoch + 1 ELSE epoch END,
     attempt_started_at = CASE WHEN {_goes_on} THEN :now END,
     lease_expires_at = CASE WHEN {_goes_on} THEN :now + :ttl END,
-    policy_override = NULL, redrives = 0, {_clean}
+    policy_override = NULL, redrives = {_redriven_before}, {_clean}
 WHERE {_fence}
 RETURNING id, place
 
