@@ -17,7 +17,7 @@ from tests.threads import background_threads
 from redrive.config import Settings
 from redrive.dead_letter_queue import tasks
 from redrive.dead_letter_queue.queue import DeadLetterQueue
-from redrive.engine.vault import new_encryption_key
+from redrive.engine.encryption import new_encryption_key
 from redrive.errors import (
     InvalidValueError,
     NotFoundError,

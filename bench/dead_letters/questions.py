@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, NamedTuple
 
-from redrive.engine.desk import Desk
+from redrive.failures.service import Desk
 
 Ask = Callable[[Desk], Awaitable[Any]]
 

@@ -10,7 +10,7 @@ from bench.work.statements import fetch
 
 from redrive import Redrive
 from redrive.config import Settings
-from redrive.engine.desk import Desk
+from redrive.failures.service import Desk
 
 PAGES_BEHIND = 20
 

@@ -17,7 +17,7 @@ from bench.work.jobs import Kind, payload
 from bench.work.statements import fetch
 from bench.work.workers import PATIENCE, Workers
 
-from redrive.engine.desk import Desk
+from redrive.failures.service import Desk
 from redrive.model.replay import OperationState, ReplayState
 
 LOOK_INTERVAL = 0.01

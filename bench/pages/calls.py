@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from bench.pages.examples import Examples
 
-from redrive.engine.breaker_book import BreakerBook
-from redrive.engine.desk import Desk
-from redrive.engine.queue_book import QueueBook
-from redrive.engine.run_book import RunBook
+from redrive.engine.breaker_queries import BreakerBook
+from redrive.engine.queue_queries import QueueBook
+from redrive.engine.run_queries import RunBook
+from redrive.failures.service import Desk
 
 RUN_QUERIES = (
     "",

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from bench.work.statements import fetch
 
 from redrive import Redrive
-from redrive.engine.desk import Desk
-from redrive.engine.run_book import RunBook
+from redrive.engine.run_queries import RunBook
+from redrive.failures.service import Desk
 from redrive.model.query import Order
 from redrive.store.cursor import Cursor
 

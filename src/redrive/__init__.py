@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from redrive.config import Settings
     from redrive.dead_letter_queue import DeadLetterQueue
     from redrive.engine.context import Context
-    from redrive.engine.desk import Desk
+    from redrive.engine.encryption import new_encryption_key
     from redrive.engine.handle import RunHandle
-    from redrive.engine.vault import new_encryption_key
+    from redrive.failures.service import Desk
     from redrive.model.failure import Category, Delivery, ErrorClass, Failure
     from redrive.model.step import Effect
     from redrive.policy.backoff import Backoff
@@ -59,7 +59,7 @@ _HOME = {
     "DeadLetterQueue": "redrive.dead_letter_queue",
     "Delivery": "redrive.model.failure",
     "Dependency": "redrive.calls.dependency",
-    "Desk": "redrive.engine.desk",
+    "Desk": "redrive.failures.service",
     "Effect": "redrive.model.step",
     "ErrorClass": "redrive.model.failure",
     "Failure": "redrive.model.failure",
@@ -77,7 +77,7 @@ _HOME = {
     "dependency": "redrive.calls.dependency",
     "idempotency_key": "redrive.policy.idempotency",
     "log_fields": "redrive.calls.log",
-    "new_encryption_key": "redrive.engine.vault",
+    "new_encryption_key": "redrive.engine.encryption",
     "retry": "redrive.calls.retry",
 }
 

@@ -8,30 +8,30 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-from redrive.engine.breaker_book import BreakerBook
+from redrive.engine.breaker_queries import BreakerBook
 from redrive.engine.breakers import BreakerSettings, Probe, SharedBreaker
 from redrive.engine.controls import Controls
-from redrive.engine.credentials import Credentials
 from redrive.engine.definition import Definition, StepDefinition
-from redrive.engine.desk import Desk
-from redrive.engine.directory import Directory
 from redrive.engine.enqueue import DEFAULT_ORG, Prepared, StartOptions
+from redrive.engine.event_bus import Listener
 from redrive.engine.handle import RunHandle
-from redrive.engine.idempotency import Idempotency
-from redrive.engine.idempotent import Idempotent, KeyOptions
+from redrive.engine.key_rotation import Rotated, Rotation
 from redrive.engine.options import WorkerOptions
-from redrive.engine.overview import OverviewBook
-from redrive.engine.queue_book import QueueBook
-from redrive.engine.rotation import Rotated, Rotation
-from redrive.engine.run_book import RunBook
-from redrive.engine.sessions import Sessions
-from redrive.engine.showing import Showing
-from redrive.engine.sign_in import Span
+from redrive.engine.queue_queries import QueueBook
+from redrive.engine.redacted_view import Showing
+from redrive.engine.run_queries import RunBook
 from redrive.engine.task import Task, TaskOptions, checked_name, refuse_unknown
-from redrive.engine.telling import Listener
 from redrive.engine.threads import Threads
 from redrive.engine.worker import Worker
 from redrive.errors import InvalidValueError
+from redrive.failures.overview import OverviewBook
+from redrive.failures.service import Desk
+from redrive.idempotency.decorator import Idempotent, KeyOptions
+from redrive.idempotency.service import Idempotency
+from redrive.identity.credentials import Credentials
+from redrive.identity.directory import Directory
+from redrive.identity.sessions import Sessions
+from redrive.identity.sign_in import Span
 from redrive.model.breaker import BreakerState
 from redrive.model.caller import APPLICATION, Caller, checked_caller
 from redrive.policy.bounds import require_kind

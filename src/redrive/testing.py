@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from redrive.app import Redrive
     from redrive.engine.breakers import SharedBreaker
     from redrive.engine.definition import Definition
+    from redrive.engine.encryption import Vault
     from redrive.engine.task import Task
-    from redrive.engine.vault import Vault
     from redrive.engine.worker import Worker
     from redrive.model.run import Run
 

@@ -12,33 +12,33 @@ from typing import Any, Self
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.config import Settings
 from redrive.engine.breakers import Breakers, BreakerSettings
-from redrive.engine.burial import Burial
-from redrive.engine.changes import Changes
-from redrive.engine.driver import OperationDriver
+from redrive.engine.dead_letter_policy import Burial
+from redrive.engine.encryption import Vault
 from redrive.engine.enqueue import Enqueuer
+from redrive.engine.event_bus import Teller
+from redrive.engine.event_reporter import Herald
 from redrive.engine.executor import Executor
+from redrive.engine.failure_handler import Judge
 from redrive.engine.gate import Gate
 from redrive.engine.handle import Waiters
-from redrive.engine.herald import Herald
-from redrive.engine.identity_kit import IdentityKit
 from redrive.engine.ids import Ids
-from redrive.engine.invoke import Invoker
-from redrive.engine.judge import Judge
-from redrive.engine.key_hold import KeyKit
-from redrive.engine.key_keeper import KeyKeeper
+from redrive.engine.invoker import Invoker
 from redrive.engine.options import WorkerOptions
-from redrive.engine.passwords import Passwords
-from redrive.engine.patience import Patience
-from redrive.engine.processor import Processor, ProcessorOptions
 from redrive.engine.recorder import Recorder
 from redrive.engine.registry import Definitions, Registry
-from redrive.engine.replays import Kit
+from redrive.engine.store_retrier import Patience
 from redrive.engine.task import Task, checked_name
-from redrive.engine.telling import Teller
 from redrive.engine.threads import Threads
-from redrive.engine.vault import Vault
 from redrive.engine.worker import Worker
 from redrive.errors import InvalidValueError
+from redrive.failures.changes import Changes
+from redrive.failures.operation_driver import OperationDriver
+from redrive.failures.redrive_processor import Processor, ProcessorOptions
+from redrive.failures.replays import Kit
+from redrive.idempotency.hold import KeyKit
+from redrive.idempotency.key_keeper import KeyKeeper
+from redrive.identity.passwords import Passwords
+from redrive.identity.services import IdentityKit
 from redrive.observe.log import LogListener
 from redrive.policy.codec import DEFAULT_LIMITS, Limits
 from redrive.policy.monitor import DEFAULT_THRESHOLDS, Thresholds

@@ -24,8 +24,8 @@ from tests.browser.serving import started
 
 from redrive.app import Redrive
 from redrive.config import Settings
-from redrive.engine.passwords import Passwords
 from redrive.errors import AlreadyExistsError
+from redrive.identity.passwords import Passwords
 
 SECONDS = 30.0
 """A test that waits longer has failed."""

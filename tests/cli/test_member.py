@@ -15,7 +15,7 @@ from tests.cli.shop import Shop
 from tests.cli.terminal import talk
 
 from redrive.app import Redrive
-from redrive.engine.sessions import Sessions
+from redrive.identity.sessions import Sessions
 
 PASSWORD = "a sentence of 7 words"
 

@@ -19,9 +19,9 @@ from tests.crash.work import define
 from redrive.app import Redrive
 from redrive.clock import SYSTEM_CLOCK
 from redrive.config import Settings
-from redrive.engine.patience import Patience
-from redrive.engine.processor import Processor
+from redrive.engine.store_retrier import Patience
 from redrive.errors import StoreUnavailableError
+from redrive.failures.redrive_processor import Processor
 from redrive.model.event import (
     Event,
     LeaseLost,

@@ -15,7 +15,6 @@ from tests.crash.sink import Line
 from tests.crash.work import ORGS
 
 from redrive.app import Redrive
-from redrive.engine.desk import Desk
 from redrive.errors import (
     DriftError,
     NotFoundError,
@@ -23,6 +22,7 @@ from redrive.errors import (
     StoreUnavailableError,
     TransitionError,
 )
+from redrive.failures.service import Desk
 from redrive.model.replay import Mode, OperationState
 
 MOST_IN_BULK = 30

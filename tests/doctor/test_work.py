@@ -17,7 +17,7 @@ from redrive import FinalError, new_encryption_key
 from redrive.app import Redrive
 from redrive.config import Settings
 from redrive.doctor import Limits, Report, State, examine
-from redrive.engine.vault import Vault, key_id
+from redrive.engine.encryption import Vault, key_id
 from redrive.policy.breaker_policy import BreakerPolicy
 
 IMPATIENT = Limits(leeway_seconds=0.0, silent_seconds=0.0, backlog_seconds=0.0)

@@ -16,8 +16,8 @@ from redrive.app import Redrive
 from redrive.clock import SYSTEM_CLOCK
 from redrive.config import Settings
 from redrive.engine.context import Context
+from redrive.engine.encryption import MARK, Vault, new_encryption_key
 from redrive.engine.process import run_in_process
-from redrive.engine.vault import MARK, Vault, new_encryption_key
 from redrive.engine.work import Work
 from redrive.errors import FinalError, RunFailedError, SealedError
 from redrive.policy import STEP, Backoff, Exponential, RetryPolicy

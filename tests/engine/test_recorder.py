@@ -22,8 +22,8 @@ from tests.engine.workbench import (
 from redrive import Backoff, RetryPolicy
 from redrive.app import Redrive
 from redrive.engine.context import Context
-from redrive.engine.patience import Patience
 from redrive.engine.recorder import Recorder
+from redrive.engine.store_retrier import Patience
 from redrive.errors import StoreError, StoreUnavailableError
 from redrive.model.event import (
     LeaseLost,

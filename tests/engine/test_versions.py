@@ -8,8 +8,8 @@ import pytest
 from tests.engine.workbench import bench, new_app, sql
 
 from redrive.app import Redrive
-from redrive.engine.desk import Desk
 from redrive.errors import DriftError, FinalError, InvalidValueError
+from redrive.failures.service import Desk
 from redrive.model.dead_letter import version_of
 from redrive.testing import Harness
 

@@ -12,7 +12,7 @@ import pytest
 from tests.engine.workbench import PATIENCE, Ear, app_at, bench, new_app, seamed, settle, sql, working
 
 from redrive import Context, Redrive, RetryableError
-from redrive.engine import claiming
+from redrive.engine import claimer as claiming
 from redrive.errors import InvalidValueError, StoreUnavailableError
 from redrive.model.event import Event, StoreFailed, TaskUnknown, WorkerStopped
 from redrive.policy import BreakerPolicy

@@ -9,7 +9,7 @@ RETRY = "tests/policy/test_retry.py::"
 BREAKER = "tests/policy/test_breaker.py::"
 BREAKERS = "tests/engine/test_breakers.py::"
 LIMITS = "tests/engine/test_limits.py::"
-KEEPER = "tests/engine/test_keeper.py::"
+KEEPER = "tests/engine/test_lease_renewer.py::"
 WORKER = "tests/engine/test_worker.py::"
 CODEC = "tests/policy/test_codec.py::"
 RETRYING = "tests/engine/test_retrying.py::"
@@ -17,10 +17,10 @@ CANCELLATION = "tests/engine/test_cancellation.py::"
 WORKERS = "tests/guards/test_workers.py::"
 
 AND_LOST = Code(
-    "redrive.engine.judge:Judge.lost", "if work.claim.cancel_requested_at is not None:", "if False:"
+    "redrive.engine.failure_handler:Judge.lost", "if work.claim.cancel_requested_at is not None:", "if False:"
 )
 BEFORE_THE_GATE = Code(
-    "redrive.engine.claiming:Claimer._take_through",
+    "redrive.engine.claimer:Claimer._take_through",
     """    for work in works:
         if work.claim.cancel_requested_at is not None:
             self._executor.judge.cancelled(work)
@@ -57,7 +57,13 @@ GUARDS = (
     Guard(
         "deferral budget",
         "a task that defers itself for ever",
-        (Code("redrive.engine.judge:Judge._deferred", "work.claim.holds >= work.policy.max_holds", "False"),),
+        (
+            Code(
+                "redrive.engine.failure_handler:Judge._deferred",
+                "work.claim.holds >= work.policy.max_holds",
+                "False",
+            ),
+        ),
         (f"{RETRYING}test_a_task_can_defer_itself_too_often",),
     ),
     Guard(
@@ -145,25 +151,31 @@ GUARDS = (
     Guard(
         "suspects alone",
         "a step that kills its workers taking innocent neighbours along for ever",
-        (Code("redrive.engine.judge:_with_loss", "losses >= MOST_LOSSES", "False"),),
+        (Code("redrive.engine.failure_handler:_with_loss", "losses >= MOST_LOSSES", "False"),),
         (f"{KEEPER}test_a_step_whose_workers_die_again_and_again_ends_as_a_dead_letter",),
     ),
     Guard(
         "crashes alone",
         "a step killing workers for ever",
-        (Code("redrive.engine.judge:Judge.lost", "work.claim.lonely_losses >= MOST_LONELY_LOSSES", "False"),),
+        (
+            Code(
+                "redrive.engine.failure_handler:Judge.lost",
+                "work.claim.lonely_losses >= MOST_LONELY_LOSSES",
+                "False",
+            ),
+        ),
         (f"{KEEPER}test_a_step_whose_workers_die_again_and_again_ends_as_a_dead_letter",),
     ),
     Guard(
         "alone means alone",
         "a suspect being blamed for a death while it waited for its neighbours",
-        (Code("redrive.engine.judge:_with_loss", "claim.alone == EXECUTED_ALONE", "claim.alone"),),
+        (Code("redrive.engine.failure_handler:_with_loss", "claim.alone == EXECUTED_ALONE", "claim.alone"),),
         (f"{WORKER}test_only_a_death_while_it_was_executed_alone_is_a_lonely_one",),
     ),
     Guard(
         "suspects wait for others",
         "a suspect being executed beside others",
-        (Code("redrive.engine.claiming:Claimer._has_others", "len(self._flight) > len(works)", "False"),),
+        (Code("redrive.engine.claimer:Claimer._has_others", "len(self._flight) > len(works)", "False"),),
         (f"{WORKERS}test_a_suspect_is_not_begun_beside_others",),
     ),
     Guard(
@@ -207,7 +219,7 @@ GUARDS = (
         "a worker that is told to stop claiming from its further queues",
         (
             Code(
-                "redrive.engine.claiming:Claimer.claim",
+                "redrive.engine.claimer:Claimer.claim",
                 "if self._executor.stopping:\n            break",
                 "if False:\n            break",
             ),
@@ -255,7 +267,7 @@ GUARDS = (
         "claiming on while results cannot be written",
         (
             Code(
-                "redrive.engine.claiming:Claimer.free",
+                "redrive.engine.claimer:Claimer.free",
                 "if self._executor.recorder.pending >= MOST_PENDING_RECORDS:",
                 "if False:",
             ),
@@ -265,7 +277,7 @@ GUARDS = (
     Guard(
         "unknown task",
         "work being discarded that a newer worker knows",
-        (Code("redrive.engine.judge:Judge.unknown", "unavailable=True,", "unavailable=False,"),),
+        (Code("redrive.engine.failure_handler:Judge.unknown", "unavailable=True,", "unavailable=False,"),),
         ("tests/engine/test_workflow.py::test_an_unknown_task_waits_for_a_worker_that_knows_it",),
     ),
     Guard(
@@ -355,7 +367,7 @@ GUARDS = (
         "a listener that raises harming the work",
         (
             Code(
-                "redrive.engine.telling:Teller.tell",
+                "redrive.engine.event_bus:Teller.tell",
                 "except (Exception, CancelledError):",
                 "except ZeroDivisionError:",
             ),

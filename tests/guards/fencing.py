@@ -20,7 +20,7 @@ LEASES = "tests/store/test_leases.py::"
 RECORDS = "tests/store/test_records.py::"
 RETENTION = "tests/store/test_retention.py::"
 RECORDER = "tests/engine/test_recorder.py::"
-KEEPER = "tests/engine/test_keeper.py::"
+KEEPER = "tests/engine/test_lease_renewer.py::"
 WORKER = "tests/engine/test_worker.py::"
 FENCES = "tests/guards/test_fences.py::"
 LOST = f"{RECORDS}test_without_the_lease_nothing_is_written_i4"
@@ -222,7 +222,7 @@ GUARDS = (
     Guard(
         "unknown claim",
         "claimed work that nobody executes until its lease is over, when the answer to a claim was lost",
-        (Code("redrive.engine.claiming:Claimer.adopt", "if self._unsure is None:", "if True:"),),
+        (Code("redrive.engine.claimer:Claimer.adopt", "if self._unsure is None:", "if True:"),),
         (f"{RECORDER}test_a_claim_whose_answer_is_lost_is_adopted[after the commit]",),
     ),
     Guard(
@@ -270,13 +270,23 @@ GUARDS = (
     Guard(
         "keeper.over",
         "work going on after its lease, while the database cannot be reached",
-        (Code("redrive.engine.keeper:Keeper._is_over", "return since is None or", "return False and"),),
+        (
+            Code(
+                "redrive.engine.lease_renewer:Keeper._is_over", "return since is None or", "return False and"
+            ),
+        ),
         (f"{KEEPER}test_while_the_database_is_away_a_lease_is_given_up_when_it_is_over_and_not_before",),
     ),
     Guard(
         "keeper.not renewed",
         "work going on whose lease somebody else has",
-        (Code("redrive.engine.keeper:Keeper.renew", "[key for key in due if key not in renewed]", "[]"),),
+        (
+            Code(
+                "redrive.engine.lease_renewer:Keeper.renew",
+                "[key for key in due if key not in renewed]",
+                "[]",
+            ),
+        ),
         (f"{KEEPER}test_it_says_which_leases_somebody_else_has",),
     ),
     Guard(
@@ -284,7 +294,9 @@ GUARDS = (
         "a handler that is not told to stop when its lease is gone",
         (
             Code(
-                "redrive.engine.flight:Flight._lost", "for run_id, token in keys:", "for run_id, token in []:"
+                "redrive.engine.in_flight:Flight._lost",
+                "for run_id, token in keys:",
+                "for run_id, token in []:",
             ),
         ),
         (f"{FENCES}test_a_handler_whose_lease_somebody_else_has_is_stopped",),
@@ -298,13 +310,13 @@ GUARDS = (
     Guard(
         "boarding interrupts",
         "two attempts of one step side by side in one worker",
-        (Code("redrive.engine.flight:Flight.board", "before is not None and", "False and"),),
+        (Code("redrive.engine.in_flight:Flight.board", "before is not None and", "False and"),),
         (f"{FENCES}test_who_takes_over_from_himself_stops_the_first_attempt",),
     ),
     Guard(
         "executor.abandon",
         "handlers that outlive their worker",
-        (Code("redrive.engine.flight:Flight.abandon", "for work in self.works:", "for work in []:"),),
+        (Code("redrive.engine.in_flight:Flight.abandon", "for work in self.works:", "for work in []:"),),
         (f"{WORKER}test_a_worker_whose_task_is_cancelled_leaves_nothing_running",),
     ),
 )

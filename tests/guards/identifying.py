@@ -11,11 +11,11 @@ from redrive.store.postgres_wall import HOME, WALLED
 
 ACCESS = "tests/policy/test_access.py::"
 IDENTITY = "tests/store/test_identity.py::"
-KEYS = "tests/engine/test_identity_keys.py::"
-MEMBERS = "tests/engine/test_identity_members.py::"
-SESSIONS = "tests/engine/test_identity_sessions.py::"
+KEYS = "tests/identity/test_keys.py::"
+MEMBERS = "tests/identity/test_members.py::"
+SESSIONS = "tests/identity/test_sessions.py::"
 STORED_KEYS = "tests/store/test_idempotency.py::"
-IDEMPOTENCY = "tests/engine/test_idempotency.py::"
+IDEMPOTENCY = "tests/idempotency/test_idempotency.py::"
 LISTING = "tests/store/test_run_listing.py::"
 TENANT = "tests/store/test_tenant.py::"
 WALL = "tests/store/test_wall.py::"
@@ -25,12 +25,12 @@ TOKEN = r"(?<![\w.])token = [?$]\d+"
 PROCESSING = r"(?<![\w.])status = 'processing'"
 NEVER = r"(\g<0> AND 1 = 0)"
 
-_KEYS = "redrive.engine.keys:"
-_MEMBERS = "redrive.engine.members:Members."
-_ROLL = "redrive.engine.roll:Roll."
-_SESSIONS = "redrive.engine.sessions:Sessions."
-_SIGN_IN = "redrive.engine.sign_in:SignIn."
-_HOLDS = "redrive.engine.credentials:_holds"
+_KEYS = "redrive.identity.keys:"
+_MEMBERS = "redrive.identity.members:Members."
+_ROLL = "redrive.identity.member_lookup:Roll."
+_SESSIONS = "redrive.identity.sessions:Sessions."
+_SIGN_IN = "redrive.identity.sign_in:SignIn."
+_HOLDS = "redrive.identity.credentials:_holds"
 
 
 def _both(test: str) -> tuple[str, str]:
@@ -162,7 +162,7 @@ def _kept_keys() -> Iterator[Guard]:
         "who has lost the key giving an answer that is not kept",
         (
             Code(
-                "redrive.engine.key_hold:Hold._tell",
+                "redrive.idempotency.hold:Hold._tell",
                 "if not await self._kit.finish(self._kit.persist(action)):",
                 "if not await self._kit.finish(self._kit.persist(action)) and False:",
             ),
@@ -174,7 +174,7 @@ def _kept_keys() -> Iterator[Guard]:
         "work going on under a key that somebody else has",
         (
             Code(
-                "redrive.engine.key_keeper:KeyKeeper.renew",
+                "redrive.idempotency.key_keeper:KeyKeeper.renew",
                 "self._fence([kept for kept in due if kept.token not in renewed])",
                 "pass",
             ),
@@ -186,7 +186,7 @@ def _kept_keys() -> Iterator[Guard]:
         "work going on after its lease, while the database cannot be reached",
         (
             Code(
-                "redrive.engine.key_keeper:KeyKeeper.renew",
+                "redrive.idempotency.key_keeper:KeyKeeper.renew",
                 "self._fence([kept for kept in due if kept.since + kept.lease_seconds <= now])",
                 "pass",
             ),
@@ -196,21 +196,21 @@ def _kept_keys() -> Iterator[Guard]:
     for name, place, fragment, plain, test in (
         (
             "kept answer",
-            "redrive.engine.key_hold:Hold.complete",
+            "redrive.idempotency.hold:Hold.complete",
             "self._kit.vault.seal(text)",
             "text",
             f"{IDEMPOTENCY}test_what_is_stored_is_sealed_where_there_is_a_key_m11_i9",
         ),
         (
             "kept failure",
-            "redrive.engine.key_hold:Hold.fail",
+            "redrive.idempotency.hold:Hold.fail",
             "self._kit.vault.seal(encode(failure))",
             "encode(failure)",
             f"{IDEMPOTENCY}test_what_is_stored_is_sealed_where_there_is_a_key_m11_i9",
         ),
         (
             "what a sign-in brings back",
-            "redrive.engine.one_time:OneTime.put",
+            "redrive.identity.one_time:OneTime.put",
             "self._kit.vault.seal(encode(body))",
             "encode(body)",
             f"{SESSIONS}test_what_is_put_is_sealed_where_there_is_a_key_i9",
@@ -235,7 +235,7 @@ def _owners() -> Iterator[Guard]:
         ),
         (
             "disabled",
-            "redrive.engine.accounts:Accounts.disable",
+            "redrive.identity.accounts:Accounts.disable",
             "for org in owned:",
             "for org in []:",
             "disable",
@@ -357,7 +357,7 @@ def _grants() -> Iterator[Guard]:
         "a limited key of the home organization reaching all others",
         (
             Code(
-                "redrive.engine.credentials:_principal",
+                "redrive.identity.credentials:_principal",
                 "and permissions == permitted(Role.OWNER)",
                 "",
             ),
@@ -369,7 +369,7 @@ def _grants() -> Iterator[Guard]:
         "somebody else than the owners of the installation making organizations",
         (
             Code(
-                "redrive.engine.organizations:Organizations.create",
+                "redrive.identity.organizations:Organizations.create",
                 "if not self._principal.everywhere:",
                 "if False:",
             ),
@@ -382,7 +382,7 @@ def _grants() -> Iterator[Guard]:
         "an organization learning of another by its name",
         (
             Code(
-                "redrive.engine.organizations:Organizations.get",
+                "redrive.identity.organizations:Organizations.get",
                 "if name not in (None, own) and not self._principal.everywhere:",
                 "if False:",
             ),
@@ -394,7 +394,7 @@ def _grants() -> Iterator[Guard]:
         "an organization learning of all others",
         (
             Code(
-                "redrive.engine.organizations:Organizations.list",
+                "redrive.identity.organizations:Organizations.list",
                 "if not self._principal.everywhere:",
                 "if False:",
             ),
@@ -409,7 +409,7 @@ def _accounts() -> Iterator[Guard]:
         "owners of one organization signing in to another as somebody whom they have named",
         (
             Code(
-                "redrive.engine.accounts:Accounts._controlled",
+                "redrive.identity.accounts:Accounts._controlled",
                 "if user.org != member.org and not self._principal.everywhere:",
                 "if False:",
             ),
@@ -454,7 +454,7 @@ def _accounts() -> Iterator[Guard]:
         "a session outliving the password that an owner has set",
         (
             Code(
-                "redrive.engine.accounts:Accounts._sign_out",
+                "redrive.identity.accounts:Accounts._sign_out",
                 "await self._store.sessions.end_others(session, user.id)",
                 "pass",
             ),
@@ -466,7 +466,7 @@ def _accounts() -> Iterator[Guard]:
         "a link outliving the password that an owner has set",
         (
             Code(
-                "redrive.engine.accounts:Accounts._sign_out",
+                "redrive.identity.accounts:Accounts._sign_out",
                 "await self._store.one_time.drop_of_user(session, user.id)",
                 "pass",
             ),
@@ -477,7 +477,7 @@ def _accounts() -> Iterator[Guard]:
     for name, place, whose, loss in (
         ("demoted", f"{_MEMBERS}change", "before.name", "demote"),
         ("removed", f"{_MEMBERS}_remove", "member.name", "remove"),
-        ("disabled", "redrive.engine.accounts:Accounts.disable", "user.name", "disable"),
+        ("disabled", "redrive.identity.accounts:Accounts.disable", "user.name", "disable"),
     ):
         yield Guard(
             f"links of the {name}",
@@ -500,7 +500,7 @@ def _accounts() -> Iterator[Guard]:
     yield Guard(
         "account.operator",
         "whom another system calls operator owning the installation",
-        (Code("redrive.engine.sign_in:_is_vouchable", "user.created_by != SELF", "True"),),
+        (Code("redrive.identity.sign_in:_is_vouchable", "user.created_by != SELF", "True"),),
         _both(f"{SESSIONS}test_nobody_is_vouched_for_as_the_operator"),
     )
     yield Guard(
@@ -626,7 +626,7 @@ def _sessions() -> Iterator[Guard]:
         "somebody who is no member any more going on",
         (
             Code(
-                "redrive.engine.signed_in:signed_in",
+                "redrive.identity.signed_in:signed_in",
                 "if role is None:",
                 "if role is None and not (role := Role.OWNER):",
             ),
@@ -730,18 +730,22 @@ def _sessions() -> Iterator[Guard]:
         "names that there are being told by the time that a refusal takes",
         (
             Code(
-                "redrive.engine.passwords:Passwords._verify",
+                "redrive.identity.passwords:Passwords._verify",
                 "self._argon().verify(stored or self._nobody, text)",
                 "stored is not None and self._argon().verify(stored, text)",
             ),
         ),
-        ("tests/engine/test_passwords.py::test_who_does_not_exist_costs_as_much_as_who_does",),
+        ("tests/identity/test_passwords.py::test_who_does_not_exist_costs_as_much_as_who_does",),
     )
     yield Guard(
         "password.flood",
         "a flood of passwords making everybody wait for ever",
-        (Code("redrive.engine.passwords:Passwords._run", "if self._waiting >= MOST_WAITING:", "if False:"),),
-        ("tests/engine/test_passwords.py::test_a_flood_is_refused_and_those_before_it_are_served",),
+        (
+            Code(
+                "redrive.identity.passwords:Passwords._run", "if self._waiting >= MOST_WAITING:", "if False:"
+            ),
+        ),
+        ("tests/identity/test_passwords.py::test_a_flood_is_refused_and_those_before_it_are_served",),
     )
 
 
@@ -751,7 +755,7 @@ def _versions() -> Iterator[Guard]:
         "a decision about a dead letter that somebody else has changed since it was read",
         (
             Code(
-                "redrive.engine.dead_letters:DeadLetters._locked",
+                "redrive.failures.dead_letters:DeadLetters._locked",
                 "refuse_stale(locked, version)",
                 "pass",
             ),
@@ -765,7 +769,7 @@ def _versions() -> Iterator[Guard]:
         "a decision about a failure group that somebody else has changed since it was read",
         (
             Code(
-                "redrive.engine.failure_groups:FailureGroups._locked",
+                "redrive.failures.groups:FailureGroups._locked",
                 'refuse_other_version(f"failure group {fingerprint}", group.state, group.version, read)',
                 "pass",
             ),

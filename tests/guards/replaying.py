@@ -16,11 +16,11 @@ LETTERS = "tests/store/test_dead_letters.py::"
 BURIALS = "tests/store/test_burials.py::"
 REDRIVING = "tests/store/test_redriving.py::"
 OPERATIONS = "tests/store/test_operations.py::"
-BULK = "tests/engine/test_operations.py::"
+BULK = "tests/failures/test_operations.py::"
 AUDIT = "tests/store/test_audit.py::"
 FILTER = "tests/store/test_filter.py::"
-TRIAGE = "tests/engine/test_triage.py::"
-PROCESSOR = "tests/engine/test_processor.py::"
+TRIAGE = "tests/failures/test_triage.py::"
+PROCESSOR = "tests/failures/test_redrive_processor.py::"
 QUEUE = "tests/test_dead_letter_queue.py::"
 LIMIT = "tests/policy/test_redriving.py::"
 
@@ -128,7 +128,7 @@ BEGINNING = (
     Guard(
         "unknown replay",
         "a replay that was begun being told as refused, when the answer was lost",
-        (Code("redrive.engine.replays:Replays._refuse", "if known.id == new.id:", "if False:"),),
+        (Code("redrive.failures.replays:Replays._refuse", "if known.id == new.id:", "if False:"),),
         (f"{REPLAYS}test_a_replay_whose_answer_was_lost_is_not_refused",),
     ),
     Guard(
@@ -198,7 +198,7 @@ OF_OPERATIONS = (
         "an operation that is over being started again",
         (
             Code(
-                "redrive.engine.operations:Operations._locked",
+                "redrive.failures.operations:Operations._locked",
                 "if moment.operation.state not in allowed:",
                 "if False:",
             ),
@@ -210,7 +210,9 @@ OF_OPERATIONS = (
         "dead letters being replayed that are not what was planned",
         (
             Code(
-                "redrive.engine.operations:Operations.start", "if drifted and not accept_drift:", "if False:"
+                "redrive.failures.operations:Operations.start",
+                "if drifted and not accept_drift:",
+                "if False:",
             ),
         ),
         (f"{BULK}test_drift_between_plan_and_start_is_a_conflict_with_a_diff",),
@@ -220,7 +222,9 @@ OF_OPERATIONS = (
         "another number of dead letters being replayed than was shown",
         (
             Code(
-                "redrive.engine.operations:Operations.start", "refuse_start_drift(remaining, expect)", "pass"
+                "redrive.failures.operations:Operations.start",
+                "refuse_start_drift(remaining, expect)",
+                "pass",
             ),
         ),
         (f"{BULK}test_another_number_than_was_expected_starts_nothing",),
@@ -246,7 +250,7 @@ OF_OPERATIONS = (
         "an item being replayed that has changed since the operation was started",
         (
             Code(
-                "redrive.engine.driver:OperationDriver._release",
+                "redrive.failures.operation_driver:OperationDriver._release",
                 "await self._operations.refuse(session, changed)",
                 "changed = []",
             ),
@@ -258,7 +262,7 @@ OF_OPERATIONS = (
         "a driver doing what was right before others came by",
         (
             Code(
-                "redrive.engine.driver:OperationDriver._advance",
+                "redrive.failures.operation_driver:OperationDriver._advance",
                 "move = await self._decide(session, moment, open_breakers)",
                 "move = Release(500, moment.now)",
             ),
@@ -317,7 +321,7 @@ OF_REDRIVES = (
         "a letter being redriven although its dependency is down",
         (
             Code(
-                "redrive.engine.processor:Processor._due",
+                "redrive.failures.redrive_processor:Processor._due",
                 "open_breakers=held",
                 "open_breakers=()",
             ),
@@ -407,7 +411,7 @@ OF_LETTERS = (
         "an open dead letter of a run that has succeeded since",
         (
             Code(
-                "redrive.engine.dead_letters:DeadLetters.reopen",
+                "redrive.failures.dead_letters:DeadLetters.reopen",
                 "refuse_standings(await self._letters.standings(session, named, self._caller.org))",
                 "pass",
             ),
@@ -425,7 +429,7 @@ OF_LETTERS = (
         "two dead letters that wait for one another for ever",
         (
             Code(
-                "redrive.engine.dead_letters:DeadLetters.link",
+                "redrive.failures.dead_letters:DeadLetters.link",
                 "if await self._letters.depends(session, depends_on, letter_id, self._caller.org):",
                 "if False:",
             ),
@@ -437,7 +441,7 @@ OF_LETTERS = (
         "a bulk action reaching dead letters that nobody has seen",
         (
             Code(
-                "redrive.engine.dead_letters:DeadLetters.close_matching",
+                "redrive.failures.dead_letters:DeadLetters.close_matching",
                 "refuse_drift(len(found), expect)",
                 "pass",
             ),
@@ -541,7 +545,7 @@ OF_THE_AUDIT = (
         "a payload being given out without a trace",
         (
             Code(
-                "redrive.engine.reveal:Reveal.payload",
+                "redrive.failures.reveal:Reveal.payload",
                 "await self._store.audit.append(session, [entry])",
                 "pass",
             ),

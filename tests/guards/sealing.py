@@ -35,7 +35,7 @@ _POINTS = {
         (f"{PAYLOADS}test_a_result_that_is_recorded_within_a_transaction_of_the_task_is_sealed",),
     ),
     "edited payload": (
-        "redrive.engine.replays:Replays._edited",
+        "redrive.failures.replays:Replays._edited",
         "vault.seal(text)",
         "text",
         ("tests/guards/test_sealing.py::test_an_edited_payload_is_sealed_like_the_one_that_it_replaces",),
@@ -77,7 +77,7 @@ GUARDS = (
     Guard(
         "the key must be known",
         "work being executed with a payload that is not its own",
-        (Code("redrive.engine.vault:Vault._lock_of", "if lock is None:", "if False:"),),
-        ("tests/engine/test_vault.py::test_a_missing_key_is_named",),
+        (Code("redrive.engine.encryption:Vault._lock_of", "if lock is None:", "if False:"),),
+        ("tests/engine/test_encryption_keys.py::test_a_missing_key_is_named",),
     ),
 )

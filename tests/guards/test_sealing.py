@@ -6,7 +6,7 @@ from tests.engine.workbench import bench, sql
 
 from redrive.app import Redrive
 from redrive.config import Settings
-from redrive.engine.vault import Vault, new_encryption_key
+from redrive.engine.encryption import Vault, new_encryption_key
 from redrive.errors import FinalError
 
 

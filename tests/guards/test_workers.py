@@ -10,7 +10,7 @@ import pytest
 from tests.engine.workbench import PATIENCE, app_at, bench, new_app, seamed, sql, working
 
 from redrive import Context
-from redrive.engine import claiming
+from redrive.engine import claimer as claiming
 from redrive.store.leases import Holder
 
 

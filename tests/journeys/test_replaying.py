@@ -15,7 +15,7 @@ from tests.journeys.world import PATIENCE, WorkerProcess, World, until
 from tests.store.build import ask
 
 from redrive import Context, FinalError, Redrive
-from redrive.engine.desk import Desk
+from redrive.failures.service import Desk
 from redrive.verify import Witness, verify
 
 MANY = {"sqlite": 2_000, "postgres": 10_000}

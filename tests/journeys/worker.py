@@ -12,7 +12,7 @@ import sys
 from importlib import import_module
 
 from redrive.app import Redrive
-from redrive.engine import judge
+from redrive.engine import failure_handler as judge
 from redrive.model.event import Event, fields_of
 
 judge.UNKNOWN_TASK_DELAY = 0.3

@@ -12,8 +12,8 @@ from typing import Any, get_args
 import pytest
 from tests.lines import Lines, written_to
 
+from redrive.engine.event_bus import Teller
 from redrive.engine.ids import Ids
-from redrive.engine.telling import Teller
 from redrive.model import event as events
 from redrive.model.decision import Explanation, Reason
 from redrive.model.event import (

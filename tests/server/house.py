@@ -12,8 +12,8 @@ from fastapi import FastAPI
 
 from redrive.app import Redrive
 from redrive.config import Settings
-from redrive.engine.passwords import Passwords
 from redrive.errors import FinalError
+from redrive.identity.passwords import Passwords
 from redrive.server.app import create_app
 
 BASE = "http://localhost:8400"

@@ -8,7 +8,7 @@ import pytest
 from tests.server.house import House, new_app, served
 from tests.server.listening import EVENTS, bearing, listening
 
-from redrive.engine import feed
+from redrive.failures import feed
 from redrive.server.document import document
 from redrive.server.stream import Streams
 

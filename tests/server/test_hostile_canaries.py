@@ -29,7 +29,7 @@ from tests.server.house import ORIGIN, House
 from tests.server.listening import bearing, listening
 from tests.server.rows import all_rows
 
-from redrive.engine.vault import new_encryption_key
+from redrive.engine.encryption import new_encryption_key
 from redrive.errors import FinalError
 
 PASSWORD = "c4nary horse, my kingdom"

@@ -20,8 +20,8 @@ from tests.server.rows import Rows, all_rows, difference, ids_of, rows_of
 from tests.server.two_orgs import HOME, OTHER, Org, TwoOrgs, two_orgs
 from tests.server.wire import Inquiry
 
-from redrive.engine import feed
 from redrive.errors import InvalidValueError
+from redrive.failures import feed
 from redrive.policy.access import Permission
 from redrive.server.api import NOUNS
 from redrive.server.app import create_app

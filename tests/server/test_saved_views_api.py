@@ -11,8 +11,8 @@ import pytest
 from tests.server.house import House
 from tests.server.truth import truthful
 
-from redrive.engine import saved_views
 from redrive.errors import RedriveError, TransitionError
+from redrive.failures import saved_views
 
 VIEWS = "/api/v1/saved-views"
 MINE = {

@@ -14,10 +14,10 @@ from argon2 import PasswordHasher
 from tests.server.house import ORIGIN, House
 
 from redrive.dead_letter_queue import DeadLetterQueue
-from redrive.engine.desk import Desk
-from redrive.engine.directory import Directory
-from redrive.engine.passwords import Passwords
 from redrive.errors import FinalError
+from redrive.failures.service import Desk
+from redrive.identity.directory import Directory
+from redrive.identity.passwords import Passwords
 
 HOME, OTHER = "default", "acme"
 ROLES = ("VIEWER", "STAFF", "ADMIN", "OWNER")

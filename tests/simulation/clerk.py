@@ -13,9 +13,9 @@ from tests.simulation.script import Chore, ChoreKind, Script
 from tests.simulation.stage import Stage
 
 from redrive.app import Redrive
-from redrive.engine.desk import Desk
 from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.errors import DriftError, ReplayRefusedError, StoreError, TransitionError
+from redrive.failures.service import Desk
 
 EVERYBODY = (*ORGS, DEFAULT_ORG)
 PAUSE = 1.0

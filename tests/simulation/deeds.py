@@ -9,8 +9,8 @@ from tests.simulation.catalogue import OTHERWISE
 from tests.simulation.script import Chore, ChoreKind
 
 from redrive.app import Redrive
-from redrive.engine.desk import Desk
 from redrive.errors import InvalidValueError, TransitionError
+from redrive.failures.service import Desk
 from redrive.model.dead_letter import DeadLetterLine
 from redrive.model.replay import Mode
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from tests.simulation.generate import ORGS
 from tests.simulation.watcher import Finding
 
-from redrive.engine.audit import Audit
 from redrive.engine.enqueue import DEFAULT_ORG
+from redrive.failures.audit import Audit
 from redrive.model.caller import SELF, Caller
 from redrive.policy.codec import decode
 from redrive.store.store import Store

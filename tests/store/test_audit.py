@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.store.build import ask, value
 
-from redrive.engine.audit import Audit, AuditEntry
 from redrive.errors import InvalidValueError
+from redrive.failures.audit import Audit, AuditEntry
 from redrive.model.audit import Action, Head, NewEntry, no_head
 from redrive.model.caller import Caller
 from redrive.store.audit import MOST_SUBJECTS, PAGE

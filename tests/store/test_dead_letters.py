@@ -11,10 +11,10 @@ from tests.store.build import ask, buried, claimed
 from tests.store.letters import column_of, letter, put, put_failed
 
 from redrive.clock import SYSTEM_CLOCK
-from redrive.engine.dead_letters import DeadLetters as Triage
+from redrive.engine.event_bus import Teller
 from redrive.engine.ids import Ids
-from redrive.engine.telling import Teller
 from redrive.errors import NotFoundError
+from redrive.failures.dead_letters import DeadLetters as Triage
 from redrive.model.caller import Caller
 from redrive.model.dead_letter import DeadLetter, DeadLetterLine, DeadLetterState
 from redrive.model.statistics import LifetimeStats

@@ -29,7 +29,7 @@ from tests.store.build import (
     value,
 )
 
-from redrive.engine.keeper import Keeper
+from redrive.engine.lease_renewer import Keeper
 from redrive.model.claim import Claim
 from redrive.store.database import Database
 from redrive.store.leases import Renewal

@@ -16,12 +16,12 @@ from tests.store.build import ask, value
 
 from redrive.app import Redrive
 from redrive.config import Settings
-from redrive.engine.audit import Audit
 from redrive.engine.context import Context
-from redrive.engine.reveal import Reveal
-from redrive.engine.rotation import Rotation
-from redrive.engine.vault import Vault, key_id, new_encryption_key
+from redrive.engine.encryption import Vault, key_id, new_encryption_key
+from redrive.engine.key_rotation import Rotation
 from redrive.errors import InvalidValueError, NotFoundError, RunFailedError, SealedError
+from redrive.failures.audit import Audit
+from redrive.failures.reveal import Reveal
 from redrive.model.caller import Caller
 from redrive.policy import Backoff, Immediate, RetryPolicy
 from redrive.store.database import Database
@@ -208,7 +208,7 @@ async def test_rotation_seals_what_was_stored_before_there_was_a_key(database: D
 async def test_rotation_goes_through_more_than_one_batch_and_can_be_begun_again(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("redrive.engine.rotation.BATCH", 2)
+    monkeypatch.setattr("redrive.engine.key_rotation.BATCH", 2)
     async with at_work(defined(app_on(database, OLD))) as app:
         for _ in range(3):
             await executed(app, "canary")

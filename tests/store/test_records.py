@@ -763,7 +763,9 @@ async def test_the_next_step_continues_the_redrives_of_its_live_letter_i3(
 ) -> None:
     claim = await claimed(store)
     await buried(store, claim)
-    letters = "UPDATE redrive.dead_letters SET state = :state, step_index = 1, redrives = 2 WHERE run_id = :id"
+    letters = (
+        "UPDATE redrive.dead_letters SET state = :state, step_index = 1, redrives = 2 WHERE run_id = :id"
+    )
     await ask(database, letters, id=claim.id, state=state)
     runs = "UPDATE redrive.runs SET place = 'ready', state = 'RUNNING', replays = 1 WHERE id = :id"
     await ask(database, runs, id=claim.id)

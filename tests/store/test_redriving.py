@@ -12,7 +12,7 @@ import pytest
 from redrive.app import Redrive
 from redrive.clock import SYSTEM_CLOCK
 from redrive.config import Settings
-from redrive.engine.processor import Processor, ProcessorOptions
+from redrive.failures.redrive_processor import Processor, ProcessorOptions
 from redrive.model.statistics import LifetimeStats
 from redrive.store.database import Database
 from redrive.store.redriving import Due, Redrives

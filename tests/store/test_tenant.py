@@ -22,7 +22,6 @@ from tests.store.test_wall import drop_role
 
 from redrive.app import Redrive
 from redrive.clock import SYSTEM_CLOCK
-from redrive.engine.desk import Desk
 from redrive.errors import (
     FinalError,
     InvalidValueError,
@@ -31,6 +30,7 @@ from redrive.errors import (
     StoreError,
     StoreUnavailableError,
 )
+from redrive.failures.service import Desk
 from redrive.store import postgres
 from redrive.store.database import Database
 from redrive.store.postgres import PostgresDatabase

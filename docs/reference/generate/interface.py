@@ -19,12 +19,12 @@ FIRST = ("Redrive", "Context", "RunHandle", "Desk", "DeadLetterQueue", "Settings
 PARTS = {
     "Redrive": (("redrive.engine.task", "TaskOptions"), ("redrive.engine.enqueue", "StartOptions")),
     "Desk": (
-        ("redrive.engine.dead_letters", "DeadLetters"),
-        ("redrive.engine.failure_groups", "FailureGroups"),
-        ("redrive.engine.replays", "Replays"),
-        ("redrive.engine.operations", "Operations"),
-        ("redrive.engine.saved_views", "SavedViews"),
-        ("redrive.engine.audit", "Audit"),
+        ("redrive.failures.dead_letters", "DeadLetters"),
+        ("redrive.failures.groups", "FailureGroups"),
+        ("redrive.failures.replays", "Replays"),
+        ("redrive.failures.operations", "Operations"),
+        ("redrive.failures.saved_views", "SavedViews"),
+        ("redrive.failures.audit", "Audit"),
     ),
 }
 """What somebody meets who uses these, without importing it."""

@@ -11,8 +11,8 @@ from typing import Any
 
 from redrive.asgi.problem import Problem, send_problem, send_whole
 from redrive.asgi.types import Http, Message, Send
-from redrive.engine.key_hold import Hold
 from redrive.errors import LeaseLostError, NotStorableError, StoreError
+from redrive.idempotency.hold import Hold
 from redrive.policy.codec import JsonValue
 from redrive.policy.idempotency_request import is_kept
 

@@ -26,9 +26,9 @@ from redrive.asgi.body import DisconnectedError, Reread, read_body
 from redrive.asgi.problem import Problem, RefusedError, send_problem
 from redrive.asgi.types import Application, Http, Receive, Send, header_values
 from redrive.engine.enqueue import DEFAULT_ORG
-from redrive.engine.idempotency import DAY, LEASE_SECONDS, Replay
-from redrive.engine.key_hold import Hold
 from redrive.errors import InProgressError, InvalidKeyError, KeyReusedError, LeaseLostError, StoreError
+from redrive.idempotency.hold import Hold
+from redrive.idempotency.service import DAY, LEASE_SECONDS, Replay
 from redrive.policy.idempotency_request import key_in_header
 
 if TYPE_CHECKING:

@@ -52,7 +52,7 @@ def doctor(given: Given, output: str | None, strict: bool) -> None:
 async def _examined(given: Given) -> Report:
     from redrive.app import Redrive  # takes longer than all the rest to load, so only where it is needed
     from redrive.doctor import examine
-    from redrive.engine.vault import key_id
+    from redrive.engine.encryption import key_id
 
     settings = settings_of_database(given)
     keys = [key_id(each) for each in settings.read_encryption_keys()]

@@ -11,13 +11,13 @@ from typing import Any
 from redrive.app import Redrive
 from redrive.clock import Clock
 from redrive.config import Settings
-from redrive.engine.burial import Burial
-from redrive.engine.clearing import DEFAULT_MAX_SIZE, PREFIX
+from redrive.engine.dead_letter_policy import Burial
 from redrive.engine.definition import Definition
-from redrive.engine.foreign import Foreign, ItemBurial, redrive_config
-from redrive.engine.processor import ProcessorOptions
 from redrive.engine.worker import Worker
 from redrive.errors import InvalidValueError
+from redrive.failures.clearing import DEFAULT_MAX_SIZE, PREFIX
+from redrive.failures.external_tasks import Foreign, ItemBurial, redrive_config
+from redrive.failures.redrive_processor import ProcessorOptions
 from redrive.policy.presets import REDRIVE_NEVER
 from redrive.policy.redriving import BY_CATEGORY, Function
 from redrive.policy.redriving import Redrive as Choice

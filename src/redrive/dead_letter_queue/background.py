@@ -6,9 +6,9 @@ import asyncio
 
 from redrive.dead_letter_queue.app import QueueApp
 from redrive.engine.handle import RunHandle
-from redrive.engine.processor import RUNNING, STOPPED
 from redrive.engine.worker import Worker
 from redrive.errors import InvalidValueError, TransitionError
+from redrive.failures.redrive_processor import RUNNING, STOPPED
 from redrive.model.run import RunState
 
 

@@ -25,15 +25,15 @@ from redrive.dead_letter_queue.background import Background
 from redrive.dead_letter_queue.capture import Capturing, captured
 from redrive.dead_letter_queue.refusal import not_archived, not_ended, not_retried
 from redrive.dead_letter_queue.tasks import FailedTasks, TaskFields
-from redrive.engine.alarms import statistics_of
-from redrive.engine.clearing import clear_queue
-from redrive.engine.desk import Desk
 from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.engine.evidence import Evidence
-from redrive.engine.processor import RUNNING
-from redrive.engine.statistics import by_kind
 from redrive.engine.task import checked_name, refuse_unknown
 from redrive.errors import InvalidValueError, NotFoundError, ReplayRefusedError, TransitionError
+from redrive.failures.alarms import statistics_of
+from redrive.failures.clearing import clear_queue
+from redrive.failures.redrive_processor import RUNNING
+from redrive.failures.service import Desk
+from redrive.failures.statistics import by_kind
 from redrive.model.alias import dead_letter_state
 from redrive.model.caller import APPLICATION, Caller, checked_caller
 from redrive.model.failed_task import FailedTask, RetryOutcome

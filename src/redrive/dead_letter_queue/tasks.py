@@ -9,10 +9,10 @@ from redrive.dead_letter_queue.app import QueueApp
 from redrive.dead_letter_queue.refusal import Awaited
 from redrive.engine.enqueue import HIGHEST_PRIORITY, LONGEST_KEY
 from redrive.engine.evidence import Evidence
-from redrive.engine.foreign import Report, category_of, evidence_of_report
 from redrive.engine.payload import json_and_text
 from redrive.engine.task import refuse_unknown
 from redrive.errors import InvalidValueError
+from redrive.failures.external_tasks import Report, category_of, evidence_of_report
 from redrive.model.dead_letter import DeadLetterLine, DeadLetterState
 from redrive.model.failed_task import FailedTask
 from redrive.model.failure import Category

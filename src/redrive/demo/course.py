@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from redrive.app import Redrive
 from redrive.demo.shop_floor import ShopFloor
-from redrive.engine.desk import Desk
+from redrive.failures.service import Desk
 from redrive.model.operation import ReplayOperation
 from redrive.model.query import Order
 from redrive.model.replay import OperationState

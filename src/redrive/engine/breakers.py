@@ -13,8 +13,8 @@ from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 
+from redrive.engine.event_bus import Teller
 from redrive.engine.ids import Ids
-from redrive.engine.telling import Teller
 from redrive.engine.threads import Threads
 from redrive.errors import NotStorableError, StoreError
 from redrive.model.audit import NewEntry

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from redrive.engine.breakers import Breakers
-from redrive.engine.queue_book import QueueBook
+from redrive.engine.event_bus import Teller
+from redrive.engine.queue_queries import QueueBook
 from redrive.engine.registry import Registry
 from redrive.engine.task import checked_name
-from redrive.engine.telling import Teller
-from redrive.engine.wording import reason_said
 from redrive.model.audit import Action, NewEntry
 from redrive.model.breaker import BreakerState
 from redrive.model.caller import Caller
 from redrive.model.event import QueuePaused, QueueResumed
 from redrive.policy.bounds import LONGEST_DELAY, choice, require
 from redrive.policy.redact import Redactor
+from redrive.policy.user_text import reason_said
 from redrive.store.store import Store
 
 

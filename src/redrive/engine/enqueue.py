@@ -11,14 +11,14 @@ from typing import Any, NamedTuple, TypedDict
 
 from redrive.clock import Clock
 from redrive.engine.definition import Definition
+from redrive.engine.encryption import NO_VAULT, Vault
+from redrive.engine.event_bus import Teller
 from redrive.engine.ids import Ids
-from redrive.engine.patience import Patience
 from redrive.engine.payload import json_and_text
 from redrive.engine.registry import Registry
 from redrive.engine.signature import Signature
+from redrive.engine.store_retrier import Patience
 from redrive.engine.task import checked_name, refuse_unknown
-from redrive.engine.telling import Teller
-from redrive.engine.vault import NO_VAULT, Vault
 from redrive.errors import InvalidValueError, StoreUnavailableError
 from redrive.model.event import RunQueued
 from redrive.model.run import NewRun

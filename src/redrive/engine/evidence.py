@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from redrive.engine.trail import Trail, is_alone, said, trail_of, whole_story
+from redrive.engine.traceback_summary import Trail, is_alone, said, trail_of, whole_story
 from redrive.model.failure import Category, ErrorClass, Failure
 from redrive.policy import probe
 from redrive.policy.classify import DEFAULT_CLASSIFIER, Classifier

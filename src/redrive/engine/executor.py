@@ -12,17 +12,17 @@ from redrive.engine import outcome
 from redrive.engine.breakers import Breakers, Report
 from redrive.engine.context import Context
 from redrive.engine.definition import Definition
+from redrive.engine.encryption import NO_VAULT, Vault
+from redrive.engine.event_bus import Teller
+from redrive.engine.event_reporter import Herald
 from redrive.engine.evidence import Evidence
-from redrive.engine.herald import Herald
+from redrive.engine.failure_handler import Judge
 from redrive.engine.ids import Ids
-from redrive.engine.invoke import Invoker
-from redrive.engine.judge import Judge
+from redrive.engine.invoker import Invoker
 from redrive.engine.payload import json_and_text
 from redrive.engine.recorder import Recorder
 from redrive.engine.registry import Definitions, Registry
 from redrive.engine.task import Task
-from redrive.engine.telling import Teller
-from redrive.engine.vault import NO_VAULT, Vault
 from redrive.engine.work import Interruption, Work
 from redrive.errors import LeaseLostError, NotStorableError, StoreError
 from redrive.model.breaker import CallOutcome

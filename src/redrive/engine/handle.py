@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from redrive.clock import Clock
+from redrive.engine.encryption import NO_VAULT, Vault
+from redrive.engine.event_bus import Teller
 from redrive.engine.history import History, history_of
-from redrive.engine.telling import Teller
-from redrive.engine.vault import NO_VAULT, Vault
 from redrive.engine.waiting import wait_for
 from redrive.errors import RunFailedError, StoreUnavailableError
 from redrive.model.caller import APPLICATION

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from redrive.engine.vault import NO_VAULT, Vault
+from redrive.engine.encryption import NO_VAULT, Vault
 from redrive.errors import SealedError
 from redrive.model.attempt import AttemptOutcome, AttemptRecord
 from redrive.model.replay import Mode, Replay

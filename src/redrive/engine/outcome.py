@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from redrive.engine.burial import Burial, with_tags
 from redrive.engine.context import step_key
+from redrive.engine.dead_letter_policy import Burial, with_tags
 from redrive.engine.definition import StepDefinition
 from redrive.engine.evidence import Evidence, evidence_of_loss, evidence_without_error
 from redrive.engine.work import Work

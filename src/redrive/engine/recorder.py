@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from redrive.engine.patience import Patience
+from redrive.engine.store_retrier import Patience
 from redrive.errors import StoreError, StoreUnavailableError
 from redrive.model.failure_group import GroupChange
 from redrive.store.record import Record

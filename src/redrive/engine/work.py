@@ -9,8 +9,8 @@ from typing import Protocol
 
 from redrive.engine.context import Context
 from redrive.engine.definition import Definition, StepDefinition
+from redrive.engine.encryption import NO_VAULT, Vault
 from redrive.engine.task import Task
-from redrive.engine.vault import NO_VAULT, Vault
 from redrive.model.breaker import Permit
 from redrive.model.claim import Claim
 from redrive.model.event import StepRef

@@ -15,19 +15,19 @@ from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from redrive.engine.claiming import Claimer
-from redrive.engine.driver import OperationDriver
+from redrive.engine.claimer import Claimer
 from redrive.engine.executor import Executor
-from redrive.engine.flight import Flight
 from redrive.engine.gate import Gate
+from redrive.engine.in_flight import Flight
+from redrive.engine.maintenance import Upkeep
 from redrive.engine.options import WorkerOptions
-from redrive.engine.patience import Patience
-from redrive.engine.processor import Processor
 from redrive.engine.signals import until_signalled
-from redrive.engine.upkeep import Upkeep
+from redrive.engine.store_retrier import Patience
 from redrive.engine.waiting import wait_for
 from redrive.engine.work import Interruption, Work
 from redrive.errors import StoreError, StoreUnavailableError
+from redrive.failures.operation_driver import OperationDriver
+from redrive.failures.redrive_processor import Processor
 from redrive.model.event import WorkerStarted, WorkerStopped, WorkerStopping
 
 UNHEALTHY_AFTER = 30.0

@@ -12,9 +12,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from redrive.app import Redrive
 from redrive.engine.breakers import HELD_BY_BREAKER
-from redrive.engine.queue_book import WorkerView
-from redrive.engine.verdict import SILENT_SECONDS
+from redrive.engine.queue_queries import WorkerView
 from redrive.errors import StatementTimeoutError, StoreError
+from redrive.failures.verdicts import SILENT_SECONDS
 from redrive.model.breaker import BreakerState
 from redrive.model.dead_letter import DeadLetterState
 from redrive.model.run import Place

@@ -8,9 +8,9 @@ from fastapi import Depends
 from starlette.requests import Request
 
 from redrive.app import Redrive
-from redrive.engine.desk import Desk
-from redrive.engine.directory import Directory
-from redrive.engine.run_book import RunBook
+from redrive.engine.run_queries import RunBook
+from redrive.failures.service import Desk
+from redrive.identity.directory import Directory
 from redrive.model.caller import Caller
 from redrive.policy.principal import Principal
 from redrive.server.problem import ProblemError

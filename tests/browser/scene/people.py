@@ -9,7 +9,7 @@ from tests.browser.scene.time import HOUR
 from tests.browser.site import add_people
 
 from redrive.app import Redrive
-from redrive.engine.desk import Desk
+from redrive.failures.service import Desk
 from redrive.model.failure_group import FailureGroup
 
 MAYA, JON, LIN, SAM = "maya@acme.example", "jon@acme.example", "lin@acme.example", "sam@acme.example"

@@ -12,8 +12,8 @@ from tests.server.admin.reading import Element, Reading, read
 from tests.server.house import House
 from tests.store.build import ask
 
-from redrive.engine.desk import Desk
 from redrive.errors import FinalError, RetryableError, StatementTimeoutError
+from redrive.failures.service import Desk
 from redrive.server.admin import whole
 from redrive.server.admin.dead_letters import SIZE
 from redrive.server.admin.group_rows import short
@@ -397,7 +397,7 @@ async def test_more_than_can_be_counted_cannot_be_selected_at_once(
 
     await letters(house, 2)
     monkeypatch.setattr("redrive.server.admin.dead_letters.SIZE", 1)
-    monkeypatch.setattr("redrive.engine.dead_letters.DeadLetters.count", many)
+    monkeypatch.setattr("redrive.failures.dead_letters.DeadLetters.count", many)
     page = await read(admin, f"{DLQ}?view=flat")
     assert "10,000+ dead letters" in page.text
     assert "More than 10,000 match, and at most so many are changed at once: narrow the query." in page.text
@@ -421,7 +421,7 @@ async def test_a_count_that_takes_too_long_is_left_out(
         page = await read(admin, path)
         assert "too many to be counted in time" in page.text
         assert len(rows(page)) == 1
-    monkeypatch.setattr("redrive.engine.dead_letters.DeadLetters.list", too_long)
+    monkeypatch.setattr("redrive.failures.dead_letters.DeadLetters.list", too_long)
     assert "it took too long; narrow it" in (await read(admin, f"{DLQ}?view=flat", 503)).text
 
 

@@ -13,7 +13,7 @@ from tests.server.admin.test_dead_letters import EVIL, desk_of, healing, letters
 from tests.server.house import House
 from tests.store.build import ask
 
-from redrive.engine.failure_groups import FailureGroups
+from redrive.failures.groups import FailureGroups
 
 GROUPS = "/app/admin/dlq/groups"
 

@@ -12,8 +12,8 @@ from tests.server.admin.test_dead_letters import healing
 from tests.server.house import House
 from tests.store.build import ask
 
-from redrive.engine.overview import HealsItself, NeedsYou, Overview, ReplayRecord, Standing
 from redrive.errors import RetryableError
+from redrive.failures.overview import HealsItself, NeedsYou, Overview, ReplayRecord, Standing
 from redrive.model.overview import Span
 from redrive.model.run import ENDED_RUNS
 from redrive.server.admin.overview import inflow_of

@@ -8,7 +8,7 @@ from typing import Any
 from tests.server.admin.reading import Element, Reading, read
 from tests.server.house import House
 
-from redrive.engine.queue_book import Depths, QueueView
+from redrive.engine.queue_queries import Depths, QueueView
 from redrive.server.admin.queues import OLD_SECONDS, Line
 from redrive.store.listing import Count
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redrive.engine.history import Happening
-from redrive.engine.run_book import Story
+from redrive.engine.run_queries import Story
 from redrive.engine.run_view import AttemptView, RunSummary, StepView
 from redrive.model.run import Place
 from redrive.server.admin.broken_axis import SHARE

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.server.admin.reading import Reading, read
 from tests.server.house import House
 
-from redrive.engine.queue_book import WorkerView
-from redrive.engine.verdict import SILENT_SECONDS
+from redrive.engine.queue_queries import WorkerView
+from redrive.failures.verdicts import SILENT_SECONDS
 from redrive.server.admin.workers import Line, crew, state_of
 
 PAGE = "/app/admin/workers"

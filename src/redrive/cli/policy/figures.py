@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from redrive.cli.text import instant
-from redrive.engine.what_if import Outcome, Place, WhatIf
+from redrive.failures.what_if import Outcome, Place, WhatIf
 from redrive.policy.comparison import Comparison, Peak, Side
 from redrive.policy.stored import policy_to_json
 from redrive.policy.what_if import Proof

@@ -9,7 +9,7 @@ from typing import Any
 from redrive.cli.policy.figures import ASSUMPTIONS, HIGH, MEDIAN, STEPS, as_json, flat
 from redrive.cli.table import Column, chosen, show_json, show_rows, terminal_width
 from redrive.cli.text import bad, bold, dim, good, instant, notice, out
-from redrive.engine.what_if import Outcome, Place, WhatIf
+from redrive.failures.what_if import Outcome, Place, WhatIf
 from redrive.policy.comparison import Comparison, Peak, Side
 from redrive.policy.schedule import format_duration
 from redrive.policy.what_if import Proof

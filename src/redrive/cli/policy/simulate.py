@@ -17,7 +17,7 @@ from redrive.policy.alteration import Alteration, preset
 
 if TYPE_CHECKING:
     from redrive.app import Redrive
-    from redrive.engine.what_if import WhatIf
+    from redrive.failures.what_if import WhatIf
 
 
 @click.command()
@@ -61,7 +61,7 @@ def simulate(
         raise click.UsageError("Say what to change: a preset, or an option such as --attempts 6.")
 
     async def ask(app: Redrive) -> WhatIf:
-        from redrive.engine.what_if import Wanted, to_be_read, what_if
+        from redrive.failures.what_if import Wanted, to_be_read, what_if
 
         wanted = Wanted(org, app.clock.now() - since, workflow, step, task, queue)
         with progress("Reading attempts", await to_be_read(app.store, wanted)) as tell:

@@ -9,8 +9,8 @@ from typing import Annotated, Any, NamedTuple
 from fastapi import Query
 from starlette.responses import Response
 
-from redrive.engine.audit import Audit, AuditEntry, AuditPage
 from redrive.errors import InvalidValueError
+from redrive.failures.audit import Audit, AuditEntry, AuditPage
 from redrive.model.audit import Action
 from redrive.policy.codec import encode
 from redrive.server.admin.environment import link, segment

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from redrive.engine.breaker_book import BreakerView
+from redrive.engine.breaker_queries import BreakerView
 from redrive.model.breaker import BreakerState
 from redrive.server.admin.breaker_words import closes, opens
 from redrive.server.admin.page import OnPage, Pages

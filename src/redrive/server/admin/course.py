@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from redrive.engine.history import Happening
-from redrive.engine.run_book import Story
+from redrive.engine.run_queries import Story
 from redrive.engine.run_view import AttemptView, RunSummary
 from redrive.model.attempt import AttemptOutcome
 from redrive.model.run import Place

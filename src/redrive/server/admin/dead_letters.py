@@ -10,9 +10,9 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 from fastapi import Query
 from starlette.responses import Response
 
-from redrive.engine.desk import Desk
-from redrive.engine.overview import Standing
 from redrive.errors import InvalidValueError, StatementTimeoutError
+from redrive.failures.overview import Standing
+from redrive.failures.service import Desk
 from redrive.model.dead_letter import CLOSED, DeadLetterLine, DeadLetterState
 from redrive.policy.codec import decode
 from redrive.policy.group_language import about_groups

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 
-from redrive.engine.overview import BETWEEN_ATTEMPTS
+from redrive.failures.overview import BETWEEN_ATTEMPTS
 from redrive.server.admin import words
 from redrive.server.admin.chart import sparkline
 from redrive.server.admin.decided import decided

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from redrive.engine.group_book import GroupBook
-from redrive.engine.refusal import MOST_AT_ONCE
+from redrive.failures.group_queries import GroupBook
+from redrive.failures.refusal import MOST_AT_ONCE
 from redrive.model.failure_group import (
     REGRESSED,
     FailureGroup,

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from redrive.engine.desk import Desk
 from redrive.errors import NotFoundError
+from redrive.failures.service import Desk
 from redrive.model.dead_letter import DeadLetter, DeadLetterState
 from redrive.model.failure_group import GROUP_TRANSITIONS, GroupDetail, GroupShare, GroupState, Timeline
 from redrive.model.query import Query, Term

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 from fastapi import Query
 from starlette.responses import Response
 
-from redrive.engine.desk import Desk
 from redrive.engine.run_view import AttemptView
 from redrive.errors import NotFoundError
+from redrive.failures.service import Desk
 from redrive.model.dead_letter import CLOSED, DeadLetter, DeadLetterLine, DeadLetterState, version_of
 from redrive.model.failure_group import GroupDetail
 from redrive.model.query import Query as Question

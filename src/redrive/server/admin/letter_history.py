@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from redrive.engine.audit import AuditEntry
+from redrive.failures.audit import AuditEntry
 from redrive.model.audit import Action
 from redrive.model.caller import SELF
 from redrive.model.dead_letter import DeadLetter, Note

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from redrive.engine.breaker_book import BreakerView
-from redrive.engine.desk import Desk
-from redrive.engine.overview import Overview
-from redrive.engine.queue_book import QueueView, WorkerView
+from redrive.engine.breaker_queries import BreakerView
+from redrive.engine.queue_queries import QueueView, WorkerView
+from redrive.failures.overview import Overview
+from redrive.failures.service import Desk
 from redrive.model.breaker import BreakerState
 from redrive.model.failure_group import GroupLine, GroupSort
 from redrive.model.operation import OperationReport, ReplayOperation

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from redrive.engine.queue_book import Depths, QueueView, WorkerView
+from redrive.engine.queue_queries import Depths, QueueView, WorkerView
 from redrive.model.query import Term
 from redrive.server.admin.page import OnPage, Pages
 from redrive.server.admin.workers import state_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from redrive.engine.desk import Desk
 from redrive.errors import InvalidValueError, NotFoundError
+from redrive.failures.service import Desk
 from redrive.model.dead_letter import DeadLetterLine
 from redrive.model.failure_group import FailureGroup
 from redrive.model.operation import FailedAs, OperationReport

@@ -9,8 +9,8 @@ from typing import Annotated, NamedTuple
 from fastapi import Query
 from starlette.responses import Response
 
-from redrive.engine.desk import Desk
 from redrive.errors import InvalidValueError
+from redrive.failures.service import Desk
 from redrive.model.operation import ReplayOperation
 from redrive.model.replay import OperationState, ReplayState
 from redrive.policy.rollout import RolloutOptions

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from redrive.engine.run_book import RunBook, Story
+from redrive.engine.run_queries import RunBook, Story
 from redrive.engine.run_view import AttemptView, PlannedStep, RunSummary, RunView, StepView
 from redrive.errors import InvalidValueError
 from redrive.model.query import Query, Term

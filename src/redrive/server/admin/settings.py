@@ -13,7 +13,7 @@ from fastapi import Query
 from starlette.responses import Response
 
 from redrive.config import SETTINGS, Settings
-from redrive.engine.statistics import statistics
+from redrive.failures.statistics import statistics
 from redrive.model.role import Role
 from redrive.policy.access import PERMISSIONS, Permission
 from redrive.policy.monitor import DEFAULT_THRESHOLDS, alerts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from redrive.engine.breaker_book import BreakerView
+from redrive.engine.breaker_queries import BreakerView
 from redrive.model.breaker import BreakerState
 from redrive.model.dead_letter import LIVE
 from redrive.model.identity import Standing

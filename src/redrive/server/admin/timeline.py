@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import tzinfo
 from typing import NamedTuple
 
-from redrive.engine.run_book import Story
+from redrive.engine.run_queries import Story
 from redrive.engine.run_view import RunSummary
 from redrive.model.attempt import AttemptOutcome
 from redrive.server.admin.axis import Tick

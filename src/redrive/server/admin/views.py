@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from redrive.engine.desk import Desk
+from redrive.failures.service import Desk
 from redrive.model.saved_view import SavedView, ViewedPage
 from redrive.server.admin.environment import link
 

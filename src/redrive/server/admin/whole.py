@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from redrive.engine.desk import Desk
-from redrive.engine.refusal import MOST_AT_ONCE
 from redrive.errors import InvalidValueError
+from redrive.failures.refusal import MOST_AT_ONCE
+from redrive.failures.service import Desk
 from redrive.model.dead_letter import DeadLetterState
 from redrive.model.query import Query
 from redrive.policy.query import LONGEST_QUERY, parse

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from redrive.engine.queue_book import WorkerView
-from redrive.engine.verdict import SILENT_SECONDS
+from redrive.engine.queue_queries import WorkerView
+from redrive.failures.verdicts import SILENT_SECONDS
 from redrive.server.admin.page import OnPage, Pages
 
 pages = Pages("workers")

@@ -9,8 +9,8 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from redrive.engine.audit import LATEST
 from redrive.errors import InvalidValueError
+from redrive.failures.audit import LATEST
 from redrive.model.audit import Action
 from redrive.policy.access import Permission
 from redrive.server.answer import answer, page

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from redrive.engine.breaker_book import BreakerBook
+from redrive.engine.breaker_queries import BreakerBook
 from redrive.policy.access import Permission
 from redrive.server.answer import answer, page
 from redrive.server.api.parameter import Name

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 
 from starlette.responses import Response
 
-from redrive.engine.clearing import clear_queue
-from redrive.engine.desk import Desk
+from redrive.failures.clearing import clear_queue
+from redrive.failures.service import Desk
 from redrive.model.dead_letter import DeadLetterState
 from redrive.policy.access import Permission
 from redrive.server.answer import answer

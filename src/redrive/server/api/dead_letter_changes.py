@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Path
 from starlette.responses import Response
 
-from redrive.engine.desk import Desk
+from redrive.failures.service import Desk
 from redrive.model.dead_letter import version_of
 from redrive.policy.access import Permission
 from redrive.server.answer import answer

@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from redrive.engine.desk import Desk
+from redrive.failures.service import Desk
 from redrive.model.replay import Replay
 from redrive.policy.access import Permission
 from redrive.policy.override import override_from_json

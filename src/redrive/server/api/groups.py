@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Path, Query
 from starlette.responses import Response
 
-from redrive.engine.group_book import MOST_BUCKETS
+from redrive.failures.group_queries import MOST_BUCKETS
 from redrive.model.failure_group import GroupSort, GroupState
 from redrive.model.query import TEXT, Term
 from redrive.model.query import Query as Asked

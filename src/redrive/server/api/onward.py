@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import Query
 from starlette.responses import RedirectResponse, Response
 
-from redrive.engine.sessions import Sessions
-from redrive.engine.signed_in import NewSession
+from redrive.identity.sessions import Sessions
+from redrive.identity.signed_in import NewSession
 from redrive.server.api.session import begun
 from redrive.server.cookie import set_session
 from redrive.server.site import Site

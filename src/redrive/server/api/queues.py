@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from redrive.engine.queue_book import QueueBook
+from redrive.engine.queue_queries import QueueBook
 from redrive.policy.access import Permission
 from redrive.server.answer import answer, page
 from redrive.server.api.parameter import Name

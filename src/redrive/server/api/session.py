@@ -7,8 +7,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from redrive.engine.sessions import Sessions
-from redrive.engine.signed_in import NewSession
+from redrive.identity.sessions import Sessions
+from redrive.identity.signed_in import NewSession
 from redrive.model.identity import Standing
 from redrive.policy.principal import SESSION, Principal
 from redrive.server.admission import check_origin

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Query
 from starlette.responses import Response
 
-from redrive.engine.statistics import statistics
+from redrive.failures.statistics import statistics
 from redrive.policy.access import Permission
 from redrive.server.answer import answer
 from redrive.server.api.shape.statistics import StatisticsShape

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from redrive.engine.sessions import Sessions
+from redrive.identity.sessions import Sessions
 from redrive.policy.codec import JsonValue
 from redrive.policy.credential import SECRET_BYTES, digest, is_token, secret_text
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
-from redrive.engine.refusal import MOST_AT_ONCE
-from redrive.engine.wording import LONGEST_REASON
 from redrive.errors import InvalidValueError
+from redrive.failures.refusal import MOST_AT_ONCE
+from redrive.policy.user_text import LONGEST_REASON
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
 

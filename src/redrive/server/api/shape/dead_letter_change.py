@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from redrive.engine.refusal import MOST_AT_ONCE
-from redrive.engine.wording import LONGEST_NOTE, LONGEST_REASON, LONGEST_WORD, MOST_TAGS
 from redrive.errors import InvalidValueError
+from redrive.failures.refusal import MOST_AT_ONCE
 from redrive.model.replay import Mode
+from redrive.policy.user_text import LONGEST_NOTE, LONGEST_REASON, LONGEST_WORD, MOST_TAGS
 from redrive.server.api.shape.base import Asked, Ids, IdText, Reason
 
 Word = Annotated[str, Field(min_length=1, max_length=LONGEST_WORD)]

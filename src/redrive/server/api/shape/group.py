@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from redrive.engine.failure_groups import MOST_LETTERS
+from redrive.failures.groups import MOST_LETTERS
 from redrive.model.failure_group import GroupState
 from redrive.server.api.shape.base import Asked, Instant, Moment, Reason, Shown
 

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from redrive.engine.keys import LONGEST_GRACE, LONGEST_LIFETIME
 from redrive.engine.task import LONGEST_NAME
-from redrive.engine.wording import LONGEST_WORD
+from redrive.identity.keys import LONGEST_GRACE, LONGEST_LIFETIME
 from redrive.policy.access import Permission
+from redrive.policy.user_text import LONGEST_WORD
 from redrive.server.api.shape.base import Asked, Moment, Shown
 
 RoleWord = Literal["VIEWER", "STAFF", "ADMIN", "OWNER"]

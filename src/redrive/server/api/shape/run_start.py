@@ -8,7 +8,7 @@ from pydantic import Field
 
 from redrive.engine.enqueue import FARTHEST, HIGHEST_PRIORITY, LONGEST_KEY, MOST_TAGS
 from redrive.engine.task import LONGEST_NAME
-from redrive.engine.wording import LONGEST_WORD
+from redrive.policy.user_text import LONGEST_WORD
 from redrive.server.api.shape.base import Asked, Instant
 
 MOST_RUNS = 1_000

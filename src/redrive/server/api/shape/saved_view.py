@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from redrive.engine.saved_views import LONGEST_NAME
+from redrive.failures.saved_views import LONGEST_NAME
 from redrive.model.saved_view import ViewedPage
 from redrive.policy.saved_view import LONGEST_SAVED
 from redrive.server.api.shape.base import Asked, Moment, Shown

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from redrive.engine.wording import LONGEST_REASON
 from redrive.model.breaker import BreakerState
 from redrive.policy.bounds import LONGEST_DELAY
+from redrive.policy.user_text import LONGEST_REASON
 from redrive.server.api.shape.base import Asked, Moment, Shown
 from redrive.server.api.shape.dead_letter import CountShape
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from redrive.engine.audit import AuditEntry, AuditVerdict
+from redrive.failures.audit import AuditEntry, AuditVerdict
 from redrive.model.audit import Head
 from redrive.server.answer import when
 

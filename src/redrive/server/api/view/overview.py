@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from redrive.engine.overview import HealsItself, OldestLetter, Overview
+from redrive.failures.overview import HealsItself, OldestLetter, Overview
 from redrive.server.answer import when
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from redrive.engine.planner import plan_of
+from redrive.failures.planner import plan_of
 from redrive.model.operation import Drifting, OperationReport, Plan, ReplayOperation
 from redrive.model.replay import Replay
 from redrive.server.answer import when

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from redrive.engine.breaker_book import BreakerView, ForceView
-from redrive.engine.queue_book import Depths, QueueView, WorkerView
+from redrive.engine.breaker_queries import BreakerView, ForceView
+from redrive.engine.queue_queries import Depths, QueueView, WorkerView
 from redrive.server.answer import when
 
 

@@ -1,0 +1,246 @@
+"""Claiming: taking as much ready work as there is room for, in batches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from redrive.clock import Clock
+from redrive.engine import outcome
+from redrive.engine.executor import Executor
+from redrive.engine.gate import Gate
+from redrive.engine.in_flight import Flight
+from redrive.engine.options import WorkerOptions
+from redrive.engine.store_retrier import Patience
+from redrive.engine.waiting import wait_for
+from redrive.engine.work import Work
+from redrive.errors import RedriveError
+from redrive.model.claim import Claim
+from redrive.store.leases import Holder
+from redrive.store.record import Record, Rescheduled
+from redrive.store.store import Store
+
+MOST_PENDING_RECORDS = 2_000
+UNREADABLE_DELAY = 60.0
+SHORT_WAIT = 0.005
+SHORTEST_ABSTENTION = 1.0
+LONGEST_ALONE_WAIT, ALONE_INTERVAL = 10.0, 60.0
+"""How long others may take to land before a suspect is given back, and when it is tried again."""
+
+_UNREADABLE = (RedriveError, LookupError, TypeError, ValueError)
+
+
+class Claimer:
+    def __init__(
+        self,
+        worker_id: str,
+        executor: Executor,
+        gate: Gate,
+        flight: Flight,
+        patience: Patience,
+        options: WorkerOptions,
+    ) -> None:
+        self.lonely: list[str] = []
+        self._alone_after = 0.0
+        self._abstained: dict[str, float] = {}
+        self.wake = asyncio.Event()
+        self._worker_id = worker_id
+        self._executor = executor
+        self._store: Store = executor.store
+        self._clock: Clock = executor.clock
+        self._gate = gate
+        self._flight = flight
+        self._patience = patience
+        self._options = options
+        self._turn = 0
+        self._unsure: tuple[int, float] | None = None
+
+    # Room
+
+    def free(self) -> int:
+        if self._executor.recorder.pending >= MOST_PENDING_RECORDS:
+            return 0
+        return self._options.concurrency - self._flight.executing
+
+    async def wait_for_room(self, stopping: asyncio.Event) -> int:
+        """Wait until a good part is free, but not long when only little is: large batches are cheap."""
+        if 0 < self.free() < self._options.concurrency // 4:
+            self._flight.room_made.clear()
+            await wait_for(self._flight.room_made, SHORT_WAIT, self._clock)
+        while self.free() <= 0 and not stopping.is_set():
+            self._flight.room_made.clear()
+            await wait_for(self._flight.room_made, self._options.poll_seconds, self._clock)
+        return self.free()
+
+    # Claims
+
+    async def claim(self, room: int) -> int:
+        """Claim up to `room` runs and set them going; how many there were."""
+        await self.adopt()
+        self._turn += 1
+        if self.lonely and self._clock.monotonic() >= self._alone_after:
+            claimed = await self._claim_alone(self.lonely.pop(0))
+            if claimed or self._executor.stopping:
+                return claimed
+        claimed = 0
+        for queue in await self._queues():
+            if self._executor.stopping:
+                break
+            claimed += await self._claim_from(queue, room - claimed)
+            if claimed >= room:
+                break
+        return claimed
+
+    async def adopt(self) -> None:
+        """When the answer to a claim never arrived: take what was committed nevertheless."""
+        if self._unsure is None:
+            return
+        token, since = self._unsure
+        claims = await self._store.leases.adopt(token, self._worker_id)
+        await self._take([each for each in claims if not self._flight.knows(each.id)], since)
+        self._unsure = None
+
+    async def _queues(self) -> list[str]:
+        """Those to be asked; every queue gets its turn to be the first."""
+        queues = self._options.queues
+        if len(queues) == 1:
+            return list(queues)
+        ready = await self._store.leases.ready_queues(queues)
+        first = self._turn % len(queues)
+        return [queue for queue in queues[first:] + queues[:first] if queue in ready]
+
+    async def _claim_from(self, queue: str, room: int) -> int:
+        leases, workflows, without = self._store.leases, self._options.workflows, self._without()
+        return await self._claimed(lambda holder: leases.claim(queue, room, holder, workflows, without))
+
+    def abstain(self, workflow: str, seconds: float) -> None:
+        """A step of it is not known here: leave it to others for longer than until it is due again."""
+        self._abstained[workflow] = self._clock.monotonic() + max(SHORTEST_ABSTENTION, 2.0 * seconds)
+
+    def _without(self) -> list[str]:
+        now = self._clock.monotonic()
+        self._abstained = {name: end for name, end in self._abstained.items() if end > now}
+        return sorted(self._abstained)
+
+    async def _claim_alone(self, queue: str) -> int:
+        """Something that is suspected of killing its worker gets one for itself, or is given back.
+
+        It is claimed before the others are waited for, so that no other worker waits for it too.
+        """
+        leases, workflows = self._store.leases, self._options.workflows
+        self._alone_after = self._clock.monotonic() + ALONE_INTERVAL
+        return await self._claimed(
+            lambda holder: leases.claim_alone(queue, holder, workflows), self._take_alone
+        )
+
+    async def _take_alone(self, claims: Sequence[Claim], since: float) -> None:
+        works = [work for claim in claims if (work := await self.readable(claim, since)) is not None]
+        end = self._clock.monotonic() + LONGEST_ALONE_WAIT
+        while self._has_others(works) and self._clock.monotonic() < end:
+            await self._flight.landing(self._options.poll_seconds)
+        if self._has_others(works) or self._executor.stopping:
+            for work in works:
+                self._executor.give_back(work)
+            return
+        for work in works:
+            await self._patience.persist("claim", partial(self._store.leases.begin_alone, work.claim))
+        await self._take_through(works)
+        while any(work in self._flight.works for work in works) and not self._executor.stopping:
+            await self._flight.landed.wait()
+            self._flight.landed.clear()
+        self._alone_after = 0.0
+
+    def _has_others(self, works: Sequence[Work]) -> bool:
+        return len(self._flight) > len(works) and not self._executor.stopping
+
+    async def _claimed(
+        self,
+        claim: Callable[[Holder], Awaitable[Sequence[Claim]]],
+        take: Callable[[Sequence[Claim], float], Awaitable[None]] | None = None,
+    ) -> int:
+        token, since = self._unsure = self._executor.ids.token(), self._clock.monotonic()
+        version = self._executor.code_version
+        claims = await claim(Holder(token, self._worker_id, version, self._options.lease_seconds))
+        await (take or self._take)(claims, since)
+        self._unsure = None  # not before: who is told to stop meanwhile gives back what was not yet taken
+        return len(claims)
+
+    async def _take(self, claims: Sequence[Claim], since: float) -> None:
+        works = [work for claim in claims if (work := await self.readable(claim, since)) is not None]
+        await self._take_through(works)
+
+    async def _take_through(self, works: Sequence[Work]) -> None:
+        for work in works:
+            if work.claim.cancel_requested_at is not None:
+                self._executor.judge.cancelled(work)
+        works = [work for work in works if work.claim.cancel_requested_at is None]
+        if not any(work.is_bound for work in works):
+            self._launch(works)
+            return
+        try:
+            await self._pass(works)
+        except Exception as error:  # noqa: BLE001 — whatever it is about, it is not the worker's end
+            await self._pass_one_by_one(works, error)
+
+    async def _pass(self, works: Sequence[Work]) -> None:
+        passage = await self._patience.persist("gate", lambda: self._gate.pass_(works))
+        for work, held_by, refusal in passage.held:
+            self._executor.judge.hold(work, held_by, None if refusal is None else refusal.retry_after)
+        for work in passage.lost:
+            self._executor.herald.lost(work)
+        self._launch(passage.admitted)  # last: what is launched must not be passed a second time
+
+    async def _pass_one_by_one(self, works: Sequence[Work], error: Exception) -> None:
+        if len(works) == 1:
+            judge = self._executor.judge
+            judge.failed(works[0], judge.evidence(works[0], error), error, 0.0)
+            return
+        for work in works:
+            await self._take_through([work])
+
+    def _launch(self, works: Sequence[Work]) -> None:
+        for work in works:
+            self._flight.launch(work, self._executor.execute)
+
+    async def readable(self, claim: Claim, since: float | None = None) -> Work | None:
+        """The work that a claim stands for; a row that cannot be read stops no other and is not lost."""
+        try:
+            definitions = self._executor.definitions
+            definition = definitions.known(claim.definition) or await self._executor.learn(claim.definition)
+            work = self._executor.work_of(claim, definition)
+        except _UNREADABLE as error:
+            record = _cancelled(claim) if claim.cancel_requested_at is not None else _postponed(claim, since)
+            self._executor.recorder.put(record, lambda place: self._flight.landed.set())
+            self._patience.tell_failure("read", f"run {claim.id}: {error}", UNREADABLE_DELAY)
+            return None
+        self._flight.board(work, self._clock.monotonic() if since is None else since)
+        return work
+
+
+def _postponed(claim: Claim, since: float | None) -> Record:
+    """Without `since` somebody else had it, whose attempt is lost; else there was none."""
+    lost = None if since is not None else outcome.lost_row(claim, UNREADABLE_DELAY)
+    change = Rescheduled(
+        claim.id,
+        claim.token,
+        claim.epoch,
+        "waiting",
+        "PENDING",
+        UNREADABLE_DELAY,
+        claim.failures,
+        claim.rate_limit_waits,
+        claim.holds + 1,
+        claim.losses,
+        claim.lonely_losses,
+        min(1, claim.alone),
+        claim.previous_delay,
+        None,
+        failed=0,
+        given_back=0 if lost else 1,
+    )
+    return Record(change, lost, limited=claim.slots is not None)
+
+
+def _cancelled(claim: Claim) -> Record:
+    return outcome.cancelled(claim, "", limited=claim.slots is not None)

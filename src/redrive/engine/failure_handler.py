@@ -1,0 +1,215 @@
+"""The judge: what becomes of an attempt that did not succeed. It decides by policy, and has it recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from math import isnan
+from random import Random
+
+from redrive.clock import Clock
+from redrive.engine import outcome
+from redrive.engine.dead_letter_policy import Burial
+from redrive.engine.event_reporter import Herald
+from redrive.engine.evidence import Evidence, evidence_of, evidence_of_loss, evidence_without_error
+from redrive.engine.ids import Ids
+from redrive.engine.recorder import Recorder
+from redrive.engine.work import Work
+from redrive.errors import DeferredError
+from redrive.model.attempt import AttemptOutcome
+from redrive.model.breaker import CallOutcome
+from redrive.model.claim import Claim
+from redrive.model.decision import Decision, Explanation, Reason, Release
+from redrive.model.failure import Category, Delivery, ErrorClass
+from redrive.model.run import RunState
+from redrive.model.step import Effect
+from redrive.policy.bounds import LONGEST_DELAY
+from redrive.policy.breaker import outcome_of
+from redrive.policy.redact import Redactor
+from redrive.policy.retry import decide, end
+from redrive.store.record import EventRow
+
+UNKNOWN_TASK_DELAY, LONGEST_UNKNOWN_DELAY = 0.1, 60.0
+"""Soon at first: while a new release is rolled out, another worker knows the task already."""
+PROBE_DELAY = 0.1
+MOST_LOSSES = 2
+"""So many workers may die while executing a step among others; from then on it is executed alone."""
+MOST_LONELY_LOSSES = 3
+EXECUTED_ALONE = 2
+"""Of a claim: 1 says that it is to be executed alone, 2 that it is."""
+
+
+@dataclass(slots=True)
+class Judge:
+    clock: Clock
+    random: Random
+    ids: Ids
+    recorder: Recorder
+    herald: Herald
+    burial: Burial
+
+    @property
+    def redactor(self) -> Redactor:
+        return self.burial.redactor
+
+    def evidence(self, work: Work, error: BaseException) -> Evidence:
+        return evidence_of(
+            error,
+            classifier=None if work.task is None else work.task.classifier,
+            redactor=self.redactor,
+            step=work.step.name,
+            now=self.clock.now(),
+        )
+
+    def failed(self, work: Work, evidence: Evidence, error: BaseException, seconds: float) -> None:
+        if not work.begun:
+            evidence = evidence._replace(failure=evidence.failure._replace(delivery=Delivery.NEVER_SEEN))
+        if evidence.failure.category is Category.CANCELLED and work.interruption is None:
+            evidence = _charged(evidence)
+        decision = (
+            self._deferred(work, evidence, error)
+            or self._failed_probe(work, evidence)
+            or self._decide(work, evidence)
+        )
+        released = isinstance(decision, Release)
+        how = AttemptOutcome.RELEASED if released else AttemptOutcome.FAILED
+        self._record(work, evidence, decision, how, seconds)
+
+    def cancelled(self, work: Work) -> None:
+        ended = partial(self.herald.run_ended, work, RunState.CANCELLED)
+        record = outcome.cancelled(work.claim, work.step.name, limited=work.slots is not None)
+        self.recorder.put(record, ended)
+
+    def unknown(self, work: Work) -> None:
+        """No task of that name is registered here: given back, for a worker that knows it."""
+        delay = min(LONGEST_UNKNOWN_DELAY, UNKNOWN_TASK_DELAY * 2.0 ** min(work.claim.holds, 20))
+        evidence = evidence_without_error(
+            Category.MISSING_CONFIG,
+            ErrorClass.RETRYABLE,
+            "unknown_task",
+            f"no task {work.step.task!r} is registered here; deploy a worker that knows it",
+            step=work.step.name,
+            unavailable=True,
+            retry_after=delay,
+        )
+        decision = _because(self._decide(work, evidence), Reason.UNKNOWN_TASK)
+        self.herald.unknown(work, delay)
+        self._record(work, evidence, decision, AttemptOutcome.RELEASED, 0.0)
+
+    def lost(self, work: Work, *, blame: bool = True) -> None:
+        """An attempt whose worker has let its lease expire; nobody knows how far it came.
+
+        `blame`: it may be the attempt that has killed its worker.
+        """
+        if work.claim.cancel_requested_at is not None:
+            self.cancelled(work)
+            return
+        evidence = evidence_of_loss(work.claim.worker, step=work.step.name)
+        decision = _because(self._decide(work, evidence), Reason.LEASE_LOST)
+        work.claim = _with_loss(work.claim) if blame else work.claim._replace(alone=min(1, work.claim.alone))
+        if work.claim.lonely_losses >= MOST_LONELY_LOSSES:
+            evidence, decision = _crashed(work)
+        self._record(work, evidence, decision, AttemptOutcome.LOST, 0.0)
+
+    def hold(self, work: Work, held_by: str, retry_after: float | None) -> None:
+        """Park what may not be executed now. `retry_after` is a breaker's; held by one too often, it ends."""
+        if retry_after is None:
+            self._park(work, held_by, None)
+            return
+        evidence = evidence_without_error(
+            Category.NETWORK,
+            ErrorClass.RETRYABLE,
+            "breaker_open",
+            f"held by {held_by}",
+            step=work.step.name,
+            unavailable=True,
+            retry_after=retry_after,
+        )
+        decision = self._decide(work, evidence)
+        if isinstance(decision, Release):
+            claim = work.claim
+            event = EventRow(self.ids.new(), claim.id, "held", claim.step_index, f"by {held_by}")
+            self._park(work, held_by, event)
+        else:
+            self._record(work, evidence, decision, AttemptOutcome.RELEASED, 0.0)
+
+    def _decide(self, work: Work, evidence: Evidence) -> Decision:
+        return decide(
+            work.claim.tally,
+            evidence.failure,
+            work.policy,
+            now=self.clock.now(),
+            draw=self.random.random(),
+            repeatable=work.step.effect is not Effect.UNSAFE,
+        )
+
+    def _deferred(self, work: Work, evidence: Evidence, error: BaseException) -> Decision | None:
+        if not isinstance(error, DeferredError):
+            return None
+        if work.claim.holds >= work.policy.max_holds:
+            return end(Reason.HOLDS_SPENT, work.claim.tally, evidence.failure, work.policy)
+        at = self.clock.now() + _bounded(error.retry_after)
+        return Release(at, Explanation(Reason.DEFERRED, at=at))
+
+    def _failed_probe(self, work: Work, evidence: Evidence) -> Decision | None:
+        """What was let through to see whether the dependency is back does not pay for the outage."""
+        failure = evidence.failure
+        if work.permit is None or not work.permit.probe or outcome_of(failure) is not CallOutcome.FAILED:
+            return None
+        if work.step.effect is Effect.UNSAFE and failure.may_have_executed:
+            return None
+        held = evidence._replace(failure=failure._replace(unavailable=True, retry_after=PROBE_DELAY))
+        return _because(self._decide(work, held), Reason.PROBE)
+
+    def _park(self, work: Work, held_by: str, event: EventRow | None) -> None:
+        self.recorder.put(outcome.parked(work, held_by, event), partial(self.herald.held, work, held_by))
+
+    def _record(
+        self, work: Work, evidence: Evidence, decision: Decision, how: AttemptOutcome, seconds: float
+    ) -> None:
+        now, letter_id = self.clock.now(), self.ids.new()
+        record = outcome.decided(
+            work, evidence, decision, how, now=now, letter_id=letter_id, burial=self.burial
+        )
+        letter = partial(self.recorder.letter_of, work.claim.id, letter_id)
+        self.recorder.put(
+            record, partial(self.herald.decided, work, evidence, decision, seconds, letter, record)
+        )
+
+
+def _because(decision: Decision, reason: Reason) -> Decision:
+    """Given back for this reason; an ending keeps its own."""
+    if not isinstance(decision, Release):
+        return decision
+    return Release(decision.at, decision.explanation._replace(reason=reason))
+
+
+def _charged(evidence: Evidence) -> Evidence:
+    """Interrupted by its own doing, as by sys.exit(): an ordinary failure, or it would turn in circles."""
+    failure = evidence.failure._replace(category=Category.UNKNOWN, error_class=ErrorClass.RETRYABLE)
+    return evidence._replace(failure=failure)
+
+
+def _bounded(seconds: float) -> float:
+    return 0.0 if isnan(seconds) else min(max(0.0, seconds), LONGEST_DELAY)
+
+
+def _with_loss(claim: Claim) -> Claim:
+    if claim.alone == EXECUTED_ALONE:
+        return claim._replace(lonely_losses=claim.lonely_losses + 1, alone=1)
+    if claim.alone:  # it was still waiting for the others to end, and cannot have done it
+        return claim
+    losses = claim.losses + 1
+    return claim._replace(losses=losses, alone=1 if losses >= MOST_LOSSES else 0)
+
+
+def _crashed(work: Work) -> tuple[Evidence, Decision]:
+    alone = work.claim.lonely_losses
+    evidence = evidence_without_error(
+        Category.RESOURCE,
+        ErrorClass.FINAL,
+        "worker_crashed",
+        f"{work.claim.losses + alone} workers died while executing it, {alone} of them with nothing else",
+        step=work.step.name,
+    )
+    return evidence, end(Reason.WORKER_CRASHED, work.claim.tally, evidence.failure, work.policy)

@@ -1,0 +1,156 @@
+"""Upkeep: what time brings, and what other workers have left behind."""
+
+from __future__ import annotations
+
+import asyncio
+from os import getpid
+from socket import gethostname
+
+from redrive.engine.breakers import HELD_BY_BREAKER
+from redrive.engine.claimer import Claimer
+from redrive.engine.executor import Executor
+from redrive.engine.gate import HELD_BY_LIMIT
+from redrive.engine.in_flight import Flight
+from redrive.engine.options import WorkerOptions
+from redrive.engine.work import Interruption, Work
+from redrive.model.event import HeldReleased
+from redrive.policy.codec import encode
+
+LARGEST_PROMOTION = 500
+LARGEST_RECLAIM = 100
+LARGEST_REMOVAL = 200
+WORKERS_REMEMBERED = 86_400.0
+
+
+class Upkeep:
+    def __init__(
+        self, worker_id: str, executor: Executor, claimer: Claimer, flight: Flight, options: WorkerOptions
+    ) -> None:
+        self.due = asyncio.Event()
+        self._worker_id = worker_id
+        self._executor = executor
+        self._store = executor.store
+        self._clock = executor.clock
+        self._claimer = claimer
+        self._flight = flight
+        self._options = options
+        self._soonest: float | None = None
+
+    # What time brings
+
+    async def promote(self) -> bool:
+        """Make ready what has become due, and release what need not be held any more; is there more of it?"""
+        self._soonest = None
+        self.due.clear()
+        due = await self._store.leases.promote(LARGEST_PROMOTION)
+        released, more = await self._release_held()
+        if due or released:
+            self._claimer.wake.set()
+        next_due = await self._store.leases.next_due()
+        if next_due is not None:
+            self._expect(next_due)
+        return len(due) == LARGEST_PROMOTION or more
+
+    def wait(self, longest: float) -> float:
+        """How long nothing will become due, as far as is known; at most so long."""
+        if self._soonest is None:
+            return longest
+        return min(longest, max(0.0, self._soonest - self._clock.monotonic()))
+
+    def due_in(self, seconds: float) -> None:
+        """Something will be due in so many seconds: do not sleep beyond it."""
+        if seconds <= 0.0:
+            self._claimer.wake.set()
+        if self._expect(seconds):
+            self.due.set()
+
+    def _expect(self, seconds: float) -> bool:
+        at = self._clock.monotonic() + max(0.0, seconds)
+        if self._soonest is not None and self._soonest <= at:
+            return False
+        self._soonest = at
+        return True
+
+    async def _release_held(self) -> tuple[int, bool]:
+        count, more = 0, False
+        for holder in await self._store.holds.holders(HELD_BY_BREAKER):
+            queues, again = await self._executor.breakers.tend(holder.removeprefix(HELD_BY_BREAKER))
+            count += self._told(holder, len(queues))
+            more = more or (again and bool(queues))
+        holds = self._store.holds
+        room = {HELD_BY_LIMIT + name: free for name, free in await holds.limits_with_room()}
+        # One is enough: when it is claimed, the limit is known again.
+        forgotten = dict.fromkeys(await holds.forgotten_limits(HELD_BY_LIMIT), 1)
+        for holder, free in (room | forgotten).items():
+            count += self._told(holder, len(await holds.release(holder, free)))
+        return count, more
+
+    def _told(self, holder: str, released: int) -> int:
+        if released:
+            self._executor.teller.tell(HeldReleased(holder, released))
+        return released
+
+    # Looking after oneself and the others
+
+    async def maintain(self, *, after_outage: bool = False) -> None:
+        """Take over expired leases, pass on cancellations, write down progress."""
+        await self.reclaim(blame=not after_outage)
+        queues, workflows = self._options.queues, self._options.workflows
+        self._claimer.lonely = sorted(await self._store.leases.lonely_queues(queues, workflows))
+        if self._claimer.lonely:
+            self._claimer.wake.set()
+        for run_id, token in await self._store.leases.cancelling(self._worker_id):
+            self._flight.interrupt(run_id, token, Interruption.CANCELLED)
+        noted = [
+            work.take_progress(self._executor.judge.redactor)
+            for work in self._flight.works
+            if work.progress is not None
+        ]
+        if noted:
+            await self._store.records.note_progress(noted)
+
+    async def reclaim(self, *, blame: bool = True) -> int:
+        """Judge attempts whose workers have let their leases expire; how many.
+
+        After a time in which nobody could renew a lease, an expired one says nothing against its attempt.
+        """
+        token = self._executor.ids.token()
+        claims = await self._store.leases.reclaim(token, self._options.lease_seconds, LARGEST_RECLAIM)
+        for claim in claims:
+            work = await self._claimer.readable(claim)
+            if work is not None:
+                self._judge_lost(work, blame)
+        return len(claims)
+
+    def _judge_lost(self, work: Work, blame: bool) -> None:
+        try:
+            self._executor.judge.lost(work, blame=blame)
+        except Exception as error:  # noqa: BLE001 — one bad row must not stop the recovery of the others
+            work.land()
+            self._executor.recorder.tell_failure("reclaim", repr(error))
+
+    async def remove_expired(self) -> bool:
+        """Remove what is old: finished runs, idempotency keys, sessions, a few at a time; is there more?"""
+        await self._store.holds.forget_workers(WORKERS_REMEMBERED)
+        await self._store.holds.forget_limits()
+        await self._store.burials.sum_up()
+        await self._store.tallies.sum_up()
+        tallies = await self._store.tallies.remove_expired(LARGEST_REMOVAL)
+        sessions = await self._store.sessions.remove_expired(LARGEST_REMOVAL)
+        tokens = await self._store.one_time.remove_expired(LARGEST_REMOVAL)
+        keys = await self._store.idempotency.remove_expired(LARGEST_REMOVAL)
+        age = self._options.retention_seconds
+        runs = 0 if age is None else await self._store.runs.remove_expired(age, LARGEST_REMOVAL)
+        return LARGEST_REMOVAL in (tallies, sessions, tokens, keys, runs)
+
+    async def heartbeat(self, state: str) -> None:
+        queues = encode(list(self._options.queues))
+        concurrency, version = self._options.concurrency, self._executor.code_version
+        await self._store.holds.heartbeat(
+            self._worker_id, version, queues, concurrency, len(self._flight), state, gethostname(), getpid()
+        )
+        await self.tell_ended()
+
+    async def tell_ended(self) -> None:
+        """Write down how many runs have ended, for plots."""
+        await self._executor.herald.tally.write(self._store.tallies)

@@ -1,0 +1,64 @@
+"""Patience with the database: what it does not do now is tried again, further and further apart."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import TypeVar
+
+from redrive.clock import Clock
+from redrive.engine.event_bus import Teller
+from redrive.errors import StoreError
+from redrive.model.event import StoreFailed, StoreRecovered
+from redrive.policy.backoff import Backoff
+from redrive.policy.curve import Exponential
+from redrive.policy.jitter import Equal
+
+T = TypeVar("T")
+
+BACKOFF = Backoff(Exponential(0.1, 2.0), cap=5.0, jitter=Equal())
+
+
+class Patience:
+    def __init__(self, clock: Clock, random: Random, teller: Teller) -> None:
+        self._clock = clock
+        self._random = random
+        self._teller = teller
+
+    def tell_failure(self, doing: str, error: str, wait: float) -> None:
+        self._teller.tell(StoreFailed(doing, error, wait))
+
+    async def persist(
+        self,
+        doing: str,
+        action: Callable[[], Awaitable[T]],
+        error: StoreError | None = None,
+        *,
+        errors: type[StoreError] = StoreError,
+        tries: int | None = None,
+    ) -> T:
+        """Try until it succeeds, or so many times. `error` has happened already: begin with a wait.
+
+        A database that refuses is no reason for a worker to die: others may mend it meanwhile.
+        """
+        failures, began = 0, self._clock.monotonic()
+        while True:
+            if error is not None:
+                failures += 1
+                if failures == tries:
+                    raise error
+                await self._wait(doing, failures, error)
+            try:
+                result = await action()
+            except errors as again:
+                error = again
+                continue
+            if failures:
+                self._teller.tell(StoreRecovered(doing, self._clock.monotonic() - began))
+            return result
+
+    async def _wait(self, doing: str, failures: int, error: StoreError) -> None:
+        wait = BACKOFF.wait(failures, draw=self._random.random())
+        seconds = 1.0 if wait is None else wait.seconds
+        self._teller.tell(StoreFailed(doing, str(error), seconds))
+        await self._clock.sleep(seconds)

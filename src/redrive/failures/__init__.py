@@ -1,0 +1,1 @@
+"""Failed work: triage, groups, replays, automatic redrives, audit."""

@@ -1,0 +1,132 @@
+"""The book of failure groups: finding them, and reading what is known about one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from redrive.clock import Clock
+from redrive.errors import InvalidValueError, NotFoundError
+from redrive.failures.trends import sparklines
+from redrive.model.caller import Caller
+from redrive.model.failure_group import (
+    GroupDetail,
+    GroupLine,
+    GroupPage,
+    GroupRecord,
+    GroupShare,
+    GroupSort,
+    Timeline,
+)
+from redrive.policy.bounds import LONGEST_DELAY, choice, require, require_kind, require_whole
+from redrive.policy.fingerprint import VERSION
+from redrive.policy.group_language import GROUPS
+from redrive.policy.query import parse
+from redrive.store.group_records import records, spread
+from redrive.store.groups import MOST_OVER_TIME
+from redrive.store.listing import Count
+from redrive.store.store import Store
+
+LARGEST_PAGE = 500
+MOST_BUCKETS = 1_000
+SHORTEST_BEGINNING = 6
+LONGEST_FINGERPRINT = 200
+
+_BEGINNING = re.compile(rf"(v\d+:)?([0-9a-f]{{{SHORTEST_BEGINNING},40}})")
+
+
+class GroupBook:
+    """The groups of the caller's org. One of another org does not exist."""
+
+    def __init__(self, store: Store, clock: Clock, caller: Caller) -> None:
+        self._store = store
+        self._clock = clock
+        self._caller = caller
+
+    async def search(
+        self,
+        query: str = "",
+        *,
+        sort: GroupSort | str = GroupSort.LAST_SEEN,
+        size: int = 50,
+        cursor: str | None = None,
+    ) -> GroupPage:
+        """A page of those that fulfil the query (redrive.policy.group_language), the greatest first."""
+        require_whole("size", size, 1, LARGEST_PAGE)
+        order = choice("sort", sort, GroupSort)
+        return await self._store.groups.page(parse(query, GROUPS), self._caller.org, size, cursor, order)
+
+    async def count(self, query: str = "") -> Count:
+        """How many fulfil the query; counted up to 10,000."""
+        return await self._store.groups.count(parse(query, GROUPS), self._caller.org)
+
+    async def get(self, fingerprint: str) -> GroupDetail:
+        """By its fingerprint, or by at least 6 digits of its beginning."""
+        found = await self._found(fingerprint)
+        org, whole = self._caller.org, found.group.fingerprint
+        groups = self._store.groups
+        versions = tuple(await groups.versions(org, whole))
+        sample = await groups.sample(found.group)
+        return GroupDetail(*found, versions, sample, await groups.replays(org, whole))
+
+    async def occurrences(
+        self, fingerprint: str, *, seconds: float = 86_400.0, buckets: int = 24
+    ) -> Timeline:
+        """When its dead letters came, over the last seconds."""
+        require("seconds", seconds, 1.0, LONGEST_DELAY)
+        require_whole("buckets", buckets, 1, MOST_BUCKETS)
+        group = (await self._found(fingerprint)).group
+        numbers = await self._store.groups.over_time(
+            self._caller.org, group.fingerprint, float(seconds), buckets
+        )
+        capped = sum(numbers) >= MOST_OVER_TIME
+        return Timeline(self._clock.now() - seconds, seconds / buckets, tuple(numbers), capped)
+
+    async def sparklines(self, fingerprints: Sequence[str]) -> dict[str, Timeline]:
+        """The same of several, in the hours of the last day, also of those that there is no group of."""
+        return await sparklines(self._store, self._caller.org, fingerprints, self._clock.now())
+
+    async def records(self, fingerprints: Sequence[str]) -> dict[str, GroupRecord]:
+        """What is to come of several by itself, and how their replays went, up to 1,000 of each kind."""
+        if len(fingerprints) > LARGEST_PAGE:
+            raise InvalidValueError(
+                f"ask for the records of at most {LARGEST_PAGE} failures at once, got {len(fingerprints)}"
+            )
+        return await records(self._store.database, self._caller.org, fingerprints)
+
+    async def spread(self, fingerprint: str) -> Sequence[GroupShare]:
+        """How all its dead letters are spread over states and queues."""
+        group = (await self._found(fingerprint)).group
+        return await spread(self._store.database, self._caller.org, group.fingerprint)
+
+    async def _found(self, fingerprint: str) -> GroupLine:
+        return await found_group(self._store, self._caller.org, fingerprint)
+
+
+async def found_group(store: Store, org: str, fingerprint: str) -> GroupLine:
+    """The group of this fingerprint, or of the only one that begins so."""
+    require_kind("fingerprint", fingerprint, str)
+    if not fingerprint.isprintable() or len(fingerprint) > LONGEST_FINGERPRINT:
+        raise not_found(fingerprint[:LONGEST_FINGERPRINT])
+    found = await store.groups.find(org, fingerprint, _beginning(fingerprint), 3)
+    exact = [line for line in found if line.group.fingerprint == fingerprint]
+    if len(exact or found) > 1:
+        raise InvalidValueError(
+            f"several failure groups begin with {fingerprint!r}; name more digits of the one you mean"
+        )
+    for line in exact or found:
+        return line
+    raise not_found(fingerprint)
+
+
+def not_found(fingerprint: str) -> NotFoundError:
+    return NotFoundError(
+        f"there is no failure group {fingerprint!r}; name its fingerprint, or at least {SHORTEST_BEGINNING} "
+        f"digits of its beginning"
+    )
+
+
+def _beginning(fingerprint: str) -> str | None:
+    """What the fingerprints begin with that are meant; the version may be left out."""
+    found = _BEGINNING.fullmatch(fingerprint)
+    return None if found is None else (found[1] or f"{VERSION}:") + found[2]

@@ -1,0 +1,232 @@
+"""Failure groups as a person works with them: saying what becomes of them, and what comes by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from itertools import groupby
+from operator import attrgetter
+
+from redrive.clock import Clock
+from redrive.engine.event_bus import Teller
+from redrive.errors import InvalidValueError
+from redrive.failures.group_queries import GroupBook, not_found
+from redrive.failures.refusal import Version, refuse_group_drift, refuse_other_version
+from redrive.model.audit import Action, NewEntry
+from redrive.model.caller import SELF, Caller
+from redrive.model.dead_letter import DeadLetterState
+from redrive.model.event import DeadLetterChanged, GroupChanged
+from redrive.model.failure_group import (
+    GROUP_TRANSITIONS,
+    FailureGroup,
+    GroupChange,
+    GroupResolution,
+    GroupState,
+)
+from redrive.policy.bounds import LONGEST_DELAY, require, require_whole
+from redrive.policy.redact import Redactor
+from redrive.policy.user_text import reason_said, word_said
+from redrive.store.database import Session
+from redrive.store.dead_letters import Closing
+from redrive.store.groups import GroupWish
+from redrive.store.store import Store
+
+MOST_LETTERS = 10_000
+MOST_SETTLED = 500
+
+_ACTIONS = {
+    GroupState.ACKNOWLEDGED: Action.GROUP_ACKNOWLEDGED,
+    GroupState.RESOLVED: Action.GROUP_RESOLVED,
+    GroupState.IGNORED: Action.GROUP_IGNORED,
+    GroupState.OPEN: Action.GROUP_REOPENED,
+}
+
+
+_UNATTENDED = (DeadLetterState.OPEN, DeadLetterState.EXHAUSTED)
+_CONDITIONS = ("ignored_until", "ignored_beyond", "ignored_version")
+_Condition = tuple[float | None, int | None, str | None]
+_Conditions = Callable[[FailureGroup], _Condition]
+_Letters = list[tuple[str, str]]
+
+
+def _unconditional(group: FailureGroup) -> _Condition:
+    return None, None, None
+
+
+class FailureGroups(GroupBook):
+    """The groups of the caller's org. One of another org does not exist.
+
+    Whoever names the version that they have `read` is refused with DriftError when it has changed since.
+    """
+
+    def __init__(
+        self, store: Store, teller: Teller, redactor: Redactor, clock: Clock, caller: Caller
+    ) -> None:
+        super().__init__(store, clock, caller)
+        self._teller = teller
+        self._redactor = redactor
+
+    async def acknowledge(self, fingerprint: str, reason: str = "", *, read: Version = None) -> FailureGroup:
+        """Say that somebody looks after it. It stays so when it occurs again."""
+        return await self._change(fingerprint, GroupState.ACKNOWLEDGED, reason, read)
+
+    async def resolve(
+        self,
+        fingerprint: str,
+        reason: str,
+        *,
+        letters: bool = False,
+        expect: int | None = None,
+        read: Version = None,
+    ) -> GroupResolution:
+        """Say that its cause is gone: when it occurs again it is open, and has regressed.
+
+        With `letters`, up to 10,000 of its open dead letters are resolved too; call it again for more.
+        Exactly as many as you `expect`, if you do: otherwise DriftError, and nothing was changed.
+        """
+        if letters:
+            return await self._resolve_with_letters(fingerprint, reason, expect, read)
+        group = await self._change(fingerprint, GroupState.RESOLVED, reason, read)
+        left = (await self._found(group.fingerprint)).letters
+        return GroupResolution(group, (), left.open + left.exhausted)
+
+    async def ignore(
+        self,
+        fingerprint: str,
+        reason: str,
+        *,
+        until: datetime | float | None = None,
+        beyond: int | None = None,
+        version: str | None = None,
+        read: Version = None,
+    ) -> FailureGroup:
+        """Say that nobody need look, until one of these is met; without any, until it is reopened.
+
+        until    a moment, or so many seconds from now
+        beyond   it has occurred more often than so many times from now on
+        version  it occurs in another version of the code than this
+        """
+        instant = None if until is None else _instant(until, self._clock.now())
+        if beyond is not None:
+            require_whole("beyond", beyond, 1, 10**9)
+        only = None if version is None else word_said("version", version, self._redactor)
+
+        def conditions(group: FailureGroup) -> _Condition:
+            return instant, None if beyond is None else group.occurrences + beyond, only
+
+        return await self._change(fingerprint, GroupState.IGNORED, reason, read, conditions)
+
+    async def reopen(self, fingerprint: str, reason: str, *, read: Version = None) -> FailureGroup:
+        return await self._change(fingerprint, GroupState.OPEN, reason, read)
+
+    async def _change(
+        self,
+        fingerprint: str,
+        state: GroupState,
+        reason: str,
+        read: Version,
+        conditions: _Conditions = _unconditional,
+    ) -> FailureGroup:
+        whole, text = (await self._found(fingerprint)).group.fingerprint, reason_said(reason, self._redactor)
+        async with self._store.database.transaction() as session:
+            before = await self._locked(session, whole, read)
+            after = await self._changed(session, before, state, text, conditions)
+            await self._store.audit.append(session, [self._entry(before, after)])
+        self._tell(before, after)
+        return after
+
+    async def _resolve_with_letters(
+        self, fingerprint: str, reason: str, expect: int | None, read: Version
+    ) -> GroupResolution:
+        """A group that is resolved already stays so, and its letters are resolved nevertheless."""
+        whole, text = (await self._found(fingerprint)).group.fingerprint, reason_said(reason, self._redactor)
+        async with self._store.database.transaction() as session:
+            letters = await self._resolve_letters(session, whole, text)
+            before = after = await self._locked(session, whole, read)
+            refuse_group_drift(len(letters), expect)
+            if before.state != GroupState.RESOLVED:
+                after = await self._changed(session, before, GroupState.RESOLVED, text)
+            closed = self._letter_entries(letters, whole, text)
+            changed = [] if before == after else [self._entry(before, after)]
+            await self._store.audit.append(session, [*closed, *changed])
+        self._tell_letters(letters)
+        self._tell(before, after)
+        left = (await self._found(whole)).letters
+        ids = tuple(each for each, _ in letters)
+        return GroupResolution(after, ids, left.open + left.exhausted)
+
+    async def _changed(
+        self,
+        session: Session,
+        before: FailureGroup,
+        state: GroupState,
+        reason: str,
+        conditions: _Conditions = _unconditional,
+    ) -> FailureGroup:
+        GROUP_TRANSITIONS.check(GroupState(before.state), state)
+        wish = GroupWish(state, self._caller.name, reason, *conditions(before))
+        return await self._store.groups.change(session, before, wish)
+
+    async def _locked(self, session: Session, fingerprint: str, read: Version) -> FailureGroup:
+        group = await self._store.groups.lock(session, self._caller.org, fingerprint)
+        if group is None:
+            raise not_found(fingerprint)
+        refuse_other_version(f"failure group {fingerprint}", group.state, group.version, read)
+        return group
+
+    async def _resolve_letters(self, session: Session, fingerprint: str, reason: str) -> _Letters:
+        org, by = self._caller
+        ids = await self._store.groups.open_letters(session, org, fingerprint, MOST_LETTERS)
+        locked = await self._store.dead_letters.lock(session, ids, org)
+        letters = [(each.id, each.state) for each in locked.values() if each.state in _UNATTENDED]
+        closing = Closing(org, DeadLetterState.RESOLVED, by, reason)
+        await self._store.dead_letters.close_if_unattended(session, [each for each, _ in letters], closing)
+        return letters
+
+    def _entry(self, before: FailureGroup, after: FailureGroup) -> NewEntry:
+        conditions = {name: getattr(after, name) for name in _CONDITIONS if getattr(after, name) is not None}
+        detail = {"before": before.state, "reason": after.change_reason, **conditions}
+        action = _ACTIONS[GroupState(after.state)]
+        return NewEntry(self._caller.org, self._caller.name, action, (after.fingerprint,), detail)
+
+    def _letter_entries(self, letters: _Letters, fingerprint: str, reason: str) -> Iterable[NewEntry]:
+        if letters:
+            ids = tuple(letter_id for letter_id, _ in letters)
+            detail = {"group": fingerprint, "reason": reason}
+            yield NewEntry(self._caller.org, self._caller.name, Action.DEAD_LETTER_RESOLVED, ids, detail)
+
+    def _tell(self, before: FailureGroup, after: FailureGroup) -> None:
+        if before != after:
+            org, by = self._caller
+            self._teller.tell(GroupChanged(org, after.fingerprint, before.state, after.state, by))
+
+    def _tell_letters(self, letters: _Letters) -> None:
+        org, by = self._caller
+        for letter_id, state in letters if self._teller.wants(DeadLetterChanged) else ():
+            self._teller.tell(DeadLetterChanged(org, letter_id, state, DeadLetterState.RESOLVED, by))
+
+
+async def settle(store: Store, teller: Teller, most: int = MOST_SETTLED) -> int:
+    """Open the groups of all orgs again whose time to be ignored is over; how many there were."""
+    async with store.database.transaction() as session:
+        changes = await store.groups.settle(session, most)
+        await store.audit.append(session, list(_settlements(changes)))
+    for each in changes:
+        teller.tell(GroupChanged(each.org, each.fingerprint, each.before, each.after, SELF))
+    return len(changes)
+
+
+def _settlements(changes: Iterable[GroupChange]) -> Iterable[NewEntry]:
+    for org, own in groupby(changes, key=attrgetter("org")):
+        several = list(own)
+        fingerprints = tuple(each.fingerprint for each in several)
+        yield NewEntry(org, SELF, Action.GROUP_REOPENED, fingerprints, {"reason": several[0].reason})
+
+
+def _instant(until: datetime | float, now: float) -> float:
+    if isinstance(until, datetime):
+        if until.tzinfo is None:
+            raise InvalidValueError(f"until must name its time zone, got {until.isoformat()}")
+        until = until.timestamp() - now
+    require("until, in seconds from now,", until, 1.0, LONGEST_DELAY)
+    return now + until

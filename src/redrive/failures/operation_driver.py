@@ -1,0 +1,172 @@
+"""The driver of bulk replays: looks at every running operation, decides, and does what is next.
+
+Whatever it does to an operation is one transaction, in which it alone has the operation: it can be killed at
+any point, and any other driver goes on from there. Most looks find nothing to do, and lock nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from redrive.engine.breakers import Breakers
+from redrive.engine.event_bus import Teller
+from redrive.errors import InvalidValueError
+from redrive.failures.planner import plan_of
+from redrive.model.audit import Action, NewEntry
+from redrive.model.caller import SELF
+from redrive.model.event import OperationChanged, ReplayRequested
+from redrive.model.operation import ReplayOperation
+from redrive.model.replay import OperationState
+from redrive.policy.rollout import (
+    POLL_SECONDS,
+    Figures,
+    Finish,
+    Move,
+    Ramp,
+    Release,
+    Rollout,
+    Stop,
+    Wait,
+    next_move,
+)
+from redrive.store.database import Session
+from redrive.store.operations import Moment
+from redrive.store.replays import Begun
+from redrive.store.store import Store
+
+IDLE_SECONDS = 1.0
+BLOCKED_NOTE = "it depends on a dead letter that is not resolved"
+NOTHING_BEGUN = Begun((), ())
+
+
+class Step(NamedTuple):
+    """What was done with an operation, and in how many seconds it is worth another look."""
+
+    before: ReplayOperation
+    after: ReplayOperation
+    seconds: float = 0.0
+    begun: Begun = NOTHING_BEGUN
+
+
+class OperationDriver:
+    """Several may work at once, in any number of processes."""
+
+    def __init__(self, store: Store, breakers: Breakers, teller: Teller) -> None:
+        self._store = store
+        self._operations = store.operations
+        self._breakers = breakers
+        self._teller = teller
+
+    async def tick(self) -> float:
+        """Bring every running operation forward; seconds until there may be more to do, 0 when there is."""
+        running = await self._operations.running()
+        if not running:
+            return IDLE_SECONDS
+        open_breakers = await self._breakers.opened()
+        return min([await self._drive(moment, open_breakers) for moment in running])
+
+    async def _drive(self, moment: Moment, open_breakers: Iterable[str]) -> float:
+        move = await self._decide(self._store.database, moment, open_breakers)
+        if isinstance(move, Wait):
+            return move.seconds
+        step = await self._advance(moment.operation.id, open_breakers)
+        if step is None:
+            return POLL_SECONDS
+        self._tell(step)
+        if step.begun.queues:
+            await self._store.database.hint(step.begun.queues)
+        return step.seconds
+
+    async def _advance(self, operation_id: str, open_breakers: Iterable[str]) -> Step | None:
+        """Decided anew: others may have been here since the look."""
+        async with self._store.database.transaction() as session:
+            moment = await self._operations.lock_running(session, operation_id)
+            if moment is None:
+                return None
+            move = await self._decide(session, moment, open_breakers)
+            return await self._done(session, moment, move)
+
+    async def _decide(self, session: Session, moment: Moment, open_breakers: Iterable[str]) -> Move:
+        operation, now = moment
+        try:
+            rollout = Rollout.from_text(operation.options)
+            breakers = await self._breakers_ahead(session, operation, open_breakers)
+        except (InvalidValueError, AttributeError, KeyError, TypeError) as error:
+            return Stop(f"what is stored of it cannot be read: {error!r:.200}")
+        tally = await self._operations.tally(session, operation.id)
+        figures = Figures(
+            score=tally.score(operation.released).since(rollout.pardoned),
+            ready=tally.ready,
+            running=tally.running,
+            ramping=operation.ramped_at is not None,
+            released_at=operation.released_at,
+            open_breaker=min(breakers, default=None),
+        )
+        return next_move(figures, rollout.options, now)
+
+    async def _breakers_ahead(
+        self, session: Session, operation: ReplayOperation, open_breakers: Iterable[str]
+    ) -> list[str]:
+        """The open breakers that items depend on which were not begun yet."""
+        if not open_breakers:
+            return []
+        known = plan_of(operation).breakers
+        return [
+            name
+            for name in open_breakers
+            if name in known and await self._operations.depends_on(session, operation.id, name)
+        ]
+
+    async def _done(self, session: Session, moment: Moment, move: Move) -> Step:
+        operation, now = moment
+        match move:
+            case Wait(seconds):
+                return Step(operation, operation, seconds)
+            case Release(number, released_at):
+                return await self._release(session, operation, number, released_at)
+            case Ramp():
+                after = operation._replace(ramped_at=now, released_at=now)
+                await self._operations.save(session, after)
+                return Step(operation, after)
+            case Stop(reason):
+                after = operation._replace(state=OperationState.STOPPED, stopped_because=reason)
+                return await self._end(session, operation, after, Action.OPERATION_STOPPED)
+            case Finish():
+                return await self._finish(session, operation, now)
+
+    async def _release(
+        self, session: Session, operation: ReplayOperation, number: int, released_at: float
+    ) -> Step:
+        changed = await self._operations.next_obstacles(session, operation.id, number)
+        await self._operations.refuse(session, changed)
+        begun = await self._store.replays.begin_planned(session, operation.id, number - len(changed))
+        after = operation._replace(released=operation.released + len(begun.replays), released_at=released_at)
+        await self._operations.save(session, after)
+        moved = begun.replays or begun.refused or changed
+        return Step(operation, after, 0.0 if moved else POLL_SECONDS, begun)
+
+    async def _finish(self, session: Session, operation: ReplayOperation, now: float) -> Step:
+        """Nothing is under way: what waits for a dead letter of somebody else's care waits in vain."""
+        if await self._operations.refuse_blocked(session, operation.id, BLOCKED_NOTE):
+            return Step(operation, operation, POLL_SECONDS)
+        after = operation._replace(state=OperationState.DONE, ended_at=now)
+        return await self._end(session, operation, after, Action.OPERATION_FINISHED)
+
+    async def _end(
+        self, session: Session, before: ReplayOperation, after: ReplayOperation, action: Action
+    ) -> Step:
+        detail = {"begun": after.released, "reason": after.stopped_because or ""}
+        await self._operations.save(session, after)
+        await self._store.audit.append(session, [NewEntry(after.org, SELF, action, (after.id,), detail)])
+        return Step(before, after)
+
+    def _tell(self, step: Step) -> None:
+        before, after = step.before, step.after
+        if before.state != after.state:
+            reason = after.stopped_because or ""
+            self._teller.tell(OperationChanged(after.org, after.id, before.state, after.state, reason))
+        if self._teller.wants(ReplayRequested):
+            for each in step.begun.replays:
+                asked = (each.org, each.letter_id, each.run_id, each.mode, each.requested_by)
+                self._teller.tell(ReplayRequested(*asked))

@@ -1,0 +1,246 @@
+"""Bulk replays of a caller's org: planned first, started when the plan still holds, then steered.
+
+What a plan is made of is in `engine.planner`, what happens after the start in `engine.driver`. Whatever is
+said here is durable when it returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
+
+from redrive.engine.breakers import Breakers
+from redrive.engine.event_bus import Teller
+from redrive.engine.ids import Ids
+from redrive.errors import DriftError, InvalidValueError, TransitionError
+from redrive.failures.planner import Planner, PlanRequest, plan_of
+from redrive.failures.refusal import refuse_start_drift
+from redrive.model.audit import Action, NewEntry
+from redrive.model.caller import SELF, Caller
+from redrive.model.event import OperationChanged
+from redrive.model.operation import (
+    Drift,
+    Drifting,
+    FailedAs,
+    ItemPage,
+    OperationPage,
+    OperationReport,
+    Plan,
+    ReplayOperation,
+)
+from redrive.model.replay import OPERATION_TRANSITIONS, OperationState, ReplayState
+from redrive.policy.bounds import choice, require_kind, require_whole
+from redrive.policy.redact import Redactor
+from redrive.policy.rollout import Rollout
+from redrive.policy.user_text import reason_said
+from redrive.store.database import Session
+from redrive.store.operations import MOST_ITEMS, Moment, Obstacle
+from redrive.store.store import Store
+
+LARGEST_PAGE = 500
+MOST_CHANGES = 100
+CANCELLED_NOTE = "the operation was cancelled before it was begun"
+
+
+class Operations:
+    def __init__(
+        self, store: Store, breakers: Breakers, ids: Ids, teller: Teller, redactor: Redactor, caller: Caller
+    ) -> None:
+        self._store = store
+        self._operations = store.operations
+        self._teller = teller
+        self._redactor = redactor
+        self._caller = caller
+        self._planner = Planner(store, breakers, ids, teller, redactor, caller)
+
+    async def plan(self, **request: Unpack[PlanRequest]) -> Plan:
+        """Freeze what is to be replayed, and say what will happen: see PlanRequest."""
+        return await self._planner.plan(request)
+
+    # Steering
+
+    async def start(
+        self, operation_id: str, *, accept_drift: bool = False, expect: int | None = None
+    ) -> ReplayOperation:
+        """Begin what was planned. Dead letters that have changed since are refused: all of the operation, or
+        with `accept_drift` these alone. Whoever says how many they `expect` to be replayed is refused when
+        it is another number."""
+        if expect is not None:
+            require_whole("expect", expect, 0, MOST_ITEMS)
+        async with self._store.database.transaction() as session:
+            before, now = await self._locked(session, operation_id, "started")
+            drifted = await self._operations.hindered(session, operation_id, before.org)
+            if drifted and not accept_drift:
+                raise _drift(before, drifted)
+            await self._operations.refuse(session, drifted)
+            remaining = (await self._operations.counts(session, operation_id))[ReplayState.PLANNED]
+            refuse_start_drift(remaining, expect)
+            after = before._replace(
+                state=OperationState.RUNNING, started_by=self._caller.name, started_at=now, updated_at=now
+            )
+            detail = {"reason": before.reason, "left_out": len(drifted)}
+            entries = [self._entry(after, Action.OPERATION_STARTED, detail)]
+            if not remaining:
+                after = after._replace(state=OperationState.DONE, ended_at=now)
+                entries.append(self._entry(after, Action.OPERATION_FINISHED, {"begun": 0}, by=SELF))
+            await self._operations.save(session, after)
+            await self._store.audit.append(session, entries)
+        self._tell(before, after, "")
+        return after
+
+    async def pause(self, operation_id: str, reason: str = "") -> ReplayOperation:
+        """Begin nothing more until it is resumed; what is under way is finished."""
+        said = self._said(reason)
+        async with self._store.database.transaction() as session:
+            before, now = await self._locked(session, operation_id, "paused")
+            after = before._replace(state=OperationState.PAUSED, updated_at=now)
+            await self._save(session, after, Action.OPERATION_PAUSED, said)
+        return self._tell(before, after, said)
+
+    async def resume(self, operation_id: str, reason: str = "") -> ReplayOperation:
+        """Go on. One that has stopped itself begins with a canary again, and its failures are pardoned."""
+        said = self._said(reason)
+        async with self._store.database.transaction() as session:
+            before, now = await self._locked(session, operation_id, "resumed")
+            after = before._replace(state=OperationState.RUNNING, updated_at=now)
+            if before.state == OperationState.STOPPED:
+                after = after._replace(
+                    options=await self._pardoned(session, before), ramped_at=None, stopped_because=None
+                )
+            await self._save(session, after, Action.OPERATION_RESUMED, said)
+        return self._tell(before, after, said)
+
+    async def cancel(self, operation_id: str, reason: str = "") -> ReplayOperation:
+        """Begin nothing more, for good; what is under way is finished."""
+        said = self._said(reason)
+        async with self._store.database.transaction() as session:
+            before, now = await self._locked(session, operation_id, "cancelled")
+            await self._operations.cancel_planned(session, operation_id, CANCELLED_NOTE)
+            after = before._replace(state=OperationState.CANCELLED, ended_at=now, updated_at=now)
+            await self._save(session, after, Action.OPERATION_CANCELLED, said)
+        return self._tell(before, after, said)
+
+    async def _locked(self, session: Session, operation_id: str, verb: str) -> Moment:
+        """The operation, if it can be started, paused, resumed or cancelled: a cause in the table."""
+        moment = await self._operations.lock(session, operation_id, self._caller.org)
+        allowed = OPERATION_TRANSITIONS.before(verb)
+        if moment.operation.state not in allowed:
+            raise TransitionError(
+                f"the replay operation {operation_id} is {moment.operation.state}; "
+                f"only one that is {' or '.join(allowed)} can be {verb}"
+            )
+        return moment
+
+    async def _pardoned(self, session: Session, operation: ReplayOperation) -> str:
+        tally = await self._operations.tally(session, operation.id)
+        rollout = Rollout.from_text(operation.options)
+        return rollout._replace(pardoned=tally.score(operation.released)).to_text()
+
+    async def _save(self, session: Session, after: ReplayOperation, action: Action, reason: str) -> None:
+        await self._operations.save(session, after)
+        await self._store.audit.append(session, [self._entry(after, action, {"reason": reason})])
+
+    def _entry(
+        self, operation: ReplayOperation, action: Action, detail: Mapping[str, Any], by: str | None = None
+    ) -> NewEntry:
+        return NewEntry(operation.org, by or self._caller.name, action, (operation.id,), detail)
+
+    def _tell(self, before: ReplayOperation, after: ReplayOperation, reason: str) -> ReplayOperation:
+        self._teller.tell(OperationChanged(after.org, after.id, before.state, after.state, reason))
+        return after
+
+    # Looking
+
+    async def get(self, operation_id: str) -> ReplayOperation:
+        return await self._operations.get(operation_id, self._caller.org)
+
+    async def drift(self, operation_id: str) -> Drifting:
+        """What has changed since it was planned, and how many would be replayed without that."""
+        operation, session = await self.get(operation_id), self._store.database
+        planned = (await self._operations.counts(session, operation.id))[ReplayState.PLANNED]
+        drifted = await self._operations.hindered(session, operation.id, operation.org)
+        return Drifting(planned - len(drifted), len(drifted), _changes(drifted))
+
+    async def report(self, operation_id: str) -> OperationReport:
+        """What came of it so far."""
+        operation, session = await self.get(operation_id), self._store.database
+        counts = await self._operations.counts(session, operation_id)
+        return OperationReport(
+            operation,
+            plan_of(operation),
+            {str(state): number for state, number in counts.items()},
+            await self._operations.failures(session, operation_id),
+            await self._operations.notes(session, operation_id),
+            *await self._operations.span(session, operation_id),
+        )
+
+    async def items(
+        self,
+        operation_id: str,
+        *,
+        state: ReplayState | str | None = None,
+        size: int = 50,
+        cursor: str | None = None,
+    ) -> ItemPage:
+        """A page of its items, in the order in which they are begun."""
+        require_whole("size", size, 1, LARGEST_PAGE)
+        wanted = None if state is None else choice("state", state, ReplayState)
+        operation = await self.get(operation_id)
+        found = await self._operations.items(operation.id, operation.org, wanted, size + 1, _position(cursor))
+        last = str(found[size - 1].position) if len(found) > size else None
+        return ItemPage(tuple(found[:size]), last)
+
+    async def failures(self, operation_id: str) -> Sequence[FailedAs]:
+        """In which ways items have failed, the most frequent first."""
+        return await self._operations.failed_as((await self.get(operation_id)).id)
+
+    async def under_way(self) -> Sequence[ReplayOperation]:
+        """Those that run, are paused, or have stopped themselves; the newest of them."""
+        return await self._operations.under_way(self._caller.org, LARGEST_PAGE)
+
+    async def reaching(self, fingerprint: str) -> Mapping[str, int]:
+        """Those that run or are paused, with how many dead letters of the failure they have yet to begin."""
+        return dict(await self._operations.reached(self._caller.org, fingerprint))
+
+    async def progress(self, operations: Sequence[ReplayOperation]) -> Mapping[str, Mapping[str, int]]:
+        """How many items of each of these are in each state. What is in no other has succeeded."""
+        found = await self._operations.progress(self._caller.org, [each.id for each in operations])
+        for each in operations:
+            others = sum(found[each.id].values())
+            found[each.id][ReplayState.SUCCEEDED] = max(0, plan_of(each).selected - others)
+        return found
+
+    async def list(self, *, size: int = 50, cursor: str | None = None) -> OperationPage:
+        """A page of operations, the newest first."""
+        require_whole("size", size, 1, LARGEST_PAGE)
+        if cursor is not None:
+            await self.get(cursor)
+        found = await self._operations.page(self._caller.org, size + 1, cursor)
+        return OperationPage(tuple(found[:size]), found[size - 1].id if len(found) > size else None)
+
+    def _said(self, reason: str) -> str:
+        return reason_said(reason, self._redactor)
+
+
+def _drift(operation: ReplayOperation, obstacles: Sequence[Obstacle]) -> DriftError:
+    changes = _changes(obstacles)
+    first = changes[0]
+    return DriftError(
+        f"{len(obstacles):,} dead letters have changed since operation {operation.id} was planned, for "
+        f"example {first.letter_id}: {first.change}. Plan anew, or leave them out with accept_drift=True",
+        changes=changes,
+        number=len(obstacles),
+    )
+
+
+def _changes(obstacles: Sequence[Obstacle]) -> tuple[Drift, ...]:
+    return tuple(Drift(each.position, each.letter_id, each.note) for each in obstacles[:MOST_CHANGES])
+
+
+def _position(cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    require_kind("cursor", cursor, str)
+    if not cursor.isascii() or not cursor.isdecimal() or len(cursor) > 6:
+        raise InvalidValueError(f"the cursor {cursor!r} is not one that a page has given; begin anew without")
+    return int(cursor)

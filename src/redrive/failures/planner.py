@@ -1,0 +1,235 @@
+"""Plans of bulk replays: which dead letters belong to one, frozen, and what replaying them will mean."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any, NamedTuple, TypedDict
+
+from redrive.engine.breakers import Breakers
+from redrive.engine.event_bus import Teller
+from redrive.engine.ids import Ids
+from redrive.engine.task import refuse_unknown
+from redrive.errors import DriftError, InvalidValueError, NotFoundError
+from redrive.failures.group_queries import found_group
+from redrive.failures.replays import policy_text
+from redrive.model.audit import Action, NewEntry
+from redrive.model.caller import Caller
+from redrive.model.dead_letter import LIVE
+from redrive.model.event import OperationChanged
+from redrive.model.operation import Plan, ReplayOperation
+from redrive.model.query import Query, Term
+from redrive.model.replay import Mode, OperationState, ReplayState
+from redrive.policy.bounds import choice, require_whole
+from redrive.policy.codec import decode, encode
+from redrive.policy.query import parse
+from redrive.policy.redact import Redactor
+from redrive.policy.retry import RetryPolicy
+from redrive.policy.rollout import Rollout, RolloutOptions
+from redrive.policy.user_text import reason_said
+from redrive.store.database import Session
+from redrive.store.filter import Filter
+from redrive.store.operations import MOST_ITEMS, Forecast, NewOperation
+from redrive.store.store import Store
+
+MOST_TOLD = 100
+SKIPPED_NOTE = "it may have had an effect that is not safe to repeat"
+
+_ROLLOUT = ("canary", "rate", "failure_rate", "minimum", "same_failures", "stop_on_breaker")
+
+
+class PlanRequest(TypedDict, total=False):
+    """What is to be replayed, and how. One of `query`, `ids` and `group` says what.
+
+    query           a query over dead letters
+    ids             their ids
+    group           the fingerprint of a failure group: its live ones
+    mode            FROM_STEP unless given: the runs go on to their end; STEP_ONLY: the failed step alone
+    retry           the retry policy of the first step of each, for this replay only
+    exclude_unsafe  leave out what may repeat an effect that is not safe to repeat
+    expect          how many are to be replayed: if they are not as many, nothing is planned
+    reason          why, for those who read about it later
+
+    canary, rate, failure_rate, minimum, same_failures, stop_on_breaker: see redrive.policy.rollout
+    """
+
+    query: str | None
+    ids: Sequence[str] | None
+    group: str | None
+    mode: Mode | str
+    retry: RetryPolicy | None
+    exclude_unsafe: bool
+    expect: int | None
+    reason: str
+    canary: int
+    rate: float | None
+    failure_rate: float
+    minimum: int
+    same_failures: int | None
+    stop_on_breaker: bool
+
+
+class Selection(NamedTuple):
+    """The dead letters that are meant, by their ids or by a query, and how a person named them."""
+
+    letters: Sequence[str] | Query
+    told: Mapping[str, Any]
+
+
+class Planner:
+    def __init__(
+        self, store: Store, breakers: Breakers, ids: Ids, teller: Teller, redactor: Redactor, caller: Caller
+    ) -> None:
+        self._store = store
+        self._operations = store.operations
+        self._breakers = breakers
+        self._ids = ids
+        self._teller = teller
+        self._redactor = redactor
+        self._caller = caller
+
+    async def plan(self, request: PlanRequest) -> Plan:
+        refuse_unknown("a bulk replay has no option", request, PlanRequest.__optional_keys__)
+        selection, expect = await self._selection(request), request.get("expect")
+        draft = self._draft(request, selection)
+        open_breakers = await self._breakers.opened()
+        await self._refuse_too_many(selection)
+        async with self._store.database.transaction() as session:
+            await self._freeze(session, draft, selection.letters)
+            if request.get("exclude_unsafe"):
+                await self._operations.skip_unsafe(session, draft.id, SKIPPED_NOTE)
+            plan = await self._planned(session, draft, open_breakers)
+            _refuse_unexpected(plan, expect)
+            await self._operations.insert(session, draft._replace(plan=encode(plan.to_json())))
+            await self._store.audit.append(session, [_entry(draft, plan)])
+        self._teller.tell(OperationChanged(draft.org, draft.id, "", OperationState.PLANNED, draft.reason))
+        return plan
+
+    def _draft(self, request: PlanRequest, selection: Selection) -> NewOperation:
+        told = {**selection.told, "exclude_unsafe": bool(request.get("exclude_unsafe"))}
+        options = {name: value for name, value in request.items() if name in _ROLLOUT}
+        retry = request.get("retry")
+        return NewOperation(
+            id=self._ids.new(),
+            org=self._caller.org,
+            mode=choice("mode", request.get("mode", Mode.FROM_STEP), Mode).value,
+            selection=encode(told),
+            options=Rollout(RolloutOptions(**options)).to_text(),  # type: ignore[arg-type]
+            policy_override=None if retry is None else policy_text(retry),
+            reason=reason_said(request.get("reason", ""), self._redactor),
+            plan="",
+            planned_by=self._caller.name,
+        )
+
+    async def _selection(self, request: PlanRequest) -> Selection:
+        query, ids, group = request.get("query"), request.get("ids"), request.get("group")
+        if [query, ids, group].count(None) != 2:
+            raise InvalidValueError("say what is to be replayed by one of query, ids and group")
+        if ids is not None:
+            listed = _listed(ids)
+            return Selection(listed, {"ids": listed[:MOST_TOLD], "number": len(listed)})
+        if query is not None:
+            asked = parse(query).asked_by(self._caller.name)
+            return Selection(asked, {"query": self._redactor.text(str(asked))})
+        fingerprint = (await found_group(self._store, self._caller.org, group or "")).group.fingerprint
+        live = Query((Term("is", LIVE), Term("fp", (fingerprint,))))
+        return Selection(live, {"group": fingerprint})
+
+    async def _refuse_too_many(self, selection: Selection) -> None:
+        """Before anything is written: on SQLite a plan keeps all other writers waiting."""
+        if not isinstance(selection.letters, Query):
+            return
+        found = await self._store.dead_letters.count(selection.letters, self._caller.org, MOST_ITEMS)
+        if found.capped:
+            raise InvalidValueError(
+                f"these are more than {MOST_ITEMS:,} dead letters, the most for one operation; "
+                f"narrow the selection, for example by since: and until:"
+            )
+
+    async def _freeze(self, session: Session, draft: NewOperation, letters: Sequence[str] | Query) -> None:
+        item = {**draft._asdict(), "requested_by": draft.planned_by}
+        if isinstance(letters, Query):
+            await self._operations.freeze(session, item, Filter.of(letters, self._caller.org))
+        else:
+            await self._refuse_unknown(session, letters)
+            await self._operations.freeze_ids(session, item, letters)
+        hindered = await self._operations.hindered(session, draft.id, draft.org)
+        await self._operations.refuse(session, hindered)
+
+    async def _refuse_unknown(self, session: Session, ids: Sequence[str]) -> None:
+        unknown = await self._operations.unknown_ids(session, self._caller.org, ids, 1)
+        if unknown:
+            raise NotFoundError(f"there is no dead letter {unknown[0]!r}; nothing was planned")
+
+    async def _planned(self, session: Session, draft: NewOperation, open_breakers: set[str]) -> Plan:
+        counts = await self._operations.counts(session, draft.id)
+        forecast = await self._operations.forecast(session, draft.id)
+        notes = await self._operations.notes(session, draft.id)
+        return Plan(
+            operation_id=draft.id,
+            digest=await self._digest(session, draft),
+            mode=draft.mode,
+            selected=sum(counts.values()),
+            will_run=counts[ReplayState.PLANNED],
+            steps=_steps(forecast, draft.mode),
+            results_reused=forecast.results_reused,
+            waits=_waits(forecast, open_breakers),
+            refused={note: number for note, number in notes.items() if note != SKIPPED_NOTE},
+            skipped=counts[ReplayState.SKIPPED],
+            may_repeat_effects=forecast.unsafe,
+            repeat_under_key=forecast.repeatable,
+            breakers=tuple(forecast.breakers),
+        )
+
+    async def _digest(self, session: Session, draft: NewOperation) -> str:
+        digest = sha256(encode([draft.mode, draft.policy_override]).encode())
+        for letter_id, state, fingerprint, updated_at in await self._operations.members(session, draft.id):
+            digest.update(f"\n{letter_id} {state} {fingerprint} {updated_at!r}".encode())
+        return digest.hexdigest()[:32]
+
+
+def plan_of(operation: ReplayOperation) -> Plan:
+    return Plan.from_json(_object(operation.plan))
+
+
+def _listed(ids: Sequence[str]) -> list[str]:
+    if isinstance(ids, str) or not all(isinstance(each, str) for each in ids):
+        raise InvalidValueError(f"ids must be a list of ids of dead letters, got {ids!r:.80}")
+    require_whole("the number of ids", len(ids), 0, MOST_ITEMS)
+    return list(dict.fromkeys(ids))
+
+
+def _refuse_unexpected(plan: Plan, expect: int | None) -> None:
+    if expect is not None and plan.will_run != expect:
+        raise DriftError(
+            f"{plan.will_run:,} of {plan.selected:,} selected dead letters would be replayed, not {expect:,} "
+            f"as expected; look at them again, nothing was planned",
+            number=plan.will_run,
+        )
+
+
+def _entry(draft: NewOperation, plan: Plan) -> NewEntry:
+    named = {name: value for name, value in _object(draft.selection).items() if name != "ids"}
+    numbers = {"selected": plan.selected, "will_run": plan.will_run, "digest": plan.digest}
+    detail = {"mode": draft.mode, "reason": draft.reason, **named, **numbers}
+    return NewEntry(draft.org, draft.planned_by, Action.OPERATION_PLANNED, (draft.id,), detail)
+
+
+def _steps(forecast: Forecast, mode: str) -> dict[str, int]:
+    executions: Counter[str] = Counter()
+    for body, index, items in forecast.stations:
+        names = [str(step["name"]) for step in _object(body)["steps"][index:]]
+        executions.update(dict.fromkeys(names[:1] if mode == Mode.STEP_ONLY else names, items))
+    return dict(executions)
+
+
+def _waits(forecast: Forecast, open_breakers: set[str]) -> dict[str, int]:
+    held = {name: items for name, items in forecast.breakers.items() if name in open_breakers}
+    kinds = {"breaker": held, "queue": forecast.paused_queues, "dead letter": forecast.awaited_letters}
+    return {f"{kind} {name}": items for kind, names in kinds.items() for name, items in names.items()}
+
+
+def _object(text: str) -> dict[str, Any]:
+    value: Any = decode(text)
+    return dict(value)

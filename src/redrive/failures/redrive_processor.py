@@ -1,0 +1,244 @@
+"""The redrive processor: executes dead letters again by their policies, without anybody asking (M3).
+
+Every interval it takes all that is due and puts it back to work: workers execute it in parallel, and record
+what came of it. Several processors may run at once, each in a process of its own: what one has taken, the
+others do not see any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+from redrive.clock import Clock
+from redrive.engine.breakers import Breakers
+from redrive.engine.event_bus import Teller
+from redrive.engine.ids import Ids
+from redrive.engine.store_retrier import Patience
+from redrive.engine.waiting import wait_for
+from redrive.errors import StoreError, TransitionError
+from redrive.failures.alarms import Alarms
+from redrive.failures.groups import settle
+from redrive.model.audit import Action, NewEntry
+from redrive.model.caller import SELF
+from redrive.model.dead_letter import DeadLetterState
+from redrive.model.event import DeadLetterChanged, ProcessorChanged, ReplayRequested
+from redrive.model.replay import Mode
+from redrive.policy.bounds import require
+from redrive.policy.monitor import DEFAULT_THRESHOLDS, Thresholds
+from redrive.policy.redriving import CUSTOM_PREFIX, NO_FUNCTIONS, Functions
+from redrive.store.redriving import Archived, Due
+from redrive.store.replays import Begun, NewReplay
+from redrive.store.store import Store
+
+LARGEST_LOOK = 10_000
+LARGEST_BATCH = 500
+"""Letters that are looked up, and that are changed in one transaction."""
+PROCESSORS_REMEMBERED = 86_400.0
+STOP_GRACE = 5.0
+STOPPED, RUNNING = "stopped", "running"
+REASON = "redriven automatically"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessorOptions:
+    """How a processor works.
+
+    interval_seconds  how often it looks
+    archive_seconds   what has been exhausted for so long is archived; None: never
+    queue             the queue it serves; None: all
+    max_size          how many live letters there may be, for the alert; None: any number
+    functions         custom policies by name; a letter by another one is left alone
+    """
+
+    interval_seconds: float = 60.0
+    archive_seconds: float | None = 7 * 86_400.0
+    queue: str | None = None
+    max_size: int | None = None
+    thresholds: Thresholds = DEFAULT_THRESHOLDS
+    functions: Functions = field(default_factory=lambda: NO_FUNCTIONS)
+
+    def __post_init__(self) -> None:
+        require("interval_seconds", self.interval_seconds, 0.01, 86_400.0)
+
+
+class Pass(NamedTuple):
+    """What one look has come to."""
+
+    redriven: int
+    archived: int
+    reopened_groups: int
+
+
+class Processor:
+    def __init__(
+        self,
+        store: Store,
+        breakers: Breakers,
+        clock: Clock,
+        teller: Teller,
+        ids: Ids,
+        patience: Patience,
+        options: ProcessorOptions,
+    ) -> None:
+        self.id = ids.new()
+        self.options = options
+        self.redriven = 0
+        self._store = store
+        self._redrives = store.redrives
+        self._breakers = breakers
+        self._clock = clock
+        self._teller = teller
+        self._ids = ids
+        self._patience = patience
+        self._alarms = Alarms(
+            clock,
+            teller,
+            queue=options.queue or "",
+            max_size=options.max_size,
+            thresholds=options.thresholds,
+        )
+        self._stopping = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+
+    # Starting and stopping
+
+    @property
+    def state(self) -> str:
+        """ "running" or "stopped"."""
+        return STOPPED if self._running is None or self._running.done() else RUNNING
+
+    def start(self) -> None:
+        """Look every interval from now on, in the background."""
+        if self.state == RUNNING:
+            raise TransitionError("the processor is already running; stop it before it is started again")
+        self._stopping = asyncio.Event()
+        self._running = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Finish the look that is under way, if the database lets it. One that is not running stays so."""
+        self._stopping.set()
+        running, self._running = self._running, None
+        if running is None:
+            return
+        await asyncio.wait({running}, timeout=STOP_GRACE)
+        if not running.done():
+            running.cancel()
+            await asyncio.wait({running})
+        elif not running.cancelled():
+            running.result()
+
+    async def _run(self) -> None:
+        self._teller.tell(ProcessorChanged(self.id, RUNNING))
+        try:
+            while not self._stopping.is_set():
+                await self._patience.persist("redrive", self._look)
+                await wait_for(self._stopping, self.options.interval_seconds, self._clock)
+            with suppress(StoreError):  # others see that it is silent
+                await self._patience.persist("redrive", partial(self._heartbeat, STOPPED), tries=3)
+        finally:
+            self._teller.tell(ProcessorChanged(self.id, STOPPED))
+
+    async def _look(self) -> None:
+        await self._heartbeat(RUNNING)
+        await self._redrives.forget_processors(PROCESSORS_REMEMBERED)
+        await self.run_once()
+
+    async def _heartbeat(self, state: str) -> None:
+        queue, interval = self.options.queue or "", self.options.interval_seconds
+        await self._redrives.heartbeat(self.id, queue, state, interval, self.redriven)
+
+    # One look
+
+    async def run_once(self) -> Pass:
+        """Redrive all that is due, archive what is exhausted for long, look at the figures."""
+        redriven = await self._redrive()
+        archived = await self._archive()
+        reopened = await settle(self._store, self._teller) if self.options.queue is None else 0
+        census = await self._redrives.census(queue=self.options.queue)
+        self._alarms.look(census, self.options.interval_seconds)
+        return Pass(redriven, archived, reopened)
+
+    async def _redrive(self) -> int:
+        """Until nothing is due any more, or nothing of what is due can be begun just now."""
+        total = 0
+        while due := await self._due():
+            begun = 0
+            for start in range(0, len(due), LARGEST_BATCH):
+                begun += await self._begin(due[start : start + LARGEST_BATCH])
+            total += begun
+            if len(due) < LARGEST_LOOK or not begun:
+                break
+        self.redriven += total
+        return total
+
+    async def _due(self) -> list[Due]:
+        held = sorted(await self._breakers.opened())
+        known = [CUSTOM_PREFIX + name for name in self.options.functions]
+        return await self._redrives.due(
+            LARGEST_LOOK, queue=self.options.queue, open_breakers=held, known=known
+        )
+
+    async def _begin(self, due: Sequence[Due]) -> int:
+        async with self._store.database.transaction() as session:
+            locked = await self._redrives.lock_due(session, due)
+            if not locked:
+                return 0
+            begun = await self._store.replays.begin(session, [self._replay(each) for each in locked])
+        await self._store.database.hint(begun.queues)
+        self._tell(begun)
+        return len(begun.replays)
+
+    def _replay(self, due: Due) -> NewReplay:
+        return NewReplay(
+            id=self._ids.new(),
+            org=due.org,
+            letter_id=due.letter_id,
+            run_id=due.run_id,
+            step_index=due.step_index,
+            from_step=due.step_index,
+            mode=Mode.FROM_STEP,
+            automatic=1,
+            requested_by=SELF,
+            reason=REASON,
+        )
+
+    def _tell(self, begun: Begun) -> None:
+        if self._teller.wants(ReplayRequested):
+            for each in begun.replays:
+                self._teller.tell(ReplayRequested(each.org, each.letter_id, each.run_id, each.mode, SELF))
+
+    async def _archive(self) -> int:
+        age, total = self.options.archive_seconds, 0
+        while age is not None:
+            archived = await self._archive_some(age)
+            total += len(archived)
+            for each in archived:
+                change = (DeadLetterState.EXHAUSTED, DeadLetterState.ARCHIVED)
+                self._teller.tell(DeadLetterChanged(each.org, each.letter_id, *change, SELF))
+            if len(archived) < LARGEST_BATCH:
+                break
+        return total
+
+    async def _archive_some(self, age: float) -> list[Archived]:
+        reason = f"exhausted for more than {age / 86_400.0:g} days"
+        queue = self.options.queue
+        async with self._store.database.transaction() as session:
+            archived = await self._redrives.archive(session, age, LARGEST_BATCH, reason, queue)
+            await self._store.audit.append(session, _archivings(archived, reason))
+        return archived
+
+
+def _archivings(archived: Sequence[Archived], reason: str) -> list[NewEntry]:
+    """One entry for all letters of an org."""
+    by_org: dict[str, list[str]] = {}
+    for each in archived:
+        by_org.setdefault(each.org, []).append(each.letter_id)
+    return [
+        NewEntry(org, SELF, Action.DEAD_LETTER_ARCHIVED, tuple(ids), {"reason": reason})
+        for org, ids in by_org.items()
+    ]

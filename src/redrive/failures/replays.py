@@ -1,0 +1,230 @@
+"""Replaying one dead letter: what makes no sense is refused, everything else is one transaction (W9, W10)."""
+
+from __future__ import annotations
+
+from types import EllipsisType
+from typing import NamedTuple
+
+from redrive.clock import Clock
+from redrive.engine.dead_letter_policy import Burial
+from redrive.engine.definition import Definition
+from redrive.engine.encryption import Vault
+from redrive.engine.event_bus import Teller
+from redrive.engine.ids import Ids
+from redrive.engine.outcome import snapshot
+from redrive.engine.payload import json_and_text
+from redrive.engine.registry import Definitions, Registry
+from redrive.engine.store_retrier import Patience
+from redrive.errors import InvalidValueError, NotFoundError, ReplayRefusedError, StoreUnavailableError
+from redrive.model.caller import Caller
+from redrive.model.dead_letter import DeadLetter, DeadLetterState
+from redrive.model.event import ReplayRequested
+from redrive.model.replay import Mode, Replay
+from redrive.model.run import Run
+from redrive.policy.bounds import choice, require_kind, require_whole
+from redrive.policy.codec import JsonValue, Limits, decode, encode
+from redrive.policy.difference import differences
+from redrive.policy.redact import Redactor
+from redrive.policy.retry import RetryPolicy
+from redrive.policy.stored import policy_to_json
+from redrive.policy.user_text import reason_said
+from redrive.store.replays import Begun, NewReplay, why_not
+from redrive.store.store import Store
+
+MOST_TRIES = 4
+HIDDEN = "(changed, not shown)"
+
+
+class Kit(NamedTuple):
+    """What everybody needs who puts failed runs back to work."""
+
+    store: Store
+    definitions: Definitions
+    registry: Registry
+    ids: Ids
+    teller: Teller
+    patience: Patience
+    redactor: Redactor
+    limits: Limits
+    clock: Clock
+    vault: Vault
+    burial: Burial
+
+
+class Replays:
+    """On behalf of one caller."""
+
+    def __init__(self, kit: Kit, caller: Caller) -> None:
+        self._kit = kit
+        self._caller = caller
+
+    async def start(
+        self,
+        letter_id: str,
+        mode: Mode | str = Mode.FROM_STEP,
+        *,
+        from_step: int | str | None = None,
+        retry: RetryPolicy | None = None,
+        payload: object = ...,
+        reason: str = "",
+    ) -> Replay:
+        """Execute a dead letter's work again, under the same idempotency keys.
+
+        mode       STEP_ONLY: the failed step alone; FROM_STEP: the run goes on to its end
+        from_step  an earlier step to go back to, by name or index; only with FROM_STEP
+        retry      the retry policy of the first step, for this replay only
+        payload    what that step receives instead; the original is kept, and a reason is needed
+        """
+        mode = choice("mode", mode, Mode)
+        letter = await self._letter(letter_id)
+        run = await self._run(letter)
+        await self._check_dependencies(letter)
+        definition = await self._kit.definitions.get(run.definition)
+        index = _index(from_step, letter, definition, mode)
+        override = None if retry is None else policy_text(retry)
+        text, edit = await self._edited(payload, reason, run, definition, index)
+        if text is None:
+            text = await input_of(self._kit.store, run, index)
+        queue = None if index == run.step_index else definition.steps[index].queue
+        new = NewReplay(
+            self._kit.ids.new(),
+            self._caller.org,
+            letter.id,
+            run.id,
+            run.step_index,
+            index,
+            mode,
+            0,
+            self._caller.name,
+            reason_said(reason, self._kit.redactor),
+            override,
+            edit,
+            text,
+            queue,
+        )
+        return await self._begin(new)
+
+    async def get(self, replay_id: str) -> Replay:
+        return await self._kit.store.replays.get(replay_id, self._caller.org)
+
+    async def of(self, letter_id: str) -> list[Replay]:
+        """Every replay of a dead letter, the newest first."""
+        return await self._kit.store.replays.of_letter(letter_id, self._caller.org)
+
+    async def _begin(self, new: NewReplay) -> Replay:
+        async def begin() -> Begun:
+            async with self._kit.store.database.transaction() as session:
+                return await self._kit.store.replays.begin(session, [new])
+
+        begun = await self._kit.patience.persist(
+            "replay", begin, errors=StoreUnavailableError, tries=MOST_TRIES
+        )
+        if not begun.replays:
+            await self._refuse(new)
+        await self._kit.store.database.hint(begun.queues)
+        names = (new.org, new.letter_id, new.run_id, new.mode, new.requested_by)
+        self._kit.teller.tell(ReplayRequested(*names))
+        return await self.get(new.id)
+
+    async def _refuse(self, new: NewReplay) -> None:
+        """It was changed in the last moment; an answer that got lost may have begun it, too."""
+        for known in await self.of(new.letter_id):
+            if known.id == new.id:
+                return
+        letter = await self._letter(new.letter_id)
+        await self._run(letter)
+        raise ReplayRefusedError(
+            f"the dead letter {letter.id} cannot be replayed: its run is at work already"
+        )
+
+    async def _letter(self, letter_id: str) -> DeadLetter:
+        return await self._kit.store.dead_letters.get(letter_id, self._caller.org)
+
+    async def _run(self, letter: DeadLetter) -> Run:
+        """The run of the letter, in a state that it can be replayed from."""
+        run = await self._known_run(letter)
+        if run is not None and _replayable(letter, run):
+            return run
+        state, step = (None, None) if run is None else (run.state, run.step_index)
+        why = why_not(letter.state, state, step, letter.step_index)
+        raise ReplayRefusedError(f"the dead letter {letter.id} cannot be replayed: {why}")
+
+    async def _check_dependencies(self, letter: DeadLetter) -> None:
+        for other in await self._kit.store.dead_letters.dependencies(letter.id, self._caller.org):
+            if other.state != DeadLetterState.RESOLVED:
+                raise ReplayRefusedError(
+                    f"the dead letter {letter.id} cannot be replayed: it waits for {other.id}, which is "
+                    f"{other.state}; see to that one first, or unlink them"
+                )
+
+    async def _known_run(self, letter: DeadLetter) -> Run | None:
+        try:
+            return await self._kit.store.runs.get(letter.run_id, self._caller.org)
+        except NotFoundError:
+            return None
+
+    async def _edited(
+        self, payload: object | EllipsisType, reason: str, run: Run, definition: Definition, index: int
+    ) -> tuple[str | None, str | None]:
+        """The payload that takes the place of the old one, and what is remembered of the change."""
+        if payload is ...:
+            return None, None
+        if not reason.strip():
+            raise InvalidValueError("give a reason for changing the payload: it is kept with the replay")
+        value, text = json_and_text(payload, limits=self._kit.limits)
+        task = self._kit.registry.tasks.get(definition.steps[index].task)
+        if task is not None:
+            task.signature.check(value)
+        before = await input_of(self._kit.store, run, index) or run.step_input or run.input
+        vault = self._kit.vault
+        return vault.seal(text), self._difference(decode(vault.unseal(before)), value)
+
+    def _difference(self, before: JsonValue, after: JsonValue) -> str:
+        redactor = self._kit.redactor
+        shown = {each.path: each for each in differences(redactor.value(before), redactor.value(after))}
+        changes: list[JsonValue] = []
+        for each in differences(before, after):
+            seen = shown.get(each.path)
+            told = (HIDDEN, HIDDEN) if seen is None else (seen.before, seen.after)
+            changes.append({"path": redactor.text(each.path), "before": told[0], "after": told[1]})
+        return snapshot(changes, redactor)
+
+
+async def input_of(store: Store, run: Run, index: int) -> str | None:
+    """What another step than the current one receives: what the one before has given, or the run's input."""
+    if index == run.step_index:
+        return None
+    if index == 0:
+        return run.input
+    steps = await store.runs.steps(run.id, run.org)
+    return next((step.output for step in steps if step.step_index == index - 1), None)
+
+
+def _replayable(letter: DeadLetter, run: Run) -> bool:
+    failed = letter.state in ("OPEN", "EXHAUSTED") and run.state in ("DLQ_PENDING", "FAILED")
+    return failed and run.step_index == letter.step_index
+
+
+def policy_text(retry: RetryPolicy) -> str:
+    """A policy as it overrides that of a step."""
+    require_kind("retry", retry, RetryPolicy)
+    return encode(policy_to_json(retry))
+
+
+def _index(from_step: int | str | None, letter: DeadLetter, definition: Definition, mode: Mode) -> int:
+    names = [step.name for step in definition.steps]
+    if from_step is None:
+        return letter.step_index
+    if isinstance(from_step, str):
+        if from_step not in names:
+            raise InvalidValueError(f"there is no step {from_step!r}; the steps are {', '.join(names)}")
+        from_step = names.index(from_step)
+    require_whole("from_step", from_step, 0, len(names) - 1)
+    if from_step > letter.step_index:
+        raise InvalidValueError(
+            f"step {from_step} lies behind the failed step {letter.step_index}, {letter.step!r}, and needs "
+            f"its result; replay from {letter.step!r} or an earlier one"
+        )
+    if mode is Mode.STEP_ONLY and from_step != letter.step_index:
+        raise InvalidValueError("STEP_ONLY replays the failed step alone; use FROM_STEP to go further back")
+    return from_step

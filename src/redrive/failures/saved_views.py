@@ -1,0 +1,94 @@
+"""Saved views as the people of an org share them. Removing one loses nothing: the audit has what it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from redrive.engine.ids import Ids
+from redrive.errors import AlreadyExistsError, InvalidValueError, NotFoundError, TransitionError
+from redrive.model.audit import Action, NewEntry
+from redrive.model.caller import Caller
+from redrive.model.saved_view import Looking, SavedView, ViewedPage
+from redrive.policy.bounds import choice, require_kind
+from redrive.policy.redact import Redactor
+from redrive.policy.saved_view import require_understood
+from redrive.policy.user_text import refuse_secret, word_said
+from redrive.store.database import Session
+from redrive.store.identifier import findable
+from redrive.store.store import Store
+
+MOST_VIEWS = 100
+LONGEST_NAME = 60
+
+
+class SavedViews:
+    """The saved views of the caller's org. One of another org does not exist."""
+
+    def __init__(self, store: Store, ids: Ids, redactor: Redactor, caller: Caller) -> None:
+        self._store = store
+        self._ids = ids
+        self._redactor = redactor
+        self._caller = caller
+
+    async def list(self, page: ViewedPage | str | None = None) -> Sequence[SavedView]:
+        """All of them, or those of a page, by name."""
+        known = None if page is None else choice("page", page, ViewedPage)
+        return await self._store.saved_views.list(self._caller.org, known)
+
+    async def create(
+        self, name: str, page: ViewedPage | str, query: str = "", *, view: str = "", sort: str = ""
+    ) -> SavedView:
+        """Save what a page shows, under a name. The same once more is the one that there is.
+
+        `query`, `view` and `sort` are as in the address of the page; `me` in a query is whoever looks.
+        """
+        new = self._new(name, self._looking(page, query, view, sort))
+        async with self._store.database.transaction() as session:
+            made = await self._store.saved_views.insert_if_new(session, new)
+            if made is None:
+                return await self._same(session, new)
+            await self._audit(session, Action.SAVED_VIEW_CREATED, made)
+            # Now that this org's audit is locked, nobody else can be saving in the same moment.
+            if await self._store.saved_views.number(session, self._caller.org) > MOST_VIEWS:
+                raise TransitionError(
+                    f"there are {MOST_VIEWS} saved views already, which is the most; remove one first"
+                )
+        return made
+
+    async def remove(self, view_id: str) -> SavedView:
+        """What was removed."""
+        async with self._store.database.transaction() as session:
+            gone = await self._store.saved_views.remove(session, self._caller.org, findable(view_id))
+            if gone is None:
+                raise NotFoundError(f"there is no saved view {view_id!r:.200}")
+            await self._audit(session, Action.SAVED_VIEW_REMOVED, gone)
+        return gone
+
+    def _looking(self, page: ViewedPage | str, query: str, view: str, sort: str) -> Looking:
+        for part, text in (("query", query), ("view", view), ("sort", sort)):
+            require_kind(part, text, str)
+        looking = Looking(choice("page", page, ViewedPage), query.strip(), view.lower(), sort.lower())
+        require_understood(looking)
+        refuse_secret("the query", looking.query, self._redactor)
+        return looking
+
+    def _new(self, name: str, looking: Looking) -> SavedView:
+        known = word_said("name", name, self._redactor)
+        if len(known) > LONGEST_NAME:
+            raise InvalidValueError(f"name must have 1 to {LONGEST_NAME} characters, got {len(known)}")
+        org, by = self._caller
+        return SavedView(self._ids.new(), org, known, *looking, by, 0.0)
+
+    async def _same(self, session: Session, new: SavedView) -> SavedView:
+        known = await self._store.saved_views.named(session, new.org, new.page, new.name)
+        if known is None or known.looking != new.looking:
+            raise AlreadyExistsError(
+                f"the page {new.page} has a saved view {new.name!r} already, of something else; remove it, "
+                f"or take another name"
+            )
+        return known
+
+    async def _audit(self, session: Session, action: Action, view: SavedView) -> None:
+        detail = {"name": view.name, **{name: str(text) for name, text in view.looking._asdict().items()}}
+        entry = NewEntry(self._caller.org, self._caller.name, action, (view.id,), detail)
+        await self._store.audit.append(session, [entry])

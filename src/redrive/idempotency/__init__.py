@@ -1,0 +1,1 @@
+"""Execute a request once per idempotency key."""

@@ -1,0 +1,160 @@
+"""API keys of an organization: shown once, kept as hashes, limited, rotated and revoked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from redrive.errors import AlreadyExistsError, InvalidValueError, NotFoundError, TransitionError
+from redrive.identity.services import IdentityKit
+from redrive.model.audit import Action
+from redrive.model.identity import ApiKey, KeyPage, NewKey
+from redrive.model.role import Role
+from redrive.policy.access import Permission
+from redrive.policy.bounds import LONGEST_DELAY, require, require_whole
+from redrive.policy.credential import KEY_ACTOR, KeyText, checked_scopes, digest, is_id
+from redrive.policy.principal import Principal, require_grant, require_permission
+from redrive.policy.user_text import word_said
+from redrive.store.api_keys import NewApiKey
+from redrive.store.database import Session
+from redrive.store.identifier import findable
+
+LARGEST_PAGE = 500
+GRACE_SECONDS = 3600.0
+LONGEST_GRACE = 30 * 86_400.0
+LONGEST_LIFETIME = 10 * LONGEST_DELAY
+SHORTEST_LIFETIME = 1.0
+
+
+class Keys:
+    """Of the principal's organization. `which` is the id of a key, or its name while it is in use."""
+
+    def __init__(self, kit: IdentityKit, principal: Principal) -> None:
+        self._kit = kit
+        self._keys = kit.store.api_keys
+        self._principal = principal
+        self._org = principal.org
+
+    async def list(self, *, size: int = 50, cursor: str | None = None) -> KeyPage:
+        """The newest first."""
+        require_whole("size", size, 1, LARGEST_PAGE)
+        if cursor is not None and not is_id(findable(cursor)):
+            raise InvalidValueError("the cursor is not one that a page has given; begin anew without")
+        found = await self._keys.page(self._org, size + 1, cursor)
+        return KeyPage(tuple(found[:size]), found[size - 1].id if len(found) > size else None)
+
+    async def get(self, which: str) -> ApiKey:
+        found = await self._keys.find(self._org, findable(which))
+        if found is None:
+            raise _not_found(which)
+        return found
+
+    async def create(
+        self,
+        name: str,
+        role: Role | str,
+        *,
+        scopes: Iterable[str] | None = None,
+        expires_in: float | None = None,
+    ) -> NewKey:
+        """`scopes` limits it to some permissions of the role; `expires_in` is in seconds."""
+        wanted = Role.parse(role)
+        limited = checked_scopes(scopes, wanted)
+        self._require(wanted, limited)
+        text = KeyText(self._kit.ids.new(), self._kit.secret())
+        new = NewApiKey(
+            id=text.id,
+            org=self._org,
+            name=self._named(name),
+            role=wanted,
+            scopes=None if limited is None else sorted(map(str, limited)),
+            hash=digest(text.secret),
+            by=self._principal.name,
+            lifetime=_lifetime(expires_in),
+        )
+        return NewKey(await self._insert(new), str(text))
+
+    async def _insert(self, new: NewApiKey) -> ApiKey:
+        async with self._kit.store.database.transaction() as session:
+            await self._kit.store.organizations.lock(session, self._org)
+            key = await self._keys.insert(session, new)
+            if key is None:
+                raise AlreadyExistsError(
+                    f"there is a key {new.name!r} already; revoke it, or take another name"
+                )
+            scopes = None if key.scopes is None else list(key.scopes)
+            told = {"role": str(key.role), "scopes": scopes, "expires_at": key.expires_at}
+            await self._audit(session, Action.KEY_CREATED, key, told)
+        return key
+
+    async def rotate(
+        self, which: str, *, grace_seconds: float = GRACE_SECONDS, expires_in: float | None = None
+    ) -> NewKey:
+        """Another secret for the same key; the one before stays valid for the grace."""
+        require("grace_seconds", grace_seconds, 0.0, LONGEST_GRACE)
+        lifetime, secret = _lifetime(expires_in), self._kit.secret()
+        async with self._kit.store.database.transaction() as session:
+            before, now = await self._locked(session, which)
+            self._require(before.role, _permissions(before))
+            _refuse_ended(before, now, renewed=lifetime is not None)
+            grace = 0.0 if before.has_expired(now) else float(grace_seconds)
+            key = await self._keys.rotate(session, before, digest(secret), grace, lifetime)
+            told = {"grace_seconds": grace, "expires_at": key.expires_at}
+            await self._audit(session, Action.KEY_ROTATED, key, told)
+        return NewKey(key, str(KeyText(key.id, secret)))
+
+    async def revoke(self, which: str) -> ApiKey:
+        """For ever, and at once. One that is revoked already stays as it is."""
+        require_permission(self._principal, Permission.MANAGE)
+        async with self._kit.store.database.transaction() as session:
+            key, _ = await self._locked(session, which)
+            if key.revoked_at is None:
+                key = await self._keys.revoke(session, key, self._principal.name)
+                await self._kit.store.one_time.drop_made_by_key(session, self._org, f"{KEY_ACTOR}{key.name}")
+                await self._audit(session, Action.KEY_REVOKED, key, {})
+        return key
+
+    def _require(self, role: Role, scopes: frozenset[Permission] | None) -> None:
+        """Whoever gets to know the secret can do all that the key may."""
+        require_permission(self._principal, Permission.MANAGE)
+        require_grant(self._principal, role, scopes)
+
+    async def _locked(self, session: Session, which: str) -> tuple[ApiKey, float]:
+        found = await self._keys.lock(session, self._org, findable(which))
+        if found is None:
+            raise _not_found(which)
+        return found
+
+    def _named(self, name: str) -> str:
+        known = word_said("the name of a key", name, self._kit.redactor)
+        if is_id(known):
+            raise InvalidValueError(f"{known!r} looks like the id of a key; give it a name that says its use")
+        return known
+
+    async def _audit(self, session: Session, action: Action, key: ApiKey, detail: dict[str, Any]) -> None:
+        told = {"name": key.name, **detail}
+        await self._kit.audit(session, self._org, self._principal.name, action, [key.id], told)
+
+
+def _permissions(key: ApiKey) -> frozenset[Permission] | None:
+    return None if key.scopes is None else frozenset(map(Permission, key.scopes))
+
+
+def _lifetime(expires_in: float | None) -> float | None:
+    if expires_in is None:
+        return None
+    require("expires_in", expires_in, SHORTEST_LIFETIME, LONGEST_LIFETIME)
+    return float(expires_in)
+
+
+def _refuse_ended(key: ApiKey, now: float, *, renewed: bool) -> None:
+    if key.revoked_at is not None:
+        raise TransitionError(f"the key {key.name!r} is revoked; create another one")
+    if key.has_expired(now) and not renewed:
+        raise TransitionError(
+            f"the key {key.name!r} has expired; rotate it with expires_in, or create another"
+        )
+
+
+def _not_found(which: object) -> NotFoundError:
+    return NotFoundError(f"there is no key {which!r:.150}; see the list of keys")

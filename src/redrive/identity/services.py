@@ -1,0 +1,41 @@
+"""What everything about identity is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from redrive.engine.encryption import Vault
+from redrive.engine.ids import Ids
+from redrive.identity.passwords import Passwords
+from redrive.model.audit import Action, NewEntry
+from redrive.policy.credential import SECRET_BYTES, secret_text
+from redrive.policy.redact import Redactor
+from redrive.store.database import Session
+from redrive.store.store import Store
+
+
+class IdentityKit(NamedTuple):
+    """`entropy` gives so many bytes that nobody can guess; a seeded source of random numbers will not do."""
+
+    store: Store
+    ids: Ids
+    redactor: Redactor
+    vault: Vault
+    passwords: Passwords
+    entropy: Callable[[int], bytes]
+
+    def secret(self) -> str:
+        return secret_text(self.entropy(SECRET_BYTES))
+
+    async def audit(
+        self,
+        session: Session,
+        org: str,
+        by: str,
+        action: Action,
+        subjects: Sequence[str],
+        detail: Mapping[str, Any],
+    ) -> None:
+        """The last statement of a transaction."""
+        await self.store.audit.append(session, [NewEntry(org, by, action, tuple(subjects), detail)])

@@ -1,0 +1,344 @@
+"""Leases: renewed beside the work, and a worker that cannot renew them fences itself (P7, I4)."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from pathlib import Path
+
+from tests.engine.workbench import (
+    Ear,
+    Seam,
+    app_at,
+    bench,
+    check_ended,
+    lose_lease,
+    new_app,
+    seamed,
+    settle,
+    sql,
+    working,
+)
+
+from redrive import Backoff, RetryPolicy
+from redrive.app import Redrive
+from redrive.clock import SYSTEM_CLOCK
+from redrive.engine.context import Context
+from redrive.engine.lease_renewer import Keeper, Key
+from redrive.model.event import LeaseLost, StepReleased, WorkerStopped
+from redrive.policy import Exponential
+from redrive.store.leases import Holder
+from redrive.store.sqlite import SqliteDatabase
+from redrive.testing import EPOCH
+
+TWICE = RetryPolicy(max_attempts=2, backoff=Backoff(Exponential(0.05)))
+
+
+async def test_it_renews_what_is_a_third_of_its_time_old_and_nothing_else() -> None:
+    app = new_app()
+
+    @app.task
+    async def work() -> None: ...
+
+    async with bench(app) as test:
+        lost: list[Key] = []
+        keeper = Keeper(app.database, test.clock, 60.0, lost.extend)
+        run = await app.start(work)
+        [claim] = await app.store.leases.claim("default", 1, Holder(7, "me", "", 60.0))
+        keeper.hold(claim, test.clock.monotonic())
+
+        async def expiry() -> float:
+            [[expires]] = await sql(app, "SELECT lease_expires_at FROM runs")
+            return float(expires) - EPOCH
+
+        for seconds, expected in ((19.9, 60.0), (0.1, 80.0), (19.9, 80.0), (0.2, 100.1)):
+            test.clock.advance(seconds)
+            await keeper.renew(app.store.leases)
+            assert round(await expiry(), 6) == expected
+        keeper.drop(claim)
+        test.clock.advance(59.0)
+        await keeper.renew(app.store.leases)
+        assert round(await expiry(), 6) == 100.1
+        assert not lost
+        assert run.id == claim.id
+
+
+async def test_it_says_which_leases_somebody_else_has() -> None:
+    app = new_app()
+
+    @app.task
+    async def work() -> None: ...
+
+    async with bench(app) as test:
+        lost: list[Key] = []
+        keeper = Keeper(app.database, test.clock, 60.0, lost.extend)
+        await app.start_many(work, [None] * 3)
+        claims = await app.store.leases.claim("default", 3, Holder(7, "me", "", 60.0))
+        for claim in claims:
+            keeper.hold(claim, test.clock.monotonic())
+        await lose_lease(app, claims[1].id)
+        test.clock.advance(20.0)
+        await keeper.renew(app.store.leases)
+        assert lost == [(claims[1].id, 7)]
+        test.clock.advance(20.0)
+        await keeper.renew(app.store.leases)
+        assert len(lost) == 1
+
+
+async def test_while_the_database_is_away_a_lease_is_given_up_when_it_is_over_and_not_before() -> None:
+    app = new_app()
+
+    @app.task
+    async def work() -> None: ...
+
+    async with seamed(app) as (test, seam):
+        lost: list[Key] = []
+        keeper = Keeper(app.database, test.clock, 60.0, lost.extend)
+        await app.start(work)
+        [claim] = await app.store.leases.claim("default", 1, Holder(7, "me", "", 60.0))
+        keeper.hold(claim, test.clock.monotonic())
+        seam.down = True
+        for _ in range(5):
+            test.clock.advance(11.9)
+            await keeper.renew(app.store.leases)
+        assert not lost
+        test.clock.advance(0.5)
+        await keeper.renew(app.store.leases)
+        assert lost == [(claim.id, 7)]
+
+
+def faulty(path: Path) -> tuple[Redrive, Seam]:
+    app = app_at(path)
+    assert isinstance(app.database, SqliteDatabase)
+    seam = Seam(app.database)
+    app.wire(seam, SYSTEM_CLOCK, app.random)
+    return app, seam
+
+
+async def test_long_work_keeps_its_lease(tmp_path: Path) -> None:
+    app = app_at(tmp_path / "work.db")
+    heard = Ear(app)
+
+    @app.task
+    async def long(context: Context) -> int:
+        await asyncio.sleep(1.0)
+        return context.attempt
+
+    async with working(app, lease_seconds=0.3):
+        run = await app.start(long)
+        assert await run.result(8) == 1
+    assert not heard.of(LeaseLost)
+    assert not heard.of(StepReleased)
+
+
+async def test_a_blocked_event_loop_keeps_its_leases(tmp_path: Path) -> None:
+    """Renewal does not share a scheduler with the work it vouches for."""
+    app, other = app_at(tmp_path / "work.db"), app_at(tmp_path / "work.db")
+    calls: list[int] = []
+
+    @app.task
+    async def rude(context: Context) -> int:
+        calls.append(context.attempt)
+        time.sleep(1.0)
+        return context.attempt
+
+    async with working(app, lease_seconds=0.4):
+        run = await app.start(rude)
+        while not calls:
+            await asyncio.sleep(0.01)
+        assert await other.store.leases.reclaim(5, 1.0, 10) == []
+        assert await run.result(8) == 1
+    await other.close()
+    assert calls == [1]
+
+
+async def test_a_worker_that_cannot_renew_fences_itself(tmp_path: Path) -> None:
+    """The handler is cancelled, nothing is written, and the step is executed again afterwards."""
+    app, seam = faulty(tmp_path / "work.db")
+    heard = Ear(app)
+    stopped: list[float] = []
+    began = asyncio.Event()
+
+    @app.task(retry=TWICE)
+    async def long(context: Context) -> int:
+        if context.attempt > 1:
+            return context.attempt
+        began.set()
+        start = time.monotonic()
+        try:
+            await asyncio.sleep(30)
+        finally:
+            stopped.append(time.monotonic() - start)
+        return 0
+
+    async with working(app, lease_seconds=0.4):
+        run = await app.start(long)
+        await began.wait()
+        seam.another_down = True
+        while not stopped:
+            await asyncio.sleep(0.01)
+        seam.another_down = False
+        assert await run.result(8) == 2
+        [first, _] = (await run.history()).attempts
+        await check_ended(app, 1)
+    assert 0.3 <= stopped[0] <= 2.0
+    assert first.outcome == "lost"
+    assert 1 <= len(heard.of(LeaseLost)) <= 2
+    assert [each.requeued for each in heard.of(WorkerStopped)] == [0]
+
+
+async def test_a_step_whose_workers_die_again_and_again_ends_as_a_dead_letter() -> None:
+    """Twice among others, then three times alone (RELIABILITY); an innocent neighbour is not taken along."""
+    app = new_app()
+    calls: list[tuple[str, int]] = []
+
+    @app.task
+    async def killer(context: Context) -> None:
+        calls.append(("killer", context.attempt))
+        await lose_lease(app, context.run_id)
+
+    @app.task
+    async def innocent(context: Context) -> str:
+        calls.append(("innocent", context.attempt))
+        return "alive"
+
+    async with seamed(app, watch=True) as (test, _):
+        run = await app.start(killer)
+        other = await app.start(innocent)
+        await settle(test, app)
+        letter = await run.dead_letter()
+        assert await other.result() == "alive"
+        await check_ended(app, 2)
+    assert letter is not None
+    assert (letter.reason, letter.attempts, letter.category) == ("worker_crashed", 5, "resource")
+    assert "5 workers died while executing it, 3 of them with nothing else" in letter.message
+    assert [name for name, _ in calls].count("killer") == 5
+
+
+async def test_a_lost_lease_costs_no_attempt() -> None:
+    app = new_app()
+
+    @app.task(retry=RetryPolicy(max_attempts=1, backoff=Backoff(Exponential(1.0))))
+    async def unlucky(context: Context) -> int:
+        if context.attempt < 5:
+            await lose_lease(app, context.run_id)
+        return context.attempt
+
+    async with bench(app) as test:
+        assert await test.execute(unlucky) == 5
+
+
+async def test_unsafe_work_with_a_lost_lease_is_not_repeated() -> None:
+    app = new_app()
+
+    @app.task(effect="unsafe")
+    async def pay(context: Context) -> None:
+        await lose_lease(app, context.run_id)
+
+    async with bench(app) as test:
+        run = await app.start(pay)
+        await settle(test, app)
+        letter = await run.dead_letter()
+        await check_ended(app, 1)
+    assert letter is not None
+    assert (letter.reason, letter.attempts) == ("not_repeatable", 1)
+
+
+async def test_the_time_that_a_lonely_step_takes_does_not_pass_by_itself() -> None:
+    """While something suspect is executed alone, the worker waits for it without moving the clock."""
+    app = new_app()
+    moments: list[float] = []
+
+    @app.task
+    async def suspect(context: Context) -> None:
+        moments.append(test.clock.time)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        moments.append(test.clock.time)
+        if context.attempt <= 2:
+            await lose_lease(app, context.run_id)
+
+    async with bench(app) as test:
+        await app.start(suspect)
+        for _ in range(6):
+            await test.drain()
+    assert len(moments) == 6
+    assert moments == [0.0] * 6
+
+
+async def test_what_escapes_the_executor_is_not_leased_for_ever(tmp_path: Path) -> None:
+    """A row that no code of ours can judge: its lease is not renewed any more, and other work goes on."""
+    app = app_at(tmp_path / "work.db")
+
+    @app.task
+    async def bad() -> None:
+        raise ConnectionError
+
+    @app.task
+    async def good() -> str:
+        return "good"
+
+    async with working(app, lease_seconds=0.2, patience=5.0) as worker:
+        run = await app.start(bad, delay=0.1)
+        await sql(app, "UPDATE runs SET policy_override = 'not json'")
+        assert await (await app.start(good)).result(3) == "good"
+        await asyncio.sleep(1.0)
+        left = await run.get()
+        assert left.place != "leased" or left.attempt > 1, left
+        assert await (await app.start(good)).result(3) == "good"
+        assert len(worker.flight) <= 1
+
+
+async def test_a_lease_that_was_found_lost_counts_as_expired_before_the_loop_has_heard_of_it() -> None:
+    app = new_app()
+
+    @app.task
+    async def work() -> None: ...
+
+    async with bench(app) as test:
+        lost: list[Key] = []
+        keeper = Keeper(app.database, test.clock, 60.0, lost.extend)
+        run = await app.start(work)
+        [claim] = await app.store.leases.claim("default", 1, Holder(7, "me", "", 60.0))
+        keeper.hold(claim, test.clock.monotonic())
+        await lose_lease(app, run.id)
+        test.clock.advance(20.0)
+        assert not keeper.has_expired(claim)
+        await keeper.renew(app.store.leases)
+        assert lost == [(claim.id, claim.token)]
+        assert keeper.has_expired(claim)
+
+
+async def test_claims_that_come_while_it_looks_do_not_end_it() -> None:
+    """Both threads use the same leases, and may take turns wherever Python collects garbage."""
+    app = new_app()
+
+    @app.task
+    async def work() -> None: ...
+
+    async with bench(app) as test:
+        keeper = Keeper(app.database, test.clock, 60.0, lambda keys: None)
+        await app.start(work)
+        [claim] = await app.store.leases.claim("default", 1, Holder(7, "me", "", 60.0))
+        for token in range(5_000):
+            keeper.hold(claim._replace(token=token), test.clock.monotonic())
+        came: list[int] = []
+
+        def claimed_meanwhile(phase: str, details: dict[str, int]) -> None:
+            came.append(5_000 + len(came))
+            keeper.hold(claim._replace(token=came[-1]), test.clock.monotonic())
+
+        threshold = gc.get_threshold()
+        gc.callbacks.append(claimed_meanwhile)
+        gc.enable()
+        try:
+            for rounds in range(1_000):
+                gc.set_threshold(20)  # a worker that starts in another thread makes it large
+                await keeper.renew(app.store.leases)
+                if rounds >= 50 and came:
+                    break
+        finally:
+            gc.set_threshold(*threshold)
+            gc.callbacks.remove(claimed_meanwhile)
+        assert came

@@ -1,0 +1,434 @@
+"""Runs as a list and as a story, and queues as one org sees them: redacted, and of that org alone.
+
+W6, W13, W14, I8, I9, M11, P9.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import asdict, replace
+from random import Random
+from typing import Any
+
+import pytest
+from tests.store.build import ask
+
+from redrive.app import Redrive
+from redrive.clock import SYSTEM_CLOCK
+from redrive.config import Settings
+from redrive.engine.encryption import key_id, new_encryption_key
+from redrive.engine.history import Happening
+from redrive.engine.queue_queries import QueueView
+from redrive.engine.run_queries import RunBook
+from redrive.errors import FinalError, InvalidValueError, NotFoundError, RetryableError
+from redrive.model.run import Cancellation
+from redrive.policy import STEP
+from redrive.store.database import Database
+from redrive.store.listing import MOST_COUNTED
+
+SECRET = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
+
+
+def app_on(database: Database, **settings: Any) -> Redrive:
+    """One whose second step fails as its payload says."""
+    app = Redrive("sqlite://:memory:", settings=Settings(**settings), log=False)
+
+    @app.task(name="reserve")
+    async def reserve(order: dict[str, Any]) -> dict[str, Any]:
+        return {**order, "token": SECRET}
+
+    @app.task(name="charge")
+    async def charge(order: dict[str, Any]) -> dict[str, Any]:
+        if order["fails"]:
+            raise {"for good": FinalError, "once": RetryableError}[order["fails"]](f"no: api_key={SECRET}")
+        return order
+
+    @app.task(name="ship", queue="post")
+    async def ship(order: dict[str, Any]) -> str:
+        return f"shipped {order['item']}"
+
+    config = {"password": SECRET, "currency": "EUR"}
+    app.workflow("checkout", [reserve, charge.step(config=config), ship])
+    app.wire(database, SYSTEM_CLOCK, Random(0))
+    return app
+
+
+class World:
+    def __init__(self, app: Redrive) -> None:
+        self.app = app
+
+    async def book(self, org: str = "default", by: str = "ana") -> RunBook:
+        return await self.app.runs(org=org, by=by)
+
+    async def started(self, fails: str = "", **options: Any) -> str:
+        order = {"item": "book", "password": SECRET, "fails": fails}
+        return (await self.app.start("checkout", order, **options)).id
+
+    async def worked_off(self, fails: str = "", **options: Any) -> str:
+        run_id = await self.started(fails, **options)
+        await self.app.worker_in_test().work_off()
+        return run_id
+
+
+@pytest.fixture
+async def world(database: Database) -> World:
+    return World(app_on(database))
+
+
+def shown(view: object) -> str:
+    """All that is in it, as JSON: it must be possible."""
+    return json.dumps(view, default=asdict, allow_nan=False)
+
+
+# Lists
+
+
+async def test_a_list_shows_the_newest_first_without_payloads(world: World) -> None:
+    told = {"key": f"key-{SECRET}", "correlation_id": f"c-{SECRET}", "tags": ["vip", SECRET]}
+    first = await world.worked_off("for good", **told)
+    second = await world.started(priority=3)
+    await world.started(org="acme")
+
+    page = await (await world.book()).list()
+
+    assert [run.id for run in page.runs] == [second, first]
+    assert page.next_cursor is None
+    [new, old] = page.runs
+    assert (new.workflow, new.state, new.place, new.step, new.priority) == (
+        "checkout",
+        "PENDING",
+        "ready",
+        "reserve",
+        3,
+    )
+    assert (old.state, old.step_index, old.step, old.step_state) == ("DLQ_PENDING", 1, "charge", "DLQ")
+    assert (old.attempt, old.failures, old.error_class) == (1, 1, "final")
+    assert old.tags[0] == "vip"
+    assert new.correlation_id == new.id
+    assert SECRET not in shown(page)
+    assert "book" not in shown(page), "a payload is in the list"
+
+
+async def test_a_list_goes_on_and_is_counted(world: World) -> None:
+    ids = [await world.started() for _ in range(5)]
+    book = await world.book()
+
+    first = await book.list("is:pending", size=3)
+    second = await book.list("is:pending", size=3, cursor=first.next_cursor)
+
+    assert [run.id for run in (*first.runs, *second.runs)] == ids[::-1]
+    assert second.next_cursor is None
+    assert str(await book.count("workflow:checkout")) == "5"
+
+
+async def test_a_list_is_shown_although_a_definition_is_damaged(world: World, database: Database) -> None:
+    run_id = await world.started()
+    for body in ("{}", "no json", '{"workflow":"checkout","steps":[{}]}'):
+        await ask(database, "UPDATE redrive.definitions SET body = :body", body=body)
+
+        [run] = (await (await World(app_on(database)).book()).list()).runs
+
+        assert (run.id, run.step) == (run_id, "")
+
+
+REFUSED = (
+    ("wrkflow:a", "unknown key 'wrkflow' at position 1; did you mean 'workflow'"),
+    ("category:timeout", "unknown key 'category' at position 1; known are: is, workflow"),
+    ("is:sucess", "did you mean 'success'"),
+    ("checkout", "the term at position 1, 'checkout', has no key, and runs have no text"),
+    ('-"a b"', "put a key before it: is, workflow, queue"),
+    ("is:open", "unknown value 'open' of 'is'"),
+)
+
+
+async def test_what_is_not_understood_is_refused(world: World) -> None:
+    book = await world.book()
+    for query, message in REFUSED:
+        with pytest.raises(InvalidValueError, match=message):
+            await book.list(query)
+    sizes: list[Any] = [0, 501, -1, True, "5", 2.0]
+    for size in sizes:
+        with pytest.raises(InvalidValueError, match="size must be a whole number from 1 to 500"):
+            await book.list(size=size)
+
+
+# One run
+
+
+async def test_a_run_that_waits_for_a_retry(world: World) -> None:
+    run_id = await world.worked_off("once", metadata={"team": "shop", "secret": SECRET}, tags=["vip"])
+
+    run = await (await world.book()).get(run_id)
+
+    assert (run.state, run.place, run.step_state, run.step) == ("RUNNING", "waiting", "RETRYING", "charge")
+    assert run.next_retry_at == run.due_at
+    assert run.due_at is not None
+    assert run.due_at > run.submitted_at
+    assert (run.attempt, run.failures, run.rate_limit_waits, run.holds) == (1, 1, 0, 0)
+    assert [(step.name, step.task, step.queue) for step in run.steps] == [
+        ("reserve", "reserve", "default"),
+        ("charge", "charge", "default"),
+        ("ship", "ship", "post"),
+    ]
+    assert run.error is not None
+    assert (run.error.attempt, run.error.error_class) == (1, "retryable")
+    assert run.error.error_type == "redrive.errors.RetryableError"
+    assert run.dead_letter is None
+    assert isinstance(run.input, dict)
+    assert run.input["item"] == "book"
+    assert isinstance(run.metadata, dict)
+    assert run.metadata["team"] == "shop"
+    assert SECRET not in shown(run)
+
+
+async def test_a_run_that_has_succeeded(world: World) -> None:
+    run_id = await world.worked_off()
+
+    run = await (await world.book()).get(run_id)
+
+    assert (run.state, run.result, run.error, run.dead_letter) == ("SUCCESS", "shipped book", None, None)
+    assert run.started_at is not None
+    assert run.ended_at is not None
+    assert run.started_at <= run.ended_at
+
+
+async def test_a_run_that_has_failed_names_its_dead_letter(world: World) -> None:
+    run_id = await world.worked_off("for good")
+
+    run = await (await world.book()).get(run_id)
+
+    [letter] = await world.app.store.runs.dead_letters(run_id, "default")
+    assert run.dead_letter == (letter.id, "OPEN")
+    assert run.error is not None
+    assert run.error.category == letter.category
+    assert run.error.explanation == letter.explanation
+    assert run.next_retry_at is None
+
+
+async def test_the_steps_tell_everything_w6(world: World) -> None:
+    run_id = await world.worked_off("once", correlation_id="c-7")
+
+    [reserve, charge, ship] = await (await world.book()).steps(run_id)
+
+    assert [step.state for step in (reserve, charge, ship)] == ["SUCCESS", "RETRYING", "PENDING"]
+    assert (charge.attempt_count, charge.max_retries) == (1, 3)
+    assert charge.next_retry_at is not None
+    assert charge.first_failed_at == charge.last_failed_at
+    assert charge.first_failed_at is not None
+    assert charge.error_stack is not None
+    assert "RetryableError" in charge.error_stack
+    assert charge.correlation_id == ship.correlation_id == "c-7"
+    assert charge.retry_policy_override is None
+    assert isinstance(charge.retry_policy, dict)
+    assert charge.retry_policy["max_attempts"] == 4
+    assert isinstance(charge.config, dict)
+    assert charge.config["currency"] == "EUR"
+    assert isinstance(reserve.output, dict)
+    assert reserve.output["item"] == "book"
+    assert ship.output is None
+    assert SECRET not in shown([reserve, charge, ship])
+
+
+async def test_the_override_of_a_replay_is_told_w6(world: World) -> None:
+    run_id = await world.worked_off("for good")
+    book, desk = await world.book(), await world.app.desk(by="ana")
+    letter = (await book.get(run_id)).dead_letter
+    assert letter is not None
+
+    await desk.replay(letter.id, retry=replace(STEP, max_attempts=7))
+
+    charge = (await book.steps(run_id))[1]
+    assert isinstance(charge.retry_policy_override, dict)
+    assert charge.retry_policy_override["max_attempts"] == 7
+    assert [run.id for run in (await book.list("is:replaying")).runs] == [run_id]
+
+
+async def test_attempts_and_events_tell_the_story_p9(world: World) -> None:
+    run_id = await world.worked_off("for good")
+    book = await world.book()
+
+    attempts, events = await book.attempts(run_id), await book.events(run_id)
+
+    assert [(each.step, each.number, each.outcome) for each in attempts] == [
+        ("reserve", 1, "succeeded"),
+        ("charge", 1, "failed"),
+    ]
+    assert attempts[1].error_type == "redrive.errors.FinalError"
+    assert [each.what for each in events][:2] == ["queued", "started"]
+    assert events[-1].what == "finished"
+    assert all(isinstance(each, Happening) for each in events)
+    assert SECRET not in shown([attempts, events])
+
+
+# What cannot be shown
+
+
+async def test_what_is_sealed_is_opened_and_redacted_or_shown_as_sealed_m11(database: Database) -> None:
+    key = new_encryption_key()
+    sealing = World(app_on(database, encryption_keys=key))
+    run_id = await sealing.worked_off(metadata={"team": "shop"})
+    keyless = World(app_on(database, encryption_keys=new_encryption_key()))
+
+    opened, closed = await (await sealing.book()).get(run_id), await (await keyless.book()).get(run_id)
+    steps = await (await keyless.book()).steps(run_id)
+
+    assert opened.result == "shipped book"
+    assert SECRET not in shown(opened)
+    for value in (closed.input, closed.result, closed.metadata, steps[0].output):
+        assert isinstance(value, dict)
+        assert list(value) == ["$sealed"]
+        assert key_id(key) in str(value)
+    [stored] = await ask(database, "SELECT input FROM redrive.runs WHERE id = :id", id=run_id)
+    assert stored[0][20:60] not in shown([closed, steps]), "the encrypted text was given out"
+    assert (closed.state, closed.workflow) == ("SUCCESS", "checkout")
+
+
+async def test_what_was_damaged_does_not_hide_the_rest(world: World, database: Database) -> None:
+    run_id = await world.worked_off("for good")
+    book = await world.book()
+    for damaged in ("no json", '{"$sealed":"plain:!"}', '{"a":', '{"$sealed":"', '{"$sealed":"x:y"}'):
+        damage = "UPDATE redrive.runs SET input = :value, metadata = :value, tags = :value"
+        await ask(database, damage, value=damaged)
+        await ask(database, "UPDATE redrive.steps SET output = :value", value=damaged)
+
+        run, steps, page = await book.get(run_id), await book.steps(run_id), await book.list()
+
+        for value in (run.input, run.metadata, steps[0].output):
+            assert isinstance(value, dict)
+            assert value.keys() & {"$unreadable", "$sealed"}
+        assert run.error is not None
+        assert page.runs[0].tags == ()
+
+
+# Whose it is
+
+
+async def test_a_run_of_another_org_does_not_exist_i8(world: World) -> None:
+    run_id = await world.started(org="acme")
+    book = await world.book()
+    asked: list[Callable[[str], Awaitable[object]]] = [book.get, book.steps, book.attempts, book.events]
+
+    for ask_for in (*asked, book.story, book.cancel):
+        for each in (run_id, "no such run", "", "a\x00b", "\ud800", "x" * 10_000):
+            with pytest.raises(NotFoundError, match="there is no run"):
+                await ask_for(each)
+    assert (await (await world.book("acme")).get(run_id)).state == "PENDING"
+
+
+async def test_cancelling_has_the_name_of_the_caller_in_the_audit_i14(world: World) -> None:
+    run_id = await world.started(org="acme")
+    book = await world.book("acme", by="bo")
+
+    assert await book.cancel(run_id) is Cancellation.CANCELLED
+    assert await book.cancel(run_id) is Cancellation.ENDED
+
+    [entry] = (await (await world.app.desk(org="acme")).audit.list(action="run.cancelled")).entries
+    assert (entry.actor, entry.subjects) == ("bo", (run_id,))
+    assert (await book.get(run_id)).state == "CANCELLED"
+
+
+# Queues and workers
+
+
+async def queues_of(world: World, org: str) -> dict[str, QueueView]:
+    return {each.name: each for each in await (await world.app.queue_book(org=org)).list()}
+
+
+async def test_a_queue_as_its_orgs_see_it(world: World) -> None:
+    """What one org has waiting is its own; the home org sees the sum."""
+    for org, number in (("default", 1), ("acme", 2)):
+        for _ in range(number):
+            await world.started(org=org)
+    await world.worked_off("once", org="acme", priority=9)
+    await world.started(org="acme", delay=3_600)
+
+    home, acme, other = [await queues_of(world, org) for org in ("default", "acme", "globex")]
+
+    assert sorted(home) == sorted(acme) == sorted(other) == ["default", "post"]
+    assert acme["default"].own.waiting == (2, False)
+    assert home["default"].own.waiting == other["default"].own.waiting == (0, False)
+    assert home["default"].overall is not None
+    assert home["default"].overall.waiting == (2, False)
+    assert acme["default"].overall is other["default"].overall is None
+
+
+async def test_what_is_ready_and_since_when(world: World) -> None:
+    await world.started()
+    await world.started()
+
+    own = (await queues_of(world, "default"))["default"].own
+
+    assert (own.ready, own.held, own.executing) == ((2, False), (0, False), (0, False))
+    assert own.oldest_ready_seconds is not None
+    assert own.oldest_ready_seconds >= 0.0
+
+
+async def test_why_a_queue_is_paused_is_told_at_home_only(world: World) -> None:
+    await world.app.pause("post", by="ana", reason="the customer Globex has not paid")
+
+    home, acme = (await queues_of(world, "default"))["post"], (await queues_of(world, "acme"))["post"]
+
+    assert (home.paused, home.paused_by) == (True, "ana")
+    assert home.reason == "the customer Globex has not paid"
+    assert (acme.paused, acme.paused_by, acme.reason) == (True, None, None)
+    assert acme.paused_at == home.paused_at
+    assert not (await queues_of(world, "acme"))["default"].paused
+
+
+async def test_counts_of_a_queue_say_when_there_is_more(world: World, database: Database) -> None:
+    await world.started()
+    many = """INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place,
+            submitted_at, step_index, step_state, input, attempt, epoch, failures, rate_limit_waits, holds,
+            losses, lonely_losses, alone, correlation_id)
+        WITH RECURSIVE numbers (number) AS (
+            SELECT 1 UNION ALL SELECT number + 1 FROM numbers WHERE number <= :most)
+        SELECT 'r' || CAST(number AS text), 'acme', 'w', 'd', 'post', 0, 'PENDING', 'held', 1.0, 0, 'PENDING',
+            '{}', 0, 0, 0, 0, 0, 0, 0, 0, 'r' || CAST(number AS text)
+        FROM numbers"""
+    await ask(database, many, most=MOST_COUNTED)
+
+    acme, home = await queues_of(world, "acme"), await queues_of(world, "default")
+
+    assert acme["post"].own.held == (MOST_COUNTED, True)
+    assert acme["default"].own.held == (0, False)
+    assert home["post"].overall is not None
+    assert home["post"].overall.held == (MOST_COUNTED, True)
+    assert home["default"].overall is not None
+    assert home["default"].overall.held == (0, True), "it was not looked at, so it is not known"
+    assert home["default"].overall.ready == (1, False)
+
+
+async def test_where_a_worker_runs_is_told_at_home_only(world: World) -> None:
+    await world.app.open()
+    beat = ("w1", "v1", '["default","post"]', 10, 2, "running", "machine-7", 4711)
+    await world.app.store.holds.heartbeat(*beat)
+
+    [home] = await (await world.app.queue_book()).workers()
+    [acme] = await (await world.app.queue_book(org="acme")).workers()
+
+    assert (home.host, home.process, home.queues) == ("machine-7", 4711, ("default", "post"))
+    assert (acme.host, acme.process) == (None, None)
+    assert acme._replace(host="machine-7", process=4711, seconds_silent=0.0) == home._replace(
+        seconds_silent=0.0
+    )
+
+
+async def test_everything_here_works_behind_the_second_wall(world: World) -> None:
+    theirs = await world.worked_off("for good", org="globex")
+    run_id = await world.worked_off("for good", org="acme")
+    await world.app.raise_wall()
+    book = await world.book("acme")
+
+    assert [run.id for run in (await book.list("is:failed")).runs] == [run_id]
+    assert (await book.get(run_id)).dead_letter is not None
+    assert len((await book.story(run_id)).attempts) == 2
+    with pytest.raises(NotFoundError):
+        await book.get(theirs)
+    assert await book.cancel(await world.started(org="acme")) is Cancellation.CANCELLED
+    assert sorted(await queues_of(world, "acme")) == sorted(await queues_of(world, "default"))
+    async with aclosing(world.app.changes.follow("acme", after=0)) as changes:
+        told = [await anext(changes) for _ in range(3)]
+    assert [each.sequence for each in told] == [0, 1, 2]
+    assert told[0].counters == ({"OPEN": 1}, {})

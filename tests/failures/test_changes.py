@@ -1,0 +1,300 @@
+"""The feed of changes: what happens in an org is told to all who watch, in order, without what it is about.
+
+W13, I8, I9, and the live updates of UI.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from random import Random
+from typing import Any
+
+import pytest
+from tests.engine.hand_clock import HandClock
+from tests.store.build import ask
+
+from redrive.app import Redrive
+from redrive.config import Settings
+from redrive.errors import InvalidValueError, StoreError, StoreUnavailableError
+from redrive.failures.feed import BEAT_SECONDS, FAR_BEHIND, MOST_SUBJECTS, PAGE
+from redrive.model.audit import Action, NewEntry
+from redrive.model.change import Change, Kind
+from redrive.store.database import Database, Row
+from redrive.store.statement import Statement
+
+SECRET = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
+THREE_LETTERS = """
+    INSERT INTO redrive.dead_letter_counts (org, fingerprint, queue, category, redrive, state, number)
+    VALUES ('default', 'f', 'q', 'timeout', 'never', 'OPEN', 3)
+"""
+ONE_LOOK = 1.3
+"""Seconds in which the poller looks exactly once."""
+
+LONGEST_LOOK = 13.0
+"""Seconds in which it looks at least once, whatever has happened."""
+
+
+class Line:
+    """The line to a database, that can be cut."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.cut = False
+        self.asked: list[str] = []
+
+    async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Row]:
+        self.asked.append(statement.sqlite.name)
+        if self.cut:
+            raise StoreUnavailableError("the line is cut")
+        return await self._database.fetch(statement, parameters)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+
+class World:
+    def __init__(self, database: Database) -> None:
+        self.clock = HandClock()
+        self.line = Line(database)
+        self.app = Redrive("sqlite://:memory:", settings=Settings(), log=False)
+        self.app.wire(self.line, self.clock, Random(0))
+
+    async def enter(
+        self, number: int = 1, subjects: Sequence[str] = (), org: str = "default", **detail: Any
+    ) -> None:
+        """So many entries into the audit of the org."""
+        ids = [tuple(subjects) or (f"letter {each}",) for each in range(number)]
+        entries = [NewEntry(org, "ana", Action.DEAD_LETTER_TAGGED, each, detail) for each in ids]
+        async with self.app.database.transaction() as session:
+            await self.app.store.audit.append(session, entries)
+
+    @asynccontextmanager
+    async def listening(
+        self, org: str = "default", after: int | None = None
+    ) -> AsyncIterator[AsyncGenerator[Change, None]]:
+        """As somebody who has just come: the counters are told first."""
+        async with aclosing(self.app.changes.follow(org, after)) as stream:
+            first = await anext(stream)
+            assert (first.kind, first.sequence) == (
+                Kind.COUNTERS,
+                after if after is not None else first.sequence,
+            )
+            yield stream
+
+    async def told(
+        self, stream: AsyncGenerator[Change, None], number: int = 1, step: float = ONE_LOOK
+    ) -> list[Change]:
+        """The next changes; time passes as long as there are none."""
+        found = []
+        async with asyncio.timeout(20):
+            for _ in range(number):
+                waiting = asyncio.ensure_future(anext(stream))
+                while not waiting.done():
+                    passing = asyncio.ensure_future(self.clock.advance(step))
+                    await asyncio.wait({waiting, passing}, return_when=asyncio.FIRST_COMPLETED)
+                    passing.cancel()
+                found.append(await waiting)
+        return found
+
+
+@pytest.fixture
+async def world(database: Database) -> AsyncIterator[World]:
+    world = World(database)
+    await world.app.open()
+    yield world
+    world.app.changes.close()
+
+
+async def test_what_was_done_is_told_without_what_was_said_i9(world: World) -> None:
+    async with world.listening() as stream:
+        await world.enter(subjects=["letter 7"], reason="because of Globex", secret=SECRET)
+
+        [entry] = await world.told(stream)
+
+    assert (entry.kind, entry.sequence, entry.action) == (Kind.ENTRY, 1, "dead_letter.tagged")
+    assert (entry.subjects, entry.number) == (("letter 7",), 1)
+    assert not any(word in repr(entry) for word in ("Globex", SECRET, "ana"))
+
+
+async def test_the_counters_follow_the_dead_letters_and_breakers(world: World) -> None:
+    async with world.listening() as stream, world.listening("acme") as theirs:
+        await ask(world.app.database, THREE_LETTERS)
+        await world.app.force_breaker("mail", "OPEN", reason="it is down", by="ana")
+
+        [entry, counters] = await world.told(stream, 2)
+        others = Change(Kind.BEAT, 0, 0.0)
+        while others.kind is Kind.BEAT:  # until the breaker is seen there too
+            [others] = await world.told(theirs)
+
+    assert (entry.action, entry.subjects) == ("breaker.forced", ("mail",))
+    assert counters.counters == ({"OPEN": 3}, {"mail": "OPEN"})
+    assert (others.kind, others.counters) == (Kind.COUNTERS, ({}, {"mail": "OPEN"}))
+
+
+async def test_what_happens_in_another_org_is_not_told_i8(world: World) -> None:
+    async with world.listening("acme") as stream:
+        await world.enter(3)
+        await world.enter(subjects=["mine"], org="acme")
+
+        [entry] = await world.told(stream)
+
+    assert (entry.subjects, entry.sequence) == (("mine",), 1)
+
+
+async def test_a_listener_goes_on_where_it_was(world: World) -> None:
+    """Last-Event-ID: everything after it, once, in order."""
+    await world.enter(5)
+
+    async with world.listening(after=2) as stream:
+        before = await world.told(stream, 3)
+        await world.enter(2)
+        after = await world.told(stream, 2)
+
+    assert [each.sequence for each in before + after] == [3, 4, 5, 6, 7]
+    assert {each.kind for each in before + after} == {Kind.ENTRY}
+
+
+async def test_who_comes_now_is_told_what_happens_from_now_on(world: World) -> None:
+    await world.enter(5)
+
+    async with world.listening() as stream:
+        await world.enter()
+        [entry] = await world.told(stream)
+
+    assert entry.sequence == 6
+
+
+@pytest.mark.parametrize("after", [0, 10**12])
+async def test_who_has_missed_too_much_begins_anew(world: World, after: int) -> None:
+    await world.enter(FAR_BEHIND + 1)
+
+    async with world.listening(after=after) as stream:
+        [reset] = await world.told(stream)
+        await world.enter()
+        [entry] = await world.told(stream)
+
+    assert (reset.kind, reset.sequence) == (Kind.RESET, FAR_BEHIND + 1)
+    assert (entry.kind, entry.sequence) == (Kind.ENTRY, FAR_BEHIND + 2)
+
+
+async def test_a_thousand_missed_entries_are_told_one_by_one(world: World) -> None:
+    await world.enter(FAR_BEHIND)
+
+    async with world.listening(after=0) as stream:
+        found = await world.told(stream, FAR_BEHIND)
+
+    assert [each.sequence for each in found] == list(range(1, FAR_BEHIND + 1))
+
+
+async def test_a_slow_listener_misses_nothing_and_nothing_is_kept_for_it(world: World) -> None:
+    async with world.listening() as slow, world.listening() as quick:
+        for number in range(1, 5):
+            await world.enter(PAGE - 50)
+            found = await world.told(quick, PAGE - 50)
+            assert found[-1].sequence == number * (PAGE - 50)
+
+        late = await world.told(slow, 4 * (PAGE - 50))
+
+    entries = [each.sequence for each in late if each.kind is Kind.ENTRY]
+    assert entries == list(range(1, 4 * (PAGE - 50) + 1))
+
+
+async def test_more_at_once_than_is_read_at_once(world: World) -> None:
+    async with world.listening() as stream:
+        await world.enter(3 * PAGE)
+        found = await world.told(stream, 3 * PAGE)
+
+    assert [each.sequence for each in found] == list(range(1, 3 * PAGE + 1))
+
+
+async def test_of_many_subjects_the_first_are_named_and_all_counted(world: World) -> None:
+    subjects = [f"letter {number}" for number in range(MOST_SUBJECTS + 150)]
+    async with world.listening() as stream:
+        await world.enter(subjects=subjects)
+        [entry] = await world.told(stream)
+
+    assert entry.subjects == tuple(subjects[:MOST_SUBJECTS])
+    assert entry.number == len(subjects)
+
+
+async def test_a_damaged_entry_is_told_and_a_removed_one_does_not_stop_the_rest(world: World) -> None:
+    await world.enter(6, subjects=["a", "b"])
+    await ask(world.app.database, "UPDATE redrive.audit SET subjects = 'no json' WHERE sequence = 2")
+    await ask(world.app.database, "DELETE FROM redrive.audit WHERE sequence IN (3, 4)")
+
+    async with world.listening(after=1) as stream:
+        found = await world.told(stream, 3)
+
+    assert [(each.sequence, each.number) for each in found] == [(2, 0), (5, 2), (6, 2)]
+
+
+async def test_when_nothing_happens_there_is_a_sign_of_life(world: World) -> None:
+    async with world.listening() as stream:
+        [beat] = await world.told(stream)
+
+    assert (beat.kind, beat.counters) == (Kind.BEAT, None)
+    assert world.clock.time >= BEAT_SECONDS
+
+
+async def test_an_outage_of_the_database_is_survived(world: World) -> None:
+    async with world.listening() as stream, world.listening(after=0) as other:
+        world.line.cut = True
+        [beat] = await world.told(stream, step=LONGEST_LOOK)
+        asked = world.line.asked.count("after")
+        world.line.cut = False
+        await world.enter(2)
+
+        found = await world.told(stream, 2, step=LONGEST_LOOK)
+        others = await world.told(other, 2)
+
+    assert beat.kind is Kind.BEAT
+    assert asked > 0, "it was not looked at all in the meantime"
+    assert [each.sequence for each in found if each.kind is Kind.ENTRY] == [1, 2]
+    assert [each.sequence for each in others if each.kind is Kind.ENTRY] == [1, 2]
+
+
+async def test_who_comes_during_an_outage_is_told_so(world: World) -> None:
+    world.line.cut = True
+
+    with pytest.raises(StoreError):
+        await anext(world.app.changes.follow("default"))
+
+    assert world.app.changes.watched == frozenset()
+
+
+async def test_one_poller_serves_all_and_only_while_somebody_listens(world: World) -> None:
+    async with world.listening() as first, world.listening() as second:
+        await world.enter()
+        before = world.line.asked.count("after")
+        [one] = await world.told(first)
+        looks = world.line.asked.count("after") - before
+        [two] = await world.told(second)
+
+        assert one == two
+        assert looks == 1
+        assert world.app.changes.watched == {"default"}
+
+    assert world.app.changes.watched == frozenset()
+    await asyncio.sleep(0)
+    assert world.clock.sleeping == 0
+
+
+async def test_closing_ends_all_listeners(world: World) -> None:
+    async with world.listening() as stream, world.listening("acme") as other:
+        waiting = [asyncio.ensure_future(anext(each)) for each in (stream, other)]
+        await world.clock.advance(ONE_LOOK)
+
+        world.app.changes.close()
+
+        async with asyncio.timeout(10):
+            ended = await asyncio.gather(*waiting, return_exceptions=True)
+    assert all(isinstance(each, StopAsyncIteration) for each in ended)
+
+
+async def test_a_place_that_is_none_is_refused(world: World) -> None:
+    places: list[Any] = [-1, 2**63, 1.5, "7", True]
+    for after in places:
+        with pytest.raises(InvalidValueError, match="after must be a whole number"):
+            await anext(world.app.changes.follow("default", after))

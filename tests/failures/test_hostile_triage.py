@@ -1,0 +1,1058 @@
+"""Triage under attack (W8, W13, W14, W16): hostile words, strangers, wrong states, both databases.
+
+Whatever is said is kept as it was said or refused with a reason; what is refused has changed nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from cryptography.fernet import Fernet
+from tests.engine.workbench import Ear
+from tests.lines import written_to
+from tests.servers import PostgresServer
+from tests.store.build import TABLES, ask
+from tests.store.schemas import Schemas
+
+from redrive.app import Redrive
+from redrive.config import Settings
+from redrive.errors import (
+    DriftError,
+    FinalError,
+    InvalidValueError,
+    NotFoundError,
+    RedriveError,
+    ReplayRefusedError,
+    TransitionError,
+)
+from redrive.failures.audit import Audit
+from redrive.failures.dead_letters import DeadLetters
+from redrive.failures.groups import FailureGroups
+from redrive.failures.operations import Operations
+from redrive.failures.replays import Replays
+from redrive.failures.saved_views import SavedViews
+from redrive.failures.service import Desk
+from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS, DeadLetterState
+from redrive.model.failure_group import GROUP_TRANSITIONS, GroupState
+from redrive.model.operation import Plan, ReplayOperation
+from redrive.observe.log import LOGGER
+from redrive.policy import Backoff, Immediate, RetryPolicy
+from redrive.policy.codec import decode, encode
+from redrive.verify import verify
+
+VOLATILE = {"workers", "processors", "limits", "breakers", "queues"}
+KEPT = tuple(table for table in TABLES if table not in VOLATILE)
+
+HOSTILE = {
+    "NUL": "a\x00b",
+    "lone surrogate": "a\ud800b",
+    "low surrogate": "\udfff",
+    "escape": "\x1b[31mred\x1b[0m",
+    "right to left": "abc\u202egpj.exe",
+    "zero width": "a\u200bb",
+    "byte order mark": "\ufeffabc",
+    "noncharacter": "a\uffffb",
+    "astral": "\U0001f4a5\U0010ffff",
+    "combining": "e" + "\u0301" * 50,
+    "quote": "'; DROP TABLE dead_letters; --",
+    "double quote": '" OR 1=1 --',
+    "dollar": "$1 $$ ?1 :org @p",
+    "braces": "{org} %(org)s {0}",
+    "wildcards": "%_%",
+    "backslash": "\\' \\\\ \\u0000",
+    "sealed": '{"$sealed":"k:gAAAA"}',
+    "json": '[{"a":null}]',
+    "null word": "null",
+    "html": "<script>alert(1)</script>",
+    "newline": "a\nb",
+    "carriage return": "a\rINFO forged",
+    "line separator": "a\u2028b",
+    "blank": "   ",
+    "empty": "",
+    "number": "1e999",
+    "long": "x" * 1_000_000,
+}
+SECRET = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
+WORD = "correct-horse-canary"
+CARD = "4111111111111111"
+CANARIES = (SECRET, WORD, CARD)
+
+
+class Ground:
+    """An application with failed work of two organizations, executed when the test says so."""
+
+    def __init__(self, url: str, schema: str, **settings: Any) -> None:
+        self.app = Redrive(
+            url, settings=Settings(schema=schema, **settings), queues=["default"], log=False, durable=False
+        )
+        self.broken = True
+        for name, options in {"charge": {}, "hopeless": {"redrive": "immediate", "max_redrives": 1}}.items():
+            self.app.task(self._charge, name=name, max_attempts=1, **options)  # type: ignore[call-overload]
+
+    async def _charge(self, order: dict[str, Any]) -> str:
+        if self.broken:
+            raise FinalError(order.get("say", "declined"))
+        return "paid"
+
+    async def work(self) -> int:
+        return await self.app.worker_in_test().work_off()
+
+    async def fail(self, *says: str, task: str = "charge", **options: Any) -> list[str]:
+        """A failed run for each; the ids of their letters."""
+        runs = await self.app.start_many(task, [{"say": say} for say in says], **options)
+        await self.work()
+        letters = [await run.dead_letter() for run in runs]
+        return [letter.id for letter in letters if letter is not None]
+
+    async def everything(self) -> dict[str, list[str]]:
+        """All that a refused call must leave as it was."""
+        database = self.app.database
+        return {
+            table: sorted(map(repr, await ask(database, f"SELECT * FROM redrive.{table}"))) for table in KEPT
+        }
+
+    async def check(self, *orgs: str) -> None:
+        verdict = await verify(self.app.database)
+        assert verdict.sound, str(verdict)
+        for org in orgs or ("default",):
+            audit = await (await self.app.desk(org=org)).audit.verify()
+            assert audit.sound, str(audit)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def ground(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Ground]:
+    if request.param == "sqlite":
+        ground = Ground(f"sqlite:///{tmp_path / 'work.db'}", "redrive")
+        yield ground
+        await ground.app.close()
+        return
+    server: PostgresServer = request.getfixturevalue("live_postgres")
+    schemas: Schemas = request.getfixturevalue("schemas")
+    async with schemas.lent() as schema:
+        ground = Ground(server.url, schema)
+        yield ground
+        await ground.app.close()
+
+
+async def refused_or_done(ground: Ground, call: Callable[..., Awaitable[Any]], *values: Any) -> Any:
+    """What it gave; None when it was refused, by an error of ours and with nothing changed."""
+    before = await ground.everything()
+    try:
+        return await call(*values)
+    except RedriveError as error:
+        told = str(error)
+    assert 0 < len(told) < 2_000, "the message is an answer, not an echo"
+    assert told.isprintable(), repr(told)
+    assert await ground.everything() == before
+    return None
+
+
+# What people say
+
+
+async def test_hostile_words_are_kept_as_they_were_said_or_refused(ground: Ground) -> None:
+    [letter_id] = await ground.fail("x")
+    letters = (await ground.app.desk(by="ana")).dead_letters
+    for name, text in HOSTILE.items():
+        said = text.strip()
+        if await refused_or_done(ground, letters.note, letter_id, text):
+            assert (await letters.notes(letter_id))[-1].body == said, name
+        if await refused_or_done(ground, letters.tag, letter_id, [text]):
+            assert decode((await letters.get(letter_id)).tags or "[]") == [said], name
+            assert await letters.tag(letter_id, [], [text])
+            assert (await letters.get(letter_id)).tags is None, name
+        if await refused_or_done(ground, letters.assign, letter_id, text):
+            assert (await letters.get(letter_id)).assignee == said, name
+        if await refused_or_done(ground, letters.resolve, letter_id, text):
+            assert (await letters.get(letter_id)).resolution == said, name
+            await letters.reopen(letter_id, text)
+    await ground.check()
+
+
+async def test_what_was_tagged_and_assigned_is_found_by_exactly_that_word(ground: Ground) -> None:
+    """UI rule 5: quotes take everything as it is written."""
+    words = [
+        text
+        for text in HOSTILE.values()
+        if text.isprintable() and text.strip() == text and 0 < len(text) < 99
+    ]
+    ids = await ground.fail(*words)
+    letters = (await ground.app.desk(by="ana")).dead_letters
+    for letter_id, word in zip(ids, words, strict=True):
+        await letters.tag(letter_id, [word])
+        await letters.assign(letter_id, word)
+    for letter_id, word in zip(ids, words, strict=True):
+        for key in ("tag", "assignee"):
+            found = [line.id for line in (await letters.list(f"{key}:{quoted(word)}")).lines]
+            assert found == [letter_id], (key, word)
+
+
+@pytest.mark.parametrize(
+    ("verb", "shortest", "longest"), [("note", 1, 10_000), ("resolve", 0, 2_000), ("assign", 1, 100)]
+)
+async def test_what_is_said_may_be_as_long_as_it_says_and_no_longer(
+    ground: Ground, verb: str, shortest: int, longest: int
+) -> None:
+    ids = await ground.fail("a", "b")
+    call = getattr((await ground.app.desk(by="ana")).dead_letters, verb)
+    assert await call(ids[0], "\u00e9" * longest)
+    assert await refused_or_done(ground, call, ids[1], "\u00e9" * (longest + 1)) is None
+    if shortest:
+        assert await refused_or_done(ground, call, ids[1], "") is None
+    assert await call(ids[1], "x" * shortest)
+
+
+async def test_fifty_tags_and_not_one_more(ground: Ground) -> None:
+    [letter_id] = await ground.fail("x")
+    letters = (await ground.app.desk(by="ana")).dead_letters
+    await letters.tag(letter_id, [f"t{number}" for number in range(50)])
+    assert await refused_or_done(ground, letters.tag, letter_id, ["one more"]) is None
+    assert await letters.tag(letter_id, ["one more"], ["t0"])
+    await ground.check()
+
+
+async def test_the_name_and_the_org_of_a_caller_are_bounded(ground: Ground) -> None:
+    for name in ("a", "a" * 200):
+        assert (await ground.app.desk(by=name)).caller.name == name
+    for org in ("a", "a" * 100):
+        assert (await ground.app.desk(org=org)).caller.org == org
+    bad = [text for text in HOSTILE.values() if not text.isprintable() or not text or len(text) > 200]
+    names: list[Any] = [*bad, "a" * 201, "ana\n", "redrive", "ReDrive", None, 5, b"ana"]
+    for wrong in names:
+        with pytest.raises(InvalidValueError):
+            await ground.app.desk(by=wrong)
+    orgs: list[Any] = [*bad, "a" * 101, "acme\n", "%", "a'b", None, 5]
+    for wrong in orgs:
+        with pytest.raises(InvalidValueError):
+            await ground.app.desk(org=wrong)
+
+
+async def test_hostile_ids_cursors_and_choices_are_refused_and_change_nothing(ground: Ground) -> None:
+    ids = await ground.fail("x", "y")
+    desk = await ground.app.desk(by="ana")
+    plan = await desk.operations.plan(ids=ids)
+    fingerprint = (await desk.dead_letters.get(ids[0])).fingerprint
+    calls: list[Callable[[str], Awaitable[Any]]] = [
+        desk.dead_letters.get,
+        lambda text: desk.dead_letters.list(cursor=text),
+        lambda text: desk.dead_letters.list(order=text),
+        lambda text: desk.dead_letters.link(ids[0], text),
+        lambda text: desk.dead_letters.link(text, ids[0]),
+        lambda text: desk.dead_letters.unlink(ids[0], text),
+        desk.dead_letters.dependencies,
+        desk.dead_letters.notes,
+        lambda text: desk.dead_letters.note(text, "x"),
+        lambda text: desk.dead_letters.resolve([ids[0], text]),
+        lambda text: desk.dead_letters.tag([ids[0], text], ["x"]),
+        lambda text: desk.dead_letters.assign([ids[0], text], "bob"),
+        desk.dead_letters.reopen,
+        desk.groups.get,
+        desk.groups.acknowledge,
+        desk.groups.occurrences,
+        lambda text: desk.groups.resolve(text, "x"),
+        desk.dead_letters.related,
+        desk.saved_views.remove,
+        desk.saved_views.list,
+        lambda text: desk.saved_views.create(text, "nowhere"),
+        lambda text: desk.groups.search(sort=text),
+        lambda text: desk.groups.search(cursor=text),
+        desk.operations.get,
+        desk.operations.report,
+        desk.operations.drift,
+        desk.operations.start,
+        desk.operations.pause,
+        desk.operations.resume,
+        desk.operations.cancel,
+        desk.operations.items,
+        lambda text: desk.operations.items(plan.operation_id, cursor=text),
+        lambda text: desk.operations.items(plan.operation_id, state=text),
+        lambda text: desk.operations.plan(ids=[ids[0], text]),
+        lambda text: desk.operations.plan(ids=ids, mode=text),
+        lambda text: desk.audit.list(action=text),
+        lambda text: desk.audit.list(cursor=text),
+        desk.replays.get,
+        desk.replays.start,
+        lambda text: desk.replays.start(ids[0], text),
+        lambda text: desk.replays.start(ids[0], from_step=text),
+        desk.enter,
+        desk.retry,
+        desk.verdict,
+        lambda text: desk.reveal(text, reason="x"),
+    ]
+    assert fingerprint
+    before = await ground.everything()
+    for name, text in HOSTILE.items():
+        for number, call in enumerate(calls):
+            with pytest.raises((NotFoundError, InvalidValueError)) as caught:
+                await call(text)
+            assert str(caught.value).isprintable(), (name, number)
+    assert await ground.everything() == before
+    assert await desk.replays.of(HOSTILE["quote"]) == []
+    assert (await desk.dead_letters.list(cursor=None)).lines
+
+
+async def test_instants_that_are_no_instants_are_refused(ground: Ground) -> None:
+    """Bounds on dates: the same answer on both databases."""
+    await ground.fail("x")
+    audit = (await ground.app.desk(by="ana")).audit
+    moments: tuple[Any, ...] = (float("nan"), "yesterday", True)
+    for moment in moments:
+        for name in ("since", "until"):
+            with pytest.raises(InvalidValueError):
+                await audit.list(**{name: moment})
+
+
+async def test_a_plan_of_a_group_that_does_not_exist_is_refused(ground: Ground) -> None:
+    """W13: as for ids. What cannot be a fingerprint is neither kept nor audited (W14)."""
+    await ground.fail("x")
+    operations = (await ground.app.desk(by="ana")).operations
+    before = await ground.everything()
+    for group in ("", "   ", "x" * 100_000, f"password={WORD}", SECRET, "v1:" + "0" * 40):
+        with pytest.raises((NotFoundError, InvalidValueError)):
+            await operations.plan(group=group)
+    assert await ground.everything() == before
+
+
+# Queries
+
+
+def quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+NEEDLES = (
+    "%",
+    "_",
+    "\\",
+    "100%",
+    "a_b",
+    "'",
+    '"',
+    "DROP",
+    "drop",
+    "é",
+    "É",
+    "ß",
+    "null",
+    "\U0001f4a5",
+    "[0]",
+    "*",
+    "?",
+    "$1",
+    "",
+)
+
+
+async def test_free_text_finds_what_contains_it_and_nothing_by_wildcards(ground: Ground) -> None:
+    says = [
+        "100% sure",
+        "100 sure",
+        "a_b",
+        "axb",
+        "back\\slash",
+        "it's",
+        'say "x"',
+        "DROP it",
+        "null",
+        "$1",
+        "*",
+        "?",
+    ]
+    ids = dict(zip(await ground.fail(*says), says, strict=True))
+    letters = (await ground.app.desk(by="ana")).dead_letters
+    for needle in (each for each in NEEDLES if each):
+        found = {ids[line.id] for line in (await letters.list(quoted(needle), size=100)).lines}
+        in_type = needle.lower() in "redrive.errors.finalerror"
+        wanted = {say for say in says if needle.lower() in say.lower() or in_type}
+        assert found >= wanted, needle
+        titles = {line.title for line in (await letters.list(size=100)).lines}
+        assert found == wanted or any(needle.lower() in title.lower() for title in titles), needle
+        assert (await letters.count(quoted(needle))).number == len(found)
+        assert (await letters.count("-" + quoted(needle))).number == len(says) - len(found)
+
+
+KEYS = (
+    "is",
+    "category",
+    "class",
+    "step",
+    "task",
+    "workflow",
+    "queue",
+    "fp",
+    "error",
+    "code",
+    "status",
+    "run",
+    "id",
+    "correlation",
+    "assignee",
+    "tag",
+    "template",
+    "breaker",
+    "version",
+    "effect",
+    "redrive",
+    "attempts",
+    "replays",
+    "redrives",
+    "priority",
+    "since",
+    "until",
+    "nonsense",
+)
+VALUES = (
+    "open",
+    "live",
+    "closed",
+    "any",
+    "resolved",
+    "timeout",
+    "unknown",
+    "final",
+    "charge",
+    "default",
+    "me",
+    "none",
+    "ana",
+    ">0",
+    "<=3",
+    "1..2",
+    "0",
+    "2h",
+    "2020-01-01",
+    "idempotent",
+    "never",
+    "custom:x",
+    "000000",
+    "a,b",
+    '"x y"',
+    "%",
+    "'",
+    "*",
+    "",
+    "-1",
+    "9" * 30,
+)
+
+
+def random_query(random: Random) -> str:
+    terms = []
+    for _ in range(random.randint(0, 4)):
+        sign = random.choice(["", "", "", "-"])
+        value = random.choice(VALUES)
+        key = random.choice(KEYS)
+        terms.append(
+            random.choice(
+                [f"{sign}{key}:{value}", f"{sign}{value}", random.choice(list(HOSTILE.values())[:-1])]
+            )
+        )
+    return " ".join(terms)
+
+
+async def test_any_query_is_answered_or_refused_and_pages_agree_with_counts(ground: Ground) -> None:
+    """Both databases are asked the same; neither fails."""
+    ids = await ground.fail("one", "two", "three", correlation_id="c")
+    letters = (await ground.app.desk(by="ana")).dead_letters
+    await letters.assign(ids[0], "ana")
+    await letters.resolve(ids[1], "done")
+    random, answered = Random(5), 0
+    for _ in range(400):
+        query = random_query(random)
+        try:
+            number = (await letters.count(query)).number
+        except InvalidValueError:
+            continue
+        answered += 1
+        assert len((await letters.list(query)).lines) == number, query
+        assert len((await letters.list(query, order="oldest")).lines) == number, query
+    assert answered > 50
+
+
+@pytest.mark.parametrize("order", ["newest", "oldest"])
+async def test_pages_show_everything_once_although_all_came_in_the_same_moment(
+    ground: Ground, order: str
+) -> None:
+    ids = await ground.fail(*(f"say {number}" for number in range(11)))
+    letters = (await ground.app.desk(by="ana")).dead_letters
+    for query in ("", "is:open", "is:live step:charge", "is:any"):
+        for size in (1, 2, 3, 10, 11, 12):
+            seen, cursor = [], None
+            while True:
+                page = await letters.list(query, size=size, cursor=cursor, order=order)
+                seen += [line.id for line in page.lines]
+                assert len(page.lines) <= size
+                if (cursor := page.next_cursor) is None:
+                    break
+            assert sorted(seen) == sorted(ids), (query, size)
+
+
+async def test_closing_what_was_shown_loses_nothing_on_the_next_page(ground: Ground) -> None:
+    """UI rule 2, 3: nothing moves under the reader."""
+    ids = await ground.fail(*(f"say {number}" for number in range(9)))
+    letters = (await ground.app.desk(by="ana")).dead_letters
+    seen, cursor = [], None
+    while True:
+        page = await letters.list("is:open", size=2, cursor=cursor)
+        seen += [line.id for line in page.lines]
+        await letters.resolve([line.id for line in page.lines], "seen")
+        if (cursor := page.next_cursor) is None:
+            break
+    assert sorted(seen) == sorted(ids)
+
+
+async def test_queries_are_as_long_as_they_say_and_no_longer(ground: Ground) -> None:
+    letters = (await ground.app.desk(by="ana")).dead_letters
+    fine = ["x" * 4_000, " ".join(["is:open"] * 32), "step:" + ",".join("abc" for _ in range(100))]
+    for query in fine:
+        assert (await letters.count(query)).number == 0
+    for query in ("x" * 4_001, " ".join(["is:open"] * 33), "step:" + ",".join("abc" for _ in range(101))):
+        with pytest.raises(InvalidValueError):
+            await letters.count(query)
+    for size in (-1, 0, 501, True, 1.5, "5", None):
+        with pytest.raises(InvalidValueError):
+            await letters.list(size=size)  # type: ignore[arg-type]
+    assert not (await letters.list(size=500)).lines
+
+
+# Every state, every verb (I10)
+
+PEOPLE = {
+    "resolve": DeadLetterState.RESOLVED,
+    "ignore": DeadLetterState.IGNORED,
+    "archive": DeadLetterState.ARCHIVED,
+    "reopen": DeadLetterState.OPEN,
+    "replay": DeadLetterState.REPLAYING,
+}
+
+
+async def letter_in(ground: Ground, state: DeadLetterState) -> str:
+    """Brought there by what really happens."""
+    desk = await ground.app.desk(by="zoe")
+    if state is DeadLetterState.EXHAUSTED:
+        [letter_id] = await ground.fail("x", task="hopeless")
+        await ground.work()
+    else:
+        [letter_id] = await ground.fail("x")
+        verb = {end: name for name, end in PEOPLE.items()}[state]
+        if state is DeadLetterState.REPLAYING:
+            await desk.replay(letter_id)
+        elif state is not DeadLetterState.OPEN:
+            await getattr(desk.dead_letters, verb)(letter_id, "so")
+    assert (await desk.dead_letters.get(letter_id)).state == state
+    return letter_id
+
+
+@pytest.mark.parametrize("verb", PEOPLE)
+@pytest.mark.parametrize("state", DeadLetterState)
+async def test_a_letter_is_moved_as_the_table_says_or_not_at_all_i10(
+    ground: Ground, state: DeadLetterState, verb: str
+) -> None:
+    letter_id = await letter_in(ground, state)
+    desk = await ground.app.desk(by="ana")
+    call = desk.replay if verb == "replay" else getattr(desk.dead_letters, verb)
+    after = PEOPLE[verb]
+    by_people = state is not DeadLetterState.REPLAYING and DEAD_LETTER_TRANSITIONS.allows(state, after)
+    number = (await desk.audit.head()).sequence
+    if by_people:
+        await call(letter_id, reason="why")
+        assert (await desk.dead_letters.get(letter_id)).state == after
+        assert (await desk.audit.head()).sequence == number + 1
+        [entry] = (await desk.audit.list(actor="ana")).entries
+        assert entry.detail["reason"] == "why"
+    else:
+        before = await ground.everything()
+        with pytest.raises((TransitionError, ReplayRefusedError), match=r"\w+ \w+"):
+            await call(letter_id, reason="why")
+        assert await ground.everything() == before
+    await ground.check()
+
+
+@pytest.mark.parametrize("state", DeadLetterState)
+async def test_words_are_added_to_a_letter_in_any_state_and_do_not_move_it(
+    ground: Ground, state: DeadLetterState
+) -> None:
+    letter_id = await letter_in(ground, state)
+    desk = await ground.app.desk(by="ana")
+    number = (await desk.audit.head()).sequence
+    await desk.dead_letters.note(letter_id, "looked at it")
+    await desk.dead_letters.tag(letter_id, ["seen"])
+    await desk.dead_letters.assign(letter_id, "bob")
+    assert (await desk.dead_letters.get(letter_id)).state == state
+    assert (await desk.audit.head()).sequence == number + 3
+    await ground.check()
+
+
+GROUP_VERBS = {
+    "acknowledge": GroupState.ACKNOWLEDGED,
+    "resolve": GroupState.RESOLVED,
+    "ignore": GroupState.IGNORED,
+    "reopen": GroupState.OPEN,
+}
+
+
+@pytest.mark.parametrize("verb", GROUP_VERBS)
+@pytest.mark.parametrize("state", GroupState)
+async def test_a_group_is_moved_as_the_table_says_or_not_at_all(
+    ground: Ground, state: GroupState, verb: str
+) -> None:
+    [letter_id] = await ground.fail("x")
+    desk = await ground.app.desk(by="ana")
+    fingerprint = (await desk.dead_letters.get(letter_id)).fingerprint
+    if state is not GroupState.OPEN:
+        name = {end: name for name, end in GROUP_VERBS.items()}[state]
+        await getattr(desk.groups, name)(fingerprint, "so")
+    before, number = await ground.everything(), (await desk.audit.head()).sequence
+    call = getattr(desk.groups, verb)
+    if GROUP_TRANSITIONS.allows(state, GROUP_VERBS[verb]):
+        await call(fingerprint, "why")
+        assert (await desk.groups.get(fingerprint)).group.state == GROUP_VERBS[verb]
+        assert (await desk.audit.head()).sequence == number + 1
+    else:
+        with pytest.raises(TransitionError):
+            await call(fingerprint, "why")
+        assert await ground.everything() == before
+    assert (await desk.dead_letters.get(letter_id)).state == "OPEN"
+    await ground.check()
+
+
+async def test_closing_several_of_which_one_cannot_be_closed_closes_none(ground: Ground) -> None:
+    ids = [*await ground.fail("a", "b"), await letter_in(ground, DeadLetterState.REPLAYING)]
+    letters = (await ground.app.desk(by="ana")).dead_letters
+    for verb in ("resolve", "ignore", "archive", "reopen"):
+        assert await refused_or_done(ground, getattr(letters, verb), ids, "why") is None
+        assert (
+            await refused_or_done(ground, getattr(letters, verb), [*ids[:2], "no such letter"], "why") is None
+        )
+    for expect in (1, 2, 4):
+        assert (
+            await refused_or_done(
+                ground, lambda expect=expect: letters.resolve_matching("is:live", "why", expect=expect)
+            )
+            is None
+        )
+
+
+# Strangers (W13)
+
+CANARY = "canary-of-acme"
+
+
+class Estate:
+    """What acme has; every word of it holds the canary."""
+
+    def __init__(
+        self,
+        letters: list[str],
+        run: str,
+        fingerprint: str,
+        operation: str,
+        replay: str,
+        head: Any,
+        view: str = "ghost",
+    ) -> None:
+        self.letters, self.run, self.fingerprint, self.view = letters, run, fingerprint, view
+        self.operation, self.replay, self.head = operation, replay, head
+
+
+async def estate(ground: Ground) -> Estate:
+    ids = await ground.fail(
+        CANARY, CANARY, CANARY, org="acme", correlation_id=CANARY, metadata={"of": CANARY}
+    )
+    desk = await ground.app.desk(org="acme", by=CANARY)
+    await desk.dead_letters.note(ids[0], CANARY)
+    await desk.dead_letters.tag(ids, [CANARY])
+    await desk.dead_letters.assign(ids, CANARY)
+    await desk.dead_letters.link(ids[0], ids[1])
+    await desk.dead_letters.resolve(ids[2], CANARY)
+    replay = await desk.replay(ids[1], reason=CANARY)
+    await ground.work()
+    plan = await desk.operations.plan(query="is:open", reason=CANARY)
+    letter = await desk.dead_letters.get(ids[0])
+    await desk.groups.acknowledge(letter.fingerprint, CANARY)
+    view = await desk.saved_views.create(CANARY, "dlq", CANARY)
+    head = await desk.audit.head()
+    return Estate(ids, letter.run_id, letter.fingerprint, plan.operation_id, replay.id, head, view.id)
+
+
+# What a stranger asks with the ids of acme: refused as if there were nothing, or answered with nothing.
+Ask = Callable[[Any, Estate], Awaitable[Any]]
+
+
+def _alike(operation_id: str) -> ReplayOperation:
+    """As if somebody had got hold of another org's, with nothing in it."""
+    nothing = Plan(operation_id, "", "FROM_STEP", 0, 0, {}, 0, {}, {}, 0, 0, 0, ())
+    blank = ReplayOperation._make([None] * len(ReplayOperation._fields))
+    return blank._replace(id=operation_id, plan=encode(nothing.to_json()))
+
+
+ATTACKS: dict[tuple[type, str], Ask] = {
+    (DeadLetters, "archive"): lambda part, it: part.archive(it.letters, "x"),
+    (DeadLetters, "archive_matching"): lambda part, it: part.archive_matching("is:any", "x", expect=1),
+    (DeadLetters, "assign"): lambda part, it: part.assign(it.letters[0], "mallory"),
+    (DeadLetters, "close_matching"): lambda part, it: part.close_matching(
+        f"id:{it.letters[0]}", "RESOLVED", "x", expect=1
+    ),
+    (DeadLetters, "count"): lambda part, it: part.count("is:any"),
+    (DeadLetters, "dependencies"): lambda part, it: part.dependencies(it.letters[0]),
+    (DeadLetters, "get"): lambda part, it: part.get(it.letters[0]),
+    (DeadLetters, "ignore"): lambda part, it: part.ignore(it.letters[0], "x"),
+    (DeadLetters, "ignore_matching"): lambda part, it: part.ignore_matching(
+        f"id:{it.letters[0]}", "x", expect=1
+    ),
+    (DeadLetters, "lines"): lambda part, it: part.lines(it.letters),
+    (DeadLetters, "link"): lambda part, it: part.link(it.letters[1], it.letters[0]),
+    (DeadLetters, "list"): lambda part, it: part.list(f"is:any id:{it.letters[0]}"),
+    (DeadLetters, "note"): lambda part, it: part.note(it.letters[0], "x"),
+    (DeadLetters, "notes"): lambda part, it: part.notes(it.letters[0]),
+    (DeadLetters, "reopen"): lambda part, it: part.reopen(it.letters[2], "x"),
+    (DeadLetters, "related"): lambda part, it: part.related(it.letters[0]),
+    (DeadLetters, "resolve"): lambda part, it: part.resolve(it.letters[0], "x"),
+    (DeadLetters, "resolve_matching"): lambda part, it: part.resolve_matching("is:open", "x", expect=1),
+    (DeadLetters, "statistics"): lambda part, it: part.statistics("default"),
+    (DeadLetters, "tag"): lambda part, it: part.tag(it.letters[0], ["x"]),
+    (DeadLetters, "unlink"): lambda part, it: part.unlink(it.letters[0], it.letters[1]),
+    (FailureGroups, "acknowledge"): lambda part, it: part.acknowledge(it.fingerprint, "x"),
+    (FailureGroups, "get"): lambda part, it: part.get(it.fingerprint),
+    (FailureGroups, "ignore"): lambda part, it: part.ignore(it.fingerprint, "x"),
+    (FailureGroups, "search"): lambda part, it: part.search(CANARY),
+    (FailureGroups, "count"): lambda part, it: part.count(),
+    (FailureGroups, "occurrences"): lambda part, it: part.occurrences(it.fingerprint),
+    (FailureGroups, "records"): lambda part, it: part.records([it.fingerprint]),
+    (FailureGroups, "sparklines"): lambda part, it: part.sparklines([it.fingerprint]),
+    (FailureGroups, "spread"): lambda part, it: part.spread(it.fingerprint),
+    (FailureGroups, "reopen"): lambda part, it: part.reopen(it.fingerprint, "x"),
+    (FailureGroups, "resolve"): lambda part, it: part.resolve(it.fingerprint, "x", letters=True),
+    (SavedViews, "list"): lambda part, it: part.list(),
+    (SavedViews, "remove"): lambda part, it: part.remove(it.view),
+    (Replays, "get"): lambda part, it: part.get(it.replay),
+    (Replays, "of"): lambda part, it: part.of(it.letters[1]),
+    (Replays, "start"): lambda part, it: part.start(it.letters[0]),
+    (Operations, "cancel"): lambda part, it: part.cancel(it.operation),
+    (Operations, "failures"): lambda part, it: part.failures(it.operation),
+    (Operations, "progress"): lambda part, it: part.progress([_alike(it.operation)]),
+    (Operations, "reaching"): lambda part, it: part.reaching(it.fingerprint),
+    (Operations, "under_way"): lambda part, it: part.under_way(),
+    (Operations, "get"): lambda part, it: part.get(it.operation),
+    (Operations, "items"): lambda part, it: part.items(it.operation),
+    (Operations, "list"): lambda part, it: part.list(cursor=it.operation),
+    (Operations, "pause"): lambda part, it: part.pause(it.operation),
+    (Operations, "plan"): lambda part, it: part.plan(ids=it.letters),
+    (Operations, "report"): lambda part, it: part.report(it.operation),
+    (Operations, "drift"): lambda part, it: part.drift(it.operation),
+    (Operations, "resume"): lambda part, it: part.resume(it.operation),
+    (Operations, "start"): lambda part, it: part.start(it.operation),
+    (Audit, "about"): lambda part, it: part.about(it.letters[0]),
+    (Audit, "head"): lambda part, it: part.head(),
+    (Audit, "list"): lambda part, it: part.list(subject=it.letters[0]),
+    (Audit, "verify"): lambda part, it: part.verify(),
+    (Desk, "enter"): lambda part, it: part.enter(it.run),
+    (Desk, "replay"): lambda part, it: part.replay(it.letters[0]),
+    (Desk, "retry"): lambda part, it: part.retry(it.run),
+    (Desk, "reveal"): lambda part, it: part.reveal(it.letters[0], reason="x"),
+    (Desk, "verdict"): lambda part, it: part.verdict(it.letters[0]),
+}
+OF_ONES_OWN = {(SavedViews, "create")}
+"""What names nothing that there is: it makes something."""
+ANSWERED = {"count", "list", "search", "lines", "records", "sparklines", "statistics"}
+ANSWERED |= {"of", "about", "head", "verify", "under_way", "progress", "reaching"}
+"""With nothing, or with numbers that are all zero."""
+MUST_REFUSE = {key for key in ATTACKS if key[1] not in ANSWERED} | {(Operations, "list")}
+
+
+def parts_of(desk: Desk) -> list[Any]:
+    """The desk, and everything that it is made of and shows."""
+    shown = [each for name, each in vars(desk).items() if not name.startswith("_") and name != "caller"]
+    return [desk, *(each for each in shown if not inspect.ismethod(each))]
+
+
+def public_methods(part: object) -> set[str]:
+    return {name for name, _ in inspect.getmembers(part, inspect.ismethod) if not name.startswith("_")}
+
+
+def part_of(desk: Desk, kind: type) -> Any:
+    return next(each for each in parts_of(desk) if type(each) is kind)
+
+
+async def test_a_stranger_finds_nothing_by_any_method_of_the_desk_w13_i8(ground: Ground) -> None:
+    it = await estate(ground)
+    desk = await ground.app.desk(org="stranger", by="mallory")
+    assert {type(each) for each in parts_of(desk)} == {kind for kind, _ in ATTACKS}
+    for part in parts_of(desk):
+        known = {name for kind, name in {*ATTACKS, *OF_ONES_OWN} if kind is type(part)}
+        assert public_methods(part) == known, "attack the new one, too"
+    before = await ground.everything()
+    for (kind, name), attack in ATTACKS.items():
+        try:
+            answer = await attack(part_of(desk, kind), it)
+        except (NotFoundError, DriftError) as error:
+            told = str(error)
+        else:
+            assert (kind, name) not in MUST_REFUSE, (kind, name, answer)
+            told = repr(answer)
+        assert CANARY not in told, (kind, name)
+        assert it.head.hash not in told, (kind, name)
+    assert await ground.everything() == before
+    await ground.check("acme", "stranger")
+
+
+async def test_a_stranger_is_refused_in_the_same_words_as_for_what_does_not_exist_w13(ground: Ground) -> None:
+    it = await estate(ground)
+    desk = await ground.app.desk(org="stranger", by="mallory")
+    ghost = Estate(["ghost a", "ghost b", "ghost c"], "ghost", "v1:" + "0" * 40, "ghost", "ghost", it.head)
+    for kind, name in MUST_REFUSE:
+        told = []
+        for target in (it, ghost):
+            with pytest.raises(RedriveError) as caught:
+                await ATTACKS[kind, name](part_of(desk, kind), target)
+            text = str(caught.value)
+            named = (target.run, target.fingerprint, target.operation, target.replay, target.view)
+            for word in (*target.letters, *named):
+                text = text.replace(word, "it")
+            told.append((type(caught.value), text))
+        assert told[0] == told[1], (kind, name)
+
+
+async def test_the_handle_of_a_foreign_run_shows_and_does_nothing_w13(ground: Ground) -> None:
+    it = await estate(ground)
+    handle = ground.app.run(it.run, "stranger")
+    before = await ground.everything()
+    for call in (handle.get, handle.state, handle.history, handle.cancel, handle.dead_letter):
+        try:
+            answer = await call()
+        except NotFoundError:
+            continue
+        assert answer is None, call
+    assert await ground.everything() == before
+
+
+async def test_a_link_never_crosses_organizations_w13(ground: Ground) -> None:
+    [own] = await ground.fail("x", org="stranger")
+    it = await estate(ground)
+    desk = await ground.app.desk(org="stranger", by="mallory")
+    for pair in ((own, it.letters[0]), (it.letters[0], own)):
+        for call in (desk.dead_letters.link, desk.dead_letters.unlink):
+            assert await refused_or_done(ground, call, *pair) is None
+    assert await refused_or_done(ground, desk.dead_letters.resolve, [own, it.letters[0]], "x") is None
+    assert await refused_or_done(ground, lambda: desk.operations.plan(ids=[own, it.letters[0]])) is None
+
+
+async def test_a_group_of_one_fingerprint_is_another_one_in_every_organization_w13(ground: Ground) -> None:
+    it = await estate(ground)
+    [own] = await ground.fail(CANARY.replace("acme", "stranger"), org="stranger")
+    desk = await ground.app.desk(org="stranger", by="mallory")
+    fingerprint = (await desk.dead_letters.get(own)).fingerprint
+    detail = await desk.groups.get(fingerprint)
+    assert (detail.group.occurrences, detail.letters.live) == (1, 1)
+    resolved = await desk.groups.resolve(fingerprint, "x", letters=True)
+    assert resolved.letters == 1
+    acme = await ground.app.desk(org="acme", by="ana")
+    assert (await acme.groups.get(it.fingerprint)).group.state == "ACKNOWLEDGED"
+    assert (await acme.dead_letters.count("is:open")).number == 2
+
+
+# Secrets (I9, W14)
+
+
+async def test_secrets_that_people_type_are_kept_nowhere_i9(ground: Ground) -> None:
+    """In reasons, notes, tags, names, queries, conditions: neither stored, nor told, nor shown."""
+    ear = Ear(ground.app)
+    [letter_id] = await ground.fail("x")
+    desk = await ground.app.desk(by="ana")
+    letters, groups, operations = desk.dead_letters, desk.groups, desk.operations
+    said = f"{SECRET} password={WORD} card {CARD}"
+    fingerprint = (await letters.get(letter_id)).fingerprint
+    await letters.note(letter_id, said)
+    await letters.tag(letter_id, [SECRET, f"password={WORD}"])
+    await letters.assign(letter_id, said)
+    await letters.ignore(letter_id, said)
+    await letters.reopen(letter_id, said)
+    await letters.resolve_matching(f"is:open -{quoted(said)}", said, expect=1)
+    await letters.reopen(letter_id, said)
+    await groups.acknowledge(fingerprint, said)
+    await groups.ignore(fingerprint, said, version=SECRET)
+    await groups.reopen(fingerprint, said)
+    await desk.reveal(letter_id, reason=said)
+    plan = await operations.plan(query=f"-{quoted(said)}", reason=said)
+    await operations.start(plan.operation_id)
+    await operations.pause(plan.operation_id, said)
+    await operations.resume(plan.operation_id, said)
+    await operations.cancel(plan.operation_id, said)
+    await desk.replay(letter_id, reason=said, payload={"say": SECRET, "password": WORD}, retry=None)
+    shown = [
+        await letters.get(letter_id),
+        await letters.notes(letter_id),
+        await letters.list(),
+        await groups.get(fingerprint),
+        await operations.report(plan.operation_id),
+        await desk.replays.of(letter_id),
+        await desk.audit.list(size=200),
+        await desk.verdict(letter_id),
+    ]
+    stored = await ground.everything()
+    del stored["runs"]  # its own input, which it needs to be executed
+    for canary in CANARIES:
+        assert canary not in repr(shown)
+        assert canary not in repr(ear.events)
+        assert [table for table, rows in stored.items() if canary in repr(rows)] == []
+    await ground.check()
+
+
+async def test_with_keys_a_secret_is_nowhere_on_disk_and_in_no_log_line_i9(tmp_path: Path) -> None:
+    """From the payload to the edit of its replay, its result and what it said when it failed."""
+    key = Fernet.generate_key().decode()
+    app = Redrive(
+        f"sqlite:///{tmp_path / 'work.db'}", settings=Settings(encryption_keys=(key,)), durable=False
+    )
+    broken = True
+
+    @app.task(max_attempts=2, retry=RetryPolicy(name="now", max_attempts=2, backoff=Backoff(Immediate())))
+    async def pay(order: dict[str, Any]) -> dict[str, Any]:
+        if not broken:
+            return {"token": WORD, "unnamed": SECRET}
+        error = TimeoutError(f"denied for {SECRET} at https://ana:{WORD}@bank.example/?token={WORD}")
+        error.add_note(f"Authorization: Bearer {SECRET}")
+        raise error from ValueError(f'{{"password": "{WORD}"}}')
+
+    payload = {"password": WORD, "card": CARD, "note": f"use {SECRET}", "nested": f'{{"password": "{WORD}"}}'}
+    with written_to(LOGGER, logging.DEBUG) as lines:
+        run = await app.start(pay, payload, metadata={"token": WORD, "k": SECRET})
+        worker = app.worker_in_test()
+        await worker.work_off()
+        letter = await run.dead_letter()
+        assert letter is not None
+        desk = await app.desk(by="ana")
+        await desk.replay(letter.id, reason=f"password={WORD}")
+        await worker.work_off()
+        broken = False
+        await desk.replay(letter.id, payload={**payload, "api_key": WORD, "card": CARD}, reason=SECRET)
+        await worker.work_off()
+        assert await run.result() == {"token": WORD, "unnamed": SECRET}
+        told = lines.text + repr([vars(record) for record in lines.records])
+    for canary in CANARIES:
+        assert canary not in told
+        assert [file.name for file in tmp_path.iterdir() if canary.encode() in file.read_bytes()] == []
+    await app.close()
+    for canary in CANARIES:
+        assert [file.name for file in tmp_path.iterdir() if canary.encode() in file.read_bytes()] == []
+
+
+async def test_the_reason_of_a_pause_or_a_forced_breaker_is_kept_and_told_without_its_secrets_i9(
+    ground: Ground,
+) -> None:
+    ear = Ear(ground.app)
+    ground.app.breaker("bank")
+    said = f"{SECRET} password={WORD}"
+    await ground.app.pause("default", by="ana", reason=said)
+    await ground.app.force_breaker("bank", "OPEN", by="ana", reason=said)
+    shown = [await ground.app.queues(), await ground.app.breaker_states(), ear.events]
+    shown += [
+        await ask(ground.app.database, f"SELECT * FROM redrive.{table}")
+        for table in ("queues", "breakers", "audit")
+    ]
+    for canary in (SECRET, WORD):
+        assert [number for number, each in enumerate(shown) if canary in repr(each)] == []
+
+
+async def test_the_reason_of_a_pause_is_checked_before_anything_is_written(ground: Ground) -> None:
+    await ground.app.open()
+    before = await ask(ground.app.database, "SELECT * FROM redrive.queues")
+    for text in ("a\x00b", "a\ud800b", "x" * 2_001):
+        with pytest.raises(InvalidValueError):
+            await ground.app.pause("default", by="ana", reason=text)
+        with pytest.raises(InvalidValueError):
+            await ground.app.force_breaker("bank", "OPEN", by="ana", reason=text)
+    assert await ask(ground.app.database, "SELECT * FROM redrive.queues") == before
+
+
+# One entry a mutation (I14)
+
+
+async def test_every_mutation_is_one_entry_and_a_look_is_none_i14(ground: Ground) -> None:
+    ids = await ground.fail(*"abc")
+    desk = await ground.app.desk(by="ana")
+    letters, fingerprint = desk.dead_letters, (await desk.dead_letters.get(ids[0])).fingerprint
+    mutations: list[Callable[[], Awaitable[Any]]] = [
+        lambda: letters.note(ids[0], "n"),
+        lambda: letters.tag(ids, ["a"]),
+        lambda: letters.assign(ids, "bob"),
+        lambda: letters.link(ids[0], ids[1]),
+        lambda: letters.unlink(ids[0], ids[1]),
+        lambda: letters.resolve(ids, "r"),
+        lambda: letters.reopen(ids, "r"),
+        lambda: letters.ignore_matching("is:open", "r", expect=3),
+        lambda: letters.reopen(ids, "r"),
+        lambda: letters.archive(ids[2], "r"),
+        lambda: desk.groups.acknowledge(fingerprint),
+        lambda: desk.groups.reopen(fingerprint, "r"),
+        lambda: desk.reveal(ids[0], reason="r"),
+        lambda: desk.operations.plan(ids=ids[:1]),
+        lambda: desk.saved_views.create("mine", "runs"),
+        lambda: desk.replay(ids[0], reason="r"),
+    ]
+    looks: list[Callable[[], Awaitable[Any]]] = [
+        lambda: letters.get(ids[0]),
+        letters.list,
+        letters.count,
+        letters.statistics,
+        lambda: letters.notes(ids[0]),
+        lambda: letters.dependencies(ids[0]),
+        lambda: letters.related(ids[0]),
+        desk.saved_views.list,
+        lambda: desk.groups.get(fingerprint),
+        desk.groups.search,
+        desk.groups.count,
+        lambda: desk.verdict(ids[0]),
+        desk.audit.list,
+        desk.audit.verify,
+        lambda: desk.replays.of(ids[0]),
+    ]
+    for number, mutate in enumerate(mutations):
+        before = (await desk.audit.head()).sequence
+        await mutate()
+        assert (await desk.audit.head()).sequence == before + 1, number
+        for look in looks:
+            await look()
+        assert (await desk.audit.head()).sequence == before + 1, number
+    again = (await desk.audit.head()).sequence
+    assert not await letters.unlink(ids[0], ids[1])
+    assert (await desk.audit.head()).sequence == again, "what changes nothing is no mutation"
+    await ground.check()
+
+
+async def test_two_at_once_close_a_letter_once_and_the_audit_has_one_entry(ground: Ground) -> None:
+    [letter_id] = await ground.fail("x")
+    desks = [await ground.app.desk(by=name) for name in ("ana", "bob", "cy")]
+    verbs = ("resolve", "ignore", "archive")
+    answers = await asyncio.gather(
+        *(getattr(desk.dead_letters, verb)(letter_id, "r") for desk in desks for verb in verbs),
+        return_exceptions=True,
+    )
+    assert sum(answer == 1 for answer in answers) == 1
+    assert all(isinstance(answer, TransitionError) for answer in answers if answer != 1)
+    entries = (await desks[0].audit.list(subject=letter_id)).entries
+    assert len([entry for entry in entries if entry.actor != "redrive"]) == 1
+    await ground.check()
+
+
+async def test_everything_is_as_it_was_after_closing_and_opening_the_application(ground: Ground) -> None:
+    ids = await ground.fail("a", "b")
+    desk = await ground.app.desk(by="ana")
+    await desk.dead_letters.note(ids[0], "n")
+    await desk.dead_letters.ignore(ids[1], "r")
+    before, head = await ground.everything(), await desk.audit.head()
+    figures = await desk.dead_letters.statistics()
+    await ground.app.close()
+    desk = await ground.app.desk(by="ana")
+    assert await ground.everything() == before
+    assert await desk.dead_letters.statistics() == figures
+    assert (await desk.audit.verify(head)).sound
+    await desk.dead_letters.reopen(ids[1], "again")
+    assert (await desk.audit.verify(head)).sound

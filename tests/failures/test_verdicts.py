@@ -1,0 +1,218 @@
+"""The verdict on a dead letter, from what has really happened (W8, W13)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from tests.engine.workbench import bench, new_app, sql
+
+from redrive import Backoff, RetryPolicy
+from redrive.app import Redrive
+from redrive.errors import NotFoundError
+from redrive.failures.verdicts import Verdicts
+from redrive.model.caller import Caller
+from redrive.policy import Exponential
+from redrive.policy.verdict import Facts, ReplayRecord, Verdict
+from redrive.testing import EPOCH, Harness
+
+TWICE = RetryPolicy(max_attempts=2, backoff=Backoff(Exponential(1.0)))
+ANA = Caller("default", "ana")
+
+
+class Bank:
+    """A task that fails with `error` while there is one, and the dead letter of its first failure."""
+
+    def __init__(self, app: Redrive, test: Harness) -> None:
+        self.app = app
+        self.test = test
+        self.error: Exception | None = None
+        self.letter_id = ""
+
+    async def fail(self, error: Exception) -> None:
+        self.error = error
+        run = await self.app.start("pay")
+        await self.test.advance(60.0)
+        letter = await run.dead_letter()
+        assert letter is not None
+        self.letter_id = self.letter_id or letter.id
+
+    async def succeed(self, times: int = 1) -> None:
+        self.error = None
+        await self.app.start_many("pay", [None] * times)
+        await self.test.advance(60.0)
+
+    async def verdict(self) -> Verdict:
+        return await self._verdicts().of(self.letter_id)
+
+    async def facts(self) -> Facts:
+        return await self._verdicts().facts(self.letter_id)
+
+    async def change(self, **columns: Any) -> None:
+        """Change the letter by hand."""
+        for name, new in columns.items():
+            await sql(self.app, f"UPDATE dead_letters SET {name} = ?1 WHERE id = ?2", new, self.letter_id)
+
+    async def replayed(self, letter_id: str, state: str, ended_at: float) -> None:
+        text = """INSERT INTO replays (id, org, position, letter_id, run_id, step_index, from_step, mode,
+                state, automatic, requested_by, requested_at, reason, fingerprint, letter_updated_at,
+                effect, ended_at)
+            SELECT ?1 || ?2 || ?3, org, 0, ?1, 'run', 0, 0, 'FROM_STEP',
+                ?2, 0, 'ana', ?3, '', fingerprint, ?3,
+                effect, ?3
+            FROM dead_letters WHERE id = ?4"""
+        await sql(self.app, text, letter_id, state, ended_at, self.letter_id)
+
+    async def worker(self, version: str, *queues: str) -> None:
+        listed = "[" + ", ".join(f'"{each}"' for each in queues) + "]"
+        await self.app.store.holds.heartbeat(f"worker {version}", version, listed, 1, 0, "running")
+
+    def _verdicts(self) -> Verdicts:
+        return Verdicts(self.app.store, self.app.breakers, ANA)
+
+
+@asynccontextmanager
+async def bank() -> AsyncIterator[Bank]:
+    app = new_app()
+
+    @app.task(name="pay", retry=TWICE)
+    async def pay() -> None:
+        if at.error is not None:
+            raise at.error
+
+    async with bench(app) as test:
+        at = Bank(app, test)
+        yield at
+
+
+async def test_a_timeout_of_which_nothing_more_is_known() -> None:
+    async with bank() as at:
+        await at.fail(TimeoutError("no answer"))
+        assert await at.verdict() == (
+            "It stopped after 2 attempts with TimeoutError (timeout): all attempts are used up.",
+            (),
+            "Replay one to see: such failures often pass, and nothing shows yet that this one has.",
+            "unknown",
+            False,
+        )
+
+
+async def test_the_same_step_succeeding_since_makes_it_likely() -> None:
+    async with bank() as at:
+        await at.succeed(2)
+        await at.fail(TimeoutError("no answer"))
+        await at.succeed(3)
+        found = await at.verdict()
+    assert found.changed == ("The step 'pay' has succeeded 3 times since.",)
+    assert found.likely == "likely"
+
+
+async def test_it_is_still_happening_when_others_fail_alike() -> None:
+    async with bank() as at:
+        for _ in range(3):
+            await at.fail(TimeoutError("no answer"))
+        found = await at.verdict()
+    assert found.changed == ("The same failure has occurred 2 times elsewhere since.",)
+    assert found.likely == "unlikely"
+
+
+async def test_an_open_breaker_is_waited_for_and_a_closed_one_is_a_change() -> None:
+    async with bank() as at:
+        await at.fail(TimeoutError("no answer"))
+        await at.change(breaker="bank")
+        await at.app.force_breaker("bank", "OPEN", reason="they are down", seconds=90.0)
+        during = await at.verdict()
+        await at.app.force_breaker("bank", "CLOSED", reason="they are up")
+        at.test.clock.advance(300.0)
+        after = await at.verdict()
+    assert during.changed[0].startswith("The breaker 'bank' is open: the dependency does not work")
+    assert (during.likely, after.likely) == ("unlikely", "likely")
+    assert after.changed == ("The breaker 'bank' has closed 5 min ago: the dependency works again.",)
+
+
+async def test_a_breaker_that_closed_before_it_failed_says_nothing() -> None:
+    async with bank() as at:
+        for state in ("OPEN", "CLOSED"):
+            await at.app.open()
+            await at.app.force_breaker("bank", state, reason="drill")
+        at.test.clock.advance(5.0)
+        await at.fail(TimeoutError("no answer"))
+        await at.change(breaker="bank")
+        assert (await at.verdict()).changed == ()
+
+
+async def test_another_version_counts_when_it_was_started_later_for_the_same_queue() -> None:
+    async with bank() as at:
+        await at.app.open()
+        await at.worker("v6", "default")
+        await at.fail(ValueError("bug"))
+        await at.change(code_version="v7")
+        at.test.clock.advance(5.0)
+        await at.worker("v6", "default")
+        assert (await at.verdict()).likely == "unlikely"
+        await at.worker("v9", "others")
+        await at.worker("v8", "others", "default")
+        found = await at.verdict()
+        at.test.clock.advance(61.0)
+        silent = await at.facts()
+    assert found.changed == ("Another version of the code is at work: v8, it failed in v7.",)
+    assert found.likely == "unknown"
+    assert silent.versions == frozenset()
+
+
+async def test_replays_are_told_for_this_one_and_for_others() -> None:
+    async with bank() as at:
+        await at.fail(TimeoutError("no answer"))
+        for number in range(3):
+            await at.replayed(f"other {number}", "SUCCEEDED", EPOCH + 70.0)
+        await at.replayed(at.letter_id, "FAILED", EPOCH + 80.0)
+        facts, found = await at.facts(), await at.verdict()
+    assert (facts.replays, facts.other_replays) == (ReplayRecord(0, 1), ReplayRecord(3, 0))
+    assert facts.failed_at == EPOCH + 80.0
+    assert found.likely == "likely"
+
+
+async def test_what_happened_before_its_last_failure_is_no_change() -> None:
+    async with bank() as at:
+        await at.fail(TimeoutError("no answer"))
+        await at.succeed(3)
+        at.test.clock.advance(100.0)
+        await at.replayed(at.letter_id, "FAILED", at.test.clock.now())
+        facts = await at.facts()
+    assert (facts.succeeded, facts.occurred) == (0, 0)
+
+
+async def test_it_waits_for_another_letter_and_says_what_comes_by_itself() -> None:
+    """M12"""
+    async with bank() as at:
+        await at.fail(TimeoutError("no answer"))
+        await at.change(next_redrive_at=at.test.clock.now() + 600.0, max_redrives=3)
+        alone = await at.verdict()
+        await at.fail(ValueError("bug"))
+        [[other]] = await sql(at.app, "SELECT id FROM dead_letters WHERE id <> ?1", at.letter_id)
+        link = "INSERT INTO dead_letter_dependencies (letter_id, depends_on, org) VALUES (?1, ?2, 'default')"
+        await sql(at.app, link, at.letter_id, other)
+        waiting = await at.verdict()
+    assert (alone.heals_itself, waiting.heals_itself) == (True, False)
+    assert alone.advice.endswith("It is replayed automatically in 10 min (1 of 3).")
+    assert waiting.advice == f"See to {other} first."
+
+
+async def test_a_repeated_effect_is_warned_of() -> None:
+    async with bank() as at:
+        await at.fail(TimeoutError("no answer"))
+        await at.change(effect="unsafe", may_have_executed=1)
+        assert "Careful" in (await at.verdict()).advice
+        await at.change(may_have_executed=0)
+        assert "Careful" not in (await at.verdict()).advice
+
+
+async def test_a_letter_of_another_org_does_not_exist() -> None:
+    async with bank() as at:
+        await at.fail(TimeoutError("no answer"))
+        foreign = Verdicts(at.app.store, at.app.breakers, Caller("other", "eve"))
+        for letter_id in (at.letter_id, "nonsense", "", "\x00"):
+            with pytest.raises(NotFoundError, match="there is no dead letter"):
+                await foreign.of(letter_id)

@@ -1,0 +1,132 @@
+"""For the tests of identity: an application on either database, its people, and what is stored of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from argon2 import PasswordHasher
+from tests.servers import PostgresServer
+from tests.store.build import ask
+from tests.store.schemas import Schemas
+
+from redrive.app import Redrive
+from redrive.config import Settings
+from redrive.errors import RedriveError
+from redrive.identity.directory import Directory
+from redrive.identity.passwords import Passwords
+from redrive.identity.sessions import Sessions
+from redrive.identity.signed_in import NewSession
+from redrive.model.identity import Member
+from redrive.policy.principal import Principal
+
+PASSWORD = "correct horse battery staple"
+IDENTITY = ("organizations", "users", "memberships", "api_keys", "sessions", "one_time_tokens")
+QUICK = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
+"""As real as any other, and over in no time."""
+
+
+class World:
+    def __init__(self, url: str, schema: str) -> None:
+        self._place = (url, schema)
+        self.apps: list[Redrive] = []
+        self.app = self.another()
+
+    def another(self, **settings: Any) -> Redrive:
+        """Another process, as far as the database can tell."""
+        url, schema = self._place
+        app = Redrive(url, settings=Settings(schema=schema, **settings), log=False, durable=False)
+        app.passwords = Passwords(QUICK)
+        self.apps.append(app)
+        return app
+
+    async def directory(self, org: str = "default", by: str | Principal = "boss") -> Directory:
+        return await self.app.directory(org=org, by=by)
+
+    async def sessions(self) -> Sessions:
+        return await self.app.sessions()
+
+    async def organization(self, name: str) -> Directory:
+        await (await self.directory()).organizations.create(name)
+        return await self.directory(name)
+
+    async def member(self, name: str, role: str = "OWNER", org: str = "default") -> Member:
+        return await (await self.directory(org)).members.add(name, role)
+
+    async def signed_in(self, name: str, org: str | None = None) -> NewSession:
+        """By a link: that needs no password."""
+        sessions = await self.sessions()
+        new = await sessions.redeem((await sessions.link(name)).token, org=org)
+        assert new is not None
+        return new
+
+    async def with_password(self, name: str, role: str = "OWNER", org: str = "default") -> Member:
+        member = await self.member(name, role, org)
+        await (await self.directory(org)).accounts.set_password(name, PASSWORD)
+        return member
+
+    async def as_user(self, name: str, org: str | None = None) -> Directory:
+        """What this user can do with the directory."""
+        principal = (await self.signed_in(name, org)).signed_in.principal
+        return await self.directory(principal.org, principal)
+
+    async def sql(self, text: str, **parameters: Any) -> list[tuple[Any, ...]]:
+        return await ask(self.app.database, text, **parameters)
+
+    async def audited(self, org: str = "default", after: int = 0) -> list[tuple[str, str]]:
+        """Who did what, after so many entries."""
+        text = (
+            "SELECT actor, action FROM redrive.audit WHERE org = :org AND sequence > :after ORDER BY sequence"
+        )
+        return [(row[0], row[1]) for row in await self.sql(text, org=org, after=after)]
+
+    async def number_audited(self) -> int:
+        return int((await self.sql("SELECT count(*) FROM redrive.audit"))[0][0])
+
+    async def everything(self) -> dict[str, list[str]]:
+        """All that a refused call must leave as it was, and all that must not hold a secret."""
+        tables = (*IDENTITY, "audit", "audit_heads")
+        return {
+            table: sorted(map(repr, await self.sql(f"SELECT * FROM redrive.{table}"))) for table in tables
+        }
+
+    async def holds(self, secret: str) -> bool:
+        assert len(secret) > 10
+        return secret in repr(await self.everything())
+
+    async def owners(self, org: str = "default") -> list[str]:
+        page = await (await self.directory(org)).members.list(size=500)
+        return [each.name for each in page.members if each.owns]
+
+    async def check(self, *orgs: str) -> None:
+        for org in orgs or ("default",):
+            verdict = await (await self.app.desk(org=org)).audit.verify()
+            assert verdict.sound, str(verdict)
+
+
+@asynccontextmanager
+async def world_on(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    """`request.param` names the database."""
+    async with AsyncExitStack() as stack:
+        if request.param == "sqlite":
+            world = World(f"sqlite:///{tmp_path / 'work.db'}", "redrive")
+        else:
+            server: PostgresServer = request.getfixturevalue("live_postgres")
+            schemas: Schemas = request.getfixturevalue("schemas")
+            world = World(server.url, await stack.enter_async_context(schemas.lent()))
+        yield world
+        for app in world.apps:
+            await app.close()
+
+
+async def refused(
+    world: World, error: type[RedriveError], call: Awaitable[object], text: str | None = None
+) -> None:
+    """By an error of ours, and with nothing changed."""
+    before = await world.everything()
+    with pytest.raises(error, match=text):
+        await call
+    assert await world.everything() == before
