@@ -103,7 +103,7 @@ async def fill(url: str, letters: int, groups: int) -> float:
             for table, key, changes in (("runs", "id", _RUN), ("dead_letters", "run_id", _LETTER)):
                 await _copy(app, table, key, template, changes, numbers, moment, groups)
         await _add_up(app)
-        await app.store.burials.sum_up()  # as workers do
+        await app.store.letter_writer.sum_up()  # as workers do
         for index in indexes:
             await fetch(app, index, index)
         await fetch(app, "DROP TABLE redrive.bench_failures")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, NamedTuple
 
-from redrive.failures.service import Desk
+from redrive.failures.service import Failures
 
-Ask = Callable[[Desk], Awaitable[Any]]
+Ask = Callable[[Failures], Awaitable[Any]]
 
 
 class Question(NamedTuple):

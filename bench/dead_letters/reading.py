@@ -10,7 +10,7 @@ from bench.work.statements import fetch
 
 from redrive import Redrive
 from redrive.config import Settings
-from redrive.failures.service import Desk
+from redrive.failures.service import Failures
 
 PAGES_BEHIND = 20
 
@@ -23,7 +23,7 @@ async def milliseconds(url: str, times: int) -> dict[str, float]:
         return {_name(each): await _median(each, desk, times) for each in asked}
 
 
-async def _median(question: Question, desk: Desk, times: int) -> float:
+async def _median(question: Question, desk: Failures, times: int) -> float:
     values = []
     for _ in range(times + 1):
         started = perf_counter()
@@ -32,7 +32,7 @@ async def _median(question: Question, desk: Desk, times: int) -> float:
     return median(values[1:])
 
 
-async def _examples(app: Redrive, desk: Desk) -> Examples:
+async def _examples(app: Redrive, desk: Failures) -> Examples:
     groups = await fetch(
         app,
         "SELECT fingerprint FROM redrive.failure_groups WHERE org = 'default' AND occurrences > 1"

@@ -17,7 +17,7 @@ from bench.work.jobs import Kind, payload
 from bench.work.statements import fetch
 from bench.work.workers import PATIENCE, Workers
 
-from redrive.failures.service import Desk
+from redrive.failures.service import Failures
 from redrive.model.replay import OperationState, ReplayState
 
 LOOK_INTERVAL = 0.01
@@ -88,7 +88,7 @@ async def many(url: str, count: int) -> Many:
 
 
 @asynccontextmanager
-async def _dead(url: str, count: int) -> AsyncIterator[tuple[Desk, Workers, Mended]]:
+async def _dead(url: str, count: int) -> AsyncIterator[tuple[Failures, Workers, Mended]]:
     """So many dead letters, and a worker that has proved to be at work."""
     await filling.fill(url, "dead", count - 1)  # and the one that they are copies of
     contender = Mended(url)

@@ -10,8 +10,8 @@ from redrive import Redrive
 from redrive.model.audit import NewEntry
 from redrive.model.failure_group import GroupChange, Occurrence
 from redrive.store.audit import Audit
-from redrive.store.burials import Burials
 from redrive.store.database import Session
+from redrive.store.dead_letter_writer import DeadLetterWriter
 from redrive.store.groups import Decide, Groups
 
 GROUPS, AUDIT, COUNTS, INDEXES = "groups", "audit", "counts", "indexes"
@@ -48,7 +48,9 @@ def spare_writes(app: Redrive, spared: Sequence[str]) -> None:
     store, database = app.store, app.database
     groups = NoGroups(database) if GROUPS in spared else store.groups
     audit = NoAudit(database) if AUDIT in spared else store.audit
-    store.burials = store.records.burials = Burials(database, store.holds, groups, audit)
+    store.letter_writer = store.records.letter_writer = DeadLetterWriter(
+        database, store.limits, groups, audit
+    )
 
 
 async def spare_tables(app: Redrive, spared: Sequence[str]) -> None:

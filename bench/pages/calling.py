@@ -23,7 +23,7 @@ class Called(NamedTuple):
 
 async def called(url: str, times: int, only: str = "") -> AsyncIterator[Called]:
     async with Redrive(settings=Settings(database_url=url)) as app:
-        await app.raise_wall()
+        await app.enable_row_level_security()
         desk, runs = await app.desk(by="ana"), await app.runs(by="ana")
         books = Books(desk, runs, await app.queue_book(by="ana"), await app.breaker_book(by="ana"))
         for call in calls(await examples_of(app, desk, runs)):

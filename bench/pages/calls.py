@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from bench.pages.examples import Examples
 
-from redrive.engine.breaker_queries import BreakerBook
-from redrive.engine.queue_queries import QueueBook
-from redrive.engine.run_queries import RunBook
-from redrive.failures.service import Desk
+from redrive.engine.breaker_queries import BreakerQueries
+from redrive.engine.queue_queries import QueueQueries
+from redrive.engine.run_queries import RunQueries
+from redrive.failures.service import Failures
 
 RUN_QUERIES = (
     "",
@@ -74,10 +74,10 @@ LETTER_SCANS = (
 
 
 class Books(NamedTuple):
-    desk: Desk
-    runs: RunBook
-    queues: QueueBook
-    breakers: BreakerBook
+    desk: Failures
+    runs: RunQueries
+    queues: QueueQueries
+    breakers: BreakerQueries
 
 
 class Call(NamedTuple):

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from bench.work.statements import fetch
 
 from redrive import Redrive
-from redrive.engine.run_queries import RunBook
-from redrive.failures.service import Desk
+from redrive.engine.run_queries import RunQueries
+from redrive.failures.service import Failures
 from redrive.model.query import Order
 from redrive.store.cursor import Cursor
 
@@ -35,7 +35,7 @@ class Examples(NamedTuple):
     audit_far: str
 
 
-async def examples_of(app: Redrive, desk: Desk, runs: RunBook) -> Examples:
+async def examples_of(app: Redrive, desk: Failures, runs: RunQueries) -> Examples:
     groups = await fetch(
         app,
         "SELECT fingerprint FROM redrive.failure_groups WHERE org = 'default' AND occurrences > 1"

@@ -32,5 +32,5 @@ async def complete(url: str, letters: int) -> None:
     async with Redrive(settings=Settings(database_url=url)) as app:
         for part in PARTS:
             await part(app, letters)
-        await app.store.burials.sum_up()  # as workers do
+        await app.store.letter_writer.sum_up()  # as workers do
         await fetch(app, "ANALYZE", "VACUUM ANALYZE")

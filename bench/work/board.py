@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 from threading import Lock
 
-MOST_WORKERS = 8
+MAX_WORKERS = 8
 _READY, _FIRST, _BEGUN, _BEFORE, _LATEST, _DONE, _WIDTH = range(7)
-_GO = MOST_WORKERS * _WIDTH
+_GO = MAX_WORKERS * _WIDTH
 _LENGTH = _GO + 1
 
 

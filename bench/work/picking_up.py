@@ -11,7 +11,7 @@ from bench.work.contender import Contender, Entry
 from bench.work.jobs import Kind, payload
 from bench.work.workers import Workers, workers
 
-MOST_SAMPLES = 150
+MAX_SAMPLES = 150
 FEWEST_SAMPLES = 20
 WARM_UP = 5
 LOOK_INTERVAL = 0.0005
@@ -29,7 +29,7 @@ async def milliseconds(entry: Entry, url: str, seconds: float) -> tuple[float, f
         for number in range(WARM_UP):
             await _sample(contender, crew, number)
         end = monotonic() + 3 * seconds
-        while len(samples) < FEWEST_SAMPLES or (len(samples) < MOST_SAMPLES and monotonic() < end):
+        while len(samples) < FEWEST_SAMPLES or (len(samples) < MAX_SAMPLES and monotonic() < end):
             await asyncio.sleep(random.uniform(0.01, 0.03))
             samples.append(await _sample(contender, crew, len(samples)))
     parts = quantiles(samples, n=100, method="inclusive")

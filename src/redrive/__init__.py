@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from redrive.engine.context import Context
     from redrive.engine.encryption import new_encryption_key
     from redrive.engine.handle import RunHandle
-    from redrive.failures.service import Desk
+    from redrive.failures.service import Failures
     from redrive.model.failure import Category, Delivery, ErrorClass, Failure
     from redrive.model.step import Effect
     from redrive.policy.backoff import Backoff
@@ -59,7 +59,7 @@ _HOME = {
     "DeadLetterQueue": "redrive.dead_letter_queue",
     "Delivery": "redrive.model.failure",
     "Dependency": "redrive.calls.dependency",
-    "Desk": "redrive.failures.service",
+    "Failures": "redrive.failures.service",
     "Effect": "redrive.model.step",
     "ErrorClass": "redrive.model.failure",
     "Failure": "redrive.model.failure",
@@ -95,10 +95,10 @@ __all__ = [
     "DeferredError",
     "Delivery",
     "Dependency",
-    "Desk",
     "Effect",
     "ErrorClass",
     "Failure",
+    "Failures",
     "FinalError",
     "Guard",
     "HttpClient",

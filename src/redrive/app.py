@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-from redrive.engine.breaker_queries import BreakerBook
+from redrive.engine.breaker_queries import BreakerQueries
 from redrive.engine.breakers import BreakerSettings, Probe, SharedBreaker
 from redrive.engine.controls import Controls
 from redrive.engine.definition import Definition, StepDefinition
@@ -17,15 +17,15 @@ from redrive.engine.event_bus import Listener
 from redrive.engine.handle import RunHandle
 from redrive.engine.key_rotation import Rotated, Rotation
 from redrive.engine.options import WorkerOptions
-from redrive.engine.queue_queries import QueueBook
-from redrive.engine.redacted_view import Showing
-from redrive.engine.run_queries import RunBook
-from redrive.engine.task import Task, TaskOptions, checked_name, refuse_unknown
+from redrive.engine.queue_queries import QueueQueries
+from redrive.engine.redacted_view import RedactedView
+from redrive.engine.run_queries import RunQueries
+from redrive.engine.task import Task, TaskOptions, checked_name, reject_unknown
 from redrive.engine.threads import Threads
 from redrive.engine.worker import Worker
 from redrive.errors import InvalidValueError
-from redrive.failures.overview import OverviewBook
-from redrive.failures.service import Desk
+from redrive.failures.overview import OverviewQueries
+from redrive.failures.service import Failures
 from redrive.idempotency.decorator import Idempotent, KeyOptions
 from redrive.idempotency.service import Idempotency
 from redrive.identity.credentials import Credentials
@@ -41,7 +41,7 @@ from redrive.policy.ramp import Ramp
 from redrive.policy.redriving import Function
 from redrive.policy.template import Template
 from redrive.store.foreign import ForeignSession, foreign_session
-from redrive.store.holds import QueueRow, WorkerRow
+from redrive.store.limits import QueueRow, WorkerRow
 from redrive.wiring import Wiring
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Redrive(Wiring):
 
     def listen(self, listener: Listener) -> None:
         """Call `listener` with every event of the engine (redrive.model.event). It must be quick."""
-        self.teller.listen(listener)
+        self.event_bus.listen(listener)
 
     # Starting and looking up
 
@@ -185,33 +185,33 @@ class Redrive(Wiring):
 
     def run(self, run_id: str, org: str = DEFAULT_ORG) -> RunHandle:
         """A handle on a run that was started before."""
-        parts = (self.store_of(org), self.definitions, self.clock, self.waiters, self.teller, self.open)
-        return RunHandle(run_id, org, *parts, self.vault)
+        parts = (self.store_of(org), self.definitions, self.clock, self.waiters, self.event_bus, self.open)
+        return RunHandle(run_id, org, *parts, self.encryption)
 
-    async def runs(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> RunBook:
+    async def runs(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> RunQueries:
         """The runs of an org: finding them, and reading the story of one, redacted."""
         await self.open()
         caller = Caller(checked_name("org", org), checked_caller(by))
-        showing = Showing(self.vault, self.redactor)
-        return RunBook(self.store_of(org), self.definitions, showing, self.run, caller)
+        showing = RedactedView(self.encryption, self.redactor)
+        return RunQueries(self.store_of(org), self.definitions, showing, self.run, caller)
 
-    async def queue_book(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> QueueBook:
+    async def queue_book(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> QueueQueries:
         """What waits in the queues for an org, and who works on them."""
         await self.open()
         caller = Caller(checked_name("org", org), checked_caller(by))
-        return QueueBook(self.store_of(org), self.store, self.registry, caller)
+        return QueueQueries(self.store_of(org), self.store, self.registry, caller)
 
-    async def breaker_book(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> BreakerBook:
+    async def breaker_book(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> BreakerQueries:
         """How breakers stand, and what of an org waits for them."""
         await self.open()
         caller = Caller(checked_name("org", org), checked_caller(by))
-        return BreakerBook(self.store_of(org), self.breakers, self.registry, self.clock, caller)
+        return BreakerQueries(self.store_of(org), self.breakers, self.registry, self.clock, caller)
 
-    async def overview(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> OverviewBook:
+    async def overview(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> OverviewQueries:
         """What needs somebody, what heals by itself, and what has come and gone."""
         await self.open()
         caller = Caller(checked_name("org", org), checked_caller(by))
-        return OverviewBook(self.store_of(org), self.clock, caller)
+        return OverviewQueries(self.store_of(org), self.clock, caller)
 
     async def counts(self, org: str = DEFAULT_ORG) -> dict[str, int]:
         """How many runs there are in each state."""
@@ -241,16 +241,16 @@ class Redrive(Wiring):
 
     # Failed work
 
-    async def desk(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> Desk:
+    async def desk(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> Failures:
         """Everything that somebody does with dead letters: triage, groups, replays, audit."""
         await self.open()
         caller = Caller(checked_name("org", org), checked_caller(by))
-        return Desk(self._desk_kit(org), self.breakers, caller)
+        return Failures(self._desk_kit(org), self.breakers, caller)
 
     async def rotate_keys(self, *, by: str = APPLICATION) -> Rotated:
         """Seal everything anew that was not sealed with the newest encryption key."""
         await self.open()
-        return await Rotation(self.store, self.vault, Caller(DEFAULT_ORG, checked_caller(by))).run()
+        return await Rotation(self.store, self.encryption, Caller(DEFAULT_ORG, checked_caller(by))).run()
 
     def template(self, template: Template) -> None:
         """Handle dead letters that match it by its policy, tags, owner and runbook; the first one wins."""
@@ -289,11 +289,11 @@ class Redrive(Wiring):
 
     async def queues(self) -> list[QueueRow]:
         await self.open()
-        return await self.store.holds.queues()
+        return await self.store.limits.queues()
 
     async def workers(self) -> list[WorkerRow]:
         await self.open()
-        return await self.store.holds.workers()
+        return await self.store.limits.workers()
 
     async def force_breaker(
         self,
@@ -314,7 +314,7 @@ class Redrive(Wiring):
     async def _controls(self, by: str) -> Controls:
         await self.open()
         caller = Caller(DEFAULT_ORG, checked_caller(by))
-        return Controls(self.store, self.registry, self.breakers, self.teller, self.redactor, caller)
+        return Controls(self.store, self.registry, self.breakers, self.event_bus, self.redactor, caller)
 
     async def breaker_states(self) -> list[SharedBreaker]:
         await self.open()
@@ -325,7 +325,7 @@ class Redrive(Wiring):
     def worker(self, **options: Any) -> Worker:
         """A worker: see WorkerOptions. `await worker.run()` works until `worker.stop()` is called."""
         known = frozenset(each.name for each in fields(WorkerOptions))
-        refuse_unknown("a worker has no option", options, known)
+        reject_unknown("a worker has no option", options, known)
         chosen = WorkerOptions(**{**self._worker_defaults(), **options})
         for queue in chosen.queues:
             self.registry.queue(queue)

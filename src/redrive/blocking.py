@@ -21,7 +21,7 @@ from redrive.model.caller import APPLICATION
 from redrive.model.dead_letter import DeadLetter
 from redrive.model.run import Cancellation, Run, RunState
 from redrive.store.foreign import foreign_session
-from redrive.store.holds import QueueRow, WorkerRow
+from redrive.store.limits import QueueRow, WorkerRow
 
 if TYPE_CHECKING:
     from redrive.app import Redrive

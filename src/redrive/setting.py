@@ -31,7 +31,7 @@ ALIASES = frozenset(
 """The variables that are read without the prefix too. Others, such as SCHEMA, may be meant for anybody."""
 
 _PASSWORD = re.compile(r"(://[^:]*:).*@")
-_LONGEST_SHOWN = 100
+_MAX_SHOWN_LENGTH = 100
 
 _WORDED = (Whole, Number, Share, Flag, Choice)
 """Of these kinds, a number may be meant by what a variable says."""
@@ -129,7 +129,7 @@ class Setting:
         return str(shown).lower() if isinstance(shown, bool) else str(shown)
 
     def _got(self, value: object) -> str:
-        return "" if isinstance(self.kind, _UNTOLD) else f", got {_redacted(repr(value))[:_LONGEST_SHOWN]}"
+        return "" if isinstance(self.kind, _UNTOLD) else f", got {_redacted(repr(value))[:_MAX_SHOWN_LENGTH]}"
 
 
 def _number(text: str) -> object:

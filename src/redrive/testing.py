@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from redrive.app import Redrive
     from redrive.engine.breakers import SharedBreaker
     from redrive.engine.definition import Definition
-    from redrive.engine.encryption import Vault
+    from redrive.engine.encryption import Encryption
     from redrive.engine.task import Task
     from redrive.engine.worker import Worker
     from redrive.model.run import Run
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 EPOCH = 1_700_000_000.0
 """Where a virtual clock starts, in seconds since 1970."""
 
-LONGEST_WAIT = 366 * 86_400.0
+MAX_WAIT_SECONDS = 366 * 86_400.0
 
 
 class VirtualClock:
@@ -147,7 +147,7 @@ class Harness:
         if strangers:
             raise InvalidValueError(f"a run has no field {min(strangers)!r}; it has {Run._fields}")
         runs = await self.started(work)
-        found = [run for run in runs if _fits(run, payload, expected, self._app.vault)]
+        found = [run for run in runs if _fits(run, payload, expected, self._app.encryption)]
         wanted = repr(name_of(work)) + ("" if payload is ... else f" with {payload!r}")
         wanted += f" and {expected}" if expected else ""
         if times is not None and len(found) != times:
@@ -180,7 +180,7 @@ class Harness:
         waits = [await store.leases.next_due(), await store.redrives.next_due()]
         if await store.operations.running():
             waits.append(await self._own_worker().driver.tick())
-        if await self._app.store.holds.holders():
+        if await self._app.store.limits.holders():
             waits += [_until_moving(each) for each in await self._app.breakers.all()]
         return min((wait for wait in waits if wait is not None), default=None)
 
@@ -189,12 +189,12 @@ class Harness:
         worker = self._own_worker()
         if await self.drain():
             return True
-        if len(worker.flight):  # somebody else executes it just now
-            await worker.flight.landed.wait()
+        if len(worker.in_flight):  # somebody else executes it just now
+            await worker.in_flight.landed.wait()
             return True
         before = self.clock.time
         wait = await self._next_due()
-        if wait is None or wait > LONGEST_WAIT:
+        if wait is None or wait > MAX_WAIT_SECONDS:
             return False
         if self.clock.time == before:  # nobody else, waiting for another run, has let it pass already
             self.clock.advance(max(wait, 0.0))
@@ -225,11 +225,11 @@ def _until_moving(known: SharedBreaker) -> float | None:
     return 1.0 if until is None else max(0.001, until - known.row.now)
 
 
-def _fits(run: Run, payload: object, expected: dict[str, Any], vault: Vault) -> bool:
+def _fits(run: Run, payload: object, expected: dict[str, Any], encryption: Encryption) -> bool:
     from redrive.engine.payload import to_json
     from redrive.policy.codec import decode
 
-    if payload is not ... and decode(vault.unseal(run.input)) != to_json(payload):
+    if payload is not ... and decode(encryption.decrypt(run.input)) != to_json(payload):
         return False
     return all(getattr(run, name) == value for name, value in expected.items())
 

@@ -12,13 +12,13 @@ from typing import Any, Self
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.config import Settings
 from redrive.engine.breakers import Breakers, BreakerSettings
-from redrive.engine.dead_letter_policy import Burial
-from redrive.engine.encryption import Vault
+from redrive.engine.dead_letter_policy import DeadLetterPolicy
+from redrive.engine.encryption import Encryption
 from redrive.engine.enqueue import Enqueuer
-from redrive.engine.event_bus import Teller
-from redrive.engine.event_reporter import Herald
+from redrive.engine.event_bus import EventBus
+from redrive.engine.event_reporter import EventReporter
 from redrive.engine.executor import Executor
-from redrive.engine.failure_handler import Judge
+from redrive.engine.failure_handler import FailureHandler
 from redrive.engine.gate import Gate
 from redrive.engine.handle import Waiters
 from redrive.engine.ids import Ids
@@ -26,7 +26,7 @@ from redrive.engine.invoker import Invoker
 from redrive.engine.options import WorkerOptions
 from redrive.engine.recorder import Recorder
 from redrive.engine.registry import Definitions, Registry
-from redrive.engine.store_retrier import Patience
+from redrive.engine.store_retrier import StoreRetrier
 from redrive.engine.task import Task, checked_name
 from redrive.engine.threads import Threads
 from redrive.engine.worker import Worker
@@ -35,10 +35,10 @@ from redrive.failures.changes import Changes
 from redrive.failures.operation_driver import OperationDriver
 from redrive.failures.redrive_processor import Processor, ProcessorOptions
 from redrive.failures.replays import Kit
-from redrive.idempotency.hold import KeyKit
-from redrive.idempotency.key_keeper import KeyKeeper
+from redrive.idempotency.hold import KeyServices
+from redrive.idempotency.key_keeper import KeyLeaseRenewer
 from redrive.identity.passwords import Passwords
-from redrive.identity.services import IdentityKit
+from redrive.identity.services import IdentityServices
 from redrive.observe.log import LogListener
 from redrive.policy.codec import DEFAULT_LIMITS, Limits
 from redrive.policy.monitor import DEFAULT_THRESHOLDS, Thresholds
@@ -51,7 +51,7 @@ from redrive.store.postgres import PostgresDatabase
 from redrive.store.sqlite import SqliteDatabase
 from redrive.store.store import Store
 
-MOST_TENANTS = 1_000
+MAX_TENANTS = 1_000
 
 
 class Wiring:
@@ -78,10 +78,10 @@ class Wiring:
         self.redactor = redactor
         self.limits = limits
         self.thresholds = thresholds
-        self.teller = Teller()
+        self.event_bus = EventBus()
         if log:
-            self.teller.listen(LogListener(clock))
-        self.vault = Vault(self.settings.read_encryption_keys())
+            self.event_bus.listen(LogListener(clock))
+        self.encryption = Encryption(self.settings.read_encryption_keys())
         self.passwords = Passwords()
         self.entropy: Callable[[int], bytes] = token_bytes
         self.templates: list[Template] = []
@@ -98,22 +98,22 @@ class Wiring:
         self.random = random
         self.store = self._new_store(database)
         self.ids = Ids(clock, random)
-        self.breakers = Breakers(self.store, self.teller, self.ids, random, self.settings.breaker_policy)
+        self.breakers = Breakers(self.store, self.event_bus, self.ids, random, self.settings.breaker_policy)
         self.breakers.settings |= self._breaker_settings
         self.changes = Changes(self.store_of, self.breakers, clock, random)
         self.definitions = Definitions(self.store)
         self.waiters = Waiters()
-        self._patience = Patience(clock, random, self.teller)
+        self._retrier = StoreRetrier(clock, random, self.event_bus)
         self._enqueuer = self._new_enqueuer(self.store)
         self._walled = False
         self._tenants: dict[str, tuple[Store, Enqueuer]] = {}
-        self._key_kit = KeyKit(
+        self._key_kit = KeyServices(
             self.store.idempotency,
-            KeyKeeper(database, clock),
+            KeyLeaseRenewer(database, clock),
             clock,
             self.ids,
-            self._patience,
-            self.vault,
+            self._retrier,
+            self.encryption,
             self.redactor,
             self.limits,
             self.open,
@@ -138,7 +138,7 @@ class Wiring:
     async def close(self) -> None:
         self._opened = self._loop = None
         self.changes.close()
-        self._key_kit.keeper.stop()
+        self._key_kit.lease_renewer.stop()
         await self.store.close()
 
     async def __aenter__(self) -> Self:
@@ -156,17 +156,17 @@ class Wiring:
         """What an org's requests work on: behind the second wall, once that is raised."""
         return self._tenant(org)[0]
 
-    async def raise_wall(self) -> None:
+    async def enable_row_level_security(self) -> None:
         """From now on, what is done for one org cannot touch another's rows, whatever its SQL says."""
         await self.open()
-        await self.database.prepare_wall()
+        await self.database.enable_row_level_security()
         self._walled = True
 
     def _tenant(self, org: str) -> tuple[Store, Enqueuer]:
         if not self._walled:
             return self.store, self._enqueuer
         if org not in self._tenants:
-            if len(self._tenants) >= MOST_TENANTS:
+            if len(self._tenants) >= MAX_TENANTS:
                 self._tenants.clear()
             store = self._new_store(self.database.tenant(org, self.settings.server_statement_sec))
             self._tenants[org] = store, self._new_enqueuer(store)
@@ -174,11 +174,19 @@ class Wiring:
 
     def _new_store(self, database: Database) -> Store:
         store = Store(database)
-        store.burials.max_size = self.settings.dlq_max_size
+        store.letter_writer.max_size = self.settings.dlq_max_size
         return store
 
     def _new_enqueuer(self, store: Store) -> Enqueuer:
-        parts = (self.registry, self.clock, self.ids, self.teller, self._patience, self.limits, self.vault)
+        parts = (
+            self.registry,
+            self.clock,
+            self.ids,
+            self.event_bus,
+            self._retrier,
+            self.limits,
+            self.encryption,
+        )
         return Enqueuer(store, *parts)
 
     # What is made of the parts
@@ -189,22 +197,22 @@ class Wiring:
             self.definitions,
             self.registry,
             self.ids,
-            self.teller,
-            self._patience,
+            self.event_bus,
+            self._retrier,
             self.redactor,
             self.limits,
             self.clock,
-            self.vault,
-            self._burial(),
+            self.encryption,
+            self._letter_policy(),
         )
 
-    def _identity_kit(self) -> IdentityKit:
-        parts = (self.store, self.ids, self.redactor, self.vault, self.passwords, self.entropy)
-        return IdentityKit(*parts)
+    def _identity_kit(self) -> IdentityServices:
+        parts = (self.store, self.ids, self.redactor, self.encryption, self.passwords, self.entropy)
+        return IdentityServices(*parts)
 
     def processor(self) -> Processor:
         """Redrives dead letters that are due (M3). Workers run one, unless the settings say otherwise."""
-        parts = (self.store, self.breakers, self.clock, self.teller, self.ids, self._patience)
+        parts = (self.store, self.breakers, self.clock, self.event_bus, self.ids, self._retrier)
         return Processor(*parts, self._processor_options())
 
     def _processor_options(self) -> ProcessorOptions:
@@ -231,8 +239,8 @@ class Wiring:
         }
 
     def _make_worker(self, options: WorkerOptions, threads: Threads | None) -> Worker:
-        herald = Herald(self.teller, self.clock, self.waiters.finished)
-        recorder = Recorder(self.store, self._patience, herald.noticed)
+        reporter = EventReporter(self.event_bus, self.clock, self.waiters.finished)
+        recorder = Recorder(self.store, self._retrier, reporter.noticed)
         executor = Executor(
             store=self.store,
             clock=self.clock,
@@ -240,23 +248,25 @@ class Wiring:
             registry=self.registry,
             definitions=self.definitions,
             recorder=recorder,
-            invoker=Invoker(threads, self.teller),
+            invoker=Invoker(threads, self.event_bus),
             breakers=self.breakers,
-            teller=self.teller,
-            judge=Judge(self.clock, self.random, self.ids, recorder, herald, self._burial()),
+            event_bus=self.event_bus,
+            failure_handler=FailureHandler(
+                self.clock, self.random, self.ids, recorder, reporter, self._letter_policy()
+            ),
             limits=self.limits,
             lease_seconds=options.lease_seconds,
             org_concurrency=self.settings.org_concurrency,
             code_version=self.settings.code_version or "unversioned",
-            vault=self.vault,
+            encryption=self.encryption,
         )
         return Worker(
             executor,
             Gate(self.store, self.breakers),
-            self._patience,
+            self._retrier,
             options,
             self.open,
-            OperationDriver(self.store, self.breakers, self.teller),
+            OperationDriver(self.store, self.breakers, self.event_bus),
             self.processor(),
         )
 
@@ -271,9 +281,9 @@ class Wiring:
                     f"with app.redrive_function({name!r}, function)"
                 )
 
-    def _burial(self) -> Burial:
+    def _letter_policy(self) -> DeadLetterPolicy:
         settings = self.settings
-        return Burial(
+        return DeadLetterPolicy(
             self.redactor,
             self.random.random,
             Strategy(settings.dlq_strategy) if settings.dlq_enabled else Strategy.DISABLED,

@@ -9,7 +9,7 @@ import redrive
 
 PUBLIC = """
     AsyncHttpClient Attempt Backoff BreakerOpenError BreakerPolicy BudgetPolicy Category Classifier
-    Context DeadLetterQueue DeferredError Delivery Dependency Desk Effect ErrorClass Failure
+    Context DeadLetterQueue DeferredError Delivery Dependency Failures Effect ErrorClass Failure
     FinalError Guard HttpClient RateLimitedError Redrive RedriveError RetryPolicy RetryableError
     Rule RunHandle Settings Template UnavailableError call classify current_attempt dependency
     idempotency_key log_fields new_encryption_key retry

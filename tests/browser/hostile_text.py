@@ -154,7 +154,7 @@ async def _operate(app: Redrive, known: Furnished, number: int) -> None:
     await directory.keys.create(text, "VIEWER")
     await directory.members.add(text, "VIEWER")
     await directory.organizations.create(text, text)
-    await app.store.holds.heartbeat(f"{text} worker", text, encode([text]), 9, 1, "running", text, number)
+    await app.store.limits.heartbeat(f"{text} worker", text, encode([text]), 9, 1, "running", text, number)
 
 
 # Replacing the words by the texts

@@ -10,7 +10,7 @@ from tests.browser.browsing import Browsing, go
 from tests.browser.routes import ADMIN, routes
 from tests.browser.site import Site, invoice
 
-MOST = 120_000
+MAX_COUNT = 120_000
 """Bytes, as they come over the wire."""
 
 STILL = 0.01
@@ -86,7 +86,7 @@ async def test_the_first_load_is_small_and_nothing_jumps(tour: Browsing, width: 
         faults += [f"{route.name} jumps by {each}" for each in await shifted(page)]
         sizes = await size(asked)
         assert len(sizes) >= 3, sizes
-        if sum(sizes.values()) > MOST:
+        if sum(sizes.values()) > MAX_COUNT:
             faults.append(f"{route.name} is {sum(sizes.values()):,} bytes: {sizes}")
         await page.context.close()
     assert not faults, "\n".join(faults)

@@ -27,7 +27,7 @@ FOCUSED = """() => {
     };
 }"""
 ORDERLY = "() => [...document.querySelectorAll('[tabindex]')].filter((each) => each.tabIndex > 0).length"
-MOST = 600
+MAX_COUNT = 600
 
 
 async def press(page: Page, *keys: str) -> None:
@@ -41,7 +41,7 @@ async def walked(page: Page) -> list[dict[str, Any]]:
     await page.evaluate(
         "() => { document.activeElement?.blur(); getSelection().removeAllRanges(); scrollTo(0, 0) }"
     )
-    for _ in range(MOST):
+    for _ in range(MAX_COUNT):
         await press(page, "Tab")
         stop = await page.evaluate(FOCUSED)
         if stop is None or (stops and stop == stops[0]):
@@ -59,7 +59,7 @@ async def test_every_stop_of_the_tab_key_is_seen(tour: Browsing) -> None:
         await go(page, known[name])
         assert await page.evaluate(ORDERLY) == 0
         stops = await walked(page)
-        assert 10 < len(stops) < MOST, (name, len(stops))
+        assert 10 < len(stops) < MAX_COUNT, (name, len(stops))
         assert str(stops[0]["name"]).startswith("a Skip to the content")
         places = [each["place"] for each in stops]
         assert places == sorted(places, key=["body", "header", "div", "main"].index), (name, places)

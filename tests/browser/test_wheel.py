@@ -21,7 +21,7 @@ from tests.browser.serving import ROOT
 from tests.browser.site import SECONDS, Site
 
 UV = Path(sys.executable).parent / "uv"
-MOST = 90
+MAX_COUNT = 90
 """Pages to open: there are fewer."""
 
 MODULE = """
@@ -158,7 +158,7 @@ def kind(path: str) -> str:
 async def crawled(page: Page, url: str) -> set[str]:
     """Every page within reach, but no more than a few of the same kind."""
     ahead, seen, numbers = [f"{url}/app/admin"], set[str](), dict[str, int]()
-    while ahead and len(seen) < MOST:
+    while ahead and len(seen) < MAX_COUNT:
         address = ahead.pop(0)
         of_kind = kind(address.removeprefix(url))
         if address in seen or numbers.get(of_kind, 0) >= 8:

@@ -120,14 +120,14 @@ class TestRegistry:
         registry = Dependencies()
         for number in range(5000):
             registry.get(f"name {number}")
-        assert len(registry._others) <= registry.MOST_UNCONFIGURED
+        assert len(registry._others) <= registry.MAX_UNCONFIGURED
 
     def test_a_full_registry_still_finds_what_it_has(self) -> None:
         registry = Dependencies()
-        for number in range(registry.MOST_UNCONFIGURED):
+        for number in range(registry.MAX_UNCONFIGURED):
             registry.get(f"name {number}")
         first = registry.get("name 0")
-        for number in range(registry.MOST_UNCONFIGURED):
+        for number in range(registry.MAX_UNCONFIGURED):
             registry._make(f"name {number}", registry._others)
         assert registry.get("name 0") is first
 

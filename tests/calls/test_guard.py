@@ -284,7 +284,7 @@ class TestDecorator:
         def work(**names: int) -> dict[str, int]:
             return names
 
-        names = {"function": 1, "self": 2, "args": 3, "kwargs": 4, "judge": 5, "attempt": 6}
+        names = {"function": 1, "self": 2, "args": 3, "kwargs": 4, "controller": 5, "attempt": 6}
         assert work(**names) == names
 
 

@@ -26,7 +26,7 @@ from tests.misbehaving import (
 )
 
 from redrive import Category, Delivery, classify
-from redrive.calls.exchange import LARGEST_BODY, LONGEST_EXCERPT
+from redrive.calls.exchange import MAX_BODY_BYTES, MAX_EXCERPT_LENGTH
 from redrive.errors import FinalError, HttpContentError, HttpError, HttpStatusError
 
 SECRET = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
@@ -154,21 +154,21 @@ class TestContent:
         assert len(server.requests) == (3 if classify(caught.value).retryable else 1)
 
     def test_a_huge_body_is_refused(self, connect: Connect, server: MisbehavingServer) -> None:
-        server.otherwise(answer(200, body=b'"' + b"x" * LARGEST_BODY + b'"'))
+        server.otherwise(answer(200, body=b'"' + b"x" * MAX_BODY_BYTES + b'"'))
         with pytest.raises(HttpContentError, match="larger than"):
             connect().request("GET", "/")
         assert len(server.requests) == 1
 
     def test_a_body_that_grows_is_refused(self, connect: Connect, server: MisbehavingServer) -> None:
         """A few kilobytes on the way, many megabytes in memory."""
-        bomb = gzip.compress(b'"' + b"x" * (LARGEST_BODY * 4) + b'"', 9)
+        bomb = gzip.compress(b'"' + b"x" * (MAX_BODY_BYTES * 4) + b'"', 9)
         assert len(bomb) < 100_000
         server.otherwise(answer(200, {"Content-Encoding": "gzip"}, bomb))
         with pytest.raises(HttpContentError, match="larger than"):
             connect().request("GET", "/")
 
     def test_the_largest_body_is_not(self, connect: Connect, server: MisbehavingServer) -> None:
-        text = "x" * (LARGEST_BODY - 2)
+        text = "x" * (MAX_BODY_BYTES - 2)
         server.script(answer(200, body=f'"{text}"'))
         assert connect().request("GET", "/") == text
 
@@ -234,7 +234,7 @@ class TestStatus:
         server.otherwise(answer(400, body="ü" * 100_000))
         with pytest.raises(HttpStatusError) as caught:
             connect().request("GET", "/")
-        assert 0 < len(caught.value.body) <= LONGEST_EXCERPT
+        assert 0 < len(caught.value.body) <= MAX_EXCERPT_LENGTH
         assert "ü" * 100_000 not in str(caught.value)
 
     def test_the_excerpt_is_redacted(self, connect: Connect, server: MisbehavingServer) -> None:

@@ -67,7 +67,7 @@ def test_an_answer_without_an_end(
     strange: Strange,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(over_http, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(over_http, "MAX_BYTES", 1_000_000)
     strange.answer = b"HTTP/1.1 200 X\r\n\r\n" + b" " * 2_000_000
     assert "its answer is larger than 1,000,000 bytes" in redrive("key", "list").err
 
@@ -78,7 +78,7 @@ def test_one_that_says_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """UI.md: 9 is timed out."""
-    monkeypatch.setattr(over_http, "LONGEST_READING", -1.0)
+    monkeypatch.setattr(over_http, "MAX_READING_SECONDS", -1.0)
     strange.says(200, {})
     assert redrive("key", "list").code == Exit.TIMED_OUT
 

@@ -26,7 +26,7 @@ PATIENCE = 120.0
 """Seconds after which it is given up: a fault does not bite, or something is stuck."""
 
 WORKERS, ENQUEUERS, REPLAYERS = 3, 1, 1
-MOST_ROUNDS = 15
+MAX_ROUNDS = 15
 
 
 async def campaign(
@@ -61,7 +61,7 @@ async def _fought(
         fault.prepare()
     crew.employ(workers=WORKERS, enqueuers=ENQUEUERS, replayers=REPLAYERS)
     try:
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             await _strike(place, faults, seconds)
             if not until_zombie or await zombies(place):
                 break

@@ -19,9 +19,9 @@ from tests.crash.skew import set_error
 from tests.crash.trap import DRAIN, Point
 
 CONCURRENCY = 8
-MOST_WAITING = 150
+MAX_WAITING = 150
 RUNNING_BEFORE_STOP = 0.4
-LONGEST_WAIT_FOR_POINT = 6.0
+MAX_WAIT_FOR_POINT_LENGTH = 6.0
 
 
 class Crew:
@@ -112,7 +112,7 @@ class Crew:
             await self._accompany(self._start("worker", point, **known), point)
 
     async def _enqueue(self, place: int) -> None:
-        known = {"most_waiting": MOST_WAITING, "clock": self._clock(0)}
+        known = {"most_waiting": MAX_WAITING, "clock": self._clock(0)}
         for generation in count():
             point = self.points.take("enqueuer")
             own = {"name": f"{place}-{generation}", "seed": self._random.random()}
@@ -149,7 +149,7 @@ class Crew:
             await asyncio.sleep(RUNNING_BEFORE_STOP)
             child.send(signal.SIGTERM)
         with suppress(TimeoutError):  # wait_for would swallow a cancellation that comes with the end
-            async with asyncio.timeout(LONGEST_WAIT_FOR_POINT):
+            async with asyncio.timeout(MAX_WAIT_FOR_POINT_LENGTH):
                 await child.ended.wait()
         if child.exit_code is None:
             self.kill(child)

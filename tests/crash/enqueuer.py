@@ -18,7 +18,7 @@ from tests.crash.work import ORGS, WORKFLOWS, payload
 from redrive.app import Redrive
 from redrive.errors import ConflictError, StoreUnavailableError
 
-MOST_AT_ONCE = 6
+MAX_CONCURRENT = 6
 
 
 class Request(NamedTuple):
@@ -61,7 +61,7 @@ class Enqueuer:
     def _new_request(self) -> Request:
         random = self._random
         [workflow] = random.choices(list(WORKFLOWS), list(WORKFLOWS.values()))
-        count = random.randint(1, MOST_AT_ONCE)
+        count = random.randint(1, MAX_CONCURRENT)
         names = [f"{self._name}-{self._number + each}" for each in range(count)]
         self._number += count
         payloads = [payload(random) for _ in names]

@@ -40,7 +40,7 @@ PLACES: dict[str, dict[str, tuple[str, ...]]] = {
 """By roles. Workers begin the replays of an operation (pick) and what is due (lock_due), record what came of
 them (settle) and bring operations forward (save); a replayer begins single ones, and steers operations."""
 
-_MOST = {
+_MAX_COUNT = {
     "claim": 6,
     "effect": 9,
     "complete": 6,
@@ -57,7 +57,7 @@ _MOST = {
 def every_point(random: Random) -> list[Point]:
     """In an order of chance, and each at a time of chance."""
     points = [
-        Point(role, name, moment, random.randint(1, _MOST.get(name, 3)))
+        Point(role, name, moment, random.randint(1, _MAX_COUNT.get(name, 3)))
         for role, places in PLACES.items()
         for name, moments in places.items()
         for moment in moments

@@ -19,7 +19,7 @@ from tests.crash.work import define
 from redrive.app import Redrive
 from redrive.clock import SYSTEM_CLOCK
 from redrive.config import Settings
-from redrive.engine.store_retrier import Patience
+from redrive.engine.store_retrier import StoreRetrier
 from redrive.errors import StoreUnavailableError
 from redrive.failures.redrive_processor import Processor
 from redrive.model.event import (
@@ -100,8 +100,8 @@ async def _replay(app: Redrive, spec: Spec, line: Line) -> None:
 
 
 async def _opened(app: Redrive) -> None:
-    patience = Patience(app.clock, app.random, app.teller)
-    await patience.persist("open", app.open, errors=StoreUnavailableError)
+    retrier = StoreRetrier(app.clock, app.random, app.event_bus)
+    await retrier.run("open", app.open, errors=StoreUnavailableError)
 
 
 _ROLES = {"worker": _work, "enqueuer": _enqueue, "replayer": _replay}

@@ -22,10 +22,10 @@ from redrive.errors import (
     StoreUnavailableError,
     TransitionError,
 )
-from redrive.failures.service import Desk
+from redrive.failures.service import Failures
 from redrive.model.replay import Mode, OperationState
 
-MOST_IN_BULK = 30
+MAX_IN_BULK = 30
 REFUSED = (DriftError, NotFoundError, ReplayRefusedError, TransitionError)
 
 
@@ -46,29 +46,29 @@ class Replayer:
                 await asyncio.sleep(0.1)
             await asyncio.sleep(self._random.uniform(0.0, 0.05))
 
-    async def _act(self, desk: Desk) -> None:
-        page = await desk.dead_letters.list("is:open,exhausted", size=2 * MOST_IN_BULK)
+    async def _act(self, desk: Failures) -> None:
+        page = await desk.dead_letters.list("is:open,exhausted", size=2 * MAX_IN_BULK)
         letters = [line.id for line in page.lines]
         if not letters:
             return
         [act] = self._random.choices((self._single, self._bulk, self._steer, self._close), (4, 4, 1, 1))
         await act(desk, letters)
 
-    async def _single(self, desk: Desk, letters: Sequence[str]) -> None:
+    async def _single(self, desk: Failures, letters: Sequence[str]) -> None:
         chosen = self._random.choice(letters)
         step = self._random.choice((None, None, 0))
         mode = Mode.FROM_STEP if step == 0 else self._random.choice(list(Mode))
         replay = await desk.replay(chosen, mode=mode, from_step=step)
         self._line.tell("replayed", id=replay.id)
 
-    async def _bulk(self, desk: Desk, letters: Sequence[str]) -> None:
-        chosen = self._random.sample(letters, min(len(letters), self._random.randint(1, MOST_IN_BULK)))
+    async def _bulk(self, desk: Failures, letters: Sequence[str]) -> None:
+        chosen = self._random.sample(letters, min(len(letters), self._random.randint(1, MAX_IN_BULK)))
         canary = self._random.randint(0, 5)
         plan = await desk.operations.plan(ids=chosen, canary=canary, failure_rate=1.0, same_failures=None)
         await desk.operations.start(plan.operation_id, accept_drift=True)
         self._line.tell("started", id=plan.operation_id)
 
-    async def _steer(self, desk: Desk, letters: Sequence[str]) -> None:
+    async def _steer(self, desk: Failures, letters: Sequence[str]) -> None:
         operations = desk.operations
         for known in (await operations.list(size=10)).operations:
             if known.state == OperationState.PAUSED:
@@ -78,7 +78,7 @@ class Replayer:
             elif known.state == OperationState.RUNNING and self._random.random() < 0.3:
                 await self._random.choice((operations.pause, operations.cancel))(known.id, "wait")
 
-    async def _close(self, desk: Desk, letters: Sequence[str]) -> None:
+    async def _close(self, desk: Failures, letters: Sequence[str]) -> None:
         chosen = self._random.choice(letters)
         await desk.dead_letters.resolve(chosen, "by hand")
         if self._random.random() < 0.5:

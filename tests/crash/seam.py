@@ -65,8 +65,8 @@ class Seam:
     def tenant(self, org: str, seconds: float) -> Database:
         return Seam(self._database.tenant(org, seconds), self._trap, self._line)
 
-    async def prepare_wall(self) -> None:
-        await self._database.prepare_wall()
+    async def enable_row_level_security(self) -> None:
+        await self._database.enable_row_level_security()
 
     async def hint(self, queues: Sequence[str]) -> None:
         await self._database.hint(queues)

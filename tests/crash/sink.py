@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-LARGEST = 200_000
+MAX_ = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Line:
     def __init__(self, path: str, child: int) -> None:
         self._child = child
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * LARGEST)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * MAX_)
         self._socket.connect(path)
 
     def tell(self, what: str, /, **facts: Any) -> None:
@@ -85,7 +85,7 @@ class Sink:
 
     def _receive(self) -> None:
         while True:
-            note = Note(*json.loads(self._socket.recv(LARGEST)))
+            note = Note(*json.loads(self._socket.recv(MAX_)))
             if note.what == "end":
                 return
             self._notes[note.what].append(note)

@@ -108,8 +108,8 @@ class Place:
 
 
 class Story:
-    def __init__(self, page: Path, place: Place, patience: float = SECONDS) -> None:
-        self._patience = patience
+    def __init__(self, page: Path, place: Place, retrier: float = SECONDS) -> None:
+        self._retrier = retrier
         self.blocks = [Block(*found) for found in _BLOCK.findall(page.read_text())]
         self.place = place
         self.ids: dict[str, str] = {}
@@ -149,7 +149,7 @@ class Story:
         text = _ID.sub(lambda found: self.ids.get(found[0], found[0]), text)
         if found := re.match(r"redrive (worker|serve)\b", text):
             return self.place.keep(found[1], text)
-        until = time.monotonic() + self._patience
+        until = time.monotonic() + self._retrier
         answer = self.place.type(text)
         while masked(answer) != masked(shown) and _is_question(text) and time.monotonic() < until:
             time.sleep(0.2)
@@ -201,7 +201,7 @@ def rewritten(page: Path) -> str:
     with TemporaryDirectory() as directory:
         place = Place(Path(directory))
         try:
-            story = Story(page, place, patience=5.0)
+            story = Story(page, place, retrier=5.0)
             for typed, shown, really in story.play():
                 if shown:  # all of them, so that their times belong together
                     told = story.told(really)

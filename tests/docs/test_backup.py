@@ -51,7 +51,7 @@ async def test_a_dump_can_be_restored(live_postgres: PostgresServer, tmp_path: P
             connection.execute("DROP SCHEMA redrive CASCADE")
         execute(found[2], url, tmp_path)
         async with application(url) as app, app.worker():
-            await app.database.prepare_wall()  # as a server does
+            await app.database.enable_row_level_security()  # as a server does
             assert await app.run(run.id).result(timeout=60) == "label 7"
             again = await app.start("label", 7, key="order-7")
             assert (again.id, again.existed) == (run.id, True)

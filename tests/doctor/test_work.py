@@ -17,7 +17,7 @@ from redrive import FinalError, new_encryption_key
 from redrive.app import Redrive
 from redrive.config import Settings
 from redrive.doctor import Limits, Report, State, examine
-from redrive.engine.encryption import Vault, key_id
+from redrive.engine.encryption import Encryption, key_id
 from redrive.policy.breaker_policy import BreakerPolicy
 
 IMPATIENT = Limits(leeway_seconds=0.0, silent_seconds=0.0, backlog_seconds=0.0)
@@ -225,7 +225,7 @@ async def test_a_key_that_is_missing(app: Redrive) -> None:
     async def send(text: str) -> None: ...
 
     key = new_encryption_key()
-    app.vault = Vault([key])
+    app.encryption = Encryption([key])
     app.wire(app.database, app.clock, app.random)
     await app.start(send, "secret")
     known = only(await examine(app.database, keys=[key_id(key)]), "encryption")

@@ -16,7 +16,7 @@ from redrive.errors import InvalidValueError, QueueFullError, ReplayRefusedError
 from redrive.model.event import DeadLetterRefused, StepDied
 from redrive.model.run import RunState
 from redrive.policy.codec import decode
-from redrive.store.burials import TOO_MANY
+from redrive.store.dead_letter_writer import TOO_MANY
 from redrive.verify import verify
 
 

@@ -16,7 +16,7 @@ from redrive.app import Redrive
 from redrive.clock import SYSTEM_CLOCK
 from redrive.config import Settings
 from redrive.engine.context import Context
-from redrive.engine.encryption import MARK, Vault, new_encryption_key
+from redrive.engine.encryption import MARK, Encryption, new_encryption_key
 from redrive.engine.process import run_in_process
 from redrive.engine.work import Work
 from redrive.errors import FinalError, RunFailedError, SealedError
@@ -70,7 +70,7 @@ async def test_everything_comes_back_as_it_was_given(keys: tuple[str, ...], payl
         texts = await stored(app)
         assert len(texts) == 6
         if keys:
-            assert all(Vault(keys).is_sealed(text) for text in texts)
+            assert all(Encryption(keys).is_sealed(text) for text in texts)
 
 
 async def test_a_task_that_is_claimed_anew_for_its_second_step_reads_the_results_of_the_first() -> None:
@@ -138,16 +138,16 @@ async def test_a_worker_without_the_key_gives_the_work_back_and_one_with_it_does
 
     async with bench(app) as test:
         run = await app.start(note, 5)
-        key, app.vault = app.vault, Vault([OTHER])
+        key, app.encryption = app.encryption, Encryption([OTHER])
         stranger = app.worker_in_test()
         assert await stranger.work_off() == 0
         assert calls == []
         assert (await run.get()).failures == 0
         [attempt] = (await run.history()).attempts
         assert (attempt.outcome, attempt.error_type) == ("released", "redrive.errors.SealedError")
-        app.vault = key
+        app.encryption = key
         assert await run.result() == 5
-        app.vault = Vault()
+        app.encryption = Encryption()
         without = app.run(run.id)
         with pytest.raises(SealedError):
             await without.result()
@@ -163,7 +163,7 @@ async def test_a_letter_of_work_that_could_never_be_opened_keeps_the_sealed_payl
 
     async with bench(app):
         run = await app.start(note, "hunter2", metadata={"a": "hunter2"})
-        app.vault = Vault([OTHER])
+        app.encryption = Encryption([OTHER])
         await app.worker_in_test().work_off()
         letter = await run.dead_letter()
         assert letter is not None
@@ -175,10 +175,12 @@ async def test_a_letter_of_work_that_could_never_be_opened_keeps_the_sealed_payl
 async def test_a_process_of_its_own_is_given_what_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parents[2])
     monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)  # or it would import pytest
-    vault = Vault([KEY])
-    sealed = claim(vault.seal('{"cents":7,"day":"2026-01-02"}'), vault.seal('{"the":"input"}'))
+    encryption = Encryption([KEY])
+    sealed = claim(
+        encryption.encrypt('{"cents":7,"day":"2026-01-02"}'), encryption.encrypt('{"the":"input"}')
+    )
     plain = work_of(process_tasks.described, {})
-    work = Work(sealed, plain.definition, process_tasks.described, vault)
+    work = Work(sealed, plain.definition, process_tasks.described, encryption)
     context = Context(work.opened, work.step, SYSTEM_CLOCK)
     result = await run_in_process(process_tasks.described, work, context)
     assert (result["cents"], result["input"]) == (7, {"the": "input"})

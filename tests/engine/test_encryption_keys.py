@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.engine.process_work import claim
 
 from redrive.config import Settings
-from redrive.engine.encryption import MARK, NO_VAULT, Vault, key_id
+from redrive.engine.encryption import MARK, NO_ENCRYPTION, Encryption, key_id
 from redrive.errors import InvalidValueError, NotStorableError, SealedError, UnavailableError
 from redrive.policy.classify import classify
 from redrive.policy.codec import decode, encode
@@ -30,39 +30,42 @@ LOOK_ALIKES = [
 
 
 def test_a_sealed_text_is_json_that_names_its_key_and_hides_the_rest() -> None:
-    sealed = Vault([NEW]).seal('{"password":"hunter2"}')
+    sealed = Encryption([NEW]).encrypt('{"password":"hunter2"}')
     value = decode(sealed)
     assert isinstance(value, dict)
     [(name, token)] = value.items()
     assert name == "$sealed"
     assert str(token).startswith(f"{key_id(NEW)}:")
     assert "hunter2" not in sealed
-    assert Vault([NEW]).unseal(sealed) == '{"password":"hunter2"}'
+    assert Encryption([NEW]).decrypt(sealed) == '{"password":"hunter2"}'
 
 
 def test_the_same_text_is_sealed_differently_every_time() -> None:
-    assert Vault([NEW]).seal("1") != Vault([NEW]).seal("1")
+    assert Encryption([NEW]).encrypt("1") != Encryption([NEW]).encrypt("1")
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(LOOK_ALIKES))
 def test_whatever_is_sealed_comes_back_with_keys_and_without(text: str) -> None:
-    for vault in (NO_VAULT, Vault([NEW]), Vault([NEW, OLD])):
-        assert vault.unseal(vault.seal(text)) == text
-        assert vault.unseal(vault.seal(vault.seal(text))) == vault.seal(text) or vault.newest is not None
+    for encryption in (NO_ENCRYPTION, Encryption([NEW]), Encryption([NEW, OLD])):
+        assert encryption.decrypt(encryption.encrypt(text)) == text
+        assert (
+            encryption.decrypt(encryption.encrypt(encryption.encrypt(text))) == encryption.encrypt(text)
+            or encryption.newest is not None
+        )
 
 
 @pytest.mark.parametrize("text", LOOK_ALIKES)
 def test_a_look_alike_that_was_stored_without_keys_is_still_readable_with_them(text: str) -> None:
-    stored = NO_VAULT.seal(text)
-    assert not NO_VAULT.is_sealed(stored)
-    assert Vault([NEW]).unseal(stored) == text
+    stored = NO_ENCRYPTION.encrypt(text)
+    assert not NO_ENCRYPTION.is_sealed(stored)
+    assert Encryption([NEW]).decrypt(stored) == text
 
 
 def test_without_keys_a_text_is_given_back_as_it_is() -> None:
     text = encode({"a": 1})
-    assert NO_VAULT.seal(text) is text
-    assert NO_VAULT.unseal(text) is text
-    assert not NO_VAULT.is_sealed(text)
+    assert NO_ENCRYPTION.encrypt(text) is text
+    assert NO_ENCRYPTION.decrypt(text) is text
+    assert not NO_ENCRYPTION.is_sealed(text)
 
 
 def test_without_keys_nothing_is_imported() -> None:
@@ -74,16 +77,16 @@ def test_without_keys_nothing_is_imported() -> None:
 
 
 def test_the_first_key_seals_and_all_of_them_open() -> None:
-    before, both, after = Vault([OLD]), Vault([NEW, OLD]), Vault([NEW])
+    before, both, after = Encryption([OLD]), Encryption([NEW, OLD]), Encryption([NEW])
     assert both.newest == key_id(NEW)
-    assert both.unseal(before.seal("1")) == "1"
-    assert after.unseal(both.seal("2")) == "2"
+    assert both.decrypt(before.encrypt("1")) == "1"
+    assert after.decrypt(both.encrypt("2")) == "2"
 
 
-@pytest.mark.parametrize("vault", [NO_VAULT, Vault([NEW])])
-def test_a_missing_key_is_named(vault: Vault) -> None:
+@pytest.mark.parametrize("encryption", [NO_ENCRYPTION, Encryption([NEW])])
+def test_a_missing_key_is_named(encryption: Encryption) -> None:
     with pytest.raises(SealedError, match=f"{key_id(OLD)!r}, which is not configured here; add it") as caught:
-        vault.unseal(Vault([OLD]).seal("1"))
+        encryption.decrypt(Encryption([OLD]).encrypt("1"))
     assert caught.value.key_id == key_id(OLD)
     assert isinstance(pickle.loads(pickle.dumps(caught.value)), SealedError)
 
@@ -97,37 +100,39 @@ def test_work_whose_key_is_missing_is_given_back_uncharged() -> None:
 
 @pytest.mark.parametrize("change", ["cut", "swap", "foreign", "empty"])
 def test_a_damaged_value_is_told_from_a_missing_key(change: str) -> None:
-    sealed = Vault([NEW]).seal("1")
+    sealed = Encryption([NEW]).encrypt("1")
     broken = {
         "cut": sealed[:40],
         "swap": sealed[:40] + ("A" if sealed[40] != "A" else "B") + sealed[41:],
-        "foreign": Vault([OLD]).seal("1").replace(key_id(OLD), key_id(NEW)),
+        "foreign": Encryption([OLD]).encrypt("1").replace(key_id(OLD), key_id(NEW)),
         "empty": f'{MARK}{key_id(NEW)}:"}}',
     }[change]
     with pytest.raises(NotStorableError, match="cannot be opened") as caught:
-        Vault([NEW]).unseal(broken)
+        Encryption([NEW]).decrypt(broken)
     assert not isinstance(caught.value, SealedError)
 
 
 def test_a_claim_is_opened_in_all_its_parts() -> None:
-    vault = Vault([NEW])
+    encryption = Encryption([NEW])
     plain = claim('"step"', '{"$sealed":"look-alike"}')._replace(metadata='{"a":1}')
     sealed = plain._replace(
-        input=vault.seal(plain.input), step_input=vault.seal('"step"'), metadata=vault.seal('{"a":1}')
+        input=encryption.encrypt(plain.input),
+        step_input=encryption.encrypt('"step"'),
+        metadata=encryption.encrypt('{"a":1}'),
     )
-    assert vault.opened(sealed) == plain
-    assert vault.opened(sealed._replace(step_input=None)).step_input is None
+    assert encryption.opened(sealed) == plain
+    assert encryption.opened(sealed._replace(step_input=None)).step_input is None
     untouched = claim('"step"', "1")
-    assert vault.opened(untouched) is untouched
+    assert encryption.opened(untouched) is untouched
 
 
 def test_keys_are_never_shown() -> None:
     settings = Settings(encryption_keys=(NEW, OLD))
-    for text in (repr(settings), str(settings), repr(Vault([NEW, OLD]))):
+    for text in (repr(settings), str(settings), repr(Encryption([NEW, OLD]))):
         assert NEW not in text
         assert OLD not in text
     assert "encryption_keys=***" in repr(settings)
-    assert key_id(NEW) in repr(Vault([NEW]))
+    assert key_id(NEW) in repr(Encryption([NEW]))
 
 
 @pytest.mark.parametrize("wrong", ["secret", f"{NEW},secret", ["secret"], [7], 7, "", f"{NEW},,", NEW[:-2]])
@@ -137,7 +142,7 @@ def test_a_wrong_key_is_refused_without_being_shown(wrong: object) -> None:
     assert "secret" not in str(caught.value)
     assert NEW[:20] not in str(caught.value)
     with pytest.raises(InvalidValueError, match="44 characters"):
-        Vault(["secret"])
+        Encryption(["secret"])
 
 
 def test_keys_come_from_the_environment_or_from_a_file(tmp_path: Path) -> None:

@@ -321,7 +321,7 @@ async def test_a_listener_that_cannot_say_what_it_wants_harms_nothing() -> None:
     async def work() -> int:
         return 1
 
-    async with bench(app, patience=3.0) as test:
+    async with bench(app, retrier=3.0) as test:
         assert await test.execute(work) == 1
 
 
@@ -330,7 +330,7 @@ async def test_a_listener_may_leave_while_it_is_told_something() -> None:
     heard: list[Event] = []
 
     def once(told: Event) -> None:
-        app.teller.forget(once)
+        app.event_bus.forget(once)
 
     app.listen(once)
     app.listen(heard.append)

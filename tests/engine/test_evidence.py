@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from redrive import Category, Classifier, ErrorClass, Rule
 from redrive.engine.evidence import (
-    LONGEST_MESSAGE,
-    LONGEST_STACK,
+    MAX_MESSAGE_LENGTH,
+    MAX_STACK_LENGTH,
     Evidence,
     evidence_of,
     evidence_without_error,
@@ -40,8 +40,8 @@ def check(evidence: Evidence) -> None:
         evidence.fingerprint.title,
         evidence.fingerprint.reason,
     ]
-    assert len(texts[0]) <= LONGEST_MESSAGE + SLACK
-    assert len(texts[1]) <= LONGEST_STACK + SLACK
+    assert len(texts[0]) <= MAX_MESSAGE_LENGTH + SLACK
+    assert len(texts[1]) <= MAX_STACK_LENGTH + SLACK
     for text in texts:
         text.encode()
         assert "\x00" not in text

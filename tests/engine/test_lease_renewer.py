@@ -25,7 +25,7 @@ from redrive import Backoff, RetryPolicy
 from redrive.app import Redrive
 from redrive.clock import SYSTEM_CLOCK
 from redrive.engine.context import Context
-from redrive.engine.lease_renewer import Keeper, Key
+from redrive.engine.lease_renewer import Key, LeaseRenewer
 from redrive.model.event import LeaseLost, StepReleased, WorkerStopped
 from redrive.policy import Exponential
 from redrive.store.leases import Holder
@@ -43,10 +43,10 @@ async def test_it_renews_what_is_a_third_of_its_time_old_and_nothing_else() -> N
 
     async with bench(app) as test:
         lost: list[Key] = []
-        keeper = Keeper(app.database, test.clock, 60.0, lost.extend)
+        lease_renewer = LeaseRenewer(app.database, test.clock, 60.0, lost.extend)
         run = await app.start(work)
         [claim] = await app.store.leases.claim("default", 1, Holder(7, "me", "", 60.0))
-        keeper.hold(claim, test.clock.monotonic())
+        lease_renewer.hold(claim, test.clock.monotonic())
 
         async def expiry() -> float:
             [[expires]] = await sql(app, "SELECT lease_expires_at FROM runs")
@@ -54,11 +54,11 @@ async def test_it_renews_what_is_a_third_of_its_time_old_and_nothing_else() -> N
 
         for seconds, expected in ((19.9, 60.0), (0.1, 80.0), (19.9, 80.0), (0.2, 100.1)):
             test.clock.advance(seconds)
-            await keeper.renew(app.store.leases)
+            await lease_renewer.renew(app.store.leases)
             assert round(await expiry(), 6) == expected
-        keeper.drop(claim)
+        lease_renewer.drop(claim)
         test.clock.advance(59.0)
-        await keeper.renew(app.store.leases)
+        await lease_renewer.renew(app.store.leases)
         assert round(await expiry(), 6) == 100.1
         assert not lost
         assert run.id == claim.id
@@ -72,17 +72,17 @@ async def test_it_says_which_leases_somebody_else_has() -> None:
 
     async with bench(app) as test:
         lost: list[Key] = []
-        keeper = Keeper(app.database, test.clock, 60.0, lost.extend)
+        lease_renewer = LeaseRenewer(app.database, test.clock, 60.0, lost.extend)
         await app.start_many(work, [None] * 3)
         claims = await app.store.leases.claim("default", 3, Holder(7, "me", "", 60.0))
         for claim in claims:
-            keeper.hold(claim, test.clock.monotonic())
+            lease_renewer.hold(claim, test.clock.monotonic())
         await lose_lease(app, claims[1].id)
         test.clock.advance(20.0)
-        await keeper.renew(app.store.leases)
+        await lease_renewer.renew(app.store.leases)
         assert lost == [(claims[1].id, 7)]
         test.clock.advance(20.0)
-        await keeper.renew(app.store.leases)
+        await lease_renewer.renew(app.store.leases)
         assert len(lost) == 1
 
 
@@ -94,17 +94,17 @@ async def test_while_the_database_is_away_a_lease_is_given_up_when_it_is_over_an
 
     async with seamed(app) as (test, seam):
         lost: list[Key] = []
-        keeper = Keeper(app.database, test.clock, 60.0, lost.extend)
+        lease_renewer = LeaseRenewer(app.database, test.clock, 60.0, lost.extend)
         await app.start(work)
         [claim] = await app.store.leases.claim("default", 1, Holder(7, "me", "", 60.0))
-        keeper.hold(claim, test.clock.monotonic())
+        lease_renewer.hold(claim, test.clock.monotonic())
         seam.down = True
         for _ in range(5):
             test.clock.advance(11.9)
-            await keeper.renew(app.store.leases)
+            await lease_renewer.renew(app.store.leases)
         assert not lost
         test.clock.advance(0.5)
-        await keeper.renew(app.store.leases)
+        await lease_renewer.renew(app.store.leases)
         assert lost == [(claim.id, 7)]
 
 
@@ -279,7 +279,7 @@ async def test_what_escapes_the_executor_is_not_leased_for_ever(tmp_path: Path) 
     async def good() -> str:
         return "good"
 
-    async with working(app, lease_seconds=0.2, patience=5.0) as worker:
+    async with working(app, lease_seconds=0.2, retrier=5.0) as worker:
         run = await app.start(bad, delay=0.1)
         await sql(app, "UPDATE runs SET policy_override = 'not json'")
         assert await (await app.start(good)).result(3) == "good"
@@ -287,7 +287,7 @@ async def test_what_escapes_the_executor_is_not_leased_for_ever(tmp_path: Path) 
         left = await run.get()
         assert left.place != "leased" or left.attempt > 1, left
         assert await (await app.start(good)).result(3) == "good"
-        assert len(worker.flight) <= 1
+        assert len(worker.in_flight) <= 1
 
 
 async def test_a_lease_that_was_found_lost_counts_as_expired_before_the_loop_has_heard_of_it() -> None:
@@ -298,16 +298,16 @@ async def test_a_lease_that_was_found_lost_counts_as_expired_before_the_loop_has
 
     async with bench(app) as test:
         lost: list[Key] = []
-        keeper = Keeper(app.database, test.clock, 60.0, lost.extend)
+        lease_renewer = LeaseRenewer(app.database, test.clock, 60.0, lost.extend)
         run = await app.start(work)
         [claim] = await app.store.leases.claim("default", 1, Holder(7, "me", "", 60.0))
-        keeper.hold(claim, test.clock.monotonic())
+        lease_renewer.hold(claim, test.clock.monotonic())
         await lose_lease(app, run.id)
         test.clock.advance(20.0)
-        assert not keeper.has_expired(claim)
-        await keeper.renew(app.store.leases)
+        assert not lease_renewer.has_expired(claim)
+        await lease_renewer.renew(app.store.leases)
         assert lost == [(claim.id, claim.token)]
-        assert keeper.has_expired(claim)
+        assert lease_renewer.has_expired(claim)
 
 
 async def test_claims_that_come_while_it_looks_do_not_end_it() -> None:
@@ -318,16 +318,16 @@ async def test_claims_that_come_while_it_looks_do_not_end_it() -> None:
     async def work() -> None: ...
 
     async with bench(app) as test:
-        keeper = Keeper(app.database, test.clock, 60.0, lambda keys: None)
+        lease_renewer = LeaseRenewer(app.database, test.clock, 60.0, lambda keys: None)
         await app.start(work)
         [claim] = await app.store.leases.claim("default", 1, Holder(7, "me", "", 60.0))
         for token in range(5_000):
-            keeper.hold(claim._replace(token=token), test.clock.monotonic())
+            lease_renewer.hold(claim._replace(token=token), test.clock.monotonic())
         came: list[int] = []
 
         def claimed_meanwhile(phase: str, details: dict[str, int]) -> None:
             came.append(5_000 + len(came))
-            keeper.hold(claim._replace(token=came[-1]), test.clock.monotonic())
+            lease_renewer.hold(claim._replace(token=came[-1]), test.clock.monotonic())
 
         threshold = gc.get_threshold()
         gc.callbacks.append(claimed_meanwhile)
@@ -335,7 +335,7 @@ async def test_claims_that_come_while_it_looks_do_not_end_it() -> None:
         try:
             for rounds in range(1_000):
                 gc.set_threshold(20)  # a worker that starts in another thread makes it large
-                await keeper.renew(app.store.leases)
+                await lease_renewer.renew(app.store.leases)
                 if rounds >= 50 and came:
                     break
         finally:

@@ -23,7 +23,7 @@ from redrive import Backoff, RetryPolicy
 from redrive.app import Redrive
 from redrive.engine.context import Context
 from redrive.engine.recorder import Recorder
-from redrive.engine.store_retrier import Patience
+from redrive.engine.store_retrier import StoreRetrier
 from redrive.errors import StoreError, StoreUnavailableError
 from redrive.model.event import (
     LeaseLost,
@@ -176,7 +176,7 @@ async def test_an_odd_error_of_the_database_does_not_end_the_recorder() -> None:
     async def work(number: int) -> int:
         return number
 
-    async with seamed(app, patience=3.0) as (test, seam):
+    async with seamed(app, retrier=3.0) as (test, seam):
         run = await app.start(work, 1)
         seam.fail("complete", error=StoreError("odd"))
         await test.drain()
@@ -221,7 +221,7 @@ async def test_two_records_of_one_run_in_one_batch_are_told_apart() -> None:
         [old] = await app.store.leases.claim("default", 1, Holder(1, "old", "", 60.0))
         test.clock.advance(61)
         [new] = await app.store.leases.reclaim(2, 60.0, 10)
-        recorder = Recorder(app.store, Patience(app.clock, app.random, app.teller))
+        recorder = Recorder(app.store, StoreRetrier(app.clock, app.random, app.event_bus))
         won: list[tuple[str, str | None]] = []
         late = Record(Completed(old.id, old.token, old.epoch, "1"))
         judged = Record(

@@ -21,12 +21,12 @@ from redrive.config import Settings
 from redrive.engine.encryption import key_id, new_encryption_key
 from redrive.engine.history import Happening
 from redrive.engine.queue_queries import QueueView
-from redrive.engine.run_queries import RunBook
+from redrive.engine.run_queries import RunQueries
 from redrive.errors import FinalError, InvalidValueError, NotFoundError, RetryableError
 from redrive.model.run import Cancellation
 from redrive.policy import STEP
 from redrive.store.database import Database
-from redrive.store.listing import MOST_COUNTED
+from redrive.store.listing import MAX_COUNTED
 
 SECRET = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
 
@@ -59,7 +59,7 @@ class World:
     def __init__(self, app: Redrive) -> None:
         self.app = app
 
-    async def book(self, org: str = "default", by: str = "ana") -> RunBook:
+    async def book(self, org: str = "default", by: str = "ana") -> RunQueries:
         return await self.app.runs(org=org, by=by)
 
     async def started(self, fails: str = "", **options: Any) -> str:
@@ -387,14 +387,14 @@ async def test_counts_of_a_queue_say_when_there_is_more(world: World, database: 
         SELECT 'r' || CAST(number AS text), 'acme', 'w', 'd', 'post', 0, 'PENDING', 'held', 1.0, 0, 'PENDING',
             '{}', 0, 0, 0, 0, 0, 0, 0, 0, 'r' || CAST(number AS text)
         FROM numbers"""
-    await ask(database, many, most=MOST_COUNTED)
+    await ask(database, many, most=MAX_COUNTED)
 
     acme, home = await queues_of(world, "acme"), await queues_of(world, "default")
 
-    assert acme["post"].own.held == (MOST_COUNTED, True)
+    assert acme["post"].own.held == (MAX_COUNTED, True)
     assert acme["default"].own.held == (0, False)
     assert home["post"].overall is not None
-    assert home["post"].overall.held == (MOST_COUNTED, True)
+    assert home["post"].overall.held == (MAX_COUNTED, True)
     assert home["default"].overall is not None
     assert home["default"].overall.held == (0, True), "it was not looked at, so it is not known"
     assert home["default"].overall.ready == (1, False)
@@ -403,7 +403,7 @@ async def test_counts_of_a_queue_say_when_there_is_more(world: World, database: 
 async def test_where_a_worker_runs_is_told_at_home_only(world: World) -> None:
     await world.app.open()
     beat = ("w1", "v1", '["default","post"]', 10, 2, "running", "machine-7", 4711)
-    await world.app.store.holds.heartbeat(*beat)
+    await world.app.store.limits.heartbeat(*beat)
 
     [home] = await (await world.app.queue_book()).workers()
     [acme] = await (await world.app.queue_book(org="acme")).workers()
@@ -418,7 +418,7 @@ async def test_where_a_worker_runs_is_told_at_home_only(world: World) -> None:
 async def test_everything_here_works_behind_the_second_wall(world: World) -> None:
     theirs = await world.worked_off("for good", org="globex")
     run_id = await world.worked_off("for good", org="acme")
-    await world.app.raise_wall()
+    await world.app.enable_row_level_security()
     book = await world.book("acme")
 
     assert [run.id for run in (await book.list("is:failed")).runs] == [run_id]

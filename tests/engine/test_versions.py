@@ -9,7 +9,7 @@ from tests.engine.workbench import bench, new_app, sql
 
 from redrive.app import Redrive
 from redrive.errors import DriftError, FinalError, InvalidValueError
-from redrive.failures.service import Desk
+from redrive.failures.service import Failures
 from redrive.model.dead_letter import version_of
 from redrive.testing import Harness
 
@@ -17,7 +17,7 @@ CHANGES = ("resolve", "ignore", "archive", "assign", "tag")
 
 
 class World:
-    def __init__(self, app: Redrive, test: Harness, desk: Desk) -> None:
+    def __init__(self, app: Redrive, test: Harness, desk: Failures) -> None:
         self.app, self.test, self.desk = app, test, desk
         self.letters = desk.dead_letters
 

@@ -125,9 +125,9 @@ async def test_unsafe_work_that_was_never_begun_is_given_back(tmp_path: Path) ->
         assert threads is not None
         threads._room = asyncio.Semaphore(1)
         runs = [await app.start(pay, number) for number in range(4)]
-        await until(lambda: len(worker.flight) == 4 and len(begun) == 1)
+        await until(lambda: len(worker.in_flight) == 4 and len(begun) == 1)
         worker.stop()
-        await until(lambda: len(worker.flight) == 0)
+        await until(lambda: len(worker.in_flight) == 0)
         reasons = [letter and letter.reason for letter in [await run.dead_letter() for run in runs]]
     assert [reason for reason in reasons if reason] == ["not_repeatable"]
     assert reasons[begun[0]] == "not_repeatable"
@@ -150,7 +150,7 @@ async def test_a_second_signal_gives_back_what_does_not_listen(tmp_path: Path) -
         worker = app.worker(grace_seconds=60.0)
         running = asyncio.create_task(worker.run())
         run = await app.start(deaf)
-        await until(lambda: len(worker.flight) == 1)
+        await until(lambda: len(worker.in_flight) == 1)
         worker.stop()
         worker.stop()
         await running
@@ -355,7 +355,7 @@ async def test_a_worker_can_be_stopped_while_it_waits_for_its_database(
 
 async def test_writing_records_makes_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With too many records to be written nothing is claimed; when they are, it is not polled for."""
-    monkeypatch.setattr(claiming, "MOST_PENDING_RECORDS", 5)
+    monkeypatch.setattr(claiming, "MAX_PENDING_RECORDS", 5)
     app = app_at(tmp_path / "work.db")
 
     @app.task

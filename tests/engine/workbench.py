@@ -41,21 +41,21 @@ def app_at(path: Path) -> Redrive:
 
 @asynccontextmanager
 async def bench(
-    app: Redrive, *, seed: int = 0, inline: bool = False, patience: float = PATIENCE
+    app: Redrive, *, seed: int = 0, inline: bool = False, retrier: float = PATIENCE
 ) -> AsyncIterator[Harness]:
     """As in_memory, and failed after a while instead of hanging for ever."""
-    async with in_memory(app, seed=seed, inline=inline) as test, asyncio.timeout(patience):
+    async with in_memory(app, seed=seed, inline=inline) as test, asyncio.timeout(retrier):
         yield test
 
 
 @asynccontextmanager
-async def working(app: Redrive, *, patience: float = PATIENCE, **options: Any) -> AsyncIterator[Worker]:
+async def working(app: Redrive, *, retrier: float = PATIENCE, **options: Any) -> AsyncIterator[Worker]:
     """A real worker on real time, in this process."""
     await app.open()
     worker = app.worker(**{"poll_seconds": 0.05, "grace_seconds": 2.0, **options})
     running = asyncio.create_task(worker.run())
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(retrier):
             yield worker
             worker.stop()
             await running
@@ -191,8 +191,8 @@ class Seam:
     def tenant(self, org: str, seconds: float) -> Database:
         return self if self.in_memory else self._database.tenant(org, seconds)
 
-    async def prepare_wall(self) -> None:
-        await self._database.prepare_wall()
+    async def enable_row_level_security(self) -> None:
+        await self._database.enable_row_level_security()
 
     async def hint(self, queues: Sequence[str]) -> None:
         await self._database.hint(queues)
@@ -276,10 +276,10 @@ def _check_change(before: tuple[str, int, str], after: tuple[str, int, str]) -> 
 
 @asynccontextmanager
 async def seamed(
-    app: Redrive, *, seed: int = 0, watch: bool = False, patience: float = PATIENCE
+    app: Redrive, *, seed: int = 0, watch: bool = False, retrier: float = PATIENCE
 ) -> AsyncIterator[tuple[Harness, Seam]]:
     """As bench, with faults at the seam of the database."""
-    async with bench(app, seed=seed, patience=patience) as test:
+    async with bench(app, seed=seed, retrier=retrier) as test:
         database = app.database
         assert isinstance(database, SqliteDatabase)
         seam = Seam(database, watch=watch)

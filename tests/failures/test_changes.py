@@ -18,7 +18,7 @@ from tests.store.build import ask
 from redrive.app import Redrive
 from redrive.config import Settings
 from redrive.errors import InvalidValueError, StoreError, StoreUnavailableError
-from redrive.failures.feed import BEAT_SECONDS, FAR_BEHIND, MOST_SUBJECTS, PAGE
+from redrive.failures.feed import BEAT_SECONDS, FAR_BEHIND, MAX_SUBJECTS, PAGE
 from redrive.model.audit import Action, NewEntry
 from redrive.model.change import Change, Kind
 from redrive.store.database import Database, Row
@@ -32,7 +32,7 @@ THREE_LETTERS = """
 ONE_LOOK = 1.3
 """Seconds in which the poller looks exactly once."""
 
-LONGEST_LOOK = 13.0
+MAX_LOOK_LENGTH = 13.0
 """Seconds in which it looks at least once, whatever has happened."""
 
 
@@ -210,12 +210,12 @@ async def test_more_at_once_than_is_read_at_once(world: World) -> None:
 
 
 async def test_of_many_subjects_the_first_are_named_and_all_counted(world: World) -> None:
-    subjects = [f"letter {number}" for number in range(MOST_SUBJECTS + 150)]
+    subjects = [f"letter {number}" for number in range(MAX_SUBJECTS + 150)]
     async with world.listening() as stream:
         await world.enter(subjects=subjects)
         [entry] = await world.told(stream)
 
-    assert entry.subjects == tuple(subjects[:MOST_SUBJECTS])
+    assert entry.subjects == tuple(subjects[:MAX_SUBJECTS])
     assert entry.number == len(subjects)
 
 
@@ -241,12 +241,12 @@ async def test_when_nothing_happens_there_is_a_sign_of_life(world: World) -> Non
 async def test_an_outage_of_the_database_is_survived(world: World) -> None:
     async with world.listening() as stream, world.listening(after=0) as other:
         world.line.cut = True
-        [beat] = await world.told(stream, step=LONGEST_LOOK)
+        [beat] = await world.told(stream, step=MAX_LOOK_LENGTH)
         asked = world.line.asked.count("after")
         world.line.cut = False
         await world.enter(2)
 
-        found = await world.told(stream, 2, step=LONGEST_LOOK)
+        found = await world.told(stream, 2, step=MAX_LOOK_LENGTH)
         others = await world.told(other, 2)
 
     assert beat.kind is Kind.BEAT

@@ -36,7 +36,7 @@ class Bench:
 
     def of(self, caller: Caller) -> FailureGroups:
         app = self.app
-        return FailureGroups(app.store, app.teller, app.redactor, app.clock, caller)
+        return FailureGroups(app.store, app.event_bus, app.redactor, app.clock, caller)
 
     async def fail(self, how: str = "broken", times: int = 1) -> FailureGroup:
         for _ in range(times):
@@ -321,7 +321,7 @@ async def test_other_letters_than_expected_are_not_resolved(expect: int) -> None
 
 
 async def test_letters_that_are_left_are_resolved_by_asking_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("redrive.failures.groups.MOST_LETTERS", 2)
+    monkeypatch.setattr("redrive.failures.groups.MAX_LETTERS", 2)
     async with failing() as at:
         group = await at.fail("broken", 5)
         key = group.fingerprint
@@ -396,10 +396,10 @@ async def test_what_time_brings_is_made_durable_audited_and_told() -> None:
         first, second = await at.fail("odd"), await at.fail("broken")
         for group in (first, second):
             await at.groups.ignore(group.fingerprint, "", until=60.0)
-        assert await settle(at.app.store, at.app.teller) == 0
+        assert await settle(at.app.store, at.app.event_bus) == 0
         at.test.clock.advance(60.0)
-        assert await settle(at.app.store, at.app.teller) == 2
-        assert await settle(at.app.store, at.app.teller) == 0
+        assert await settle(at.app.store, at.app.event_bus) == 2
+        assert await settle(at.app.store, at.app.event_bus) == 0
         stored = await sql(at.app, "SELECT DISTINCT state, ignored_until, changed_by FROM failure_groups")
         entries, told = await at.audit(), at.ear.of(GroupChanged)[2:]
     assert [tuple(row) for row in stored] == [("OPEN", None, "redrive")]

@@ -34,7 +34,7 @@ from redrive.errors import (
     ReplayRefusedError,
     TransitionError,
 )
-from redrive.failures.service import Desk
+from redrive.failures.service import Failures
 from redrive.model.replay import OPERATION_TRANSITIONS, OperationState
 from redrive.model.run import Cancellation
 from redrive.policy import Backoff
@@ -131,7 +131,7 @@ async def failed(app: Redrive, task: str, payloads: list[Any], **options: Any) -
     return [(run.id, letter.id) for run, letter in zip(runs, letters, strict=True) if letter is not None]
 
 
-async def replayed_and_cancelled(desk: Desk, app: Redrive, run_id: str, letter_id: str) -> None:
+async def replayed_and_cancelled(desk: Failures, app: Redrive, run_id: str, letter_id: str) -> None:
     await desk.replay(letter_id)
     assert await app.run(run_id).cancel(by="eve") is Cancellation.CANCELLED
 
@@ -147,7 +147,7 @@ class Scramble:
         self.random = Random(seed)
         self.apps = [site.app(), site.app()]
         self.members: list[tuple[str, str]] = []
-        self.desks: list[Desk] = []
+        self.desks: list[Failures] = []
 
     async def run(self) -> None:
         self.site.random, self.site.broken = self.random, True
@@ -194,7 +194,7 @@ class Scramble:
             ]
         )
 
-    async def _operate(self, desk: Desk, letters: list[str]) -> None:
+    async def _operate(self, desk: Failures, letters: list[str]) -> None:
         canary = self.random.choice([0, 1, 10])
         plan = await desk.operations.plan(ids=letters, canary=canary, failure_rate=1.0, same_failures=None)
         await desk.operations.start(plan.operation_id, accept_drift=self.random.random() < 0.5)

@@ -38,7 +38,7 @@ from redrive.failures.groups import FailureGroups
 from redrive.failures.operations import Operations
 from redrive.failures.replays import Replays
 from redrive.failures.saved_views import SavedViews
-from redrive.failures.service import Desk
+from redrive.failures.service import Failures
 from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS, DeadLetterState
 from redrive.model.failure_group import GROUP_TRANSITIONS, GroupState
 from redrive.model.operation import Plan, ReplayOperation
@@ -753,11 +753,11 @@ ATTACKS: dict[tuple[type, str], Ask] = {
     (Audit, "head"): lambda part, it: part.head(),
     (Audit, "list"): lambda part, it: part.list(subject=it.letters[0]),
     (Audit, "verify"): lambda part, it: part.verify(),
-    (Desk, "enter"): lambda part, it: part.enter(it.run),
-    (Desk, "replay"): lambda part, it: part.replay(it.letters[0]),
-    (Desk, "retry"): lambda part, it: part.retry(it.run),
-    (Desk, "reveal"): lambda part, it: part.reveal(it.letters[0], reason="x"),
-    (Desk, "verdict"): lambda part, it: part.verdict(it.letters[0]),
+    (Failures, "enter"): lambda part, it: part.enter(it.run),
+    (Failures, "replay"): lambda part, it: part.replay(it.letters[0]),
+    (Failures, "retry"): lambda part, it: part.retry(it.run),
+    (Failures, "reveal"): lambda part, it: part.reveal(it.letters[0], reason="x"),
+    (Failures, "verdict"): lambda part, it: part.verdict(it.letters[0]),
 }
 OF_ONES_OWN = {(SavedViews, "create")}
 """What names nothing that there is: it makes something."""
@@ -767,7 +767,7 @@ ANSWERED |= {"of", "about", "head", "verify", "under_way", "progress", "reaching
 MUST_REFUSE = {key for key in ATTACKS if key[1] not in ANSWERED} | {(Operations, "list")}
 
 
-def parts_of(desk: Desk) -> list[Any]:
+def parts_of(desk: Failures) -> list[Any]:
     """The desk, and everything that it is made of and shows."""
     shown = [each for name, each in vars(desk).items() if not name.startswith("_") and name != "caller"]
     return [desk, *(each for each in shown if not inspect.ismethod(each))]
@@ -777,7 +777,7 @@ def public_methods(part: object) -> set[str]:
     return {name for name, _ in inspect.getmembers(part, inspect.ismethod) if not name.startswith("_")}
 
 
-def part_of(desk: Desk, kind: type) -> Any:
+def part_of(desk: Failures, kind: type) -> Any:
     return next(each for each in parts_of(desk) if type(each) is kind)
 
 

@@ -21,7 +21,7 @@ from redrive.errors import (
 )
 from redrive.failures.operation_driver import IDLE_SECONDS, OperationDriver
 from redrive.failures.operations import Operations
-from redrive.failures.service import Desk
+from redrive.failures.service import Failures
 from redrive.model.breaker import BreakerState
 from redrive.model.event import OperationChanged, ReplayRequested
 from redrive.model.operation import Plan
@@ -57,7 +57,7 @@ class Mill:
             raise (Thirst if self.broken == "no water" else FinalError)(self.broken)
         return number
 
-    async def failed(self, test: Harness, number: int, **options: Any) -> Desk:
+    async def failed(self, test: Harness, number: int, **options: Any) -> Failures:
         """So many dead letters, and a mill that works again."""
         await self.app.start_many(self.grind, range(number), **options)
         await test.drain()
@@ -67,7 +67,7 @@ class Mill:
 
     @property
     def driver(self) -> OperationDriver:
-        return OperationDriver(self.app.store, self.app.breakers, self.app.teller)
+        return OperationDriver(self.app.store, self.app.breakers, self.app.event_bus)
 
     async def letters(self) -> list[str]:
         """By age."""
@@ -92,13 +92,13 @@ async def sound(app: Redrive) -> None:
     assert audit.sound, str(audit)
 
 
-async def touched(desk: Desk, letter_id: str) -> None:
+async def touched(desk: Failures, letter_id: str) -> None:
     """Something was done with it, and it is open as before."""
     await desk.dead_letters.resolve(letter_id, "by hand")
     await desk.dead_letters.reopen(letter_id, "not quite")
 
 
-async def actions(desk: Desk, operation_id: str) -> list[tuple[str, str]]:
+async def actions(desk: Failures, operation_id: str) -> list[tuple[str, str]]:
     page = await desk.audit.list(subject=operation_id)
     return [(each.action, each.actor) for each in reversed(page.entries)]
 
@@ -576,7 +576,7 @@ async def test_drift_between_plan_and_start_is_a_conflict_with_a_diff() -> None:
         assert await actions(desk, plan.operation_id) == [("operation.planned", "ana")]
 
 
-async def drifting(mill: Mill, test: Harness, number: int) -> tuple[Desk, Plan, str]:
+async def drifting(mill: Mill, test: Harness, number: int) -> tuple[Failures, Plan, str]:
     """A plan for so many, and the one of them that was resolved since."""
     desk = await mill.failed(test, number)
     [resolved, *_] = await mill.letters()
@@ -679,7 +679,7 @@ async def test_two_operations_over_the_same_dead_letters_replay_each_once(
     mill = Mill()
     monkeypatch.setattr(
         stored.Operations,
-        "hindered",
+        "blocked",
         lambda operations, session, key, _org: operations.obstacles(session, key),
     )
     async with bench(mill.app) as test:

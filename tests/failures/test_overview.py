@@ -16,7 +16,7 @@ from redrive import Backoff, RetryPolicy
 from redrive.app import Redrive
 from redrive.errors import FinalError, InvalidValueError, RetryableError, StoreUnavailableError
 from redrive.failures.overview import Overview, ReplayRecord
-from redrive.failures.trends import MOST_SPARKLINES, beginning
+from redrive.failures.trends import MAX_SPARKLINES, beginning
 from redrive.model.failure_group import Timeline
 from redrive.model.overview import Span
 from redrive.model.run import ENDED_RUNS, Cancellation
@@ -212,7 +212,7 @@ async def test_sparklines_are_the_hours_of_the_last_day(database: Database) -> N
     }
     assert await (await app.desk(org="b")).groups.sparklines(["f"]) == {"f": Timeline(start, 3600.0, empty)}
     with pytest.raises(InvalidValueError, match="at most"):
-        await (await app.desk()).groups.sparklines(["f"] * (MOST_SPARKLINES + 1))
+        await (await app.desk()).groups.sparklines(["f"] * (MAX_SPARKLINES + 1))
 
 
 async def test_a_worker_tells_with_its_heartbeat_and_when_it_stops(tmp_path: Path) -> None:

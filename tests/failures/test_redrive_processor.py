@@ -44,7 +44,7 @@ class Flaky:
 
 
 def processor_of(app: Redrive, **options: Any) -> Processor:
-    parts = (app.store, app.breakers, app.clock, app.teller, app.ids, app._patience)
+    parts = (app.store, app.breakers, app.clock, app.event_bus, app.ids, app._retrier)
     return Processor(*parts, ProcessorOptions(**options))
 
 
@@ -156,8 +156,8 @@ class TestOrder:
             assert flaky.seen == [1, 3, 0, 2]
 
     async def test_more_than_one_look_holds(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("redrive.failures.redrive_processor.LARGEST_LOOK", 4)
-        monkeypatch.setattr("redrive.failures.redrive_processor.LARGEST_BATCH", 3)
+        monkeypatch.setattr("redrive.failures.redrive_processor.MAX_DUE_BATCH", 4)
+        monkeypatch.setattr("redrive.failures.redrive_processor.MAX_BATCH_SIZE", 3)
         app = new_app()
         flaky = Flaky(app, redrive="immediate")
         async with bench(app) as test:
@@ -231,7 +231,7 @@ class TestGuards:
     async def test_a_run_that_cannot_be_replayed_stops_nobody_else(
         self, change: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("redrive.failures.redrive_processor.LARGEST_LOOK", 1)
+        monkeypatch.setattr("redrive.failures.redrive_processor.MAX_DUE_BATCH", 1)
         app = new_app()
         flaky = Flaky(app, redrive="immediate")
         async with bench(app) as test:
@@ -311,7 +311,7 @@ class TestArchive:
             assert (await letter_of(app)).state == "EXHAUSTED"
 
     async def test_many(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("redrive.failures.redrive_processor.LARGEST_BATCH", 2)
+        monkeypatch.setattr("redrive.failures.redrive_processor.MAX_BATCH_SIZE", 2)
         async with self.exhausted() as (app, test, processor):
             for number in range(4):
                 columns = "id, run_id, state, exhausted_at, " + OTHERS

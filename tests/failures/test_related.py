@@ -8,7 +8,7 @@ import pytest
 from tests.store.by_hand import letters
 
 from redrive.errors import NotFoundError
-from redrive.failures.related import MOST_RELATED, related_to
+from redrive.failures.related import MAX_RELATED, related_to
 from redrive.model.dead_letter import Related
 from redrive.store.database import Database
 from redrive.store.dead_letters import DeadLetters
@@ -38,9 +38,9 @@ async def test_of_each_kind_the_newest_five_are_told(database: Database) -> None
     newest_first = [letter for [letter] in made]
     oldest = newest_first[-1]
     found = await related_to(DeadLetters(database), oldest, "acme")
-    assert ids_of(found) == [newest_first[:MOST_RELATED], [], newest_first[:MOST_RELATED]]
+    assert ids_of(found) == [newest_first[:MAX_RELATED], [], newest_first[:MAX_RELATED]]
     found = await related_to(DeadLetters(database), newest_first[0], "acme")
-    assert ids_of(found)[0] == newest_first[1 : MOST_RELATED + 1]
+    assert ids_of(found)[0] == newest_first[1 : MAX_RELATED + 1]
 
 
 async def test_a_letter_that_is_alone_has_none(database: Database) -> None:

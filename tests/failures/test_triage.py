@@ -14,7 +14,7 @@ from tests.engine.workbench import Ear, bench, new_app, sql
 from redrive.app import Redrive
 from redrive.errors import DriftError, FinalError, InvalidValueError, NotFoundError, TransitionError
 from redrive.failures.dead_letters import DeadLetters
-from redrive.failures.refusal import MOST_AT_ONCE
+from redrive.failures.refusal import MAX_CONCURRENT
 from redrive.model.caller import SELF, Caller
 from redrive.model.event import DeadLetterChanged
 from redrive.policy.codec import decode
@@ -35,7 +35,7 @@ class World:
 
     def desk(self, name: str, org: str = "default") -> DeadLetters:
         app = self.app
-        return DeadLetters(app.store, app.ids, app.teller, app.redactor, Caller(org, name))
+        return DeadLetters(app.store, app.ids, app.event_bus, app.redactor, Caller(org, name))
 
     async def fail(self, number: int = 1, org: str = "default") -> list[str]:
         """So many runs that have failed; the ids of their letters, the oldest first."""
@@ -283,7 +283,7 @@ async def test_a_query_that_also_finds_what_cannot_be_closed_closes_nothing(worl
     assert "IGNORED" not in (await world.states()).values()
 
 
-@pytest.mark.parametrize("expect", [0, -1, MOST_AT_ONCE + 1, True, "3"])
+@pytest.mark.parametrize("expect", [0, -1, MAX_CONCURRENT + 1, True, "3"])
 async def test_what_is_expected_must_be_a_number(world: World, expect: Any) -> None:
     with pytest.raises(InvalidValueError, match="expect must be a whole number from 1 to 10,000"):
         await world.ana.resolve_matching("", expect=expect)
@@ -292,8 +292,8 @@ async def test_what_is_expected_must_be_a_number(world: World, expect: Any) -> N
 async def test_more_than_can_be_changed_at_once_is_refused(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("redrive.failures.refusal.MOST_AT_ONCE", 2)
-    monkeypatch.setattr("redrive.failures.dead_letters.MOST_AT_ONCE", 2)
+    monkeypatch.setattr("redrive.failures.refusal.MAX_CONCURRENT", 2)
+    monkeypatch.setattr("redrive.failures.dead_letters.MAX_CONCURRENT", 2)
     ids = await world.fail(3)
 
     with pytest.raises(DriftError, match=r"more than 2 dead letters fulfil the query.*narrow it"):

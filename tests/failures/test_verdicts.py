@@ -67,7 +67,7 @@ class Bank:
 
     async def worker(self, version: str, *queues: str) -> None:
         listed = "[" + ", ".join(f'"{each}"' for each in queues) + "]"
-        await self.app.store.holds.heartbeat(f"worker {version}", version, listed, 1, 0, "running")
+        await self.app.store.limits.heartbeat(f"worker {version}", version, listed, 1, 0, "running")
 
     def _verdicts(self) -> Verdicts:
         return Verdicts(self.app.store, self.app.breakers, ANA)

@@ -26,7 +26,7 @@ STRANGE_HOSTS = f"{BROWSER}test_a_host_that_readers_disagree_about_is_refused"
 UNCLEAR = f"{FORWARD}test_where_it_is_not_clear_whom_the_proxy_names_nobody_is_signed_in"
 LIES = f"{OIDC}test_a_token_that_does_not_hold_signs_nobody_in"
 
-_ADMISSION = "redrive.server.admission:"
+_ADMISSION = "redrive.server.access_control:"
 _CONNECTION = "redrive.server.connection:PatientProtocol."
 
 
@@ -94,12 +94,12 @@ def _limits() -> Iterator[Guard]:
         yield Guard(f"limit.{name}", prevents, (patch,), (f"{LIMITS}{test}",))
     asked = {
         "who is known": (
-            f"{_ADMISSION}Admission._admitted",
+            f"{_ADMISSION}AccessControl._admitted",
             "site.limits.admit(principal)",
             f"{ADMISSION}test_whoever_asks_too_much_is_told_to_wait_and_others_are_not",
         ),
         "who is nobody": (
-            f"{_ADMISSION}Admission._admitted",
+            f"{_ADMISSION}AccessControl._admitted",
             "site.limits.admit_stranger(request, heavy=False)",
             f"{LIMITS}test_whoever_is_nobody_is_counted_too",
         ),
@@ -124,7 +124,7 @@ def _limits() -> Iterator[Guard]:
     yield Guard(
         "limits remember so many",
         "names that nobody has filling the memory",
-        (Code("redrive.server.limits:Limits._take", "if len(self._buckets) > MOST_BUCKETS:", "if False:"),),
+        (Code("redrive.server.limits:Limits._take", "if len(self._buckets) > MAX_BUCKETS:", "if False:"),),
         (f"{LIMITS}test_only_so_many_are_remembered",),
     )
 
@@ -204,7 +204,7 @@ def _connections() -> Iterator[Guard]:
 
 
 def _doorman() -> Iterator[Guard]:
-    place = "redrive.server.doorman:Doorman."
+    place = "redrive.server.authenticator:Authenticator."
     taken_away = _both(
         "tests/server/test_directory_api.py::test_a_right_that_is_taken_away_is_gone_with_the_next_request"
     )
@@ -247,7 +247,7 @@ def _doorman() -> Iterator[Guard]:
     yield Guard(
         "doorman remembers so many",
         "those who have come filling the memory",
-        (Code(f"{place}_remember", "if len(self._known) > MOST_REMEMBERED:", "if False:"),),
+        (Code(f"{place}_remember", "if len(self._known) > MAX_REMEMBERED:", "if False:"),),
         (f"{DOORMAN}test_he_remembers_so_many_and_no_more",),
     )
     yield Guard(
@@ -358,7 +358,7 @@ def _streams() -> Iterator[Guard]:
     yield Guard(
         "stream.patience",
         "a client that does not read keeping its place for ever",
-        (Code(f"{place}_written", "asyncio.timeout(patience)", "asyncio.timeout(None)"),),
+        (Code(f"{place}_written", "asyncio.timeout(write_timeout)", "asyncio.timeout(None)"),),
         (f"{EVENTS}test_a_client_that_does_not_read_is_left",),
     )
 
@@ -397,7 +397,7 @@ def _openid() -> Iterator[Guard]:
         "expiry": (f"{token}_rules", 'exp={"essential": True},', "", "no expiry", "a token for ever"),
         "subject": (
             f"{token}_check_rest",
-            'len(claims["sub"]) > LONGEST_SUBJECT',
+            'len(claims["sub"]) > MAX_SUBJECT_LENGTH',
             "False",
             "subject without end",
             "a subject that the tables are not made for",
@@ -411,7 +411,7 @@ def _openid() -> Iterator[Guard]:
         "a sign-in that one browser has begun being finished in another",
         (
             Code(
-                "redrive.server.oidc.errand:take_errand",
+                "redrive.server.oidc.login_state:take_errand",
                 "and hmac.compare_digest(errand.browser, digest(browser))",
                 "",
             ),
@@ -468,7 +468,7 @@ GUARDS = (
         "somebody doing what their role or their key does not allow",
         (
             Code(
-                f"{_ADMISSION}Admission._check_rights",
+                f"{_ADMISSION}AccessControl._check_rights",
                 "permission is not None and permission not in principal.permissions",
                 "False",
             ),
@@ -478,7 +478,13 @@ GUARDS = (
     Guard(
         "rule.home",
         "another organization changing what all share",
-        (Code(f"{_ADMISSION}Admission._check_rights", "self._rule.home and not principal.at_home", "False"),),
+        (
+            Code(
+                f"{_ADMISSION}AccessControl._check_rights",
+                "self._rule.home and not principal.at_home",
+                "False",
+            ),
+        ),
         _both("tests/server/test_shared_api.py::test_what_all_share_is_changed_from_home_by_those_who_may"),
     ),
     Guard(
@@ -535,7 +541,9 @@ GUARDS = (
         "another name that leads here making a browser talk to this machine",
         (
             Code(
-                "redrive.server.envelope:Envelope._check_host", "not self._site.knows_host(hosts[0])", "False"
+                "redrive.server.response_middleware:ResponseMiddleware._check_host",
+                "not self._site.knows_host(hosts[0])",
+                "False",
             ),
         ),
         (f"{ADMISSION}test_another_host_name_is_not_answered",),
@@ -543,7 +551,11 @@ GUARDS = (
     Guard(
         "host.one",
         "two host names, of which a proxy has looked at the other",
-        (Code("redrive.server.envelope:Envelope._check_host", "len(hosts) > 1", "False"),),
+        (
+            Code(
+                "redrive.server.response_middleware:ResponseMiddleware._check_host", "len(hosts) > 1", "False"
+            ),
+        ),
         (STRANGE_HOSTS,),
     ),
     Guard(
@@ -555,13 +567,13 @@ GUARDS = (
     Guard(
         "address.key",
         "keys in addresses, which logs keep",
-        (Code(f"{_ADMISSION}Admission._check_address", 'if b"rdk_" in query:', "if False:"),),
+        (Code(f"{_ADMISSION}AccessControl._check_address", 'if b"rdk_" in query:', "if False:"),),
         (f"{ADMISSION}test_a_key_in_the_address_is_refused_and_not_repeated",),
     ),
     Guard(
         "address.parameter",
         "a mistyped filter finding everything",
-        (Code(f"{_ADMISSION}Admission._check_address", "if name not in self._parameters:", "if False:"),),
+        (Code(f"{_ADMISSION}AccessControl._check_address", "if name not in self._parameters:", "if False:"),),
         (f"{ADMISSION}test_an_unknown_parameter_is_an_error_with_a_suggestion",),
     ),
     Guard(
@@ -569,7 +581,9 @@ GUARDS = (
         "a body that is too large being read at all",
         (
             Code(
-                "redrive.server.intake:Intake.__call__", "self._check(declared(Headers(scope=scope)))", "pass"
+                "redrive.server.body_limits:BodyLimits.__call__",
+                "self._check(declared(Headers(scope=scope)))",
+                "pass",
             ),
         ),
         doubled_by="body.counted: it is refused as soon as too much has come",
@@ -577,7 +591,7 @@ GUARDS = (
     Guard(
         "body.counted",
         "a body without a length filling the memory",
-        (Code("redrive.server.intake:Intake._bounded", "self._check(taken)", "pass"),),
+        (Code("redrive.server.body_limits:BodyLimits._bounded", "self._check(taken)", "pass"),),
         (f"{ADMISSION}test_a_body_that_is_too_large_is_refused",),
     ),
     Guard(
@@ -585,7 +599,7 @@ GUARDS = (
         "a body that does not come holding a request for ever",
         (
             Code(
-                "redrive.server.intake:Intake._bounded",
+                "redrive.server.body_limits:BodyLimits._bounded",
                 "asyncio.timeout_at(until)",
                 "asyncio.timeout_at(None)",
             ),
@@ -595,7 +609,7 @@ GUARDS = (
     Guard(
         "body.whole",
         "a stream of events being cut off as if its body were missing",
-        (Code("redrive.server.intake:Intake._bounded", "if whole:", "if False:"),),
+        (Code("redrive.server.body_limits:BodyLimits._bounded", "if whole:", "if False:"),),
         (f"{INTAKE}test_who_has_said_everything_may_wait_for_as_long_as_they_like",),
     ),
     *_connections(),
@@ -610,7 +624,7 @@ GUARDS = (
         "somebody being given the answer of another key",
         (
             Code(
-                f"{_ADMISSION}Admission._answering",
+                f"{_ADMISSION}AccessControl._answering",
                 "KeyScope(visit.org, visit.principal.whose)",
                 'KeyScope(visit.org, "")',
             ),
@@ -620,7 +634,7 @@ GUARDS = (
     Guard(
         "kept answer.secret",
         "the text of a new key being kept",
-        (Code(f"{_ADMISSION}Admission._answering", "or not self._rule.repeatable", ""),),
+        (Code(f"{_ADMISSION}AccessControl._answering", "or not self._rule.repeatable", ""),),
         _both(f"{ANSWERING}test_an_answer_with_a_secret_is_never_kept"),
     ),
     Guard(
@@ -650,7 +664,7 @@ GUARDS = (
     Guard(
         "the server raises the wall",
         "requests working with the rights of the workers",
-        (Code("redrive.wiring:Wiring.raise_wall", "self._walled = True", "self._walled = False"),),
+        (Code("redrive.wiring:Wiring.enable_row_level_security", "self._walled = True", "self._walled = False"),),
         _both(f"{ANSWERING}test_requests_work_behind_the_second_wall"),
     ),
 )

@@ -16,7 +16,7 @@ from tests.guards.switch import VARIABLE
 
 ROOT = Path(__file__).parents[2]
 SIDES = ("sqlite", "postgres")
-LONGEST = 120.0
+MAX_LENGTH = 120.0
 _FOR_PYTEST = {"COLUMNS": "400", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # the other plugins take a second
 _OUTCOME = re.compile(r"^(PASSED|FAILED) (\S+?::.+?)(?: - (.*))?$", re.MULTILINE)
 
@@ -51,7 +51,7 @@ def run(tests: Sequence[str], environment: Mapping[str, str]) -> Outcomes:
     """A catcher that does not end has noticed nothing that it could tell."""
     plugins = ("-p", "pytest_asyncio.plugin", "-p", "tests.guards.plugin", "-p", "no:cacheprovider")
     options = (*plugins, "-rpf", "--tb=line", "--no-header")
-    output = output_of([sys.executable, "-m", "pytest", *options, *tests], environment, LONGEST)
+    output = output_of([sys.executable, "-m", "pytest", *options, *tests], environment, MAX_LENGTH)
     found = _OUTCOME.findall(output)
     return Outcomes(
         [name for outcome, name, _ in found if outcome == "PASSED"],

@@ -17,13 +17,15 @@ CANCELLATION = "tests/engine/test_cancellation.py::"
 WORKERS = "tests/guards/test_workers.py::"
 
 AND_LOST = Code(
-    "redrive.engine.failure_handler:Judge.lost", "if work.claim.cancel_requested_at is not None:", "if False:"
+    "redrive.engine.failure_handler:FailureHandler.lost",
+    "if work.claim.cancel_requested_at is not None:",
+    "if False:",
 )
 BEFORE_THE_GATE = Code(
     "redrive.engine.claimer:Claimer._take_through",
     """    for work in works:
         if work.claim.cancel_requested_at is not None:
-            self._executor.judge.cancelled(work)
+            self._executor.failure_handler.cancelled(work)
     works = [work for work in works if work.claim.cancel_requested_at is None]
 """,
     "",
@@ -59,7 +61,7 @@ GUARDS = (
         "a task that defers itself for ever",
         (
             Code(
-                "redrive.engine.failure_handler:Judge._deferred",
+                "redrive.engine.failure_handler:FailureHandler._deferred",
                 "work.claim.holds >= work.policy.max_holds",
                 "False",
             ),
@@ -151,7 +153,7 @@ GUARDS = (
     Guard(
         "suspects alone",
         "a step that kills its workers taking innocent neighbours along for ever",
-        (Code("redrive.engine.failure_handler:_with_loss", "losses >= MOST_LOSSES", "False"),),
+        (Code("redrive.engine.failure_handler:_with_loss", "losses >= MAX_LOSSES", "False"),),
         (f"{KEEPER}test_a_step_whose_workers_die_again_and_again_ends_as_a_dead_letter",),
     ),
     Guard(
@@ -159,8 +161,8 @@ GUARDS = (
         "a step killing workers for ever",
         (
             Code(
-                "redrive.engine.failure_handler:Judge.lost",
-                "work.claim.lonely_losses >= MOST_LONELY_LOSSES",
+                "redrive.engine.failure_handler:FailureHandler.lost",
+                "work.claim.lonely_losses >= MAX_ISOLATED_CRASHES",
                 "False",
             ),
         ),
@@ -175,7 +177,7 @@ GUARDS = (
     Guard(
         "suspects wait for others",
         "a suspect being executed beside others",
-        (Code("redrive.engine.claimer:Claimer._has_others", "len(self._flight) > len(works)", "False"),),
+        (Code("redrive.engine.claimer:Claimer._has_others", "len(self._in_flight) > len(works)", "False"),),
         (f"{WORKERS}test_a_suspect_is_not_begun_beside_others",),
     ),
     Guard(
@@ -238,7 +240,7 @@ GUARDS = (
         (
             Code(
                 "redrive.engine.worker:Worker._give_back",
-                "for work in self.flight.works:\n        self._executor",
+                "for work in self.in_flight.works:\n        self._executor",
                 "for work in []:\n        self._executor",
             ),
         ),
@@ -268,7 +270,7 @@ GUARDS = (
         (
             Code(
                 "redrive.engine.claimer:Claimer.free",
-                "if self._executor.recorder.pending >= MOST_PENDING_RECORDS:",
+                "if self._executor.recorder.pending >= MAX_PENDING_RECORDS:",
                 "if False:",
             ),
         ),
@@ -277,7 +279,13 @@ GUARDS = (
     Guard(
         "unknown task",
         "work being discarded that a newer worker knows",
-        (Code("redrive.engine.failure_handler:Judge.unknown", "unavailable=True,", "unavailable=False,"),),
+        (
+            Code(
+                "redrive.engine.failure_handler:FailureHandler.unknown",
+                "unavailable=True,",
+                "unavailable=False,",
+            ),
+        ),
         ("tests/engine/test_workflow.py::test_an_unknown_task_waits_for_a_worker_that_knows_it",),
     ),
     Guard(
@@ -326,8 +334,8 @@ GUARDS = (
         (
             Code(
                 "redrive.engine.evidence:clean",
-                "redactor.text(_cut(text, LONGEST_TO_REDACT))",
-                "_cut(text, LONGEST_TO_REDACT)",
+                "redactor.text(_cut(text, MAX_TO_REDACT_LENGTH))",
+                "_cut(text, MAX_TO_REDACT_LENGTH)",
             ),
         ),
         ("tests/engine/test_evidence.py::test_secrets_are_redacted_also_where_the_text_is_cut",),
@@ -367,7 +375,7 @@ GUARDS = (
         "a listener that raises harming the work",
         (
             Code(
-                "redrive.engine.event_bus:Teller.tell",
+                "redrive.engine.event_bus:EventBus.emit",
                 "except (Exception, CancelledError):",
                 "except ZeroDivisionError:",
             ),

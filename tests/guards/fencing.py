@@ -216,7 +216,7 @@ GUARDS = (
     Guard(
         "release.lock",
         "held work being released twice",
-        (Sql("holds.release", LOCK, "", ("postgres",)),),
+        (Sql("limits.release", LOCK, "", ("postgres",)),),
         (f"{FENCES}test_what_somebody_else_is_changing_is_left_alone[release]",),
     ),
     Guard(
@@ -272,7 +272,9 @@ GUARDS = (
         "work going on after its lease, while the database cannot be reached",
         (
             Code(
-                "redrive.engine.lease_renewer:Keeper._is_over", "return since is None or", "return False and"
+                "redrive.engine.lease_renewer:LeaseRenewer._is_over",
+                "return since is None or",
+                "return False and",
             ),
         ),
         (f"{KEEPER}test_while_the_database_is_away_a_lease_is_given_up_when_it_is_over_and_not_before",),
@@ -282,7 +284,7 @@ GUARDS = (
         "work going on whose lease somebody else has",
         (
             Code(
-                "redrive.engine.lease_renewer:Keeper.renew",
+                "redrive.engine.lease_renewer:LeaseRenewer.renew",
                 "[key for key in due if key not in renewed]",
                 "[]",
             ),
@@ -294,7 +296,7 @@ GUARDS = (
         "a handler that is not told to stop when its lease is gone",
         (
             Code(
-                "redrive.engine.in_flight:Flight._lost",
+                "redrive.engine.in_flight:InFlight._lost",
                 "for run_id, token in keys:",
                 "for run_id, token in []:",
             ),
@@ -304,19 +306,19 @@ GUARDS = (
     Guard(
         "no step under an expired lease",
         "beginning what somebody else may have begun",
-        (Code("redrive.engine.work:Work.check_lease", "self.flight.has_expired(self)", "False"),),
+        (Code("redrive.engine.work:Work.check_lease", "self.in_flight.has_expired(self)", "False"),),
         (f"{RECORDER}test_the_database_may_be_away_for_long",),
     ),
     Guard(
         "boarding interrupts",
         "two attempts of one step side by side in one worker",
-        (Code("redrive.engine.in_flight:Flight.board", "before is not None and", "False and"),),
+        (Code("redrive.engine.in_flight:InFlight.add", "before is not None and", "False and"),),
         (f"{FENCES}test_who_takes_over_from_himself_stops_the_first_attempt",),
     ),
     Guard(
         "executor.abandon",
         "handlers that outlive their worker",
-        (Code("redrive.engine.in_flight:Flight.abandon", "for work in self.works:", "for work in []:"),),
+        (Code("redrive.engine.in_flight:InFlight.abandon", "for work in self.works:", "for work in []:"),),
         (f"{WORKER}test_a_worker_whose_task_is_cancelled_leaves_nothing_running",),
     ),
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tests.guards.guard import Guard
 from tests.guards.patch import ALWAYS, Code, Schema, Sql
 
-from redrive.store.postgres_wall import HOME, WALLED
+from redrive.store.row_level_security import HOME, WALLED
 
 ACCESS = "tests/policy/test_access.py::"
 IDENTITY = "tests/store/test_identity.py::"
@@ -27,10 +27,10 @@ NEVER = r"(\g<0> AND 1 = 0)"
 
 _KEYS = "redrive.identity.keys:"
 _MEMBERS = "redrive.identity.members:Members."
-_ROLL = "redrive.identity.member_lookup:Roll."
+_ROLL = "redrive.identity.member_lookup:MemberLookup."
 _SESSIONS = "redrive.identity.sessions:Sessions."
 _SIGN_IN = "redrive.identity.sign_in:SignIn."
-_HOLDS = "redrive.identity.credentials:_holds"
+_HOLDS = "redrive.identity.credentials:_is_valid"
 
 
 def _both(test: str) -> tuple[str, str]:
@@ -174,7 +174,7 @@ def _kept_keys() -> Iterator[Guard]:
         "work going on under a key that somebody else has",
         (
             Code(
-                "redrive.idempotency.key_keeper:KeyKeeper.renew",
+                "redrive.idempotency.key_keeper:KeyLeaseRenewer.renew",
                 "self._fence([kept for kept in due if kept.token not in renewed])",
                 "pass",
             ),
@@ -186,7 +186,7 @@ def _kept_keys() -> Iterator[Guard]:
         "work going on after its lease, while the database cannot be reached",
         (
             Code(
-                "redrive.idempotency.key_keeper:KeyKeeper.renew",
+                "redrive.idempotency.key_keeper:KeyLeaseRenewer.renew",
                 "self._fence([kept for kept in due if kept.since + kept.lease_seconds <= now])",
                 "pass",
             ),
@@ -197,21 +197,21 @@ def _kept_keys() -> Iterator[Guard]:
         (
             "kept answer",
             "redrive.idempotency.hold:Hold.complete",
-            "self._kit.vault.seal(text)",
+            "self._kit.encryption.encrypt(text)",
             "text",
             f"{IDEMPOTENCY}test_what_is_stored_is_sealed_where_there_is_a_key_m11_i9",
         ),
         (
             "kept failure",
             "redrive.idempotency.hold:Hold.fail",
-            "self._kit.vault.seal(encode(failure))",
+            "self._kit.encryption.encrypt(encode(failure))",
             "encode(failure)",
             f"{IDEMPOTENCY}test_what_is_stored_is_sealed_where_there_is_a_key_m11_i9",
         ),
         (
             "what a sign-in brings back",
             "redrive.identity.one_time:OneTime.put",
-            "self._kit.vault.seal(encode(body))",
+            "self._kit.encryption.encrypt(encode(body))",
             "encode(body)",
             f"{SESSIONS}test_what_is_put_is_sealed_where_there_is_a_key_i9",
         ),
@@ -740,11 +740,7 @@ def _sessions() -> Iterator[Guard]:
     yield Guard(
         "password.flood",
         "a flood of passwords making everybody wait for ever",
-        (
-            Code(
-                "redrive.identity.passwords:Passwords._run", "if self._waiting >= MOST_WAITING:", "if False:"
-            ),
-        ),
+        (Code("redrive.identity.passwords:Passwords._run", "if self._waiting >= MAX_WAITING:", "if False:"),),
         ("tests/identity/test_passwords.py::test_a_flood_is_refused_and_those_before_it_are_served",),
     )
 
@@ -855,13 +851,13 @@ def _wall() -> Iterator[Guard]:
     yield Guard(
         "wall.holes",
         "a table whose security somebody has switched off",
-        (Code("redrive.store.postgres_wall:_require_no_hole", "if holes:", "if False:"),),
+        (Code("redrive.store.row_level_security:_require_no_hole", "if holes:", "if False:"),),
         (f"{WALL}test_a_hole_is_noticed",),
     )
     yield Guard(
         "wall.bound role",
         "a role that the policies do not hold for",
-        (Code("redrive.store.postgres_wall:_look", "if found[0][0]:", "if False:"),),
+        (Code("redrive.store.row_level_security:_look", "if found[0][0]:", "if False:"),),
         (f"{WALL}test_a_hole_is_noticed",),
     )
     slow = f"{TENANT}test_what_would_end_too_late_is_stopped"

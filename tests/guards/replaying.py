@@ -363,8 +363,8 @@ OF_REDRIVES = (
         "two workers taking the last place for a dead letter",
         (
             Code(
-                "redrive.store.burials:Burials._room",
-                "await self._holds.lock_limits(session, {_QUEUE + org: most})",
+                "redrive.store.dead_letter_writer:DeadLetterWriter._room",
+                "await self._limits.lock_limits(session, {_QUEUE + org: most})",
                 "pass",
             ),
         ),
@@ -376,7 +376,7 @@ OF_REDRIVES = (
         (
             Code(
                 "redrive.store.foreign_failures:ForeignFailures._lock_queue",
-                "await self._holds.lock_limits(",
+                "await self._limits.lock_limits(",
                 "(lambda *_: None)(",
             ),
         ),
@@ -385,7 +385,11 @@ OF_REDRIVES = (
     Guard(
         "max_size",
         "more dead letters of an org than it may have",
-        (Code("redrive.store.burials:Burials.refused", "if number > room:", "if False:"),),
+        (
+            Code(
+                "redrive.store.dead_letter_writer:DeadLetterWriter.refused", "if number > room:", "if False:"
+            ),
+        ),
         _both(f"{BURIALS}test_beyond_its_room_an_org_is_refused_and_it_is_counted_m6"),
     ),
 )

@@ -14,41 +14,46 @@ IN_A_FILE = (
 )
 
 _POINTS = {
-    "input": ("redrive.engine.enqueue:Enqueuer._prepared", "self._vault.seal(text)", "text", ON_DISK),
-    "metadata": ("redrive.engine.enqueue:Enqueuer._metadata", "self._vault.seal(text)", "text", ON_DISK),
+    "input": ("redrive.engine.enqueue:Enqueuer._prepared", "self._encryption.encrypt(text)", "text", ON_DISK),
+    "metadata": (
+        "redrive.engine.enqueue:Enqueuer._metadata",
+        "self._encryption.encrypt(text)",
+        "text",
+        ON_DISK,
+    ),
     "result": (
         "redrive.engine.executor:Executor._succeeded",
-        "self.vault.seal(result)",
+        "self.encryption.encrypt(result)",
         "result",
         ON_DISK,
     ),
     "result of a step": (
         "redrive.engine.executor:Executor._advance",
-        "sealed = self.vault.seal(result)",
+        "sealed = self.encryption.encrypt(result)",
         "sealed = result",
         ON_DISK,
     ),
     "result within a transaction": (
         "redrive.engine.executor:Executor._complete_within",
-        "self.vault.seal(json_and_text(result, limits=self.limits)[1])",
+        "self.encryption.encrypt(json_and_text(result, limits=self.limits)[1])",
         "json_and_text(result, limits=self.limits)[1]",
         (f"{PAYLOADS}test_a_result_that_is_recorded_within_a_transaction_of_the_task_is_sealed",),
     ),
     "edited payload": (
         "redrive.failures.replays:Replays._edited",
-        "vault.seal(text)",
+        "encryption.encrypt(text)",
         "text",
         ("tests/guards/test_sealing.py::test_an_edited_payload_is_sealed_like_the_one_that_it_replaces",),
     ),
     "foreign task": (
         "redrive.dead_letter_queue.tasks:FailedTasks.report",
-        "self._vault.seal(text)",
+        "self._encryption.encrypt(text)",
         "text",
         (IN_A_FILE,),
     ),
     "foreign metadata": (
         "redrive.dead_letter_queue.tasks:FailedTasks._metadata",
-        "self._vault.seal(json_and_text(dict(metadata), limits=self._app.limits)[1])",
+        "self._encryption.encrypt(json_and_text(dict(metadata), limits=self._app.limits)[1])",
         "json_and_text(dict(metadata), limits=self._app.limits)[1]",
         (IN_A_FILE,),
     ),
@@ -77,7 +82,7 @@ GUARDS = (
     Guard(
         "the key must be known",
         "work being executed with a payload that is not its own",
-        (Code("redrive.engine.encryption:Vault._lock_of", "if lock is None:", "if False:"),),
+        (Code("redrive.engine.encryption:Encryption._lock_of", "if lock is None:", "if False:"),),
         ("tests/engine/test_encryption_keys.py::test_a_missing_key_is_named",),
     ),
 )

@@ -12,7 +12,7 @@ from tests.guards.catching import Catch, output_of
 from tests.guards.guard import Guard
 from tests.guards.switch import VARIABLE, switch_off_from_environment
 
-LONGEST = 600.0
+MAX_LENGTH = 600.0
 NONE = Guard("", "nothing", ())
 
 
@@ -20,7 +20,7 @@ def simulated(guard: Guard, seeds: int) -> Catch:
     """In a process of its own. `noticed` tells the first seed, and what it violates."""
     began = time.monotonic()
     command = [sys.executable, "-m", "tests.guards.simulating", str(seeds)]
-    output = output_of(command, {VARIABLE: guard.name}, LONGEST).strip()
+    output = output_of(command, {VARIABLE: guard.name}, MAX_LENGTH).strip()
     found = output if output.startswith("seed ") else ""
     return Catch(guard, time.monotonic() - began, found, "" if found else output or "nothing was violated")
 

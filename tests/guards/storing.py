@@ -15,7 +15,7 @@ SQLITE = "tests/store/test_sqlite.py::"
 POSTGRES = "tests/store/test_postgres.py::"
 FOREIGN = "tests/store/test_foreign.py::"
 MIGRATION = "tests/store/test_migration.py::"
-HOLDS = "tests/store/test_holds.py::"
+HOLDS = "tests/store/test_limits.py::"
 BAD_INPUT = "tests/engine/test_bad_input.py::"
 
 ORG = r"(?<!\w)org = [?$]\d+"
@@ -190,25 +190,25 @@ GUARDS = (
     Guard(
         "limits.lock",
         "two workers taking the last slot",
-        (Sql("holds.lock_limit", LOCK, "", ("postgres",)),),
+        (Sql("limits.lock_limit", LOCK, "", ("postgres",)),),
         (f"{HOLDS}test_concurrent_takers_never_take_more_than_there_is[postgres]",),
     ),
     Guard(
         "limits.in use",
         "forgetting a counter that is in use",
-        (Sql("holds.forget_limits", "in_use = 0"),),
+        (Sql("limits.forget_limits", "in_use = 0"),),
         (f"{HOLDS}test_counters_that_nobody_uses_are_forgotten",),
     ),
     Guard(
         "breakers.lock",
         "what one worker reports to a breaker being overwritten by another",
-        (Sql("holds.lock_breaker", LOCK, "", ("postgres",)),),
+        (Sql("limits.lock_breaker", LOCK, "", ("postgres",)),),
         (f"{HOLDS}test_concurrent_changes_of_a_breaker_are_all_kept[postgres-True]",),
     ),
     Guard(
         "release.holder",
         "work being released that something else holds",
-        (Sql("holds.release", r"held_by = [?$]\d+"),),
+        (Sql("limits.release", r"held_by = [?$]\d+"),),
         (f"{HOLDS}test_only_what_this_holder_holds_is_released",),
     ),
     Guard(

@@ -118,7 +118,7 @@ TAKING: dict[str, Callable[[Store], Awaitable[Sequence[object]]]] = {
     "claim_alone": lambda store: store.leases.claim_alone("default", holder()),
     "reclaim": lambda store: store.leases.reclaim(999_999, 60.0, 10),
     "promote": lambda store: store.leases.promote(10),
-    "release": lambda store: store.holds.release("breaker:mail", 10),
+    "release": lambda store: store.limits.release("breaker:mail", 10),
 }
 
 
@@ -175,7 +175,7 @@ async def test_a_handler_whose_lease_somebody_else_has_is_stopped() -> None:
     async with in_flight(app) as (test, worker, stopped):
         await sql(app, "UPDATE runs SET token = token + 1, worker = 'another'")
         test.clock.advance(30)
-        await worker.flight.keeper.renew(app.store.leases)
+        await worker.in_flight.lease_renewer.renew(app.store.leases)
         await asyncio.wait_for(stopped.wait(), 2)
 
 
@@ -200,4 +200,4 @@ async def in_flight(app: Redrive) -> AsyncIterator[tuple[Harness, Worker, asynci
         try:
             yield test, worker, stopped
         finally:
-            await worker.flight.abandon()
+            await worker.in_flight.abandon()

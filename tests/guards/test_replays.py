@@ -26,7 +26,7 @@ from redrive.errors import FinalError, QueueFullError, StoreUnavailableError
 from redrive.store.database import Database, Row, Session
 from redrive.store.dead_letters import Tagging
 from redrive.store.foreign_failures import ForeignFailures, NewFailure
-from redrive.store.holds import Holds
+from redrive.store.limits import Limits
 from redrive.store.operations import NewOperation
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.record import Record
@@ -316,7 +316,7 @@ async def test_two_that_report_at_once_do_not_both_take_the_last_place_m6(
 ) -> None:
     """The second waits for the first, and then finds the queue of the stand-alone kind full."""
     one, two = (
-        ForeignFailures(each, Holds(each)) for each in (postgres_database, postgres_database.another())
+        ForeignFailures(each, Limits(each)) for each in (postgres_database, postgres_database.another())
     )
 
     async def second() -> None:

@@ -6,7 +6,7 @@ from tests.engine.workbench import bench, sql
 
 from redrive.app import Redrive
 from redrive.config import Settings
-from redrive.engine.encryption import Vault, new_encryption_key
+from redrive.engine.encryption import Encryption, new_encryption_key
 from redrive.errors import FinalError
 
 
@@ -31,4 +31,4 @@ async def test_an_edited_payload_is_sealed_like_the_one_that_it_replaces() -> No
         await test.drain()
 
     assert seen == ["wrong", "right"]
-    assert Vault([key]).is_sealed(stored)
+    assert Encryption([key]).is_sealed(stored)

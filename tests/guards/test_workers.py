@@ -57,7 +57,7 @@ async def test_a_worker_that_is_told_to_stop_asks_no_further_queue() -> None:
 
         seam.after("claim", stop)
         assert await worker.claimer.claim(10) == 1
-        await asyncio.gather(*worker.flight.tasks)
+        await asyncio.gather(*worker.in_flight.tasks)
         assert await sql(app, "SELECT count(*) FROM runs WHERE place = 'ready'") == [(2,)]
     assert len(executed) == 1
 
@@ -120,7 +120,7 @@ async def test_a_suspect_is_not_begun_beside_others(tmp_path: Path) -> None:
 
     async with working(app) as worker:
         await app.start(long)
-        while not worker.flight.executing:
+        while not worker.in_flight.executing:
             await asyncio.sleep(0.01)
         run = await app.start(suspect, delay=3600.0)
         await sql(app, "UPDATE runs SET place = 'alone', alone = 1 WHERE id = ?1", run.id)
@@ -138,12 +138,12 @@ async def test_nothing_is_claimed_while_too_much_waits_to_be_written(monkeypatch
     @app.task
     async def work() -> None: ...
 
-    monkeypatch.setattr(claiming, "MOST_PENDING_RECORDS", 3)
+    monkeypatch.setattr(claiming, "MAX_PENDING_RECORDS", 3)
     async with bench(app):
         await app.start_many(work, [None] * 5)
         worker = app.worker_in_test()
         await worker.claimer.claim(3)
-        await asyncio.gather(*worker.flight.tasks)
+        await asyncio.gather(*worker.in_flight.tasks)
 
         assert worker.claimer.free() == 0
         await worker._executor.recorder.flush()

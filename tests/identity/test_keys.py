@@ -54,7 +54,7 @@ async def tamper(world: World, new: NewKey, column: str, seconds: float) -> None
     )
 
 
-# Showing a key
+# RedactedView a key
 
 
 async def test_a_key_is_its_role_in_its_organization(world: World) -> None:

@@ -15,7 +15,7 @@ from tests.identity.identity_world import PASSWORD, QUICK
 
 from redrive.app import Redrive
 from redrive.errors import InvalidValueError, UnavailableError
-from redrive.identity.passwords import AT_ONCE, MOST_WAITING, Passwords
+from redrive.identity.passwords import AT_ONCE, MAX_WAITING, Passwords
 
 
 class Watched:
@@ -98,10 +98,10 @@ async def test_no_more_than_two_at_once_and_none_is_lost() -> None:
 async def test_a_flood_is_refused_and_those_before_it_are_served() -> None:
     passwords = Passwords(QUICK)
     stored = await passwords.hash(PASSWORD)
-    calls = [passwords.verify(stored, PASSWORD) for _ in range(MOST_WAITING + 3)]
+    calls = [passwords.verify(stored, PASSWORD) for _ in range(MAX_WAITING + 3)]
     results: list[Any] = await asyncio.gather(*calls, return_exceptions=True)
-    assert results[:MOST_WAITING] == [True] * MOST_WAITING
-    assert [type(each) for each in results[MOST_WAITING:]] == [UnavailableError] * 3
+    assert results[:MAX_WAITING] == [True] * MAX_WAITING
+    assert [type(each) for each in results[MAX_WAITING:]] == [UnavailableError] * 3
     assert await passwords.verify(stored, PASSWORD)
 
 

@@ -15,7 +15,7 @@ from tests.journeys.world import PATIENCE, WorkerProcess, World, until
 from tests.store.build import ask
 
 from redrive import Context, FinalError, Redrive
-from redrive.failures.service import Desk
+from redrive.failures.service import Failures
 from redrive.verify import Witness, verify
 
 MANY = {"sqlite": 2_000, "postgres": 10_000}
@@ -43,7 +43,7 @@ class Mill:
         self.app = world.app(mill)
         self.flour = world.folder / "flour"
 
-    async def failed(self, number: int) -> Desk:
+    async def failed(self, number: int) -> Failures:
         """So many dead letters; from now on their work would succeed."""
         async with self.world.working(self.app, concurrency=400):
             await self.app.start_many("grind", [str(self.flour)] * number)
@@ -99,13 +99,13 @@ async def crew(world: World, number: int = WORKERS) -> AsyncIterator[list[list[W
             yield [first, *others]
 
 
-async def items(desk: Desk, operation_id: str) -> dict[str, int]:
+async def items(desk: Failures, operation_id: str) -> dict[str, int]:
     """How many items are in each state."""
     found = (await desk.operations.report(operation_id)).items
     return {str(state): number for state, number in found.items() if number}
 
 
-async def has_state(desk: Desk, operation_id: str, state: str) -> bool:
+async def has_state(desk: Failures, operation_id: str, state: str) -> bool:
     return (await desk.operations.get(operation_id)).state == state
 
 
@@ -166,5 +166,5 @@ async def test_a_paused_bulk_replay_rests_through_the_death_of_all_workers_and_g
     await story.check_everything(201)
 
 
-async def rests(desk: Desk, operation_id: str) -> bool:
+async def rests(desk: Failures, operation_id: str) -> bool:
     return "RUNNING" not in await items(desk, operation_id)

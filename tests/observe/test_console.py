@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from redrive import FinalError, Redrive
 from redrive.model.event import Event, StepSucceeded
-from redrive.observe.console import MOST, ConsoleListener
+from redrive.observe.console import MAX_COUNT, ConsoleListener
 from redrive.testing import in_memory
 
 
@@ -48,7 +48,7 @@ async def test_secrets_are_not_shown() -> None:
 
 async def test_no_more_lines_than_somebody_can_read() -> None:
     lines = await lines_of(500, more=1)
-    assert sum(line.startswith("✓ charge") for line in lines) <= MOST + 2
+    assert sum(line.startswith("✓ charge") for line in lines) <= MAX_COUNT + 2
     assert "(and 478 more before)" in lines[-1]
 
 

@@ -12,7 +12,7 @@ from typing import Any, get_args
 import pytest
 from tests.lines import Lines, written_to
 
-from redrive.engine.event_bus import Teller
+from redrive.engine.event_bus import EventBus
 from redrive.engine.ids import Ids
 from redrive.model import event as events
 from redrive.model.decision import Explanation, Reason
@@ -43,7 +43,7 @@ from redrive.model.event import (
 from redrive.model.event import StepRef as Ref
 from redrive.model.failure import Category, ErrorClass, Failure
 from redrive.observe import throttle
-from redrive.observe.log import LEVELS, LOGGER, MOST_FAILURES, LogListener
+from redrive.observe.log import LEVELS, LOGGER, MAX_FAILURES, LogListener
 from redrive.testing import VirtualClock
 
 D, I, W, E = logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR  # noqa: E741
@@ -190,10 +190,10 @@ class TestWants:
 
     def test_is_what_the_engine_asks(self, lines: Lines) -> None:
         LOGGER.setLevel(I)
-        teller = Teller()
-        teller.listen(LogListener())
-        assert not teller.wants(StepStarted)
-        assert teller.wants(StepDied)
+        event_bus = EventBus()
+        event_bus.listen(LogListener())
+        assert not event_bus.is_subscribed(StepStarted)
+        assert event_bus.is_subscribed(StepDied)
 
 
 class TestFields:
@@ -367,13 +367,13 @@ class TestThrottle:
     ) -> None:
         for _ in range(50):
             listener(event)
-        assert suppressed(lines) == [None] * MOST_FAILURES
+        assert suppressed(lines) == [None] * MAX_FAILURES
         clock.advance(1.0)
         listener(event)
         listener(event)
         other = event._replace(failure=event.failure._replace(error_type="AnotherError"))
         listener(other)
-        assert suppressed(lines)[MOST_FAILURES:] == [50 - MOST_FAILURES, None, None]
+        assert suppressed(lines)[MAX_FAILURES:] == [50 - MAX_FAILURES, None, None]
 
     def test_what_is_below_the_level_is_not_counted(
         self, listener: LogListener, lines: Lines, clock: VirtualClock
@@ -397,7 +397,7 @@ class TestThrottle:
     def test_any_number_of_causes_is_borne(
         self, listener: LogListener, lines: Lines, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(throttle, "MOST_CAUSES", 10)
+        monkeypatch.setattr(throttle, "MAX_CAUSES", 10)
         for number in range(100):
             listener(StepHeld(REF, f"limit:{number}"))
         listener(StepHeld(REF, "limit:99"))
@@ -408,7 +408,7 @@ class TestThrottle:
     def test_a_cause_that_goes_on_is_not_forgotten_for_new_ones(
         self, listener: LogListener, lines: Lines, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(throttle, "MOST_CAUSES", 2)
+        monkeypatch.setattr(throttle, "MAX_CAUSES", 2)
         for cause in ("a", "b"):
             listener(StepHeld(REF, cause))
         clock.advance(1.0)

@@ -13,7 +13,7 @@ from tests.packaging.manifests import UNITS, unit
 
 pytestmark = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
 
-MOST_EXPOSED = 20
+MAX_EXPOSED = 20
 """Of 100, by the judgement of systemd-analyze security."""
 
 
@@ -38,7 +38,7 @@ def test_systemd_would_say_it(copied: Path) -> None:
 
 
 def test_it_is_let_do_little(copied: Path) -> None:
-    limit = f"--threshold={MOST_EXPOSED}"
+    limit = f"--threshold={MAX_EXPOSED}"
     told = ended("systemd-analyze", "security", "--offline=true", "--no-pager", limit, copied)
     assert told.code == 0, told.out
 

@@ -436,7 +436,7 @@ MAIL_PASSWORD = "{s}"  # rotate
 "pass":"{s}","user":"ada"
 [('authorization', 'Bearer {s}'), ('accept', '*/*')]
 OAuth oauth_consumer_key="a", oauth_signature="{s}{s}", oauth_token="{s}"
-X-Vault-Token:{s}
+X-Encryption-Token:{s}
 connection_string='Server=db;Uid=sa;Pwd={s};'
 passphrase for key '/home/ada/.ssh/id': {s}
 unlock code / PIN: {s}

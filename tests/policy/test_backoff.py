@@ -26,13 +26,13 @@ from redrive.policy import (
     NoJitter,
     Proportional,
 )
-from redrive.policy.bounds import LONGEST_DELAY
+from redrive.policy.bounds import MAX_DELAY_SECONDS
 from redrive.policy.curve import Curve
 from redrive.policy.jitter import Jitter
 
 draws = st.floats(0.0, 1.0)
 failures = st.integers(1, 10**400)
-seconds = st.floats(0.0, LONGEST_DELAY)
+seconds = st.floats(0.0, MAX_DELAY_SECONDS)
 
 jitters: st.SearchStrategy[Jitter] = st.one_of(
     st.just(NoJitter()),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redrive.model.audit import Entry, Head, no_head
-from redrive.policy.chain import MOST_FAULTS, MOST_SUSPECTS, ChainCheck, Fault, FaultKind, chain_hash, chained
+from redrive.policy.chain import MAX_FAULTS, MAX_SUSPECTS, ChainCheck, Fault, FaultKind, chain_hash, chained
 
 
 def entry(number: int, **changes: Any) -> Entry:
@@ -156,12 +156,12 @@ def test_entries_beyond_the_head_are_found() -> None:
 
 
 def test_faults_are_all_counted_and_listed_up_to_a_number() -> None:
-    entries = [each._replace(actor="eve") for each in chain(3 * MOST_FAULTS)]
+    entries = [each._replace(actor="eve") for each in chain(3 * MAX_FAULTS)]
     check = ChainCheck("acme")
     check.take(entries)
     listed = check.finish(head_of(entries), len(entries))
-    assert (check.checked, check.found, len(listed)) == (300, 300, MOST_FAULTS)
-    assert len(entries) > MOST_SUSPECTS
+    assert (check.checked, check.found, len(listed)) == (300, 300, MAX_FAULTS)
+    assert len(entries) > MAX_SUSPECTS
 
 
 _TEXTS = st.text(max_size=20)

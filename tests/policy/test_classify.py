@@ -46,9 +46,9 @@ from redrive.errors import (
 from redrive.model.failure import Category, Delivery, ErrorClass, Failure
 from redrive.policy.classify import Classifier, classify
 from redrive.policy.known_errors import CLASS_OF_CATEGORY
-from redrive.policy.probe import LONGEST_NAME, LONGEST_TEXT
+from redrive.policy.probe import MAX_NAME_LENGTH, MAX_TEXT_LENGTH
 from redrive.policy.public_code import CATEGORY_CODES, GATEWAY_CODES, PublicCodes
-from redrive.policy.retry_after import LONGEST_HINT, parse_milliseconds, parse_retry_after
+from redrive.policy.retry_after import MAX_HINT_SECONDS, parse_milliseconds, parse_retry_after
 from redrive.policy.rule import Rule
 
 NOW = 1_750_000_000.0
@@ -64,13 +64,13 @@ def assert_well_formed(failure: Failure) -> None:
     for text in (failure.rule, failure.error_type, failure.public_code, failure.public_message):
         assert type(text) is str
         assert text
-        assert len(text) <= LONGEST_NAME
+        assert len(text) <= MAX_NAME_LENGTH
     assert type(failure.message) is str
-    assert len(failure.message) <= LONGEST_TEXT + 50
+    assert len(failure.message) <= MAX_TEXT_LENGTH + 50
     assert failure.http_status is None or type(failure.http_status) is int
     assert failure.http_status is None or 100 <= failure.http_status <= 599
     assert failure.retry_after is None or type(failure.retry_after) is float
-    assert failure.retry_after is None or 0 <= failure.retry_after <= LONGEST_HINT
+    assert failure.retry_after is None or 0 <= failure.retry_after <= MAX_HINT_SECONDS
     assert_fit_for_the_public(failure.public_message)
 
 
@@ -403,9 +403,9 @@ def test_outermost_verdict_wins() -> None:
         (None, None),
         (-1, None),
         (-(10**400), None),
-        (10**400, LONGEST_HINT),
+        (10**400, MAX_HINT_SECONDS),
         (math.nan, None),
-        (math.inf, LONGEST_HINT),
+        (math.inf, MAX_HINT_SECONDS),
         (-math.inf, None),
         (True, None),
     ],
@@ -967,11 +967,11 @@ MOMENT = 784_111_777.0  # Sun, 06 Nov 1994 08:49:37 GMT, the example of RFC 9110
         (b"120", 120.0),
         (120, 120.0),
         (1.5, 1.5),
-        ("86401", LONGEST_HINT),
-        ("9" * 64, LONGEST_HINT),
-        (10**400, LONGEST_HINT),
-        (1e300, LONGEST_HINT),
-        (math.inf, LONGEST_HINT),
+        ("86401", MAX_HINT_SECONDS),
+        ("9" * 64, MAX_HINT_SECONDS),
+        (10**400, MAX_HINT_SECONDS),
+        (1e300, MAX_HINT_SECONDS),
+        (math.inf, MAX_HINT_SECONDS),
         ("9" * 65, None),
         ("9" * 5_000_000, None),
         ("", None),
@@ -1027,7 +1027,7 @@ def test_retry_after_as_a_date_in_all_three_forms(
         assert parse_retry_after(form, now=MOMENT - 30) == 30.0
         assert parse_retry_after(form.encode(), now=MOMENT - 30) == 30.0
         assert parse_retry_after(form, now=MOMENT + 30) == 0.0
-        assert parse_retry_after(form, now=MOMENT - 10**8) == LONGEST_HINT
+        assert parse_retry_after(form, now=MOMENT - 10**8) == MAX_HINT_SECONDS
         assert parse_retry_after(form, now=None) is None
     finally:
         monkeypatch.undo()
@@ -1051,7 +1051,7 @@ def test_retry_after_as_a_date_in_all_three_forms(
 )
 def test_retry_after_as_something_like_a_date(text: str) -> None:
     found = parse_retry_after(text, now=MOMENT)
-    assert found is None or 0 <= found <= LONGEST_HINT
+    assert found is None or 0 <= found <= MAX_HINT_SECONDS
 
 
 date_like = st.lists(
@@ -1099,12 +1099,19 @@ anything = st.one_of(
 def test_retry_after_is_a_reasonable_wait_or_nothing(value: object, now: float | None) -> None:
     """D4: never raises, never negative, never more than a day."""
     for found in (parse_retry_after(value, now=now), parse_milliseconds(value)):
-        assert found is None or (type(found) is float and 0 <= found <= LONGEST_HINT)
+        assert found is None or (type(found) is float and 0 <= found <= MAX_HINT_SECONDS)
 
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [("1500", 1.5), ("0", 0.0), ("120000", 120.0), (1500, 1.5), ("86400001", LONGEST_HINT), ("soon", None)],
+    [
+        ("1500", 1.5),
+        ("0", 0.0),
+        ("120000", 120.0),
+        (1500, 1.5),
+        ("86400001", MAX_HINT_SECONDS),
+        ("soon", None),
+    ],
 )
 def test_retry_after_in_milliseconds(value: object, expected: float | None) -> None:
     assert parse_milliseconds(value) == expected
@@ -1503,13 +1510,13 @@ def test_very_long_names_and_messages_are_cut() -> None:
     error.args = ("x" * 50_000_000,)
     failure = classify(error)
     assert_well_formed(failure)
-    assert failure.message.startswith("x" * LONGEST_TEXT)
+    assert failure.message.startswith("x" * MAX_TEXT_LENGTH)
     assert failure.message.endswith("more characters)")
 
 
 def test_message_of_the_longest_length_is_whole() -> None:
-    assert classify(ValueError("x" * LONGEST_TEXT)).message == "x" * LONGEST_TEXT
-    assert classify(ValueError("x" * (LONGEST_TEXT + 1))).message.endswith("… (1 more characters)")
+    assert classify(ValueError("x" * MAX_TEXT_LENGTH)).message == "x" * MAX_TEXT_LENGTH
+    assert classify(ValueError("x" * (MAX_TEXT_LENGTH + 1))).message.endswith("… (1 more characters)")
 
 
 def test_arguments_that_are_strange() -> None:

@@ -63,7 +63,7 @@ from tests.misbehaving import (
 
 from redrive.model.failure import Category, Delivery, ErrorClass, Failure
 from redrive.policy.classify import classify
-from redrive.policy.retry_after import LONGEST_HINT
+from redrive.policy.retry_after import MAX_HINT_SECONDS
 
 NOW = 1_750_000_000.0
 PATIENT, IMPATIENT = 20.0, 0.15
@@ -335,7 +335,7 @@ class Mishap:
     expected: Verdict
     unlike: tuple[tuple[Client, Verdict], ...] = ()
     immune: tuple[Client, ...] = ()
-    patience: float = PATIENT
+    retrier: float = PATIENT
 
     def expected_of(self, client: Client) -> Verdict:
         return dict(self.unlike).get(client, self.expected)
@@ -345,8 +345,8 @@ TELL_WHERE_THE_ANSWER_BROKE = (requests_session, aiohttp_session, urllib_request
 NOT_PARSING = tuple(client for client in HTTP_CLIENTS if client not in PARSE_JSON)
 
 MISHAPS = (
-    Mishap("silence", silence(), TIMEOUT_MAYBE, patience=IMPATIENT),
-    Mishap("drip", drip(60), TIMEOUT_MAYBE, patience=IMPATIENT),
+    Mishap("silence", silence(), TIMEOUT_MAYBE, retrier=IMPATIENT),
+    Mishap("drip", drip(60), TIMEOUT_MAYBE, retrier=IMPATIENT),
     Mishap("reset", reset(), NETWORK_MAYBE),
     Mishap("close", close(), NETWORK_MAYBE),
     Mishap("close on accept", close_on_accept(), NETWORK_MAYBE),
@@ -402,7 +402,7 @@ def test_mishap_after_the_connection(mishap: Mishap, client: Client, server: Mis
     """G3: network errors and timeouts are retried, content that cannot be read is not. And nobody may
     claim that a request was never seen once it has been sent."""
     server.otherwise(mishap.behaviour)
-    assert verdict(raised(lambda: client(server.url + "/", mishap.patience))) == mishap.expected_of(client)
+    assert verdict(raised(lambda: client(server.url + "/", mishap.retrier))) == mishap.expected_of(client)
 
 
 @every_client
@@ -467,8 +467,8 @@ HINTS = {
     "-5": None,
     "": None,
     "nan": None,
-    "99999999999": LONGEST_HINT,
-    "9" * 60: LONGEST_HINT,
+    "99999999999": MAX_HINT_SECONDS,
+    "9" * 60: MAX_HINT_SECONDS,
     "9" * 1000: None,
 }
 

@@ -13,7 +13,7 @@ from redrive.model.dead_letter import CLOSED, HEALS_ITSELF, LIVE, NEEDS_YOU, Dea
 from redrive.model.failure import Category
 from redrive.model.query import TEXT, Ago, Beginning, Between, Moment, Query, Term, Value, Who
 from redrive.policy.criterion import KEYS
-from redrive.policy.query import LONGEST_QUERY, MOST_TERMS, MOST_VALUES, parse
+from redrive.policy.query import MAX_QUERY_LENGTH, MAX_TERMS, MAX_VALUES, parse
 
 WHOLE = "v1:" + "0123456789" * 4
 
@@ -148,15 +148,15 @@ def test_what_is_not_understood_is_refused_with_its_place(text: str, message: st
 
 
 def test_a_query_is_bounded() -> None:
-    assert len(parse("a " * MOST_TERMS).terms) == MOST_TERMS
-    with pytest.raises(InvalidValueError, match=f"at most {MOST_TERMS} terms, this one has {MOST_TERMS + 1}"):
-        parse("a " * (MOST_TERMS + 1))
-    assert len(only("id:" + ",".join(map(str, range(MOST_VALUES)))).values) == MOST_VALUES
+    assert len(parse("a " * MAX_TERMS).terms) == MAX_TERMS
+    with pytest.raises(InvalidValueError, match=f"at most {MAX_TERMS} terms, this one has {MAX_TERMS + 1}"):
+        parse("a " * (MAX_TERMS + 1))
+    assert len(only("id:" + ",".join(map(str, range(MAX_VALUES)))).values) == MAX_VALUES
     with pytest.raises(InvalidValueError, match="too many values"):
-        parse("id:" + ",".join(map(str, range(MOST_VALUES + 1))))
-    assert parse("x" * LONGEST_QUERY)
+        parse("id:" + ",".join(map(str, range(MAX_VALUES + 1))))
+    assert parse("x" * MAX_QUERY_LENGTH)
     with pytest.raises(InvalidValueError, match="at most 4,000 characters, this one has 4,001"):
-        parse("x" * (LONGEST_QUERY + 1))
+        parse("x" * (MAX_QUERY_LENGTH + 1))
 
 
 def test_only_text_is_parsed() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redrive.errors import InvalidValueError
-from redrive.policy.ramp import MOST_RELEASED, Ramp
+from redrive.policy.ramp import MAX_RELEASED, Ramp
 
 RAMPS = st.builds(Ramp, st.integers(1, 1_000_000), st.floats(1.0, 1000.0), st.floats(0.001, 1e6)) | st.builds(
     Ramp, st.integers(1, 50), st.sampled_from([1.0, math.nextafter(1.0, 2.0), 1.000001, 1.1, 1.5])
@@ -22,7 +22,7 @@ RAMPS = st.builds(Ramp, st.integers(1, 1_000_000), st.floats(1.0, 1000.0), st.fl
         (Ramp(10, 1.5), [10, 25, 47, 81]),
         (Ramp(7, 1.0), [7, 14, 21, 28]),
         (Ramp(1, 1.0000001), [1, 2, 3, 4]),
-        (Ramp(1, 1000.0), [1, 1001, 1_001_001, MOST_RELEASED]),
+        (Ramp(1, 1000.0), [1, 1001, 1_001_001, MAX_RELEASED]),
     ],
 )
 def test_each_step_is_larger_than_the_one_before(ramp: Ramp, totals: list[int]) -> None:
@@ -50,20 +50,20 @@ def test_before_the_recovery_nothing_is_released() -> None:
 @pytest.mark.parametrize("ramp", [Ramp(), Ramp(1, 1.0, 0.001), Ramp(1, 1000.0, 0.001)])
 @pytest.mark.parametrize("seconds", [1e9, 1e300, math.inf])
 def test_however_long_ago_it_is_a_number(ramp: Ramp, seconds: float) -> None:
-    assert ramp.released_by(seconds) == MOST_RELEASED
+    assert ramp.released_by(seconds) == MAX_RELEASED
 
 
 @given(ramp=RAMPS, seconds=st.floats(0.0, 1e12), more=st.floats(0.0, 1e6))
 def test_it_never_shrinks_and_a_step_later_it_is_more(ramp: Ramp, seconds: float, more: float) -> None:
     now = ramp.released_by(seconds)
     assert ramp.first <= now <= ramp.released_by(seconds + more)
-    assert now < ramp.released_by(seconds + 1.01 * ramp.every + 0.01) or now == MOST_RELEASED
+    assert now < ramp.released_by(seconds + 1.01 * ramp.every + 0.01) or now == MAX_RELEASED
 
 
 @given(ramp=RAMPS, step=st.integers(0, 40))
 def test_it_is_the_sum_of_its_steps(ramp: Ramp, step: int) -> None:
     total = math.fsum(ramp.first * ramp.factor**each for each in range(step + 1))
-    expected = min(total, MOST_RELEASED)
+    expected = min(total, MAX_RELEASED)
     assert abs(ramp.released_by((step + 0.5) * ramp.every) - expected) <= 1.0
 
 

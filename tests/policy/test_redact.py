@@ -17,7 +17,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from tests.policy import redaction_corpus as corpus
 
-from redrive.policy.redact import DEFAULT_REDACTOR, LONGEST_TEXT, Redactor
+from redrive.policy.redact import DEFAULT_REDACTOR, MAX_TEXT_LENGTH, Redactor
 from redrive.policy.redact.marker import MARKER
 
 PLAIN = Redactor()
@@ -360,20 +360,20 @@ def test_keys_that_are_secrets_are_redacted_and_none_is_lost() -> None:
 @pytest.mark.parametrize("padding", range(-30, 31, 15))
 def test_a_secret_across_the_cut_of_a_long_text_does_not_survive(padding: int) -> None:
     text = (
-        "word " * ((LONGEST_TEXT + padding) // 5 - 10)
+        "word " * ((MAX_TEXT_LENGTH + padding) // 5 - 10)
         + "x" * padding
         + f" {GITHUB} password=hunter2hunter2 " * 3
     )
     redacted = PLAIN.text(text)
     assert not corpus.survives(GITHUB, redacted)
     assert not corpus.survives("hunter2hunter2", redacted)
-    assert len(redacted) <= LONGEST_TEXT
+    assert len(redacted) <= MAX_TEXT_LENGTH
     assert PLAIN.text(redacted) == redacted
 
 
 def test_a_text_that_grows_past_the_limit_stays_within_it() -> None:
     redacted = PLAIN.text("pin=1 " * 40_000)
-    assert len(redacted) <= LONGEST_TEXT
+    assert len(redacted) <= MAX_TEXT_LENGTH
     assert redacted.endswith("[redacted:rest]")
     assert PLAIN.text(redacted) == redacted
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from redrive.errors import InvalidValueError
 from redrive.policy.rollout import (
-    LARGEST_BATCH,
-    MOST_RUNNING,
+    MAX_BATCH_SIZE,
+    MAX_RUNNING,
     POLL_SECONDS,
     Figures,
     Finish,
@@ -34,7 +34,7 @@ def figures(
     succeeded: int = 0, failed: int = 0, *, running: int = 0, repeated: int = 0, **others: Any
 ) -> Figures:
     score = Score(succeeded + failed + running, succeeded, failed, repeated)
-    known = Figures(score, ready=LARGEST_BATCH, running=running, ramping=False)
+    known = Figures(score, ready=MAX_BATCH_SIZE, running=running, ramping=False)
     return known._replace(**others)
 
 
@@ -73,7 +73,7 @@ def test_an_operation_without_a_canary_begins_with_the_ramp() -> None:
 def test_a_canary_larger_than_a_batch_takes_several() -> None:
     options = replace(OPTIONS, canary=700)
 
-    assert next_move(figures(), options, NOW) == Release(LARGEST_BATCH, NOW)
+    assert next_move(figures(), options, NOW) == Release(MAX_BATCH_SIZE, NOW)
     assert next_move(figures(500), options, NOW) == Release(200, NOW)
 
 
@@ -94,16 +94,16 @@ def test_a_canary_that_failed_as_often_as_is_allowed_goes_on() -> None:
 
 
 def test_without_a_rate_as_many_are_under_way_as_the_engine_can_take() -> None:
-    assert next_move(ramping(), OPTIONS, NOW) == Release(LARGEST_BATCH, NOW)
-    assert next_move(ramping(9_000, running=MOST_RUNNING - 3), OPTIONS, NOW) == Release(3, NOW)
-    assert next_move(ramping(9_000, running=MOST_RUNNING), OPTIONS, NOW) == Wait(POLL_SECONDS)
+    assert next_move(ramping(), OPTIONS, NOW) == Release(MAX_BATCH_SIZE, NOW)
+    assert next_move(ramping(9_000, running=MAX_RUNNING - 3), OPTIONS, NOW) == Release(3, NOW)
+    assert next_move(ramping(9_000, running=MAX_RUNNING), OPTIONS, NOW) == Wait(POLL_SECONDS)
     assert next_move(ramping(ready=7), OPTIONS, NOW) == Release(7, NOW)
 
 
 def test_more_are_under_way_at_once_the_more_have_ended() -> None:
-    assert next_move(ramping(10, running=LARGEST_BATCH - 1), OPTIONS, NOW) == Release(1, NOW)
-    assert next_move(ramping(10, running=LARGEST_BATCH), OPTIONS, NOW) == Wait(POLL_SECONDS)
-    assert next_move(ramping(700, running=LARGEST_BATCH), OPTIONS, NOW) == Release(200, NOW)
+    assert next_move(ramping(10, running=MAX_BATCH_SIZE - 1), OPTIONS, NOW) == Release(1, NOW)
+    assert next_move(ramping(10, running=MAX_BATCH_SIZE), OPTIONS, NOW) == Wait(POLL_SECONDS)
+    assert next_move(ramping(700, running=MAX_BATCH_SIZE), OPTIONS, NOW) == Release(200, NOW)
 
 
 def test_with_a_rate_items_are_begun_as_time_passes() -> None:
@@ -232,7 +232,7 @@ class Rehearsal:
         ending = min(ending, self.running)
         self.running, self.ended = self.running - ending, self.ended + ending
         score = Score(self.running + self.ended, self.ended)
-        ready = min(self.planned, LARGEST_BATCH)
+        ready = min(self.planned, MAX_BATCH_SIZE)
         move = next_move(
             Figures(score, ready, self.running, self.ramping, self.released_at), self.options, self.now
         )
@@ -280,4 +280,4 @@ def test_every_item_is_begun_once_and_none_too_early(
             assert played.begun - before <= allowed
     assert played.finished
     assert (played.planned, played.running, played.ended) == (0, 0, items)
-    assert played.most_running <= MOST_RUNNING
+    assert played.most_running <= MAX_RUNNING

@@ -8,7 +8,7 @@ import pytest
 
 from redrive.errors import InvalidValueError
 from redrive.model.saved_view import Looking, ViewedPage
-from redrive.policy.saved_view import LONGEST_SAVED, require_understood
+from redrive.policy.saved_view import MAX_SAVED_LENGTH, require_understood
 
 DLQ, RUNS = ViewedPage.DLQ, ViewedPage.RUNS
 
@@ -45,7 +45,7 @@ def test_what_a_page_understands_may_be_saved(looking: Looking) -> None:
         (Looking(RUNS, "category:timeout"), "unknown key 'category'"),
         (Looking(RUNS, "is:failed", view="flat"), "the page of runs has no view"),
         (Looking(RUNS, "is:failed", sort="newest"), "the page of runs has no sort"),
-        (Looking(DLQ, "x" * (LONGEST_SAVED + 1)), "at most 2,000 characters"),
+        (Looking(DLQ, "x" * (MAX_SAVED_LENGTH + 1)), "at most 2,000 characters"),
     ],
 )
 def test_what_a_page_would_refuse_is_not_saved(looking: Looking, told: str) -> None:

@@ -29,11 +29,11 @@ from redrive.policy import (
     Proportional,
     RetryPolicy,
 )
-from redrive.policy.bounds import LONGEST_DELAY
+from redrive.policy.bounds import MAX_DELAY_SECONDS
 from redrive.policy.codec import decode, encode
 from redrive.policy.stored import CURVES, JITTERS, policy_from_json, policy_to_json
 
-DELAYS = st.floats(0.0, LONGEST_DELAY) | st.integers(0, 100_000)
+DELAYS = st.floats(0.0, MAX_DELAY_SECONDS) | st.integers(0, 100_000)
 FACTORS = st.floats(1.0, 1000.0)
 CATEGORIES = st.sampled_from(Category)
 BACKOFFS = st.builds(

@@ -26,7 +26,7 @@ from schemathesis.core.failures import FailureGroup
 from schemathesis.core.transport import Response
 from tests.server.house import BASE, ORIGIN
 from tests.server.matrix import TABLE, A, Own, Target
-from tests.server.two_orgs import NOBODY, Org, TwoOrgs, Visitor
+from tests.server.two_orgs import NOBODY, AuthenticatedCaller, Org, TwoOrgs
 from tests.server.wire import Reply, send
 
 from redrive.errors import RedriveError
@@ -78,7 +78,7 @@ class Fuzzer:
         self._schema.config.generation.with_security_parameters = False
 
     @property
-    def owner(self) -> Visitor:
+    def owner(self) -> AuthenticatedCaller:
         return next(each for each in self.org.visitors if (each.kind, each.role) == ("key", "OWNER"))
 
     @property
@@ -106,7 +106,7 @@ class Fuzzer:
             visitor = self.owner if number % 2 else next(others)
             self.ask(case, visitor, targets[number // 2 % len(targets)])
 
-    def ask(self, case: Case, visitor: Visitor, target: Target | None = None) -> None:
+    def ask(self, case: Case, visitor: AuthenticatedCaller, target: Target | None = None) -> None:
         """With a target, what the request names is one of these."""
         if self.org.letters_left < FEW and self.restocks:
             self.run(self.org.restock(LETTERS))
@@ -160,12 +160,12 @@ class Fuzzer:
                 return await self.org.fresh(kind)
         return self.org.kept[kind]
 
-    def _coming(self, case: Case, visitor: Visitor) -> Visitor:
+    def _coming(self, case: Case, visitor: AuthenticatedCaller) -> AuthenticatedCaller:
         if visitor.kind == "session" and case.path.startswith(ENDING):
             return self.run(self.org.guest(visitor.role))
         return visitor
 
-    def _answered(self, case: Case, visitor: Visitor) -> tuple[Reply, Response]:
+    def _answered(self, case: Case, visitor: AuthenticatedCaller) -> tuple[Reply, Response]:
         prepared = requests.Request(**case.as_transport_kwargs(BASE, dict(visitor.headers))).prepare()
         url, number = urlsplit(str(prepared.url)), next(_numbers)
         headers = {
@@ -183,7 +183,7 @@ class Fuzzer:
             told.setdefault(name, []).append(value)
         return reply, Response(reply.status, told, reply.content, prepared, 0.0, False)
 
-    def _compare(self, case: Case, visitor: Visitor, response: Response) -> None:
+    def _compare(self, case: Case, visitor: AuthenticatedCaller, response: Response) -> None:
         checks = [each for each in self._checks if each.__name__ not in _beside(case, response)]
         try:
             case.validate_response(response, checks=checks)
@@ -191,7 +191,7 @@ class Fuzzer:
             for each in group.exceptions:
                 self._found(case, visitor, response, str(each))
 
-    def _found(self, case: Case, visitor: Visitor, response: Response, what: str) -> None:
+    def _found(self, case: Case, visitor: AuthenticatedCaller, response: Response, what: str) -> None:
         name = f"{case.operation.label}: {response.status_code}: {what[:200]}"
         request = response.request
         asked = f"{request.method} {request.url}\n{request.body!r:.600}"

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from tests.server.house import ORIGIN
-from tests.server.two_orgs import HOME, PASSWORD, SCOPES, Org, TwoOrgs, Visitor
+from tests.server.two_orgs import HOME, PASSWORD, SCOPES, AuthenticatedCaller, Org, TwoOrgs
 from tests.server.wire import NOTHING, Inquiry
 
 PUBLIC, SIGNED_IN = "public", "signed in"
@@ -97,13 +97,13 @@ class Entry(NamedTuple):
             return (Target.OWN, Target.UNKNOWN)
         return tuple(Target)
 
-    def may(self, visitor: Visitor, org: str) -> bool:
+    def may(self, visitor: AuthenticatedCaller, org: str) -> bool:
         if self.action in (PUBLIC, SIGNED_IN):
             return True
         allowed = visitor.role in MAY[self.action] and not (visitor.scoped and self.action not in SCOPED)
         return allowed and (org == HOME or not self.home)
 
-    def expected(self, visitor: Visitor, org: str, target: Target) -> int:
+    def expected(self, visitor: AuthenticatedCaller, org: str, target: Target) -> int:
         if visitor.kind == "nobody" and self.action != PUBLIC:
             return 303 if self.page else 401
         if not self.may(visitor, org):
@@ -112,7 +112,7 @@ class Entry(NamedTuple):
             return self.keys
         return self.status if target is Target.OWN else 404
 
-    def enters(self, visitor: Visitor, org: str, target: Target) -> bool:
+    def enters(self, visitor: AuthenticatedCaller, org: str, target: Target) -> bool:
         """Owners of the home organization may enter any (W13), which another test shows."""
         entering = self.body == ENTERING and target is Target.FOREIGN
         return entering and (visitor.kind, visitor.role, org) == ("session", "OWNER", HOME)

@@ -9,7 +9,7 @@ from typing import Any
 
 from fastapi import FastAPI
 from tests.server.matrix import PUBLIC, TABLE, Aim, Aimed, Entry, Target
-from tests.server.two_orgs import NOBODY, Org, TwoOrgs, Visitor
+from tests.server.two_orgs import NOBODY, AuthenticatedCaller, Org, TwoOrgs
 from tests.server.wire import Reply
 
 from redrive.server.route import GuardedRoute
@@ -66,12 +66,12 @@ class Questioning:
                     somebody = await self._org.guest(visitor.role) if comes else visitor
                     await self._do(route, entry, somebody, await aim.at(route, entry, Target.OWN))
 
-    def _is_refused(self, entry: Entry, visitor: Visitor) -> bool:
+    def _is_refused(self, entry: Entry, visitor: AuthenticatedCaller) -> bool:
         nobody = visitor is NOBODY and entry.action != PUBLIC
         return nobody or not entry.may(visitor, self._org.name)
 
     async def _miss(
-        self, aim: Aim, route: str, entry: Entry, visitor: Visitor, missed: Sequence[Target]
+        self, aim: Aim, route: str, entry: Entry, visitor: AuthenticatedCaller, missed: Sequence[Target]
     ) -> None:
         """Answered alike, but for the id that was asked for."""
         answers = []
@@ -83,7 +83,7 @@ class Questioning:
         if any(each != answers[0] for each in answers):
             self.faults.append(f"{route} as {visitor} is answered in different ways: {answers}")
 
-    async def _do(self, route: str, entry: Entry, visitor: Visitor, aimed: Aimed) -> None:
+    async def _do(self, route: str, entry: Entry, visitor: AuthenticatedCaller, aimed: Aimed) -> None:
         """What changes something is entered into the audit, once (I14)."""
         audit = (await self._org.desk()).audit
         before = (await audit.head()).sequence
@@ -95,7 +95,9 @@ class Questioning:
         if written != changes:
             self.faults.append(f"{route} as {visitor}: {written} entries in the audit")
 
-    async def _ask(self, route: str, entry: Entry, visitor: Visitor, target: Target, aimed: Aimed) -> Reply:
+    async def _ask(
+        self, route: str, entry: Entry, visitor: AuthenticatedCaller, target: Target, aimed: Aimed
+    ) -> Reply:
         number = next(_numbers)  # nobody is kept out for having asked too much
         address = f"10.0.{number // 250 % 250}.{number % 250}"
         reply = await aimed.inquiry.ask(self._world.house.api, address, **visitor.headers)

@@ -40,10 +40,10 @@ async def greet(name=None):
 class Served:
     """A running server. `patience` seconds are how long it waits for its clients."""
 
-    def __init__(self, path: Path, *, patience: float = 10.0, keep_alive: int = 15, **settings: Any) -> None:
+    def __init__(self, path: Path, *, retrier: float = 10.0, keep_alive: int = 15, **settings: Any) -> None:
         self._path = path
         self._clients: list[Client] = []
-        (path / "served_of_test.py").write_text(MODULE.format(patience=patience, keep_alive=keep_alive))
+        (path / "served_of_test.py").write_text(MODULE.format(retrier=retrier, keep_alive=keep_alive))
         given = {"database_url": f"sqlite:///{path}/work.db", "server_port": "0", **settings}
         clean = {name: value for name, value in os.environ.items() if not name.startswith("REDRIVE_")}
         self._environment = clean | {f"REDRIVE_{name.upper()}": str(value) for name, value in given.items()}

@@ -10,8 +10,8 @@ from tests.engine.hand_clock import HandClock
 from tests.server.house import House
 
 from redrive.policy.principal import Principal
-from redrive.server import doorman as module
-from redrive.server.doorman import TRUSTED_FOR, Doorman
+from redrive.server import authenticator as module
+from redrive.server.authenticator import TRUSTED_FOR, Authenticator
 
 
 class Asked:
@@ -46,7 +46,7 @@ async def test_a_key_is_looked_up_once_in_a_moment(
 ) -> None:
     key, asked, clock = await small_house.key(), Asked(small_house, monkeypatch), HandClock()
     monkeypatch.setattr(small_house.app, "clock", clock)
-    doorman = Doorman(small_house.app)
+    doorman = Authenticator(small_house.app)
     for _ in range(3):
         assert await doorman.visitor(shown(key)) is not None
     assert asked.times == 1
@@ -60,7 +60,7 @@ async def test_what_another_process_has_revoked_is_refused_after_a_moment(
 ) -> None:
     key, clock = await small_house.key(name="ci"), HandClock()
     monkeypatch.setattr(small_house.app, "clock", clock)
-    doorman = Doorman(small_house.app)
+    doorman = Authenticator(small_house.app)
     assert await doorman.visitor(shown(key)) is not None
     await (await small_house.app.directory()).keys.revoke("ci")
     clock.time += TRUSTED_FOR
@@ -71,7 +71,7 @@ async def test_what_is_revoked_while_he_looks_is_not_remembered(
     small_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key, asked = await small_house.key(name="ci"), Asked(small_house, monkeypatch)
-    doorman = Doorman(small_house.app)
+    doorman = Authenticator(small_house.app)
 
     async def revoke() -> None:
         asked.during = None
@@ -84,9 +84,9 @@ async def test_what_is_revoked_while_he_looks_is_not_remembered(
 
 
 async def test_he_remembers_so_many_and_no_more(small_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_REMEMBERED", 2)
+    monkeypatch.setattr(module, "MAX_REMEMBERED", 2)
     keys, asked = [await small_house.key() for _ in range(3)], Asked(small_house, monkeypatch)
-    doorman = Doorman(small_house.app)
+    doorman = Authenticator(small_house.app)
     for key in (*keys, keys[2], keys[1], keys[0]):
         assert await doorman.visitor(shown(key)) is not None
     assert asked.times == 4

@@ -166,7 +166,7 @@ async def test_it_ends_when_the_client_has_gone(small_house: House) -> None:
 @pytest.mark.usefixtures("quickly")
 async def test_a_client_that_does_not_read_is_left(small_house: House) -> None:
     site = small_house.api.state.site
-    site.streams.patience = 0.05
+    site.streams.retrier = 0.05
     async with listening(small_house, bearing(await small_house.key())) as stream:
         assert await stream.next() is not None
         stream.reads = False

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from redrive.server.oidc.fetched import FAILED_FOR, PAUSE, TRUSTED_FOR, Fetched
-from redrive.server.oidc.wire import WireError
+from redrive.server.oidc.provider_client import WireError
 from redrive.testing import VirtualClock
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tests.server.served_process import Served, json_of, request, served, status_of
 
-from redrive.server.intake import Intake
+from redrive.server.body_limits import BodyLimits
 from redrive.server.problem import ProblemError
 
 HEALTH = request("GET", "/healthz")
@@ -61,7 +61,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 @pytest.fixture(scope="module")
 def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server that waits for its clients half a second."""
-    with served(tmp_path_factory.mktemp("hasty"), patience=0.5, keep_alive=1) as running:
+    with served(tmp_path_factory.mktemp("hasty"), retrier=0.5, keep_alive=1) as running:
         yield running
 
 
@@ -261,7 +261,7 @@ def _until(holds: Any) -> None:
 
 def test_told_to_stop_it_finishes_what_it_has_begun(tmp_path: Path) -> None:
     """Requests in flight are answered, streams end, who idles delays nothing, the exit says all is well."""
-    with served(tmp_path, patience=60.0, server_drain_sec=5) as server:
+    with served(tmp_path, retrier=60.0, server_drain_sec=5) as server:
         key = server.key("client")
         stream, halfway, idle = (server.connected() for _ in range(3))
         stream.say(request("GET", "/api/v1/events", key))
@@ -287,7 +287,7 @@ def test_told_to_stop_it_finishes_what_it_has_begun(tmp_path: Path) -> None:
 
 
 def test_a_client_that_does_not_read_cannot_hold_up_the_end(tmp_path: Path) -> None:
-    with served(tmp_path, patience=0.5, server_drain_sec=60) as server:
+    with served(tmp_path, retrier=0.5, server_drain_sec=60) as server:
         deaf = server.connected(narrow=True)
         deaf.say(request("GET", "/api/openapi.json") * 20)
         assert status_of(server.asked(HEALTH)) == 200
@@ -345,7 +345,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for_for_ever() -> None:
 
     scope = {"type": "http", "headers": []}
     with pytest.raises(ProblemError) as caught:
-        await Intake(reading, most=10, seconds=0.01)(scope, never, _nothing)
+        await BodyLimits(reading, most=10, seconds=0.01)(scope, never, _nothing)
     assert (caught.value.status_code, caught.value.code) == (408, "body_too_slow")
 
 

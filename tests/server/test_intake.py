@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from redrive.server.intake import Intake
+from redrive.server.body_limits import BodyLimits
 from redrive.server.problem import ProblemError
 
 SECONDS = 10.0
@@ -27,14 +27,14 @@ async def ignored(message: Message) -> None:
     raise AssertionError(message)
 
 
-def reading(times: int, read: list[Message]) -> Intake:
+def reading(times: int, read: list[Message]) -> BodyLimits:
     """An application that reads so many pieces, within no time at all."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         while len(read) < times:
             read.append(await receive())
 
-    return Intake(app, most=100, seconds=0.01)
+    return BodyLimits(app, most=100, seconds=0.01)
 
 
 @pytest.mark.parametrize("pieces", [0, 2])

@@ -90,7 +90,7 @@ def test_all_addresses_of_one_ipv6_network_are_one_stranger(limits: Limits) -> N
 
 
 def test_only_so_many_are_remembered(limits: Limits, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_BUCKETS", 3)
+    monkeypatch.setattr(module, "MAX_BUCKETS", 3)
     for number in range(10):
         limits.admit_name(f"name {number}")
     assert len(limits._buckets) == 3

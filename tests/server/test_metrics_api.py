@@ -107,7 +107,7 @@ async def test_a_breaker_that_the_program_names_has_a_series_before_its_first_ca
 
 async def test_workers_that_have_stopped_do_not_count(house: House) -> None:
     assert (await samples(house))["redrive_workers", ("running",)] == 0
-    holds = house.app.store.holds
+    holds = house.app.store.limits
     for worker, state in (("a", "running"), ("b", "stopped"), ("c", "running")):
         await holds.heartbeat(worker, "1", '["labels"]', 4, 0, state)
     found = await samples(house)

@@ -26,7 +26,8 @@ from tests.servers import PostgresServer
 
 from redrive.errors import InvalidValueError
 from redrive.server.app import create_app
-from redrive.server.oidc import provider_of, wire
+from redrive.server.oidc import provider_client as wire
+from redrive.server.oidc import provider_of
 from redrive.server.site import Site
 
 ANA = "ana@example.com"
@@ -613,7 +614,7 @@ USELESS: dict[str, tuple[int, dict[str, str], bytes]] = {
     "no JSON": (200, {}, b"<html>"),
     "no object": (200, {}, b"[]"),
     "too deep": (200, {}, b"[" * 100_000),
-    "too much": (200, {}, b" " * (wire.MOST_BYTES + 1)),
+    "too much": (200, {}, b" " * (wire.MAX_BYTES + 1)),
     "compressed": (200, {"Content-Encoding": "gzip"}, gzip.compress(b"{}")),
     "elsewhere": (302, {"Location": "/elsewhere"}, b""),
 }
@@ -635,7 +636,7 @@ async def test_an_answer_of_no_use_is_a_problem_and_not_a_fault(
 
 
 async def test_an_answer_may_be_long_but_not_without_end(house: House, crooked: CrookedProvider) -> None:
-    for length, status in ((wire.MOST_BYTES, 503), (wire.MOST_BYTES // 2, 303)):
+    for length, status in ((wire.MAX_BYTES, 503), (wire.MAX_BYTES // 2, 303)):
         crooked.metadata = but(padding="x" * length)
         site: Site = house.api.state.site
         site.oidc = provider_of(house.app)

@@ -133,7 +133,7 @@ async def test_readers_look_and_do_not_touch(small_house: House) -> None:
 async def test_there_are_never_more_than_the_limit_however_many_save_at_once(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(saved_views, "MOST_VIEWS", 5)
+    monkeypatch.setattr(saved_views, "MAX_VIEWS", 5)
     desk = await house.app.desk(by="ana")
 
     async def save(number: int) -> RedriveError | None:

@@ -101,7 +101,7 @@ async def test_a_queue_is_paused_and_resumed(world: World) -> None:
 
 async def test_a_queue_that_only_workers_know_is_paused_too(house: House) -> None:
     """A server without the code of the work: `redrive serve` of a database."""
-    await house.app.store.holds.heartbeat("w1", "v1", '["mail"]', 10, 0, "working", "host", 7)
+    await house.app.store.limits.heartbeat("w1", "v1", '["mail"]', 10, 0, "working", "host", 7)
     async with truthful(await house.keyed("ADMIN"), house.api) as client:
         assert "mail" in [each["name"] for each in (await client.get(QUEUES)).json()["items"]]
         assert (await client.post(f"{QUEUES}/mail/pause")).json()["paused"] is True
@@ -184,7 +184,7 @@ async def test_what_all_share_is_changed_from_home_by_those_who_may(world: World
 
 
 async def test_workers_are_shown_and_where_they_run_at_home_only(world: World) -> None:
-    await world.house.app.store.holds.heartbeat("w1", "v1", '["default"]', 10, 3, "working", "host-7", 77)
+    await world.house.app.store.limits.heartbeat("w1", "v1", '["default"]', 10, 3, "working", "host-7", 77)
     [home] = (await world.admin.get(WORKERS)).json()["items"]
     [acme] = (await world.acme.get(WORKERS)).json()["items"]
     assert (home["id"], home["queues"], home["in_flight"], home["state"]) == ("w1", ["default"], 3, "working")

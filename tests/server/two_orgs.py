@@ -15,7 +15,7 @@ from tests.server.house import ORIGIN, House
 
 from redrive.dead_letter_queue import DeadLetterQueue
 from redrive.errors import FinalError
-from redrive.failures.service import Desk
+from redrive.failures.service import Failures
 from redrive.identity.directory import Directory
 from redrive.identity.passwords import Passwords
 
@@ -29,7 +29,7 @@ FAR = 86_400.0
 _numbers = itertools.count(1)
 
 
-class Visitor(NamedTuple):
+class AuthenticatedCaller(NamedTuple):
     """Who comes: by a key or a session, as what. `scoped`: a key that may only do what SCOPES names."""
 
     kind: str
@@ -42,7 +42,7 @@ class Visitor(NamedTuple):
         return f"{self.kind} {self.role}{' scoped' if self.scoped else ''}".strip()
 
 
-NOBODY = Visitor("nobody", "", {})
+NOBODY = AuthenticatedCaller("nobody", "", {})
 
 
 def canary_of(org: str) -> str:
@@ -55,7 +55,7 @@ class Org:
         self.name = name
         self.canary = canary_of(name)
         self.kept: dict[str, str] = {}
-        self.visitors: list[Visitor] = []
+        self.visitors: list[AuthenticatedCaller] = []
         self._stock: list[str] = []
         self._shared_group = ""
         self._makers: dict[str, Callable[[], Awaitable[str]]] = {
@@ -106,13 +106,13 @@ class Org:
         await self.house.app.resume("default")
         await self._fill(letters)
 
-    async def desk(self) -> Desk:
+    async def desk(self) -> Failures:
         return await self.house.app.desk(org=self.name, by=self.canary)
 
     async def directory(self) -> Directory:
         return await self.house.app.directory(org=self.name, by=self.canary)
 
-    async def guest(self, role: str) -> Visitor:
+    async def guest(self, role: str) -> AuthenticatedCaller:
         """Somebody new, by a session that may end by what they do."""
         name = await self._new_member(role)
         self.kept["guest's session"] = (await self._signed_in(name, role)).session
@@ -144,17 +144,17 @@ class Org:
             self.visitors.append(await self._signed_in(await self._new_member(role), role))
         self.visitors.append(await self._keyed("OWNER", SCOPES))
 
-    async def _keyed(self, role: str, scopes: list[str] | None = None) -> Visitor:
+    async def _keyed(self, role: str, scopes: list[str] | None = None) -> AuthenticatedCaller:
         key = await self.house.key(role, self.name, f"{self.canary} {next(_numbers)}", scopes)
-        return Visitor("key", role, {"authorization": f"Bearer {key}"}, scopes is not None)
+        return AuthenticatedCaller("key", role, {"authorization": f"Bearer {key}"}, scopes is not None)
 
-    async def _signed_in(self, name: str, role: str) -> Visitor:
+    async def _signed_in(self, name: str, role: str) -> AuthenticatedCaller:
         link = await (await self.directory()).accounts.link(name)
         sessions = await self.house.app.sessions()
         new = await sessions.redeem(link.token, org=self.name)
         assert new is not None
         headers = {"cookie": f"redrive_session={new.token}", "x-csrf-token": new.signed_in.csrf, **ORIGIN}
-        return Visitor("session", role, headers, session=new.signed_in.session.id)
+        return AuthenticatedCaller("session", role, headers, session=new.signed_in.session.id)
 
     async def _new_member(self, role: str = "STAFF") -> str:
         name = f"{self.canary}-{next(_numbers)}"

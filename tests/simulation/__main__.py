@@ -16,7 +16,7 @@ from tests.simulation.shrink import shrunk
 from tests.simulation.simulate import play
 
 PIECE = 50
-MOST_TOLD = 5
+MAX_REPORTED = 5
 
 
 def main() -> int:
@@ -64,7 +64,7 @@ def _run(options: argparse.Namespace) -> int:
     campaign = _in_processes(
         range(options.first, options.first + options.seeds), options.jobs, options.without
     )
-    for violation in sorted(campaign.violations, key=lambda each: each.seed)[:MOST_TOLD]:
+    for violation in sorted(campaign.violations, key=lambda each: each.seed)[:MAX_REPORTED]:
         _tell(violation, options.shrink)
     for name, count in sorted(campaign.bitten.items(), key=lambda each: (-each[1], each[0])):
         print(f"{count:>10}  {name}")

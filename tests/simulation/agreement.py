@@ -28,7 +28,7 @@ from redrive.store.database import Database
 from redrive.store.sqlite import SqliteDatabase
 
 DATABASES = ("memory", "sqlite", "postgresql")
-MOST_DEATHS = 3
+MAX_DEATHS = 3
 
 _DEADLY = (FaultKind.CRASH, FaultKind.CRASH_BEFORE, FaultKind.CRASH_AFTER, FaultKind.CRASH_INSIDE)
 _UNCERTAIN = (FaultKind.FREEZE, FaultKind.FREEZE_AFTER, FaultKind.DEPENDENCY)
@@ -52,7 +52,7 @@ def _kills(run: RunPlan) -> bool:
 
 def _with_few_deaths(faults: list[Fault]) -> tuple[Fault, ...]:
     """So few that no step is ever suspected of them."""
-    many = [fault for fault in faults if fault.kind in _DEADLY][MOST_DEATHS:]
+    many = [fault for fault in faults if fault.kind in _DEADLY][MAX_DEATHS:]
     return tuple(fault for fault in faults if fault not in many)
 
 

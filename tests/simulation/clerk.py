@@ -15,14 +15,14 @@ from tests.simulation.stage import Stage
 from redrive.app import Redrive
 from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.errors import DriftError, ReplayRefusedError, StoreError, TransitionError
-from redrive.failures.service import Desk
+from redrive.failures.service import Failures
 
 EVERYBODY = (*ORGS, DEFAULT_ORG)
 PAUSE = 1.0
 LOOKS, BETWEEN_LOOKS = 4, 0.7
 """So often a person looks for something to do it to, and so many seconds apart."""
 
-MOST_TRIES = 8
+MAX_TRIES = 8
 """After so many a chore that the database does not let through is given up."""
 
 _REFUSALS = (DriftError, ReplayRefusedError, TransitionError)
@@ -58,7 +58,7 @@ class Clerk:
     async def _care_for(self, process: Process, app: Redrive, number: int) -> None:
         chore = self._script.chores[number]
         await asyncio.sleep(max(0.0, chore.at - self._stage.loop.time()))
-        for _ in range(MOST_TRIES):
+        for _ in range(MAX_TRIES):
             try:
                 told = await self._do(app, number, chore)
             except _REFUSALS as refusal:
@@ -124,7 +124,7 @@ async def sweep(app: Redrive) -> None:
             await desk.operations.start(plan.operation_id, accept_drift=True)
 
 
-async def _choose(desk: Desk, chore: Chore) -> Any:
+async def _choose(desk: Failures, chore: Chore) -> Any:
     if chore.kind in _STATES:
         found = (await desk.operations.list()).operations
         fit = [each.id for each in found if chore.rash or each.state in _STATES[chore.kind]]

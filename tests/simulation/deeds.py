@@ -10,7 +10,7 @@ from tests.simulation.script import Chore, ChoreKind
 
 from redrive.app import Redrive
 from redrive.errors import InvalidValueError, TransitionError
-from redrive.failures.service import Desk
+from redrive.failures.service import Failures
 from redrive.model.dead_letter import DeadLetterLine
 from redrive.model.replay import Mode
 
@@ -19,7 +19,7 @@ WHY = "simulated"
 UNATTENDED = "is:open,exhausted"
 
 
-async def _replay(app: Redrive, desk: Desk, letter: DeadLetterLine, chore: Chore) -> None:
+async def _replay(app: Redrive, desk: Failures, letter: DeadLetterLine, chore: Chore) -> None:
     options: dict[ChoreKind, dict[str, Any]] = {
         ChoreKind.REPLAY_ALONE: {"mode": Mode.STEP_ONLY},
         ChoreKind.REPLAY_BACK: {"from_step": 0},
@@ -28,7 +28,7 @@ async def _replay(app: Redrive, desk: Desk, letter: DeadLetterLine, chore: Chore
     await desk.replay(letter.id, reason=WHY, **options.get(chore.kind, {}))
 
 
-async def _close(app: Redrive, desk: Desk, letter: DeadLetterLine, chore: Chore) -> None:
+async def _close(app: Redrive, desk: Failures, letter: DeadLetterLine, chore: Chore) -> None:
     letters = desk.dead_letters
     ways = {
         ChoreKind.RESOLVE: letters.resolve,
@@ -39,22 +39,24 @@ async def _close(app: Redrive, desk: Desk, letter: DeadLetterLine, chore: Chore)
     await ways[chore.kind](letter.id, WHY)
 
 
-async def _link(app: Redrive, desk: Desk, pair: tuple[DeadLetterLine, DeadLetterLine], chore: Chore) -> None:
+async def _link(
+    app: Redrive, desk: Failures, pair: tuple[DeadLetterLine, DeadLetterLine], chore: Chore
+) -> None:
     try:
         await desk.dead_letters.link(pair[0].id, pair[1].id)
     except InvalidValueError as error:
         raise TransitionError(str(error)) from error  # each would wait for the other
 
 
-async def _retry_run(app: Redrive, desk: Desk, letter: DeadLetterLine, chore: Chore) -> None:
+async def _retry_run(app: Redrive, desk: Failures, letter: DeadLetterLine, chore: Chore) -> None:
     await desk.retry(letter.run_id, reason=WHY)
 
 
-async def _cancel_run(app: Redrive, desk: Desk, letter: DeadLetterLine, chore: Chore) -> None:
+async def _cancel_run(app: Redrive, desk: Failures, letter: DeadLetterLine, chore: Chore) -> None:
     await app.run(letter.run_id, desk.caller.org).cancel(by=BY)
 
 
-async def _plan(app: Redrive, desk: Desk, subject: str, chore: Chore) -> None:
+async def _plan(app: Redrive, desk: Failures, subject: str, chore: Chore) -> None:
     bulk = chore.bulk
     plan = await desk.operations.plan(
         query=UNATTENDED,
@@ -70,11 +72,11 @@ async def _plan(app: Redrive, desk: Desk, subject: str, chore: Chore) -> None:
         await desk.operations.start(plan.operation_id, accept_drift=True)
 
 
-async def _start(app: Redrive, desk: Desk, operation_id: str, chore: Chore) -> None:
+async def _start(app: Redrive, desk: Failures, operation_id: str, chore: Chore) -> None:
     await desk.operations.start(operation_id, accept_drift=chore.rash)
 
 
-async def _steer(app: Redrive, desk: Desk, operation_id: str, chore: Chore) -> None:
+async def _steer(app: Redrive, desk: Failures, operation_id: str, chore: Chore) -> None:
     operations = desk.operations
     ways = {
         ChoreKind.PAUSE: operations.pause,
@@ -84,7 +86,7 @@ async def _steer(app: Redrive, desk: Desk, operation_id: str, chore: Chore) -> N
     await ways[chore.kind](operation_id, WHY)
 
 
-async def _group(app: Redrive, desk: Desk, fingerprint: str, chore: Chore) -> None:
+async def _group(app: Redrive, desk: Failures, fingerprint: str, chore: Chore) -> None:
     groups = desk.groups
     if chore.kind is ChoreKind.ACKNOWLEDGE_GROUP:
         await groups.acknowledge(fingerprint, WHY)

@@ -19,7 +19,7 @@ from tests.simulation.script import (
 FAULTS_UNTIL = 16.0
 """Seconds of virtual time in which faults happen; afterwards everything must come to its end."""
 
-LONGEST_LEASE = 9.0
+MAX_LEASE_SECONDS = 9.0
 
 QUEUES = ("default", "mail")
 ORGS = ("acme", "globex", "initech")
@@ -98,7 +98,7 @@ class Generator:
             name=f"w{number}",
             queues=queues,
             concurrency=random.choice((1, 2, 3, 10)),
-            lease=random.choice((4.0, 6.0, LONGEST_LEASE)),
+            lease=random.choice((4.0, 6.0, MAX_LEASE_SECONDS)),
             poll=random.choice((3.0, 5.0, 7.0)),
             grace=random.choice((0.0, 1.0, 5.0)),
             skew=random.choice((0.0, 0.0, 90.0, -90.0, 7200.0)),

@@ -70,7 +70,7 @@ async def sql(database: Database, text: str) -> list[Row]:
     )
 
 
-async def judge(world: World) -> History:
+async def failure_handler(world: World) -> History:
     history = History(world.script, world.stage.trace, world.stage.bitten, seconds=world.loop.time())
     columns = ", ".join(Ended._fields)
     rows = [Ended._make(row) for row in await world.ask(f"SELECT {columns} FROM redrive.runs ORDER BY id")]

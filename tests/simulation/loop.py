@@ -18,11 +18,11 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
-LONGEST_REAL_WAIT = 60.0
+MAX_REAL_WAIT_LENGTH = 60.0
 """Seconds of the machine's clock for a real database to answer."""
 
 
-MOST_STEPS = 3_000_000
+MAX_STEPS = 3_000_000
 """After so many handles a history is taken for one that turns in circles without time passing."""
 
 
@@ -155,7 +155,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         runnable = self._runnable
         if self._from_threads or not runnable:
             self._wait()
-        if self._steps > MOST_STEPS:
+        if self._steps > MAX_STEPS:
             raise RuntimeError("the history turns in circles")
         while runnable and not self._stopping:  # type: ignore[attr-defined]
             index = int(self._random() * len(runnable)) if len(runnable) > 1 else 0
@@ -176,7 +176,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             self._jump()
 
     def _wait_outside(self) -> None:
-        events = self._selector.select(LONGEST_REAL_WAIT)  # type: ignore[attr-defined]
+        events = self._selector.select(MAX_REAL_WAIT_LENGTH)  # type: ignore[attr-defined]
         if not events:
             raise TimeoutError("a real database does not answer")
         self._process_events(events)  # type: ignore[attr-defined]

@@ -82,7 +82,7 @@ class VirtualPostgres:
         self._url = url
         self._clock = clock
         self._database = PostgresDatabase(url, clock=clock)
-        self._teller: Any = None
+        self._event_bus: Any = None
         self._told = 0.0
 
     async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Row]:
@@ -102,8 +102,8 @@ class VirtualPostgres:
     async def migrate(self) -> None:
         """With empty tables: the history before is forgotten."""
         await self._database.migrate()
-        self._teller = await asyncpg.connect(self._url)
-        await self._teller.execute(f"TRUNCATE {', '.join(f'redrive.{table}' for table in _TABLES)}")
+        self._event_bus = await asyncpg.connect(self._url)
+        await self._event_bus.execute(f"TRUNCATE {', '.join(f'redrive.{table}' for table in _TABLES)}")
 
     def another(self) -> VirtualPostgres:
         return self
@@ -111,8 +111,8 @@ class VirtualPostgres:
     def tenant(self, _org: str, _seconds: float) -> VirtualPostgres:
         return self
 
-    async def prepare_wall(self) -> None:
-        await self._database.prepare_wall()
+    async def enable_row_level_security(self) -> None:
+        await self._database.enable_row_level_security()
 
     async def hint(self, queues: Sequence[str]) -> None:
         await self._database.hint(queues)
@@ -121,7 +121,7 @@ class VirtualPostgres:
         return self._database.listen(heard)
 
     async def close(self) -> None:
-        await self._teller.close()
+        await self._event_bus.close()
         await self._database.close()
         await asyncio.sleep(0)  # asyncpg closes its transports in the next turn
 
@@ -129,4 +129,4 @@ class VirtualPostgres:
         now = self._clock.now()
         if now != self._told:
             self._told = now
-            await self._teller.execute(_SET, now)
+            await self._event_bus.execute(_SET, now)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from tests.simulation.loop import Process
 from tests.simulation.script import FaultKind
 from tests.simulation.stage import Stage
-from tests.simulation.turnstile import Visit
+from tests.simulation.turnstile import RequestContext
 
 from redrive.errors import StoreUnavailableError
 from redrive.store.database import Database, Row, Session
@@ -118,7 +118,7 @@ class Seam:
     def tenant(self, _org: str, _seconds: float) -> Seam:
         return self
 
-    async def prepare_wall(self) -> None:
+    async def enable_row_level_security(self) -> None:
         """A history has no wall: its orgs are told apart by the statements alone."""
 
     async def hint(self, queues: Sequence[str]) -> None:
@@ -179,7 +179,7 @@ class Seam:
         finally:
             self._loop.outside -= 1
 
-    async def _give_up(self, visit: Visit) -> None:
+    async def _give_up(self, visit: RequestContext) -> None:
         if visit.roll_back is not None and not visit.over:
             await visit.roll_back()
 
@@ -245,7 +245,7 @@ class Seam:
 class Inner:
     """Statements inside of a transaction."""
 
-    def __init__(self, seam: Seam, visit: Visit, session: Session) -> None:
+    def __init__(self, seam: Seam, visit: RequestContext, session: Session) -> None:
         self._seam = seam
         self._visit = visit
         self._session = session

@@ -9,7 +9,7 @@ from typing import Any
 from tests.simulation.script import RunPlan, Script, StepPlan
 from tests.simulation.simulate import play
 
-MOST_PLAYS = 600
+MAX_PLAYS = 600
 
 
 def shrunk(script: Script, invariants: set[str]) -> Script:
@@ -24,7 +24,7 @@ class _Shrinker:
 
     def shrunk(self, script: Script) -> Script:
         before = None
-        while script != before and self._plays < MOST_PLAYS:
+        while script != before and self._plays < MAX_PLAYS:
             before = script
             for name in ("faults", "chores", "runs", "workers"):
                 script = self._with_fewer(script, name)
@@ -32,9 +32,9 @@ class _Shrinker:
             script = self._without_sweeps(script)
         return _without_unused(script)
 
-    def _holds(self, script: Script) -> bool:
+    def _limits(self, script: Script) -> bool:
         self._plays += 1
-        return self._plays <= MOST_PLAYS and self._still_broken(script)
+        return self._plays <= MAX_PLAYS and self._still_broken(script)
 
     def _with_fewer(self, script: Script, name: str) -> Script:
         """Large pieces first."""
@@ -43,7 +43,7 @@ class _Shrinker:
             start = 0
             while start < len(parts := getattr(script, name)):
                 smaller = replace(script, **{name: parts[:start] + parts[start + size :]})
-                if _is_playable(smaller) and self._holds(smaller):
+                if _is_playable(smaller) and self._limits(smaller):
                     script = smaller
                 else:
                     start += size
@@ -52,13 +52,13 @@ class _Shrinker:
 
     def _without_sweeps(self, script: Script) -> Script:
         smaller = replace(script, sweeps=0)
-        return smaller if script.sweeps and self._holds(smaller) else script
+        return smaller if script.sweeps and self._limits(smaller) else script
 
     def _plainer(self, script: Script) -> Script:
         for number, plan in enumerate(script.runs):
             for simpler in _simpler(plan):
                 runs = (*script.runs[:number], simpler, *script.runs[number + 1 :])
-                if simpler != script.runs[number] and self._holds(smaller := replace(script, runs=runs)):
+                if simpler != script.runs[number] and self._limits(smaller := replace(script, runs=runs)):
                     script = smaller
         return script
 

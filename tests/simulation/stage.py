@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from random import Random
 
-from tests.simulation.generate import LONGEST_LEASE
+from tests.simulation.generate import MAX_LEASE_SECONDS
 from tests.simulation.loop import Process, VirtualLoop
 from tests.simulation.script import Fault, FaultKind, Script
 from tests.simulation.turnstile import Turnstile
@@ -84,7 +84,7 @@ class Stage:
         self.loop.freeze(process)
         self.turnstile.frozen(process)
         self.loop.call_later(seconds, self.thaw, process, context=self.loop.director.context)
-        if seconds > LONGEST_LEASE:
+        if seconds > MAX_LEASE_SECONDS:
             self.bitten["frozen beyond its lease"] += 1
 
     def thaw(self, process: Process) -> None:

@@ -138,7 +138,7 @@ def test_a_frozen_process_goes_on_later(loop: VirtualLoop) -> None:
 
 
 COUNT = Query("count", "SELECT count(*) FROM queues", ())
-PAUSE = statement("holds", "pause")
+PAUSE = statement("limits", "pause")
 QUEUE = {"name": "mail", "by": "somebody", "reason": ""}
 
 

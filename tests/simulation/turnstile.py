@@ -15,7 +15,7 @@ from tests.simulation.loop import Process, VirtualLoop
 IDLE_TIMEOUT = 30.0
 
 
-class Visit:
+class RequestContext:
     """`roll_back` undoes what was not committed; `over`: it was ended from outside."""
 
     __slots__ = ("over", "process", "roll_back")
@@ -29,11 +29,11 @@ class Visit:
 class Turnstile:
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
-        self._inside: Visit | None = None
-        self._waiting: deque[tuple[Visit, asyncio.Future[None]]] = deque()
+        self._inside: RequestContext | None = None
+        self._waiting: deque[tuple[RequestContext, asyncio.Future[None]]] = deque()
 
-    async def enter(self, process: Process) -> Visit:
-        visit = Visit(process)
+    async def enter(self, process: Process) -> RequestContext:
+        visit = RequestContext(process)
         if self._inside is None:
             self._inside = visit
             return visit
@@ -48,7 +48,7 @@ class Turnstile:
             raise
         return visit
 
-    def leave(self, visit: Visit) -> None:
+    def leave(self, visit: RequestContext) -> None:
         if self._inside is not visit:
             return
         self._inside = None
@@ -77,7 +77,7 @@ class Turnstile:
                 IDLE_TIMEOUT, self._throw_out_frozen, visit, context=self._loop.director.context
             )
 
-    def _throw_out_frozen(self, visit: Visit) -> None:
+    def _throw_out_frozen(self, visit: RequestContext) -> None:
         if visit.process.frozen and self._inside is visit:
             self._throw_out(visit.process)
 
@@ -87,7 +87,7 @@ class Turnstile:
             visit.over = True
             self._loop.start(self._loop.director, self._end(visit))
 
-    async def _end(self, visit: Visit) -> None:
+    async def _end(self, visit: RequestContext) -> None:
         if visit.roll_back is not None:
             await visit.roll_back()
         self.leave(visit)

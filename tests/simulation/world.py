@@ -17,7 +17,7 @@ from tests.simulation.ear import Ear
 from tests.simulation.generate import FAULTS_UNTIL
 from tests.simulation.happenings import Happenings
 from tests.simulation.history import History
-from tests.simulation.judgement import judge, sql
+from tests.simulation.judgement import failure_handler, sql
 from tests.simulation.loop import Process
 from tests.simulation.outside import Outside
 from tests.simulation.script import WorkerPlan
@@ -30,7 +30,7 @@ from redrive.engine.worker import Worker
 from redrive.errors import StoreError
 from redrive.store.database import Database, Row
 
-LONGEST = 1000.0
+MAX_LENGTH = 1000.0
 """Seconds of virtual time after the faults in which everything must have ended."""
 
 REPLACED_AFTER = 2.0
@@ -49,7 +49,7 @@ UNENDED = f"""
 SELECT (SELECT count(*) FROM redrive.runs WHERE place <> 'ended')
     + (SELECT count(*) FROM redrive.replay_operations WHERE state IN ('RUNNING', 'PAUSED')) + ({REDRIVABLE})
 """
-LONGEST_BACKOFF = 6.0
+MAX_BACKOFF_LENGTH = 6.0
 """Seconds for which a worker may still be waiting after the database has refused it something."""
 
 DRAIN_LEEWAY = 8.0
@@ -90,7 +90,7 @@ class World:
             await self.operate(sweep)
             await self._settle()
         await self._stop_all()
-        history = await judge(self)
+        history = await failure_handler(self)
         await self._dispose()
         return history
 
@@ -175,7 +175,7 @@ class World:
         stopped = self.stage.stopped_at.get(process)
         if stopped is None:
             self.watcher.find("I15", plan.name, "the worker has ended although nobody has told it to")
-        elif not self.stage.is_troubled(process, stopped - LONGEST_BACKOFF):
+        elif not self.stage.is_troubled(process, stopped - MAX_BACKOFF_LENGTH):
             taken = self.loop.time() - stopped
             if taken > plan.grace + DRAIN_LEEWAY:
                 self.watcher.find(
@@ -214,7 +214,7 @@ class World:
         return rows
 
     async def _settle(self) -> None:
-        end = self.loop.time() + LONGEST
+        end = self.loop.time() + MAX_LENGTH
         while self.loop.time() < end:
             if self.client.finished and self.clerk.finished and not await self._unended():
                 return
@@ -234,7 +234,7 @@ class World:
             if process in self.working:
                 self.stage.thaw(process)
                 self.signal(name)
-        end = self.loop.time() + LONGEST
+        end = self.loop.time() + MAX_LENGTH
         while self.working and self.loop.time() < end:
             await asyncio.sleep(0.5)
 

@@ -14,7 +14,7 @@ from redrive.errors import InvalidValueError
 from redrive.failures.audit import Audit, AuditEntry
 from redrive.model.audit import Action, Head, NewEntry, no_head
 from redrive.model.caller import Caller
-from redrive.store.audit import MOST_SUBJECTS, PAGE
+from redrive.store.audit import MAX_SUBJECTS, PAGE
 from redrive.store.database import Database
 from redrive.store.store import Store
 
@@ -96,10 +96,10 @@ async def test_a_batch_is_one_entry_with_all_its_subjects(store: Store, audit: A
 async def test_very_many_subjects_make_several_entries_that_tell_the_whole_number(
     store: Store, audit: Audit
 ) -> None:
-    ids = tuple(f"letter-{number}" for number in range(2 * MOST_SUBJECTS + 1))
+    ids = tuple(f"letter-{number}" for number in range(2 * MAX_SUBJECTS + 1))
     await append(store, entry(*ids, detail={"reason": "x"}))
     found = sorted(await everything(audit))
-    assert [len(each.subjects) for each in found] == [MOST_SUBJECTS, MOST_SUBJECTS, 1]
+    assert [len(each.subjects) for each in found] == [MAX_SUBJECTS, MAX_SUBJECTS, 1]
     assert tuple(each for one in found for each in one.subjects) == ids
     assert all(each.detail == {"reason": "x", "subjects": len(ids)} for each in found)
 

@@ -53,8 +53,8 @@ async def test_summing_up_changes_no_sum_and_leaves_one_row_a_key(store: Store, 
         await bury(store, 1, "a")
     await ask(database, "UPDATE redrive.dead_letters SET state = 'RESOLVED'")
     before = await counted(database)
-    await asyncio.gather(*(store.burials.sum_up() for _ in range(4)))
-    await store.burials.sum_up()
+    await asyncio.gather(*(store.letter_writer.sum_up() for _ in range(4)))
+    await store.letter_writer.sum_up()
     assert await counted(database) == before == {("a", "RESOLVED"): 5}
     assert len(await ask(database, "SELECT 1 FROM redrive.dead_letter_counts")) == 1
 
@@ -62,18 +62,18 @@ async def test_summing_up_changes_no_sum_and_leaves_one_row_a_key(store: Store, 
 async def test_summing_up_while_others_bury_loses_nothing(store: Store, database: Database) -> None:
     async def tidy() -> None:
         for _ in range(10):
-            await store.burials.sum_up()
+            await store.letter_writer.sum_up()
 
     batches = [[await claimed(store) for _ in range(3)] for _ in range(10)]
     await asyncio.gather(*(record(store, batch, "a") for batch in batches), tidy(), tidy())
-    await store.burials.sum_up()
+    await store.letter_writer.sum_up()
     assert await counted(database) == {("a", "OPEN"): 30}
 
 
 async def test_beyond_its_room_an_org_is_refused_and_it_is_counted_m6(
     store: Store, database: Database
 ) -> None:
-    store.burials.max_size = 4
+    store.letter_writer.max_size = 4
     assert await bury(store, 3) == ["ended"] * 3
     assert await bury(store, 3) == ["ended", UNBURIED, UNBURIED]
     assert await bury(store, 1) == [UNBURIED]
@@ -85,7 +85,7 @@ async def test_beyond_its_room_an_org_is_refused_and_it_is_counted_m6(
 async def test_two_at_once_do_not_both_take_the_last_place_m6(database: Database) -> None:
     stores = [Store(database), Store(database)]
     for each in stores:
-        each.burials.max_size = 5
+        each.letter_writer.max_size = 5
     batches = [[await claimed(stores[0]) for _ in range(2)] for _ in range(6)]
     writers = zip(stores * 3, batches, strict=True)
     places = await asyncio.gather(*(record(each, batch) for each, batch in writers))

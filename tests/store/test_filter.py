@@ -19,7 +19,7 @@ from redrive.policy.query import parse
 from redrive.store.cursor import Cursor
 from redrive.store.database import Database
 from redrive.store.dead_letters import DeadLetters
-from redrive.store.filter import MOST_BRANCHES, Filter
+from redrive.store.filter import MAX_BRANCHES, Filter
 
 BASE = 1_700_000_000.0
 
@@ -350,8 +350,8 @@ def test_what_no_index_helps_with_is_walked_by_time(text: str) -> None:
 
 
 def test_too_many_branches_are_none() -> None:
-    many = ",".join(f"s{number}" for number in range(MOST_BRANCHES))
-    assert len(Filter.of(parse(f"step:{many} is:open"), "a").branches) == MOST_BRANCHES
+    many = ",".join(f"s{number}" for number in range(MAX_BRANCHES))
+    assert len(Filter.of(parse(f"step:{many} is:open"), "a").branches) == MAX_BRANCHES
     assert len(Filter.of(parse(f"step:{many},more is:open"), "a").branches) == 1
 
 

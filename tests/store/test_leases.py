@@ -29,7 +29,7 @@ from tests.store.build import (
     value,
 )
 
-from redrive.engine.lease_renewer import Keeper
+from redrive.engine.lease_renewer import LeaseRenewer
 from redrive.model.claim import Claim
 from redrive.store.database import Database
 from redrive.store.leases import Renewal
@@ -134,11 +134,11 @@ async def test_limited_to_named_workflows_d7(store: Store, workflows: list[str],
 
 async def test_paused_queues_are_skipped(store: Store) -> None:
     await enqueued(store, 2)
-    await store.holds.pause("default", "ada", "deployment")
-    await store.holds.pause("mail", "ada", "deployment")
+    await store.limits.pause("default", "ada", "deployment")
+    await store.limits.pause("mail", "ada", "deployment")
 
     assert await store.leases.claim("default", 10, holder()) == []
-    await store.holds.resume("default")
+    await store.limits.resume("default")
     assert len(await store.leases.claim("default", 10, holder())) == 2
 
 
@@ -245,7 +245,7 @@ async def test_ready_queues(store: Store) -> None:
     for queue in ("a", "b", "it's"):
         await enqueued(store, 2, queue=queue)
     await enqueued(store, queue="later", delay=60.0)
-    await store.holds.pause("b", "ada", "")
+    await store.limits.pause("b", "ada", "")
 
     assert await store.leases.ready_queues(["a", "b", "it's", "later", "none"]) == {"a", "it's"}
     assert await store.leases.ready_queues(["a"]) == {"a"}
@@ -282,10 +282,10 @@ async def test_suspects_obey_queue_pause_and_workflows(store: Store) -> None:
     assert await store.leases.claim_alone("mail", holder()) == []
     assert await store.leases.claim_alone("default", holder(), ["pay"]) == []
     assert await store.leases.lonely_queues(["default", "mail"]) == {"default"}
-    await store.holds.pause("default", "ada", "")
+    await store.limits.pause("default", "ada", "")
     assert await store.leases.claim_alone("default", holder()) == []
     assert await store.leases.lonely_queues(["default", "mail"]) == set()
-    await store.holds.resume("default")
+    await store.limits.resume("default")
     assert len(await store.leases.claim_alone("default", holder(), ["greet"])) == 1
 
 
@@ -372,16 +372,16 @@ async def test_renewals_and_records_do_not_wait_for_one_another_crosswise(
     store: Store, database: Database, make: Callable[[Claim], Change]
 ) -> None:
     """Both come in batches, from one thread each, over the same rows: a deadlock would fail one of them."""
-    async with several(database, 1) as [keeper]:
+    async with several(database, 1) as [lease_renewer]:
         for _ in range(8):
             await enqueued(store, 200)
             claims = await store.leases.claim("default", 200, holder())
             renewals = [renewal(claim) for claim in claims]
 
             await asyncio.gather(
-                keeper.leases.renew(renewals),
+                lease_renewer.leases.renew(renewals),
                 store.records.record([Record(make(claim)) for claim in claims]),
-                keeper.leases.renew(renewals),
+                lease_renewer.leases.renew(renewals),
             )
 
 
@@ -390,9 +390,9 @@ async def test_a_renewal_waits_for_nobody(postgres_database: PostgresDatabase) -
     store = Store(postgres_database)
     await enqueued(store, 5)
     claims = await store.leases.claim("default", 5, holder())
-    async with several(postgres_database, 1) as [keeper], postgres_database.transaction() as session:
+    async with several(postgres_database, 1) as [lease_renewer], postgres_database.transaction() as session:
         await ask(session, "SELECT id FROM redrive.runs WHERE id = :id FOR UPDATE", id=claims[0].id)
-        renewed = await keeper.leases.renew([renewal(claim, 900.0) for claim in claims])
+        renewed = await lease_renewer.leases.renew([renewal(claim, 900.0) for claim in claims])
 
     assert renewed == {(claim.id, claim.token): claim is not claims[0] for claim in claims}
     left = [await seconds_left(postgres_database, claim.id) for claim in claims]
@@ -407,25 +407,25 @@ async def test_a_lease_that_was_only_passed_over_ends_when_it_was_to_end_i4(
     store, clock = Store(postgres_database), VirtualClock()
     await enqueued(store)
     [claim] = await store.leases.claim("default", 1, holder())
-    keeper = Keeper(postgres_database, clock, 60.0, lambda keys: None)
-    keeper.hold(claim, clock.monotonic())
+    lease_renewer = LeaseRenewer(postgres_database, clock, 60.0, lambda keys: None)
+    lease_renewer.hold(claim, clock.monotonic())
     clock.time += 30.0
     async with several(postgres_database, 1) as [other], postgres_database.transaction() as session:
         await ask(session, "SELECT id FROM redrive.runs WHERE id = :id FOR UPDATE", id=claim.id)
-        await keeper.renew(other.leases)
+        await lease_renewer.renew(other.leases)
     clock.time += 30.0
-    assert keeper.has_expired(claim)
+    assert lease_renewer.has_expired(claim)
 
 
 async def test_a_lease_that_is_being_reclaimed_is_not_kept_i4(postgres_database: PostgresDatabase) -> None:
     """The reclaim is not committed yet: what others see still has the old token, but its time is over."""
     store = Store(postgres_database)
     claim = await claimed(store, EXPIRED)
-    async with several(postgres_database, 1) as [keeper], postgres_database.transaction() as session:
+    async with several(postgres_database, 1) as [lease_renewer], postgres_database.transaction() as session:
         reclaimed = await session.fetch(
             statement("leases", "reclaim"), {"token": 999_999, "ttl": 60.0, "most": 10}
         )
-        renewed = await keeper.leases.renew([renewal(claim)])
+        renewed = await lease_renewer.leases.renew([renewal(claim)])
 
     assert [row[0] for row in reclaimed] == [claim.id]
     assert renewed == {}
@@ -470,7 +470,7 @@ async def test_only_expired_leases_are_reclaimed_p6(store: Store, database: Data
 
 async def test_reclaiming_needs_no_row_of_the_dead_worker(store: Store) -> None:
     await claimed(store, EXPIRED)
-    await store.holds.forget_workers(-1.0)
+    await store.limits.forget_workers(-1.0)
 
     assert len(await store.leases.reclaim(999_999, 60.0, 10)) == 1
 
@@ -564,7 +564,7 @@ async def test_epochs_rise_by_one_i4(store: Store) -> None:
     ):
         assert await store.records.record([Record(change._replace(token=claim.token))]) == {claim.id: place}
         if isinstance(change, type(parked(claim))):
-            await store.holds.release("breaker:mail", 1)
+            await store.limits.release("breaker:mail", 1)
         if change.epoch == 3:
             epochs.append(4)
             continue
@@ -660,7 +660,7 @@ HOT = {
     "runs_ready": ("leases", "claim"),
     "runs_waiting": ("leases", "promote"),
     "runs_leased": ("leases", "reclaim"),
-    "runs_held": ("holds", "release"),
+    "runs_held": ("limits", "release"),
 }
 ARGUMENTS: Parameters = {
     "queue": "default",

@@ -219,7 +219,7 @@ async def test_the_forecast_names_what_is_reused_and_what_items_wait_for(
         "VALUES ('digest', 'greet', :body, 1.0)",
         body=DEFINITION,
     )
-    await store.holds.pause("default", "ana", "deploy")
+    await store.limits.pause("default", "ana", "deploy")
     needed = await put_failed(database, breaker="bank")
     later = await put_failed(database, step_index=1, breaker="bank")
     await depend(database, later, needed)

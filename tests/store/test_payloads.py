@@ -17,7 +17,7 @@ from tests.store.build import ask, value
 from redrive.app import Redrive
 from redrive.config import Settings
 from redrive.engine.context import Context
-from redrive.engine.encryption import Vault, key_id, new_encryption_key
+from redrive.engine.encryption import Encryption, key_id, new_encryption_key
 from redrive.engine.key_rotation import Rotation
 from redrive.errors import InvalidValueError, NotFoundError, RunFailedError, SealedError
 from redrive.failures.audit import Audit
@@ -165,14 +165,14 @@ async def test_a_result_that_is_recorded_within_a_transaction_of_the_task_is_sea
         assert await (await app.start(book, "canary")).result() == {"token": "canary"}
     found = await texts(postgres_database)
     assert len(found) == 2
-    assert all(Vault([NEW]).is_sealed(text) for text in found)
+    assert all(Encryption([NEW]).is_sealed(text) for text in found)
 
 
 # Rotation
 
 
 async def rotated(database: Database, *keys: str) -> tuple[int, dict[str, int]]:
-    result = await Rotation(Store(database), Vault(keys), ANA).run()
+    result = await Rotation(Store(database), Encryption(keys), ANA).run()
     assert result.key_id == key_id(keys[0])
     return result.rewritten, result.unreadable
 
@@ -186,7 +186,7 @@ async def test_rotation_seals_everything_anew_and_the_old_key_can_go(database: D
     rewritten, unreadable = await rotated(database, NEW, OLD)
     after = await texts(database)
     assert (rewritten, unreadable, len(after)) == (len(before), {}, len(before))
-    assert sorted(map(Vault([NEW]).unseal, after)) == sorted(map(Vault([OLD]).unseal, before))
+    assert sorted(map(Encryption([NEW]).decrypt, after)) == sorted(map(Encryption([OLD]).decrypt, before))
     assert await rotated(database, NEW, OLD) == (0, {})
 
     async with at_work(defined(app_on(database, NEW))) as app:
@@ -201,8 +201,8 @@ async def test_rotation_seals_what_was_stored_before_there_was_a_key(database: D
     rewritten, _ = await rotated(database, NEW)
     found = await texts(database)
     assert rewritten == len(found)
-    assert all(Vault([NEW]).is_sealed(text) for text in found)
-    assert '{"$sealed":"look-alike"}' in [Vault([NEW]).unseal(text) for text in found]
+    assert all(Encryption([NEW]).is_sealed(text) for text in found)
+    assert '{"$sealed":"look-alike"}' in [Encryption([NEW]).decrypt(text) for text in found]
 
 
 async def test_rotation_goes_through_more_than_one_batch_and_can_be_begun_again(
@@ -214,7 +214,7 @@ async def test_rotation_goes_through_more_than_one_batch_and_can_be_begun_again(
             await executed(app, "canary")
     found = await texts(database)
     [first] = await ask(database, "SELECT id, input FROM redrive.runs ORDER BY id LIMIT 1")
-    again = Vault([NEW]).seal(Vault([OLD]).unseal(first[1]))
+    again = Encryption([NEW]).encrypt(Encryption([OLD]).decrypt(first[1]))
     await ask(database, "UPDATE redrive.runs SET input = :input WHERE id = :id", input=again, id=first[0])
     assert await rotated(database, NEW, OLD) == (len(found) - 1, {})
 
@@ -237,9 +237,9 @@ async def test_rotation_does_not_overwrite_what_somebody_has_changed_meanwhile(d
     async with at_work(defined(app_on(database, OLD))) as app:
         run = await app.start("both", {"a": 1}, delay=3600.0)
     store = Store(database)
-    rotation = Rotation(store, Vault([NEW, OLD]), ANA)
+    rotation = Rotation(store, Encryption([NEW, OLD]), ANA)
     [row] = await rotation._payloads.stale_runs("-", 10)
-    other = Vault([OLD]).seal("7")
+    other = Encryption([OLD]).encrypt("7")
     await ask(database, "UPDATE redrive.runs SET input = :input, result = :input", input=other)
     await rotation._payloads.rewrite_runs([rotation._renewed_run(row)])
     assert await ask(database, "SELECT id, input, result FROM redrive.runs") == [(run.id, other, other)]
@@ -259,7 +259,7 @@ async def test_rotation_is_in_the_audit_and_needs_a_key(database: Database) -> N
         "unreadable": {},
     }
     with pytest.raises(InvalidValueError, match="no key to seal with"):
-        Rotation(Store(database), Vault(), ANA)
+        Rotation(Store(database), Encryption(), ANA)
 
 
 # Revealing
@@ -272,7 +272,7 @@ async def test_a_payload_is_revealed_with_an_entry_in_the_audit(
     async with at_work(defined(app_on(database, *keys))) as app:
         letter_id = await executed(app, "canary")
     store = Store(database)
-    assert await Reveal(store, Vault(keys), ANA).payload(letter_id, "ticket 7, password=hunter2") == {
+    assert await Reveal(store, Encryption(keys), ANA).payload(letter_id, "ticket 7, password=hunter2") == {
         "secret": "canary"
     }
     page = await Audit(store, ANA).list(action="dead_letter.revealed")
@@ -290,9 +290,9 @@ async def test_the_payload_of_a_first_step_is_the_input_of_the_run(database: Dat
             await run.result()
         letter = await run.dead_letter()
     assert letter is not None
-    reveal = Reveal(Store(database), Vault([OLD]), ANA)
+    reveal = Reveal(Store(database), Encryption([OLD]), ANA)
     assert await reveal.payload(letter.id, "why") == {"password": "canary"}
-    other = Vault([OLD]).seal("1")
+    other = Encryption([OLD]).encrypt("1")
     await ask(database, "UPDATE redrive.runs SET step_index = 1, step_input = :other", other=other)
     assert await reveal.payload(letter.id, "why") == {"password": "canary"}
 
@@ -301,17 +301,17 @@ async def test_what_is_not_revealed_leaves_no_entry(database: Database) -> None:
     async with at_work(defined(app_on(database, OLD))) as app:
         letter_id = await executed(app, "canary")
     store = Store(database)
-    for caller, letter, vault, error in (
-        (Caller("other", "eve"), letter_id, Vault([OLD]), NotFoundError),
-        (ANA, "nothing", Vault([OLD]), NotFoundError),
-        (ANA, letter_id, Vault([NEW]), SealedError),
-        (ANA, letter_id, Vault(), SealedError),
+    for caller, letter, encryption, error in (
+        (Caller("other", "eve"), letter_id, Encryption([OLD]), NotFoundError),
+        (ANA, "nothing", Encryption([OLD]), NotFoundError),
+        (ANA, letter_id, Encryption([NEW]), SealedError),
+        (ANA, letter_id, Encryption(), SealedError),
     ):
         with pytest.raises(error):
-            await Reveal(store, vault, caller).payload(letter, "why")
+            await Reveal(store, encryption, caller).payload(letter, "why")
     for reason in ("", "  ", "x" * 2001, None):
         with pytest.raises(InvalidValueError, match="reason must"):
-            await Reveal(store, Vault([OLD]), ANA).payload(letter_id, reason)  # type: ignore[arg-type]
+            await Reveal(store, Encryption([OLD]), ANA).payload(letter_id, reason)  # type: ignore[arg-type]
     assert (await Audit(store, ANA).list(action="dead_letter.revealed")).entries == []
     assert (await Audit(store, Caller("other", "eve")).list()).entries == []
 
@@ -323,6 +323,6 @@ async def test_nothing_is_revealed_when_the_audit_cannot_be_written(database: Da
     await ask(database, "ALTER TABLE redrive.audit RENAME TO hidden")
     shown: list[Any] = []
     with pytest.raises(Exception, match="audit"):
-        shown.append(await Reveal(store, Vault([OLD]), ANA).payload(letter_id, "why"))
+        shown.append(await Reveal(store, Encryption([OLD]), ANA).payload(letter_id, "why"))
     assert shown == []
     assert isinstance(database, SqliteDatabase | PostgresDatabase)

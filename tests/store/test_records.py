@@ -827,7 +827,7 @@ async def test_a_held_run_was_not_attempted_i3(store: Store, database: Database)
     assert (run.place, run.held_by, run.step_state) == ("held", "breaker:mail", "RETRYING")
     assert (run.attempt, run.failures, run.holds) == (1, 2, 5)
     assert await column(database, claim.id, "epoch", "lease_expires_at") == (2, None)
-    await store.holds.release("breaker:mail", 1)
+    await store.limits.release("breaker:mail", 1)
     [again] = await store.leases.claim("default", 1, holder())
     assert (again.attempt, again.epoch) == (2, 3)
 

@@ -43,7 +43,7 @@ class Shop:
 
     def processor(self, **options: Any) -> Processor:
         app = self.app
-        parts = (app.store, app.breakers, app.clock, app.teller, app.ids, app._patience)
+        parts = (app.store, app.breakers, app.clock, app.event_bus, app.ids, app._retrier)
         return Processor(*parts, ProcessorOptions(**options))
 
 

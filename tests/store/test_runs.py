@@ -405,7 +405,7 @@ async def test_an_idle_run_is_cancelled_at_once(store: Store, database: Database
     assert run.ended_at == run.cancel_requested_at is not None
     assert await store.leases.claim("default", 10, holder()) == []
     assert await store.leases.claim_alone("default", holder()) == []
-    assert await store.holds.holders() == []
+    assert await store.limits.holders() == []
     assert await store.runs.cancel(claim.id, ORG) == "ended"
 
 

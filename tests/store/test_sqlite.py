@@ -28,19 +28,19 @@ INSERT = said("INSERT INTO limits (name, maximum, in_use) VALUES (:name, 1, 0)")
 
 ADD_MANY = """
 import asyncio, sys
-from redrive.store.holds import LimitRow
+from redrive.store.limits import LimitRow
 from redrive.store.sqlite import SqliteDatabase
 from redrive.store.store import Store
 
 async def main():
     store = Store(SqliteDatabase(sys.argv[1]))
-    await store.holds.workers()
+    await store.limits.workers()
     print("ready", flush=True)
     sys.stdin.readline()
     for number in range(int(sys.argv[2])):
         async with store.database.transaction() as session:
-            free = await store.holds.lock_limits(session, {"shared": 1000})
-            await store.holds.save_limits(session, [LimitRow("shared", 1000, 1001 - free["shared"])])
+            free = await store.limits.lock_limits(session, {"shared": 1000})
+            await store.limits.save_limits(session, [LimitRow("shared", 1000, 1001 - free["shared"])])
     await store.close()
 
 asyncio.run(main())

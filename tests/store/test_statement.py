@@ -34,7 +34,7 @@ def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_there_is_something_to_check() -> None:
-    assert {"runs", "leases", "records", "holds"} <= set(MODULES)
+    assert {"runs", "leases", "records", "limits"} <= set(MODULES)
     assert len(OVERRIDES) >= 10
 
 

@@ -173,9 +173,9 @@ async def test_a_cleared_queue_has_been_left(store: Store, database: Database) -
     for state, queue in (("OPEN", "dlq:a"), ("EXHAUSTED", "dlq:a"), ("RESOLVED", "dlq:a"), ("OPEN", "dlq:b")):
         await put_at(database, THEN, state=state, queue=queue)
     async with database.transaction() as session:
-        assert await ForeignFailures(database, store.holds).clear(session, ORG, "dlq:a", 10) == 3
+        assert await ForeignFailures(database, store.limits).clear(session, ORG, "dlq:a", 10) == 3
     async with database.transaction() as session:
-        assert await ForeignFailures(database, store.holds).clear(session, ORG, "dlq:a", 10) == 0
+        assert await ForeignFailures(database, store.limits).clear(session, ORG, "dlq:a", 10) == 0
 
     parts = await store.tallies.flow(ORG, int(now // 300) * 300 - 300, 7200)
     assert summed(parts) == [Part("left", "", 0, 2)]

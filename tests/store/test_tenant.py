@@ -30,12 +30,12 @@ from redrive.errors import (
     StoreError,
     StoreUnavailableError,
 )
-from redrive.failures.service import Desk
+from redrive.failures.service import Failures
 from redrive.store import postgres
 from redrive.store.database import Database
 from redrive.store.postgres import PostgresDatabase
-from redrive.store.postgres_tenant import CONNECTIONS, MOST_OF_ONE, PostgresTenant
-from redrive.store.postgres_wall import tenant_role
+from redrive.store.postgres_tenant import CONNECTIONS, MAX_PER_CALLER, PostgresTenant
+from redrive.store.row_level_security import tenant_role
 from redrive.store.sqlite import SqliteDatabase
 from redrive.store.store import Store
 from redrive.verify import verify
@@ -54,7 +54,7 @@ async def base(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
     if request.param == "sqlite":
         sqlite = SqliteDatabase(str(tmp_path / "redrive.db"), durable=False)
         await sqlite.migrate()
-        await sqlite.prepare_wall()
+        await sqlite.enable_row_level_security()
         yield sqlite
         await sqlite.close()
         return
@@ -74,7 +74,7 @@ async def walled(server: PostgresServer, *, pooler: bool = False) -> AsyncIterat
     schema = f"test_{uuid.uuid4().hex}"
     database = PostgresDatabase(server.url, schema=schema, pooler=pooler)
     await database.migrate()
-    await database.prepare_wall()
+    await database.enable_row_level_security()
     yield database
     await database.close()
     admin = await asyncpg.connect(server.url)
@@ -112,7 +112,7 @@ class World:
         app.wire(database, SYSTEM_CLOCK, SystemRandom())
         return app
 
-    async def desk(self, org: str = MINE) -> Desk:
+    async def desk(self, org: str = MINE) -> Failures:
         return await self.front.desk(org=org, by="ana")
 
     async def fail(self, number: int = 1, org: str = MINE) -> list[str]:
@@ -260,7 +260,7 @@ async def test_only_the_home_org_changes_queues_and_breakers(world: World) -> No
     await home.release_breaker("bank", by="ana")
     if not on_sqlite(world):
         with pytest.raises(StoreError, match="row-level security"):
-            await world.front.store.holds.pause("default", "eve", "")
+            await world.front.store.limits.pause("default", "eve", "")
     assert not (await world.front.queues())[0].paused_at
 
 
@@ -483,7 +483,7 @@ async def test_one_org_cannot_take_all_connections(live_postgres: PostgresServer
         await blocker.execute("SELECT pg_advisory_lock(4711)")
         waiting = [asyncio.create_task(ask(mine, busy)) for _ in range(2 * CONNECTIONS)]
         async with asyncio.timeout(SECONDS):
-            while await blocker.fetchval(found) < MOST_OF_ONE:
+            while await blocker.fetchval(found) < MAX_PER_CALLER:
                 await asyncio.sleep(0)
             assert await value(theirs, "SELECT 1") == 1
         assert not any(task.done() for task in waiting)
@@ -561,7 +561,7 @@ async def test_closing_closes_the_views_and_using_them_opens_them_again(base: Da
     other = view.another()
     assert await value(other.tenant(MINE, 1.0), "SELECT 1") == 1
     await other.migrate()
-    await other.prepare_wall()
+    await other.enable_row_level_security()
     await other.close()
 
 

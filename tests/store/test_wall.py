@@ -21,7 +21,7 @@ from redrive.store import migration
 from redrive.store.migration import migrations
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.postgres_migration import quoted
-from redrive.store.postgres_wall import HOME, RIGHTS, SHARED, WALLED, _missing, tenant_role
+from redrive.store.row_level_security import HOME, RIGHTS, SHARED, WALLED, _missing, tenant_role
 
 FORBIDDEN = {
     "migrations",
@@ -62,7 +62,7 @@ async def bare(postgres_database: PostgresDatabase, admin: Any) -> AsyncIterator
 
 @pytest.fixture
 async def walled(bare: PostgresDatabase) -> PostgresDatabase:
-    await bare.prepare_wall()
+    await bare.enable_row_level_security()
     return bare
 
 
@@ -290,7 +290,7 @@ async def test_other_users_of_the_tables_see_what_they_have_always_seen(
         assert len(await ask(database, "SELECT 1 FROM redrive.runs")) == 3
         assert len(await ask(database, "UPDATE redrive.steps SET name = name RETURNING run_id")) == 3
         assert len(await ask(database, "DELETE FROM redrive.queues RETURNING name")) == 1
-        await database.prepare_wall()
+        await database.enable_row_level_security()
         assert len(await ask(database.tenant(MINE, 5), "SELECT 1 FROM redrive.steps")) == 1
     finally:
         await database.close()
@@ -332,7 +332,7 @@ async def test_an_owner_who_may_create_roles_makes_it_alone(
 ) -> None:
     await admin.execute(f"ALTER ROLE {plain_user} CREATEROLE")
     async with owned(live_postgres, admin, plain_user, schema) as database:
-        await database.prepare_wall()
+        await database.enable_row_level_security()
 
         await furnish(admin, schema, "steps")
         assert await orgs_seen(database, MINE) == [MINE]
@@ -344,12 +344,12 @@ async def test_an_owner_who_may_not_is_told_what_an_administrator_has_to_run(
 ) -> None:
     async with owned(live_postgres, admin, plain_user, schema) as database:
         with pytest.raises(StoreError, match=f'CREATE ROLE "{tenant_role(schema)}" NOLOGIN') as raised:
-            await database.prepare_wall()
+            await database.enable_row_level_security()
 
         told = ADMINISTRATORS.search(str(raised.value))
         assert told is not None
         await admin.execute(told[1])
-        await database.prepare_wall()
+        await database.enable_row_level_security()
         await furnish(admin, schema, "steps")
         assert await orgs_seen(database, THEIRS) == [THEIRS]
 
@@ -367,17 +367,17 @@ async def test_who_may_only_use_the_tables_is_told_so(
     )
     database = PostgresDatabase(live_postgres.at(user=plain_user), schema=schema)
     with pytest.raises(StoreError, match=rf'GRANT SELECT, INSERT, UPDATE ON "{schema}"\.runs TO "{role}";$'):
-        await database.prepare_wall()
+        await database.enable_row_level_security()
     await database.close()
 
 
 async def test_made_again_nothing_is_left_to_do(walled: PostgresDatabase, admin: Any) -> None:
     assert await _missing(admin, walled.schema) == []
-    await walled.prepare_wall()
+    await walled.enable_row_level_security()
 
     await admin.execute(f"REVOKE SELECT ON {walled.schema}.audit FROM {tenant_role(walled.schema)}")
     assert len(await _missing(admin, walled.schema)) == 1
-    await walled.prepare_wall()
+    await walled.enable_row_level_security()
     assert await _missing(admin, walled.schema) == []
 
 
@@ -391,7 +391,7 @@ async def test_a_server_that_runs_during_a_migration_goes_on(
         monkeypatch.setattr(migration, "migrations", lambda: every[:6])
         await database.migrate()
         await admin.execute(f"CREATE ROLE {role} NOLOGIN")
-        await database.prepare_wall()
+        await database.enable_row_level_security()
         await ask(database, OLD_LETTER, id="old", state="OPEN", fingerprint="f")
 
         monkeypatch.setattr(migration, "migrations", lambda: every)
@@ -413,7 +413,7 @@ async def test_where_nobody_has_made_it_a_migration_does_not(bare: PostgresDatab
 async def test_many_make_it_at_once(bare: PostgresDatabase, admin: Any) -> None:
     others = [bare.another() for _ in range(6)]
 
-    await asyncio.gather(*[each.prepare_wall() for each in others])
+    await asyncio.gather(*[each.enable_row_level_security() for each in others])
 
     assert await _missing(admin, bare.schema) == []
     for each in others:
@@ -429,7 +429,7 @@ async def test_two_databases_of_one_server_share_the_role(
     second = PostgresDatabase(live_postgres.at(database=name), schema=bare.schema)
     try:
         await second.migrate()
-        await asyncio.gather(bare.prepare_wall(), second.prepare_wall())
+        await asyncio.gather(bare.enable_row_level_security(), second.enable_row_level_security())
         assert await orgs_seen(second, MINE) == await orgs_seen(bare, MINE) == []
     finally:
         await second.close()
@@ -450,11 +450,11 @@ async def test_two_databases_of_one_server_share_the_role(
     ],
 )
 async def test_a_hole_is_noticed(walled: PostgresDatabase, admin: Any, harm: str, named: str) -> None:
-    await walled.prepare_wall()
+    await walled.enable_row_level_security()
     await admin.execute(harm.format(schema=walled.schema, role=tenant_role(walled.schema)))
 
     with pytest.raises(StoreError, match=named):
-        await walled.prepare_wall()
+        await walled.enable_row_level_security()
 
 
 @pytest.mark.parametrize("schema_name", ["redrive", "a", "s" * 63, "ä" * 31, 'My "x"', "redrive_tenant"])
@@ -471,7 +471,7 @@ async def test_a_schema_with_a_difficult_name(live_postgres: PostgresServer, adm
     database = PostgresDatabase(live_postgres.url, schema=name)
     try:
         await database.migrate()
-        await database.prepare_wall()
+        await database.enable_row_level_security()
         assert await orgs_seen(database, MINE) == []
     finally:
         await database.close()

@@ -15,10 +15,10 @@ from docs.reference.generate.page import NOTE, page, said
 
 import redrive
 
-FIRST = ("Redrive", "Context", "RunHandle", "Desk", "DeadLetterQueue", "Settings")
+FIRST = ("Redrive", "Context", "RunHandle", "Failures", "DeadLetterQueue", "Settings")
 PARTS = {
     "Redrive": (("redrive.engine.task", "TaskOptions"), ("redrive.engine.enqueue", "StartOptions")),
-    "Desk": (
+    "Failures": (
         ("redrive.failures.dead_letters", "DeadLetters"),
         ("redrive.failures.groups", "FailureGroups"),
         ("redrive.failures.replays", "Replays"),

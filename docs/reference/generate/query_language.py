@@ -11,12 +11,12 @@ from redrive.model.dead_letter import DeadLetterState
 from redrive.model.failure import Category, ErrorClass
 from redrive.model.run import FAILED_RUNS, RunState, Standing
 from redrive.model.step import Effect
-from redrive.policy.criterion import KEYS, SHORTEST_PREFIX
+from redrive.policy.criterion import KEYS, MIN_PREFIX_LENGTH
 from redrive.policy.group_language import GROUP_WORDS, GROUPS
-from redrive.policy.query import LONGEST_QUERY, MOST_TERMS, MOST_VALUES
+from redrive.policy.query import MAX_QUERY_LENGTH, MAX_TERMS, MAX_VALUES
 from redrive.policy.run_language import RUNS
 from redrive.store.filter import _RARE, _WALKED
-from redrive.store.listing import MOST_COUNTED
+from redrive.store.listing import MAX_COUNTED
 from redrive.store.run_filter import _IN_KEYS as RUN_WALKED
 from redrive.store.run_filter import _RARE as RUN_RARE
 
@@ -66,7 +66,7 @@ MEANINGS = {
     "queue": ("the queue of its run", NAME),
     "fp": (
         "the fingerprint",
-        f"all of it, or its first {SHORTEST_PREFIX} digits or more; `v1:` may be left out",
+        f"all of it, or its first {MIN_PREFIX_LENGTH} digits or more; `v1:` may be left out",
     ),
     "error": ("the type of the error", "its full name: `TimeoutError`, `httpx.ReadTimeout`"),
     "code": ("the public code", "a code, or several"),
@@ -106,13 +106,13 @@ LANGUAGE = (
 )
 LANGUAGE_LIMITS = (
     "## Limits to know",
-    f"- A query has at most {LONGEST_QUERY:,} characters, {MOST_TERMS} terms, and {MOST_VALUES} values in a "
+    f"- A query has at most {MAX_QUERY_LENGTH:,} characters, {MAX_TERMS} terms, and {MAX_VALUES} values in a "
     "term.\n"
     "- All terms must hold; there is no *or* between different keys, and there are no brackets.\n"
     "- A list is read along an index of time and, if there are any, of indexed terms. Terms that are not "
     "indexed are looked at one dead letter after the other: beside an indexed one that few fulfil this is "
     "quick, alone it may read everything. A term with a minus is never read along an index.\n"
-    f"- Counts stop at {MOST_COUNTED:,}.\n"
+    f"- Counts stop at {MAX_COUNTED:,}.\n"
     "- `since` and `until` are about the moment in which it became a dead letter, not about the last replay "
     "that has failed; they cannot be negated.\n"
     "- Free text finds letters beyond ASCII in three forms only: small, capital, and a capital first.\n"

@@ -161,7 +161,7 @@ class Dependencies:
     push out a dependency and what is known of it.
     """
 
-    MOST_UNCONFIGURED = 1024
+    MAX_UNCONFIGURED = 1024
 
     def __init__(self) -> None:
         self._configured: dict[str, Dependency] = {}
@@ -216,7 +216,7 @@ class Dependencies:
             known = self._configured.get(name) or among.get(name)  # by now another thread may have made it
             if known is not None:
                 return known
-            if len(among) >= self.MOST_UNCONFIGURED:
+            if len(among) >= self.MAX_UNCONFIGURED:
                 del among[next(iter(among))]
             made = among[name] = Dependency(name)
             return made

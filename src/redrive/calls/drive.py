@@ -1,4 +1,4 @@
-"""Driving a sync function through its attempts. The judge decides, the driver executes and waits."""
+"""Driving a sync function through its attempts. The controller decides, the driver executes and waits."""
 
 from __future__ import annotations
 
@@ -8,44 +8,44 @@ from types import CoroutineType
 from typing import NoReturn, ParamSpec, TypeVar
 
 from redrive.calls.attempt import CURRENT
-from redrive.calls.judge import Judge
+from redrive.calls.controller import CallController
 from redrive.errors import InvalidValueError
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def drive(function: Callable[P, R], judge: Judge) -> Callable[P, R]:
+def drive(function: Callable[P, R], controller: CallController) -> Callable[P, R]:
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-        attempt = judge.first(args, kwargs)
+        attempt = controller.first(args, kwargs)
         while True:
             permit = None
             token = CURRENT.set(attempt)
             try:
-                if judge.breaks:
-                    permit = judge.dependency.admit()
+                if controller.breaks:
+                    permit = controller.dependency.admit()
                 result = function(*args, **kwargs)
             except Exception as error:
                 CURRENT.reset(token)
-                wait = judge.failed(attempt, permit, error)
+                wait = controller.failed(attempt, permit, error)
                 if wait is None:
                     raise
                 if wait > 0.0:
-                    judge.clock.pause(wait)
-                following = judge.next(attempt, error)
+                    controller.clock.pause(wait)
+                following = controller.next(attempt, error)
                 if following is None:
                     raise
                 attempt = following
             except BaseException:
                 CURRENT.reset(token)
-                judge.abandoned(attempt, permit)
+                controller.abandoned(attempt, permit)
                 raise
             else:
                 CURRENT.reset(token)
                 if _is_awaited(type(result)):
-                    judge.abandoned(attempt, permit)
+                    controller.abandoned(attempt, permit)
                     _refuse(attempt.operation, result)
-                judge.succeeded(attempt, permit)
+                controller.succeeded(attempt, permit)
                 return result
 
     return guarded

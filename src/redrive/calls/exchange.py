@@ -14,8 +14,8 @@ from redrive.model.step import Effect
 
 R = TypeVar("R")
 
-LARGEST_BODY = 16 * 1024 * 1024
-LONGEST_EXCERPT = 500
+MAX_BODY_BYTES = 16 * 1024 * 1024
+MAX_EXCERPT_LENGTH = 500
 
 _EFFECTS = {
     "GET": Effect.NONE,
@@ -66,11 +66,11 @@ class Exchange(Generic[R]):
     def _status_error(self, status: int, headers: Mapping[str, str], body: bytes) -> HttpStatusError:
         from redrive.policy.redact import DEFAULT_REDACTOR
 
-        excerpt = DEFAULT_REDACTOR.text(body[: LONGEST_EXCERPT * 4].decode("utf-8", "replace"))
+        excerpt = DEFAULT_REDACTOR.text(body[: MAX_EXCERPT_LENGTH * 4].decode("utf-8", "replace"))
         kept = {name: headers[name] for name in ("retry-after", "retry-after-ms") if name in headers}
         hint = "; redirects are not followed" if 300 <= status < 400 else ""
         message = f"{self} answered {status}{hint}"
-        return HttpStatusError(message, status=status, headers=kept, body=excerpt[:LONGEST_EXCERPT])
+        return HttpStatusError(message, status=status, headers=kept, body=excerpt[:MAX_EXCERPT_LENGTH])
 
     def __str__(self) -> str:
         return f"{self.method} {self.path.partition('?')[0]}"
@@ -86,8 +86,8 @@ class Body:
 
     def add(self, piece: bytes) -> None:
         self._size += len(piece)
-        if self._size > LARGEST_BODY:
-            raise HttpContentError(f"the answer is larger than {LARGEST_BODY} bytes")
+        if self._size > MAX_BODY_BYTES:
+            raise HttpContentError(f"the answer is larger than {MAX_BODY_BYTES} bytes")
         self._pieces.append(piece)
         self._attempt.check()
 

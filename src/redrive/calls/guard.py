@@ -9,17 +9,17 @@ from functools import update_wrapper
 from typing import Any, ParamSpec, TypeVar, cast
 
 from redrive.calls.attempt import CURRENT, Attempt
+from redrive.calls.controller import CallController, KeyOf, usable_key
 from redrive.calls.dependency import DEPENDENCIES, Dependency
 from redrive.calls.drive import drive
-from redrive.calls.judge import Judge, KeyOf, usable_key
 from redrive.calls.options import EffectWord
-from redrive.calls.teller import Hook, Teller
+from redrive.calls.reporter import CallReporter, Hook
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.errors import InvalidValueError
 from redrive.kind import is_async, name_of
 from redrive.model.step import Effect
 from redrive.policy.backoff import Backoff
-from redrive.policy.bounds import LONGEST_DELAY, choice, require, require_kind
+from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require, require_kind
 from redrive.policy.classify import Classifier
 from redrive.policy.presets import CALL
 from redrive.policy.retry import RetryPolicy
@@ -69,11 +69,11 @@ class Guard:
         require_kind("policy", policy, RetryPolicy)
         require_kind("classifier", classifier, Classifier, type(None))
         require_kind("dependency", dependency, Dependency, str, type(None))
-        require("timeout", timeout, 0.001, LONGEST_DELAY)
-        require("longest_wait", longest_wait, 0.0, LONGEST_DELAY)
+        require("timeout", timeout, 0.001, MAX_DELAY_SECONDS)
+        require("longest_wait", longest_wait, 0.0, MAX_DELAY_SECONDS)
         if deadline is not None:
-            require("deadline", deadline, 0.001, LONGEST_DELAY)
-        self._judge = Judge(
+            require("deadline", deadline, 0.001, MAX_DELAY_SECONDS)
+        self._failure_handler = CallController(
             operation=operation,
             policy=_merged(policy, max_attempts, backoff),
             timeout=timeout,
@@ -84,7 +84,7 @@ class Guard:
             dependency=_resolve(dependency, operation),
             breaks=dependency is not None,
             classifier=classifier,
-            teller=Teller(fields or {}, _called(hooks)),
+            reporter=CallReporter(fields or {}, _called(hooks)),
             clock=clock,
             random=random,
         )
@@ -95,34 +95,34 @@ class Guard:
 
     @property
     def operation(self) -> str:
-        return self._judge.operation
+        return self._failure_handler.operation
 
     @property
     def policy(self) -> RetryPolicy:
-        return self._judge.policy
+        return self._failure_handler.policy
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Decorate a function or method, sync or async."""
         if isinstance(function, staticmethod | classmethod):
             return cast("Callable[P, R]", type(function)(self(function.__func__)))
-        return update_wrapper(_driven(function, self._judge), function)
+        return update_wrapper(_driven(function, self._failure_handler), function)
 
     def call(self, function: Callable[[Attempt], R], *, idempotency_key: str | None = None) -> R:
         """Call `function(attempt)`. An async function gives an awaitable of its result."""
-        judge = self._judge
+        controller = self._failure_handler
         if idempotency_key is not None:
-            judge = replace(judge, key_of=_checked_key(idempotency_key))
+            controller = replace(controller, key_of=_checked_key(idempotency_key))
         if is_async(function):
-            return _driven(_with_attempt_async(function), judge)()
-        return drive(lambda: function(cast("Attempt", CURRENT.get())), judge)()
+            return _driven(_with_attempt_async(function), controller)()
+        return drive(lambda: function(cast("Attempt", CURRENT.get())), controller)()
 
 
-def _driven(function: Callable[P, R], judge: Judge) -> Callable[P, R]:
+def _driven(function: Callable[P, R], controller: CallController) -> Callable[P, R]:
     if not is_async(function):
-        return drive(function, judge)
+        return drive(function, controller)
     from redrive.calls.drive_async import drive_async  # only then asyncio has to be imported
 
-    driven = drive_async(cast("Callable[P, Awaitable[object]]", function), judge)
+    driven = drive_async(cast("Callable[P, Awaitable[object]]", function), controller)
     return cast("Callable[P, R]", driven)
 
 

@@ -24,7 +24,7 @@ from redrive.calls.attempt import Attempt
 from redrive.calls.exchange import Body, Exchange, encode_json
 from redrive.calls.guard import Guard
 from redrive.calls.log import current_log_fields
-from redrive.calls.options import CallOptions, names_of, refuse_unknown
+from redrive.calls.options import CallOptions, names_of, reject_unknown
 from redrive.errors import InvalidValueError
 from redrive.policy.bounds import require_kind
 
@@ -70,7 +70,7 @@ class _Client:
     """What the two clients have in common: everything but the sending."""
 
     def __init__(self, base_url: str, options: ClientOptions) -> None:
-        refuse_unknown(options, ClientOptions)
+        reject_unknown(options, ClientOptions)
         url = _whole_url(base_url)
         self._options = options
         self._guarding: dict[str, Any] = {"dependency": url.netloc.decode("ascii")}
@@ -89,7 +89,7 @@ class _Client:
         create_if_absent: bool,
         options: RequestOptions,
     ) -> Exchange[R]:
-        refuse_unknown(options, RequestOptions)
+        reject_unknown(options, RequestOptions)
         _refuse_other_place(path)
         json = options.get("json")
         return Exchange(

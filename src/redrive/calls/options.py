@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypedDict
 
+from redrive.calls.controller import KeyOf
 from redrive.calls.dependency import Dependency
-from redrive.calls.judge import KeyOf
-from redrive.calls.teller import Hook
+from redrive.calls.reporter import Hook
 from redrive.clock import Clock
 from redrive.model.step import Effect
 from redrive.policy.backoff import Backoff
@@ -46,7 +46,7 @@ def names_of(options: type) -> list[str]:
     return sorted(options.__optional_keys__)  # type: ignore[attr-defined]
 
 
-def refuse_unknown(options: Mapping[str, object], known: type) -> None:
+def reject_unknown(options: Mapping[str, object], known: type) -> None:
     names = names_of(known)
     for name in options:
         if name not in names:

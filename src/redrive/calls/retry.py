@@ -7,7 +7,7 @@ from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
 from redrive.calls.attempt import Attempt
 from redrive.calls.guard import Guard
-from redrive.calls.options import GuardOptions, refuse_unknown
+from redrive.calls.options import GuardOptions, reject_unknown
 from redrive.errors import InvalidValueError
 from redrive.kind import name_of
 
@@ -32,7 +32,7 @@ def retry(
 
     The operation is named after the function unless a name is given. `help(redrive.Guard)` has the options.
     """
-    refuse_unknown(options, GuardOptions)
+    reject_unknown(options, GuardOptions)
     if isinstance(operation, type) and issubclass(operation, BaseException):
         raise InvalidValueError(
             "retry takes no exception classes: what is retried follows from what an error means; "
@@ -47,18 +47,18 @@ def call(operation: str, function: Callable[[Attempt], R], **options: Unpack[Gua
     """Make one guarded call of `function(attempt)`; an async function gives an awaitable of its result."""
     if not options:
         return _plain_guard(operation).call(function)
-    refuse_unknown(options, GuardOptions)
+    reject_unknown(options, GuardOptions)
     return Guard(operation, **options).call(function)
 
 
 _PLAIN_GUARDS: dict[str, Guard] = {}
-_MOST_PLAIN_GUARDS = 1024
+_MAX_PLAIN_GUARDS = 1024
 
 
 def _plain_guard(operation: str) -> Guard:
     guard = _PLAIN_GUARDS.get(operation)
     if guard is None:
-        if len(_PLAIN_GUARDS) >= _MOST_PLAIN_GUARDS:
+        if len(_PLAIN_GUARDS) >= _MAX_PLAIN_GUARDS:
             _PLAIN_GUARDS.clear()
         guard = _PLAIN_GUARDS[operation] = Guard(operation)
     return guard

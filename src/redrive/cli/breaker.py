@@ -18,7 +18,7 @@ from redrive.cli.section import facts, headline, next_steps, paragraph
 from redrive.cli.table import Column, Row, chosen, output_option, show_fields, show_json, show_rows
 from redrive.cli.text import age, ago, notice, out
 from redrive.cli.times import stamp
-from redrive.policy.bounds import LONGEST_DELAY
+from redrive.policy.bounds import MAX_DELAY_SECONDS
 
 PATH = "/api/v1/breakers"
 
@@ -36,7 +36,7 @@ reason_option = click.option("--reason", required=True, help="Why; others see it
 for_option = click.option(
     "--for",
     "seconds",
-    type=Duration(1.0, LONGEST_DELAY),
+    type=Duration(1.0, MAX_DELAY_SECONDS),
     metavar="LENGTH",
     help="For so long, such as 10m; without it until `redrive breaker auto`.",
 )

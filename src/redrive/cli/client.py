@@ -13,7 +13,7 @@ from redrive.cli.text import notice
 from redrive.errors import InvalidValueError, RedriveError
 
 PAGE = 200
-LONGEST_WAIT = 30.0
+MAX_WAIT_SECONDS = 30.0
 TRIES = 5
 BUSY = frozenset({429, 503})
 
@@ -176,7 +176,7 @@ def _refused(constant: str) -> None:
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     text = headers.get("retry-after", "")
-    return min(LONGEST_WAIT, float(text)) if text.isascii() and text.isdecimal() else None
+    return min(MAX_WAIT_SECONDS, float(text)) if text.isascii() and text.isdecimal() else None
 
 
 def _problem(body: bytes) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from redrive.doctor import Finding, Report
 
 COLUMNS = ("state", "check", "seen", "advice", "command")
-WIDEST = 110
+MAX_WIDTH = 110
 INDENT = 4
 SIGNS = {"bad": "✗", "warn": "!", "unknown": "?", "ok": "✓"}
 COLOURS = {"bad": bad, "warn": warn, "unknown": dim, "ok": good}
@@ -68,7 +68,7 @@ async def _examined(given: Given) -> Report:
 
 
 def _lines(report: Report, findings: list[Finding]) -> Iterator[str]:
-    room = min(WIDEST, terminal_width())
+    room = min(MAX_WIDTH, terminal_width())
     names = max(len(each.check) for each in findings) + 2
     yield dim(visible(f"Looked at {report.database}"))
     for state, head in HEADS.items():

@@ -53,7 +53,7 @@ async def _performed(wanted: list[Drill], running: Running, aloud: bool) -> list
     outcomes = []
     for each in wanted:
         notice(f"{bold(each.name)}  {each.title}")
-        outcomes.append(await perform(each, running, _tell, _judge if aloud else _ignore))
+        outcomes.append(await perform(each, running, _tell, _failure_handler if aloud else _ignore))
     return outcomes
 
 
@@ -61,7 +61,7 @@ def _tell(text: str) -> None:
     notice(dim(f"  {text}"))
 
 
-def _judge(expectation: Expectation) -> None:
+def _failure_handler(expectation: Expectation) -> None:
     mark = good("✓") if expectation.met else bad("✗")
     found = "" if expectation.met else bad(f": found {visible(expectation.found)}")
     out(f"  {mark} {expectation.text}{found}")

@@ -15,7 +15,7 @@ from redrive.cli.text import notice
 from redrive.cli.times import length
 from redrive.cli.workers import PATH, START, is_heard
 
-FIRST, FACTOR, LONGEST = 0.1, 1.5, 2.0
+FIRST, FACTOR, MAX_LENGTH = 0.1, 1.5, 2.0
 PATIENCE = 2.0
 """Seconds after which somebody who waits is told that there is no worker."""
 
@@ -43,7 +43,7 @@ class Follower:
             self._told = self._tell_of_workers(queue)
         left = self._pause if self._timeout is None else max(0.0, self._timeout - passed)
         time.sleep(min(self._pause, left))
-        self._pause = min(LONGEST, self._pause * FACTOR)
+        self._pause = min(MAX_LENGTH, self._pause * FACTOR)
 
     def _tell_of_workers(self, queue: str | None) -> bool:
         """Looked at anew until it is told: the last one may stop while somebody waits for it."""

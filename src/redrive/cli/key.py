@@ -13,11 +13,11 @@ from redrive.cli.reach import reach_options
 from redrive.cli.table import Column, Row, output_option, show_json, show_rows
 from redrive.cli.text import ago, notice, out
 from redrive.model.role import Role
-from redrive.policy.bounds import LONGEST_DELAY
+from redrive.policy.bounds import MAX_DELAY_SECONDS
 from redrive.policy.credential import checked_scopes
 
 PATH = "/api/v1/keys"
-LIFETIME = Duration(60.0, 10 * LONGEST_DELAY)
+LIFETIME = Duration(60.0, 10 * MAX_DELAY_SECONDS)
 
 
 class Grace(Duration):

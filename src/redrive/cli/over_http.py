@@ -20,8 +20,8 @@ from redrive.errors import InvalidValueError, RedriveError
 
 TIMEOUT = 60.0
 """Seconds of silence."""
-LONGEST_READING = 600.0
-MOST_BYTES = 256 * 1024 * 1024
+MAX_READING_SECONDS = 600.0
+MAX_BYTES = 256 * 1024 * 1024
 AT_ONCE = 64 * 1024
 
 
@@ -118,10 +118,10 @@ def _read(response: Any) -> Iterator[bytes]:
     began, size, whole = time.monotonic(), 0, response.length
     while part := response.read1(AT_ONCE):
         size += len(part)
-        if size > MOST_BYTES:
-            raise http.client.HTTPException(f"its answer is larger than {MOST_BYTES:,} bytes")
-        if time.monotonic() - began > LONGEST_READING:
-            raise TimeoutError(f"its answer has not ended after {LONGEST_READING:.0f} s")
+        if size > MAX_BYTES:
+            raise http.client.HTTPException(f"its answer is larger than {MAX_BYTES:,} bytes")
+        if time.monotonic() - began > MAX_READING_SECONDS:
+            raise TimeoutError(f"its answer has not ended after {MAX_READING_SECONDS:.0f} s")
         yield part
     if whole is not None and size < whole:
         raise http.client.HTTPException("the connection has ended in the middle of its answer")

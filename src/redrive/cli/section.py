@@ -10,10 +10,10 @@ from redrive.cli.table import terminal_width
 from redrive.cli.text import bad, bold, dim, good, out, visible, warn
 
 INDENT = 2
-WIDEST = 110
+MAX_WIDTH = 110
 """Longer lines are hard to read."""
-MOST_LINES = 40
-LONGEST = 2_000
+MAX_LINES = 40
+MAX_LENGTH = 2_000
 
 _COLOURS = {
     **dict.fromkeys(("SUCCESS", "SUCCEEDED", "RESOLVED", "likely"), good),
@@ -23,7 +23,7 @@ _COLOURS = {
 
 
 def room() -> int:
-    return min(WIDEST, terminal_width())
+    return min(MAX_WIDTH, terminal_width())
 
 
 def coloured(state: str, text: str | None = None) -> str:
@@ -96,10 +96,10 @@ def aside(pieces: Sequence[str | None]) -> None:
 def document(value: object, more: str) -> None:
     """JSON as people read it; `more` tells where the rest of a long one is to be seen."""
     lines = json.dumps(value, indent=2, ensure_ascii=False).split("\n")
-    for line in lines[:MOST_LINES]:
+    for line in lines[:MAX_LINES]:
         out(" " * INDENT + cut(visible(line), room() - INDENT))
-    if len(lines) > MOST_LINES:
-        out(dim(f"{' ' * INDENT}… {len(lines) - MOST_LINES:,} more lines: {more}"))
+    if len(lines) > MAX_LINES:
+        out(dim(f"{' ' * INDENT}… {len(lines) - MAX_LINES:,} more lines: {more}"))
 
 
 def grid(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -126,7 +126,7 @@ def next_steps(commands: Iterable[tuple[str, str]]) -> None:
 
 
 def wrapped(text: str, space: int) -> list[str]:
-    shown = text if len(text) <= LONGEST else text[:LONGEST] + "…"
+    shown = text if len(text) <= MAX_LENGTH else text[:MAX_LENGTH] + "…"
     return list(_lines(shown, max(20, space)))
 
 

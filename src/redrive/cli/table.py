@@ -18,7 +18,7 @@ from redrive.cli.text import bold, notice, out, visible
 
 FORMATS = ("table", "json", "ndjson", "csv", "plain")
 GAP = 2
-NARROWEST = 8
+MIN_WIDTH = 8
 DEFAULT_LIMIT = 50
 AT_ONCE = 1_000
 """Rows of a table whose widths are looked at together."""
@@ -215,7 +215,7 @@ def _fitted(rows: Sequence[Sequence[str]], columns: Sequence[Column], room: int)
         candidates = [
             number
             for number, each in enumerate(columns)
-            if not each.whole and widths[number] > max(NARROWEST, width(_title(each)))
+            if not each.whole and widths[number] > max(MIN_WIDTH, width(_title(each)))
         ]
         if not candidates:
             break

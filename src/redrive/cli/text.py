@@ -12,7 +12,7 @@ import click
 from redrive.errors import RedriveError
 from redrive.policy.redact import DEFAULT_REDACTOR
 
-LONGEST_LINE = 2_000
+MAX_LINE_LENGTH = 2_000
 _STEERING = re.compile(
     r"(\x1b\[(?:0|1|2|3[1-3])m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
 )
@@ -64,7 +64,7 @@ def one_line(error: BaseException | str) -> str:
     """Our own messages hold no secrets, but examples that look like some; of others nobody knows."""
     text = " ".join(str(error).split())
     known = text if isinstance(error, RedriveError) else DEFAULT_REDACTOR.text(text)
-    return visible(known)[:LONGEST_LINE] or "it says nothing more"
+    return visible(known)[:MAX_LINE_LENGTH] or "it says nothing more"
 
 
 def instant(seconds: float | None) -> str | None:

@@ -28,7 +28,7 @@ TABLE = (
     Column("checked", "rows checked", short="{:,}".format, whole=True),
     Column("found", short="{:,}".format, whole=True),
 )
-WIDEST = 110
+MAX_WIDTH = 110
 ERASED = "\r\x1b[K"
 FROM_OUTSIDE = ("I1", "I2")
 """Only somebody outside can have seen these: they are checked from Python, with a Witness."""
@@ -140,7 +140,7 @@ def _rows(verdict: Verdict) -> Iterator[dict[str, Any]]:
 
 
 def _findings(rows: list[dict[str, Any]]) -> Iterator[str]:
-    room = min(WIDEST, terminal_width())
+    room = min(MAX_WIDTH, terminal_width())
     for row in rows:
         if not row["findings"]:
             continue

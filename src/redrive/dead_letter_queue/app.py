@@ -11,12 +11,12 @@ from typing import Any
 from redrive.app import Redrive
 from redrive.clock import Clock
 from redrive.config import Settings
-from redrive.engine.dead_letter_policy import Burial
+from redrive.engine.dead_letter_policy import DeadLetterPolicy
 from redrive.engine.definition import Definition
 from redrive.engine.worker import Worker
 from redrive.errors import InvalidValueError
 from redrive.failures.clearing import DEFAULT_MAX_SIZE, PREFIX
-from redrive.failures.external_tasks import Foreign, ItemBurial, redrive_config
+from redrive.failures.external_tasks import ExternalTaskPolicy, Foreign, redrive_config
 from redrive.failures.redrive_processor import ProcessorOptions
 from redrive.policy.presets import REDRIVE_NEVER
 from redrive.policy.redriving import BY_CATEGORY, Function
@@ -55,7 +55,7 @@ class QueueApp(Redrive):
 
     def wire(self, database: Database, clock: Clock, random: Random) -> None:
         super().wire(database, clock, random)
-        self.store.burials.max_size = None  # the queue has a limit of its own
+        self.store.letter_writer.max_size = None  # the queue has a limit of its own
 
     @property
     def max_size(self) -> int:
@@ -75,13 +75,15 @@ class QueueApp(Redrive):
 
     def foreign(self) -> Foreign:
         """Takes in what has failed elsewhere."""
-        return Foreign(self.store, self.clock, self.ids, self.teller, self._burial(), self.vault)
+        return Foreign(
+            self.store, self.clock, self.ids, self.event_bus, self._letter_policy(), self.encryption
+        )
 
     def _processor_options(self) -> ProcessorOptions:
         return replace(super()._processor_options(), queue=self.queue, max_size=self.max_size)
 
-    def _burial(self) -> Burial:
-        return ItemBurial(
+    def _letter_policy(self) -> DeadLetterPolicy:
+        return ExternalTaskPolicy(
             self.redactor,
             self.random.random,
             Strategy.AUTOMATIC,  # what enters is decided before

@@ -27,19 +27,19 @@ from redrive.dead_letter_queue.refusal import not_archived, not_ended, not_retri
 from redrive.dead_letter_queue.tasks import FailedTasks, TaskFields
 from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.engine.evidence import Evidence
-from redrive.engine.task import checked_name, refuse_unknown
+from redrive.engine.task import checked_name, reject_unknown
 from redrive.errors import InvalidValueError, NotFoundError, ReplayRefusedError, TransitionError
 from redrive.failures.alarms import statistics_of
 from redrive.failures.clearing import clear_queue
 from redrive.failures.redrive_processor import RUNNING
-from redrive.failures.service import Desk
+from redrive.failures.service import Failures
 from redrive.failures.statistics import by_kind
 from redrive.model.alias import dead_letter_state
 from redrive.model.caller import APPLICATION, Caller, checked_caller
 from redrive.model.failed_task import FailedTask, RetryOutcome
 from redrive.model.run import RunState
 from redrive.model.statistics import Statistics
-from redrive.policy.bounds import LONGEST_DELAY, require, require_whole
+from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_whole
 from redrive.policy.codec import DEFAULT_LIMITS, Limits
 from redrive.policy.monitor import DEFAULT_THRESHOLDS, Thresholds
 from redrive.policy.redact import DEFAULT_REDACTOR, Redactor
@@ -51,7 +51,7 @@ from redrive.store.redriving import Census
 if TYPE_CHECKING:
     from redrive.dead_letter_queue.blocking import BlockingQueue
 
-LARGEST_LIST = 1_000
+MAX_LIST_SIZE = 1_000
 _OPTIONS = frozenset({"timeout", "breaker", "effect", "classifier", "concurrency"})
 
 
@@ -94,7 +94,7 @@ class DeadLetterQueue:
         log: bool = True,
         **options: Any,
     ) -> None:
-        refuse_unknown("a dead-letter queue has no option", options, _OPTIONS | _keywords())
+        reject_unknown("a dead-letter queue has no option", options, _OPTIONS | _keywords())
         self.name = checked_name("the name of a dead-letter queue", name)
         self.org = checked_name("org", org)
         self._by = checked_caller(by)
@@ -155,7 +155,7 @@ class DeadLetterQueue:
 
     async def list(self, status: str | None = None, *, limit: int = 100) -> list[FailedTask]:
         """The oldest first; by status: pending, retrying, exhausted, completed, discarded, archived."""
-        require_whole("limit", limit, 1, LARGEST_LIST)
+        require_whole("limit", limit, 1, MAX_LIST_SIZE)
         state = None if status is None else dead_letter_state(status)
         await self.app.open()
         return await self._tasks.page(state, limit)
@@ -190,7 +190,7 @@ class DeadLetterQueue:
         """
         self._require_execute()
         if timeout is not None:
-            require("timeout", timeout, 0.0, LONGEST_DELAY)
+            require("timeout", timeout, 0.0, MAX_DELAY_SECONDS)
         item = await self._existing(task_id)
         await self._begin(item, reason)
         run = self.app.run(item.run_id, self.org)
@@ -330,7 +330,7 @@ class DeadLetterQueue:
             raise NotFoundError(f"there is no task {task_id!r} in the queue {self.name!r}")
         return found
 
-    async def _desk(self) -> Desk:
+    async def _desk(self) -> Failures:
         return await self.app.desk(org=self.org, by=self._by)
 
     async def _census(self) -> Census:

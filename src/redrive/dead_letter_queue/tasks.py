@@ -7,10 +7,10 @@ from typing import Any, TypedDict
 
 from redrive.dead_letter_queue.app import QueueApp
 from redrive.dead_letter_queue.refusal import Awaited
-from redrive.engine.enqueue import HIGHEST_PRIORITY, LONGEST_KEY
+from redrive.engine.enqueue import MAX_KEY_LENGTH, MAX_PRIORITY
 from redrive.engine.evidence import Evidence
 from redrive.engine.payload import json_and_text
-from redrive.engine.task import refuse_unknown
+from redrive.engine.task import reject_unknown
 from redrive.errors import InvalidValueError
 from redrive.failures.external_tasks import Report, category_of, evidence_of_report
 from redrive.model.dead_letter import DeadLetterLine, DeadLetterState
@@ -23,7 +23,7 @@ from redrive.policy.codec import decode
 from redrive.policy.idempotency import request_hash
 from redrive.policy.query import parse
 from redrive.policy.redact.marker import MARKER
-from redrive.policy.redriving import BY_CATEGORY, CUSTOM_PREFIX, MOST_REDRIVES, Redrive, checked
+from redrive.policy.redriving import BY_CATEGORY, CUSTOM_PREFIX, MAX_REDRIVES, Redrive, checked
 from redrive.policy.triage import triage
 from redrive.store.foreign_failures import ForeignFailures, Item, NewFailure
 
@@ -59,12 +59,12 @@ class FailedTasks:
     def __init__(self, app: QueueApp, org: str) -> None:
         self._app = app
         self._org = org
-        self._failures = ForeignFailures(app.database, app.store.holds)
+        self._failures = ForeignFailures(app.database, app.store.limits)
         self._letters = app.store.dead_letters
-        self._vault = app.vault
+        self._encryption = app.encryption
 
     def evidence(self, error: BaseException | str, fields: TaskFields) -> Evidence:
-        refuse_unknown("a failed task has no field", fields, TaskFields.__optional_keys__)
+        reject_unknown("a failed task has no field", fields, TaskFields.__optional_keys__)
         require_kind("error", error, BaseException, str)
         category = fields.get("category")
         return evidence_of_report(
@@ -88,7 +88,7 @@ class FailedTasks:
             definition=definition.digest,
             queue=app.queue,
             priority=_priority(fields),
-            input=self._vault.seal(text),
+            input=self._encryption.encrypt(text),
             key=self._key(task_id),
             request_hash=request_hash([app.queue, payload], limits=app.limits),
             correlation_id=task_id,
@@ -156,10 +156,10 @@ class FailedTasks:
         if metadata is None:
             return None
         require_kind("metadata", metadata, Mapping)
-        return self._vault.seal(json_and_text(dict(metadata), limits=self._app.limits)[1])
+        return self._encryption.encrypt(json_and_text(dict(metadata), limits=self._app.limits)[1])
 
     def _opened(self, text: str) -> Any:
-        return decode(self._vault.unseal(text))
+        return decode(self._encryption.decrypt(text))
 
     def _read(self, item: Item) -> FailedTask:
         given = self._opened(item.input)
@@ -188,7 +188,7 @@ class FailedTasks:
 def _max_redrives(fields: TaskFields) -> int | None:
     most = fields.get("max_retries")
     if most is not None:
-        require_whole("max_retries", most, 0, MOST_REDRIVES)
+        require_whole("max_retries", most, 0, MAX_REDRIVES)
     return most
 
 
@@ -201,13 +201,18 @@ def _after(fields: TaskFields) -> Collection[str]:
 
 def _priority(fields: TaskFields) -> int:
     priority = fields.get("priority", 0)
-    require_whole("priority", priority, -HIGHEST_PRIORITY, HIGHEST_PRIORITY)
+    require_whole("priority", priority, -MAX_PRIORITY, MAX_PRIORITY)
     return priority
 
 
 def _checked_id(task_id: object) -> str:
-    if not isinstance(task_id, str) or not task_id or len(task_id) > LONGEST_KEY or not task_id.isprintable():
+    if (
+        not isinstance(task_id, str)
+        or not task_id
+        or len(task_id) > MAX_KEY_LENGTH
+        or not task_id.isprintable()
+    ):
         raise InvalidValueError(
-            f"the id of a task must be a text of 1 to {LONGEST_KEY} printable characters, got {task_id!r}"
+            f"the id of a task must be a text of 1 to {MAX_KEY_LENGTH} printable characters, got {task_id!r}"
         )
     return task_id

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from redrive.app import Redrive
 from redrive.demo.shop_floor import ShopFloor
-from redrive.failures.service import Desk
+from redrive.failures.service import Failures
 from redrive.model.operation import ReplayOperation
 from redrive.model.query import Order
 from redrive.model.replay import OperationState
@@ -78,13 +78,13 @@ def plan_command(group: str) -> str:
     return f"redrive replay plan --group {group} --canary {CANARY} --rate {RATE} --reason fixed"
 
 
-async def _oldest(desk: Desk, fingerprint: str) -> str:
+async def _oldest(desk: Failures, fingerprint: str) -> str:
     """Not the newest, which would be another one before somebody has typed its id."""
     lines = (await desk.dead_letters.list(f"fp:{fingerprint}", size=1, order=Order.OLDEST)).lines
     return lines[0].id if lines else ""
 
 
-async def _operation(desk: Desk, fingerprint: str) -> ReplayOperation | None:
+async def _operation(desk: Failures, fingerprint: str) -> ReplayOperation | None:
     found = (await desk.operations.list(size=20)).operations
     ours = [
         each for each in found if fingerprint in each.selection and each.state != OperationState.CANCELLED

@@ -26,7 +26,7 @@ from redrive.demo.screen import Screen
 from redrive.demo.shop_floor import ShopFloor
 from redrive.demo.show import Show, sign_in_link
 from redrive.demo.standing import Sum, reckoned
-from redrive.demo.traffic import MOST_RUNS, SECONDS_BETWEEN, Traffic
+from redrive.demo.traffic import MAX_RUNS, SECONDS_BETWEEN, Traffic
 from redrive.demo.words import Where, Words
 from redrive.demo.world import World
 from redrive.demo.world_server import HOST, serving
@@ -113,14 +113,14 @@ class _Director:
         if self._wishes.store != "postgresql":
             yield self._place.sqlite_url
             return
-        home, ready, keeper = postgres.made_home(), asyncio.Event(), Crew(self._place, {})
+        home, ready, database = postgres.made_home(), asyncio.Event(), Crew(self._place, {})
         try:
-            await keeper.start("database", "database", str(home), hear=lambda _: ready.set())
-            await self._unless_over(_until(ready), keeper)
-            crew.leaned_on.append(keeper)
+            await database.start("database", "database", str(home), hear=lambda _: ready.set())
+            await self._unless_over(_until(ready), database)
+            crew.leaned_on.append(database)
             yield postgres.url_of(home)
         finally:
-            await keeper.stop()
+            await database.stop()
             postgres.remove(home)
 
     async def _with_database(self, crew: Crew, url: str, outside: str) -> Sum:
@@ -195,7 +195,7 @@ class _Director:
             await asyncio.gather(*loops, return_exceptions=True)
 
     async def _take_orders(self, app: Redrive) -> None:
-        while len(self._traffic.started) < MOST_RUNS:
+        while len(self._traffic.started) < MAX_RUNS:
             await asyncio.sleep(SECONDS_BETWEEN)
             with suppress(StoreError):
                 await self._traffic.start(app, self._traffic.next())

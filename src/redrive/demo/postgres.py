@@ -30,7 +30,7 @@ READY = "ready"
 START_SECONDS = 60.0
 OPTIONS = ("fsync=off", "full_page_writes=off", "max_connections=60", "listen_addresses=")
 PREFIX = "redrive-demo-pg-"
-LONGEST_PARENT = 50
+MAX_PARENT_LENGTH = 50
 """Characters; systems allow about 100 for the path of a socket."""
 
 
@@ -46,7 +46,7 @@ def refuse_without_package() -> None:
 def made_home() -> Path:
     """Not in the demo's folder: the path of a socket must be short, and another user may have to enter it."""
     usual = Path(tempfile.gettempdir())
-    fits = len(str(usual)) <= LONGEST_PARENT and (os.geteuid() != 0 or _is_open(usual))
+    fits = len(str(usual)) <= MAX_PARENT_LENGTH and (os.geteuid() != 0 or _is_open(usual))
     return Path(tempfile.mkdtemp(prefix=PREFIX, dir=usual if fits else "/tmp"))  # noqa: S108 - 0700, of a new name
 
 

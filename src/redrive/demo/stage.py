@@ -28,7 +28,7 @@ PATIENCE = 60.0
 """Seconds until what is expected must have come."""
 
 PAUSE = 0.1
-LONGEST_FAULT = 180.0
+MAX_FAULT_SECONDS = 180.0
 """Seconds after which a fault of a drill is gone, also when nobody is left to repair it."""
 
 BY = "drill"
@@ -69,7 +69,7 @@ class Stage:
 
     async def break_(self, service: str, state: str, *, about: str = "", after: int = 0) -> None:
         wish = {"service": service, "state": state, "about": about, "after": after}
-        await self._steer({**wish, "seconds": LONGEST_FAULT})
+        await self._steer({**wish, "seconds": MAX_FAULT_SECONDS})
 
     async def repair(self, service: str, *, about: str = "") -> None:
         await self._steer({"service": service, "state": "up", "about": about})

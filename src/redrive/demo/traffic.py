@@ -11,7 +11,7 @@ from redrive.app import Redrive
 from redrive.demo.shop_floor import COUNTRY
 from redrive.demo.world import EXPIRED_CARD, NO_STREET, World
 
-MOST_RUNS = 10_000
+MAX_RUNS = 10_000
 """Then no more come, so that the database stays small."""
 
 SECONDS_BETWEEN = 0.9

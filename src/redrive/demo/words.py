@@ -9,7 +9,7 @@ from typing import NamedTuple
 from redrive.demo.course import CANARY, FIX, REPLAY, SEE, TITLES, UNDERSTAND, WATCH, Facts, plan_command
 from redrive.demo.screen import BOLD, DIM, GREEN, RED, YELLOW, Screen
 from redrive.demo.standing import Standing, Sum
-from redrive.demo.traffic import MOST_RUNS
+from redrive.demo.traffic import MAX_RUNS
 
 
 class Where(NamedTuple):
@@ -83,7 +83,7 @@ class Words:
             f"{now.done:,} done",
             f"{now.under_way:,} under way",
             f"{now.letters:,} dead letters in {now.groups} groups",
-            *(("no more come",) if now.runs >= MOST_RUNS else ()),
+            *(("no more come",) if now.runs >= MAX_RUNS else ()),
         ]
         return "  ".join(parts)
 

@@ -22,8 +22,8 @@ FAILING, STOPPED, SLOW, REFUSING = "failing", "stopped", "slow", "refusing"
 STATES = (UP, FAILING, STOPPED, SLOW, REFUSING)
 SLOWNESS = 3.0
 LATENCY = (0.01, 0.06)
-LONGEST_FAULT = 3600.0
-MOST_REFERENCES = 50_000
+MAX_FAULT_SECONDS = 3600.0
+MAX_REFERENCES = 50_000
 
 USUAL_FAULT = {
     "payments": STOPPED,
@@ -133,7 +133,7 @@ class World:
         return answer
 
     def _noted(self, request: Request) -> Record:
-        if len(self._records) > MOST_REFERENCES:
+        if len(self._records) > MAX_REFERENCES:
             self._records.clear()
         record = self._records.setdefault(request.reference, Record())
         if request.key:
@@ -177,7 +177,7 @@ class World:
         state = USUAL_FAULT[service] if state is None else state
         if state not in STATES[1:]:
             raise InvalidValueError(f"a service can be {', '.join(STATES[1:])}; not {state!r:.50}")
-        until = None if seconds is None else self._now() + min(seconds, LONGEST_FAULT)
+        until = None if seconds is None else self._now() + min(seconds, MAX_FAULT_SECONDS)
         fault = Fault(state, by, after, times, until)
         with self._lock:
             if about:
@@ -195,7 +195,7 @@ class World:
 
     def calm(self, seconds: float) -> None:
         """No outage comes by itself for so long; one that is under way ends."""
-        self.calm_until = self._now() + min(seconds, LONGEST_FAULT)
+        self.calm_until = self._now() + min(seconds, MAX_FAULT_SECONDS)
         for service in SERVICES:
             self.repair(service, only_by="weather")
 

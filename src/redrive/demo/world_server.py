@@ -21,7 +21,7 @@ from redrive.demo.world import Request, World
 from redrive.errors import InvalidValueError
 
 HOST = "127.0.0.1"
-LARGEST_BODY = 65_536
+MAX_BODY_BYTES = 65_536
 IDLE_SECONDS = 60
 POLICY = "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
@@ -77,7 +77,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         length = self.headers.get("content-length", "")
-        if not length.isascii() or not length.isdecimal() or int(length) > LARGEST_BODY:
+        if not length.isascii() or not length.isdecimal() or int(length) > MAX_BODY_BYTES:
             self.close_connection = True
             self._say(413, "text/plain", b"this is too long\n")
             return

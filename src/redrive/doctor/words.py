@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-MOST_COUNTED = 10_000
-MOST_NAMED = 5
+MAX_COUNTED = 10_000
+MAX_NAMED = 5
 
 
 def span(seconds: float) -> str:
@@ -25,10 +25,10 @@ def size(number: float) -> str:
 
 def count(number: int, one: str, several: str = "") -> str:
     """What is counted up to a limit is at least that."""
-    more = "+" if number >= MOST_COUNTED else ""
-    return f"{min(number, MOST_COUNTED):,}{more} {one if number == 1 else several or f'{one}s'}"
+    more = "+" if number >= MAX_COUNTED else ""
+    return f"{min(number, MAX_COUNTED):,}{more} {one if number == 1 else several or f'{one}s'}"
 
 
 def names(several: Sequence[str]) -> str:
-    more = len(several) - MOST_NAMED
-    return ", ".join(several[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    more = len(several) - MAX_NAMED
+    return ", ".join(several[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")

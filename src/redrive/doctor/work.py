@@ -11,8 +11,8 @@ from redrive.doctor.finding import Finding, State, ok
 from redrive.doctor.limits import Limits
 from redrive.doctor.words import count, names, span
 from redrive.model.run import Place
-from redrive.store.holds import QueueRow, WorkerRow
 from redrive.store.inspection import Expired, Overdue
+from redrive.store.limits import QueueRow, WorkerRow
 from redrive.store.run_listing import Depth
 
 WORK = "redrive worker MODULE:ATTRIBUTE"

@@ -49,7 +49,7 @@ class BreakerView(NamedTuple):
     policy: BreakerPolicy
 
 
-class BreakerBook:
+class BreakerQueries:
     """`store` is that of the caller's org."""
 
     def __init__(

@@ -13,7 +13,7 @@ from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 
-from redrive.engine.event_bus import Teller
+from redrive.engine.event_bus import EventBus
 from redrive.engine.ids import Ids
 from redrive.engine.threads import Threads
 from redrive.errors import NotStorableError, StoreError
@@ -24,15 +24,15 @@ from redrive.policy.breaker import Breaker
 from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.policy.codec import decode, encode
 from redrive.policy.ramp import Ramp
-from redrive.store.holds import BreakerRow
+from redrive.store.limits import BreakerRow
 from redrive.store.record import EventRow
 from redrive.store.store import Store
 
 HELD_BY_BREAKER = "breaker:"
-LARGEST_RELEASE = 1_000
+MAX_RELEASE_BATCH = 1_000
 PROBE_SECONDS = 10.0
-MOST_PROBES = 8
-MOST_TURNS = 100
+MAX_PROBES = 8
+MAX_TURNS = 100
 
 Probe = Callable[[], Awaitable[object] | object]
 
@@ -69,26 +69,26 @@ class SharedBreaker(NamedTuple):
 
 class Breakers:
     def __init__(
-        self, store: Store, teller: Teller, ids: Ids, random: Random, policy: BreakerPolicy | None = None
+        self, store: Store, event_bus: EventBus, ids: Ids, random: Random, policy: BreakerPolicy | None = None
     ) -> None:
         self._random = random
         self._default = BreakerSettings(policy or BreakerPolicy(), None, Ramp())
         self._store = store
         self._ids = ids
-        self._teller = teller
+        self._event_bus = event_bus
         self.settings: dict[str, BreakerSettings] = {}
         self._reports: dict[str, list[Report]] = {}
         self._filled = asyncio.Event()
         self._probes: dict[str, asyncio.Task[None]] = {}
-        self._threads = Threads(MOST_PROBES)
+        self._threads = Threads(MAX_PROBES)
 
     async def look(self, name: str) -> SharedBreaker | None:
         """As it stands now; None while nothing was ever reported to it."""
-        row = await self._store.holds.breaker(name)
+        row = await self._store.limits.breaker(name)
         return None if row is None else self._restored(row)
 
     async def all(self) -> list[SharedBreaker]:
-        return [self._restored(row) for row in await self._store.holds.breakers()]
+        return [self._restored(row) for row in await self._store.limits.breakers()]
 
     def unused(self, name: str, now: float) -> SharedBreaker:
         """One to which nothing was ever reported."""
@@ -159,7 +159,7 @@ class Breakers:
         """Bring a breaker that holds work forward: the queues of what was released, and is there more?"""
         known = await self.look(name)
         if known is None:
-            return await self._release(name, LARGEST_RELEASE), False
+            return await self._release(name, MAX_RELEASE_BATCH), False
         if known.state is BreakerState.CLOSED:
             return await self._release_by_ramp(name)
         if known.state is BreakerState.OPEN:
@@ -172,13 +172,13 @@ class Breakers:
 
     async def _skip(self, name: str) -> int:
         """Not always the oldest: many runs take turns in finding out whether the dependency is back."""
-        held = await self._store.holds.count_held(HELD_BY_BREAKER + name, MOST_TURNS)
+        held = await self._store.limits.count_held(HELD_BY_BREAKER + name, MAX_TURNS)
         return self._random.randrange(held) if held > 1 else 0
 
     async def _release(self, name: str, most: int, skip: int = 0) -> list[str]:
         if most <= 0:
             return []
-        released = await self._store.holds.release(HELD_BY_BREAKER + name, most, skip)
+        released = await self._store.limits.release(HELD_BY_BREAKER + name, most, skip)
         await self._store.records.note_events(
             [
                 EventRow(self._ids.new(), each.id, "released", each.step_index, f"by breaker:{name}")
@@ -190,10 +190,10 @@ class Breakers:
     async def _release_by_ramp(self, name: str) -> tuple[list[str], bool]:
         ramp = self._of(name).ramp
         async with self._store.database.transaction() as session:
-            row = await self._store.holds.lock_breaker(session, name)
+            row = await self._store.limits.lock_breaker(session, name)
             since = row.now - 3600.0 if row.closed_at is None else row.closed_at
-            most = min(ramp.allowance(since, row.now, row.released), LARGEST_RELEASE)
-            await self._store.holds.save_breaker(session, row._replace(released=row.released + most))
+            most = min(ramp.allowance(since, row.now, row.released), MAX_RELEASE_BATCH)
+            await self._store.limits.save_breaker(session, row._replace(released=row.released + most))
         released = await self._release(name, most)
         return released, len(released) == most
 
@@ -232,7 +232,7 @@ class Breakers:
     ) -> Any:
         """`entry` is for the audit, when a person does it."""
         async with self._store.database.transaction() as session:
-            row = await self._store.holds.lock_breaker(session, name)
+            row = await self._store.limits.lock_breaker(session, name)
             breaker = self._restored(row).breaker
             before = _stored_state(row)
             answer = change(breaker, row.now)
@@ -240,11 +240,11 @@ class Breakers:
             changed = row._replace(body=encode(breaker.dump()))
             if after is BreakerState.CLOSED and before is not after:
                 changed = changed._replace(closed_at=row.now, released=0)
-            await self._store.holds.save_breaker(session, changed)
+            await self._store.limits.save_breaker(session, changed)
             if entry is not None:
                 await self._store.audit.append(session, [entry])
         if before is not after or why:
-            self._teller.tell(BreakerChanged(name, str(before), str(after), why or _reason(before, after)))
+            self._event_bus.emit(BreakerChanged(name, str(before), str(after), why or _reason(before, after)))
         return answer
 
     def _of(self, name: str) -> BreakerSettings:

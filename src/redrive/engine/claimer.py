@@ -10,9 +10,9 @@ from redrive.clock import Clock
 from redrive.engine import outcome
 from redrive.engine.executor import Executor
 from redrive.engine.gate import Gate
-from redrive.engine.in_flight import Flight
+from redrive.engine.in_flight import InFlight
 from redrive.engine.options import WorkerOptions
-from redrive.engine.store_retrier import Patience
+from redrive.engine.store_retrier import StoreRetrier
 from redrive.engine.waiting import wait_for
 from redrive.engine.work import Work
 from redrive.errors import RedriveError
@@ -21,11 +21,11 @@ from redrive.store.leases import Holder
 from redrive.store.record import Record, Rescheduled
 from redrive.store.store import Store
 
-MOST_PENDING_RECORDS = 2_000
+MAX_PENDING_RECORDS = 2_000
 UNREADABLE_DELAY = 60.0
 SHORT_WAIT = 0.005
-SHORTEST_ABSTENTION = 1.0
-LONGEST_ALONE_WAIT, ALONE_INTERVAL = 10.0, 60.0
+MIN_ABSTENTION_SECONDS = 1.0
+MAX_ALONE_WAIT_SECONDS, ALONE_INTERVAL = 10.0, 60.0
 """How long others may take to land before a suspect is given back, and when it is tried again."""
 
 _UNREADABLE = (RedriveError, LookupError, TypeError, ValueError)
@@ -37,8 +37,8 @@ class Claimer:
         worker_id: str,
         executor: Executor,
         gate: Gate,
-        flight: Flight,
-        patience: Patience,
+        in_flight: InFlight,
+        retrier: StoreRetrier,
         options: WorkerOptions,
     ) -> None:
         self.lonely: list[str] = []
@@ -50,8 +50,8 @@ class Claimer:
         self._store: Store = executor.store
         self._clock: Clock = executor.clock
         self._gate = gate
-        self._flight = flight
-        self._patience = patience
+        self._in_flight = in_flight
+        self._retrier = retrier
         self._options = options
         self._turn = 0
         self._unsure: tuple[int, float] | None = None
@@ -59,18 +59,18 @@ class Claimer:
     # Room
 
     def free(self) -> int:
-        if self._executor.recorder.pending >= MOST_PENDING_RECORDS:
+        if self._executor.recorder.pending >= MAX_PENDING_RECORDS:
             return 0
-        return self._options.concurrency - self._flight.executing
+        return self._options.concurrency - self._in_flight.executing
 
     async def wait_for_room(self, stopping: asyncio.Event) -> int:
         """Wait until a good part is free, but not long when only little is: large batches are cheap."""
         if 0 < self.free() < self._options.concurrency // 4:
-            self._flight.room_made.clear()
-            await wait_for(self._flight.room_made, SHORT_WAIT, self._clock)
+            self._in_flight.room_made.clear()
+            await wait_for(self._in_flight.room_made, SHORT_WAIT, self._clock)
         while self.free() <= 0 and not stopping.is_set():
-            self._flight.room_made.clear()
-            await wait_for(self._flight.room_made, self._options.poll_seconds, self._clock)
+            self._in_flight.room_made.clear()
+            await wait_for(self._in_flight.room_made, self._options.poll_seconds, self._clock)
         return self.free()
 
     # Claims
@@ -98,7 +98,7 @@ class Claimer:
             return
         token, since = self._unsure
         claims = await self._store.leases.adopt(token, self._worker_id)
-        await self._take([each for each in claims if not self._flight.knows(each.id)], since)
+        await self._take([each for each in claims if not self._in_flight.knows(each.id)], since)
         self._unsure = None
 
     async def _queues(self) -> list[str]:
@@ -116,7 +116,7 @@ class Claimer:
 
     def abstain(self, workflow: str, seconds: float) -> None:
         """A step of it is not known here: leave it to others for longer than until it is due again."""
-        self._abstained[workflow] = self._clock.monotonic() + max(SHORTEST_ABSTENTION, 2.0 * seconds)
+        self._abstained[workflow] = self._clock.monotonic() + max(MIN_ABSTENTION_SECONDS, 2.0 * seconds)
 
     def _without(self) -> list[str]:
         now = self._clock.monotonic()
@@ -136,23 +136,23 @@ class Claimer:
 
     async def _take_alone(self, claims: Sequence[Claim], since: float) -> None:
         works = [work for claim in claims if (work := await self.readable(claim, since)) is not None]
-        end = self._clock.monotonic() + LONGEST_ALONE_WAIT
+        end = self._clock.monotonic() + MAX_ALONE_WAIT_SECONDS
         while self._has_others(works) and self._clock.monotonic() < end:
-            await self._flight.landing(self._options.poll_seconds)
+            await self._in_flight.wait_for_one(self._options.poll_seconds)
         if self._has_others(works) or self._executor.stopping:
             for work in works:
                 self._executor.give_back(work)
             return
         for work in works:
-            await self._patience.persist("claim", partial(self._store.leases.begin_alone, work.claim))
+            await self._retrier.run("claim", partial(self._store.leases.begin_alone, work.claim))
         await self._take_through(works)
-        while any(work in self._flight.works for work in works) and not self._executor.stopping:
-            await self._flight.landed.wait()
-            self._flight.landed.clear()
+        while any(work in self._in_flight.works for work in works) and not self._executor.stopping:
+            await self._in_flight.landed.wait()
+            self._in_flight.landed.clear()
         self._alone_after = 0.0
 
     def _has_others(self, works: Sequence[Work]) -> bool:
-        return len(self._flight) > len(works) and not self._executor.stopping
+        return len(self._in_flight) > len(works) and not self._executor.stopping
 
     async def _claimed(
         self,
@@ -173,7 +173,7 @@ class Claimer:
     async def _take_through(self, works: Sequence[Work]) -> None:
         for work in works:
             if work.claim.cancel_requested_at is not None:
-                self._executor.judge.cancelled(work)
+                self._executor.failure_handler.cancelled(work)
         works = [work for work in works if work.claim.cancel_requested_at is None]
         if not any(work.is_bound for work in works):
             self._launch(works)
@@ -184,24 +184,26 @@ class Claimer:
             await self._pass_one_by_one(works, error)
 
     async def _pass(self, works: Sequence[Work]) -> None:
-        passage = await self._patience.persist("gate", lambda: self._gate.pass_(works))
+        passage = await self._retrier.run("gate", lambda: self._gate.pass_(works))
         for work, held_by, refusal in passage.held:
-            self._executor.judge.hold(work, held_by, None if refusal is None else refusal.retry_after)
+            self._executor.failure_handler.hold(
+                work, held_by, None if refusal is None else refusal.retry_after
+            )
         for work in passage.lost:
-            self._executor.herald.lost(work)
+            self._executor.reporter.lost(work)
         self._launch(passage.admitted)  # last: what is launched must not be passed a second time
 
     async def _pass_one_by_one(self, works: Sequence[Work], error: Exception) -> None:
         if len(works) == 1:
-            judge = self._executor.judge
-            judge.failed(works[0], judge.evidence(works[0], error), error, 0.0)
+            failure_handler = self._executor.failure_handler
+            failure_handler.failed(works[0], failure_handler.evidence(works[0], error), error, 0.0)
             return
         for work in works:
             await self._take_through([work])
 
     def _launch(self, works: Sequence[Work]) -> None:
         for work in works:
-            self._flight.launch(work, self._executor.execute)
+            self._in_flight.launch(work, self._executor.execute)
 
     async def readable(self, claim: Claim, since: float | None = None) -> Work | None:
         """The work that a claim stands for; a row that cannot be read stops no other and is not lost."""
@@ -211,10 +213,10 @@ class Claimer:
             work = self._executor.work_of(claim, definition)
         except _UNREADABLE as error:
             record = _cancelled(claim) if claim.cancel_requested_at is not None else _postponed(claim, since)
-            self._executor.recorder.put(record, lambda place: self._flight.landed.set())
-            self._patience.tell_failure("read", f"run {claim.id}: {error}", UNREADABLE_DELAY)
+            self._executor.recorder.put(record, lambda place: self._in_flight.landed.set())
+            self._retrier.report_failure("read", f"run {claim.id}: {error}", UNREADABLE_DELAY)
             return None
-        self._flight.board(work, self._clock.monotonic() if since is None else since)
+        self._in_flight.add(work, self._clock.monotonic() if since is None else since)
         return work
 
 

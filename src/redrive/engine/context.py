@@ -14,7 +14,7 @@ from redrive.engine.definition import StepDefinition
 from redrive.errors import AttemptTimeoutError, DeferredError, InvalidValueError, RunCancelledError
 from redrive.model.claim import Claim
 from redrive.model.step import step_key as key_of_step
-from redrive.policy.bounds import LONGEST_DELAY, require
+from redrive.policy.bounds import MAX_DELAY_SECONDS, require
 from redrive.policy.codec import JsonValue, decode
 
 
@@ -186,7 +186,7 @@ class Context:
             if until.tzinfo is None:
                 raise InvalidValueError(f"the time must have a time zone, got {until!r}")
             until = max(0.0, until.timestamp() - self._clock.now())
-        require("until", until, 0.0, LONGEST_DELAY)
+        require("until", until, 0.0, MAX_DELAY_SECONDS)
         raise DeferredError(f"{self.step!r} asked to be executed again in {until:g} s", retry_after=until)
 
     def complete(self, result: object, *, connection: object) -> Any:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from redrive.engine.breakers import Breakers
-from redrive.engine.event_bus import Teller
-from redrive.engine.queue_queries import QueueBook
+from redrive.engine.event_bus import EventBus
+from redrive.engine.queue_queries import QueueQueries
 from redrive.engine.registry import Registry
 from redrive.engine.task import checked_name
 from redrive.model.audit import Action, NewEntry
 from redrive.model.breaker import BreakerState
 from redrive.model.caller import Caller
 from redrive.model.event import QueuePaused, QueueResumed
-from redrive.policy.bounds import LONGEST_DELAY, choice, require
+from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require
 from redrive.policy.redact import Redactor
-from redrive.policy.user_text import reason_said
+from redrive.policy.user_text import clean_reason
 from redrive.store.store import Store
 
 
@@ -25,38 +25,38 @@ class Controls:
         store: Store,
         registry: Registry,
         breakers: Breakers,
-        teller: Teller,
+        event_bus: EventBus,
         redactor: Redactor,
         caller: Caller,
     ) -> None:
         self._store = store
         self._registry = registry
         self._breakers = breakers
-        self._teller = teller
+        self._event_bus = event_bus
         self._redactor = redactor
         self._caller = caller
 
     async def pause(self, queue: str, reason: str = "") -> None:
         """Claim nothing more from a queue; what is in flight is finished."""
         name, by = await self._queue(queue), self._caller.name
-        said = reason_said(reason, self._redactor)
+        said = clean_reason(reason, self._redactor)
         async with self._store.database.transaction() as session:
-            await self._store.holds.pause(name, by, said, session=session)
+            await self._store.limits.pause(name, by, said, session=session)
             await self._store.audit.append(session, [self._entry(Action.QUEUE_PAUSED, name, said)])
-        self._teller.tell(QueuePaused(name, by, said))
+        self._event_bus.emit(QueuePaused(name, by, said))
 
     async def resume(self, queue: str) -> None:
         name = await self._queue(queue)
         async with self._store.database.transaction() as session:
-            await self._store.holds.resume(name, session=session)
+            await self._store.limits.resume(name, session=session)
             await self._store.audit.append(session, [self._entry(Action.QUEUE_RESUMED, name)])
         await self._store.database.hint([name])
-        self._teller.tell(QueueResumed(name, self._caller.name))
+        self._event_bus.emit(QueueResumed(name, self._caller.name))
 
     async def _queue(self, name: str) -> str:
         """One that this program names, or that another one has on the same tables; a mistyped one is none."""
         if checked_name("queue", name) not in self._registry.queues:
-            book = QueueBook(self._store, self._store, self._registry, self._caller)
+            book = QueueQueries(self._store, self._store, self._registry, self._caller)
             if any(each.name == name for each in await book.list()):
                 return name
         return self._registry.queue(name)
@@ -66,8 +66,8 @@ class Controls:
     ) -> None:
         """Open or close a breaker by hand, for so many seconds or until it is left to itself again."""
         if seconds is not None:
-            require("seconds", seconds, 0.0, LONGEST_DELAY)
-        wanted, said = choice("state", state, BreakerState), reason_said(reason, self._redactor)
+            require("seconds", seconds, 0.0, MAX_DELAY_SECONDS)
+        wanted, said = choice("state", state, BreakerState), clean_reason(reason, self._redactor)
         entry = self._entry(Action.BREAKER_FORCED, name, said)
         entry = entry._replace(detail={**entry.detail, "state": str(wanted), "seconds": seconds})
         await self._breakers.force(name, wanted, said, self._caller.name, seconds, entry)

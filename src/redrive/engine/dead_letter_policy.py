@@ -1,4 +1,4 @@
-"""Burial: whether a step that has failed for good is kept (M5), and how it is handled then (M1, M12)."""
+"""Whether a step that failed for good is kept as a dead letter, and how that letter is handled."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Handling(NamedTuple):
 
 
 @dataclass(slots=True)
-class Burial:
+class DeadLetterPolicy:
     """`redrive` is for tasks that say nothing themselves; `functions` are the custom policies, by name."""
 
     redactor: Redactor

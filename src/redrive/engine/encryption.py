@@ -21,7 +21,7 @@ _END = '"}'
 _PLAIN = "plain"
 
 
-class Vault:
+class Encryption:
     """Seals and opens texts. `keys` are the newest first."""
 
     def __init__(self, keys: Sequence[str] = ()) -> None:
@@ -29,14 +29,14 @@ class Vault:
         self._newest = next(iter(self._locks), None)
 
     def __repr__(self) -> str:
-        return f"Vault({', '.join(self._locks) or 'no keys'})"
+        return f"Encryption({', '.join(self._locks) or 'no keys'})"
 
     @property
     def newest(self) -> str | None:
         """The id of the key that seals."""
         return self._newest
 
-    def seal(self, text: str) -> str:
+    def encrypt(self, text: str) -> str:
         if self._newest is not None:
             token: bytes = self._locks[self._newest].encrypt(text.encode())
             return f"{MARK}{self._newest}:{token.decode()}{_END}"
@@ -44,7 +44,7 @@ class Vault:
             return f"{MARK}{_PLAIN}:{urlsafe_b64encode(text.encode()).decode()}{_END}"
         return text
 
-    def unseal(self, text: str) -> str:
+    def decrypt(self, text: str) -> str:
         """The text that was sealed; any other is given back as it is."""
         if not text.startswith(MARK):
             return text
@@ -72,9 +72,9 @@ class Vault:
         ):
             return claim
         return claim._replace(
-            input=self.unseal(claim.input),
-            step_input=None if step_input is None else self.unseal(step_input),
-            metadata=None if metadata is None else self.unseal(metadata),
+            input=self.decrypt(claim.input),
+            step_input=None if step_input is None else self.decrypt(step_input),
+            metadata=None if metadata is None else self.decrypt(metadata),
         )
 
     def _lock_of(self, identifier: str) -> Any:
@@ -125,5 +125,5 @@ def _damaged(identifier: str) -> str:
     )
 
 
-NO_VAULT = Vault()
+NO_ENCRYPTION = Encryption()
 """Without keys: everything is stored as it is."""

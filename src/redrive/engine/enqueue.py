@@ -11,18 +11,18 @@ from typing import Any, NamedTuple, TypedDict
 
 from redrive.clock import Clock
 from redrive.engine.definition import Definition
-from redrive.engine.encryption import NO_VAULT, Vault
-from redrive.engine.event_bus import Teller
+from redrive.engine.encryption import NO_ENCRYPTION, Encryption
+from redrive.engine.event_bus import EventBus
 from redrive.engine.ids import Ids
 from redrive.engine.payload import json_and_text
 from redrive.engine.registry import Registry
 from redrive.engine.signature import Signature
-from redrive.engine.store_retrier import Patience
-from redrive.engine.task import checked_name, refuse_unknown
+from redrive.engine.store_retrier import StoreRetrier
+from redrive.engine.task import checked_name, reject_unknown
 from redrive.errors import InvalidValueError, StoreUnavailableError
 from redrive.model.event import RunQueued
 from redrive.model.run import NewRun
-from redrive.policy.bounds import LONGEST_DELAY, require, require_kind, require_whole
+from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_kind, require_whole
 from redrive.policy.codec import DEFAULT_LIMITS, Limits, encode
 from redrive.policy.idempotency import request_hash
 from redrive.store.foreign import ForeignSession
@@ -30,11 +30,11 @@ from redrive.store.runs import DefinitionRow
 from redrive.store.store import Store
 
 DEFAULT_ORG = "default"
-LONGEST_KEY = 255
-FARTHEST = 10 * LONGEST_DELAY
-HIGHEST_PRIORITY = 100
-MOST_TRIES = 4
-MOST_TAGS = 50
+MAX_KEY_LENGTH = 255
+MAX_START_DELAY_SECONDS = 10 * MAX_DELAY_SECONDS
+MAX_PRIORITY = 100
+MAX_TRIES = 4
+MAX_TAGS = 50
 RESERVED = "dlq:"
 """So begin the keys of runs that failed tasks of other systems are kept as."""
 PIECE = 250
@@ -114,18 +114,18 @@ class Enqueuer:
         registry: Registry,
         clock: Clock,
         ids: Ids,
-        teller: Teller,
-        patience: Patience,
+        event_bus: EventBus,
+        retrier: StoreRetrier,
         limits: Limits = DEFAULT_LIMITS,
-        vault: Vault = NO_VAULT,
+        encryption: Encryption = NO_ENCRYPTION,
     ) -> None:
         self._store = store
-        self._vault = vault
+        self._encryption = encryption
         self._registry = registry
         self._clock = clock
         self._ids = ids
-        self._teller = teller
-        self._patience = patience
+        self._event_bus = event_bus
+        self._retrier = retrier
         self._limits = limits
         self._waiting: list[_Waiting] = []
         self._writer: asyncio.Task[None] | None = None
@@ -149,7 +149,7 @@ class Enqueuer:
         return (self._prepared(common, payload, key) for payload, key in zip(several, names, strict=True))
 
     def _checked(self, workflow: str, options: StartOptions) -> _Common:
-        refuse_unknown("a run is started with no option", options, StartOptions.__optional_keys__)
+        reject_unknown("a run is started with no option", options, StartOptions.__optional_keys__)
         definition = self._registry.workflow(workflow)
         first = self._registry.tasks.get(definition.steps[0].task)
         return _Common(
@@ -180,7 +180,7 @@ class Enqueuer:
             common.priority,
             common.delay,
             common.at,
-            self._vault.seal(text),
+            self._encryption.encrypt(text),
             key,
             None if key is None else request_hash([workflow, value], limits=self._limits),
             common.correlation_id or identifier,
@@ -212,7 +212,7 @@ class Enqueuer:
 
     async def _persist(self, write: Callable[[], Awaitable[list[str]]]) -> list[str]:
         """The ids are ours, so trying again cannot store anything twice."""
-        return await self._patience.persist("enqueue", write, errors=StoreUnavailableError, tries=MOST_TRIES)
+        return await self._retrier.run("enqueue", write, errors=StoreUnavailableError, tries=MAX_TRIES)
 
     async def _write_pieces(self, pieces: Pieces) -> list[str]:
         making = iter(pieces)
@@ -265,13 +265,13 @@ class Enqueuer:
         due = sorted({run.queue for run in new if run.delay <= 0.0 and (run.at or 0.0) <= now})
         if due:
             await self._store.database.hint(due)
-        if self._teller.wants(RunQueued):
+        if self._event_bus.is_subscribed(RunQueued):
             for run in new:
-                self._teller.tell(RunQueued(run.org, run.id, run.workflow, run.queue, run.correlation_id))
+                self._event_bus.emit(RunQueued(run.org, run.id, run.workflow, run.queue, run.correlation_id))
 
     def _metadata(self, options: StartOptions) -> str | None:
         text = _checked_metadata(options.get("metadata"), self._limits)
-        return None if text is None else self._vault.seal(text)
+        return None if text is None else self._encryption.encrypt(text)
 
     def _queue(self, definition: Definition, queue: str | None) -> str:
         return definition.steps[0].queue if queue is None else self._registry.queue(queue)
@@ -288,7 +288,7 @@ class Enqueuer:
                     f"at must have a time zone, got {at!r}; for example datetime.now(UTC)"
                 )
             at = at.timestamp()
-        require("at, in seconds since 1970,", at, 0.0, self._clock.now() + FARTHEST)
+        require("at, in seconds since 1970,", at, 0.0, self._clock.now() + MAX_START_DELAY_SECONDS)
         return float(at)
 
 
@@ -312,9 +312,9 @@ def _checked_org(org: object) -> str:
 def _checked_text(name: str, text: object) -> str | None:
     if text is None:
         return None
-    if not isinstance(text, str) or not text or len(text) > LONGEST_KEY or not text.isprintable():
+    if not isinstance(text, str) or not text or len(text) > MAX_KEY_LENGTH or not text.isprintable():
         raise InvalidValueError(
-            f"{name} must be a text of 1 to {LONGEST_KEY} printable characters, got {text!r}"
+            f"{name} must be a text of 1 to {MAX_KEY_LENGTH} printable characters, got {text!r}"
         )
     return text
 
@@ -329,19 +329,19 @@ def _checked_key(key: object) -> str | None:
 
 
 def _checked_priority(priority: object) -> int:
-    require_whole("priority", priority, -HIGHEST_PRIORITY, HIGHEST_PRIORITY)
+    require_whole("priority", priority, -MAX_PRIORITY, MAX_PRIORITY)
     return priority  # type: ignore[return-value]
 
 
 def _checked_delay(delay: object) -> float:
-    require("delay", delay, 0.0, FARTHEST)
+    require("delay", delay, 0.0, MAX_START_DELAY_SECONDS)
     return float(delay)  # type: ignore[arg-type]
 
 
 def _checked_tags(tags: Sequence[str]) -> str | None:
     words: list[Any] = list(tags) if isinstance(tags, list | tuple | set | frozenset) else [None]
-    if len(words) > MOST_TAGS or not all(isinstance(word, str) and word for word in words):
-        raise InvalidValueError(f"tags must be a list of at most {MOST_TAGS} words, got {tags!r}")
+    if len(words) > MAX_TAGS or not all(isinstance(word, str) and word for word in words):
+        raise InvalidValueError(f"tags must be a list of at most {MAX_TAGS} words, got {tags!r}")
     return encode(words) if words else None
 
 

@@ -10,7 +10,7 @@ from redrive.model.event import Event
 Listener = Callable[[Event], object]
 
 
-class Teller:
+class EventBus:
     """A listener may have a method `wants(kind)`: events it does not want are not even made for it."""
 
     def __init__(self) -> None:
@@ -24,14 +24,14 @@ class Teller:
         rest.remove(listener)
         self._listeners = tuple(rest)
 
-    def wants(self, kind: type[Event]) -> bool:
+    def is_subscribed(self, kind: type[Event]) -> bool:
         """Is there anybody who wants to hear this? For the events that every piece of work would make."""
         for listener in self._listeners:  # noqa: SIM110 — asked for every piece of work
             if _wants(listener, kind):
                 return True
         return False
 
-    def tell(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         for listener in self._listeners:
             try:
                 if _wants(listener, type(event)):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from redrive.clock import Clock
-from redrive.engine.event_bus import Teller
+from redrive.engine.event_bus import EventBus
 from redrive.engine.evidence import Evidence
 from redrive.engine.outcome import run_state
 from redrive.engine.tally import Tally
@@ -16,16 +16,16 @@ from redrive.model.caller import SELF
 from redrive.model.decision import Decision, Release, Retry
 from redrive.model.failure_group import GroupChange
 from redrive.model.run import RunState
-from redrive.store.burials import TOO_MANY
+from redrive.store.dead_letter_writer import TOO_MANY
 from redrive.store.record import UNBURIED, Record
 from redrive.store.replays import Resolved, Settled
 
 
 @dataclass(slots=True)
-class Herald:
+class EventReporter:
     """`place` says each time where the run lies now; None: the lease was lost, and nothing has changed."""
 
-    teller: Teller
+    event_bus: EventBus
     clock: Clock
     finished: Callable[[str, str], None]
     due_in: Callable[[float], None] = lambda seconds: None
@@ -33,16 +33,16 @@ class Herald:
     tally: Tally = field(default_factory=Tally)
 
     def started(self, work: Work) -> None:
-        if self.teller.wants(event.StepStarted):
-            self.teller.tell(event.StepStarted(work.ref, work.claim.failures))
+        if self.event_bus.is_subscribed(event.StepStarted):
+            self.event_bus.emit(event.StepStarted(work.ref, work.claim.failures))
 
     def step_succeeded(self, work: Work, seconds: float, place: str | None) -> None:
         if place is None:
             self.lost(work)
         elif work.claim.failures:
-            self.teller.tell(event.StepRecovered(work.ref, seconds, work.claim.failures))
-        elif self.teller.wants(event.StepSucceeded):
-            self.teller.tell(event.StepSucceeded(work.ref, seconds))
+            self.event_bus.emit(event.StepRecovered(work.ref, seconds, work.claim.failures))
+        elif self.event_bus.is_subscribed(event.StepSucceeded):
+            self.event_bus.emit(event.StepSucceeded(work.ref, seconds))
 
     def run_succeeded(self, work: Work, seconds: float, place: str | None) -> None:
         self.step_succeeded(work, seconds, place)
@@ -55,23 +55,23 @@ class Herald:
         claim = work.claim
         self.finished(claim.id, state)
         self.tally.run_ended(claim.org, state)
-        if self.teller.wants(event.RunFinished):
+        if self.event_bus.is_subscribed(event.RunFinished):
             names = (claim.org, claim.id, claim.workflow, claim.queue, claim.correlation_id)
             seconds = max(0.0, self.clock.now() - claim.submitted_at)
-            self.teller.tell(event.RunFinished(*names, state, seconds))
+            self.event_bus.emit(event.RunFinished(*names, state, seconds))
 
     def held(self, work: Work, held_by: str, place: str | None) -> None:
         work.land()
         if place is not None:
-            self.teller.tell(event.StepHeld(work.ref, held_by))
+            self.event_bus.emit(event.StepHeld(work.ref, held_by))
 
     def unknown(self, work: Work, delay: float) -> None:
         self.abstain(work.claim.workflow, delay)
-        self.teller.tell(event.TaskUnknown(work.ref, delay))
+        self.event_bus.emit(event.TaskUnknown(work.ref, delay))
 
     def lost(self, work: Work) -> None:
         work.land()
-        self.teller.tell(event.LeaseLost(work.ref))
+        self.event_bus.emit(event.LeaseLost(work.ref))
 
     def decided(
         self,
@@ -105,28 +105,28 @@ class Herald:
         buried = record.dead_letter is not None and place != UNBURIED
         state = run_state(decision) if buried else RunState.FAILED
         why, dlq_id = decision.explanation, letter() if buried else None
-        self.teller.tell(
+        self.event_bus.emit(
             event.StepDied(work.ref, seconds, evidence.failure, why, state, dlq_id, evidence.where)
         )
         if place == UNBURIED:
-            self.teller.tell(event.DeadLetterRefused(work.ref, TOO_MANY))
+            self.event_bus.emit(event.DeadLetterRefused(work.ref, TOO_MANY))
         self.run_ended(work, state, place)
 
     def noticed(self, what: Settled | Resolved | GroupChange) -> None:
         """What a record has brought about beside its run."""
         if isinstance(what, GroupChange):
-            self.teller.tell(event.GroupChanged(what.org, what.fingerprint, what.before, what.after, SELF))
+            self.event_bus.emit(event.GroupChanged(what.org, what.fingerprint, what.before, what.after, SELF))
         elif isinstance(what, Resolved):
             change = ("REPLAYING", "RESOLVED", what.by)
-            self.teller.tell(event.DeadLetterChanged(what.org, what.letter_id, *change))
+            self.event_bus.emit(event.DeadLetterChanged(what.org, what.letter_id, *change))
         else:
-            self.teller.tell(event.ReplayEnded(*what))
+            self.event_bus.emit(event.ReplayEnded(*what))
 
     def _will_retry(self, work: Work, evidence: Evidence, decision: Retry, seconds: float) -> None:
         work.land()
         self.due_in(decision.delay)
         why, delay = decision.explanation, decision.delay
-        self.teller.tell(
+        self.event_bus.emit(
             event.RetryScheduled(work.ref, seconds, evidence.failure, why, delay, decision.counted)
         )
 
@@ -134,4 +134,4 @@ class Herald:
         work.land()
         delay = max(0.0, decision.at - self.clock.now())
         self.due_in(delay)
-        self.teller.tell(event.StepReleased(work.ref, decision.explanation.reason, delay))
+        self.event_bus.emit(event.StepReleased(work.ref, decision.explanation.reason, delay))

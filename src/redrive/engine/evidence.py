@@ -13,9 +13,9 @@ from redrive.policy.fingerprint import Fingerprint, fingerprint
 from redrive.policy.public_code import CATEGORY_CODES
 from redrive.policy.redact import Redactor
 
-LONGEST_MESSAGE = 4_000
-LONGEST_STACK, LONGEST_SAID = 32_000, 8_000
-LONGEST_TO_REDACT = 200_000
+MAX_MESSAGE_LENGTH = 4_000
+MAX_STACK_LENGTH, MAX_SAID_LENGTH = 32_000, 8_000
+MAX_TO_REDACT_LENGTH = 200_000
 
 
 class Evidence(NamedTuple):
@@ -32,11 +32,13 @@ def evidence_of(
 ) -> Evidence:
     gathered = error.__dict__.get("evidence")
     if isinstance(gathered, Evidence):  # where the error was raised: in a process of its own
-        stack = clean(gathered.stack, LONGEST_STACK, redactor)
+        stack = clean(gathered.stack, MAX_STACK_LENGTH, redactor)
         return _marked(gathered.failure, stack, gathered.fingerprint, gathered.where, redactor)
     failure = (classifier or DEFAULT_CLASSIFIER).classify(error, now=now)
-    if len(failure.message) > probe.LONGEST_TEXT:  # it was cut, and half a secret is not recognised any more
-        failure = failure._replace(message=probe.text(error, LONGEST_TO_REDACT))
+    if (
+        len(failure.message) > probe.MAX_TEXT_LENGTH
+    ):  # it was cut, and half a secret is not recognised any more
+        failure = failure._replace(message=probe.text(error, MAX_TO_REDACT_LENGTH))
     trail = trail_of(error)
     mark = fingerprint(
         error_type=failure.error_type,
@@ -85,7 +87,7 @@ def evidence_of_loss(worker: str, *, step: str) -> Evidence:
 
 
 def _marked(failure: Failure, stack: str, mark: Fingerprint, where: str, redactor: Redactor) -> Evidence:
-    message = clean(failure.message, LONGEST_MESSAGE, redactor)
+    message = clean(failure.message, MAX_MESSAGE_LENGTH, redactor)
     marked = Fingerprint(mark.value, redactor.text(mark.reason), redactor.text(mark.title))
     return Evidence(failure._replace(message=message), stack, marked, where)
 
@@ -93,17 +95,17 @@ def _marked(failure: Failure, stack: str, mark: Fingerprint, where: str, redacto
 def _stack(error: BaseException, trail: Trail, redactor: Redactor) -> str:
     try:
         if not is_alone(error):
-            return clean(whole_story(error), LONGEST_STACK, redactor)
+            return clean(whole_story(error), MAX_STACK_LENGTH, redactor)
         # Redacted apart: the way is the same again and again, what is said need not be.
-        way = clean(trail.printed, LONGEST_STACK - LONGEST_SAID, redactor)
-        return way + clean(said(error), LONGEST_STACK - len(way), redactor)
+        way = clean(trail.printed, MAX_STACK_LENGTH - MAX_SAID_LENGTH, redactor)
+        return way + clean(said(error), MAX_STACK_LENGTH - len(way), redactor)
     except BaseException:  # noqa: BLE001 — an exception is anybody's code
         return "<the exception could not be printed>"
 
 
 def clean(text: str, longest: int, redactor: Redactor) -> str:
     """Redact before the last cut: half a secret is not recognised any more."""
-    redacted = _cut(redactor.text(_cut(text, LONGEST_TO_REDACT)), longest)
+    redacted = _cut(redactor.text(_cut(text, MAX_TO_REDACT_LENGTH)), longest)
     if redacted.isascii() and "\x00" not in redacted:
         return redacted
     return str(storable(redacted)).replace("\x00", "␀").encode(errors="replace").decode()

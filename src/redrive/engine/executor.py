@@ -12,11 +12,11 @@ from redrive.engine import outcome
 from redrive.engine.breakers import Breakers, Report
 from redrive.engine.context import Context
 from redrive.engine.definition import Definition
-from redrive.engine.encryption import NO_VAULT, Vault
-from redrive.engine.event_bus import Teller
-from redrive.engine.event_reporter import Herald
+from redrive.engine.encryption import NO_ENCRYPTION, Encryption
+from redrive.engine.event_bus import EventBus
+from redrive.engine.event_reporter import EventReporter
 from redrive.engine.evidence import Evidence
-from redrive.engine.failure_handler import Judge
+from redrive.engine.failure_handler import FailureHandler
 from redrive.engine.ids import Ids
 from redrive.engine.invoker import Invoker
 from redrive.engine.payload import json_and_text
@@ -45,19 +45,19 @@ class Executor:
     recorder: Recorder
     invoker: Invoker
     breakers: Breakers
-    teller: Teller
-    judge: Judge
+    event_bus: EventBus
+    failure_handler: FailureHandler
     limits: Limits
     lease_seconds: float
     org_concurrency: int | None
     code_version: str
-    vault: Vault = NO_VAULT
+    encryption: Encryption = NO_ENCRYPTION
     stopping: bool = False
     attempts: int = 0
 
     @property
-    def herald(self) -> Herald:
-        return self.judge.herald
+    def reporter(self) -> EventReporter:
+        return self.failure_handler.reporter
 
     async def learn(self, digest: str) -> Definition:
         """Read the definition with this digest, so that the work of its claims can be made."""
@@ -65,7 +65,7 @@ class Executor:
 
     def work_of(self, claim: Claim, definition: Definition) -> Work:
         task = self.registry.tasks.get(definition.steps[claim.step_index].task)
-        work = Work(claim, definition, task, self.vault)
+        work = Work(claim, definition, task, self.encryption)
         work.limits = self._limits(work)
         return work
 
@@ -77,14 +77,14 @@ class Executor:
 
     async def _execute_step(self, work: Work) -> Work | None:
         if work.task is None:
-            self.judge.unknown(work)
+            self.failure_handler.unknown(work)
             return None
         try:
             context = work.context = self._context(work, await self._results(work))
         except NotStorableError as unreadable:  # what an earlier step has given, or a key that is not here
             self._failed(work, unreadable, 0.0)
             return None
-        self.herald.started(work)
+        self.reporter.started(work)
         result, error = await self._run(work.task, work, context)
         if work.completion is not None:
             await self._settle_completion(work, context, work.completion, error)
@@ -113,8 +113,8 @@ class Executor:
         self._report(work, CallOutcome.SUCCEEDED, seconds)
         if work.goes_on:
             return await self._advance(work, result, seconds)
-        told = partial(self.herald.run_succeeded, work, seconds)
-        self.recorder.put(self._completed(work, self.vault.seal(result)), told)
+        told = partial(self.reporter.run_succeeded, work, seconds)
+        self.recorder.put(self._completed(work, self.encryption.encrypt(result)), told)
         return None
 
     @staticmethod
@@ -125,13 +125,13 @@ class Executor:
 
     async def _advance(self, work: Work, result: str, seconds: float) -> Work | None:
         """On to the next step: under the same lease where nobody has to be asked first."""
-        sealed = self.vault.seal(result)
+        sealed = self.encryption.encrypt(result)
         following = self._following(work, sealed, seconds)
         in_place = self._goes_on(work, following)
         step = following.step
         record = outcome.advanced(work, sealed, step, ttl=self.lease_seconds, in_place=in_place)
         place = await self.recorder.record(record)
-        self.herald.step_succeeded(work, seconds, place)
+        self.reporter.step_succeeded(work, seconds, place)
         if place != Place.LEASED:
             work.land()
             await self.store.database.hint([following.claim.queue])
@@ -145,7 +145,7 @@ class Executor:
         step = work.definition.steps[work.claim.step_index + 1]
         queue, started_at = outcome.next_queue(work, step), work.claim.attempt_started_at + seconds
         claim = outcome.next_claim(work.claim, result, queue, started_at)
-        following = Work(claim, work.definition, self.registry.tasks.get(step.task), self.vault)
+        following = Work(claim, work.definition, self.registry.tasks.get(step.task), self.encryption)
         following.limits = self._limits(following)
         return following
 
@@ -157,14 +157,14 @@ class Executor:
     def _failed(self, work: Work, error: BaseException, seconds: float) -> None:
         if work.interruption is Interruption.LOST:
             self._report(work, CallOutcome.NOTHING)
-            self.herald.lost(work)
+            self.reporter.lost(work)
         elif work.interruption is Interruption.CANCELLED:
             self._report(work, CallOutcome.NOTHING)
-            self.judge.cancelled(work)
+            self.failure_handler.cancelled(work)
         else:
-            evidence = self.judge.evidence(work, error)
+            evidence = self.failure_handler.evidence(work, error)
             self._report_failure(work, evidence, seconds)
-            self.judge.failed(work, evidence, error, seconds)
+            self.failure_handler.failed(work, evidence, error, seconds)
 
     def give_back(self, work: Work) -> None:
         """For others to execute, uncharged: it cannot be executed, or finished, here and now."""
@@ -175,7 +175,7 @@ class Executor:
 
     def _complete_within(self, work: Work, result: object, connection: object) -> Any:
         session = foreign_session(connection, self.store.database)
-        text = self.vault.seal(json_and_text(result, limits=self.limits)[1])
+        text = self.encryption.encrypt(json_and_text(result, limits=self.limits)[1])
         if not work.goes_on:
             record = self._completed(work, text)
         else:
@@ -199,9 +199,9 @@ class Executor:
             return
         self._report(work, CallOutcome.SUCCEEDED, seconds)
         if not work.goes_on:
-            self.herald.run_succeeded(work, seconds, Place.ENDED)
+            self.reporter.run_succeeded(work, seconds, Place.ENDED)
         else:
-            self.herald.step_succeeded(work, seconds, Place.READY)
+            self.reporter.step_succeeded(work, seconds, Place.READY)
             work.land()
             await self.store.database.hint([self._following(work, "null", seconds).claim.queue])
 
@@ -217,7 +217,7 @@ class Executor:
         return work.results
 
     def _opened(self, output: str | None) -> JsonValue:
-        return None if output is None else decode(self.vault.unseal(output))
+        return None if output is None else decode(self.encryption.decrypt(output))
 
     def _context(self, work: Work, results: dict[str, JsonValue]) -> Context:
         return Context(

@@ -9,8 +9,8 @@ from random import Random
 
 from redrive.clock import Clock
 from redrive.engine import outcome
-from redrive.engine.dead_letter_policy import Burial
-from redrive.engine.event_reporter import Herald
+from redrive.engine.dead_letter_policy import DeadLetterPolicy
+from redrive.engine.event_reporter import EventReporter
 from redrive.engine.evidence import Evidence, evidence_of, evidence_of_loss, evidence_without_error
 from redrive.engine.ids import Ids
 from redrive.engine.recorder import Recorder
@@ -23,34 +23,34 @@ from redrive.model.decision import Decision, Explanation, Reason, Release
 from redrive.model.failure import Category, Delivery, ErrorClass
 from redrive.model.run import RunState
 from redrive.model.step import Effect
-from redrive.policy.bounds import LONGEST_DELAY
+from redrive.policy.bounds import MAX_DELAY_SECONDS
 from redrive.policy.breaker import outcome_of
 from redrive.policy.redact import Redactor
 from redrive.policy.retry import decide, end
 from redrive.store.record import EventRow
 
-UNKNOWN_TASK_DELAY, LONGEST_UNKNOWN_DELAY = 0.1, 60.0
+UNKNOWN_TASK_DELAY, MAX_UNKNOWN_DELAY_LENGTH = 0.1, 60.0
 """Soon at first: while a new release is rolled out, another worker knows the task already."""
 PROBE_DELAY = 0.1
-MOST_LOSSES = 2
+MAX_LOSSES = 2
 """So many workers may die while executing a step among others; from then on it is executed alone."""
-MOST_LONELY_LOSSES = 3
+MAX_ISOLATED_CRASHES = 3
 EXECUTED_ALONE = 2
 """Of a claim: 1 says that it is to be executed alone, 2 that it is."""
 
 
 @dataclass(slots=True)
-class Judge:
+class FailureHandler:
     clock: Clock
     random: Random
     ids: Ids
     recorder: Recorder
-    herald: Herald
-    burial: Burial
+    reporter: EventReporter
+    letter_policy: DeadLetterPolicy
 
     @property
     def redactor(self) -> Redactor:
-        return self.burial.redactor
+        return self.letter_policy.redactor
 
     def evidence(self, work: Work, error: BaseException) -> Evidence:
         return evidence_of(
@@ -76,13 +76,13 @@ class Judge:
         self._record(work, evidence, decision, how, seconds)
 
     def cancelled(self, work: Work) -> None:
-        ended = partial(self.herald.run_ended, work, RunState.CANCELLED)
+        ended = partial(self.reporter.run_ended, work, RunState.CANCELLED)
         record = outcome.cancelled(work.claim, work.step.name, limited=work.slots is not None)
         self.recorder.put(record, ended)
 
     def unknown(self, work: Work) -> None:
         """No task of that name is registered here: given back, for a worker that knows it."""
-        delay = min(LONGEST_UNKNOWN_DELAY, UNKNOWN_TASK_DELAY * 2.0 ** min(work.claim.holds, 20))
+        delay = min(MAX_UNKNOWN_DELAY_LENGTH, UNKNOWN_TASK_DELAY * 2.0 ** min(work.claim.holds, 20))
         evidence = evidence_without_error(
             Category.MISSING_CONFIG,
             ErrorClass.RETRYABLE,
@@ -93,7 +93,7 @@ class Judge:
             retry_after=delay,
         )
         decision = _because(self._decide(work, evidence), Reason.UNKNOWN_TASK)
-        self.herald.unknown(work, delay)
+        self.reporter.unknown(work, delay)
         self._record(work, evidence, decision, AttemptOutcome.RELEASED, 0.0)
 
     def lost(self, work: Work, *, blame: bool = True) -> None:
@@ -107,7 +107,7 @@ class Judge:
         evidence = evidence_of_loss(work.claim.worker, step=work.step.name)
         decision = _because(self._decide(work, evidence), Reason.LEASE_LOST)
         work.claim = _with_loss(work.claim) if blame else work.claim._replace(alone=min(1, work.claim.alone))
-        if work.claim.lonely_losses >= MOST_LONELY_LOSSES:
+        if work.claim.lonely_losses >= MAX_ISOLATED_CRASHES:
             evidence, decision = _crashed(work)
         self._record(work, evidence, decision, AttemptOutcome.LOST, 0.0)
 
@@ -162,18 +162,18 @@ class Judge:
         return _because(self._decide(work, held), Reason.PROBE)
 
     def _park(self, work: Work, held_by: str, event: EventRow | None) -> None:
-        self.recorder.put(outcome.parked(work, held_by, event), partial(self.herald.held, work, held_by))
+        self.recorder.put(outcome.parked(work, held_by, event), partial(self.reporter.held, work, held_by))
 
     def _record(
         self, work: Work, evidence: Evidence, decision: Decision, how: AttemptOutcome, seconds: float
     ) -> None:
         now, letter_id = self.clock.now(), self.ids.new()
         record = outcome.decided(
-            work, evidence, decision, how, now=now, letter_id=letter_id, burial=self.burial
+            work, evidence, decision, how, now=now, letter_id=letter_id, letter_policy=self.letter_policy
         )
         letter = partial(self.recorder.letter_of, work.claim.id, letter_id)
         self.recorder.put(
-            record, partial(self.herald.decided, work, evidence, decision, seconds, letter, record)
+            record, partial(self.reporter.decided, work, evidence, decision, seconds, letter, record)
         )
 
 
@@ -191,7 +191,7 @@ def _charged(evidence: Evidence) -> Evidence:
 
 
 def _bounded(seconds: float) -> float:
-    return 0.0 if isnan(seconds) else min(max(0.0, seconds), LONGEST_DELAY)
+    return 0.0 if isnan(seconds) else min(max(0.0, seconds), MAX_DELAY_SECONDS)
 
 
 def _with_loss(claim: Claim) -> Claim:
@@ -200,7 +200,7 @@ def _with_loss(claim: Claim) -> Claim:
     if claim.alone:  # it was still waiting for the others to end, and cannot have done it
         return claim
     losses = claim.losses + 1
-    return claim._replace(losses=losses, alone=1 if losses >= MOST_LOSSES else 0)
+    return claim._replace(losses=losses, alone=1 if losses >= MAX_LOSSES else 0)
 
 
 def _crashed(work: Work) -> tuple[Evidence, Decision]:

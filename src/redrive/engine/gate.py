@@ -9,7 +9,7 @@ from redrive.engine.breakers import HELD_BY_BREAKER, Breakers, Report
 from redrive.engine.work import Work
 from redrive.model.breaker import CallOutcome, Permit, Refusal
 from redrive.policy.codec import encode
-from redrive.store.holds import LimitRow
+from redrive.store.limits import LimitRow
 from redrive.store.records import Occupied
 from redrive.store.store import Store
 
@@ -59,12 +59,12 @@ class Gate:
     async def _by_limits(self, works: Sequence[Work], passage: Passage) -> None:
         maxima = {name: maximum for work in works for name, maximum in work.limits.items()}
         async with self._store.database.transaction() as session:
-            free = await self._store.holds.lock_limits(session, maxima)
+            free = await self._store.limits.lock_limits(session, maxima)
             known = await self._store.records.occupied(session, [_fence(work) for work in works])
             split = _split(works, known, free)
             await self._store.records.occupy(session, [_fence(work) for work in split.admitted])
             rows = [LimitRow(name, maxima[name], maxima[name] - free[name]) for name in sorted(maxima)]
-            await self._store.holds.save_limits(session, rows)
+            await self._store.limits.save_limits(session, rows)
         for work in (*split.lost, *(held for held, _, _ in split.held)):
             self._give_probe_back(work)
         passage.admitted.extend(split.admitted)

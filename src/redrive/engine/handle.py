@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from redrive.clock import Clock
-from redrive.engine.encryption import NO_VAULT, Vault
-from redrive.engine.event_bus import Teller
+from redrive.engine.encryption import NO_ENCRYPTION, Encryption
+from redrive.engine.event_bus import EventBus
 from redrive.engine.history import History, history_of
 from redrive.engine.waiting import wait_for
 from redrive.errors import RunFailedError, StoreUnavailableError
@@ -23,7 +23,7 @@ from redrive.store.store import Store
 if TYPE_CHECKING:
     from redrive.engine.registry import Definitions
 
-FIRST_POLL, LONGEST_POLL = 0.02, 1.0
+FIRST_POLL, MAX_POLL_LENGTH = 0.02, 1.0
 _UNFINISHED = (RunState.PENDING, RunState.RUNNING)
 
 
@@ -58,9 +58,9 @@ class RunHandle:
         definitions: Definitions,
         clock: Clock,
         waiters: Waiters,
-        teller: Teller,
+        event_bus: EventBus,
         opened: Callable[[], Awaitable[None]],
-        vault: Vault = NO_VAULT,
+        encryption: Encryption = NO_ENCRYPTION,
     ) -> None:
         self.id = run_id
         self.org = org
@@ -70,9 +70,9 @@ class RunHandle:
         self._definitions = definitions
         self._clock = clock
         self._waiters = waiters
-        self._teller = teller
+        self._event_bus = event_bus
         self._opened = opened
-        self._vault = vault
+        self._encryption = encryption
 
     def __repr__(self) -> str:
         return f"<RunHandle {self.id}>"
@@ -96,7 +96,7 @@ class RunHandle:
     async def result(self, timeout: float | None = None) -> Any:
         state, result = await self._ended(timeout)
         if state is RunState.SUCCESS:
-            return None if result is None else decode(self._vault.unseal(result))
+            return None if result is None else decode(self._encryption.decrypt(result))
         error = RunFailedError(await self._story(state), run_id=self.id, state=state)
         letter = await self.dead_letter()
         if letter is not None and letter.stack:
@@ -108,12 +108,12 @@ class RunHandle:
         answer = await (await self._runs()).cancel(self.id, self.org, by, reason)
         if answer is Cancellation.CANCELLED:
             self._waiters.finished(self.id, RunState.CANCELLED)
-            self._teller.tell(_finished(await self.get()))
+            self._event_bus.emit(_finished(await self.get()))
         return answer
 
     async def history(self) -> History:
         """Every step, every attempt and every event, in the order in which they happened."""
-        return await history_of(await self.get(), self._store, self._definitions, self._vault)
+        return await history_of(await self.get(), self._store, self._definitions, self._encryption)
 
     async def dead_letter(self) -> DeadLetter | None:
         """What was kept of its failure."""
@@ -139,12 +139,12 @@ class RunHandle:
                     if await self._waiters.help() or await self.state() not in _UNFINISHED:
                         continue
                     raise TimeoutError(f"run {self.id} is {state}, and nothing is left to be executed")
-                left = LONGEST_POLL if deadline is None else deadline - self._clock.monotonic()
+                left = MAX_POLL_LENGTH if deadline is None else deadline - self._clock.monotonic()
                 if left <= 0.0:
                     raise TimeoutError(f"run {self.id} is still {state} after {timeout:g} s")
                 told.clear()
                 await wait_for(told, min(pause, left), self._clock)
-                pause = min(pause * 1.5, LONGEST_POLL)
+                pause = min(pause * 1.5, MAX_POLL_LENGTH)
         finally:
             self._waiters.forget(self.id)
 

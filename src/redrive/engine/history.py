@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from redrive.engine.encryption import NO_VAULT, Vault
+from redrive.engine.encryption import NO_ENCRYPTION, Encryption
 from redrive.errors import SealedError
 from redrive.model.attempt import AttemptOutcome, AttemptRecord
 from redrive.model.replay import Mode, Replay
@@ -14,7 +14,7 @@ from redrive.model.run import Run, RunState
 from redrive.model.step import StepState
 from redrive.policy.codec import JsonValue, decode
 from redrive.policy.retry import RetryPolicy
-from redrive.store.burials import Unburied
+from redrive.store.dead_letter_writer import RejectedLetter
 from redrive.store.record import UNBURIED
 from redrive.store.runs import FinishedStep, RunEvent
 from redrive.store.store import Store
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from redrive.engine.definition import Definition, StepDefinition
     from redrive.engine.registry import Definitions
 
-MOST_READINGS = 10
+MAX_READINGS = 10
 
 
 class Step(NamedTuple):
@@ -77,13 +77,17 @@ class _Records(NamedTuple):
     replays: list[Replay]
 
 
-async def history_of(run: Run, store: Store, definitions: Definitions, vault: Vault = NO_VAULT) -> History:
+async def history_of(
+    run: Run, store: Store, definitions: Definitions, encryption: Encryption = NO_ENCRYPTION
+) -> History:
     """What is encrypted with a key that is not configured here is shown as it is stored."""
     records = await _of_one_moment(run, store)
     definition = await definitions.get(records.run.definition)
-    finished = {step.step_index: step._replace(output=_opened(step.output, vault)) for step in records.steps}
-    failed = [each._replace(output=_opened(each.output, vault)) for each in records.attempts]
-    run = records.run._replace(result=_opened(records.run.result, vault))
+    finished = {
+        step.step_index: step._replace(output=_opened(step.output, encryption)) for step in records.steps
+    }
+    failed = [each._replace(output=_opened(each.output, encryption)) for each in records.attempts]
+    run = records.run._replace(result=_opened(records.run.result, encryption))
     attempts = _one_after_the_other([*failed, *_successes(run, definition, finished)])
     steps = [
         _step(index, step, run, finished.get(index), attempts) for index, step in enumerate(definition.steps)
@@ -101,7 +105,7 @@ async def _of_one_moment(run: Run, store: Store) -> _Records:
     """A worker may go on with it while its records are read: what it does to steps and attempts changes the
     run as well, which tells that they have to be read again."""
     records = await _read(run, store)
-    for _ in range(MOST_READINGS):
+    for _ in range(MAX_READINGS):
         now = await store.runs.get(run.id, run.org)
         if now == records.run:
             break
@@ -119,16 +123,16 @@ async def _read(run: Run, store: Store) -> _Records:
     )
 
 
-def _opened(text: str | None, vault: Vault) -> str | None:
+def _opened(text: str | None, encryption: Encryption) -> str | None:
     try:
-        return None if text is None else vault.unseal(text)
+        return None if text is None else encryption.decrypt(text)
     except SealedError:
         return text
 
 
 def _told(event: RunEvent, definition: Definition) -> Happening:
     name = definition.steps[event.step_index].name
-    unburied = Unburied.read(event.detail) if event.kind == UNBURIED else None
+    unburied = RejectedLetter.read(event.detail) if event.kind == UNBURIED else None
     detail = event.detail if unburied is None else unburied.reason
     return Happening(event.at, event.kind, name, None, detail, event.step_index)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from redrive.clock import Clock
-from redrive.engine.lease_renewer import Keeper, Key
+from redrive.engine.lease_renewer import Key, LeaseRenewer
 from redrive.engine.waiting import wait_for
 from redrive.engine.work import Interruption, Work
 from redrive.store.database import Database
@@ -15,13 +15,13 @@ from redrive.store.database import Database
 ABANDON_SECONDS = 0.5
 
 
-class Flight:
+class InFlight:
     """`failed` is called with what has escaped the executor: a mistake of ours, and no step's failure."""
 
     def __init__(
         self, database: Database, clock: Clock, lease_seconds: float, failed: Callable[[BaseException], None]
     ) -> None:
-        self.keeper = Keeper(database, clock, lease_seconds, self._lost_from_thread)
+        self.lease_renewer = LeaseRenewer(database, clock, lease_seconds, self._lost_from_thread)
         self.executing = 0
         self.room_made = asyncio.Event()
         self.landed = asyncio.Event()
@@ -42,7 +42,7 @@ class Flight:
     def knows(self, run_id: str) -> bool:
         return run_id in self._works
 
-    def board(self, work: Work, since: float) -> None:
+    def add(self, work: Work, since: float) -> None:
         """From here on its lease is kept, until it lands. `since` is when it was claimed, at the latest."""
         if self._loop is None or self._loop.is_closed():
             self._loop = (
@@ -52,8 +52,8 @@ class Flight:
         if before is not None and before.claim.token != work.claim.token:
             before.interrupt(Interruption.LOST)
         self._works[work.claim.id] = work
-        work.flight = self
-        self.keeper.hold(work.claim, since)
+        work.in_flight = self
+        self.lease_renewer.hold(work.claim, since)
 
     def launch(self, work: Work, execute: Callable[[Work], Coroutine[Any, Any, None]]) -> None:
         loop = self._loop or asyncio.get_running_loop()
@@ -71,14 +71,14 @@ class Flight:
 
     def follow(self, work: Work, following: Work) -> None:
         """The next step of the same run goes on under the same lease."""
-        following.flight = self
+        following.in_flight = self
         following.carrier = work.carrier
         if self._works.get(work.claim.id) is work:
             self._works[work.claim.id] = following
 
-    def land(self, work: Work) -> None:
+    def remove(self, work: Work) -> None:
         """Nothing more will be written for this claim."""
-        self.keeper.drop(work.claim)
+        self.lease_renewer.drop(work.claim)
         if self._works.get(work.claim.id) is work:
             del self._works[work.claim.id]
         if work.slots is not None:
@@ -92,9 +92,9 @@ class Flight:
             work.interrupt(why)
 
     def has_expired(self, work: Work) -> bool:
-        return self.keeper.has_expired(work.claim)
+        return self.lease_renewer.has_expired(work.claim)
 
-    async def landing(self, seconds: float) -> None:
+    async def wait_for_one(self, seconds: float) -> None:
         """Wait until something lands, at most so long."""
         await wait_for(self.landed, seconds, self._clock)
         self.landed.clear()
@@ -104,7 +104,7 @@ class Flight:
             await execute(work)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 — it is told; nobody else waits for it
             # Its lease is not kept any more: it will expire, and somebody will judge it.
-            self.land(self._works.get(work.claim.id, work))
+            self.remove(self._works.get(work.claim.id, work))
             self._failed(error)
         finally:
             self.tasks.discard(work.carrier)

@@ -8,7 +8,7 @@ from typing import Any
 
 from redrive.bounded import bounded
 from redrive.engine.context import Context
-from redrive.engine.event_bus import Teller
+from redrive.engine.event_bus import EventBus
 from redrive.engine.process import run_in_process
 from redrive.engine.task import Isolation, Task
 from redrive.engine.threads import Threads
@@ -20,9 +20,9 @@ from redrive.model.event import ThreadAbandoned
 class Invoker:
     """`threads` is None where sync functions are called directly, as in tests."""
 
-    def __init__(self, threads: Threads | None, teller: Teller) -> None:
+    def __init__(self, threads: Threads | None, event_bus: EventBus) -> None:
         self._threads = threads
-        self._teller = teller
+        self._event_bus = event_bus
 
     def close(self) -> None:
         if self._threads is not None:
@@ -58,5 +58,5 @@ class Invoker:
             if isinstance(error, AttemptTimeoutError) or context.remaining() > 0.0:
                 raise
             context.cancel()
-            self._teller.tell(ThreadAbandoned(work.ref))
+            self._event_bus.emit(ThreadAbandoned(work.ref))
             raise context.out_of_time() from None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from redrive.engine.encryption import MARK, Vault
+from redrive.engine.encryption import MARK, Encryption
 from redrive.errors import InvalidValueError, NotStorableError, SealedError
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import Caller
@@ -29,15 +29,15 @@ class Rotated(NamedTuple):
 
 
 class Rotation:
-    def __init__(self, store: Store, vault: Vault, caller: Caller) -> None:
-        if vault.newest is None:
+    def __init__(self, store: Store, encryption: Encryption, caller: Caller) -> None:
+        if encryption.newest is None:
             raise InvalidValueError("there is no key to seal with; set encryption_keys, the newest first")
         self._store = store
         self._payloads = Payloads(store.database)
-        self._vault = vault
+        self._encryption = encryption
         self._caller = caller
-        self._key_id = vault.newest
-        self._current = f"{MARK}{vault.newest}:"
+        self._key_id = encryption.newest
+        self._current = f"{MARK}{encryption.newest}:"
         self._rewritten = 0
         self._unreadable: Counter[str] = Counter()
 
@@ -97,7 +97,7 @@ class Rotation:
         if text.startswith(self._current):
             return text
         try:
-            renewed = self._vault.seal(self._vault.unseal(text))
+            renewed = self._encryption.encrypt(self._encryption.decrypt(text))
         except SealedError as missing:
             self._unreadable[missing.key_id] += 1
             return text

@@ -17,7 +17,7 @@ from redrive.store.leases import Leases, Renewal
 Key = tuple[str, int]
 
 
-class Keeper:
+class LeaseRenewer:
     """`lost` is called with the leases that somebody else has, or that could not be renewed in time."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Upkeep: what time brings, and what other workers have left behind."""
+"""Maintenance: what time brings, and what other workers have left behind."""
 
 from __future__ import annotations
 
@@ -10,21 +10,26 @@ from redrive.engine.breakers import HELD_BY_BREAKER
 from redrive.engine.claimer import Claimer
 from redrive.engine.executor import Executor
 from redrive.engine.gate import HELD_BY_LIMIT
-from redrive.engine.in_flight import Flight
+from redrive.engine.in_flight import InFlight
 from redrive.engine.options import WorkerOptions
 from redrive.engine.work import Interruption, Work
 from redrive.model.event import HeldReleased
 from redrive.policy.codec import encode
 
-LARGEST_PROMOTION = 500
-LARGEST_RECLAIM = 100
-LARGEST_REMOVAL = 200
+MAX_PROMOTION_BATCH = 500
+MAX_RECLAIM_BATCH = 100
+MAX_REMOVAL_BATCH = 200
 WORKERS_REMEMBERED = 86_400.0
 
 
-class Upkeep:
+class Maintenance:
     def __init__(
-        self, worker_id: str, executor: Executor, claimer: Claimer, flight: Flight, options: WorkerOptions
+        self,
+        worker_id: str,
+        executor: Executor,
+        claimer: Claimer,
+        in_flight: InFlight,
+        options: WorkerOptions,
     ) -> None:
         self.due = asyncio.Event()
         self._worker_id = worker_id
@@ -32,7 +37,7 @@ class Upkeep:
         self._store = executor.store
         self._clock = executor.clock
         self._claimer = claimer
-        self._flight = flight
+        self._in_flight = in_flight
         self._options = options
         self._soonest: float | None = None
 
@@ -42,14 +47,14 @@ class Upkeep:
         """Make ready what has become due, and release what need not be held any more; is there more of it?"""
         self._soonest = None
         self.due.clear()
-        due = await self._store.leases.promote(LARGEST_PROMOTION)
+        due = await self._store.leases.promote(MAX_PROMOTION_BATCH)
         released, more = await self._release_held()
         if due or released:
             self._claimer.wake.set()
         next_due = await self._store.leases.next_due()
         if next_due is not None:
             self._expect(next_due)
-        return len(due) == LARGEST_PROMOTION or more
+        return len(due) == MAX_PROMOTION_BATCH or more
 
     def wait(self, longest: float) -> float:
         """How long nothing will become due, as far as is known; at most so long."""
@@ -73,11 +78,11 @@ class Upkeep:
 
     async def _release_held(self) -> tuple[int, bool]:
         count, more = 0, False
-        for holder in await self._store.holds.holders(HELD_BY_BREAKER):
+        for holder in await self._store.limits.holders(HELD_BY_BREAKER):
             queues, again = await self._executor.breakers.tend(holder.removeprefix(HELD_BY_BREAKER))
             count += self._told(holder, len(queues))
             more = more or (again and bool(queues))
-        holds = self._store.holds
+        holds = self._store.limits
         room = {HELD_BY_LIMIT + name: free for name, free in await holds.limits_with_room()}
         # One is enough: when it is claimed, the limit is known again.
         forgotten = dict.fromkeys(await holds.forgotten_limits(HELD_BY_LIMIT), 1)
@@ -87,7 +92,7 @@ class Upkeep:
 
     def _told(self, holder: str, released: int) -> int:
         if released:
-            self._executor.teller.tell(HeldReleased(holder, released))
+            self._executor.event_bus.emit(HeldReleased(holder, released))
         return released
 
     # Looking after oneself and the others
@@ -100,10 +105,10 @@ class Upkeep:
         if self._claimer.lonely:
             self._claimer.wake.set()
         for run_id, token in await self._store.leases.cancelling(self._worker_id):
-            self._flight.interrupt(run_id, token, Interruption.CANCELLED)
+            self._in_flight.interrupt(run_id, token, Interruption.CANCELLED)
         noted = [
-            work.take_progress(self._executor.judge.redactor)
-            for work in self._flight.works
+            work.take_progress(self._executor.failure_handler.redactor)
+            for work in self._in_flight.works
             if work.progress is not None
         ]
         if noted:
@@ -115,7 +120,7 @@ class Upkeep:
         After a time in which nobody could renew a lease, an expired one says nothing against its attempt.
         """
         token = self._executor.ids.token()
-        claims = await self._store.leases.reclaim(token, self._options.lease_seconds, LARGEST_RECLAIM)
+        claims = await self._store.leases.reclaim(token, self._options.lease_seconds, MAX_RECLAIM_BATCH)
         for claim in claims:
             work = await self._claimer.readable(claim)
             if work is not None:
@@ -124,33 +129,40 @@ class Upkeep:
 
     def _judge_lost(self, work: Work, blame: bool) -> None:
         try:
-            self._executor.judge.lost(work, blame=blame)
+            self._executor.failure_handler.lost(work, blame=blame)
         except Exception as error:  # noqa: BLE001 — one bad row must not stop the recovery of the others
             work.land()
-            self._executor.recorder.tell_failure("reclaim", repr(error))
+            self._executor.recorder.report_failure("reclaim", repr(error))
 
     async def remove_expired(self) -> bool:
         """Remove what is old: finished runs, idempotency keys, sessions, a few at a time; is there more?"""
-        await self._store.holds.forget_workers(WORKERS_REMEMBERED)
-        await self._store.holds.forget_limits()
-        await self._store.burials.sum_up()
+        await self._store.limits.forget_workers(WORKERS_REMEMBERED)
+        await self._store.limits.forget_limits()
+        await self._store.letter_writer.sum_up()
         await self._store.tallies.sum_up()
-        tallies = await self._store.tallies.remove_expired(LARGEST_REMOVAL)
-        sessions = await self._store.sessions.remove_expired(LARGEST_REMOVAL)
-        tokens = await self._store.one_time.remove_expired(LARGEST_REMOVAL)
-        keys = await self._store.idempotency.remove_expired(LARGEST_REMOVAL)
+        tallies = await self._store.tallies.remove_expired(MAX_REMOVAL_BATCH)
+        sessions = await self._store.sessions.remove_expired(MAX_REMOVAL_BATCH)
+        tokens = await self._store.one_time.remove_expired(MAX_REMOVAL_BATCH)
+        keys = await self._store.idempotency.remove_expired(MAX_REMOVAL_BATCH)
         age = self._options.retention_seconds
-        runs = 0 if age is None else await self._store.runs.remove_expired(age, LARGEST_REMOVAL)
-        return LARGEST_REMOVAL in (tallies, sessions, tokens, keys, runs)
+        runs = 0 if age is None else await self._store.runs.remove_expired(age, MAX_REMOVAL_BATCH)
+        return MAX_REMOVAL_BATCH in (tallies, sessions, tokens, keys, runs)
 
     async def heartbeat(self, state: str) -> None:
         queues = encode(list(self._options.queues))
         concurrency, version = self._options.concurrency, self._executor.code_version
-        await self._store.holds.heartbeat(
-            self._worker_id, version, queues, concurrency, len(self._flight), state, gethostname(), getpid()
+        await self._store.limits.heartbeat(
+            self._worker_id,
+            version,
+            queues,
+            concurrency,
+            len(self._in_flight),
+            state,
+            gethostname(),
+            getpid(),
         )
         await self.tell_ended()
 
     async def tell_ended(self) -> None:
         """Write down how many runs have ended, for plots."""
-        await self._executor.herald.tally.write(self._store.tallies)
+        await self._executor.reporter.tally.write(self._store.tallies)

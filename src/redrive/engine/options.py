@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from redrive.errors import InvalidValueError
-from redrive.policy.bounds import LONGEST_DELAY, require, require_whole
+from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class WorkerOptions:
         require("grace_seconds", self.grace_seconds, 0.0, 86_400.0)
         require("heartbeat_seconds", self.heartbeat_seconds, 0.1, 3_600.0)
         if self.retention_seconds is not None:
-            require("retention_seconds", self.retention_seconds, 0.0, 100 * LONGEST_DELAY)
+            require("retention_seconds", self.retention_seconds, 0.0, 100 * MAX_DELAY_SECONDS)
 
 
 def _words(name: str, words: object) -> tuple[str, ...]:

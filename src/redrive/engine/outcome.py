@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from redrive.engine.context import step_key
-from redrive.engine.dead_letter_policy import Burial, with_tags
+from redrive.engine.dead_letter_policy import DeadLetterPolicy, with_tags
 from redrive.engine.definition import StepDefinition
 from redrive.engine.evidence import Evidence, evidence_of_loss, evidence_without_error
 from redrive.engine.work import Work
@@ -17,7 +17,7 @@ from redrive.model.run import Place, RunState
 from redrive.model.step import StepState
 from redrive.policy.codec import JsonValue, decode, encode, storable
 from redrive.policy.redact import Redactor
-from redrive.store.burials import Unburied
+from redrive.store.dead_letter_writer import RejectedLetter
 from redrive.store.record import (
     UNBURIED,
     Advanced,
@@ -137,7 +137,7 @@ def decided(
     *,
     now: float,
     letter_id: str,
-    burial: Burial,
+    letter_policy: DeadLetterPolicy,
 ) -> Record:
     """The record of an attempt that did not succeed."""
     if isinstance(decision, Retry | Release):
@@ -149,12 +149,14 @@ def decided(
     why, limited, mark = decision.explanation, work.slots is not None, evidence.fingerprint
     note = f"failed in step {work.step.name}: {mark.title}"
     settlement = _settlement(work.claim, ReplayState.FAILED, mark.value, note)
-    if refusal := burial.refusal(work, evidence.failure):
+    if refusal := letter_policy.refusal(work, evidence.failure):
         change = _stopped(work.claim, RunState.FAILED, StepState.FAILED, evidence, why)
-        told = Unburied(refusal, mark.value, mark.reason, mark.title, int(evidence.failure.may_have_executed))
+        told = RejectedLetter(
+            refusal, mark.value, mark.reason, mark.title, int(evidence.failure.may_have_executed)
+        )
         event = EventRow(letter_id, work.claim.id, UNBURIED, work.claim.step_index, str(told))
         return Record(change, attempt, event=event, settlement=settlement, limited=limited)
-    letter = dead_letter_row(work, evidence, why, letter_id, burial)
+    letter = dead_letter_row(work, evidence, why, letter_id, letter_policy)
     change = _stopped(work.claim, *_ENDINGS[type(decision)], evidence, why)
     return Record(change, attempt, dead_letter=letter, settlement=settlement, limited=limited)
 
@@ -224,10 +226,10 @@ def attempt_row(
 
 
 def dead_letter_row(
-    work: Work, evidence: Evidence, why: Explanation, letter_id: str, burial: Burial
+    work: Work, evidence: Evidence, why: Explanation, letter_id: str, letter_policy: DeadLetterPolicy
 ) -> DeadLetterRow:
-    mark, redactor = evidence.fingerprint, burial.redactor
-    handling = burial.handling(work, evidence.failure)
+    mark, redactor = evidence.fingerprint, letter_policy.redactor
+    handling = letter_policy.handling(work, evidence.failure)
     redriving = handling.redriving
     return DeadLetterRow(
         letter_id,

@@ -29,7 +29,7 @@ Read: TypeAlias = Callable[[JsonValue], Any]
 
 _LEAVES = frozenset({str, bool, type(None)})
 _UNTYPED = (None, Any, object, Parameter.empty)
-_MOST_SHOWN = 5
+_MAX_SHOWN = 5
 
 
 def to_json(value: object, *, limits: Limits = DEFAULT_LIMITS) -> JsonValue:
@@ -153,8 +153,8 @@ def _described(kind: type, error: Any) -> str:
         lines = [f"{_place(kind, each['loc'])}: {each['msg']}" for each in problems]
     except (AttributeError, LookupError, TypeError):
         return f"{type_name(kind)}: {probe.text(error)}"
-    more = [f"and {len(lines) - _MOST_SHOWN} more"] if len(lines) > _MOST_SHOWN else []
-    return "; ".join(lines[:_MOST_SHOWN] + more)
+    more = [f"and {len(lines) - _MAX_SHOWN} more"] if len(lines) > _MAX_SHOWN else []
+    return "; ".join(lines[:_MAX_SHOWN] + more)
 
 
 def _place(kind: type, location: Iterable[object]) -> str:

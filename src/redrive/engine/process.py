@@ -44,7 +44,7 @@ GRACE: Final = 1.0
 
 _PAUSE = 0.002
 _SIZE_BYTES = 4
-_LARGEST_ANSWER = 16_777_216
+_MAX_ANSWER_BYTES = 16_777_216
 _ROOMY = Limits(size=268_435_456, depth=100, items=10_000_000)
 _READY, _PROGRESS, _RESULT, _FAILURE = "ready", "progress", "result", "failure"
 
@@ -125,7 +125,7 @@ class _Child:
         """None when it has ended."""
         try:
             size = int.from_bytes(await self._read(_SIZE_BYTES))
-            if size > _LARGEST_ANSWER:
+            if size > _MAX_ANSWER_BYTES:
                 return None
             kind, _, text = (await self._read(size)).decode().partition("\n")
         except (EOFError, ConnectionError):

@@ -15,8 +15,8 @@ from redrive.errors import NotFoundError, NotStorableError
 from redrive.model.caller import Caller
 from redrive.model.run import Place
 from redrive.policy.codec import decode
-from redrive.store.holds import QueueRow, WorkerRow
-from redrive.store.listing import MOST_COUNTED, Count
+from redrive.store.limits import QueueRow, WorkerRow
+from redrive.store.listing import MAX_COUNTED, Count
 from redrive.store.run_listing import Depth
 from redrive.store.store import Store
 
@@ -66,7 +66,7 @@ class WorkerView(NamedTuple):
     process: int | None
 
 
-class QueueBook:
+class QueueQueries:
     """`store` is that of the caller's org, `everything` that of the installation."""
 
     def __init__(self, store: Store, everything: Store, registry: Registry, caller: Caller) -> None:
@@ -85,13 +85,13 @@ class QueueBook:
         """Those that this program or a worker knows, that were ever paused, or that hold something."""
         own = await self._store.run_lists.depths(self._caller.org)
         overall = await self._everything.run_lists.overall_depths() if self._at_home else []
-        rows = {row.name: row for row in await self._everything.holds.queues()}
-        served = {name for row in await self._everything.holds.workers() for name in _names(row.queues)}
+        rows = {row.name: row for row in await self._everything.limits.queues()}
+        served = {name for row in await self._everything.limits.workers() for name in _names(row.queues)}
         names = {*self._registry.queues, *served, *rows, *(each.queue for each in (*own, *overall))}
         return [self._view(rows.get(name), name, own, overall) for name in sorted(names)]
 
     async def workers(self) -> Sequence[WorkerView]:
-        return [self._worker(row) for row in await self._everything.holds.workers()]
+        return [self._worker(row) for row in await self._everything.limits.workers()]
 
     @property
     def _at_home(self) -> bool:
@@ -144,7 +144,7 @@ def _counted(depths: Sequence[Depth], queue: str, *places: Place) -> Count:
     number = sum(each.number for each in counted if each.queue == queue)
     # Some are counted over all queues: when the limit was reached, any queue may have more of it.
     everywhere = sum(each.number for each in counted if each.shared)
-    return Count(min(number, MOST_COUNTED), number > MOST_COUNTED or everywhere > MOST_COUNTED)
+    return Count(min(number, MAX_COUNTED), number > MAX_COUNTED or everywhere > MAX_COUNTED)
 
 
 def _names(text: str) -> tuple[str, ...]:

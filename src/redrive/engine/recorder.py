@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from redrive.engine.store_retrier import Patience
+from redrive.engine.store_retrier import StoreRetrier
 from redrive.errors import StoreError, StoreUnavailableError
 from redrive.model.failure_group import GroupChange
 from redrive.store.record import Record
@@ -19,7 +19,7 @@ from redrive.store.records import Kept, Records
 from redrive.store.replays import Resolved, Settled
 from redrive.store.store import Store
 
-LARGEST_BATCH = 500
+MAX_BATCH_SIZE = 500
 
 T = TypeVar("T")
 
@@ -32,11 +32,11 @@ class Recorder:
     def __init__(
         self,
         store: Store,
-        patience: Patience,
+        retrier: StoreRetrier,
         noticed: Callable[[Settled | Resolved | GroupChange], None] = lambda what: None,
     ) -> None:
         self._store = store
-        self._patience = patience
+        self._retrier = retrier
         self._notice = noticed
         self._letters: dict[str, str] = {}
         self._waiting: list[tuple[Record, Recorded]] = []
@@ -63,11 +63,11 @@ class Recorder:
         """Was this record written, by somebody's own transaction? See Records.applied."""
         return await self.patiently("record", lambda: self._store.records.applied([record]))
 
-    def tell_failure(self, doing: str, error: str) -> None:
-        self._patience.tell_failure(doing, error, 0.0)
+    def report_failure(self, doing: str, error: str) -> None:
+        self._retrier.report_failure(doing, error, 0.0)
 
     async def patiently(self, doing: str, action: Callable[[], Awaitable[T]]) -> T:
-        return await self._patience.persist(doing, action)
+        return await self._retrier.run(doing, action)
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -105,7 +105,7 @@ class Recorder:
         try:
             return await self._write(records)
         except Exception as error:  # noqa: BLE001 — a mistake of ours must not stop all other records
-            self._patience.tell_failure("record", repr(error), 0.0)
+            self._retrier.report_failure("record", repr(error), 0.0)
             return {}
 
     def _next_batch(self) -> list[tuple[Record, Recorded]]:
@@ -114,7 +114,7 @@ class Recorder:
         rest = []
         for entry in self._waiting:
             run_id = entry[0].change.id
-            if len(batch) < LARGEST_BATCH and run_id not in batch:
+            if len(batch) < MAX_BATCH_SIZE and run_id not in batch:
                 batch[run_id] = entry
             else:
                 rest.append(entry)
@@ -125,7 +125,7 @@ class Recorder:
         batch = _Batch(records)
         try:
             action = partial(batch.write, self._store.records)
-            return await self._patience.persist("record", action, errors=StoreUnavailableError)
+            return await self._retrier.run("record", action, errors=StoreUnavailableError)
         except StoreError as error:
             return await self._write_one_by_one(records, error)
 
@@ -133,7 +133,7 @@ class Recorder:
         """Something in the batch is not accepted; it must not take the others with it."""
         if len(records) == 1:
             # Its lease will expire, and it is judged again.
-            self._patience.tell_failure("record", str(error), 0.0)
+            self._retrier.report_failure("record", str(error), 0.0)
             return {}
         places: dict[str, str] = {}
         for record in records:

@@ -1,4 +1,4 @@
-"""Showing: what is stored of runs as a person may see it, opened and without its secrets (W14, I9)."""
+"""RedactedView: what is stored of runs as a person may see it, opened and without its secrets (W14, I9)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from redrive.engine.definition import Definition
-from redrive.engine.encryption import Vault
+from redrive.engine.encryption import Encryption
 from redrive.engine.history import Step
 from redrive.engine.run_view import (
     AttemptView,
@@ -25,7 +25,7 @@ from redrive.model.run_line import RunLine
 from redrive.policy.codec import JsonValue, decode, encode
 from redrive.policy.redact import Redactor
 from redrive.policy.stored import policy_to_json
-from redrive.policy.user_text import reason_said
+from redrive.policy.user_text import clean_reason
 
 SEALED = "$sealed"
 UNREADABLE = "$unreadable"
@@ -35,16 +35,16 @@ _SAME = tuple(name for name in RunLine._fields if name not in _CHANGED)
 _ERROR = tuple(name for name in RunError._fields if name not in ("attempt", "at"))
 
 
-class ShownVault(Vault):
+class RedactingEncryption(Encryption):
     """Opens what can be opened. In the place of the rest stands why it cannot be shown."""
 
-    def __init__(self, vault: Vault) -> None:
+    def __init__(self, encryption: Encryption) -> None:
         super().__init__()
-        self._vault = vault
+        self._encryption = encryption
 
-    def unseal(self, text: str) -> str:
+    def decrypt(self, text: str) -> str:
         try:
-            opened = self._vault.unseal(text)
+            opened = self._encryption.decrypt(text)
             decode(opened)
         except SealedError as error:
             return encode({SEALED: f"with the key {error.key_id[:20]!r}, which is not configured here"})
@@ -53,14 +53,14 @@ class ShownVault(Vault):
         return opened
 
 
-class Showing:
-    def __init__(self, vault: Vault, redactor: Redactor) -> None:
-        self.vault = ShownVault(vault)
+class RedactedView:
+    def __init__(self, encryption: Encryption, redactor: Redactor) -> None:
+        self.encryption = RedactingEncryption(encryption)
         self._redactor = redactor
 
     def said(self, reason: str) -> str:
         """A reason as it may be kept."""
-        return reason_said(reason, self._redactor)
+        return clean_reason(reason, self._redactor)
 
     def summary(self, line: RunLine | Run, definition: Definition | None) -> RunSummary:
         return RunSummary(**self._summary(line, definition))
@@ -110,7 +110,7 @@ class Showing:
         }
 
     def _stored(self, text: str | None) -> JsonValue:
-        return None if text is None else self._redacted(decode(self.vault.unseal(text)))
+        return None if text is None else self._redacted(decode(self.encryption.decrypt(text)))
 
     def _redacted(self, value: JsonValue) -> JsonValue:
         shown: JsonValue = self._redactor.value(value)

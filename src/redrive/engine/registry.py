@@ -11,7 +11,7 @@ from redrive.engine.task import DEFAULT_QUEUE, Task, checked_name
 from redrive.errors import InvalidValueError, NotFoundError
 from redrive.store.store import Store
 
-MOST_DEFINITIONS = 1_024
+MAX_DEFINITIONS = 1_024
 
 
 class Registry:
@@ -83,7 +83,7 @@ class Definitions:
             if known.digest != digest:
                 raise InvalidValueError(f"the stored definition {digest} is not what was stored")
             self._known[digest] = known
-            if len(self._known) > MOST_DEFINITIONS:
+            if len(self._known) > MAX_DEFINITIONS:
                 self._known.popitem(last=False)
         return known
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from redrive.engine.definition import Definition
 from redrive.engine.handle import RunHandle
 from redrive.engine.history import Happening, History, history_of
-from redrive.engine.redacted_view import Showing
+from redrive.engine.redacted_view import RedactedView
 from redrive.engine.run_view import AttemptView, RunSummary, RunView, StepView
 from redrive.errors import RedriveError
 from redrive.model.caller import Caller
@@ -23,7 +23,7 @@ from redrive.store.store import Store
 if TYPE_CHECKING:
     from redrive.engine.registry import Definitions
 
-LARGEST_PAGE = 500
+MAX_PAGE_SIZE = 500
 
 
 class RunPage(NamedTuple):
@@ -41,14 +41,14 @@ class Story(NamedTuple):
     events: Sequence[Happening]
 
 
-class RunBook:
+class RunQueries:
     """The runs of the caller's org. One of another org does not exist."""
 
     def __init__(
         self,
         store: Store,
         definitions: Definitions,
-        showing: Showing,
+        showing: RedactedView,
         handle: Callable[[str, str], RunHandle],
         caller: Caller,
     ) -> None:
@@ -60,7 +60,7 @@ class RunBook:
 
     async def list(self, query: str = "", *, size: int = 50, cursor: str | None = None) -> RunPage:
         """A page of those that fulfil the query (redrive.policy.run_language), newest first."""
-        require_whole("size", size, 1, LARGEST_PAGE)
+        require_whole("size", size, 1, MAX_PAGE_SIZE)
         found = await self._store.run_lists.page(parse(query, RUNS), self._caller.org, size, cursor)
         definitions = {each: await self._known(each) for each in {line.definition for line in found.lines}}
         runs = [self._showing.summary(line, definitions[line.definition]) for line in found.lines]
@@ -95,7 +95,7 @@ class RunBook:
 
     async def story(self, run_id: str) -> Story:
         run = await self._run(run_id)
-        history = await history_of(run, self._store, self._definitions, self._showing.vault)
+        history = await history_of(run, self._store, self._definitions, self._showing.encryption)
         return self._shown(history)
 
     async def cancel(self, run_id: str, *, reason: str = "") -> Cancellation:

@@ -1,4 +1,4 @@
-"""Patience with the database: what it does not do now is tried again, further and further apart."""
+"""StoreRetrier with the database: what it does not do now is tried again, further and further apart."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from random import Random
 from typing import TypeVar
 
 from redrive.clock import Clock
-from redrive.engine.event_bus import Teller
+from redrive.engine.event_bus import EventBus
 from redrive.errors import StoreError
 from redrive.model.event import StoreFailed, StoreRecovered
 from redrive.policy.backoff import Backoff
@@ -19,16 +19,16 @@ T = TypeVar("T")
 BACKOFF = Backoff(Exponential(0.1, 2.0), cap=5.0, jitter=Equal())
 
 
-class Patience:
-    def __init__(self, clock: Clock, random: Random, teller: Teller) -> None:
+class StoreRetrier:
+    def __init__(self, clock: Clock, random: Random, event_bus: EventBus) -> None:
         self._clock = clock
         self._random = random
-        self._teller = teller
+        self._event_bus = event_bus
 
-    def tell_failure(self, doing: str, error: str, wait: float) -> None:
-        self._teller.tell(StoreFailed(doing, error, wait))
+    def report_failure(self, doing: str, error: str, wait: float) -> None:
+        self._event_bus.emit(StoreFailed(doing, error, wait))
 
-    async def persist(
+    async def run(
         self,
         doing: str,
         action: Callable[[], Awaitable[T]],
@@ -54,11 +54,11 @@ class Patience:
                 error = again
                 continue
             if failures:
-                self._teller.tell(StoreRecovered(doing, self._clock.monotonic() - began))
+                self._event_bus.emit(StoreRecovered(doing, self._clock.monotonic() - began))
             return result
 
     async def _wait(self, doing: str, failures: int, error: StoreError) -> None:
         wait = BACKOFF.wait(failures, draw=self._random.random())
         seconds = 1.0 if wait is None else wait.seconds
-        self._teller.tell(StoreFailed(doing, str(error), seconds))
+        self._event_bus.emit(StoreFailed(doing, str(error), seconds))
         await self._clock.sleep(seconds)

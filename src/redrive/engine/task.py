@@ -16,7 +16,7 @@ from redrive.engine.payload import to_json
 from redrive.engine.signature import Signature
 from redrive.errors import InvalidValueError
 from redrive.model.step import Effect
-from redrive.policy.bounds import LONGEST_DELAY, choice, require, require_kind, require_whole
+from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require, require_kind, require_whole
 from redrive.policy.classify import Classifier
 from redrive.policy.codec import JsonValue, encode
 from redrive.policy.presets import STEP
@@ -26,7 +26,7 @@ from redrive.policy.stored import policy_to_json
 
 DEFAULT_QUEUE = "default"
 DEFAULT_TIMEOUT = 300.0
-LONGEST_NAME = 100
+MAX_NAME_LENGTH = 100
 STARTS_ELSEWHERE = frozenset({"apply_async", "defer", "delay", "enqueue", "perform_async", "send", "start"})
 OTHER_WORDS = {"max_retries": "max_attempts", "retries": "max_attempts", "countdown": "delay", "eta": "at"}
 """What options are called elsewhere."""
@@ -104,7 +104,7 @@ class Task:
 
     @classmethod
     def of(cls, function: Callable[..., Any], options: Mapping[str, Any]) -> Task:
-        refuse_unknown("a task has no option", options, TaskOptions.__optional_keys__)
+        reject_unknown("a task has no option", options, TaskOptions.__optional_keys__)
         name = checked_name("the name of a task", options.get("name") or _name_of(function))
         signature = Signature.of(function, Context, name)
         isolation = choice("isolation", options.get("isolation", Isolation.THREAD), Isolation)
@@ -179,21 +179,21 @@ class Task:
 
 def _printable(key: str) -> str:
     """Keys come out of payloads: a long or odd one is represented by its hash."""
-    if len(key) <= LONGEST_NAME and key.isascii() and key.isprintable():
+    if len(key) <= MAX_NAME_LENGTH and key.isascii() and key.isprintable():
         return key
     return "#" + sha256(key.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 def checked_name(what: str, name: object) -> str:
-    if not isinstance(name, str) or len(name) > LONGEST_NAME or not _NAME.fullmatch(name):
+    if not isinstance(name, str) or len(name) > MAX_NAME_LENGTH or not _NAME.fullmatch(name):
         raise InvalidValueError(
             f"{what} must begin with a letter or digit, consist of letters, digits, blanks and _ . : / - "
-            f"and have at most {LONGEST_NAME} characters, got {name!r}"
+            f"and have at most {MAX_NAME_LENGTH} characters, got {name!r}"
         )
     return name
 
 
-def refuse_unknown(complaint: str, options: Mapping[str, Any], known: frozenset[str]) -> None:
+def reject_unknown(complaint: str, options: Mapping[str, Any], known: frozenset[str]) -> None:
     """A mistyped option must not be silently ignored."""
     for option in options:
         if option not in known:
@@ -228,5 +228,5 @@ def _source(function: Callable[[Any], Any] | None) -> Callable[[Any], Any] | Non
 
 
 def _timeout(seconds: object) -> float:
-    require("timeout", seconds, 0.001, LONGEST_DELAY)
+    require("timeout", seconds, 0.001, MAX_DELAY_SECONDS)
     return float(seconds)  # type: ignore[arg-type]

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from redrive.policy import probe
 from redrive.policy.fingerprint import Frame, frames_of, traceback_of
 
-MOST_FRAMES = 60
-MOST_REMEMBERED, LONGEST_REMEMBERED = 256, 20_000
+MAX_FRAMES = 60
+MAX_REMEMBERED, MAX_REMEMBERED_LENGTH = 256, 20_000
 
 _Way = tuple[tuple[str, str, CodeType, int], ...]
 
@@ -55,7 +55,7 @@ def is_alone(error: BaseException) -> bool:
 
 def whole_story(error: BaseException) -> str:
     trace = _from_the_task_on(traceback_of(error))
-    story = traceback.TracebackException(type(error), error, trace, limit=-MOST_FRAMES, compact=True)
+    story = traceback.TracebackException(type(error), error, trace, limit=-MAX_FRAMES, compact=True)
     return "".join(story.format())
 
 
@@ -66,7 +66,7 @@ def _worked_out(error: BaseException) -> Trail:
 
 def _printed(trace: TracebackType | None) -> str:
     try:
-        lines = traceback.extract_tb(_from_the_task_on(trace), limit=-MOST_FRAMES).format()
+        lines = traceback.extract_tb(_from_the_task_on(trace), limit=-MAX_FRAMES).format()
     except Exception:  # noqa: BLE001 — it reads the source, by loaders that are anybody's code
         return ""
     return "".join(["Traceback (most recent call last):\n", *lines]) if lines else ""
@@ -86,7 +86,7 @@ def _way(trace: TracebackType | None) -> _Way | None:
     """
     steps: list[tuple[str, str, CodeType, int]] = []
     while trace is not None:
-        if len(steps) == MOST_FRAMES:
+        if len(steps) == MAX_FRAMES:
             return None
         code = trace.tb_frame.f_code
         steps.append((_module(trace), code.co_filename, code, trace.tb_lasti))
@@ -95,9 +95,9 @@ def _way(trace: TracebackType | None) -> _Way | None:
 
 
 def _remember(way: _Way, trail: Trail) -> None:
-    if len(trail.printed) > LONGEST_REMEMBERED:
+    if len(trail.printed) > MAX_REMEMBERED_LENGTH:
         return
-    if len(_remembered) >= MOST_REMEMBERED:
+    if len(_remembered) >= MAX_REMEMBERED:
         _remembered.clear()
     _remembered[way] = trail
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from redrive.engine.context import Context
 from redrive.engine.definition import Definition, StepDefinition
-from redrive.engine.encryption import NO_VAULT, Vault
+from redrive.engine.encryption import NO_ENCRYPTION, Encryption
 from redrive.engine.task import Task
 from redrive.model.breaker import Permit
 from redrive.model.claim import Claim
@@ -20,7 +20,7 @@ from redrive.policy.stored import policy_from_json
 from redrive.store.record import Record
 from redrive.store.records import Progress
 
-LONGEST_NOTE = 500
+MAX_NOTE_LENGTH = 500
 
 
 class Interruption(StrEnum):
@@ -31,10 +31,10 @@ class Interruption(StrEnum):
     LOST = "lost"
 
 
-class Flight(Protocol):
+class InFlight(Protocol):
     """Where a work is while it is executed."""
 
-    def land(self, work: Work) -> None: ...
+    def remove(self, work: Work) -> None: ...
 
     def follow(self, work: Work, following: Work) -> None: ...
 
@@ -60,7 +60,8 @@ class Work:
         "completion",
         "context",
         "definition",
-        "flight",
+        "encryption",
+        "in_flight",
         "interruption",
         "limits",
         "permit",
@@ -71,14 +72,13 @@ class Work:
         "slots",
         "step",
         "task",
-        "vault",
     )
 
     def __init__(
-        self, claim: Claim, definition: Definition, task: Task | None, vault: Vault = NO_VAULT
+        self, claim: Claim, definition: Definition, task: Task | None, encryption: Encryption = NO_ENCRYPTION
     ) -> None:
         self.claim = claim
-        self.vault = vault
+        self.encryption = encryption
         self.definition = definition
         self.step: StepDefinition = definition.steps[claim.step_index]
         override = claim.policy_override
@@ -96,22 +96,22 @@ class Work:
         self.begun = False
         self.completion: Record | None = None
         self.progress: tuple[float | None, str] | None = None
-        self.flight: Flight | None = None
+        self.in_flight: InFlight | None = None
 
     def check_lease(self) -> None:
         """Do not begin what somebody else may have begun."""
-        if self.flight is not None and self.flight.has_expired(self):
+        if self.in_flight is not None and self.in_flight.has_expired(self):
             self.interrupt(Interruption.LOST)
 
     def land(self) -> None:
         """Nothing more will be written for this claim."""
-        if self.flight is not None:
-            self.flight.land(self)
+        if self.in_flight is not None:
+            self.in_flight.remove(self)
 
     def hand_over(self, following: Work) -> None:
         """The next step of the run goes on under the same lease."""
-        if self.flight is not None:
-            self.flight.follow(self, following)
+        if self.in_flight is not None:
+            self.in_flight.follow(self, following)
 
     def interrupt(self, why: Interruption) -> None:
         """Stop it: at once where the function can be stopped, else as soon as it listens."""
@@ -130,7 +130,7 @@ class Work:
         return Progress(self.claim.id, self.claim.token, self.claim.epoch, text)
 
     def note_progress(self, context: Context, fraction: float | None, note: str) -> None:
-        self.progress = (fraction, str(storable(note))[:LONGEST_NOTE])
+        self.progress = (fraction, str(storable(note))[:MAX_NOTE_LENGTH])
 
     @property
     def is_bound(self) -> bool:
@@ -150,13 +150,13 @@ class Work:
     def payload(self) -> JsonValue:
         """Read when it is asked for: one that cannot be read is a failure of the attempt."""
         if self._payload is ...:
-            self._payload = decode(self.vault.unseal(self.claim.payload))
+            self._payload = decode(self.encryption.decrypt(self.claim.payload))
         return self._payload
 
     @property
     def opened(self) -> Claim:
         """The claim with everything readable that is stored encrypted: for the attempt alone."""
-        return self.vault.opened(self.claim)
+        return self.encryption.opened(self.claim)
 
     @property
     def policy_text(self) -> str:

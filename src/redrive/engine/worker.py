@@ -18,11 +18,11 @@ from typing import Any, NamedTuple, Self
 from redrive.engine.claimer import Claimer
 from redrive.engine.executor import Executor
 from redrive.engine.gate import Gate
-from redrive.engine.in_flight import Flight
-from redrive.engine.maintenance import Upkeep
+from redrive.engine.in_flight import InFlight
+from redrive.engine.maintenance import Maintenance
 from redrive.engine.options import WorkerOptions
 from redrive.engine.signals import until_signalled
-from redrive.engine.store_retrier import Patience
+from redrive.engine.store_retrier import StoreRetrier
 from redrive.engine.waiting import wait_for
 from redrive.engine.work import Interruption, Work
 from redrive.errors import StoreError, StoreUnavailableError
@@ -49,7 +49,7 @@ class Worker:
         self,
         executor: Executor,
         gate: Gate,
-        patience: Patience,
+        retrier: StoreRetrier,
         options: WorkerOptions,
         opened: Callable[[], Awaitable[None]],
         driver: OperationDriver,
@@ -63,12 +63,12 @@ class Worker:
         self._executor = executor
         self._clock = executor.clock
         self._database = executor.store.database
-        self._patience = patience
-        self.flight = Flight(self._database, self._clock, options.lease_seconds, self._escaped)
-        self.claimer = Claimer(self.id, executor, gate, self.flight, patience, options)
-        self.upkeep = Upkeep(self.id, executor, self.claimer, self.flight, options)
-        self.flight.slots_freed = self.upkeep.due.set
-        executor.herald.due_in = self.upkeep.due_in
+        self._retrier = retrier
+        self.in_flight = InFlight(self._database, self._clock, options.lease_seconds, self._escaped)
+        self.claimer = Claimer(self.id, executor, gate, self.in_flight, retrier, options)
+        self.upkeep = Maintenance(self.id, executor, self.claimer, self.in_flight, options)
+        self.in_flight.slots_freed = self.upkeep.due.set
+        executor.reporter.due_in = self.upkeep.due_in
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
         self._polled = dict.fromkeys(("claim", "promote", "maintain"), self._clock.monotonic())
@@ -77,14 +77,18 @@ class Worker:
 
     async def run(self, *, signals: bool = False) -> None:
         """Work until `stop` is called; with `signals`, SIGTERM and SIGINT call it. A second one hurries."""
-        self._executor.herald.abstain = self.claimer.abstain  # in a test there is nobody else to leave it to
+        self._executor.reporter.abstain = (
+            self.claimer.abstain
+        )  # in a test there is nobody else to leave it to
         async with AsyncExitStack() as stack:
             stack.callback(self._tell_stopped)
             stack.callback(self._executor.invoker.close)
             if signals:
                 stack.enter_context(until_signalled(self.stop))
             # Not before the signals are heard: whoever is told of it may send one.
-            self._executor.teller.tell(WorkerStarted(self.id, self.options.queues, self.options.concurrency))
+            self._executor.event_bus.emit(
+                WorkerStarted(self.id, self.options.queues, self.options.concurrency)
+            )
             if not await self._opened():
                 return
             await stack.enter_async_context(self._database.listen(self._heard))
@@ -94,7 +98,7 @@ class Worker:
                 self.processor.start()
                 stack.push_async_callback(self.processor.stop)
             records = [self._executor.recorder.run, self._executor.breakers.run, *renewal]
-            stack.push_async_callback(self.flight.abandon)
+            stack.push_async_callback(self.in_flight.abandon)
             async with _running(records) as recording, _running(work) as working:
                 await self._until_stopped([*working, *recording])
                 await self._drain(working)
@@ -117,13 +121,13 @@ class Worker:
             self._hurry.set()
         self._stopping.set()
         self._executor.stopping = True
-        for each in (self.claimer.wake, self.upkeep.due, self.flight.room_made, self.flight.landed):
+        for each in (self.claimer.wake, self.upkeep.due, self.in_flight.room_made, self.in_flight.landed):
             each.set()
 
     def health(self) -> Health:
         loops = self._polled if self.claimer.free() > 0 else {**self._polled, "claim": math.inf}
         since = max(0.0, self._clock.monotonic() - min(loops.values()))
-        return Health(since < UNHEALTHY_AFTER, since, len(self.flight))
+        return Health(since < UNHEALTHY_AFTER, since, len(self.in_flight))
 
     async def work_off(self) -> int:
         """Execute what is ready, and what becomes ready by that, until nothing is: how many. For tests."""
@@ -134,9 +138,9 @@ class Worker:
                 await self._written()
                 await self.upkeep.promote()
                 await self._tend()
-                others = set(self.flight.tasks)
+                others = set(self.in_flight.tasks)
                 claimed = await self.claimer.claim(self.options.concurrency)
-                await asyncio.gather(*(self.flight.tasks - others), return_exceptions=True)
+                await asyncio.gather(*(self.in_flight.tasks - others), return_exceptions=True)
                 await self._written()
                 await self._executor.breakers.settle()
                 if not claimed:
@@ -152,12 +156,12 @@ class Worker:
 
     async def _written(self) -> None:
         while self._executor.recorder.pending:
-            await self.flight.landed.wait()
-            self.flight.landed.clear()
+            await self.in_flight.landed.wait()
+            self.in_flight.landed.clear()
 
     async def _opened(self) -> bool:
         """Wait for the database; False when the worker is told to stop before it is there."""
-        action = self._patience.persist("open", self._open, errors=StoreUnavailableError)
+        action = self._retrier.run("open", self._open, errors=StoreUnavailableError)
         opening, stopping = asyncio.create_task(action), asyncio.create_task(self._stopping.wait())
         await asyncio.wait({opening, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
@@ -175,14 +179,14 @@ class Worker:
             if self._stopping.is_set():
                 return
             self.claimer.wake.clear()
-            claimed = await self._patience.persist("claim", partial(self.claimer.claim, room))
+            claimed = await self._retrier.run("claim", partial(self.claimer.claim, room))
             self._polled["claim"] = self._clock.monotonic()
             if claimed < room:
                 await wait_for(self.claimer.wake, self._jittered(self.options.poll_seconds), self._clock)
 
     async def _promote_loop(self) -> None:
         while not self._stopping.is_set():
-            more = await self._patience.persist("promote", self.upkeep.promote)
+            more = await self._retrier.run("promote", self.upkeep.promote)
             self._polled["promote"] = self._clock.monotonic()
             if not more:
                 wait = self.upkeep.wait(self._jittered(self.options.poll_seconds))
@@ -191,19 +195,19 @@ class Worker:
     async def _drive_loop(self) -> None:
         """Bring bulk replays forward."""
         while not self._stopping.is_set():
-            wait = await self._patience.persist("replay", self.driver.tick)
+            wait = await self._retrier.run("replay", self.driver.tick)
             await wait_for(self._stopping, wait, self._clock)
 
     async def _maintain_loop(self) -> None:
         heartbeat = retention = self._clock.monotonic()
         while not self._stopping.is_set():
-            await self._patience.persist("maintain", self._maintain)
+            await self._retrier.run("maintain", self._maintain)
             now = self._polled["maintain"] = self._clock.monotonic()
             if now >= heartbeat:
-                await self._patience.persist("heartbeat", partial(self.upkeep.heartbeat, "running"))
+                await self._retrier.run("heartbeat", partial(self.upkeep.heartbeat, "running"))
                 heartbeat = now + self.options.heartbeat_seconds
             if now >= retention:
-                more = await self._patience.persist("retention", self.upkeep.remove_expired)
+                more = await self._retrier.run("retention", self.upkeep.remove_expired)
                 retention = now + (0.0 if more else RETENTION_INTERVAL)
             await wait_for(self._stopping, self._jittered(self.options.poll_seconds), self._clock)
 
@@ -215,14 +219,14 @@ class Worker:
     async def _renew_loop(self) -> None:
         while True:
             await self._clock.sleep(self.options.lease_seconds / 3.0)
-            await self.flight.keeper.renew(self._executor.store.leases)
+            await self.in_flight.lease_renewer.renew(self._executor.store.leases)
 
     def _renew_by(self, stack: AsyncExitStack) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """On a thread of its own; only a database in memory cannot be reached from there."""
         if self._database.in_memory:
             return [self._renew_loop]
-        self.flight.keeper.start()
-        stack.callback(self.flight.keeper.stop)
+        self.in_flight.lease_renewer.start()
+        stack.callback(self.in_flight.lease_renewer.stop)
         return []
 
     # Stopping
@@ -237,20 +241,20 @@ class Worker:
                 loop.result()
 
     def _tell_stopped(self) -> None:
-        self._executor.teller.tell(WorkerStopped(self.id, self._requeued))
+        self._executor.event_bus.emit(WorkerStopped(self.id, self._requeued))
 
     async def _drain(self, loops: Sequence[asyncio.Task[None]]) -> None:
         """Finish what is in flight, give back what cannot be finished in time."""
         grace = self.options.grace_seconds
         end = self._clock.monotonic() + grace
-        self._executor.teller.tell(WorkerStopping(self.id, len(self.flight), grace))
+        self._executor.event_bus.emit(WorkerStopping(self.id, len(self.in_flight), grace))
         await asyncio.wait(loops, timeout=min(LOOPS_GRACE, grace))
         await _cancel(loops)
         with suppress(StoreError, TimeoutError):
             async with asyncio.timeout(LOOPS_GRACE):
                 await self.claimer.adopt()
         await self._land(end, hurry=True)
-        left = self.flight.works
+        left = self.in_flight.works
         self._requeued = len(left)
         await self._give_back(left)
         with suppress(StoreError, TimeoutError):
@@ -263,16 +267,16 @@ class Worker:
         for work in works:
             work.interrupt(Interruption.DRAINED)
         await self._land(self._clock.monotonic() + STOP_GRACE, hurry=False)
-        for work in self.flight.works:
+        for work in self.in_flight.works:
             self._executor.give_back(work)
         await self._land(self._clock.monotonic() + LOOPS_GRACE, hurry=False)
 
     async def _land(self, end: float, *, hurry: bool) -> None:
         """Wait until nothing is in flight and everything is written, or the time is over."""
-        while len(self.flight) or self._executor.recorder.pending:
+        while len(self.in_flight) or self._executor.recorder.pending:
             if self._clock.monotonic() >= end or (hurry and self._hurry.is_set()):
                 return
-            await self.flight.landing(0.05)
+            await self.in_flight.wait_for_one(0.05)
 
     # Hints
 
@@ -281,10 +285,10 @@ class Worker:
             self.claimer.wake.set()
 
     def _escaped(self, error: BaseException) -> None:
-        self._patience.tell_failure("execute", repr(error), self.options.lease_seconds)
+        self._retrier.report_failure("execute", repr(error), self.options.lease_seconds)
 
     def _jittered(self, seconds: float) -> float:
-        return seconds * (0.75 + 0.5 * self._executor.judge.random.random())
+        return seconds * (0.75 + 0.5 * self._executor.failure_handler.random.random())
 
 
 @asynccontextmanager

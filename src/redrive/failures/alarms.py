@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 
 from redrive.clock import Clock
-from redrive.engine.event_bus import Teller
+from redrive.engine.event_bus import EventBus
 from redrive.model.event import AlertRaised
 from redrive.model.statistics import LifetimeStats, Statistics, utilization
 from redrive.policy.monitor import DEFAULT_THRESHOLDS, Alert, Thresholds, alerts
@@ -22,14 +22,14 @@ class Alarms:
     def __init__(
         self,
         clock: Clock,
-        teller: Teller,
+        event_bus: EventBus,
         *,
         queue: str = "",
         max_size: int | None = None,
         thresholds: Thresholds = DEFAULT_THRESHOLDS,
     ) -> None:
         self._clock = clock
-        self._teller = teller
+        self._event_bus = event_bus
         self._queue = queue
         self._max_size = max_size
         self._thresholds = thresholds
@@ -50,7 +50,7 @@ class Alarms:
         ]
         for org, alert in found:
             if (org, alert.name) not in self._raised:
-                self._teller.tell(AlertRaised(org, self._queue, alert.name, alert.message))
+                self._event_bus.emit(AlertRaised(org, self._queue, alert.name, alert.message))
         self._raised = {(org, alert.name) for org, alert in found}
         return found
 

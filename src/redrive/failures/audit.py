@@ -16,7 +16,7 @@ from redrive.store.audit import Wanted
 from redrive.store.store import Store
 
 LATEST = 1e11
-LARGEST_PAGE = 500
+MAX_PAGE_SIZE = 500
 _BEYOND = 2**62
 
 
@@ -78,7 +78,7 @@ class Audit:
         cursor: str | None = None,
     ) -> AuditPage:
         """A page of entries, newest first. A subject finds what was done to it alone; see `about`."""
-        require_whole("size", size, 1, LARGEST_PAGE)
+        require_whole("size", size, 1, MAX_PAGE_SIZE)
         known = None if action is None else choice("action", action, Action)
         wanted = Wanted(known, actor, subject, _seconds("since", since), _seconds("until", until))
         found = await self._store.audit.page(self._org, wanted, size + 1, _before(cursor))
@@ -91,7 +91,7 @@ class Audit:
         The latter is looked for among the first and the newest 5,000 entries since that moment: give the one
         in which it came to be.
         """
-        require_whole("size", size, 1, LARGEST_PAGE)
+        require_whole("size", size, 1, MAX_PAGE_SIZE)
         since = _seconds("since", since) or 0.0
         alone = await self._store.audit.page(self._org, Wanted(subject=subject), size, _BEYOND)
         together = await self._store.audit.batches_about(self._org, subject, since, size)

@@ -31,7 +31,7 @@ async def clear_queue(
             f"{queue[:100]!r}; resolve, ignore or archive other dead letters instead"
         )
     org, name = caller
-    failures = ForeignFailures(store.database, store.holds)
+    failures = ForeignFailures(store.database, store.limits)
     async with store.database.transaction() as session:
         removed = await failures.clear(session, org, queue, max_size or DEFAULT_MAX_SIZE)
         if expect is not None and removed != expect:

@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from redrive.engine.event_bus import Teller
+from redrive.engine.event_bus import EventBus
 from redrive.engine.ids import Ids
 from redrive.errors import InvalidValueError
 from redrive.failures.refusal import (
-    MOST_AT_ONCE,
+    MAX_CONCURRENT,
     Version,
     checked_ids,
     refuse_drift,
@@ -34,14 +34,14 @@ from redrive.model.query import Order, Query
 from redrive.policy.bounds import choice, require_whole
 from redrive.policy.query import parse
 from redrive.policy.redact import Redactor
-from redrive.policy.user_text import LONGEST_NOTE, reason_said, retagged, said, word_said, words_said
+from redrive.policy.user_text import MAX_NOTE_LENGTH, clean_reason, clean_word, clean_words, retagged, said
 from redrive.store.database import Session
 from redrive.store.dead_letters import Closing, Figures, Locked, Tagging
-from redrive.store.listing import MOST_COUNTED, Count, Page
-from redrive.store.operations import MOST_ITEMS
+from redrive.store.listing import MAX_COUNTED, Count, Page
+from redrive.store.operations import MAX_ITEMS
 from redrive.store.store import Store
 
-LARGEST_PAGE = 500
+MAX_PAGE_SIZE = 500
 
 _ACTIONS = {
     DeadLetterState.RESOLVED: Action.DEAD_LETTER_RESOLVED,
@@ -54,11 +54,13 @@ _ACTIONS = {
 class DeadLetters:
     """The dead letters of the caller's org. One of another org does not exist (W13)."""
 
-    def __init__(self, store: Store, ids: Ids, teller: Teller, redactor: Redactor, caller: Caller) -> None:
+    def __init__(
+        self, store: Store, ids: Ids, event_bus: EventBus, redactor: Redactor, caller: Caller
+    ) -> None:
         self._store = store
         self._letters = store.dead_letters
         self._ids = ids
-        self._teller = teller
+        self._event_bus = event_bus
         self._redactor = redactor
         self._caller = caller
 
@@ -68,13 +70,13 @@ class DeadLetters:
         self, query: str = "", *, size: int = 50, cursor: str | None = None, order: Order | str = Order.NEWEST
     ) -> Page:
         """A page of those that fulfil the query (redrive.policy.query), without their payloads."""
-        require_whole("size", size, 1, LARGEST_PAGE)
+        require_whole("size", size, 1, MAX_PAGE_SIZE)
         known = choice("order", order, Order)
         return await self._letters.page(self._parsed(query), self._caller.org, size, cursor, known)
 
-    async def count(self, query: str = "", *, most: int = MOST_COUNTED) -> Count:
+    async def count(self, query: str = "", *, most: int = MAX_COUNTED) -> Count:
         """How many fulfil the query; counted up to `most`."""
-        require_whole("most", most, 1, MOST_ITEMS)
+        require_whole("most", most, 1, MAX_ITEMS)
         return await self._letters.count(self._parsed(query), self._caller.org, most)
 
     async def lines(self, ids: Sequence[str]) -> Sequence[DeadLetterLine]:
@@ -130,11 +132,11 @@ class DeadLetters:
         after, parsed = choice("state", state, DeadLetterState), self._parsed(query)
         if after not in CLOSED:
             raise InvalidValueError(f"a dead letter is closed as {', '.join(CLOSED)}, not as {after}")
-        why = reason_said(reason, self._redactor)
-        require_whole("expect", expect, 1, MOST_AT_ONCE)
+        why = clean_reason(reason, self._redactor)
+        require_whole("expect", expect, 1, MAX_CONCURRENT)
         asked = {"query": self._redactor.text(str(parsed))}
         async with self._store.database.transaction() as session:
-            found = await self._letters.ids(session, parsed, self._caller.org, MOST_AT_ONCE + 1)
+            found = await self._letters.ids(session, parsed, self._caller.org, MAX_CONCURRENT + 1)
             refuse_drift(len(found), expect)
             locked = await self._locked(session, found)
             await self._close_within(session, locked, after, why, asked)
@@ -143,7 +145,7 @@ class DeadLetters:
 
     async def reopen(self, ids: str | Iterable[str], reason: str = "", *, version: Version = None) -> int:
         """Undo closing them. Refused where their work has gone on since."""
-        named, why = checked_ids(ids), reason_said(reason, self._redactor)
+        named, why = checked_ids(ids), clean_reason(reason, self._redactor)
         async with self._store.database.transaction() as session:
             await self._letters.lock_runs(session, named, self._caller.org)
             locked = await self._locked(session, named, version)
@@ -159,7 +161,7 @@ class DeadLetters:
 
     async def assign(self, ids: str | Iterable[str], name: str | None, *, version: Version = None) -> int:
         """Say who looks after them; None: nobody."""
-        assignee = None if name is None else word_said("name", name, self._redactor)
+        assignee = None if name is None else clean_word("name", name, self._redactor)
 
         async def change(session: Session, locked: Mapping[str, Locked]) -> None:
             await self._letters.assign(session, list(locked), self._caller.org, assignee)
@@ -175,7 +177,7 @@ class DeadLetters:
         *,
         version: Version = None,
     ) -> int:
-        more, less = words_said("add", add, self._redactor), words_said("remove", remove, self._redactor)
+        more, less = clean_words("add", add, self._redactor), clean_words("remove", remove, self._redactor)
         if not more and not less:
             raise InvalidValueError("name at least one tag to add or to remove")
 
@@ -190,7 +192,7 @@ class DeadLetters:
     async def note(self, letter_id: str, text: str) -> Note:
         """Write something down about it, for whoever comes next."""
         [known] = checked_ids([letter_id])
-        body = said("text", text, self._redactor, shortest=1, longest=LONGEST_NOTE)
+        body = said("text", text, self._redactor, shortest=1, longest=MAX_NOTE_LENGTH)
         async with self._store.database.transaction() as session:
             org, author = self._caller
             note = await self._letters.note(session, known, org, self._ids.new(), author, body)
@@ -229,7 +231,7 @@ class DeadLetters:
     async def _close(
         self, ids: str | Iterable[str], state: DeadLetterState, reason: str, version: Version
     ) -> int:
-        named, why = checked_ids(ids), reason_said(reason, self._redactor)
+        named, why = checked_ids(ids), clean_reason(reason, self._redactor)
         async with self._store.database.transaction() as session:
             locked = await self._locked(session, named, version)
             await self._close_within(session, locked, state, why, {})
@@ -288,9 +290,9 @@ class DeadLetters:
 
     def _tell(self, locked: Mapping[str, Locked], after: DeadLetterState) -> None:
         org, name = self._caller
-        if self._teller.wants(DeadLetterChanged):
+        if self._event_bus.is_subscribed(DeadLetterChanged):
             for each in locked.values():
-                self._teller.tell(DeadLetterChanged(org, each.id, each.state, after, name))
+                self._event_bus.emit(DeadLetterChanged(org, each.id, each.state, after, name))
 
 
 def _moved(locked: Mapping[str, Locked], why: str) -> dict[str, Any]:

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from redrive.clock import Clock
 from redrive.engine import outcome
-from redrive.engine.dead_letter_policy import Burial
+from redrive.engine.dead_letter_policy import DeadLetterPolicy
 from redrive.engine.definition import Definition
-from redrive.engine.encryption import NO_VAULT, Vault
-from redrive.engine.event_bus import Teller
-from redrive.engine.evidence import LONGEST_MESSAGE, Evidence, clean, evidence_of, evidence_without_error
+from redrive.engine.encryption import NO_ENCRYPTION, Encryption
+from redrive.engine.event_bus import EventBus
+from redrive.engine.evidence import MAX_MESSAGE_LENGTH, Evidence, clean, evidence_of, evidence_without_error
 from redrive.engine.ids import Ids
 from redrive.engine.work import Work
 from redrive.errors import InvalidValueError, NotFoundError, QueueFullError
@@ -75,7 +75,7 @@ def evidence_of_report(
         evidence = evidence_of(error, classifier=classifier, redactor=redactor, step=step, now=now)
         return evidence if category is None else evidence._replace(failure=_said(evidence.failure, category))
     kind = Category.UNKNOWN if category is None else category
-    text = clean(error, LONGEST_MESSAGE, redactor) or "no message"
+    text = clean(error, MAX_MESSAGE_LENGTH, redactor) or "no message"
     return evidence_without_error(kind, _class_of(kind), REPORTED, text, step=step)
 
 
@@ -95,7 +95,7 @@ def redrive_config(choice: Redrive, max_redrives: int | None) -> dict[str, JsonV
 
 
 @dataclass(slots=True)
-class ItemBurial(Burial):
+class ExternalTaskPolicy(DeadLetterPolicy):
     """Every task of the queue may have a policy and a number of its own. What it leaves open, a template may
     say; then its category does, with `default` in the place of exponential."""
 
@@ -104,7 +104,7 @@ class ItemBurial(Burial):
     def _redriving(self, work: Work, failure: Failure, template: Template | None) -> Redriving:
         config = work.step.config
         if not isinstance(config, dict):
-            return Burial._redriving(self, work, failure, template)
+            return DeadLetterPolicy._redriving(self, work, failure, template)
         return redriving(
             chosen(_choice(config, template), failure.category, self.default),
             failure.category,
@@ -144,15 +144,21 @@ class Foreign:
     """Stores reports. All that a dead letter has is written in one transaction with it."""
 
     def __init__(
-        self, store: Store, clock: Clock, ids: Ids, teller: Teller, burial: Burial, vault: Vault = NO_VAULT
+        self,
+        store: Store,
+        clock: Clock,
+        ids: Ids,
+        event_bus: EventBus,
+        letter_policy: DeadLetterPolicy,
+        encryption: Encryption = NO_ENCRYPTION,
     ) -> None:
         self._store = store
-        self._failures = ForeignFailures(store.database, store.holds)
+        self._failures = ForeignFailures(store.database, store.limits)
         self._clock = clock
         self._ids = ids
-        self._teller = teller
-        self._burial = burial
-        self._vault = vault
+        self._event_bus = event_bus
+        self._letter_policy = letter_policy
+        self._encryption = encryption
 
     async def keep(self, report: Report, max_size: int) -> None:
         """The same task again, while its letter is live, is the same letter with the newer evidence."""
@@ -162,7 +168,7 @@ class Foreign:
         try:
             await self._keep(report, max_size)
         except QueueFullError:  # what was counted with it would be rolled back
-            await self._store.burials.count_refused(report.new.org, report.new.queue)
+            await self._store.letter_writer.count_refused(report.new.org, report.new.queue)
             raise
 
     async def _keep(self, report: Report, max_size: int) -> None:
@@ -173,7 +179,7 @@ class Foreign:
             if taken.claim is None:
                 await self._store.audit.append(session, linked)
                 return
-            work = Work(taken.claim, report.definition, None, self._vault)
+            work = Work(taken.claim, report.definition, None, self._encryption)
             await self._store.records.record_within(session, [self._record(work, letter_id, report.evidence)])
             await self._store.audit.append(session, linked)
         self._tell(work, letter_id, report.evidence)
@@ -186,7 +192,7 @@ class Foreign:
             AttemptOutcome.FAILED,
             now=self._clock.now(),
             letter_id=letter_id,
-            burial=self._burial,
+            letter_policy=self._letter_policy,
         )
 
     async def _link(self, session: Session, letter_id: str, report: Report) -> list[NewEntry]:
@@ -207,7 +213,7 @@ class Foreign:
     def _tell(self, work: Work, letter_id: str, evidence: Evidence) -> None:
         failure = evidence.failure
         why, where = _why(work, failure), evidence.where
-        self._teller.tell(
+        self._event_bus.emit(
             StepDied(work.ref, 0.0, failure, why, RunState.DLQ_PENDING, letter_id, where),
         )
 

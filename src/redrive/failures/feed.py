@@ -22,13 +22,13 @@ from redrive.store.audit import Mark
 from redrive.store.store import Store
 
 POLL_SECONDS = 1.0
-LONGEST_PAUSE = 10.0
+MAX_PAUSE_SECONDS = 10.0
 BEAT_SECONDS = 15.0
 PAGE = 200
 FAR_BEHIND = 1_000
 """Entries that somebody may have missed and still be told one by one."""
 
-MOST_SUBJECTS = 100
+MAX_SUBJECTS = 100
 
 
 class BreakerStates:
@@ -141,7 +141,7 @@ class Feed:
             try:
                 changed = await self._look()
             except StoreError:
-                pause = min(pause * 2, LONGEST_PAUSE)
+                pause = min(pause * 2, MAX_PAUSE_SECONDS)
                 continue
             pause = POLL_SECONDS
             if changed:
@@ -176,7 +176,7 @@ class Feed:
 
 def _entry(mark: Mark) -> Change:
     subjects = [mark.subject] if mark.subject else _subjects(mark.subjects)
-    shown = tuple(map(str, subjects[:MOST_SUBJECTS]))
+    shown = tuple(map(str, subjects[:MAX_SUBJECTS]))
     return Change(Kind.ENTRY, mark.sequence, mark.at, mark.action, shown, len(subjects))
 
 

@@ -18,24 +18,24 @@ from redrive.model.failure_group import (
     GroupSort,
     Timeline,
 )
-from redrive.policy.bounds import LONGEST_DELAY, choice, require, require_kind, require_whole
+from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require, require_kind, require_whole
 from redrive.policy.fingerprint import VERSION
 from redrive.policy.group_language import GROUPS
 from redrive.policy.query import parse
 from redrive.store.group_records import records, spread
-from redrive.store.groups import MOST_OVER_TIME
+from redrive.store.groups import MAX_OVER_TIME
 from redrive.store.listing import Count
 from redrive.store.store import Store
 
-LARGEST_PAGE = 500
-MOST_BUCKETS = 1_000
-SHORTEST_BEGINNING = 6
-LONGEST_FINGERPRINT = 200
+MAX_PAGE_SIZE = 500
+MAX_BUCKETS = 1_000
+MIN_BEGINNING_LENGTH = 6
+MAX_FINGERPRINT_LENGTH = 200
 
-_BEGINNING = re.compile(rf"(v\d+:)?([0-9a-f]{{{SHORTEST_BEGINNING},40}})")
+_BEGINNING = re.compile(rf"(v\d+:)?([0-9a-f]{{{MIN_BEGINNING_LENGTH},40}})")
 
 
-class GroupBook:
+class GroupQueries:
     """The groups of the caller's org. One of another org does not exist."""
 
     def __init__(self, store: Store, clock: Clock, caller: Caller) -> None:
@@ -52,7 +52,7 @@ class GroupBook:
         cursor: str | None = None,
     ) -> GroupPage:
         """A page of those that fulfil the query (redrive.policy.group_language), the greatest first."""
-        require_whole("size", size, 1, LARGEST_PAGE)
+        require_whole("size", size, 1, MAX_PAGE_SIZE)
         order = choice("sort", sort, GroupSort)
         return await self._store.groups.page(parse(query, GROUPS), self._caller.org, size, cursor, order)
 
@@ -73,13 +73,13 @@ class GroupBook:
         self, fingerprint: str, *, seconds: float = 86_400.0, buckets: int = 24
     ) -> Timeline:
         """When its dead letters came, over the last seconds."""
-        require("seconds", seconds, 1.0, LONGEST_DELAY)
-        require_whole("buckets", buckets, 1, MOST_BUCKETS)
+        require("seconds", seconds, 1.0, MAX_DELAY_SECONDS)
+        require_whole("buckets", buckets, 1, MAX_BUCKETS)
         group = (await self._found(fingerprint)).group
         numbers = await self._store.groups.over_time(
             self._caller.org, group.fingerprint, float(seconds), buckets
         )
-        capped = sum(numbers) >= MOST_OVER_TIME
+        capped = sum(numbers) >= MAX_OVER_TIME
         return Timeline(self._clock.now() - seconds, seconds / buckets, tuple(numbers), capped)
 
     async def sparklines(self, fingerprints: Sequence[str]) -> dict[str, Timeline]:
@@ -88,9 +88,9 @@ class GroupBook:
 
     async def records(self, fingerprints: Sequence[str]) -> dict[str, GroupRecord]:
         """What is to come of several by itself, and how their replays went, up to 1,000 of each kind."""
-        if len(fingerprints) > LARGEST_PAGE:
+        if len(fingerprints) > MAX_PAGE_SIZE:
             raise InvalidValueError(
-                f"ask for the records of at most {LARGEST_PAGE} failures at once, got {len(fingerprints)}"
+                f"ask for the records of at most {MAX_PAGE_SIZE} failures at once, got {len(fingerprints)}"
             )
         return await records(self._store.database, self._caller.org, fingerprints)
 
@@ -106,8 +106,8 @@ class GroupBook:
 async def found_group(store: Store, org: str, fingerprint: str) -> GroupLine:
     """The group of this fingerprint, or of the only one that begins so."""
     require_kind("fingerprint", fingerprint, str)
-    if not fingerprint.isprintable() or len(fingerprint) > LONGEST_FINGERPRINT:
-        raise not_found(fingerprint[:LONGEST_FINGERPRINT])
+    if not fingerprint.isprintable() or len(fingerprint) > MAX_FINGERPRINT_LENGTH:
+        raise not_found(fingerprint[:MAX_FINGERPRINT_LENGTH])
     found = await store.groups.find(org, fingerprint, _beginning(fingerprint), 3)
     exact = [line for line in found if line.group.fingerprint == fingerprint]
     if len(exact or found) > 1:
@@ -121,7 +121,8 @@ async def found_group(store: Store, org: str, fingerprint: str) -> GroupLine:
 
 def not_found(fingerprint: str) -> NotFoundError:
     return NotFoundError(
-        f"there is no failure group {fingerprint!r}; name its fingerprint, or at least {SHORTEST_BEGINNING} "
+        f"there is no failure group {fingerprint!r}; name its fingerprint, or at least "
+        f"{MIN_BEGINNING_LENGTH} "
         f"digits of its beginning"
     )
 

@@ -8,9 +8,9 @@ from itertools import groupby
 from operator import attrgetter
 
 from redrive.clock import Clock
-from redrive.engine.event_bus import Teller
+from redrive.engine.event_bus import EventBus
 from redrive.errors import InvalidValueError
-from redrive.failures.group_queries import GroupBook, not_found
+from redrive.failures.group_queries import GroupQueries, not_found
 from redrive.failures.refusal import Version, refuse_group_drift, refuse_other_version
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import SELF, Caller
@@ -23,16 +23,16 @@ from redrive.model.failure_group import (
     GroupResolution,
     GroupState,
 )
-from redrive.policy.bounds import LONGEST_DELAY, require, require_whole
+from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_whole
 from redrive.policy.redact import Redactor
-from redrive.policy.user_text import reason_said, word_said
+from redrive.policy.user_text import clean_reason, clean_word
 from redrive.store.database import Session
 from redrive.store.dead_letters import Closing
 from redrive.store.groups import GroupWish
 from redrive.store.store import Store
 
-MOST_LETTERS = 10_000
-MOST_SETTLED = 500
+MAX_LETTERS = 10_000
+MAX_SETTLED = 500
 
 _ACTIONS = {
     GroupState.ACKNOWLEDGED: Action.GROUP_ACKNOWLEDGED,
@@ -53,17 +53,17 @@ def _unconditional(group: FailureGroup) -> _Condition:
     return None, None, None
 
 
-class FailureGroups(GroupBook):
+class FailureGroups(GroupQueries):
     """The groups of the caller's org. One of another org does not exist.
 
     Whoever names the version that they have `read` is refused with DriftError when it has changed since.
     """
 
     def __init__(
-        self, store: Store, teller: Teller, redactor: Redactor, clock: Clock, caller: Caller
+        self, store: Store, event_bus: EventBus, redactor: Redactor, clock: Clock, caller: Caller
     ) -> None:
         super().__init__(store, clock, caller)
-        self._teller = teller
+        self._event_bus = event_bus
         self._redactor = redactor
 
     async def acknowledge(self, fingerprint: str, reason: str = "", *, read: Version = None) -> FailureGroup:
@@ -109,7 +109,7 @@ class FailureGroups(GroupBook):
         instant = None if until is None else _instant(until, self._clock.now())
         if beyond is not None:
             require_whole("beyond", beyond, 1, 10**9)
-        only = None if version is None else word_said("version", version, self._redactor)
+        only = None if version is None else clean_word("version", version, self._redactor)
 
         def conditions(group: FailureGroup) -> _Condition:
             return instant, None if beyond is None else group.occurrences + beyond, only
@@ -127,7 +127,7 @@ class FailureGroups(GroupBook):
         read: Version,
         conditions: _Conditions = _unconditional,
     ) -> FailureGroup:
-        whole, text = (await self._found(fingerprint)).group.fingerprint, reason_said(reason, self._redactor)
+        whole, text = (await self._found(fingerprint)).group.fingerprint, clean_reason(reason, self._redactor)
         async with self._store.database.transaction() as session:
             before = await self._locked(session, whole, read)
             after = await self._changed(session, before, state, text, conditions)
@@ -139,7 +139,7 @@ class FailureGroups(GroupBook):
         self, fingerprint: str, reason: str, expect: int | None, read: Version
     ) -> GroupResolution:
         """A group that is resolved already stays so, and its letters are resolved nevertheless."""
-        whole, text = (await self._found(fingerprint)).group.fingerprint, reason_said(reason, self._redactor)
+        whole, text = (await self._found(fingerprint)).group.fingerprint, clean_reason(reason, self._redactor)
         async with self._store.database.transaction() as session:
             letters = await self._resolve_letters(session, whole, text)
             before = after = await self._locked(session, whole, read)
@@ -176,7 +176,7 @@ class FailureGroups(GroupBook):
 
     async def _resolve_letters(self, session: Session, fingerprint: str, reason: str) -> _Letters:
         org, by = self._caller
-        ids = await self._store.groups.open_letters(session, org, fingerprint, MOST_LETTERS)
+        ids = await self._store.groups.open_letters(session, org, fingerprint, MAX_LETTERS)
         locked = await self._store.dead_letters.lock(session, ids, org)
         letters = [(each.id, each.state) for each in locked.values() if each.state in _UNATTENDED]
         closing = Closing(org, DeadLetterState.RESOLVED, by, reason)
@@ -198,21 +198,21 @@ class FailureGroups(GroupBook):
     def _tell(self, before: FailureGroup, after: FailureGroup) -> None:
         if before != after:
             org, by = self._caller
-            self._teller.tell(GroupChanged(org, after.fingerprint, before.state, after.state, by))
+            self._event_bus.emit(GroupChanged(org, after.fingerprint, before.state, after.state, by))
 
     def _tell_letters(self, letters: _Letters) -> None:
         org, by = self._caller
-        for letter_id, state in letters if self._teller.wants(DeadLetterChanged) else ():
-            self._teller.tell(DeadLetterChanged(org, letter_id, state, DeadLetterState.RESOLVED, by))
+        for letter_id, state in letters if self._event_bus.is_subscribed(DeadLetterChanged) else ():
+            self._event_bus.emit(DeadLetterChanged(org, letter_id, state, DeadLetterState.RESOLVED, by))
 
 
-async def settle(store: Store, teller: Teller, most: int = MOST_SETTLED) -> int:
+async def settle(store: Store, event_bus: EventBus, most: int = MAX_SETTLED) -> int:
     """Open the groups of all orgs again whose time to be ignored is over; how many there were."""
     async with store.database.transaction() as session:
         changes = await store.groups.settle(session, most)
         await store.audit.append(session, list(_settlements(changes)))
     for each in changes:
-        teller.tell(GroupChanged(each.org, each.fingerprint, each.before, each.after, SELF))
+        event_bus.emit(GroupChanged(each.org, each.fingerprint, each.before, each.after, SELF))
     return len(changes)
 
 
@@ -228,5 +228,5 @@ def _instant(until: datetime | float, now: float) -> float:
         if until.tzinfo is None:
             raise InvalidValueError(f"until must name its time zone, got {until.isoformat()}")
         until = until.timestamp() - now
-    require("until, in seconds from now,", until, 1.0, LONGEST_DELAY)
+    require("until, in seconds from now,", until, 1.0, MAX_DELAY_SECONDS)
     return now + until

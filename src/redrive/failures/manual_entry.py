@@ -18,8 +18,8 @@ from redrive.model.failure import Category, Delivery, ErrorClass, Failure
 from redrive.model.run import Run
 from redrive.policy.fingerprint import Fingerprint, fingerprint
 from redrive.policy.strategy import enters
-from redrive.store.burials import TOO_MANY, Unburied
 from redrive.store.database import Session
+from redrive.store.dead_letter_writer import TOO_MANY, RejectedLetter
 from redrive.store.record import UNBURIED, DeadLetterRow
 from redrive.store.runs import RunEvent
 
@@ -44,7 +44,7 @@ class Entry:
         try:
             return await self._enter(run, attempts, events)
         except QueueFullError:  # what was counted with it is rolled back
-            await store.burials.count_refused(org, "")
+            await store.letter_writer.count_refused(org, "")
             raise
 
     async def _enter(self, run: Run, attempts: Sequence[AttemptRecord], events: Sequence[RunEvent]) -> str:
@@ -57,33 +57,35 @@ class Entry:
             own = [each for each in attempts if (each.step_index, each.number) == last]
             if not own:
                 raise ReplayRefusedError(f"the run {run_id} was changed in this moment; look at it again")
-            told = [Unburied.read(each.detail) for each in events if each.kind == UNBURIED]
+            told = [RejectedLetter.read(each.detail) for each in events if each.kind == UNBURIED]
             return await self._bury(session, self._row(claim, own[-1], told[-1] if told else None))
 
     async def _bury(self, session: Session, row: DeadLetterRow) -> str:
         store = self._kit.store
-        if await store.burials.refused(session, [row]):
-            most = store.burials.max_size or 0
+        if await store.letter_writer.refused(session, [row]):
+            most = store.letter_writer.max_size or 0
             raise QueueFullError(f"the run {row.run_id} was {TOO_MANY}", max_size=most)
         return await store.records.bury(session, row, self._caller.name)
 
-    def _row(self, claim: Claim, attempt: AttemptRecord, told: Unburied | None) -> DeadLetterRow:
+    def _row(self, claim: Claim, attempt: AttemptRecord, told: RejectedLetter | None) -> DeadLetterRow:
         kit = self._kit
         definition = kit.definitions.known(claim.definition)
         if definition is None:
             raise InvalidValueError(f"the definition of the run {claim.id} is not known any more; try again")
         task = kit.registry.tasks.get(definition.steps[claim.step_index].task)
-        work = Work(claim, definition, task, kit.vault)
+        work = Work(claim, definition, task, kit.encryption)
         failure = _failure(attempt, told)
-        admission = enters(kit.burial.strategy, failure.category, requested=True)
+        admission = enters(kit.letter_policy.strategy, failure.category, requested=True)
         if not admission:
             raise ReplayRefusedError(f"the run {claim.id} was not kept: {admission.reason}")
         evidence = Evidence(failure, attempt.stack or "", _mark(attempt, told, work.step.name))
-        row = dead_letter_row(work, evidence, Explanation(Reason.FINAL_ERROR), kit.ids.new(), kit.burial)
+        row = dead_letter_row(
+            work, evidence, Explanation(Reason.FINAL_ERROR), kit.ids.new(), kit.letter_policy
+        )
         return row._replace(reason=attempt.reason, explanation=attempt.explanation)
 
 
-def _failure(attempt: AttemptRecord, told: Unburied | None) -> Failure:
+def _failure(attempt: AttemptRecord, told: RejectedLetter | None) -> Failure:
     category = attempt.category if attempt.category in list(Category) else Category.UNKNOWN
     error_class = attempt.error_class if attempt.error_class in list(ErrorClass) else ErrorClass.FINAL
     seen = told is None or bool(told.may_have_executed)
@@ -100,7 +102,7 @@ def _failure(attempt: AttemptRecord, told: Unburied | None) -> Failure:
     )
 
 
-def _mark(attempt: AttemptRecord, told: Unburied | None, step: str) -> Fingerprint:
+def _mark(attempt: AttemptRecord, told: RejectedLetter | None, step: str) -> Fingerprint:
     if told is not None:
         return Fingerprint(told.fingerprint, told.fingerprint_reason, told.title)
     return fingerprint(

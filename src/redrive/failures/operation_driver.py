@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from redrive.engine.breakers import Breakers
-from redrive.engine.event_bus import Teller
+from redrive.engine.event_bus import EventBus
 from redrive.errors import InvalidValueError
 from redrive.failures.planner import plan_of
 from redrive.model.audit import Action, NewEntry
@@ -52,11 +52,11 @@ class Step(NamedTuple):
 class OperationDriver:
     """Several may work at once, in any number of processes."""
 
-    def __init__(self, store: Store, breakers: Breakers, teller: Teller) -> None:
+    def __init__(self, store: Store, breakers: Breakers, event_bus: EventBus) -> None:
         self._store = store
         self._operations = store.operations
         self._breakers = breakers
-        self._teller = teller
+        self._event_bus = event_bus
 
     async def tick(self) -> float:
         """Bring every running operation forward; seconds until there may be more to do, 0 when there is."""
@@ -165,8 +165,8 @@ class OperationDriver:
         before, after = step.before, step.after
         if before.state != after.state:
             reason = after.stopped_because or ""
-            self._teller.tell(OperationChanged(after.org, after.id, before.state, after.state, reason))
-        if self._teller.wants(ReplayRequested):
+            self._event_bus.emit(OperationChanged(after.org, after.id, before.state, after.state, reason))
+        if self._event_bus.is_subscribed(ReplayRequested):
             for each in step.begun.replays:
                 asked = (each.org, each.letter_id, each.run_id, each.mode, each.requested_by)
-                self._teller.tell(ReplayRequested(*asked))
+                self._event_bus.emit(ReplayRequested(*asked))

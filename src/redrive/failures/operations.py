@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 from redrive.engine.breakers import Breakers
-from redrive.engine.event_bus import Teller
+from redrive.engine.event_bus import EventBus
 from redrive.engine.ids import Ids
 from redrive.errors import DriftError, InvalidValueError, TransitionError
 from redrive.failures.planner import Planner, PlanRequest, plan_of
@@ -32,26 +32,32 @@ from redrive.model.replay import OPERATION_TRANSITIONS, OperationState, ReplaySt
 from redrive.policy.bounds import choice, require_kind, require_whole
 from redrive.policy.redact import Redactor
 from redrive.policy.rollout import Rollout
-from redrive.policy.user_text import reason_said
+from redrive.policy.user_text import clean_reason
 from redrive.store.database import Session
-from redrive.store.operations import MOST_ITEMS, Moment, Obstacle
+from redrive.store.operations import MAX_ITEMS, Moment, Obstacle
 from redrive.store.store import Store
 
-LARGEST_PAGE = 500
-MOST_CHANGES = 100
+MAX_PAGE_SIZE = 500
+MAX_CHANGES = 100
 CANCELLED_NOTE = "the operation was cancelled before it was begun"
 
 
 class Operations:
     def __init__(
-        self, store: Store, breakers: Breakers, ids: Ids, teller: Teller, redactor: Redactor, caller: Caller
+        self,
+        store: Store,
+        breakers: Breakers,
+        ids: Ids,
+        event_bus: EventBus,
+        redactor: Redactor,
+        caller: Caller,
     ) -> None:
         self._store = store
         self._operations = store.operations
-        self._teller = teller
+        self._event_bus = event_bus
         self._redactor = redactor
         self._caller = caller
-        self._planner = Planner(store, breakers, ids, teller, redactor, caller)
+        self._planner = Planner(store, breakers, ids, event_bus, redactor, caller)
 
     async def plan(self, **request: Unpack[PlanRequest]) -> Plan:
         """Freeze what is to be replayed, and say what will happen: see PlanRequest."""
@@ -66,10 +72,10 @@ class Operations:
         with `accept_drift` these alone. Whoever says how many they `expect` to be replayed is refused when
         it is another number."""
         if expect is not None:
-            require_whole("expect", expect, 0, MOST_ITEMS)
+            require_whole("expect", expect, 0, MAX_ITEMS)
         async with self._store.database.transaction() as session:
             before, now = await self._locked(session, operation_id, "started")
-            drifted = await self._operations.hindered(session, operation_id, before.org)
+            drifted = await self._operations.blocked(session, operation_id, before.org)
             if drifted and not accept_drift:
                 raise _drift(before, drifted)
             await self._operations.refuse(session, drifted)
@@ -146,7 +152,7 @@ class Operations:
         return NewEntry(operation.org, by or self._caller.name, action, (operation.id,), detail)
 
     def _tell(self, before: ReplayOperation, after: ReplayOperation, reason: str) -> ReplayOperation:
-        self._teller.tell(OperationChanged(after.org, after.id, before.state, after.state, reason))
+        self._event_bus.emit(OperationChanged(after.org, after.id, before.state, after.state, reason))
         return after
 
     # Looking
@@ -158,7 +164,7 @@ class Operations:
         """What has changed since it was planned, and how many would be replayed without that."""
         operation, session = await self.get(operation_id), self._store.database
         planned = (await self._operations.counts(session, operation.id))[ReplayState.PLANNED]
-        drifted = await self._operations.hindered(session, operation.id, operation.org)
+        drifted = await self._operations.blocked(session, operation.id, operation.org)
         return Drifting(planned - len(drifted), len(drifted), _changes(drifted))
 
     async def report(self, operation_id: str) -> OperationReport:
@@ -183,7 +189,7 @@ class Operations:
         cursor: str | None = None,
     ) -> ItemPage:
         """A page of its items, in the order in which they are begun."""
-        require_whole("size", size, 1, LARGEST_PAGE)
+        require_whole("size", size, 1, MAX_PAGE_SIZE)
         wanted = None if state is None else choice("state", state, ReplayState)
         operation = await self.get(operation_id)
         found = await self._operations.items(operation.id, operation.org, wanted, size + 1, _position(cursor))
@@ -196,7 +202,7 @@ class Operations:
 
     async def under_way(self) -> Sequence[ReplayOperation]:
         """Those that run, are paused, or have stopped themselves; the newest of them."""
-        return await self._operations.under_way(self._caller.org, LARGEST_PAGE)
+        return await self._operations.under_way(self._caller.org, MAX_PAGE_SIZE)
 
     async def reaching(self, fingerprint: str) -> Mapping[str, int]:
         """Those that run or are paused, with how many dead letters of the failure they have yet to begin."""
@@ -212,14 +218,14 @@ class Operations:
 
     async def list(self, *, size: int = 50, cursor: str | None = None) -> OperationPage:
         """A page of operations, the newest first."""
-        require_whole("size", size, 1, LARGEST_PAGE)
+        require_whole("size", size, 1, MAX_PAGE_SIZE)
         if cursor is not None:
             await self.get(cursor)
         found = await self._operations.page(self._caller.org, size + 1, cursor)
         return OperationPage(tuple(found[:size]), found[size - 1].id if len(found) > size else None)
 
     def _said(self, reason: str) -> str:
-        return reason_said(reason, self._redactor)
+        return clean_reason(reason, self._redactor)
 
 
 def _drift(operation: ReplayOperation, obstacles: Sequence[Obstacle]) -> DriftError:
@@ -234,7 +240,7 @@ def _drift(operation: ReplayOperation, obstacles: Sequence[Obstacle]) -> DriftEr
 
 
 def _changes(obstacles: Sequence[Obstacle]) -> tuple[Drift, ...]:
-    return tuple(Drift(each.position, each.letter_id, each.note) for each in obstacles[:MOST_CHANGES])
+    return tuple(Drift(each.position, each.letter_id, each.note) for each in obstacles[:MAX_CHANGES])
 
 
 def _position(cursor: str | None) -> int:

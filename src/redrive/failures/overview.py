@@ -20,7 +20,7 @@ from redrive.model.query import Order, Query, Term
 from redrive.model.run import ENDED_RUNS, RunState
 from redrive.model.run import Standing as RunStanding
 from redrive.policy.bounds import choice
-from redrive.store.listing import MOST_COUNTED, Count
+from redrive.store.listing import MAX_COUNTED, Count
 from redrive.store.store import Store
 from redrive.store.tallies import Part
 
@@ -110,7 +110,7 @@ class Overview(NamedTuple):
         return tuple(self.start + number * self.width for number in range(len(self.came)))
 
 
-class OverviewBook:
+class OverviewQueries:
     """`store` is that of the caller's org."""
 
     def __init__(self, store: Store, clock: Clock, caller: Caller) -> None:
@@ -151,7 +151,7 @@ class OverviewBook:
         """What a limit holds is not broken."""
         held = await self._store.run_lists.held(self._caller.org)
         broken = (number for holder, number in held.numbers.items() if holder.startswith(HELD_BY_BREAKER))
-        return Count(min(sum(broken), MOST_COUNTED), held.capped)
+        return Count(min(sum(broken), MAX_COUNTED), held.capped)
 
     async def _retrying(self) -> Count:
         return await self._store.run_lists.count(BETWEEN_ATTEMPTS, self._caller.org)

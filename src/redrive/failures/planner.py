@@ -8,9 +8,9 @@ from hashlib import sha256
 from typing import Any, NamedTuple, TypedDict
 
 from redrive.engine.breakers import Breakers
-from redrive.engine.event_bus import Teller
+from redrive.engine.event_bus import EventBus
 from redrive.engine.ids import Ids
-from redrive.engine.task import refuse_unknown
+from redrive.engine.task import reject_unknown
 from redrive.errors import DriftError, InvalidValueError, NotFoundError
 from redrive.failures.group_queries import found_group
 from redrive.failures.replays import policy_text
@@ -27,13 +27,13 @@ from redrive.policy.query import parse
 from redrive.policy.redact import Redactor
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.rollout import Rollout, RolloutOptions
-from redrive.policy.user_text import reason_said
+from redrive.policy.user_text import clean_reason
 from redrive.store.database import Session
 from redrive.store.filter import Filter
-from redrive.store.operations import MOST_ITEMS, Forecast, NewOperation
+from redrive.store.operations import MAX_ITEMS, Forecast, NewOperation
 from redrive.store.store import Store
 
-MOST_TOLD = 100
+MAX_REPORTED = 100
 SKIPPED_NOTE = "it may have had an effect that is not safe to repeat"
 
 _ROLLOUT = ("canary", "rate", "failure_rate", "minimum", "same_failures", "stop_on_breaker")
@@ -79,18 +79,24 @@ class Selection(NamedTuple):
 
 class Planner:
     def __init__(
-        self, store: Store, breakers: Breakers, ids: Ids, teller: Teller, redactor: Redactor, caller: Caller
+        self,
+        store: Store,
+        breakers: Breakers,
+        ids: Ids,
+        event_bus: EventBus,
+        redactor: Redactor,
+        caller: Caller,
     ) -> None:
         self._store = store
         self._operations = store.operations
         self._breakers = breakers
         self._ids = ids
-        self._teller = teller
+        self._event_bus = event_bus
         self._redactor = redactor
         self._caller = caller
 
     async def plan(self, request: PlanRequest) -> Plan:
-        refuse_unknown("a bulk replay has no option", request, PlanRequest.__optional_keys__)
+        reject_unknown("a bulk replay has no option", request, PlanRequest.__optional_keys__)
         selection, expect = await self._selection(request), request.get("expect")
         draft = self._draft(request, selection)
         open_breakers = await self._breakers.opened()
@@ -103,7 +109,7 @@ class Planner:
             _refuse_unexpected(plan, expect)
             await self._operations.insert(session, draft._replace(plan=encode(plan.to_json())))
             await self._store.audit.append(session, [_entry(draft, plan)])
-        self._teller.tell(OperationChanged(draft.org, draft.id, "", OperationState.PLANNED, draft.reason))
+        self._event_bus.emit(OperationChanged(draft.org, draft.id, "", OperationState.PLANNED, draft.reason))
         return plan
 
     def _draft(self, request: PlanRequest, selection: Selection) -> NewOperation:
@@ -117,7 +123,7 @@ class Planner:
             selection=encode(told),
             options=Rollout(RolloutOptions(**options)).to_text(),  # type: ignore[arg-type]
             policy_override=None if retry is None else policy_text(retry),
-            reason=reason_said(request.get("reason", ""), self._redactor),
+            reason=clean_reason(request.get("reason", ""), self._redactor),
             plan="",
             planned_by=self._caller.name,
         )
@@ -128,7 +134,7 @@ class Planner:
             raise InvalidValueError("say what is to be replayed by one of query, ids and group")
         if ids is not None:
             listed = _listed(ids)
-            return Selection(listed, {"ids": listed[:MOST_TOLD], "number": len(listed)})
+            return Selection(listed, {"ids": listed[:MAX_REPORTED], "number": len(listed)})
         if query is not None:
             asked = parse(query).asked_by(self._caller.name)
             return Selection(asked, {"query": self._redactor.text(str(asked))})
@@ -140,10 +146,10 @@ class Planner:
         """Before anything is written: on SQLite a plan keeps all other writers waiting."""
         if not isinstance(selection.letters, Query):
             return
-        found = await self._store.dead_letters.count(selection.letters, self._caller.org, MOST_ITEMS)
+        found = await self._store.dead_letters.count(selection.letters, self._caller.org, MAX_ITEMS)
         if found.capped:
             raise InvalidValueError(
-                f"these are more than {MOST_ITEMS:,} dead letters, the most for one operation; "
+                f"these are more than {MAX_ITEMS:,} dead letters, the most for one operation; "
                 f"narrow the selection, for example by since: and until:"
             )
 
@@ -154,8 +160,8 @@ class Planner:
         else:
             await self._refuse_unknown(session, letters)
             await self._operations.freeze_ids(session, item, letters)
-        hindered = await self._operations.hindered(session, draft.id, draft.org)
-        await self._operations.refuse(session, hindered)
+        blocked = await self._operations.blocked(session, draft.id, draft.org)
+        await self._operations.refuse(session, blocked)
 
     async def _refuse_unknown(self, session: Session, ids: Sequence[str]) -> None:
         unknown = await self._operations.unknown_ids(session, self._caller.org, ids, 1)
@@ -196,7 +202,7 @@ def plan_of(operation: ReplayOperation) -> Plan:
 def _listed(ids: Sequence[str]) -> list[str]:
     if isinstance(ids, str) or not all(isinstance(each, str) for each in ids):
         raise InvalidValueError(f"ids must be a list of ids of dead letters, got {ids!r:.80}")
-    require_whole("the number of ids", len(ids), 0, MOST_ITEMS)
+    require_whole("the number of ids", len(ids), 0, MAX_ITEMS)
     return list(dict.fromkeys(ids))
 
 

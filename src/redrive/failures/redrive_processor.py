@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from redrive.clock import Clock
 from redrive.engine.breakers import Breakers
-from redrive.engine.event_bus import Teller
+from redrive.engine.event_bus import EventBus
 from redrive.engine.ids import Ids
-from redrive.engine.store_retrier import Patience
+from redrive.engine.store_retrier import StoreRetrier
 from redrive.engine.waiting import wait_for
 from redrive.errors import StoreError, TransitionError
 from redrive.failures.alarms import Alarms
@@ -35,8 +35,8 @@ from redrive.store.redriving import Archived, Due
 from redrive.store.replays import Begun, NewReplay
 from redrive.store.store import Store
 
-LARGEST_LOOK = 10_000
-LARGEST_BATCH = 500
+MAX_DUE_BATCH = 10_000
+MAX_BATCH_SIZE = 500
 """Letters that are looked up, and that are changed in one transaction."""
 PROCESSORS_REMEMBERED = 86_400.0
 STOP_GRACE = 5.0
@@ -80,9 +80,9 @@ class Processor:
         store: Store,
         breakers: Breakers,
         clock: Clock,
-        teller: Teller,
+        event_bus: EventBus,
         ids: Ids,
-        patience: Patience,
+        retrier: StoreRetrier,
         options: ProcessorOptions,
     ) -> None:
         self.id = ids.new()
@@ -92,12 +92,12 @@ class Processor:
         self._redrives = store.redrives
         self._breakers = breakers
         self._clock = clock
-        self._teller = teller
+        self._event_bus = event_bus
         self._ids = ids
-        self._patience = patience
+        self._retrier = retrier
         self._alarms = Alarms(
             clock,
-            teller,
+            event_bus,
             queue=options.queue or "",
             max_size=options.max_size,
             thresholds=options.thresholds,
@@ -133,15 +133,15 @@ class Processor:
             running.result()
 
     async def _run(self) -> None:
-        self._teller.tell(ProcessorChanged(self.id, RUNNING))
+        self._event_bus.emit(ProcessorChanged(self.id, RUNNING))
         try:
             while not self._stopping.is_set():
-                await self._patience.persist("redrive", self._look)
+                await self._retrier.run("redrive", self._look)
                 await wait_for(self._stopping, self.options.interval_seconds, self._clock)
             with suppress(StoreError):  # others see that it is silent
-                await self._patience.persist("redrive", partial(self._heartbeat, STOPPED), tries=3)
+                await self._retrier.run("redrive", partial(self._heartbeat, STOPPED), tries=3)
         finally:
-            self._teller.tell(ProcessorChanged(self.id, STOPPED))
+            self._event_bus.emit(ProcessorChanged(self.id, STOPPED))
 
     async def _look(self) -> None:
         await self._heartbeat(RUNNING)
@@ -158,7 +158,7 @@ class Processor:
         """Redrive all that is due, archive what is exhausted for long, look at the figures."""
         redriven = await self._redrive()
         archived = await self._archive()
-        reopened = await settle(self._store, self._teller) if self.options.queue is None else 0
+        reopened = await settle(self._store, self._event_bus) if self.options.queue is None else 0
         census = await self._redrives.census(queue=self.options.queue)
         self._alarms.look(census, self.options.interval_seconds)
         return Pass(redriven, archived, reopened)
@@ -168,10 +168,10 @@ class Processor:
         total = 0
         while due := await self._due():
             begun = 0
-            for start in range(0, len(due), LARGEST_BATCH):
-                begun += await self._begin(due[start : start + LARGEST_BATCH])
+            for start in range(0, len(due), MAX_BATCH_SIZE):
+                begun += await self._begin(due[start : start + MAX_BATCH_SIZE])
             total += begun
-            if len(due) < LARGEST_LOOK or not begun:
+            if len(due) < MAX_DUE_BATCH or not begun:
                 break
         self.redriven += total
         return total
@@ -180,7 +180,7 @@ class Processor:
         held = sorted(await self._breakers.opened())
         known = [CUSTOM_PREFIX + name for name in self.options.functions]
         return await self._redrives.due(
-            LARGEST_LOOK, queue=self.options.queue, open_breakers=held, known=known
+            MAX_DUE_BATCH, queue=self.options.queue, open_breakers=held, known=known
         )
 
     async def _begin(self, due: Sequence[Due]) -> int:
@@ -208,9 +208,9 @@ class Processor:
         )
 
     def _tell(self, begun: Begun) -> None:
-        if self._teller.wants(ReplayRequested):
+        if self._event_bus.is_subscribed(ReplayRequested):
             for each in begun.replays:
-                self._teller.tell(ReplayRequested(each.org, each.letter_id, each.run_id, each.mode, SELF))
+                self._event_bus.emit(ReplayRequested(each.org, each.letter_id, each.run_id, each.mode, SELF))
 
     async def _archive(self) -> int:
         age, total = self.options.archive_seconds, 0
@@ -219,8 +219,8 @@ class Processor:
             total += len(archived)
             for each in archived:
                 change = (DeadLetterState.EXHAUSTED, DeadLetterState.ARCHIVED)
-                self._teller.tell(DeadLetterChanged(each.org, each.letter_id, *change, SELF))
-            if len(archived) < LARGEST_BATCH:
+                self._event_bus.emit(DeadLetterChanged(each.org, each.letter_id, *change, SELF))
+            if len(archived) < MAX_BATCH_SIZE:
                 break
         return total
 
@@ -228,7 +228,7 @@ class Processor:
         reason = f"exhausted for more than {age / 86_400.0:g} days"
         queue = self.options.queue
         async with self._store.database.transaction() as session:
-            archived = await self._redrives.archive(session, age, LARGEST_BATCH, reason, queue)
+            archived = await self._redrives.archive(session, age, MAX_BATCH_SIZE, reason, queue)
             await self._store.audit.append(session, _archivings(archived, reason))
         return archived
 

@@ -16,8 +16,8 @@ from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS, DeadLetterState, 
 from redrive.model.run import RunState
 from redrive.store.dead_letters import Locked, Standing
 
-MOST_AT_ONCE = 10_000
-MOST_NAMED = 3
+MAX_CONCURRENT = 10_000
+MAX_NAMED = 3
 
 Version: TypeAlias = str | Collection[str] | None
 """One that something must have, or one of several; None: whichever it has."""
@@ -26,8 +26,8 @@ Version: TypeAlias = str | Collection[str] | None
 def checked_ids(ids: Any) -> list[str]:
     """Each of them once. What cannot be an id is one that does not exist."""
     named = list(dict.fromkeys([ids] if isinstance(ids, str) else ids))
-    if not 1 <= len(named) <= MOST_AT_ONCE:
-        raise InvalidValueError(f"name 1 to {MOST_AT_ONCE:,} dead letters at once, got {len(named):,}")
+    if not 1 <= len(named) <= MAX_CONCURRENT:
+        raise InvalidValueError(f"name 1 to {MAX_CONCURRENT:,} dead letters at once, got {len(named):,}")
     refuse_missing([each for each in named if not isinstance(each, str) or not each.isprintable()])
     return named
 
@@ -88,9 +88,9 @@ def _obstacle(standing: Standing) -> str:
 
 
 def refuse_drift(found: int, expect: int) -> None:
-    if found > MOST_AT_ONCE:
+    if found > MAX_CONCURRENT:
         raise DriftError(
-            f"more than {MOST_AT_ONCE:,} dead letters fulfil the query, and at most so many are changed at "
+            f"more than {MAX_CONCURRENT:,} dead letters fulfil the query, and at most so many are changed at "
             f"once; narrow it, for example with since: or until:",
             number=found,
         )
@@ -126,5 +126,5 @@ def require_all(changed: int, ids: Sequence[str]) -> None:
 
 def _named(several: Sequence[object]) -> str:
     """The first few of them."""
-    more = f" and {len(several) - MOST_NAMED:,} more" if len(several) > MOST_NAMED else ""
-    return ", ".join(str(each) for each in several[:MOST_NAMED]) + more
+    more = f" and {len(several) - MAX_NAMED:,} more" if len(several) > MAX_NAMED else ""
+    return ", ".join(str(each) for each in several[:MAX_NAMED]) + more

@@ -7,7 +7,7 @@ from redrive.model.dead_letter import DeadLetterLine, Related
 from redrive.model.query import Query, Term
 from redrive.store.dead_letters import DeadLetters
 
-MOST_RELATED = 5
+MAX_RELATED = 5
 
 
 async def related_to(letters: DeadLetters, letter_id: str, org: str) -> Related:
@@ -17,8 +17,8 @@ async def related_to(letters: DeadLetters, letter_id: str, org: str) -> Related:
     [letter] = found
 
     async def others(*terms: Term) -> tuple[DeadLetterLine, ...]:
-        page = await letters.page(Query(terms), org, MOST_RELATED + 1)
-        return tuple([line for line in page.lines if line.id != letter.id][:MOST_RELATED])
+        page = await letters.page(Query(terms), org, MAX_RELATED + 1)
+        return tuple([line for line in page.lines if line.id != letter.id][:MAX_RELATED])
 
     of_run = Term("run", (letter.run_id,))
     return Related(

@@ -6,15 +6,15 @@ from types import EllipsisType
 from typing import NamedTuple
 
 from redrive.clock import Clock
-from redrive.engine.dead_letter_policy import Burial
+from redrive.engine.dead_letter_policy import DeadLetterPolicy
 from redrive.engine.definition import Definition
-from redrive.engine.encryption import Vault
-from redrive.engine.event_bus import Teller
+from redrive.engine.encryption import Encryption
+from redrive.engine.event_bus import EventBus
 from redrive.engine.ids import Ids
 from redrive.engine.outcome import snapshot
 from redrive.engine.payload import json_and_text
 from redrive.engine.registry import Definitions, Registry
-from redrive.engine.store_retrier import Patience
+from redrive.engine.store_retrier import StoreRetrier
 from redrive.errors import InvalidValueError, NotFoundError, ReplayRefusedError, StoreUnavailableError
 from redrive.model.caller import Caller
 from redrive.model.dead_letter import DeadLetter, DeadLetterState
@@ -27,11 +27,11 @@ from redrive.policy.difference import differences
 from redrive.policy.redact import Redactor
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.stored import policy_to_json
-from redrive.policy.user_text import reason_said
+from redrive.policy.user_text import clean_reason
 from redrive.store.replays import Begun, NewReplay, why_not
 from redrive.store.store import Store
 
-MOST_TRIES = 4
+MAX_TRIES = 4
 HIDDEN = "(changed, not shown)"
 
 
@@ -42,13 +42,13 @@ class Kit(NamedTuple):
     definitions: Definitions
     registry: Registry
     ids: Ids
-    teller: Teller
-    patience: Patience
+    event_bus: EventBus
+    retrier: StoreRetrier
     redactor: Redactor
     limits: Limits
     clock: Clock
-    vault: Vault
-    burial: Burial
+    encryption: Encryption
+    letter_policy: DeadLetterPolicy
 
 
 class Replays:
@@ -96,7 +96,7 @@ class Replays:
             mode,
             0,
             self._caller.name,
-            reason_said(reason, self._kit.redactor),
+            clean_reason(reason, self._kit.redactor),
             override,
             edit,
             text,
@@ -116,14 +116,12 @@ class Replays:
             async with self._kit.store.database.transaction() as session:
                 return await self._kit.store.replays.begin(session, [new])
 
-        begun = await self._kit.patience.persist(
-            "replay", begin, errors=StoreUnavailableError, tries=MOST_TRIES
-        )
+        begun = await self._kit.retrier.run("replay", begin, errors=StoreUnavailableError, tries=MAX_TRIES)
         if not begun.replays:
             await self._refuse(new)
         await self._kit.store.database.hint(begun.queues)
         names = (new.org, new.letter_id, new.run_id, new.mode, new.requested_by)
-        self._kit.teller.tell(ReplayRequested(*names))
+        self._kit.event_bus.emit(ReplayRequested(*names))
         return await self.get(new.id)
 
     async def _refuse(self, new: NewReplay) -> None:
@@ -176,8 +174,8 @@ class Replays:
         if task is not None:
             task.signature.check(value)
         before = await input_of(self._kit.store, run, index) or run.step_input or run.input
-        vault = self._kit.vault
-        return vault.seal(text), self._difference(decode(vault.unseal(before)), value)
+        encryption = self._kit.encryption
+        return encryption.encrypt(text), self._difference(decode(encryption.decrypt(before)), value)
 
     def _difference(self, before: JsonValue, after: JsonValue) -> str:
         redactor = self._kit.redactor

@@ -15,10 +15,10 @@ from redrive.model.dead_letter import LIVE
 from redrive.model.replay import Mode
 from redrive.model.run import Run, RunState
 from redrive.policy.codec import decode
-from redrive.policy.user_text import reason_said
+from redrive.policy.user_text import clean_reason
 from redrive.store.replays import NewReplay
 
-MOST_TRIES = 4
+MAX_TRIES = 4
 _FAILED = (RunState.FAILED, RunState.DLQ_PENDING, RunState.PARTIAL)
 
 
@@ -59,7 +59,7 @@ class Retries:
             Mode.FROM_STEP,
             0,
             self._caller.name,
-            reason_said(reason, self._kit.redactor),
+            clean_reason(reason, self._kit.redactor),
             step_input=step_input,
             queue=definition.steps[index].queue,
         )
@@ -74,9 +74,7 @@ class Retries:
                     await self._kit.store.audit.append(session, [entry])
                 return queue
 
-        queue = await self._kit.patience.persist(
-            "retry", resume, errors=StoreUnavailableError, tries=MOST_TRIES
-        )
+        queue = await self._kit.retrier.run("retry", resume, errors=StoreUnavailableError, tries=MAX_TRIES)
         if queue is not None:
             await self._kit.store.database.hint([queue])
         elif not await self._is_at_work(new):
@@ -93,7 +91,7 @@ class Retries:
         task = self._kit.registry.tasks.get(definition.steps[index].task)
         if task is None or task.source is None:
             return
-        text = self._kit.vault.unseal(step_input or run.step_input or run.input)
+        text = self._kit.encryption.decrypt(step_input or run.step_input or run.input)
         if not await _exists(task, decode(text)):
             raise ReplayRefusedError(
                 f"the run {run.id} cannot be retried: what {task.name!r} works on does not exist any more"

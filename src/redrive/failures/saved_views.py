@@ -12,13 +12,13 @@ from redrive.model.saved_view import Looking, SavedView, ViewedPage
 from redrive.policy.bounds import choice, require_kind
 from redrive.policy.redact import Redactor
 from redrive.policy.saved_view import require_understood
-from redrive.policy.user_text import refuse_secret, word_said
+from redrive.policy.user_text import clean_word, refuse_secret
 from redrive.store.database import Session
 from redrive.store.identifier import findable
 from redrive.store.store import Store
 
-MOST_VIEWS = 100
-LONGEST_NAME = 60
+MAX_VIEWS = 100
+MAX_NAME_LENGTH = 60
 
 
 class SavedViews:
@@ -49,9 +49,9 @@ class SavedViews:
                 return await self._same(session, new)
             await self._audit(session, Action.SAVED_VIEW_CREATED, made)
             # Now that this org's audit is locked, nobody else can be saving in the same moment.
-            if await self._store.saved_views.number(session, self._caller.org) > MOST_VIEWS:
+            if await self._store.saved_views.number(session, self._caller.org) > MAX_VIEWS:
                 raise TransitionError(
-                    f"there are {MOST_VIEWS} saved views already, which is the most; remove one first"
+                    f"there are {MAX_VIEWS} saved views already, which is the most; remove one first"
                 )
         return made
 
@@ -73,9 +73,9 @@ class SavedViews:
         return looking
 
     def _new(self, name: str, looking: Looking) -> SavedView:
-        known = word_said("name", name, self._redactor)
-        if len(known) > LONGEST_NAME:
-            raise InvalidValueError(f"name must have 1 to {LONGEST_NAME} characters, got {len(known)}")
+        known = clean_word("name", name, self._redactor)
+        if len(known) > MAX_NAME_LENGTH:
+            raise InvalidValueError(f"name must have 1 to {MAX_NAME_LENGTH} characters, got {len(known)}")
         org, by = self._caller
         return SavedView(self._ids.new(), org, known, *looking, by, 0.0)
 

@@ -18,7 +18,7 @@ from redrive.policy.codec import JsonValue
 from redrive.policy.verdict import Verdict
 
 
-class Desk:
+class Failures:
     """
     dead_letters  finding them by a query, looking at them, resolving, ignoring, archiving, noting, linking
     groups        failures of one fingerprint
@@ -29,7 +29,7 @@ class Desk:
     """
 
     def __init__(self, kit: Kit, breakers: Breakers, caller: Caller) -> None:
-        shared = (kit.teller, kit.redactor)
+        shared = (kit.event_bus, kit.redactor)
         self.caller = caller
         self.dead_letters = DeadLetters(kit.store, kit.ids, *shared, caller)
         self.groups = FailureGroups(kit.store, *shared, kit.clock, caller)
@@ -41,7 +41,7 @@ class Desk:
         self._verdicts = Verdicts(kit.store, breakers, caller)
         self._retries = Retries(kit, self.replays, caller)
         self._entry = Entry(kit, caller)
-        self._reveal = Reveal(kit.store, kit.vault, caller, kit.redactor)
+        self._reveal = Reveal(kit.store, kit.encryption, caller, kit.redactor)
 
     async def enter(self, run_id: str) -> str:
         """Make a dead letter of a failed run that has none, by its strategy or a full queue; the id."""

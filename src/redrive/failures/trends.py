@@ -9,7 +9,7 @@ from redrive.model.failure_group import Timeline
 from redrive.store.store import Store
 
 HOUR, HOURS = 3600, 24
-MOST_SPARKLINES = 500
+MAX_SPARKLINES = 500
 
 
 def beginning(now: float, width: int, parts: int) -> int:
@@ -24,9 +24,9 @@ def placed(place: int, parts: int) -> int:
 
 async def sparklines(store: Store, org: str, fingerprints: Sequence[str], now: float) -> dict[str, Timeline]:
     """How many dead letters each of these failures had in each hour of the last day, in one query."""
-    if len(fingerprints) > MOST_SPARKLINES:
+    if len(fingerprints) > MAX_SPARKLINES:
         raise InvalidValueError(
-            f"ask for the sparklines of at most {MOST_SPARKLINES} failures at once, got {len(fingerprints)}"
+            f"ask for the sparklines of at most {MAX_SPARKLINES} failures at once, got {len(fingerprints)}"
         )
     start = beginning(now, HOUR, HOURS)
     numbers = {each: [0] * HOURS for each in fingerprints}

@@ -12,8 +12,8 @@ from redrive.model.replay import ReplayState
 from redrive.policy.bounds import require_kind
 from redrive.policy.codec import decode
 from redrive.policy.verdict import BreakerFact, Facts, ReplayRecord, Verdict, verdict
-from redrive.store.facts import MOST, EndedReplays, FactFinder, FailedLetter
-from redrive.store.holds import WorkerRow
+from redrive.store.facts import MAX_COUNT, EndedReplays, FactFinder, FailedLetter
+from redrive.store.limits import WorkerRow
 from redrive.store.store import Store
 
 SILENT_SECONDS = 60.0
@@ -51,7 +51,7 @@ class Verdicts:
         succeeded = await finder.successes(letter.workflow, since.failed_at)
         return facts._replace(
             breaker=await self._breaker(letter.breaker),
-            versions=_started(await self._store.holds.workers(), since),
+            versions=_started(await self._store.limits.workers(), since),
             failing=await finder.failing(letter, since.failed_at),
             succeeded=sum(succeeded.values()),
             succeeded_in=frozenset(succeeded),
@@ -84,7 +84,7 @@ def _known(since: _Since) -> Facts:
         code_version=letter.code_version,
         effect=letter.effect,
         may_have_executed=bool(letter.may_have_executed),
-        most=MOST,
+        most=MAX_COUNT,
         replays=_record(each for each in since.replays if each.own),
         other_replays=_record(each for each in since.replays if not each.own),
         redrives=letter.redrives,

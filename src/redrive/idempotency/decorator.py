@@ -8,7 +8,7 @@ from inspect import iscoroutinefunction, signature
 from typing import Any, TypedDict, TypeVar, cast, get_type_hints
 
 from redrive.engine.payload import reader
-from redrive.engine.task import refuse_unknown
+from redrive.engine.task import reject_unknown
 from redrive.errors import InvalidValueError
 from redrive.idempotency.service import Idempotency
 from redrive.policy.classify import Classifier
@@ -36,7 +36,7 @@ class Idempotent:
     def __init__(
         self, service: Callable[[], Idempotency], wait: Wait, key: Callable[..., str], options: KeyOptions
     ) -> None:
-        refuse_unknown("an idempotent function has no option", options, KeyOptions.__optional_keys__)
+        reject_unknown("an idempotent function has no option", options, KeyOptions.__optional_keys__)
         if not callable(key):
             raise InvalidValueError(f"key must be a function of the arguments, got {key!r:.200}")
         self._service = service

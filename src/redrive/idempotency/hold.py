@@ -20,32 +20,32 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from redrive.clock import Clock
-from redrive.engine.encryption import Vault
+from redrive.engine.encryption import Encryption
 from redrive.engine.ids import Ids
 from redrive.engine.payload import json_and_text
-from redrive.engine.store_retrier import Patience
+from redrive.engine.store_retrier import StoreRetrier
 from redrive.errors import LeaseLostError, StoreError, StoreUnavailableError
-from redrive.idempotency.key_keeper import Kept, KeyKeeper
+from redrive.idempotency.key_keeper import Kept, KeyLeaseRenewer
 from redrive.model.idempotency import KeyName
 from redrive.policy.codec import JsonValue, Limits, encode
 from redrive.policy.redact import Redactor
 from redrive.store.idempotency import IdempotencyKeys
 
-MOST_TRIES = 4
+MAX_TRIES = 4
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class KeyKit:
+class KeyServices:
     """What holding keys takes. `open` makes the tables ready."""
 
     keys: IdempotencyKeys
-    keeper: KeyKeeper
+    lease_renewer: KeyLeaseRenewer
     clock: Clock
     ids: Ids
-    patience: Patience
-    vault: Vault
+    retrier: StoreRetrier
+    encryption: Encryption
     redactor: Redactor
     limits: Limits
     open: Callable[[], Awaitable[None]]
@@ -54,9 +54,7 @@ class KeyKit:
 
     async def persist(self, action: Callable[[], Awaitable[T]]) -> T:
         """Tokens make it safe to try again: what was written already is written again."""
-        return await self.patience.persist(
-            "idempotency", action, errors=StoreUnavailableError, tries=MOST_TRIES
-        )
+        return await self.retrier.run("idempotency", action, errors=StoreUnavailableError, tries=MAX_TRIES)
 
     def begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
         """Whoever waits for it may be cancelled: the work goes on nevertheless."""
@@ -81,7 +79,7 @@ class KeyKit:
 
 class Hold:
     def __init__(
-        self, kit: KeyKit, name: KeyName, token: int, since: float, *, lease_seconds: float, ttl: float
+        self, kit: KeyServices, name: KeyName, token: int, since: float, *, lease_seconds: float, ttl: float
     ) -> None:
         self._kit = kit
         self._name = name
@@ -100,13 +98,13 @@ class Hold:
     async def __aenter__(self) -> Self:
         await self._limit.__aenter__()
         kept = Kept(self._name, self._token, self._lease_seconds, self._since, self._lose_from_outside)
-        self._kit.keeper.hold(kept)
+        self._kit.lease_renewer.hold(kept)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._kit.keeper.drop(self._token)
+        self._kit.lease_renewer.drop(self._token)
         try:
             await self._limit.__aexit__(kind, error, trace)
         except TimeoutError:
@@ -118,12 +116,12 @@ class Hold:
     async def complete(self, value: object) -> JsonValue:
         """Keep the value, as JSON. NotStorableError where it has no such form: then nothing has happened."""
         plain, text = json_and_text(value, limits=self._kit.limits)
-        await self._tell(self._kit.keys.complete_if_held, self._kit.vault.seal(text))
+        await self._tell(self._kit.keys.complete_if_held, self._kit.encryption.encrypt(text))
         return plain
 
     async def fail(self, failure: JsonValue) -> None:
         """Keep the failure: the request is not executed again."""
-        await self._tell(self._kit.keys.fail_if_held, self._kit.vault.seal(encode(failure)))
+        await self._tell(self._kit.keys.fail_if_held, self._kit.encryption.encrypt(encode(failure)))
 
     async def release(self) -> None:
         """Let others execute it. Should that not reach the database, the lease ends by itself."""
@@ -143,7 +141,7 @@ class Hold:
     def _settle(self) -> None:
         """From here on the token alone decides whether the key is still ours."""
         self._told = True
-        self._kit.keeper.drop(self._token)
+        self._kit.lease_renewer.drop(self._token)
 
     def _lose_from_outside(self) -> None:
         with suppress(RuntimeError):  # the loop has been closed

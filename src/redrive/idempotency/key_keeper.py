@@ -35,7 +35,7 @@ class Kept(NamedTuple):
         return self.since + self.lease_seconds / 3.0
 
 
-class KeyKeeper:
+class KeyLeaseRenewer:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock

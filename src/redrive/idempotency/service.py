@@ -25,19 +25,19 @@ from redrive.errors import (
     StoreError,
     StoreUnavailableError,
 )
-from redrive.idempotency.hold import Hold, KeyKit
+from redrive.idempotency.hold import Hold, KeyServices
 from redrive.model.idempotency import KeyName, KeyState, Standing
-from redrive.policy.bounds import LONGEST_DELAY, require, require_kind
+from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_kind
 from redrive.policy.classify import DEFAULT_CLASSIFIER, Classifier
 from redrive.policy.codec import JsonValue, decode
-from redrive.policy.idempotency import LONGEST_KEY, request_hash
+from redrive.policy.idempotency import MAX_KEY_LENGTH, request_hash
 from redrive.policy.idempotency_request import checked_key, retry_after, standing
 
 DAY = 86_400.0
 LEASE_SECONDS = 60.0
-LONGEST_LEASE = 3_600.0
-FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
-SWEPT_EVERY, LARGEST_SWEEP = 100, 200
+MAX_LEASE_SECONDS = 3_600.0
+FIRST_PAUSE, MAX_PAUSE_SECONDS = 0.02, 0.5
+SWEPT_EVERY, MAX_SWEEP = 100, 200
 """Every so many requests that are executed, so many expired keys are removed: there may be no worker."""
 
 
@@ -57,7 +57,7 @@ class _Asked(NamedTuple):
 
 
 class Idempotency:
-    def __init__(self, kit: KeyKit, org: str) -> None:
+    def __init__(self, kit: KeyServices, org: str) -> None:
         self._kit = kit
         self._org = org
 
@@ -113,7 +113,7 @@ class Idempotency:
     ) -> Replay | Hold:
         """What came of the request before; or else the right to execute it: see Hold."""
         asked = self._asked(key, request, ttl, lease_seconds, domain, user)
-        require("wait", wait, 0.0, LONGEST_DELAY)
+        require("wait", wait, 0.0, MAX_DELAY_SECONDS)
         await self._kit.open()
         clock, pause = self._kit.clock, FIRST_PAUSE
         deadline = clock.monotonic() + wait
@@ -122,14 +122,14 @@ class Idempotency:
             if left <= 0.0:
                 raise _in_progress(asked.name, taken)
             await clock.sleep(min(pause, left))
-            pause = min(1.5 * pause, LONGEST_PAUSE)
+            pause = min(1.5 * pause, MAX_PAUSE_SECONDS)
         return taken
 
     def _asked(
         self, key: object, request: object, ttl: float, lease_seconds: float, domain: object, user: object
     ) -> _Asked:
-        require("ttl", ttl, 1.0, LONGEST_DELAY)
-        require("lease_seconds", lease_seconds, 1.0, LONGEST_LEASE)
+        require("ttl", ttl, 1.0, MAX_DELAY_SECONDS)
+        require("lease_seconds", lease_seconds, 1.0, MAX_LEASE_SECONDS)
         name = KeyName(self._org, _checked("domain", domain), _checked("user", user), checked_key(key))
         limits = self._kit.limits
         digest = request_hash(to_json(request, limits=limits), limits=limits)
@@ -169,10 +169,10 @@ class Idempotency:
             )
         if stands is Standing.FAILED:
             raise self._recorded(name, state)
-        return Replay(decode(self._kit.vault.unseal(state.response or "null")))
+        return Replay(decode(self._kit.encryption.decrypt(state.response or "null")))
 
     def _recorded(self, name: KeyName, state: KeyState) -> RecordedFailureError:
-        error: Any = decode(self._kit.vault.unseal(state.error or "{}"))
+        error: Any = decode(self._kit.encryption.decrypt(state.error or "{}"))
         kind, message = error.get("type", "an error"), error.get("message", "")
         return RecordedFailureError(
             f"the request with the idempotency key {name.key!r} has failed before with {kind}: {message}; it "
@@ -207,7 +207,7 @@ class Idempotency:
     async def _sweep(self) -> None:
         if next(self._kit.executed) % SWEPT_EVERY == 0:
             with suppress(StoreError):
-                await self._kit.keys.remove_expired(LARGEST_SWEEP)
+                await self._kit.keys.remove_expired(MAX_SWEEP)
 
 
 async def _in_thread(function: Callable[[], Any]) -> Any:
@@ -225,8 +225,8 @@ def _in_progress(name: KeyName, state: KeyState) -> InProgressError:
 
 
 def _checked(name: str, text: object) -> str:
-    if not isinstance(text, str) or len(text) > LONGEST_KEY or not text.isprintable():
+    if not isinstance(text, str) or len(text) > MAX_KEY_LENGTH or not text.isprintable():
         raise InvalidValueError(
-            f"{name} must be a text of at most {LONGEST_KEY} printable characters, got {text!r:.300}"
+            f"{name} must be a text of at most {MAX_KEY_LENGTH} printable characters, got {text!r:.300}"
         )
     return text

@@ -7,9 +7,9 @@ out. Otherwise the owners of one organization could sign in to another as somebo
 from __future__ import annotations
 
 from redrive.errors import AccessDeniedError, NotFoundError, TransitionError
-from redrive.identity.member_lookup import Roll
+from redrive.identity.member_lookup import MemberLookup
 from redrive.identity.one_time import OneTime
-from redrive.identity.services import IdentityKit
+from redrive.identity.services import IdentityServices
 from redrive.model.audit import Action
 from redrive.model.identity import HOME, Member, OneTimeLink, User
 from redrive.model.role import Role
@@ -22,10 +22,10 @@ LINK_MINUTES = 60.0
 class Accounts:
     """Of members of the principal's organization. `who` is the name or the id of a user."""
 
-    def __init__(self, kit: IdentityKit, principal: Principal) -> None:
+    def __init__(self, kit: IdentityServices, principal: Principal) -> None:
         self._kit = kit
         self._store = kit.store
-        self._roll = Roll(kit, principal)
+        self._roll = MemberLookup(kit, principal)
         self._one_time = OneTime(kit)
         self._principal = principal
 

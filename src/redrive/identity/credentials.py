@@ -30,7 +30,7 @@ class Credentials:
         """One look at the database. It is noted once a minute that the key was used."""
         parsed = parse_key(text)
         known = None if parsed is None else await self._store.api_keys.known(parsed.id)
-        if parsed is None or known is None or not _holds(known, digest(parsed.secret)):
+        if parsed is None or known is None or not _is_valid(known, digest(parsed.secret)):
             return None
         used = known.key.last_used_at
         if used is None or known.now - used >= USED_PAUSE:
@@ -39,7 +39,7 @@ class Credentials:
         return _principal(known.key)
 
 
-def _holds(known: KnownKey, given: str) -> bool:
+def _is_valid(known: KnownKey, given: str) -> bool:
     key = known.key
     if key.revoked_at is not None or key.has_expired(known.now):
         return False

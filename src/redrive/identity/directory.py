@@ -6,7 +6,7 @@ from redrive.identity.accounts import Accounts
 from redrive.identity.keys import Keys
 from redrive.identity.members import Members
 from redrive.identity.organizations import Organizations
-from redrive.identity.services import IdentityKit
+from redrive.identity.services import IdentityServices
 from redrive.policy.principal import Principal
 
 
@@ -18,7 +18,7 @@ class Directory:
     keys           creating, rotating and revoking them
     """
 
-    def __init__(self, kit: IdentityKit, principal: Principal) -> None:
+    def __init__(self, kit: IdentityServices, principal: Principal) -> None:
         self.principal = principal
         self.organizations = Organizations(kit, principal)
         self.members = Members(kit, principal)

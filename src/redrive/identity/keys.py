@@ -6,30 +6,30 @@ from collections.abc import Iterable
 from typing import Any
 
 from redrive.errors import AlreadyExistsError, InvalidValueError, NotFoundError, TransitionError
-from redrive.identity.services import IdentityKit
+from redrive.identity.services import IdentityServices
 from redrive.model.audit import Action
 from redrive.model.identity import ApiKey, KeyPage, NewKey
 from redrive.model.role import Role
 from redrive.policy.access import Permission
-from redrive.policy.bounds import LONGEST_DELAY, require, require_whole
+from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_whole
 from redrive.policy.credential import KEY_ACTOR, KeyText, checked_scopes, digest, is_id
 from redrive.policy.principal import Principal, require_grant, require_permission
-from redrive.policy.user_text import word_said
+from redrive.policy.user_text import clean_word
 from redrive.store.api_keys import NewApiKey
 from redrive.store.database import Session
 from redrive.store.identifier import findable
 
-LARGEST_PAGE = 500
+MAX_PAGE_SIZE = 500
 GRACE_SECONDS = 3600.0
-LONGEST_GRACE = 30 * 86_400.0
-LONGEST_LIFETIME = 10 * LONGEST_DELAY
-SHORTEST_LIFETIME = 1.0
+MAX_GRACE_SECONDS = 30 * 86_400.0
+MAX_LIFETIME_SECONDS = 10 * MAX_DELAY_SECONDS
+MIN_LIFETIME_SECONDS = 1.0
 
 
 class Keys:
     """Of the principal's organization. `which` is the id of a key, or its name while it is in use."""
 
-    def __init__(self, kit: IdentityKit, principal: Principal) -> None:
+    def __init__(self, kit: IdentityServices, principal: Principal) -> None:
         self._kit = kit
         self._keys = kit.store.api_keys
         self._principal = principal
@@ -37,7 +37,7 @@ class Keys:
 
     async def list(self, *, size: int = 50, cursor: str | None = None) -> KeyPage:
         """The newest first."""
-        require_whole("size", size, 1, LARGEST_PAGE)
+        require_whole("size", size, 1, MAX_PAGE_SIZE)
         if cursor is not None and not is_id(findable(cursor)):
             raise InvalidValueError("the cursor is not one that a page has given; begin anew without")
         found = await self._keys.page(self._org, size + 1, cursor)
@@ -91,7 +91,7 @@ class Keys:
         self, which: str, *, grace_seconds: float = GRACE_SECONDS, expires_in: float | None = None
     ) -> NewKey:
         """Another secret for the same key; the one before stays valid for the grace."""
-        require("grace_seconds", grace_seconds, 0.0, LONGEST_GRACE)
+        require("grace_seconds", grace_seconds, 0.0, MAX_GRACE_SECONDS)
         lifetime, secret = _lifetime(expires_in), self._kit.secret()
         async with self._kit.store.database.transaction() as session:
             before, now = await self._locked(session, which)
@@ -126,7 +126,7 @@ class Keys:
         return found
 
     def _named(self, name: str) -> str:
-        known = word_said("the name of a key", name, self._kit.redactor)
+        known = clean_word("the name of a key", name, self._kit.redactor)
         if is_id(known):
             raise InvalidValueError(f"{known!r} looks like the id of a key; give it a name that says its use")
         return known
@@ -143,7 +143,7 @@ def _permissions(key: ApiKey) -> frozenset[Permission] | None:
 def _lifetime(expires_in: float | None) -> float | None:
     if expires_in is None:
         return None
-    require("expires_in", expires_in, SHORTEST_LIFETIME, LONGEST_LIFETIME)
+    require("expires_in", expires_in, MIN_LIFETIME_SECONDS, MAX_LIFETIME_SECONDS)
     return float(expires_in)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from redrive.errors import NotFoundError
 from redrive.identity.one_time import OneTime
-from redrive.identity.services import IdentityKit
+from redrive.identity.services import IdentityServices
 from redrive.model.audit import Action
 from redrive.model.caller import SELF, checked_caller
 from redrive.model.identity import HOME, OPERATOR, OneTimeLink, User
@@ -14,7 +14,7 @@ from redrive.store.database import Session
 
 
 class Links:
-    def __init__(self, kit: IdentityKit) -> None:
+    def __init__(self, kit: IdentityServices) -> None:
         self._kit = kit
         self._store = kit.store
         self._one_time = OneTime(kit)

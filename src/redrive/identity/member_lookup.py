@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from redrive.errors import DriftError, LastOwnerError, NotFoundError
-from redrive.identity.services import IdentityKit
+from redrive.identity.services import IdentityServices
 from redrive.model.audit import Action
 from redrive.model.identity import Member
 from redrive.model.role import Role
@@ -20,11 +20,11 @@ from redrive.policy.credential import findable_user, is_id
 from redrive.policy.principal import Principal, require_grant, require_permission
 from redrive.store.database import Session
 
-_LARGEST_VERSION = 2**31 - 1
+_MAX_VERSION = 2**31 - 1
 
 
-class Roll:
-    def __init__(self, kit: IdentityKit, principal: Principal) -> None:
+class MemberLookup:
+    def __init__(self, kit: IdentityServices, principal: Principal) -> None:
         self._kit = kit
         self._store = kit.store
         self._principal = principal
@@ -49,7 +49,7 @@ class Roll:
         await self._store.users.lock(session, (await self.found(who, session)).user_id)
         member = await self.found(who, session)
         if version is not None:
-            require_whole("version", version, 1, _LARGEST_VERSION)
+            require_whole("version", version, 1, _MAX_VERSION)
         if version not in (None, member.version):
             raise DriftError(
                 f"{member.name!r} was changed since: version {version} is now {member.version}; look again",

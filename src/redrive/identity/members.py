@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from redrive.errors import AlreadyExistsError, DriftError, InvalidValueError
-from redrive.identity.member_lookup import Roll
-from redrive.identity.services import IdentityKit
+from redrive.identity.member_lookup import MemberLookup
+from redrive.identity.services import IdentityServices
 from redrive.model.audit import Action
 from redrive.model.identity import HOME, Member, MemberPage, User
 from redrive.model.role import Role
@@ -17,24 +17,24 @@ from redrive.policy.principal import Principal
 from redrive.policy.user_text import refuse_secret
 from redrive.store.database import Session
 
-LARGEST_PAGE = 500
+MAX_PAGE_SIZE = 500
 
 
 class Members:
     """Of the principal's organization. `who` is the name or the id of a user."""
 
-    def __init__(self, kit: IdentityKit, principal: Principal) -> None:
+    def __init__(self, kit: IdentityServices, principal: Principal) -> None:
         self._kit = kit
         self._store = kit.store
         self._memberships = kit.store.memberships
         self._users = kit.store.users
-        self._roll = Roll(kit, principal)
+        self._roll = MemberLookup(kit, principal)
         self._principal = principal
         self._org = principal.org
 
     async def list(self, *, size: int = 50, cursor: str | None = None) -> MemberPage:
         """By name."""
-        require_whole("size", size, 1, LARGEST_PAGE)
+        require_whole("size", size, 1, MAX_PAGE_SIZE)
         after = "" if cursor is None else user_name(cursor)
         found = await self._memberships.page(self._org, size + 1, after)
         return MemberPage(tuple(found[:size]), found[size - 1].name if len(found) > size else None)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from redrive.engine.task import checked_name
 from redrive.errors import AccessDeniedError, AlreadyExistsError, NotFoundError
-from redrive.identity.services import IdentityKit
+from redrive.identity.services import IdentityServices
 from redrive.model.audit import Action
 from redrive.model.identity import HOME, Organization, OrganizationPage
 from redrive.policy.access import Permission
 from redrive.policy.bounds import require_kind, require_whole
 from redrive.policy.principal import Principal, require_permission
-from redrive.policy.user_text import refuse_secret, word_said
+from redrive.policy.user_text import clean_word, refuse_secret
 
-LARGEST_PAGE = 500
+MAX_PAGE_SIZE = 500
 
 
 class Organizations:
     """Owners of the home organization see all of them, everybody else their own."""
 
-    def __init__(self, kit: IdentityKit, principal: Principal) -> None:
+    def __init__(self, kit: IdentityServices, principal: Principal) -> None:
         self._kit = kit
         self._organizations = kit.store.organizations
         self._principal = principal
@@ -47,7 +47,7 @@ class Organizations:
 
     async def list(self, *, size: int = 50, cursor: str | None = None) -> OrganizationPage:
         """By name."""
-        require_whole("size", size, 1, LARGEST_PAGE)
+        require_whole("size", size, 1, MAX_PAGE_SIZE)
         if not self._principal.everywhere:
             return OrganizationPage((await self.get(),), None)
         found = await self._organizations.page(size + 1, checked_cursor(cursor))
@@ -55,7 +55,7 @@ class Organizations:
 
     def _said(self, title: str) -> str:
         require_kind("title", title, str)
-        return word_said("title", title, self._kit.redactor) if title.strip() else ""
+        return clean_word("title", title, self._kit.redactor) if title.strip() else ""
 
 
 def checked_cursor(cursor: str | None) -> str:

@@ -13,7 +13,7 @@ from redrive.policy.credential import checked_password
 T = TypeVar("T")
 
 AT_ONCE = 2
-MOST_WAITING = 64
+MAX_WAITING = 64
 """Whoever floods the server with passwords is refused, instead of making the others wait for ever."""
 
 
@@ -56,7 +56,7 @@ class Passwords:
             return False
 
     async def _run(self, work: Callable[[], T]) -> T:
-        if self._waiting >= MOST_WAITING:
+        if self._waiting >= MAX_WAITING:
             raise UnavailableError(
                 "passwords", "too many people sign in at this moment; try again shortly", retry_after=2.0
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from redrive.engine.encryption import Vault
+from redrive.engine.encryption import Encryption
 from redrive.engine.ids import Ids
 from redrive.identity.passwords import Passwords
 from redrive.model.audit import Action, NewEntry
@@ -15,13 +15,13 @@ from redrive.store.database import Session
 from redrive.store.store import Store
 
 
-class IdentityKit(NamedTuple):
+class IdentityServices(NamedTuple):
     """`entropy` gives so many bytes that nobody can guess; a seeded source of random numbers will not do."""
 
     store: Store
     ids: Ids
     redactor: Redactor
-    vault: Vault
+    encryption: Encryption
     passwords: Passwords
     entropy: Callable[[int], bytes]
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from redrive.errors import AccessDeniedError, NotFoundError, SignedOutError, StoreUnavailableError
 from redrive.identity.links import Links
 from redrive.identity.one_time import OneTime
-from redrive.identity.services import IdentityKit
+from redrive.identity.services import IdentityServices
 from redrive.identity.sign_in import SignIn, Span
 from redrive.identity.signed_in import NewSession, SignedIn, signed_in, standing_of
 from redrive.model.audit import Action
@@ -26,8 +26,8 @@ from redrive.store.identifier import findable
 from redrive.store.sessions import KnownSession
 
 LINK_MINUTES = 60.0
-MOST_SWEPT = 10_000
-MOST_STANDINGS = 1_000
+MAX_SWEPT = 10_000
+MAX_STANDINGS = 1_000
 SEEN_PAUSE = 60.0
 FRESH = 3600.0
 """So long after signing in by a link, a new password can be set without the one before."""
@@ -36,7 +36,7 @@ FRESH = 3600.0
 class Sessions:
     """`token` is what `sign_in` and the like have given; `ending` one that ends by it."""
 
-    def __init__(self, kit: IdentityKit, span: Span) -> None:
+    def __init__(self, kit: IdentityServices, span: Span) -> None:
         self._kit = kit
         self._store = kit.store
         self._sessions = kit.store.sessions
@@ -98,9 +98,9 @@ class Sessions:
         """Where the user may go; owners of the home organization everywhere."""
         known = await self._required(token)
         if known.roles.at_home is Role.OWNER:
-            found = await self._store.organizations.page(MOST_STANDINGS, "")
+            found = await self._store.organizations.page(MAX_STANDINGS, "")
             return [Standing(each.name, each.title, Role.OWNER) for each in found]
-        return await self._store.memberships.standings(self._store.database, known.user_id, MOST_STANDINGS)
+        return await self._store.memberships.standings(self._store.database, known.user_id, MAX_STANDINGS)
 
     async def enter(self, token: str, org: str) -> SignedIn:
         """Stand in another organization from now on. One that is not the user's does not exist."""
@@ -189,7 +189,7 @@ class Sessions:
 
     async def sweep(self, most: int = 500) -> int:
         """Forget up to so many sessions and tokens each that are over; how many it were."""
-        require_whole("most", most, 1, MOST_SWEPT)
+        require_whole("most", most, 1, MAX_SWEPT)
         return await self._sessions.remove_expired(most) + await self._store.one_time.remove_expired(most)
 
     async def _known(self, token: str, session: Session | None = None) -> KnownSession | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from redrive.identity.one_time import OneTime
-from redrive.identity.services import IdentityKit
+from redrive.identity.services import IdentityServices
 from redrive.identity.signed_in import NewSession, signed_in, standing_of
 from redrive.model.audit import Action
 from redrive.model.caller import SELF
@@ -19,7 +19,7 @@ from redrive.store.database import Session
 from redrive.store.identifier import findable
 from redrive.store.sessions import KnownSession, NewSessionRow
 
-LONGEST_IDENTITY = 500
+MAX_IDENTITY_LENGTH = 500
 
 
 class Span(NamedTuple):
@@ -30,7 +30,7 @@ class Span(NamedTuple):
 
 
 class SignIn:
-    def __init__(self, kit: IdentityKit, span: Span) -> None:
+    def __init__(self, kit: IdentityServices, span: Span) -> None:
         self._kit = kit
         self._store = kit.store
         self._users = kit.store.users
@@ -71,7 +71,7 @@ class SignIn:
     ) -> NewSession | None:
         """Who came before is known by the identity; who comes for the first time, by a name that the provider
         has verified."""
-        if not all(1 <= len(findable(part)) <= LONGEST_IDENTITY for part in identity):
+        if not all(1 <= len(findable(part)) <= MAX_IDENTITY_LENGTH for part in identity):
             return None
         user = await self._users.identified(identity)
         async with self._store.database.transaction() as session:

@@ -17,7 +17,7 @@ class Caller(NamedTuple):
 APPLICATION = "application"
 """Who it is, where nobody is named."""
 
-LONGEST_NAME = 200
+MAX_NAME_LENGTH = 200
 
 SELF = "redrive"
 """The name that Redrive's own doings have in audit entries."""
@@ -25,9 +25,9 @@ SELF = "redrive"
 
 def checked_caller(name: object) -> str:
     """The name of somebody who acts. Nobody but Redrive acts under its name."""
-    if not isinstance(name, str) or not 1 <= len(name) <= LONGEST_NAME or not name.isprintable():
+    if not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME_LENGTH or not name.isprintable():
         raise InvalidValueError(
-            f"the name of whoever does it must have 1 to {LONGEST_NAME} printable characters, got {name!r}"
+            f"the name of whoever does it must have 1 to {MAX_NAME_LENGTH} printable characters, got {name!r}"
         )
     if name.strip().lower() == SELF:
         raise InvalidValueError(f"{name!r} is the name that Redrive itself acts under; give another one")

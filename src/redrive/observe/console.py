@@ -14,7 +14,7 @@ from redrive.model.failure import Failure
 from redrive.observe.throttle import Throttle
 from redrive.policy.redact import DEFAULT_REDACTOR
 
-MOST = 20
+MAX_COUNT = 20
 """Lines a second of one kind; what was left out is counted."""
 NAME = 16
 
@@ -36,7 +36,7 @@ class ConsoleListener:
         told = _LINES.get(type(event))
         if told is None:
             return
-        left_out = self._throttle.pass_(type(event), MOST)
+        left_out = self._throttle.pass_(type(event), MAX_COUNT)
         if left_out is None:
             return
         sign, text = told(event)

@@ -23,7 +23,7 @@ from redrive.observe.throttle import Throttle
 
 LOGGER = logging.getLogger("redrive.engine")
 
-MOST_FAILURES = 20
+MAX_FAILURES = 20
 """Lines a second about one kind of failure of one task."""
 
 LEVELS: Mapping[type, int] = MappingProxyType(
@@ -102,7 +102,7 @@ class LogListener:
 
 
 def _most(event: Event) -> int:
-    return MOST_FAILURES if isinstance(event, _FAILURES) else 1
+    return MAX_FAILURES if isinstance(event, _FAILURES) else 1
 
 
 def _level(event: Event) -> int:

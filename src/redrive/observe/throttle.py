@@ -9,7 +9,7 @@ from typing import NamedTuple
 from redrive.clock import Clock
 
 WINDOW = 1.0
-MOST_CAUSES = 10_000
+MAX_CAUSES = 10_000
 
 
 class _Passed(NamedTuple):
@@ -44,7 +44,7 @@ class Throttle:
     def _remember(self, cause: object, passed: _Passed) -> None:
         """As the newest; the oldest makes room, because causes may be as many as keys of users."""
         self._known.pop(cause, None)
-        if len(self._known) >= MOST_CAUSES:
+        if len(self._known) >= MAX_CAUSES:
             del self._known[next(iter(self._known))]
         self._known[cause] = passed
 

@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 from redrive.errors import InvalidValueError, NotFoundError
 from redrive.model.failure import Category
 from redrive.policy.backoff import Backoff
-from redrive.policy.bounds import LONGEST_DELAY, choice, require, require_whole
+from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require, require_whole
 from redrive.policy.curve import Curve
 from redrive.policy.jitter import Jitter
 from redrive.policy.presets import PRESETS
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.stored import CURVES, JITTERS
 
-MOST_ATTEMPTS = 1_000
-MOST_RATE_LIMIT_WAITS = 1_000
+MAX_ATTEMPTS = 1_000
+MAX_RATE_LIMIT_WAITS = 1_000
 _OPTIONS = {"base": "--base", "factor": "--factor", "step": "--increment"}
 """What the fields of a curve are called here; a step is something else."""
 _JITTER_VALUES = {"proportional": "ratio", "additive": "maximum", "decorrelated": "factor"}
@@ -68,14 +68,14 @@ class Alteration(NamedTuple):
             jitter(self.jitter)
         _categories((*self.also_retry, *self.never_retry))
         if self.attempts is not None:
-            require_whole("--attempts", self.attempts, 1, MOST_ATTEMPTS)
+            require_whole("--attempts", self.attempts, 1, MAX_ATTEMPTS)
         if self.rate_limit_waits is not None:
-            require_whole("--rate-limit-waits", self.rate_limit_waits, 0, MOST_RATE_LIMIT_WAITS)
+            require_whole("--rate-limit-waits", self.rate_limit_waits, 0, MAX_RATE_LIMIT_WAITS)
         for name, value, low, high in (
-            ("--base", self.base, 0.0, LONGEST_DELAY),
+            ("--base", self.base, 0.0, MAX_DELAY_SECONDS),
             ("--factor", self.factor, 1.0, 1000.0),
-            ("--increment", self.increment, 0.0, LONGEST_DELAY),
-            ("--cap", self.cap, 0.0, LONGEST_DELAY),
+            ("--increment", self.increment, 0.0, MAX_DELAY_SECONDS),
+            ("--cap", self.cap, 0.0, MAX_DELAY_SECONDS),
         ):
             if value is not None:
                 require(name, value, low, high)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from redrive.errors import InvalidValueError
 from redrive.model.decision import Wait
-from redrive.policy.bounds import LONGEST_DELAY, require
+from redrive.policy.bounds import MAX_DELAY_SECONDS, require
 from redrive.policy.curve import Curve
 from redrive.policy.jitter import Jitter, NoJitter
 
@@ -22,11 +22,11 @@ from redrive.policy.jitter import Jitter, NoJitter
 @dataclass(frozen=True, slots=True)
 class Backoff:
     curve: Curve
-    cap: float = LONGEST_DELAY
+    cap: float = MAX_DELAY_SECONDS
     jitter: Jitter = field(default_factory=NoJitter)
 
     def __post_init__(self) -> None:
-        require("cap", self.cap, 0.0, LONGEST_DELAY)
+        require("cap", self.cap, 0.0, MAX_DELAY_SECONDS)
         if not callable(getattr(self.curve, "delay", None)):
             raise InvalidValueError(f"curve must be a curve such as Exponential(1.0), got {self.curve!r}")
         if not callable(getattr(self.jitter, "interval", None)):
@@ -57,7 +57,7 @@ class Backoff:
     def formula(self, failures: object) -> str:
         """The formula of the planned wait, with a number or a word for the failures."""
         curve = self.curve.formula(failures)
-        return curve if self.cap == LONGEST_DELAY else f"min({self.cap:g}, {curve})"
+        return curve if self.cap == MAX_DELAY_SECONDS else f"min({self.cap:g}, {curve})"
 
     def describe(self, wait: Wait) -> str:
         planned = f"wait {self.formula(wait.failures)} = {wait.planned:g} s, {self.jitter.describe()}"

@@ -9,7 +9,7 @@ from redrive.errors import InvalidValueError
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
-LONGEST_DELAY = 365 * 86_400.0
+MAX_DELAY_SECONDS = 365 * 86_400.0
 """No wait is longer: the cap of a backoff that names none, so that no attempt number can overflow."""
 
 

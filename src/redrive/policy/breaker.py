@@ -29,7 +29,7 @@ from redrive.model.breaker import BreakerSnapshot, BreakerState, CallOutcome, Fo
 from redrive.model.failure import Category, Delivery, Failure
 from redrive.policy.bounds import choice, require, require_kind, require_whole
 from redrive.policy.breaker_policy import BreakerPolicy
-from redrive.policy.window import LARGEST_COUNT, CountWindow, TimeWindow, Window
+from redrive.policy.window import MAX_COUNT, CountWindow, TimeWindow, Window
 
 if TYPE_CHECKING:
     from redrive.policy.codec import JsonValue
@@ -320,7 +320,7 @@ def _checked_instant(value: float) -> float:
 
 
 def _checked_count(value: int) -> int:
-    require_whole("a count", value, 0, LARGEST_COUNT)
+    require_whole("a count", value, 0, MAX_COUNT)
     return value
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from redrive.errors import InvalidValueError
-from redrive.policy.bounds import LONGEST_DELAY, require, require_whole
+from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,14 +34,14 @@ class BreakerPolicy:
         if self.window_calls is not None:
             require_whole("window_calls", self.window_calls, 1, 10_000)
         if self.window_seconds is not None:
-            require("window_seconds", self.window_seconds, 0.001, LONGEST_DELAY)
+            require("window_seconds", self.window_seconds, 0.001, MAX_DELAY_SECONDS)
         if self.slow_seconds is not None:
-            require("slow_seconds", self.slow_seconds, 0.0, LONGEST_DELAY)
+            require("slow_seconds", self.slow_seconds, 0.0, MAX_DELAY_SECONDS)
         require_whole("minimum_calls", self.minimum_calls, 1, 1_000_000)
         require("failure_rate", self.failure_rate, 0.001, 1.0)
         require("slow_rate", self.slow_rate, 0.001, 1.0)
-        require("cool_down", self.cool_down, 0.0, LONGEST_DELAY)
-        require("longest_open", self.longest_open, self.cool_down, LONGEST_DELAY)
+        require("cool_down", self.cool_down, 0.0, MAX_DELAY_SECONDS)
+        require("longest_open", self.longest_open, self.cool_down, MAX_DELAY_SECONDS)
         require_whole("probe_slots", self.probe_slots, 1, 1000)
-        require("probe_seconds", self.probe_seconds, 0.001, LONGEST_DELAY)
+        require("probe_seconds", self.probe_seconds, 0.001, MAX_DELAY_SECONDS)
         require_whole("successes_to_close", self.successes_to_close, 1, 1000)

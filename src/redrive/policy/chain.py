@@ -15,8 +15,8 @@ from typing import NamedTuple
 from redrive.model.audit import Entry, Head
 
 _VERSION = "redrive audit 1"
-MOST_SUSPECTS = 32
-MOST_FAULTS = 100
+MAX_SUSPECTS = 32
+MAX_FAULTS = 100
 
 
 class FaultKind(StrEnum):
@@ -106,7 +106,7 @@ class ChainCheck:
 
     def _suspect(self, suspect: _Suspect) -> None:
         self._suspects.append(suspect)
-        if len(self._suspects) > MOST_SUSPECTS:
+        if len(self._suspects) > MAX_SUSPECTS:
             self._explain_suspects()
 
     def _explain_suspects(self) -> None:
@@ -144,7 +144,7 @@ class ChainCheck:
 
     def _find(self, kind: FaultKind, sequence: int, text: str) -> None:
         self.found += 1
-        if len(self.faults) < MOST_FAULTS:
+        if len(self.faults) < MAX_FAULTS:
             self.faults.append(Fault(kind, sequence, text))
 
 

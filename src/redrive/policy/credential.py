@@ -21,8 +21,8 @@ from redrive.model.role import Role
 from redrive.policy.access import PERMISSIONS, Permission
 
 SECRET_BYTES = 32
-LONGEST_USER = 200
-SHORTEST_PASSWORD, LONGEST_PASSWORD = 12, 1024
+MAX_USER_LENGTH = 200
+MIN_PASSWORD_LENGTH, MAX_PASSWORD_LENGTH = 12, 1024
 KEY_ACTOR = "key:"
 
 _ID = re.compile(r"[0-9a-f]{32}")
@@ -83,9 +83,9 @@ def is_csrf_of(token: str, given: object) -> bool:
 def user_name(name: object) -> str:
     """The name as it is kept: in lower case, and one way to write it. Audit entries show it."""
     text = normalize("NFKC", normalize("NFKC", name).lower()).strip() if isinstance(name, str) else ""
-    if not 1 <= len(text) <= LONGEST_USER or not text.isprintable():
+    if not 1 <= len(text) <= MAX_USER_LENGTH or not text.isprintable():
         raise InvalidValueError(
-            f"the name of a user must have 1 to {LONGEST_USER} printable characters, got {name!r:.300}"
+            f"the name of a user must have 1 to {MAX_USER_LENGTH} printable characters, got {name!r:.300}"
         )
     if text in (SELF, APPLICATION) or text.startswith(KEY_ACTOR) or is_id(text):
         raise InvalidValueError(
@@ -104,9 +104,10 @@ def findable_user(name: object) -> str:
 
 def checked_password(password: object) -> str:
     """As it is hashed: what looks the same is the same, from every keyboard. Never shown in a message."""
-    if not isinstance(password, str) or not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
+    if not isinstance(password, str) or not MIN_PASSWORD_LENGTH <= len(password) <= MAX_PASSWORD_LENGTH:
         raise InvalidValueError(
-            f"a password must have {SHORTEST_PASSWORD} to {LONGEST_PASSWORD:,} characters; take a sentence"
+            f"a password must have {MIN_PASSWORD_LENGTH} to {MAX_PASSWORD_LENGTH:,} characters; "
+            "take a sentence"
         )
     if any("\ud800" <= character <= "\udfff" for character in password):
         raise InvalidValueError("a password must be text; this one has half of a character in it")

@@ -19,7 +19,7 @@ from redrive.model.query import Ago, Beginning, Between, Moment, Value, Who
 from redrive.model.step import Effect
 from redrive.policy.fingerprint import VERSION
 
-SHORTEST_PREFIX = 6
+MIN_PREFIX_LENGTH = 6
 
 _COMPARED = re.compile(r"(>=|<=|>|<|=)?(-?[0-9]{1,9})")
 _SPAN = re.compile(r"(-?[0-9]{1,9})\.\.(-?[0-9]{1,9})")
@@ -95,8 +95,8 @@ def _read_assignee(word: Word) -> tuple[Value, ...]:
 
 def _read_fingerprint(word: Word) -> tuple[Value, ...]:
     found = _FINGERPRINT.fullmatch(word.text.lower())
-    if found is None or not SHORTEST_PREFIX <= len(found[1]) <= _FULL:
-        word.refuse(f"a fingerprint, or its first {SHORTEST_PREFIX} digits or more, is expected")
+    if found is None or not MIN_PREFIX_LENGTH <= len(found[1]) <= _FULL:
+        word.refuse(f"a fingerprint, or its first {MIN_PREFIX_LENGTH} digits or more, is expected")
     whole = found[0] if found[0].startswith("v") else f"{VERSION}:{found[1]}"
     return (whole if len(found[1]) == _FULL else Beginning(whole),)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from redrive.policy.bounds import LONGEST_DELAY, require
+from redrive.policy.bounds import MAX_DELAY_SECONDS, require
 
 AFTER_A_MISTAKE = 3600.0
 """The wait after a custom function that failed."""
@@ -26,7 +26,7 @@ class Exponential:
     factor: float = 2.0
 
     def __post_init__(self) -> None:
-        require("base", self.base, 0.0, LONGEST_DELAY)
+        require("base", self.base, 0.0, MAX_DELAY_SECONDS)
         require("factor", self.factor, 1.0, 1000.0)
 
     def delay(self, failures: int) -> float:
@@ -45,8 +45,8 @@ class Linear:
     step: float
 
     def __post_init__(self) -> None:
-        require("base", self.base, 0.0, LONGEST_DELAY)
-        require("step", self.step, 0.0, LONGEST_DELAY)
+        require("base", self.base, 0.0, MAX_DELAY_SECONDS)
+        require("step", self.step, 0.0, MAX_DELAY_SECONDS)
 
     def delay(self, failures: int) -> float:
         try:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from redrive.policy.codec import JsonValue
 
-MOST_CHANGES = 200
+MAX_CHANGES = 200
 NOTHING = "(nothing)"
 
 
@@ -20,7 +20,7 @@ class Difference(NamedTuple):
     after: JsonValue
 
 
-def differences(before: JsonValue, after: JsonValue, most: int = MOST_CHANGES) -> list[Difference]:
+def differences(before: JsonValue, after: JsonValue, most: int = MAX_CHANGES) -> list[Difference]:
     """The smallest parts that differ, at most so many."""
     return list(islice(_walk("", before, after), most))
 

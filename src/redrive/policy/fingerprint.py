@@ -23,8 +23,8 @@ from types import TracebackType
 from redrive.policy import probe
 
 VERSION = "v1"
-MOST_FRAMES = 8
-LONGEST_TITLE = 400
+MAX_FRAMES = 8
+MAX_TITLE_LENGTH = 400
 
 _Situation = tuple[str | None, str | None, str | None]
 _Places = tuple[tuple[str, str], ...]
@@ -95,7 +95,7 @@ def _by_places(situation: _Situation, places: _Places) -> tuple[str, str]:
 
 def _places(frames: Iterable[Frame]) -> _Places:
     places = dict.fromkeys((frame.module, frame.function) for frame in frames if frame.application)
-    return tuple(places)[:MOST_FRAMES]
+    return tuple(places)[:MAX_FRAMES]
 
 
 def _digest(*parts: str | None) -> str:
@@ -133,13 +133,13 @@ def _with_status(text: str, message: str, status: int | str | None) -> str:
 
 
 def _shown(text: str) -> str:
-    line = _on_one_line(text[:LONGEST_TITLE])
+    line = _on_one_line(text[:MAX_TITLE_LENGTH])
     return line if len(line) <= 80 else f"{line[:79]}…"
 
 
 # Frames
 
-_MOST_READ = 50
+_MAX_READ = 50
 _COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>"})
 _LIBRARY = r"/(?:site|dist)-packages/|/lib/python3\.|/python3\d+/lib/|^<frozen "
 
@@ -203,14 +203,14 @@ def _bounded(frames: Iterable[Frame]) -> Iterator[Frame]:
     count = {True: 0, False: 0}
     for frame in frames:
         count[frame.application] += 1
-        if count[frame.application] <= _MOST_READ:
+        if count[frame.application] <= _MAX_READ:
             yield frame
 
 
 # Messages
 
-_LONGEST_MESSAGE = 20_000
-_MOST_PASSES = 8
+_MAX_MESSAGE_LENGTH = 20_000
+_MAX_PASSES = 8
 _INVISIBLE = r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+"
 
 # Repetitions are possessive (*+, ++), what could start anywhere in a word starts only where it does, and
@@ -259,8 +259,8 @@ _VARIABLE = rf"""
 
 def normalize(message: str) -> str:
     """The message with placeholders for what varies from one failure to the next; at most 400 characters."""
-    text = message[:_LONGEST_MESSAGE]
-    for _ in range(_MOST_PASSES):
+    text = message[:_MAX_MESSAGE_LENGTH]
+    for _ in range(_MAX_PASSES):
         before, text = text, _normalized_once(text)
         if text == before:
             return text
@@ -308,6 +308,6 @@ def _normalized_url(url: str) -> str:
 
 
 def _cut(text: str) -> str:
-    if len(text) <= LONGEST_TITLE:
+    if len(text) <= MAX_TITLE_LENGTH:
         return text
-    return re.sub(r"<[a-z]*$", "", text[: LONGEST_TITLE - 1]) + "…"
+    return re.sub(r"<[a-z]*$", "", text[: MAX_TITLE_LENGTH - 1]) + "…"

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
 from redrive.errors import InvalidKeyError
 from redrive.policy.codec import DEFAULT_LIMITS, Limits, canonical
 
-LONGEST_KEY = 255
-_LARGEST_BITS = 512
+MAX_KEY_LENGTH = 255
+_MAX_BITS = 512
 _SAFE = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
 _ESCAPES = {byte: chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in range(256)}
 
@@ -57,15 +57,15 @@ def idempotency_key(
         _word("version", version),
     ]
     key = ":".join(parts)
-    if len(key) > LONGEST_KEY:
+    if len(key) > MAX_KEY_LENGTH:
         _refuse_length(key, parts)
     return key
 
 
 def parse_idempotency_key(key: str) -> KeyParts:
     """The parts of a key that `idempotency_key` made; any other text is refused."""
-    if type(key) is not str or len(key) > LONGEST_KEY:
-        raise InvalidKeyError(f"an idempotency key is a text of at most {LONGEST_KEY} characters")
+    if type(key) is not str or len(key) > MAX_KEY_LENGTH:
+        raise InvalidKeyError(f"an idempotency key is a text of at most {MAX_KEY_LENGTH} characters")
     words = [_unescaped(word) for word in key.split(":")]
     if len(words) < 5:
         raise InvalidKeyError(f"{key!r} has {len(words)} parts; a key has at least 5, {KeyParts._fields}")
@@ -114,8 +114,8 @@ def _text(name: str, part: Any) -> str:
 
 def _digits(name: str, number: int) -> str:
     bits = int.bit_length(number)
-    if bits > _LARGEST_BITS:
-        raise InvalidKeyError(f"{name} is an integer of {bits:,} bits; at most {_LARGEST_BITS} are allowed")
+    if bits > _MAX_BITS:
+        raise InvalidKeyError(f"{name} is an integer of {bits:,} bits; at most {_MAX_BITS} are allowed")
     return int.__repr__(number)
 
 
@@ -131,7 +131,7 @@ def _refuse_length(key: str, parts: Sequence[str]) -> NoReturn:
     longest = max(parts, key=len)
     raise InvalidKeyError(
         f"the key has {len(key):,} characters, {len(longest):,} of them in {_shown(longest)}; at most "
-        f"{LONGEST_KEY} are allowed. Give a hash of the long part instead, such as request_hash(part)"
+        f"{MAX_KEY_LENGTH} are allowed. Give a hash of the long part instead, such as request_hash(part)"
     )
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from redrive.errors import InvalidKeyError
 from redrive.model.idempotency import KeyState, KeyStatus, Standing
-from redrive.policy.idempotency import LONGEST_KEY
+from redrive.policy.idempotency import MAX_KEY_LENGTH
 
-SHORTEST_RETRY_AFTER = 1.0
+MIN_RETRY_AFTER_SECONDS = 1.0
 
 _QUOTED = re.compile(r'"((?:[ !#-\[\]-~]|\\["\\])*)"')
 _PLAIN = re.compile(r"[!#-+\--:<-\[\]-~]*")
@@ -33,13 +33,13 @@ def standing(state: KeyState, request_hash: str) -> Standing:
 def retry_after(state: KeyState) -> float:
     """As long again as it has taken so far; but not longer than until the key is free, should nobody be
     working on it any more."""
-    return max(SHORTEST_RETRY_AFTER, min(state.age, state.lease_left))
+    return max(MIN_RETRY_AFTER_SECONDS, min(state.age, state.lease_left))
 
 
 def checked_key(key: object) -> str:
-    if not isinstance(key, str) or not 1 <= len(key) <= LONGEST_KEY or not key.isprintable():
+    if not isinstance(key, str) or not 1 <= len(key) <= MAX_KEY_LENGTH or not key.isprintable():
         raise InvalidKeyError(
-            f"an idempotency key must have 1 to {LONGEST_KEY} printable characters, got {key!r:.300}"
+            f"an idempotency key must have 1 to {MAX_KEY_LENGTH} printable characters, got {key!r:.300}"
         )
     return key
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from redrive.policy.bounds import LONGEST_DELAY, require
+from redrive.policy.bounds import MAX_DELAY_SECONDS, require
 
 
 class Plan(Protocol):
@@ -69,7 +69,7 @@ class Additive:
     maximum: float
 
     def __post_init__(self) -> None:
-        require("maximum", self.maximum, 0.0, LONGEST_DELAY)
+        require("maximum", self.maximum, 0.0, MAX_DELAY_SECONDS)
 
     def interval(self, plan: Plan) -> tuple[float, float]:
         return plan.seconds, plan.seconds + self.maximum

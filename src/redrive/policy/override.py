@@ -7,13 +7,13 @@ from typing import Any
 
 from redrive.errors import InvalidValueError
 from redrive.policy.backoff import Backoff
-from redrive.policy.bounds import LONGEST_DELAY, require, require_whole
+from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_whole
 from redrive.policy.curve import Exponential
 from redrive.policy.jitter import Proportional
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.stored import policy_from_json
 
-MOST_RETRIES = 1_000
+MAX_RETRIES = 1_000
 NAME = "override"
 
 _DEFAULTS: Mapping[str, float] = {
@@ -23,7 +23,7 @@ _DEFAULTS: Mapping[str, float] = {
     "max_delay_ms": 120_000,
     "jitter_ratio": 0.25,
 }
-_LONGEST_MS = LONGEST_DELAY * 1000.0
+_MAX_MS = MAX_DELAY_SECONDS * 1000.0
 
 
 def override_from_json(value: object) -> RetryPolicy:
@@ -44,9 +44,9 @@ def override_from_json(value: object) -> RetryPolicy:
 
 
 def _short(given: Mapping[str, Any]) -> RetryPolicy:
-    require_whole("max_retries", given["max_retries"], 0, MOST_RETRIES)
+    require_whole("max_retries", given["max_retries"], 0, MAX_RETRIES)
     for name in ("base_delay_ms", "max_delay_ms"):
-        require(name, given[name], 0.0, _LONGEST_MS)
+        require(name, given[name], 0.0, _MAX_MS)
     require("factor", given["factor"], 1.0, 1000.0)
     require("jitter_ratio", given["jitter_ratio"], 0.0, 1.0)
     curve = Exponential(given["base_delay_ms"] / 1000.0, float(given["factor"]))

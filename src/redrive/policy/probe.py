@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import cast
 
-MOST_LINKS = 32
-MOST_MEMBERS = 10_000
-LONGEST_TEXT = 4000
-LONGEST_NAME = 200
+MAX_LINKS = 32
+MAX_MEMBERS = 10_000
+MAX_TEXT_LENGTH = 4000
+MAX_NAME_LENGTH = 200
 UNNAMED = "(unnamed)"
 
 
@@ -25,7 +25,7 @@ def attribute(thing: object, name: str) -> object:
         return None
 
 
-def text(error: BaseException, longest: int = LONGEST_TEXT) -> str:
+def text(error: BaseException, longest: int = MAX_TEXT_LENGTH) -> str:
     """The message of an exception, cut to a length that can be shown."""
     try:
         message = str.__str__(str(error))
@@ -39,11 +39,11 @@ def text(error: BaseException, longest: int = LONGEST_TEXT) -> str:
 def type_name(kind: type) -> str:
     """`package.module.ClassName`, as a person would look for it."""
     module, name = _read(kind, "__module__"), _read(kind, "__qualname__") or UNNAMED
-    return (name if module in ("builtins", "") else f"{module}.{name}")[:LONGEST_NAME]
+    return (name if module in ("builtins", "") else f"{module}.{name}")[:MAX_NAME_LENGTH]
 
 
 def short_name(kind: type) -> str:
-    return _read(kind, "__name__")[:LONGEST_NAME] or UNNAMED
+    return _read(kind, "__name__")[:MAX_NAME_LENGTH] or UNNAMED
 
 
 def type_keys(kind: type) -> tuple[str, ...]:
@@ -121,7 +121,7 @@ def leaves(error: BaseException) -> list[BaseException]:
     """The errors inside a group and inside the groups within it, each once; empty for any other error."""
     found: list[BaseException] = []
     waiting, seen = deque(members(error)), {id(error)}
-    while waiting and len(seen) <= MOST_MEMBERS:
+    while waiting and len(seen) <= MAX_MEMBERS:
         each = waiting.popleft()
         if id(each) not in seen:
             seen.add(id(each))
@@ -137,7 +137,7 @@ def _walk(
 ) -> Iterator[BaseException]:
     seen = {id(error)}
     waiting = [error]
-    while waiting and len(seen) <= MOST_LINKS:
+    while waiting and len(seen) <= MAX_LINKS:
         for cause in next_of(waiting.pop(0)):
             if id(cause) not in seen:
                 seen.add(id(cause))

@@ -20,9 +20,9 @@ from redrive.model.query import TEXT, Query, Term, Value
 from redrive.policy.bounds import require_kind
 from redrive.policy.criterion import DEAD_LETTERS, TIMES, Language, Word
 
-LONGEST_QUERY = 4_000
-MOST_TERMS = 32
-MOST_VALUES = 100
+MAX_QUERY_LENGTH = 4_000
+MAX_TERMS = 32
+MAX_VALUES = 100
 OTHER_WORDS = {"fingerprint": "fp", "group": "fp", "state": "is"}
 """What somebody may call a key, and what it is called."""
 
@@ -34,13 +34,13 @@ _VALUES = re.compile(r'(?:"(?:[^"\\]|\\.)*"|[^",]+)(?:,(?:"(?:[^"\\]|\\.)*"|[^",
 def parse(text: str, language: Language = DEAD_LETTERS) -> Query:
     """The query that the text says; what it does not understand is refused with its place."""
     require_kind("a query", text, str)
-    if len(text) > LONGEST_QUERY:
+    if len(text) > MAX_QUERY_LENGTH:
         raise InvalidValueError(
-            f"a query has at most {LONGEST_QUERY:,} characters, this one has {len(text):,}"
+            f"a query has at most {MAX_QUERY_LENGTH:,} characters, this one has {len(text):,}"
         )
     terms = tuple(_terms(text, language))
-    if len(terms) > MOST_TERMS:
-        raise InvalidValueError(f"a query has at most {MOST_TERMS} terms, this one has {len(terms)}")
+    if len(terms) > MAX_TERMS:
+        raise InvalidValueError(f"a query has at most {MAX_TERMS} terms, this one has {len(terms)}")
     return Query(terms)
 
 
@@ -123,7 +123,7 @@ def _values(key: str, rest: str, position: int, language: Language) -> tuple[Val
         Word(each[2] or _unescaped(each[1]), each[2] is None, key, position + each.start())
         for each in _VALUE.finditer(rest)
     ]
-    if len(words) > (1 if key in TIMES else MOST_VALUES):
+    if len(words) > (1 if key in TIMES else MAX_VALUES):
         raise InvalidValueError(f"{key!r} at position {position - len(key) - 1} has too many values")
     return tuple(dict.fromkeys(value for word in words for value in language.readers[key](word)))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from redrive.policy.bounds import LONGEST_DELAY, require, require_whole
+from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_whole
 
-MOST_RELEASED = 1_000_000_000
+MAX_RELEASED = 1_000_000_000
 _ENOUGH = 100.0
 """A power of e beyond which any ramp has released the most."""
 
@@ -23,16 +23,16 @@ class Ramp:
     def __post_init__(self) -> None:
         require_whole("first", self.first, 1, 1_000_000)
         require("factor", self.factor, 1.0, 1000.0)
-        require("every", self.every, 0.001, LONGEST_DELAY)
+        require("every", self.every, 0.001, MAX_DELAY_SECONDS)
 
     def released_by(self, seconds: float) -> int:
         """How many items in all may have been released so many seconds after the recovery."""
         if not seconds >= 0.0:
             return 0
-        steps = 1 + math.floor(min(seconds / self.every, MOST_RELEASED))
+        steps = 1 + math.floor(min(seconds / self.every, MAX_RELEASED))
         released = self.first * _sum_of_powers(self.factor, steps)
         # Rounded first: a step of 21 must not become 20 because it was computed as 20.999999999999996.
-        return math.floor(round(min(released, MOST_RELEASED), 3))
+        return math.floor(round(min(released, MAX_RELEASED), 3))
 
     def allowance(self, since: float, now: float, released: int) -> int:
         """How many more items may be released now, when `released` have been since the recovery."""

@@ -18,7 +18,7 @@ from redrive.policy import probe
 from redrive.policy.known_errors import Meaning
 from redrive.policy.retry_after import parse_milliseconds, parse_retry_after
 
-MOST_NESTED = 16
+MAX_NESTED = 16
 """An error is looked for inside others only so deep: a chain of them may bite its own tail."""
 
 
@@ -150,7 +150,7 @@ def _by_deferral(error: BaseException, depth: int) -> Finding:
 
 
 def _by_what_is_inside(error: BaseException, depth: int) -> Finding | None:
-    if depth >= MOST_NESTED:
+    if depth >= MAX_NESTED:
         return None
     findings = (recognise(cause, depth + 1) for cause in probe.causes(error))
     return next((found for found in findings if found), None)

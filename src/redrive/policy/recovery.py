@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from redrive.policy.what_if import Proof, Trouble, Works
 
-MOST_LOOKED_AT = 1_000
+MAX_LOOKED_AT = 1_000
 """Recoveries that are looked at for one failure."""
 
 
@@ -79,7 +79,7 @@ class Recoveries:
     def _recovered(self, dependency: str, category: str, last: float) -> Works | None:
         recoveries = self._recoveries.get((dependency, category), [])
         place = bisect_right(recoveries, (last, last))
-        for each in recoveries[place : place + MOST_LOOKED_AT]:
+        for each in recoveries[place : place + MAX_LOOKED_AT]:
             if each.since <= last:
                 return Works(each.at, Proof.OTHERS_RECOVERED)
         return None

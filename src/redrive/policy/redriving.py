@@ -27,8 +27,8 @@ from redrive.policy.triage import redrive_policy
 BY_CATEGORY = "by_category"
 CUSTOM_PREFIX = "custom:"
 DEFAULT_MAX_REDRIVES = 3
-MOST_REDRIVES = 1_000
-LONGEST_NAME = 100
+MAX_REDRIVES = 1_000
+MAX_NAME_LENGTH = 100
 WORDS = (*REDRIVE_POLICIES, BY_CATEGORY)
 
 Redrive: TypeAlias = str | RetryPolicy
@@ -90,10 +90,10 @@ def checked(choice: object) -> Redrive:
     """Refuse what is no policy for redrives."""
     if isinstance(choice, RetryPolicy):
         policy_to_json(choice)  # refuses what a letter could not keep
-        if not 1 <= len(choice.name) <= LONGEST_NAME or choice.name.startswith(CUSTOM_PREFIX):
+        if not 1 <= len(choice.name) <= MAX_NAME_LENGTH or choice.name.startswith(CUSTOM_PREFIX):
             raise InvalidValueError(
-                f"the name of a redrive policy must have 1 to {LONGEST_NAME} characters and not begin with "
-                f"{CUSTOM_PREFIX!r}, got {choice.name!r}"
+                f"the name of a redrive policy must have 1 to {MAX_NAME_LENGTH} characters and not begin "
+                f"with {CUSTOM_PREFIX!r}, got {choice.name!r}"
             )
         return choice
     if isinstance(choice, str) and (choice in WORDS or _is_custom(choice)):
@@ -105,7 +105,7 @@ def checked(choice: object) -> Redrive:
 
 def checked_redrives(max_redrives: object) -> int | None:
     if max_redrives is not None:
-        require_whole("max_redrives", max_redrives, 0, MOST_REDRIVES)
+        require_whole("max_redrives", max_redrives, 0, MAX_REDRIVES)
     return max_redrives  # type: ignore[return-value]
 
 
@@ -115,7 +115,7 @@ def choice_of(name: str, policy: str | None) -> Redrive:
 
 
 def _is_custom(word: str) -> bool:
-    return word.startswith(CUSTOM_PREFIX) and len(CUSTOM_PREFIX) < len(word) <= LONGEST_NAME
+    return word.startswith(CUSTOM_PREFIX) and len(CUSTOM_PREFIX) < len(word) <= MAX_NAME_LENGTH
 
 
 def _never(policy: RetryPolicy, category: Category) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import cast
 
-LONGEST_HINT = 86_400.0
+MAX_HINT_SECONDS = 86_400.0
 """A hint of more than a day is cut to a day: a mistaken server must not put work to sleep for a year."""
 
-LONGEST_TEXT = 64
+MAX_TEXT_LENGTH = 64
 
 
 def parse_retry_after(value: object, *, now: float | None) -> float | None:
@@ -45,7 +45,7 @@ def _number(value: object) -> float | None:
 
 
 def _from_digits(text: str) -> float | None:
-    if len(text) <= LONGEST_TEXT and text.isascii() and text.replace(".", "", 1).isdigit():
+    if len(text) <= MAX_TEXT_LENGTH and text.isascii() and text.replace(".", "", 1).isdigit():
         return float(text)
     return None
 
@@ -54,7 +54,7 @@ def _from_date(text: str, now: float) -> float | None:
     from datetime import UTC  # slow to import, seldom needed
     from email.utils import parsedate_to_datetime
 
-    if len(text) > LONGEST_TEXT:
+    if len(text) > MAX_TEXT_LENGTH:
         return None
     try:
         date = parsedate_to_datetime(text)
@@ -68,4 +68,4 @@ def _from_date(text: str, now: float) -> float | None:
 def _clamp(seconds: float | None) -> float | None:
     if seconds is None or not seconds >= 0:
         return None
-    return min(seconds, LONGEST_HINT)
+    return min(seconds, MAX_HINT_SECONDS)

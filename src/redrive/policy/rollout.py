@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 from redrive.policy.bounds import require, require_kind, require_whole
 from redrive.policy.codec import decode, encode
 
-LARGEST_BATCH = 500
-MOST_RUNNING = 2_000
+MAX_BATCH_SIZE = 500
+MAX_RUNNING = 2_000
 POLL_SECONDS = 0.2
 BURST_SECONDS = 1.0
-LONGEST_WAIT, SHORTEST_WAIT = 1.0, 0.01
+MAX_WAIT_SECONDS, MIN_WAIT_SECONDS = 1.0, 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,13 +151,13 @@ def _in_canary(figures: Figures, options: RolloutOptions, now: float) -> Move:
 
 def _in_ramp(figures: Figures, rate: float | None, now: float) -> Move:
     if rate is None:
-        return _released(figures, LARGEST_BATCH, now)
+        return _released(figures, MAX_BATCH_SIZE, now)
     since = _credited_since(figures.released_at, rate, now)
     credit = (now - since) * rate
     # Rounded first: an item must not wait for a moment more because it was computed as 0.9999999999.
     number = floor(round(credit, 6))
     if number < 1:
-        return Wait(min(LONGEST_WAIT, max(SHORTEST_WAIT, (1.0 - credit) / rate)))
+        return Wait(min(MAX_WAIT_SECONDS, max(MIN_WAIT_SECONDS, (1.0 - credit) / rate)))
     move = _released(figures, number, now)
     return move if isinstance(move, Wait) else Release(move.number, min(now, since + move.number / rate))
 
@@ -169,13 +169,13 @@ def _credited_since(released_at: float | None, rate: float, now: float) -> float
 
 
 def _released(figures: Figures, wanted: int, now: float) -> Release | Wait:
-    number = min(wanted, figures.ready, LARGEST_BATCH, _most_running(figures.score) - figures.running)
+    number = min(wanted, figures.ready, MAX_BATCH_SIZE, _most_running(figures.score) - figures.running)
     return Release(number, now) if number > 0 else Wait(POLL_SECONDS)
 
 
 def _most_running(score: Score) -> int:
     """What is under way cannot be stopped any more: not more of it than have ended, from a batch upwards."""
-    return min(MOST_RUNNING, max(LARGEST_BATCH, score.judged))
+    return min(MAX_RUNNING, max(MAX_BATCH_SIZE, score.judged))
 
 
 def _reason_to_stop(figures: Figures, options: RolloutOptions) -> str | None:

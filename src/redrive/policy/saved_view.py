@@ -14,15 +14,15 @@ from redrive.policy.group_language import GROUPS, about_groups
 from redrive.policy.query import parse
 from redrive.policy.run_language import RUNS
 
-LONGEST_SAVED = 2_000
+MAX_SAVED_LENGTH = 2_000
 """As much as an address may hold."""
 
 
 def require_understood(looking: Looking) -> None:
     """By the language of the page; and the order must be one of the list that it shows."""
-    if len(looking.query) > LONGEST_SAVED:
+    if len(looking.query) > MAX_SAVED_LENGTH:
         raise InvalidValueError(
-            f"a query that is saved has at most {LONGEST_SAVED:,} characters, this one has "
+            f"a query that is saved has at most {MAX_SAVED_LENGTH:,} characters, this one has "
             f"{len(looking.query):,}"
         )
     if looking.page is ViewedPage.RUNS:

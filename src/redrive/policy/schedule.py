@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from redrive.policy.backoff import Backoff
 
-MOST_ROWS = 1000
+MAX_ROWS = 1000
 _DRAWS = (0.0, 0.5, 1.0)
 _HEADINGS = ("earliest", "typical", "latest")
 
@@ -35,7 +35,7 @@ class Schedule:
     @classmethod
     def of(cls, name: str, max_attempts: int, backoff: Backoff) -> Schedule:
         formula = f"{backoff.formula('failures')} s, {backoff.jitter.describe()}"
-        rows = _attempts(backoff, min(max_attempts, MOST_ROWS))
+        rows = _attempts(backoff, min(max_attempts, MAX_ROWS))
         return cls(name, max_attempts, formula, tuple(rows))
 
     def __str__(self) -> str:

@@ -14,8 +14,8 @@ from redrive.policy.bounds import require_kind, require_whole
 from redrive.policy.redriving import Redrive, checked, checked_redrives
 from redrive.policy.triage import Triage, triage
 
-LONGEST_TEXT = 500
-MOST_TAGS = 50
+MAX_TEXT_LENGTH = 500
+MAX_TAGS = 50
 
 
 class Circumstances(NamedTuple):
@@ -75,8 +75,8 @@ class Template:
             checked(self.redrive)
         checked_redrives(self.max_redrives)
         object.__setattr__(self, "tags", tuple(_require_text("a tag", tag) for tag in _several(self.tags)))
-        if len(self.tags) > MOST_TAGS:
-            raise InvalidValueError(f"a template has at most {MOST_TAGS} tags, got {len(self.tags)}")
+        if len(self.tags) > MAX_TAGS:
+            raise InvalidValueError(f"a template has at most {MAX_TAGS} tags, got {len(self.tags)}")
         for name in ("owner", "runbook"):
             if getattr(self, name) is not None:
                 _require_text(name, getattr(self, name))
@@ -108,9 +108,9 @@ def _several(value: Any) -> tuple[Any, ...]:
 def _require_text(name: str, value: object) -> str:
     require_kind(name, value, str)
     text = str(value)
-    if not 1 <= len(text) <= LONGEST_TEXT or not text.isprintable():
+    if not 1 <= len(text) <= MAX_TEXT_LENGTH or not text.isprintable():
         raise InvalidValueError(
-            f"{name} must be 1 to {LONGEST_TEXT} printable characters, got {text[:LONGEST_TEXT]!r}"
+            f"{name} must be 1 to {MAX_TEXT_LENGTH} printable characters, got {text[:MAX_TEXT_LENGTH]!r}"
         )
     return text
 

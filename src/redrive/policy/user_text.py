@@ -9,10 +9,10 @@ from redrive.policy.bounds import require_kind
 from redrive.policy.codec import decode, encode
 from redrive.policy.redact import Redactor
 
-LONGEST_REASON = 2_000
-LONGEST_NOTE = 10_000
-LONGEST_WORD = 100
-MOST_TAGS = 50
+MAX_REASON_LENGTH = 2_000
+MAX_NOTE_LENGTH = 10_000
+MAX_WORD_LENGTH = 100
+MAX_TAGS = 50
 
 _LAYOUT = str.maketrans("", "", "\n\t")
 
@@ -30,19 +30,19 @@ def said(name: str, text: object, redactor: Redactor, *, shortest: int, longest:
     return redactor.text(clean)
 
 
-def reason_said(reason: object, redactor: Redactor) -> str:
-    return said("reason", reason, redactor, shortest=0, longest=LONGEST_REASON)
+def clean_reason(reason: object, redactor: Redactor) -> str:
+    return said("reason", reason, redactor, shortest=0, longest=MAX_REASON_LENGTH)
 
 
-def words_said(name: str, words: object, redactor: Redactor) -> list[str]:
+def clean_words(name: str, words: object, redactor: Redactor) -> list[str]:
     """Short words of one line each, such as tags."""
     if isinstance(words, str) or not isinstance(words, Iterable):
         raise InvalidValueError(f"{name} must be a list of words, got {words!r}")
-    return [word_said(name, word, redactor) for word in words]
+    return [clean_word(name, word, redactor) for word in words]
 
 
-def word_said(name: str, word: object, redactor: Redactor) -> str:
-    text = said(name, word, redactor, shortest=1, longest=LONGEST_WORD)
+def clean_word(name: str, word: object, redactor: Redactor) -> str:
+    text = said(name, word, redactor, shortest=1, longest=MAX_WORD_LENGTH)
     if not text.isprintable():
         raise InvalidValueError(f"{name} must be one line, got {text!r}")
     return text
@@ -58,9 +58,9 @@ def retagged(stored: str | None, add: Iterable[str], remove: Iterable[str]) -> s
     """Stored tags with some more and some less, in the order in which they came."""
     gone = set(remove)
     kept = [word for word in dict.fromkeys([*_tags(stored), *add]) if word not in gone]
-    if len(kept) > MOST_TAGS:
+    if len(kept) > MAX_TAGS:
         raise InvalidValueError(
-            f"a dead letter has at most {MOST_TAGS} tags, this were {len(kept)}; remove some"
+            f"a dead letter has at most {MAX_TAGS} tags, this were {len(kept)}; remove some"
         )
     return encode(kept) if kept else None
 

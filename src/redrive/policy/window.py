@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from redrive.policy.codec import JsonValue
 
 BUCKETS = 12
-LARGEST_COUNT = 2**62
+MAX_COUNT = 2**62
 
 
 class CountWindow:
@@ -102,7 +102,7 @@ class TimeWindow:
         """Go on where a dumped window of the same length stopped; any exception: it cannot be used."""
         buckets = [_checked_bucket(*bucket) for bucket in dumped["buckets"]]
         require_whole("buckets", len(buckets), BUCKETS, BUCKETS)
-        require_whole("newest", dumped["newest"], -LARGEST_COUNT, LARGEST_COUNT)
+        require_whole("newest", dumped["newest"], -MAX_COUNT, MAX_COUNT)
         if dumped["seconds"] != self.seconds:
             raise InvalidValueError("the window was of another length")
         self._newest, self._buckets = dumped["newest"], buckets
@@ -131,7 +131,7 @@ class TimeWindow:
 
 
 def _checked_bucket(calls: int, failures: int, slow_calls: int) -> tuple[int, int, int]:
-    require_whole("calls", calls, 0, LARGEST_COUNT)
+    require_whole("calls", calls, 0, MAX_COUNT)
     require_whole("failures", failures, 0, calls)
     require_whole("slow_calls", slow_calls, 0, calls)
     return calls, failures, slow_calls

@@ -12,8 +12,8 @@ from redrive.app import Redrive
 from redrive.server.admin import PAGES
 from redrive.server.api import NOUNS
 from redrive.server.assembly import assembled
-from redrive.server.envelope import Envelope, told
-from redrive.server.intake import Intake
+from redrive.server.body_limits import BodyLimits
+from redrive.server.response_middleware import ResponseMiddleware, told
 from redrive.server.scrape import count_store_failures
 from redrive.server.site import Site
 
@@ -23,8 +23,8 @@ def create_app(redrive: Redrive) -> FastAPI:
     site = Site(redrive)
     api = assembled(site, (*NOUNS, *PAGES), told, lambda _: _living(site))
     count_store_failures(api)
-    api.add_middleware(Intake, most=redrive.settings.server_body_bytes)
-    api.add_middleware(Envelope, site=site)
+    api.add_middleware(BodyLimits, most=redrive.settings.server_body_bytes)
+    api.add_middleware(ResponseMiddleware, site=site)
     return api
 
 
@@ -32,7 +32,7 @@ def create_app(redrive: Redrive) -> FastAPI:
 async def _living(site: Site) -> AsyncIterator[None]:
     app = site.app
     await app.open()
-    await app.raise_wall()
+    await app.enable_row_level_security()
     try:
         async with _working(app):
             yield

@@ -12,8 +12,8 @@ from starlette.exceptions import HTTPException
 from redrive import errors
 from redrive.server.problem import TITLES, ProblemError
 
-MOST_ERRORS = 20
-MOST_TOLD = 3
+MAX_ERRORS = 20
+MAX_REPORTED = 3
 TAKES = "see /api/docs for what it takes"
 LATER = "try again a little later; nothing was lost"
 
@@ -100,8 +100,8 @@ def _invalid_request(error: RequestValidationError) -> ProblemError:
     if isinstance(error.body, bytes):  # FastAPI has not read it
         hint = "send the header Content-Type: application/json"
         return ProblemError(415, "not_json", "the body is not declared as JSON", hint=hint)
-    listed = [_entry(each) for each in found[:MOST_ERRORS]]
-    detail = "; ".join(f"{each['at'] or 'the request'}: {each['problem']}" for each in listed[:MOST_TOLD])
+    listed = [_entry(each) for each in found[:MAX_ERRORS]]
+    detail = "; ".join(f"{each['at'] or 'the request'}: {each['problem']}" for each in listed[:MAX_REPORTED])
     return ProblemError(422, "invalid_request", detail, hint=TAKES, errors=listed)
 
 

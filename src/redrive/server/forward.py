@@ -17,7 +17,7 @@ from redrive.config import Settings
 from redrive.server.vouched import vouched_name
 
 FORWARDED_FOR = "x-forwarded-for"
-MOST_HOPS = 50
+MAX_HOPS = 50
 NOWHERE = "nowhere"
 
 _Address = IPv4Address | IPv6Address
@@ -68,7 +68,7 @@ def _peer(request: Request) -> _Address | None:
 def _hops(request: Request) -> Iterator[_Address | None]:
     """From the one that has come last; None for what is not an address."""
     words = ",".join(request.headers.getlist(FORWARDED_FOR)).split(",")
-    for word in words[: -MOST_HOPS - 1 : -1]:
+    for word in words[: -MAX_HOPS - 1 : -1]:
         yield _address(word.strip())
 
 

@@ -16,7 +16,7 @@ from redrive.model.caller import Caller
 from redrive.policy.principal import Principal, program
 from redrive.server.api import NOUNS
 from redrive.server.assembly import assembled
-from redrive.server.doorman import Doorman, Visitor
+from redrive.server.authenticator import AuthenticatedCaller, Authenticator
 from redrive.server.failure import problem_of
 from redrive.server.limits import Limits
 from redrive.server.site import Site
@@ -88,14 +88,14 @@ class InProcess:
         }
 
 
-class _OpenDoor(Doorman):
+class _OpenDoor(Authenticator):
     """Everybody who comes is the one that the application was given to."""
 
     def __init__(self, app: Redrive, principal: Principal) -> None:
         super().__init__(app)
-        self._visitor = Visitor(principal, None, float("inf"))
+        self._visitor = AuthenticatedCaller(principal, None, float("inf"))
 
-    async def visitor(self, request: Request) -> Visitor | None:
+    async def visitor(self, request: Request) -> AuthenticatedCaller | None:
         return self._visitor
 
 

@@ -20,7 +20,7 @@ BURST = 2.0
 """Seconds' worth of requests that may come at once."""
 STRANGER_RATE, STRANGER_BURST = 20.0, 200.0
 SIGN_IN_RATE, SIGN_IN_BURST = 0.2, 10.0
-MOST_BUCKETS = 50_000
+MAX_BUCKETS = 50_000
 
 
 class Limits:
@@ -50,7 +50,7 @@ class Limits:
         most = max(1.0, rate * BURST) if burst is None else burst
         bucket, wait = take(self._buckets.pop(name, None), self._monotonic(), rate, most)
         self._buckets[name] = bucket
-        if len(self._buckets) > MOST_BUCKETS:
+        if len(self._buckets) > MAX_BUCKETS:
             self._buckets.popitem(last=False)
         if wait > 0.0:
             raise _too_many(wait, rate)

@@ -76,13 +76,13 @@ class GuardedRoute(APIRoute):
     """A route that lets nobody in who does not fulfil its rule."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], rule: Rule, **options: Any) -> None:
-        from redrive.server.admission import (
-            Admission,
+        from redrive.server.access_control import (
+            AccessControl,
         )  # it needs to know the names of this route's parameters
 
         super().__init__(path, endpoint, **options)
         self.rule = rule
-        self.app = Admission(rule, _parameters(self), self.app)
+        self.app = AccessControl(rule, _parameters(self), self.app)
         self._beginning = path.partition("{")[0]
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:

@@ -19,7 +19,7 @@ from redrive.model.breaker import BreakerState
 from redrive.model.dead_letter import DeadLetterState
 from redrive.model.run import Place
 from redrive.store.inspection import Inspection, Letters
-from redrive.store.listing import MOST_COUNTED
+from redrive.store.listing import MAX_COUNTED
 from redrive.store.run_listing import Depth
 
 if TYPE_CHECKING:
@@ -92,12 +92,12 @@ async def _read(app: Redrive) -> _Tables:
     depths = await inspection.depths()
     served = {name for each in workers for name in each.queues}
     kept = {each.name for each in await inspection.queues()}
-    holders = await store.holds.holders(HELD_BY_BREAKER)
+    holders = await store.limits.holders(HELD_BY_BREAKER)
     return _Tables(
         frozenset({*app.registry.queues, *served, *kept, *(each.queue for each in depths)}),
         depths,
         {each.name: each.state for each in await (await app.breaker_book()).list()},
-        {each.removeprefix(HELD_BY_BREAKER): await store.holds.count_held(each) for each in holders},
+        {each.removeprefix(HELD_BY_BREAKER): await store.limits.count_held(each) for each in holders},
         workers,
         await store.dead_letters.by_state(),
         await inspection.letters(),
@@ -122,7 +122,7 @@ def _depths(tables: _Tables) -> dict[tuple[str, ...], float]:
     found = Counter({(queue, str(place)): 0 for queue in tables.queues for place in _PLACES})
     for each in tables.depths:
         found[each.queue, each.place] += each.number
-    return {labels: min(number, MOST_COUNTED) for labels, number in found.items()}
+    return {labels: min(number, MAX_COUNTED) for labels, number in found.items()}
 
 
 def _ages(tables: _Tables) -> dict[tuple[str, ...], float]:

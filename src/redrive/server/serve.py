@@ -47,7 +47,7 @@ async def serve(
     where there is one."""
     settings = app.settings
     collect_rarely()
-    await app.raise_wall()
+    await app.enable_row_level_security()
     await refuse_open_address(app)
     api = create_app(app)
     api.state.site.guide = guide

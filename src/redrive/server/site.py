@@ -12,13 +12,13 @@ from starlette.types import Scope
 
 from redrive.addresses import is_loopback
 from redrive.app import Redrive
-from redrive.server.doorman import COOKIE, Doorman
+from redrive.server.authenticator import COOKIE, Authenticator
+from redrive.server.concurrency_limiter import ConcurrencyLimiter
 from redrive.server.limits import Limits
 from redrive.server.oidc import provider_of
 from redrive.server.readiness import Readiness
 from redrive.server.scrape import counting
 from redrive.server.stream import Streams
-from redrive.server.turns import Turns
 
 if TYPE_CHECKING:
     from redrive.server.guide import Guiding
@@ -33,12 +33,12 @@ class Site:
         settings = app.settings
         self.app = app
         self.is_secure = (settings.server_url or "").startswith("https:")
-        self.doorman = Doorman(app, f"__Host-{COOKIE}" if self.is_secure else COOKIE)
+        self.doorman = Authenticator(app, f"__Host-{COOKIE}" if self.is_secure else COOKIE)
         self.limits = Limits(settings, app.clock.monotonic)
         self.readiness = Readiness(app)
         self.oidc = provider_of(app)
         self.streams = Streams(settings.server_streams)
-        self.verifying = Turns()
+        self.verifying = ConcurrencyLimiter()
         self.metrics = counting(app)
         self.closing = asyncio.Event()
         self.hosts = _hosts(app)

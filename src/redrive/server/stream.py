@@ -25,8 +25,8 @@ from redrive.server.problem import ProblemError
 if TYPE_CHECKING:
     from redrive.server.site import Site
 
-MOST_OF_ONE = 10
-PATIENCE = 30.0
+MAX_PER_CALLER = 10
+WRITE_TIMEOUT_SECONDS = 30.0
 """Seconds that a client may take to read what it was sent."""
 
 ENDING = 1.0
@@ -40,8 +40,10 @@ _RETRY = b"retry: 3000\n"
 class Streams:
     """How many are open: in all, of each principal, of each organization."""
 
-    def __init__(self, most: int, most_of_one: int = MOST_OF_ONE, patience: float = PATIENCE) -> None:
-        self.patience = patience
+    def __init__(
+        self, most: int, most_of_one: int = MAX_PER_CALLER, write_timeout: float = WRITE_TIMEOUT_SECONDS
+    ) -> None:
+        self.write_timeout = write_timeout
         self._most = most
         self._most_of_one = most_of_one
         self._open: Counter[str] = Counter()
@@ -132,7 +134,7 @@ class EventStream(Response):
 
     async def _write(self, text: bytes, send: Send) -> bool:
         message = {"type": "http.response.body", "body": text, "more_body": True}
-        return await _written(message, send, self._site.streams.patience)
+        return await _written(message, send, self._site.streams.write_timeout)
 
 
 def event_text(change: Change) -> bytes:
@@ -156,10 +158,10 @@ def _data(change: Change) -> dict[str, Any]:
     return {"at": when(change.at), **counters}
 
 
-async def _written(message: Message, send: Send, patience: float) -> bool:
+async def _written(message: Message, send: Send, write_timeout: float) -> bool:
     """False when the client does not read."""
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(write_timeout):
             await send(message)
     except TimeoutError:
         return False

@@ -19,7 +19,7 @@ from redrive.store.database import Session
 from redrive.store.statement import statements
 
 _SQL = statements("audit")
-MOST_SUBJECTS = 1_000
+MAX_SUBJECTS = 1_000
 LOOK = 5_000
 PAGE = 1_000
 
@@ -141,11 +141,11 @@ def _stored(new: NewEntry) -> Iterator[Entry]:
     """As it is stored, but for its place in the chain; in several pieces when it has very many subjects."""
     ids = [_plain(each) for each in new.subjects]
     detail = dict(new.detail)
-    if len(ids) > MOST_SUBJECTS:
+    if len(ids) > MAX_SUBJECTS:
         detail["subjects"] = len(ids)
     text = encode(storable(detail))
-    for start in range(0, max(len(ids), 1), MOST_SUBJECTS):
-        yield _entry(new, ids[start : start + MOST_SUBJECTS], text)
+    for start in range(0, max(len(ids), 1), MAX_SUBJECTS):
+        yield _entry(new, ids[start : start + MAX_SUBJECTS], text)
 
 
 def _entry(new: NewEntry, ids: list[str], detail: str) -> Entry:

@@ -11,7 +11,7 @@ from redrive.errors import InvalidValueError, NotStorableError
 from redrive.model.query import Order
 from redrive.policy.codec import decode, encode
 
-LONGEST_CURSOR = 500
+MAX_CURSOR_LENGTH = 500
 
 
 class Cursor(NamedTuple):
@@ -41,7 +41,7 @@ class Cursor(NamedTuple):
 
 def content(text: object) -> object:
     """What a cursor says; None where it cannot be read."""
-    if not isinstance(text, str) or len(text) > LONGEST_CURSOR:
+    if not isinstance(text, str) or len(text) > MAX_CURSOR_LENGTH:
         return None
     try:
         return decode(urlsafe_b64decode(text.encode()).decode())

@@ -40,7 +40,7 @@ class Database(Session, Protocol):
         """The same database for one org: no statement takes longer (StatementTimeoutError), and on PostgreSQL
         no row of another org is there, whatever a statement says. Closed with this one."""
 
-    async def prepare_wall(self) -> None:
+    async def enable_row_level_security(self) -> None:
         """Make what `tenant` needs on PostgreSQL: a role without rights of its own, and what it may do."""
 
     async def hint(self, queues: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from redrive.store.statement import statements
 
 _SQL = statements("dead_letters")
 
-MOST_NOTES = 1_000
+MAX_NOTES = 1_000
 
 
 class Locked(NamedTuple):
@@ -134,7 +134,7 @@ class DeadLetters(Listing):
         return Note._make(rows[0])
 
     async def notes(self, letter_id: str, org: str) -> list[Note]:
-        parameters = {"id": letter_id, "org": org, "most": MOST_NOTES}
+        parameters = {"id": letter_id, "org": org, "most": MAX_NOTES}
         return [Note._make(row) for row in await self._database.fetch(_SQL["notes"], parameters)]
 
     async def link(self, session: Session, letter_id: str, depends_on: str, org: str) -> bool:

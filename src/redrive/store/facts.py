@@ -10,7 +10,7 @@ from redrive.store.statement import statements
 
 _SQL = statements("facts")
 
-MOST = 1_000
+MAX_COUNT = 1_000
 
 
 class FailedLetter(NamedTuple):
@@ -65,7 +65,7 @@ class FactFinder:
 
         Looked for among those that were submitted last.
         """
-        parameters = {"org": self._org, "workflow": workflow, "since": since, "most": MOST}
+        parameters = {"org": self._org, "workflow": workflow, "since": since, "most": MAX_COUNT}
         return {row[0]: row[1] for row in await self._database.fetch(_SQL["successes"], parameters)}
 
     async def occurrences(self, letter: FailedLetter, since: float) -> int:
@@ -88,4 +88,4 @@ class FactFinder:
         return tuple(row[0] for row in rows)
 
     def _of(self, letter: FailedLetter) -> dict[str, str | int | float]:
-        return {"org": self._org, "id": letter.id, "fingerprint": letter.fingerprint, "most": MOST}
+        return {"org": self._org, "id": letter.id, "fingerprint": letter.fingerprint, "most": MAX_COUNT}

@@ -17,7 +17,7 @@ from redrive.model.dead_letter import DeadLetterState, Prospect
 from redrive.model.query import Query, Term, Who
 from redrive.store.condition import Writer, all_of, hidden_from_both, hidden_from_sqlite, is_text
 
-MOST_BRANCHES = 24
+MAX_BRANCHES = 24
 
 _RARE = ("id", "run", "correlation", "assignee")
 """Keys that few letters have in common, with an index of their own."""
@@ -89,7 +89,7 @@ def _looked_up(rare: set[str], states: States, conditions: Sequence[str]) -> str
 def _branches(along: Term | None, states: States, rest: Sequence[str], writer: Writer) -> Iterator[str]:
     """None at all when one index serves the whole, or when they would be too many."""
     values = [""] if along is None else along.values
-    if (along is None and _are_all(states)) or len(values) * len(states) > MOST_BRANCHES:
+    if (along is None and _are_all(states)) or len(values) * len(states) > MAX_BRANCHES:
         return
     for value, state in product(values, written_states(states)):
         first = [] if along is None else [writer.condition(along._replace(values=(value,)))]

@@ -12,7 +12,7 @@ from redrive.errors import QueueFullError
 from redrive.model.claim import Claim
 from redrive.model.run import Place
 from redrive.store.database import Database, Session
-from redrive.store.holds import Holds
+from redrive.store.limits import Limits
 from redrive.store.statement import statements
 
 _SQL = statements("foreign_failures")
@@ -69,9 +69,9 @@ class Taken(NamedTuple):
 
 
 class ForeignFailures:
-    def __init__(self, database: Database, holds: Holds) -> None:
+    def __init__(self, database: Database, limits: Limits) -> None:
         self._database = database
-        self._holds = holds
+        self._limits = limits
 
     async def take(self, session: Session, new: NewFailure, max_size: int) -> Taken:
         """A claim on the run of the task: the one that its live letter belongs to, or a new one."""
@@ -118,7 +118,7 @@ class ForeignFailures:
 
     async def _lock_queue(self, session: Session, org: str, queue: str, max_size: int) -> None:
         """Two that look at once would both find the last place, or both make a run for one task."""
-        await self._holds.lock_limits(session, {f"dead letters of {org} in {queue}": max_size})
+        await self._limits.lock_limits(session, {f"dead letters of {org} in {queue}": max_size})
 
     async def _require_room(self, session: Session, new: NewFailure, max_size: int) -> None:
         [[live]] = await session.fetch(_SQL["live"], {"org": new.org, "queue": new.queue})

@@ -23,7 +23,7 @@ from redrive.policy.recurrence import passed
 from redrive.store.cursor import content
 from redrive.store.database import Database, Row
 from redrive.store.group_filter import GroupFilter
-from redrive.store.listing import MOST_COUNTED, Count
+from redrive.store.listing import MAX_COUNTED, Count
 from redrive.store.statement import Statement, template, written
 
 _GROUP = len(FailureGroup._fields)
@@ -75,7 +75,7 @@ class GroupListing:
         lines = tuple([line_of(row) for row in rows[:size]])
         return GroupPage(lines, str(Position.of(lines[-1].group, sort)) if len(rows) > size else None)
 
-    async def count(self, query: Query, org: str, most: int = MOST_COUNTED) -> Count:
+    async def count(self, query: Query, org: str, most: int = MAX_COUNTED) -> Count:
         """How many there are; counted up to `most`."""
         wanted = GroupFilter.of(query, org)
         statement = _statement("_count", "_counted", wanted)

@@ -11,13 +11,13 @@ from redrive.store.statement import statements
 
 _SQL = statements("group_records")
 
-MOST_REPLAYS = 1_000
+MAX_REPLAYS = 1_000
 
 
 class _Asked(NamedTuple):
     org: str
     fingerprint: str
-    most: int = MOST_REPLAYS
+    most: int = MAX_REPLAYS
 
 
 async def records(database: Database, org: str, fingerprints: Sequence[str]) -> dict[str, GroupRecord]:

@@ -29,9 +29,9 @@ _SQL = statements("groups")
 Decide = Callable[[Standing, Collection[str], float], Reopening | None]
 """Is a group open again now that it occurs in these versions? See policy.recurrence."""
 
-MOST_VERSIONS = 100
-MOST_COUNTED = 10_000
-MOST_OVER_TIME = 50_000
+MAX_VERSIONS = 100
+MAX_COUNTED = 10_000
+MAX_OVER_TIME = 50_000
 
 _Key = tuple[str, str]
 
@@ -68,12 +68,12 @@ class Groups(GroupListing):
 
     async def versions(self, org: str, fingerprint: str) -> list[GroupVersion]:
         """The versions that have failed so, the latest first."""
-        parameters = {"org": org, "fingerprint": fingerprint, "most": MOST_VERSIONS}
+        parameters = {"org": org, "fingerprint": fingerprint, "most": MAX_VERSIONS}
         return [GroupVersion._make(row) for row in await self._database.fetch(_SQL["versions"], parameters)]
 
     async def replays(self, org: str, fingerprint: str) -> dict[str, int]:
         """How many replays of this failure there are in each state; counted up to 10,000."""
-        parameters = {"org": org, "fingerprint": fingerprint, "most": MOST_COUNTED}
+        parameters = {"org": org, "fingerprint": fingerprint, "most": MAX_COUNTED}
         return {row[0]: row[1] for row in await self._database.fetch(_SQL["replays"], parameters) if row[1]}
 
     async def sample(self, group: FailureGroup) -> str | None:
@@ -160,7 +160,7 @@ class _InState(NamedTuple):
     state: str
     seconds: float = 0.0
     width: float = 1.0
-    most: int = MOST_OVER_TIME
+    most: int = MAX_OVER_TIME
 
 
 class _ComeBack(NamedTuple):

@@ -6,14 +6,14 @@ from collections import Counter
 from typing import NamedTuple
 
 from redrive.store.database import Database
-from redrive.store.holds import BreakerRow, Holds, QueueRow, WorkerRow
+from redrive.store.limits import BreakerRow, Limits, QueueRow, WorkerRow
 from redrive.store.run_listing import Depth, RunListing
 from redrive.store.statement import statements
 from redrive.store.tallies import Live
 
 _SQL = statements("inspection")
 
-MOST = 10_000
+MAX_COUNT = 10_000
 SEALED = '{"$sealed":"'
 """What an encrypted payload begins with; the id of its key follows."""
 KEY_ID = 8
@@ -49,30 +49,30 @@ class BrokenHold(NamedTuple):
 class Inspection:
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._holds = Holds(database)
+        self._limits = Limits(database)
         self._lists = RunListing(database)
 
     async def expired(self, leeway: float) -> list[Expired]:
-        rows = await self._database.fetch(_SQL["expired"], {"leeway": leeway, "most": MOST})
+        rows = await self._database.fetch(_SQL["expired"], {"leeway": leeway, "most": MAX_COUNT})
         return [Expired(worker, number, now - since) for worker, number, since, now in rows]
 
     async def overdue(self, leeway: float) -> Overdue:
-        [row] = await self._database.fetch(_SQL["overdue"], {"leeway": leeway, "most": MOST})
+        [row] = await self._database.fetch(_SQL["overdue"], {"leeway": leeway, "most": MAX_COUNT})
         return Overdue(row[0], 0.0 if row[1] is None else row[2] - row[1])
 
     async def depths(self) -> list[Depth]:
         return await self._lists.overall_depths()
 
     async def queues(self) -> list[QueueRow]:
-        return await self._holds.queues()
+        return await self._limits.queues()
 
     async def workers(self) -> list[WorkerRow]:
-        return await self._holds.workers()
+        return await self._limits.workers()
 
     async def breakers(self) -> list[BrokenHold]:
         return [
-            BrokenHold(row, await self._holds.count_held(f"breaker:{row.name}", MOST))
-            for row in await self._holds.breakers()
+            BrokenHold(row, await self._limits.count_held(f"breaker:{row.name}", MAX_COUNT))
+            for row in await self._limits.breakers()
         ]
 
     async def letters(self) -> Letters:
@@ -87,6 +87,6 @@ class Inspection:
 
     async def sealed(self) -> dict[str, int]:
         """The ids of the keys that inputs of unfinished runs are sealed with, among the first of these."""
-        parameters = {"mark": SEALED, "from": len(SEALED) + 1, "length": KEY_ID, "most": MOST // 10}
+        parameters = {"mark": SEALED, "from": len(SEALED) + 1, "length": KEY_ID, "most": MAX_COUNT // 10}
         rows = await self._database.fetch(_SQL["sealed"], parameters)
         return {row[0]: row[1] for row in rows if ":" not in row[0]}

@@ -6,13 +6,13 @@ from redrive.errors import InvalidValueError, StatementTimeoutError
 from redrive.policy.bounds import require
 
 LEAST_SECONDS = 0.001
-MOST_SECONDS = 60.0
+MAX_SECONDS = 60.0
 
 
 def check_tenant(org: object, seconds: object) -> None:
     if not isinstance(org, str) or not org or not org.isprintable():
         raise InvalidValueError(f"the org of a tenant must be a name, got {org!r}")
-    require("the time limit of a statement, in seconds,", seconds, LEAST_SECONDS, MOST_SECONDS)
+    require("the time limit of a statement, in seconds,", seconds, LEAST_SECONDS, MAX_SECONDS)
 
 
 def out_of_time(seconds: float) -> StatementTimeoutError:

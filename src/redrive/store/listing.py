@@ -17,8 +17,8 @@ from redrive.store.statement import Statement, statement, template, written
 _FINGERPRINTS = statement("dead_letters", "fingerprints")
 _text = cache(partial(template, "dead_letters"))
 
-MOST_COUNTED = 10_000
-MOST_SPELLED_OUT = 20
+MAX_COUNTED = 10_000
+MAX_SPELLED_OUT = 20
 """How many fingerprints a beginning may have and still be replaced by them."""
 
 _DIRECTIONS = {Order.NEWEST: ("DESC", "<"), Order.OLDEST: ("ASC", ">")}
@@ -60,7 +60,7 @@ class Listing:
             return Page(lines, None)
         return Page(lines, str(Cursor(order, lines[-1].created_at, lines[-1].id)))
 
-    async def count(self, query: Query, org: str, most: int = MOST_COUNTED) -> Count:
+    async def count(self, query: Query, org: str, most: int = MAX_COUNTED) -> Count:
         """How many there are; counted up to `most`."""
         return await self._counted(self._database, query, org, most)
 
@@ -83,7 +83,7 @@ class Listing:
         terms, states = walkable(whole), about_states(whole)
         if len(terms) < 2:
             return Filter.of(whole, org)
-        weights = [await self._counted(session, Query((term, *states)), org, MOST_COUNTED) for term in terms]
+        weights = [await self._counted(session, Query((term, *states)), org, MAX_COUNTED) for term in terms]
         fewest = min(weights)
         return Filter.of(whole, org, None if fewest.capped else terms[weights.index(fewest)])
 
@@ -98,7 +98,7 @@ class Listing:
         return term._replace(values=tuple(dict.fromkeys(values)))
 
     async def _whole(self, session: Session, beginning: Beginning, org: str) -> Sequence[Value]:
-        first, most = beginning.text, MOST_SPELLED_OUT + 1
+        first, most = beginning.text, MAX_SPELLED_OUT + 1
         parameters = {"org": org, "first": first, "beyond": first + BEYOND, "most": most}
         found = [row[0] for row in await session.fetch(_FINGERPRINTS, parameters)]
         return found if 0 < len(found) < most else [beginning]

@@ -13,7 +13,7 @@ from redrive.errors import NotFoundError
 from redrive.model.operation import FailedAs, ReplayOperation
 from redrive.model.replay import Replay, ReplayState
 from redrive.policy.codec import encode
-from redrive.policy.rollout import LARGEST_BATCH, Score
+from redrive.policy.rollout import MAX_BATCH_SIZE, Score
 from redrive.store.database import Database, Row, Session
 from redrive.store.filter import Filter
 from redrive.store.replays import why_not
@@ -21,8 +21,8 @@ from redrive.store.statement import statements, template, written
 
 _SQL = statements("operations")
 _FREEZE, _MEMBER = template("operations", "_freeze"), template("operations", "_member")
-MOST_ITEMS = 100_000
-MOST_LINES = 20
+MAX_ITEMS = 100_000
+MAX_LINES = 20
 """Of notes, fingerprints or dead letters that are waited for: the most frequent ones are told."""
 
 UNDER_WAY_NOTE = ("it is an item of the replay ", " that is under way")
@@ -123,12 +123,12 @@ class Operations:
 
     async def freeze_ids(self, session: Session, item: Mapping[str, Any], ids: Sequence[str]) -> None:
         """Make these dead letters the items of an operation; at most one more than there may be."""
-        await session.fetch(_SQL["freeze_ids"], {**item, "ids": encode(list(ids)), "most": MOST_ITEMS + 1})
+        await session.fetch(_SQL["freeze_ids"], {**item, "ids": encode(list(ids)), "most": MAX_ITEMS + 1})
 
     async def freeze(self, session: Session, item: Mapping[str, Any], letters: Filter) -> None:
         """The same with those that fulfil a condition."""
         text = f"{_FREEZE} ({_MEMBER} WHERE {letters.where}) AS member WHERE position <= :most"
-        parameters = {**item, **letters.parameters, "most": MOST_ITEMS + 1}
+        parameters = {**item, **letters.parameters, "most": MAX_ITEMS + 1}
         await session.fetch(written("freeze", text), parameters)
 
     async def unknown_ids(self, session: Session, org: str, ids: Sequence[str], most: int) -> list[str]:
@@ -139,7 +139,7 @@ class Operations:
         await session.fetch(_SQL["skip_unsafe"], {"id": operation_id, "note": note})
 
     async def forecast(self, session: Session, operation_id: str) -> Forecast:
-        parameters = {"id": operation_id, "most": MOST_LINES}
+        parameters = {"id": operation_id, "most": MAX_LINES}
         [(reused, unsafe, repeatable)] = await session.fetch(_SQL["effects"], parameters)
         stations = tuple(tuple(row) for row in await session.fetch(_SQL["stations"], parameters))
         names = ("breakers", "paused_queues", "awaited_letters")
@@ -157,7 +157,7 @@ class Operations:
 
     async def obstacles(self, session: Session, operation_id: str) -> list[Obstacle]:
         """Planned items that cannot be replayed, or are not what they were."""
-        return await self._obstacles(session, "obstacles", operation_id, MOST_ITEMS + 1)
+        return await self._obstacles(session, "obstacles", operation_id, MAX_ITEMS + 1)
 
     async def next_obstacles(self, session: Session, operation_id: str, most: int) -> list[Obstacle]:
         """Those among the items that are to be begun next."""
@@ -168,7 +168,7 @@ class Operations:
         found = [_Standing._make(row) for row in rows]
         return [Obstacle(each.id, each.position, each.letter_id, each.note) for each in found]
 
-    async def hindered(self, session: Session, operation_id: str, org: str) -> list[Obstacle]:
+    async def blocked(self, session: Session, operation_id: str, org: str) -> list[Obstacle]:
         """Planned items that cannot be replayed, are not what they were, or will be reached by another
         operation that is under way."""
         changed = await self.obstacles(session, operation_id)
@@ -215,7 +215,7 @@ class Operations:
         return [_moment(row) for row in await self._database.fetch(_SQL["running"], {})]
 
     async def tally(self, session: Session, operation_id: str) -> Tally:
-        parameters = {"id": operation_id, "most": LARGEST_BATCH}
+        parameters = {"id": operation_id, "most": MAX_BATCH_SIZE}
         return Tally._make((await session.fetch(_SQL["tally"], parameters))[0])
 
     async def depends_on(self, session: Session, operation_id: str, breaker: str) -> bool:
@@ -241,7 +241,7 @@ class Operations:
         """In order of positions, after this one."""
         parameters: dict[str, Any] = {"id": operation_id, "org": org, "size": size}
         if state is None:
-            bounds = {"after": item_id(operation_id, after), "last": item_id(operation_id, MOST_ITEMS + 1)}
+            bounds = {"after": item_id(operation_id, after), "last": item_id(operation_id, MAX_ITEMS + 1)}
             rows = await self._database.fetch(_SQL["items"], parameters | bounds)
         else:
             chosen = {"state": str(state), "position": after}
@@ -255,15 +255,15 @@ class Operations:
 
     async def notes(self, session: Session, operation_id: str) -> dict[str, int]:
         """Why items were refused or skipped, and how many: the most frequent reasons."""
-        return _numbers(await session.fetch(_SQL["notes"], {"id": operation_id, "most": MOST_LINES}))
+        return _numbers(await session.fetch(_SQL["notes"], {"id": operation_id, "most": MAX_LINES}))
 
     async def failures(self, session: Session, operation_id: str) -> dict[str, int]:
         """The fingerprints that items have failed with: the most frequent ones."""
-        return _numbers(await session.fetch(_SQL["failures"], {"id": operation_id, "most": MOST_LINES}))
+        return _numbers(await session.fetch(_SQL["failures"], {"id": operation_id, "most": MAX_LINES}))
 
     async def failed_as(self, operation_id: str) -> list[FailedAs]:
         """The same, with how many of them had failed just so before."""
-        parameters = {"id": operation_id, "most": MOST_LINES}
+        parameters = {"id": operation_id, "most": MAX_LINES}
         return [FailedAs._make(row) for row in await self._database.fetch(_SQL["failed_as"], parameters)]
 
     async def under_way(self, org: str, most: int) -> list[ReplayOperation]:

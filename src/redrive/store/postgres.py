@@ -16,14 +16,14 @@ from redrive.errors import InvalidValueError, StoreError
 from redrive.store.limit import check_tenant
 from redrive.store.postgres_connections import IDLE_TIMEOUT_MS, Connections
 from redrive.store.postgres_failure import is_race
-from redrive.store.postgres_hint import LONGEST_NAME, NOTIFY, Announcer, Listener, channel_of, stop
+from redrive.store.postgres_hint import MAX_NAME_LENGTH, NOTIFY, Announcer, Listener, channel_of, stop
 from redrive.store.postgres_migration import migrate
 from redrive.store.postgres_session import BEGIN, PostgresSession
 from redrive.store.postgres_tenant import CONNECTIONS, PooledTenant, PostgresTenant
-from redrive.store.postgres_wall import extend_wall, raise_wall, tenant_role
+from redrive.store.row_level_security import enable_row_level_security, extend_wall, tenant_role
 
 _BEGIN_POOLED = f"{BEGIN}; SET LOCAL idle_in_transaction_session_timeout = {IDLE_TIMEOUT_MS}"
-_MOST_RACES = 5
+_MAX_RACES = 5
 
 
 class PostgresDatabase(PostgresSession):
@@ -59,15 +59,17 @@ class PostgresDatabase(PostgresSession):
         view = PooledTenant if self._pooler else PostgresTenant
         return view(self, self._of_tenants, org, seconds)
 
-    async def prepare_wall(self) -> None:
+    async def enable_row_level_security(self) -> None:
         """Where others do the same in this moment, it is tried again, and found to be there."""
-        for attempt in range(_MOST_RACES):
+        for attempt in range(_MAX_RACES):
             try:
                 async with self._transaction() as connection:
-                    await self._asked(raise_wall, connection, self.schema, self._connections.place)
+                    await self._asked(
+                        enable_row_level_security, connection, self.schema, self._connections.place
+                    )
                 return
             except StoreError as error:
-                if attempt + 1 == _MOST_RACES or not is_race(error.__cause__):
+                if attempt + 1 == _MAX_RACES or not is_race(error.__cause__):
                     raise
 
     async def migrate(self) -> None:
@@ -105,6 +107,6 @@ class PostgresDatabase(PostgresSession):
 
 
 def _checked(schema: str) -> str:
-    if not schema or "\0" in schema or len(schema.encode()) > LONGEST_NAME:
-        raise InvalidValueError(f"the name of the schema, {schema!r}, must have 1 to {LONGEST_NAME} bytes")
+    if not schema or "\0" in schema or len(schema.encode()) > MAX_NAME_LENGTH:
+        raise InvalidValueError(f"the name of the schema, {schema!r}, must have 1 to {MAX_NAME_LENGTH} bytes")
     return schema

@@ -9,7 +9,7 @@ from redrive.store.postgres_session import PostgresSession
 from redrive.store.statement import statements
 
 _SQL = statements("postgres_condition")
-MOST = 20
+MAX_COUNT = 20
 
 
 class Server(NamedTuple):
@@ -72,11 +72,11 @@ class PostgresCondition:
         return float(row[0])
 
     async def transactions(self, seconds: float) -> list[Transaction]:
-        rows = await self._database.fetch(_SQL["transactions"], {"seconds": seconds, "most": MOST})
+        rows = await self._database.fetch(_SQL["transactions"], {"seconds": seconds, "most": MAX_COUNT})
         return [Transaction._make(row) for row in rows]
 
     async def leftovers(self, seconds: float) -> list[Leftover]:
-        rows = await self._database.fetch(_SQL["leftovers"], {"seconds": seconds, "most": MOST})
+        rows = await self._database.fetch(_SQL["leftovers"], {"seconds": seconds, "most": MAX_COUNT})
         return [Leftover._make(row) for row in rows]
 
     async def tables(self) -> list[TableCondition]:

@@ -18,11 +18,11 @@ from redrive.errors import StoreError
 
 QUIET = 0.005
 FIRST_DELAY = 0.1
-LONGEST_DELAY = 5.0
+MAX_DELAY_SECONDS = 5.0
 PING_INTERVAL = 15.0
 PING_TIMEOUT = 5.0
 CLOSE_TIMEOUT = 2.0
-LONGEST_NAME = 63
+MAX_NAME_LENGTH = 63
 """PostgreSQL cuts longer names off."""
 
 NOTIFY = """SELECT pg_catalog.pg_notify($1, queue)
@@ -33,7 +33,7 @@ Heard = Callable[[str], None]
 
 def channel_of(schema: str) -> str:
     name = f"redrive_{schema}"
-    if len(name.encode()) <= LONGEST_NAME:
+    if len(name.encode()) <= MAX_NAME_LENGTH:
         return name
     return f"redrive_{sha256(schema.encode()).hexdigest()[:32]}"
 
@@ -87,7 +87,7 @@ class Listener:
             with suppress(Exception):  # whichever it is: a worker must not stay deaf
                 await self._listen()
             await self._clock.sleep(self._delay)
-            self._delay = min(self._delay * 2, LONGEST_DELAY)
+            self._delay = min(self._delay * 2, MAX_DELAY_SECONDS)
 
     async def _listen(self) -> None:
         connection = await self._connect()

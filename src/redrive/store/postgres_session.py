@@ -15,7 +15,7 @@ from redrive.store.statement import Query, Statement
 
 T = TypeVar("T")
 
-MOST_TEXTS = 2_000
+MAX_TEXTS = 2_000
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
 
@@ -93,7 +93,7 @@ class PostgresSession:
     def _qualified(self, text: str) -> str:
         known = self._texts.get(text)
         if known is None:
-            if len(self._texts) >= MOST_TEXTS:  # those of queries are as many as people think of
+            if len(self._texts) >= MAX_TEXTS:  # those of queries are as many as people think of
                 self._texts.clear()
             known = self._texts[text] = text.replace("redrive.", f"{quoted(self.schema)}.")
         return known

@@ -24,7 +24,7 @@ from redrive.store.postgres_connections import IDLE_TIMEOUT_MS, Connections
 from redrive.store.postgres_failure import is_out_of_time
 from redrive.store.postgres_migration import quoted
 from redrive.store.postgres_session import BEGIN, PostgresSession
-from redrive.store.postgres_wall import tenant_role
+from redrive.store.row_level_security import tenant_role
 from redrive.store.statement import Statement
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CONNECTIONS = 8
-MOST_OF_ONE = CONNECTIONS - 2
+MAX_PER_CALLER = CONNECTIONS - 2
 """So many of them serve one org at once: however long its statements take, others find one."""
 
 _STAND = """SELECT pg_catalog.set_config('redrive_tenant.org', $1, false),
@@ -65,7 +65,7 @@ class PostgresTenant(PostgresSession):
         self._role = tenant_role(base.schema)
         self._standing = Standing(org, ceil(seconds * 1000))
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._places = asyncio.Semaphore(MOST_OF_ONE)
+        self._places = asyncio.Semaphore(MAX_PER_CALLER)
 
     def another(self) -> PostgresTenant:
         view = self._base.another().tenant(self._standing.org, self._seconds)
@@ -78,8 +78,8 @@ class PostgresTenant(PostgresSession):
     async def migrate(self) -> None:
         await self._base.migrate()
 
-    async def prepare_wall(self) -> None:
-        await self._base.prepare_wall()
+    async def enable_row_level_security(self) -> None:
+        await self._base.enable_row_level_security()
 
     async def hint(self, queues: Sequence[str]) -> None:
         await self._base.hint(queues)
@@ -107,7 +107,7 @@ class PostgresTenant(PostgresSession):
     async def _one_of_its_places(self) -> AsyncIterator[Any]:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
-            self._loop, self._places = loop, asyncio.Semaphore(MOST_OF_ONE)
+            self._loop, self._places = loop, asyncio.Semaphore(MAX_PER_CALLER)
         async with self._places, self._connections.borrowed() as connection:
             yield connection
 

@@ -12,8 +12,8 @@ from redrive.model.failure_group import GroupChange
 from redrive.model.run import RunState
 from redrive.model.step import StepState
 from redrive.policy.codec import decode
-from redrive.store.burials import TOO_MANY, Burials, Unburied
 from redrive.store.database import Database, Session
+from redrive.store.dead_letter_writer import TOO_MANY, DeadLetterWriter, RejectedLetter
 from redrive.store.record import (
     UNBURIED,
     Advanced,
@@ -47,10 +47,10 @@ _STATEMENTS = {
 class Records:
     """`noticed` gathers what else was brought about, for whoever tells it."""
 
-    def __init__(self, database: Database, replays: Replays, burials: Burials) -> None:
+    def __init__(self, database: Database, replays: Replays, letter_writer: DeadLetterWriter) -> None:
         self._database = database
         self._replays = replays
-        self.burials = burials
+        self.letter_writer = letter_writer
         self.noticed: Noticed = []
 
     async def record(self, records: Sequence[Record]) -> dict[str, str]:
@@ -88,7 +88,7 @@ class Records:
     async def _refused(self, session: Session, records: Sequence[Record]) -> set[str]:
         """The runs that have no room among the dead letters. What is replayed for one has its place."""
         new = [each.dead_letter for each in records if each.dead_letter and not _has_place(each)]
-        return await self.burials.refused(session, new) if new else set()
+        return await self.letter_writer.refused(session, new) if new else set()
 
     async def _write_letters(self, session: Session, records: Sequence[Record]) -> Noticed:
         """Last of all: their counters and the heads of the audit are what everybody waits for."""
@@ -101,14 +101,14 @@ class Records:
         kept = await self._insert_letters(session, letters) if letters else {}
         letters = [each._replace(id=kept[each.run_id]) if each.run_id in kept else each for each in letters]
         settled = await self._replays.settle(session, settlements) if settlements else []
-        changes = await self.burials.written(session, letters, settled)
+        changes = await self.letter_writer.written(session, letters, settled)
         return [*settled, *changes, *starmap(Kept, kept.items())]
 
     async def bury(self, session: Session, letter: DeadLetterRow, by: str) -> str:
         """Write a dead letter of a run that has ended already; its id, or that of the live one it has."""
         kept = await self._insert_letters(session, [letter])
         if letter.run_id not in kept:
-            await self.burials.written(session, [letter], [], by)
+            await self.letter_writer.written(session, [letter], [], by)
         return kept.get(letter.run_id, letter.id)
 
     async def _insert_letters(self, session: Session, letters: Sequence[DeadLetterRow]) -> dict[str, str]:
@@ -211,7 +211,7 @@ def _unburied(record: Record) -> Record:
     if letter is None or not isinstance(change, Stopped):
         return record
     mark = (letter.fingerprint, letter.fingerprint_reason, letter.title)
-    told = str(Unburied(TOO_MANY, *mark, letter.may_have_executed))
+    told = str(RejectedLetter(TOO_MANY, *mark, letter.may_have_executed))
     step_index = 0 if record.attempt is None else record.attempt.step_index
     event = EventRow(letter.id, letter.run_id, UNBURIED, step_index, told)
     failed = change._replace(state=RunState.FAILED, step_state=StepState.FAILED)

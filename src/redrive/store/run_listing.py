@@ -10,7 +10,7 @@ from redrive.model.query import Order, Query
 from redrive.model.run_line import RunLine
 from redrive.store.cursor import Cursor
 from redrive.store.database import Database, Row
-from redrive.store.listing import MOST_COUNTED, Count
+from redrive.store.listing import MAX_COUNTED, Count
 from redrive.store.run_filter import HELD, Branch, RunFilter
 from redrive.store.statement import Statement, statements, template, written
 
@@ -74,25 +74,25 @@ class RunListing:
                 return rows
         return await self._database.fetch(_statement("_page", wanted, onwards=onwards), parameters)
 
-    async def count(self, query: Query, org: str, most: int = MOST_COUNTED) -> Count:
+    async def count(self, query: Query, org: str, most: int = MAX_COUNTED) -> Count:
         """How many there are; counted up to `most`."""
         wanted = RunFilter.of(query, org)
         statement = _statement("_count", wanted)
         [[number]] = await self._database.fetch(statement, {**wanted.parameters, "most": most + 1})
         return Count(min(number, most), number > most)
 
-    async def held(self, org: str, most: int = MOST_COUNTED) -> Held:
+    async def held(self, org: str, most: int = MAX_COUNTED) -> Held:
         """What holds work of the org, and how much; counted up to `most` in all."""
         rows = await self._database.fetch(_HELD, {"org": org, "most": most})
         numbers = {row[0]: row[1] for row in rows}
         return Held(numbers, sum(numbers.values()) == most)
 
-    async def depths(self, org: str, most: int = MOST_COUNTED) -> list[Depth]:
+    async def depths(self, org: str, most: int = MAX_COUNTED) -> list[Depth]:
         """Of the work of one org. Several may be of the same queue and place: they add up."""
         rows = await self._database.fetch(_SQL["depths"], {"org": org, "most": most + 1})
         return [Depth._make(row) for row in rows]
 
-    async def overall_depths(self, most: int = MOST_COUNTED) -> list[Depth]:
+    async def overall_depths(self, most: int = MAX_COUNTED) -> list[Depth]:
         """Of the work of all orgs; what does not lie ready is counted up to `most` over all queues."""
         rows = await self._database.fetch(_SQL["overall_depths"], {"most": most + 1})
         return [Depth._make(row) for row in rows]

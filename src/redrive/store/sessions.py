@@ -10,7 +10,7 @@ from redrive.store.memberships import Roles
 from redrive.store.statement import statements
 
 _SQL = statements("sessions")
-MOST_LISTED = 100
+MAX_LISTED = 100
 
 
 class NewSessionRow(NamedTuple):
@@ -69,7 +69,7 @@ class Sessions:
 
     async def of_user(self, user_id: str, idle: float) -> list[SessionLine]:
         """The newest first."""
-        parameters = {"user_id": user_id, "idle": idle, "most": MOST_LISTED}
+        parameters = {"user_id": user_id, "idle": idle, "most": MAX_LISTED}
         rows = await self._database.fetch(_SQL["of_user"], parameters)
         return [SessionLine._make(row)._replace(kind=SignInKind(row[2])) for row in rows]
 

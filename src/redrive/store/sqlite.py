@@ -88,7 +88,7 @@ class SqliteDatabase:
             self._tenants[seconds] = SqliteTenant(self, seconds)
         return SqliteOrg(self._tenants[seconds])
 
-    async def prepare_wall(self) -> None:
+    async def enable_row_level_security(self) -> None:
         """SQLite has none: whoever has the file has everything."""
 
     async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Row]:

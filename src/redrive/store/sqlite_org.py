@@ -54,8 +54,8 @@ class SqliteOrg:
     async def migrate(self) -> None:
         await self._tenant.migrate()
 
-    async def prepare_wall(self) -> None:
-        await self._tenant.prepare_wall()
+    async def enable_row_level_security(self) -> None:
+        await self._tenant.enable_row_level_security()
 
     async def hint(self, queues: Sequence[str]) -> None:
         await self._tenant.hint(queues)

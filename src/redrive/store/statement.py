@@ -27,7 +27,7 @@ _ARRAY = re.compile(r"CAST\(:([a-z_][a-z_0-9]*)\s+AS\s+[a-z\s]+\[\]\)")
 _POSTGRES_NOW = "CAST(extract(epoch FROM now()) AS double precision)"
 _POSTGRES_CLOCK = "CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
 
-MOST_WRITTEN = 512
+MAX_COMPOSED = 512
 """How many statements that were written at run time are remembered."""
 
 
@@ -112,7 +112,7 @@ def template(module: str, name: str, *, postgres: bool = False) -> str:
     return text
 
 
-@lru_cache(maxsize=MOST_WRITTEN)
+@lru_cache(maxsize=MAX_COMPOSED)
 def written(name: str, text: str, postgres: str | None = None) -> Statement:
     """A statement out of a text that was put together at run time. Values are parameters, never text."""
     return Statement(_sqlite(name, text), _postgres(name, text if postgres is None else postgres))

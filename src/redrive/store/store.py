@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from redrive.store.api_keys import ApiKeys
 from redrive.store.audit import Audit
-from redrive.store.burials import Burials
 from redrive.store.database import Database
+from redrive.store.dead_letter_writer import DeadLetterWriter
 from redrive.store.dead_letters import DeadLetters
 from redrive.store.groups import Groups
-from redrive.store.holds import Holds
 from redrive.store.idempotency import IdempotencyKeys
 from redrive.store.leases import Leases
+from redrive.store.limits import Limits
 from redrive.store.memberships import Memberships
 from redrive.store.one_time import OneTimeTokens
 from redrive.store.operations import Operations
@@ -33,7 +33,7 @@ class Store:
     def __init__(self, database: Database) -> None:
         self.database = database
         self.leases = Leases(database)
-        self.holds = Holds(database)
+        self.limits = Limits(database)
         self.audit = Audit(database)
         self.tallies = Tallies(database)
         self.groups = Groups(database)
@@ -45,8 +45,8 @@ class Store:
         self.redrives = Redrives(database)
         self.idempotency = IdempotencyKeys(database)
         self.saved_views = SavedViews(database)
-        self.burials = Burials(database, self.holds, self.groups, self.audit)
-        self.records = Records(database, self.replays, self.burials)
+        self.letter_writer = DeadLetterWriter(database, self.limits, self.groups, self.audit)
+        self.records = Records(database, self.replays, self.letter_writer)
         self.organizations = Organizations(database)
         self.users = Users(database)
         self.memberships = Memberships(database)

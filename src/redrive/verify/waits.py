@@ -12,7 +12,7 @@ from redrive.verify.rules import Rules
 from redrive.verify.verdict import Verdict
 
 ENOUGH_TO_SPREAD = 20
-NARROWEST_SPREAD = 0.1
+MIN_SPREAD = 0.1
 """Twenty draws that all fall into a tenth of their interval are no draws."""
 
 _ROUNDING = 1e-9
@@ -99,7 +99,7 @@ def _planned(row: WaitRow, policy: RetryPolicy) -> Wait | None:
 
 def _check_spreads(spreads: dict[tuple[str, int], _Spread], verdict: Verdict) -> None:
     for (definition, index), spread in spreads.items():
-        if spread.waits >= ENOUGH_TO_SPREAD and spread.highest - spread.lowest < NARROWEST_SPREAD:
+        if spread.waits >= ENOUGH_TO_SPREAD and spread.highest - spread.lowest < MIN_SPREAD:
             text = (
                 f"The {spread.waits:,} waits of step {index} all lie between {spread.lowest:.0%} and "
                 f"{spread.highest:.0%} of their jitter; it does not spread them."

@@ -132,7 +132,7 @@ class Building:
         await self._machines.hold("webhooks", 3)
         await self._machines.hold("orders", 4)
         await self._machines.hold("reports", 1)
-        await self.app.store.holds.forget_workers(24 * HOUR)
+        await self.app.store.limits.forget_workers(24 * HOUR)
         for machine in self._machines.alive:
             await self._machines.beat(machine, in_flight=8 if machine is self._machines.alive[-1] else 0)
 

@@ -48,7 +48,7 @@ class Machines:
     async def beat(self, machine: Machine, state: str = "running", in_flight: int = 0) -> None:
         queues = encode(list(machine.worker.options.queues))
         name, concurrency = machine.worker.id, machine.worker.options.concurrency
-        await self._app.store.holds.heartbeat(
+        await self._app.store.limits.heartbeat(
             name, machine.version, queues, concurrency, in_flight, state, machine.host, machine.process
         )
 
@@ -69,7 +69,7 @@ async def pulse(url: str) -> None:
     app = Redrive(url, settings=Settings(), log=False, durable=False)
     try:
         await app.open()
-        holds = app.store.holds
+        holds = app.store.limits
         for row in await holds.workers():
             if row.state == "running" and row.host in HOSTS:
                 kept = (row.queues, row.concurrency, row.in_flight, row.state, row.host, row.process)

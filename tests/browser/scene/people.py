@@ -9,7 +9,7 @@ from tests.browser.scene.time import HOUR
 from tests.browser.site import add_people
 
 from redrive.app import Redrive
-from redrive.failures.service import Desk
+from redrive.failures.service import Failures
 from redrive.model.failure_group import FailureGroup
 
 MAYA, JON, LIN, SAM = "maya@acme.example", "jon@acme.example", "lin@acme.example", "sam@acme.example"
@@ -210,7 +210,7 @@ class People:
 
     # Finding things
 
-    async def _desk(self, by: str) -> Desk:
+    async def _desk(self, by: str) -> Failures:
         return await self._app.desk(by=by)
 
     async def _group(self, *texts: str) -> str:
@@ -224,7 +224,7 @@ class People:
         found = [line.group for line in (await desk.groups.search(sort="occurrences", size=500)).lines]
         return [group for group in found if all(text in _described(group) for text in texts)]
 
-    async def _letters(self, desk: Desk, query: str, most: int, least: int = 1) -> list[str]:
+    async def _letters(self, desk: Failures, query: str, most: int, least: int = 1) -> list[str]:
         lines = (await desk.dead_letters.list(query, size=most)).lines
         if len(lines) < least:
             raise NothingToDoError(query)

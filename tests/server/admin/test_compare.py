@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redrive.engine.run_view import AttemptView
-from redrive.server.admin.attempts import MOST_ROWS, attempt_rows, chosen
+from redrive.server.admin.attempts import MAX_ROWS, attempt_rows, chosen
 from redrive.server.admin.compare import (
-    LONGEST_LINE,
-    MOST_LINES,
-    MOST_SHOWN,
+    MAX_LINE_LENGTH,
+    MAX_LINES,
+    MAX_SHOWN,
     Field,
     compared,
     stack_diff,
@@ -109,9 +109,9 @@ def test_long_stacks_are_compared_in_part() -> None:
     before = "\n".join(f"before {n}" for n in range(5_000))
     after = "\n".join(f"after {n}" for n in range(5_000))
     told = stack_diff(before, after)
-    assert len(told.lines) == MOST_SHOWN
-    assert told.left == 2 * (5_000 - MOST_LINES) + 2 * MOST_LINES - MOST_SHOWN
-    assert len(stack_diff("a" * 100_000, "b").lines[0].text) < LONGEST_LINE + 30
+    assert len(told.lines) == MAX_SHOWN
+    assert told.left == 2 * (5_000 - MAX_LINES) + 2 * MAX_LINES - MAX_SHOWN
+    assert len(stack_diff("a" * 100_000, "b").lines[0].text) < MAX_LINE_LENGTH + 30
 
 
 def test_no_two_stacks_take_long() -> None:
@@ -120,7 +120,7 @@ def test_no_two_stacks_take_long() -> None:
     for kinds in (1, 2, 8, 30, 300):
         words = [f"line {n}" for n in range(kinds)]
         one, other = ("\n".join(random.choices(words, k=10_000)) for _ in range(2))
-        assert len(stack_diff(one, other).lines) <= MOST_SHOWN
+        assert len(stack_diff(one, other).lines) <= MAX_SHOWN
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=20), st.lists(st.sampled_from("abc"), max_size=20))
@@ -183,4 +183,4 @@ def test_rows_come_newest_first_and_tell_repetitions() -> None:
         (2, True, False),
         (1, None, False),
     ]
-    assert len(attempt_rows([ATTEMPT._replace(number=n) for n in range(80)])) == MOST_ROWS
+    assert len(attempt_rows([ATTEMPT._replace(number=n) for n in range(80)])) == MAX_ROWS

@@ -13,7 +13,7 @@ from tests.server.house import House
 from tests.store.build import ask
 
 from redrive.errors import FinalError, RetryableError, StatementTimeoutError
-from redrive.failures.service import Desk
+from redrive.failures.service import Failures
 from redrive.server.admin import whole
 from redrive.server.admin.dead_letters import SIZE
 from redrive.server.admin.group_rows import short
@@ -57,7 +57,7 @@ def copied(page: Reading) -> list[str]:
     return [each.attributes["data-copy"] for each in page.elements if "data-copy" in each.attributes]
 
 
-async def desk_of(house: House, by: str = "ana") -> Desk:
+async def desk_of(house: House, by: str = "ana") -> Failures:
     return await house.app.desk(by=by)
 
 
@@ -392,7 +392,7 @@ async def test_a_group_of_which_nothing_is_open_cannot_be_selected(
 async def test_more_than_can_be_counted_cannot_be_selected_at_once(
     house: House, admin: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def many(desk: Desk, query: str = "") -> Count:
+    async def many(desk: Failures, query: str = "") -> Count:
         return Count(10_000, capped=True)
 
     await letters(house, 2)
@@ -415,7 +415,7 @@ async def test_a_count_that_takes_too_long_is_left_out(
     await letters(house, 2)
     await letters(house, 1, "refund")
     monkeypatch.setattr("redrive.server.admin.dead_letters.SIZE", 1)
-    for kind in ("dead_letters.DeadLetters", "group_book.GroupBook"):
+    for kind in ("dead_letters.DeadLetters", "group_book.GroupQueries"):
         monkeypatch.setattr(f"redrive.engine.{kind}.count", too_long)
     for path in (DLQ, f"{DLQ}?view=flat"):
         page = await read(admin, path)

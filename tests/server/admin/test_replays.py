@@ -116,7 +116,7 @@ async def test_more_than_one_operation_takes_are_not_planned(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await letters(house, 3)
-    monkeypatch.setattr(replay_meant, "MOST_ITEMS", 2)
+    monkeypatch.setattr(replay_meant, "MAX_ITEMS", 2)
     page = await read(await house.keyed(), f"{NEW}?q=is:open")
     assert "more than 2, the most for one replay" in page.text
     assert f"POST {API}" not in page.actions

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import redrive
 from redrive.engine.evidence import clean
 from redrive.policy.redact import DEFAULT_REDACTOR
-from redrive.server.admin.stack import MOST_EXCEPTIONS, MOST_FRAMES, Stack, stack_of
+from redrive.server.admin.stack import MAX_EXCEPTIONS, MAX_FRAMES, Stack, stack_of
 
 JAVA = """java.lang.IllegalStateException: no card
 \tat com.example.Shop.charge(Shop.java:12)
@@ -174,8 +174,8 @@ def test_it_is_bounded() -> None:
     frames = '  File "/srv/a.py", line 1, in f\n    g()\n' * 400
     one = f"Traceback (most recent call last):\n{frames}ValueError: x\n"
     told = stack_of(one * 50)
-    assert (len(told.raised), told.left) == (MOST_EXCEPTIONS, 50 - MOST_EXCEPTIONS)
-    assert {len(each.application) for each in told.raised} == {MOST_FRAMES}
+    assert (len(told.raised), told.left) == (MAX_EXCEPTIONS, 50 - MAX_EXCEPTIONS)
+    assert {len(each.application) for each in told.raised} == {MAX_FRAMES}
 
 
 LINES = st.sampled_from(

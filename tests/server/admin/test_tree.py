@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redrive.server.admin.beginning import LONGEST, beginning
+from redrive.server.admin.beginning import MAX_LENGTH, beginning
 from redrive.server.admin.environment import environment
 from redrive.server.admin.tree import (
-    DEEPEST,
-    LONGEST_STRING,
-    MOST_ENTRIES,
-    MOST_ROWS,
+    MAX_DEPTH,
+    MAX_ENTRIES,
+    MAX_ROWS,
+    MAX_STRING_LENGTH,
     Part,
     Row,
     Tree,
@@ -100,7 +100,7 @@ def test_long_strings_are_folded() -> None:
     [row] = tree_of_value("first line\nsecond").rows
     assert (row.text, row.more, row.size) == ("first line", (Part("first line\nsecond"),), 17)
     [row] = tree_of_value("x" * 9_000).rows
-    assert len(row.more[0].text) == LONGEST_STRING
+    assert len(row.more[0].text) == MAX_STRING_LENGTH
     assert not tree_of_value("x" * 9_000).whole
 
 
@@ -110,7 +110,7 @@ def test_one_long_list_does_not_use_up_all() -> None:
     [rest] = [row.size for row in tree.rows if row.kind == "rest"]
     items = sum(row.kind == "open" for row in tree.rows) - 3
     assert rest == 500 - items
-    assert 20 < items < MOST_ENTRIES
+    assert 20 < items < MAX_ENTRIES
     assert not tree.whole
 
 
@@ -119,7 +119,7 @@ def test_what_is_too_deep_is_said() -> None:
     for _ in range(40):
         value = [value]
     tree = tree_of_value(value)
-    assert sum(row.kind == "open" for row in tree.rows) == DEEPEST
+    assert sum(row.kind == "open" for row in tree.rows) == MAX_DEPTH
     assert [row.kind for row in tree.rows].count("deep") == 1
 
 
@@ -131,7 +131,7 @@ def test_rows_are_balanced_bounded_and_can_be_drawn(value: Any) -> None:
         level += (row.kind == "open") - (row.kind == "close")
         assert level >= 0
     assert level == 0
-    assert len(tree.rows) <= 2 * MOST_ROWS
+    assert len(tree.rows) <= 2 * MAX_ROWS
     page = drawn(tree)
     assert page.count("<details") == page.count("</details>")
     assert page.count("<dl") == page.count("</dl>")
@@ -143,11 +143,11 @@ def test_a_large_payload_is_shown_in_part(name: str) -> None:
     text = json.dumps(LARGE[name])
     assert len(text) > 700_000
     tree = tree_of(text)
-    assert (tree.size, tree.cut, tree.copy, tree.damaged) == (len(text), LONGEST, "", False)
-    assert 0 < len(tree.rows) <= 2 * MOST_ROWS
+    assert (tree.size, tree.cut, tree.copy, tree.damaged) == (len(text), MAX_LENGTH, "", False)
+    assert 0 < len(tree.rows) <= 2 * MAX_ROWS
     page = drawn(tree, "/all")
     assert len(page) < 150_000
-    assert f"The first {LONGEST:,} of {len(text):,} characters" in page
+    assert f"The first {MAX_LENGTH:,} of {len(text):,} characters" in page
     assert 'href="/all"' in page
 
 

@@ -37,7 +37,7 @@ def test_only_those_at_work_count_together() -> None:
 
 async def heard(house: House, name: str, version: str) -> None:
     assert house.app.store is not None
-    await house.app.store.holds.heartbeat(
+    await house.app.store.limits.heartbeat(
         name, version, '["mail", "payments"]', 10, 4, "running", "host-7.internal", 4711
     )
 

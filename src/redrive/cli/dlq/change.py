@@ -24,7 +24,7 @@ from redrive.cli.standing import require_standing
 from redrive.cli.text import notice, out
 from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS
 
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 """Ids that a terminal is shown; a program gets all of them."""
 
 DONE = {"resolve": "resolved", "ignore": "ignored", "archive": "archived", "reopen": "reopened"}
@@ -101,7 +101,7 @@ def _do(client: Client, verb: str, selection: Selection, reason: str) -> None:
 def _tell_undo(ids: list[str], done: str) -> None:
     """Only who has their ids can undo just this."""
     notice(f"{letters_are(len(ids))} {done}.")
-    if sys.stdout.isatty() and len(ids) > MOST_SHOWN:
+    if sys.stdout.isatty() and len(ids) > MAX_SHOWN:
         notice("To undo just this, give their ids to `redrive dlq reopen -`: `redrive audit list` has them.")
         return
     for each in ids:

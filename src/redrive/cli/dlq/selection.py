@@ -16,7 +16,7 @@ from redrive.cli.text import plural
 from redrive.errors import DriftError
 
 PREFIX = "/api/v1/dead-letters"
-MOST = 10_000
+MAX_COUNT = 10_000
 STDIN = "-"
 
 
@@ -72,7 +72,7 @@ def selected(
 
 
 def ids_by_query(client: Client, query: str, expect: int) -> list[str]:
-    ids = [each["id"] for each in client.pages(PREFIX, limit=MOST + 1, q=query)]
+    ids = [each["id"] for each in client.pages(PREFIX, limit=MAX_COUNT + 1, q=query)]
     _refuse_drift(len(ids), expect)
     return ids
 
@@ -90,8 +90,8 @@ def _by_query(client: Client, query: str, expect: int | None, most: int | None) 
     number = found["number"]
     if expect is not None:
         _refuse_drift(number, expect)
-    if number > (MOST if most is None else most) or found["capped"]:
-        limit = f"--max {most:,}" if most is not None else f"the {MOST:,} that can be changed at once"
+    if number > (MAX_COUNT if most is None else most) or found["capped"]:
+        limit = f"--max {most:,}" if most is not None else f"the {MAX_COUNT:,} that can be changed at once"
         raise DriftError(
             f"{counted(found)} dead letters fulfil the query, more than {limit}; nothing was changed",
             number=number,
@@ -132,12 +132,15 @@ def _refuse_drift(number: int, expect: int) -> None:
 _IDS = click.argument("ids", nargs=-1, metavar="[ID]...")
 _QUERY = click.option("--query", metavar="QUERY", help="All that fulfil it, such as 'is:open step:charge'.")
 _EXPECT = click.option(
-    "--expect", type=click.IntRange(0, MOST), metavar="N", help="Change nothing unless it is exactly so many."
+    "--expect",
+    type=click.IntRange(0, MAX_COUNT),
+    metavar="N",
+    help="Change nothing unless it is exactly so many.",
 )
 _MAX = click.option(
     "--max",
     "most",
-    type=click.IntRange(1, MOST),
+    type=click.IntRange(1, MAX_COUNT),
     metavar="N",
     help="Change nothing if it is more than so many.",
 )

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from redrive.policy.fingerprint import is_application
 
-MOST = 5
+MAX_COUNT = 5
 _HEADER = "Traceback (most recent call last):"
 _FRAME = re.compile(r'[ |+]*File "(.{1,500})", line (\d{1,9}), in (.{1,200})')
 
@@ -26,4 +26,4 @@ def frames_of(stack: str | None) -> list[Frame]:
     last = (stack or "").rpartition(_HEADER)[2]
     found = [Frame(each[1], int(each[2]), each[3]) for each in map(_FRAME.match, last.splitlines()) if each]
     found.reverse()
-    return ([each for each in found if is_application("", each.file)] or found)[:MOST]
+    return ([each for each in found if is_application("", each.file)] or found)[:MAX_COUNT]

@@ -11,8 +11,8 @@ import click
 from redrive.cli.asking import reason_option
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-MOST_ITEMS = 100_000
-MOST_IDS = 10_000
+MAX_ITEMS = 100_000
+MAX_IDS = 10_000
 
 
 class Mode(click.ParamType[str]):
@@ -71,7 +71,7 @@ _OPTIONS = (
     click.option(
         "--max",
         "most",
-        type=click.IntRange(1, MOST_IDS),
+        type=click.IntRange(1, MAX_IDS),
         metavar="N",
         help="At most so many of them, the oldest first.",
     ),
@@ -84,7 +84,7 @@ _OPTIONS = (
     ),
     click.option(
         "--canary",
-        type=click.IntRange(0, MOST_ITEMS),
+        type=click.IntRange(0, MAX_ITEMS),
         metavar="N",
         help="So many first; the others when these have ended well. By default 10.",
     ),
@@ -101,14 +101,14 @@ _OPTIONS = (
     click.option(
         "--stop-minimum",
         "minimum",
-        type=click.IntRange(1, MOST_ITEMS),
+        type=click.IntRange(1, MAX_ITEMS),
         metavar="N",
         help="Judge it so from so many on. By default 10.",
     ),
     click.option(
         "--stop-same-failures",
         "same_failures",
-        type=click.IntRange(0, MOST_ITEMS),
+        type=click.IntRange(0, MAX_ITEMS),
         metavar="N",
         help="Stop when so many failed again just as before; 0: do not. By default 5.",
     ),
@@ -128,7 +128,7 @@ _OPTIONS = (
     ),
     click.option(
         "--expect",
-        type=click.IntRange(0, MOST_ITEMS),
+        type=click.IntRange(0, MAX_ITEMS),
         metavar="N",
         help="Plan nothing unless exactly so many would be replayed.",
     ),

@@ -18,7 +18,7 @@ from redrive.errors import NotFoundError
 
 PATH = "/api/v1/operations"
 AUDIT = "/api/v1/audit"
-MOST_FAILURES, MOST_ENTRIES = 5, 50
+MAX_FAILURES, MAX_ENTRIES = 5, 50
 STEERED = ("paused", "resumed", "cancelled", "stopped")
 ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
 OVER = ("DONE", "CANCELLED", "STOPPED")
@@ -87,7 +87,7 @@ def _tell(client: Client, report: Row) -> None:
         paragraph(sentence, 0)
     if failures:
         heading("Failures")
-        for fingerprint, number in list(failures.items())[:MOST_FAILURES]:
+        for fingerprint, number in list(failures.items())[:MAX_FAILURES]:
             paragraph(f"{number:,}  {_title(client, fingerprint)}")
             aside([f"     fp:{fingerprint}" if fingerprint else None])
     if report["notes"]:
@@ -137,7 +137,7 @@ def _history(report: Row) -> Iterator[tuple[str, str | None]]:
 def _steered(client: Client, operation: Row) -> Iterator[tuple[str, str | None]]:
     """Who has paused, resumed or cancelled it, and why: the audit has it."""
     try:
-        entries = client.get(AUDIT, subject=operation["id"], size=MOST_ENTRIES)["items"]
+        entries = client.get(AUDIT, subject=operation["id"], size=MAX_ENTRIES)["items"]
     except AnswerError:  # whoever may not read it is told the rest
         return
     for each in reversed(entries):

@@ -17,7 +17,7 @@ from redrive.cli.table import Row, chosen, output_option, show_json
 from redrive.cli.text import notice, plural, visible
 from redrive.errors import DriftError, ReplayRefusedError, TransitionError
 
-MOST_CHANGES = 20
+MAX_CHANGES = 20
 
 
 @click.command()
@@ -119,9 +119,9 @@ def _drifted(operation_id: str, drift: Row, would: bool = False) -> Ended:
     notice(
         f"Error: {plural(number, 'dead letter')} {have} changed since it was planned; nothing {then} started:"
     )
-    for each in drift["changes"][:MOST_CHANGES]:
+    for each in drift["changes"][:MAX_CHANGES]:
         notice(f"  {each['letter_id']}  {visible(each['change'])}")
-    if number > MOST_CHANGES:
-        notice(f"  and {number - MOST_CHANGES:,} more")
+    if number > MAX_CHANGES:
+        notice(f"  and {number - MAX_CHANGES:,} more")
     notice(f"Hint: plan anew, or leave them out: redrive replay start {operation_id} --accept-drift")
     return Ended(Exit.CONFLICT)

@@ -10,15 +10,15 @@ from redrive.cli.queue import depths
 from redrive.cli.table import Row
 from redrive.cli.workers import is_heard
 
-MOST_GROUPS = 5
-MOST_RUNS = 200
+MAX_GROUPS = 5
+MAX_RUNS = 200
 """Of those that are in flight: so many are looked at."""
 UNDER_WAY = ("RUNNING", "PAUSED", "STOPPED")
 
 
 def read_status(client: Client, span: str) -> dict[str, Any]:
     operations = client.get("/api/v1/operations", size=20)["items"]
-    groups = client.get("/api/v1/groups", q="is:needs-you", sort="occurrences", size=MOST_GROUPS)
+    groups = client.get("/api/v1/groups", q="is:needs-you", sort="occurrences", size=MAX_GROUPS)
     queues, workers = client.get("/api/v1/queues")["items"], client.get("/api/v1/workers")["items"]
     return {
         "overview": client.get("/api/v1/overview", span=span),
@@ -45,5 +45,5 @@ def counts(queues: Sequence[Row], *places: str) -> int:
 def _abandoned(client: Client, workers: Sequence[Row]) -> list[str]:
     """The ids of runs in flight whose worker is gone: their leases have expired, or are about to."""
     heard = {each["id"] for each in workers if is_heard(each)}
-    runs = client.get("/api/v1/runs", q="is:executing", size=MOST_RUNS)["items"]
+    runs = client.get("/api/v1/runs", q="is:executing", size=MAX_RUNS)["items"]
     return [each["id"] for each in runs if each["worker"] not in heard]

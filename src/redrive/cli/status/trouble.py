@@ -18,7 +18,7 @@ from redrive.cli.times import stamp
 from redrive.cli.workers import START, is_at_work, standing
 
 PLACES = ("ready", "waiting", "held", "executing")
-KIND, LONGEST_NAME, LEAST = 10, 30, 10
+KIND, MAX_NAME_LENGTH, LEAST = 10, 30, 10
 DIGITS = 12
 
 
@@ -36,7 +36,7 @@ def tell_trouble(found: dict[str, Any]) -> None:
     if lines:
         heading("Now")
     for each in lines:
-        name = cut(visible(each.name), LONGEST_NAME)
+        name = cut(visible(each.name), MAX_NAME_LENGTH)
         space = room() - KIND - width(name) - len(each.state) - 3 * INDENT
         told = cut(visible(each.told), max(LEAST, space))
         out(f"  {each.kind:{KIND}}{bold(name)}  {each.colour(each.state)}  {told}".rstrip())

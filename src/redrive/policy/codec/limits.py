@@ -15,8 +15,8 @@ ESCAPE_SPELLED_OUT = "\\u241"
 NUL_SPELLED_OUT = "\\u0000"
 ESCAPED = r"␛(0000|005c|241b|d[89a-f][0-9a-f]{2})"
 LARGE_INTEGER = r"␛int(-?[1-9][0-9]{18,616})"
-LARGEST_BITS = 2_048  # 617 digits; no setting of the interpreter refuses to convert that many
-LONGEST_NUMBER = 4_000
+MAX_BITS = 2_048  # 617 digits; no setting of the interpreter refuses to convert that many
+MAX_NUMBER_LENGTH = 4_000
 
 
 @dataclass(frozen=True, slots=True)

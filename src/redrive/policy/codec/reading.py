@@ -14,7 +14,7 @@ from redrive.policy.codec.limits import (
     ESCAPE_SPELLED_OUT,
     ESCAPED,
     LARGE_INTEGER,
-    LONGEST_NUMBER,
+    MAX_NUMBER_LENGTH,
     JsonValue,
 )
 from redrive.policy.codec.refusing import shown
@@ -22,7 +22,7 @@ from redrive.policy.codec.refusing import shown
 
 def decode(text: str) -> JsonValue:
     try:
-        decoder = _DECODER if len(text) <= LONGEST_NUMBER else _GUARDED_DECODER
+        decoder = _DECODER if len(text) <= MAX_NUMBER_LENGTH else _GUARDED_DECODER
         value: JsonValue = decoder.decode(text)
         return _unescaped(value) if ESCAPE in text or ESCAPE_SPELLED_OUT in text else value
     except NotStorableError:
@@ -49,7 +49,7 @@ def _finite(text: str) -> float:
 
 
 def _integer(text: str) -> int:
-    if len(text) > LONGEST_NUMBER:
+    if len(text) > MAX_NUMBER_LENGTH:
         raise NotStorableError(f"the stored text has a number of {len(text):,} digits; keep it as text")
     return int(text)
 

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any, ClassVar
 
 from redrive.errors import NotStorableError
-from redrive.policy.codec.limits import DEFAULT_LIMITS, LARGEST_BITS, JsonValue, Limits
+from redrive.policy.codec.limits import DEFAULT_LIMITS, MAX_BITS, JsonValue, Limits
 from redrive.policy.codec.reading import decode
 from redrive.policy.codec.refusing import cut, type_name
 from redrive.policy.codec.writing import encode
@@ -73,7 +73,7 @@ class _Salvage:
 
     def _integer(self, number: int, depth: int) -> JsonValue:
         bits = int.bit_length(number)
-        return int.__pos__(number) if bits <= LARGEST_BITS else f"<integer of {bits:,} bits>"
+        return int.__pos__(number) if bits <= MAX_BITS else f"<integer of {bits:,} bits>"
 
     def _float(self, number: float, depth: int) -> JsonValue:
         plain = float.__pos__(number)

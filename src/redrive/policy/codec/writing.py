@@ -13,7 +13,7 @@ from msgspec.json import Encoder
 from redrive.policy.codec.limits import (
     DEFAULT_LIMITS,
     ESCAPE,
-    LARGEST_BITS,
+    MAX_BITS,
     NUL_SPELLED_OUT,
     JsonValue,
     Limits,
@@ -129,10 +129,10 @@ class _Escaping:
 
     def _integer(self, number: int, path: Path) -> JsonValue:
         bits = number.bit_length()
-        if bits > LARGEST_BITS:
+        if bits > MAX_BITS:
             refuse(
                 path,
-                f"is an integer of {bits:,} bits, over the limit of {LARGEST_BITS:,}",
+                f"is an integer of {bits:,} bits, over the limit of {MAX_BITS:,}",
                 "store hex(value)",
             )
         return number if -(2**63) <= number < 2**63 else f"{ESCAPE}int{number}"

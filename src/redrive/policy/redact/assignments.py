@@ -32,7 +32,7 @@ _ASSIGNMENT = re.compile(
 _VALIDATION_ERROR = re.compile(
     r"^(?P<name>[\w.\-]{1,200}+)\n[ \t]++[^\n]{0,400}?\binput_value=", re.MULTILINE
 )
-_LONGEST_NAME = 64
+_MAX_NAME_LENGTH = 64
 _VARIABLE = re.compile(r"[a-z]+(?:_[a-z]+)+")
 _WORD_BEFORE = re.compile(r"(?<![A-Za-z])[A-Za-z]{2,16}[ ](?=$)")
 _TWO_WORD_ENDS = frozenset({"key", "keys", "code", "string", "number", "id", "phrase"})
@@ -125,4 +125,4 @@ def _is_name_itself(text: str, span: Span, names: SecretNames) -> bool:
     """`credentials: password: …`, where the first value is the next name, or `token=access_token` in code."""
     value = text[slice(*span)]
     is_name = text[span[1] : span[1] + 1] == ":" or _VARIABLE.fullmatch(value)
-    return bool(is_name) and len(value) <= _LONGEST_NAME and names.find(value) is not None
+    return bool(is_name) and len(value) <= _MAX_NAME_LENGTH and names.find(value) is not None

@@ -16,8 +16,8 @@ from itertools import groupby
 Words = tuple[str, ...]
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_]+|[0-9]+")
-_LONGEST_CACHED = 64
-_LONGEST_NAME = 256
+_MAX_CACHED_LENGTH = 64
+_MAX_NAME_LENGTH = 256
 
 
 def _listed(words: str) -> frozenset[str]:
@@ -165,14 +165,14 @@ class SecretNames:
     def __init__(self, extra: Iterable[str] = (), allowed: Iterable[str] = ()) -> None:
         self._extra = tuple(words for words in map(words_of, extra) if words)
         self._allowed = frozenset(map(words_of, allowed))
-        self._cached = lru_cache(maxsize=4096)(self._judge)
+        self._cached = lru_cache(maxsize=4096)(self._failure_handler)
         self.hint = _any_of({*_HINTS, *(re.escape(max(words, key=len)) for words in self._extra)})
 
     def find(self, name: str) -> SecretName | None:
-        return self._cached(name) if len(name) <= _LONGEST_CACHED else self._judge(name)
+        return self._cached(name) if len(name) <= _MAX_CACHED_LENGTH else self._failure_handler(name)
 
-    def _judge(self, name: str) -> SecretName | None:
-        words = words_of(name[-_LONGEST_NAME:])
+    def _failure_handler(self, name: str) -> SecretName | None:
+        words = words_of(name[-_MAX_NAME_LENGTH:])
         if words in self._allowed:
             return None
         return self._added(words) or _known(_without_numbers(words))

@@ -3,8 +3,8 @@
 `Redactor.text` takes any string, `Redactor.value` anything like JSON. A secret is known by the name it
 stands under (`names`, and `assignments` within text), by its own shape (`patterns`) or by what stands
 beside it (`contexts`, `mentions`). JSON within a string is redacted as JSON. Redacting twice changes nothing
-more, nothing is raised, and what holds no secret comes back as it was. A text longer than `LONGEST_TEXT` is
-cut there, so that the time is bounded too.
+more, nothing is raised, and what holds no secret comes back as it was. Text
+longer than `MAX_TEXT_LENGTH` is cut there, so that the time is bounded too.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from redrive.policy.redact.marker import MARKER, REST, TOO_DEEP, UNSTABLE, Marke
 from redrive.policy.redact.mentions import mark_mentions
 from redrive.policy.redact.names import SecretNames
 from redrive.policy.redact.patterns import has_token_shape, mark_patterns
-from redrive.policy.redact.walk import DEEPEST, Walk
+from redrive.policy.redact.walk import MAX_DEPTH, Walk
 
-LONGEST_TEXT: Final = 262_144
-LONGEST_REMEMBERED, MOST_REMEMBERED = 4_096, 512
+MAX_TEXT_LENGTH: Final = 262_144
+MAX_REMEMBERED_LENGTH, MAX_REMEMBERED = 4_096, 512
 """Texts that were found to hold no secret are remembered: failures say the same thing again and again."""
 
-_LONGEST_WORD = 4096
-_MOST_PASSES = 6
+_MAX_WORD_LENGTH = 4096
+_MAX_PASSES = 6
 _JSON_BEGINS = re.compile(r"\s*+[\[{\"]")
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,16}m")
 _DOUBLE = ("&quot;", "&#34;", "&#x22;")
@@ -83,12 +83,12 @@ class Redactor:
         if text in self._clean:
             return text
         redacted = self._redacted(text, depth)
-        if redacted == text and len(text) <= LONGEST_REMEMBERED and depth == 0:
+        if redacted == text and len(text) <= MAX_REMEMBERED_LENGTH and depth == 0:
             self._remember(text)
         return redacted
 
     def _remember(self, text: str) -> None:
-        if len(self._clean) >= MOST_REMEMBERED:
+        if len(self._clean) >= MAX_REMEMBERED:
             self._clean = {}
         self._clean[text] = None
 
@@ -97,7 +97,7 @@ class Redactor:
         if not self._is_suspicious(text):
             return text
         # What one pass replaces may make something else stand out: done is when a pass changes nothing.
-        for _ in range(_MOST_PASSES):
+        for _ in range(_MAX_PASSES):
             redacted = _shortened(self._unveiled_pass(text, depth))
             if redacted == text:
                 return text
@@ -130,7 +130,7 @@ class Redactor:
         return self._mark_extra(text) if self._extra_patterns else text
 
     def _json(self, text: str, depth: int) -> str | None:
-        if depth >= DEEPEST or _JSON_BEGINS.match(text) is None:
+        if depth >= MAX_DEPTH or _JSON_BEGINS.match(text) is None:
             return None
         try:
             content = json.loads(text, object_pairs_hook=_unambiguous)
@@ -153,12 +153,12 @@ class Redactor:
 
 def _shortened(text: str) -> str:
     """The text up to the limit, without the word the cut falls into: half a secret is not recognised."""
-    if len(text) <= LONGEST_TEXT:
+    if len(text) <= MAX_TEXT_LENGTH:
         return text
-    head = text[: LONGEST_TEXT - len(REST)]
-    tail = head[-_LONGEST_WORD:]
+    head = text[: MAX_TEXT_LENGTH - len(REST)]
+    tail = head[-_MAX_WORD_LENGTH:]
     words = tail.rsplit(maxsplit=1)
-    return head[: -len(words[-1])] + REST if len(words) == 2 else head[:-_LONGEST_WORD] + REST
+    return head[: -len(words[-1])] + REST if len(words) == 2 else head[:-_MAX_WORD_LENGTH] + REST
 
 
 def _unveiled(text: str) -> str:

@@ -63,12 +63,12 @@ _NO_SECRETS = frozenset(_WORDS.split())
 _COUNT = re.compile(r"(?:\w+=)?[0-9][0-9.,_]*")
 _PLAIN_WORD = re.compile(r"[A-Z]?[a-z]+")
 _SENTENCE_GOES_ON = re.compile(r"[,.]?[ ]{1,4}[A-Za-z]{1,40}+(?![\w.\-]{0,64}[\"']?[ ]?[=:])")
-_SHORTEST = {"password": 1, "pin": 1, "otp": 1, "cvv": 1, "ssn": 1}
-_SHORTEST_OTHER = 4
-_LONGEST_ELEMENT = 4096
-_LONGEST_HEADER = 16_384
+_MIN_LENGTH = {"password": 1, "pin": 1, "otp": 1, "cvv": 1, "ssn": 1}
+_MIN_OTHER_LENGTH = 4
+_MAX_ELEMENT_LENGTH = 4096
+_MAX_HEADER_LENGTH = 16_384
 # What is read and left alone is read again; longer values are never left alone, so the time stays linear.
-_LONGEST_NOTHING = 512
+_MAX_NOTHING_LENGTH = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def _matched_end(shape: re.Pattern[str], text: str, start: int) -> int:
 def _unquoted(text: str, place: Place) -> Span:
     start, kind, sign = place.value, place.name.kind, place.sign.strip()
     if sign == ">":
-        return start, max(start, text.find("</", start, start + _LONGEST_ELEMENT))
+        return start, max(start, text.find("</", start, start + _MAX_ELEMENT_LENGTH))
     if constructor := _CONSTRUCTOR.match(text, start):
         return constructor.end() + 1, _bracket_end(text, constructor.end()) - 1
     if text[start : start + 1] in _BRACKETS and not MARKER.match(text, start):
@@ -152,7 +152,7 @@ def _header_end(text: str, place: Place, shape: re.Pattern[str]) -> int:
     """A header given in quotes as a whole (`-H 'Cookie: …'`) ends with them."""
     before, limit = text[place.start - 1 : place.start], len(text)
     if before in ("'", '"', "`"):
-        closing = text.find(before, place.value, place.value + _LONGEST_HEADER)
+        closing = text.find(before, place.value, place.value + _MAX_HEADER_LENGTH)
         limit = closing if closing >= 0 else limit
     match = shape.match(text, place.value, limit)
     return place.value + len(match[0].rstrip()) if match else place.value
@@ -170,9 +170,9 @@ def _bracket_end(text: str, start: int) -> int:
 
 def _is_nothing(value: str, name: SecretName) -> bool:
     """Empty, redacted already, a placeholder, a count, or not what the name says."""
-    if len(value) > _LONGEST_NOTHING:
+    if len(value) > _MAX_NOTHING_LENGTH:
         return False
-    if len(value) < _SHORTEST.get(name.kind, _SHORTEST_OTHER) or MARKER.fullmatch(value):
+    if len(value) < _MIN_LENGTH.get(name.kind, _MIN_OTHER_LENGTH) or MARKER.fullmatch(value):
         return True
     bare = value.strip("\"'")
     if _PLACEHOLDER.fullmatch(bare) or bare.lower() in _NO_SECRETS:
@@ -184,7 +184,7 @@ def _is_nothing(value: str, name: SecretName) -> bool:
 
 def _is_prose(text: str, start: int, end: int, place: Place) -> bool:
     """A piece of code in a traceback, or the words after a colon in a sentence."""
-    if end - start > _LONGEST_NOTHING:
+    if end - start > _MAX_NOTHING_LENGTH:
         return False
     value = text[start:end]
     if value == place.word.rpartition(".")[2].lstrip("_") or _CODE.fullmatch(value):

@@ -16,7 +16,7 @@ from redrive.policy.redact.marker import CYCLE, MARKER, TOO_DEEP, UNPRINTABLE, M
 from redrive.policy.redact.names import SecretName, SecretNames
 from redrive.policy.redact.patterns import is_card, looks_random
 
-DEEPEST: Final = 64
+MAX_DEPTH: Final = 64
 
 _LABELS = frozenset({"name", "key", "header", "field", "param", "loc"})
 _LABELLED = frozenset({"value", "input", "input_value"})
@@ -66,7 +66,7 @@ class Walk:
         return redacted
 
     def _container(self, value: Any, plain: Any, depth: int, name: SecretName | None, in_list: bool) -> Any:
-        if id(value) in self._path or depth >= DEEPEST:
+        if id(value) in self._path or depth >= MAX_DEPTH:
             self.changed = True
             return CYCLE if id(value) in self._path else TOO_DEEP
         # A shared part is walked once; the value is kept with the result, so that no other gets its id.
@@ -116,11 +116,11 @@ class Walk:
         if type(key) is not str:
             return None
         # The name is judged as it will be stored, or redacting again would judge otherwise.
-        return self._names.find(MARKER.sub(" ", self._redacted_text(key, DEEPEST)))
+        return self._names.find(MARKER.sub(" ", self._redacted_text(key, MAX_DEPTH)))
 
     def _key(self, key: Any, depth: int) -> Any:
         plain = _plain(key)
-        if type(plain) is tuple and depth < DEEPEST:
+        if type(plain) is tuple and depth < MAX_DEPTH:
             return tuple(self._key(part, depth + 1) for part in plain)
         return self._leaf(str(plain) if type(plain) in (dict, list, tuple) else plain, depth)
 

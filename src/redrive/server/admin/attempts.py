@@ -9,7 +9,7 @@ from redrive.engine.run_view import AttemptView
 from redrive.policy.fingerprint import normalize
 from redrive.server.admin.compare import Comparison, compared, seconds_of
 
-MOST_ROWS = 50
+MAX_ROWS = 50
 
 
 class AttemptRow(NamedTuple):
@@ -33,7 +33,7 @@ def attempt_rows(attempts: Sequence[AttemptView]) -> Sequence[AttemptRow]:
     """The newest first, at most 50."""
     pairs = zip(attempts, [None, *attempts], strict=False)
     rows = [_row(each, before) for each, before in pairs]
-    return rows[::-1][:MOST_ROWS]
+    return rows[::-1][:MAX_ROWS]
 
 
 def chosen(given: Sequence[str] | None, attempts: Sequence[AttemptView]) -> Chosen:

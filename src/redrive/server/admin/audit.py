@@ -21,7 +21,7 @@ from redrive.server.api.parameter import Cursor
 pages = Pages("audit")
 
 SIZE = 50
-MOST_SUBJECTS, MOST_DETAILS = 3, 12
+MAX_SUBJECTS, MAX_DETAILS = 3, 12
 SPANS = {"1h": 3_600.0, "24h": 86_400.0, "7d": 604_800.0, "30d": 2_592_000.0}
 _NONE = AuditPage([], None)
 _MOMENTS = ("_at", "until", "since")
@@ -95,8 +95,8 @@ def _line(entry: AuditEntry) -> Line:
     detail = [
         (name, _shown(name, value)) for name, value in entry.detail.items() if value not in (None, "", [], {})
     ]
-    shown = list(_linked(entry))[:MOST_SUBJECTS]
-    return Line(entry, shown, len(entry.subjects) - len(shown), detail[:MOST_DETAILS])
+    shown = list(_linked(entry))[:MAX_SUBJECTS]
+    return Line(entry, shown, len(entry.subjects) - len(shown), detail[:MAX_DETAILS])
 
 
 def _shown(name: str, value: Any) -> str | float:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-LONGEST = 32_768
+MAX_LENGTH = 32_768
 
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\(?:u[0-9a-fA-F]{4}|[^u]))*+("?)|[\[\]{},:]', re.DOTALL)
 _CLOSERS = {"{": "}", "[": "]"}
 
 
-def beginning(text: str, longest: int = LONGEST) -> str:
+def beginning(text: str, longest: int = MAX_LENGTH) -> str:
     """Up to so many characters of it, cut behind a whole value or within a string, with all brackets closed.
 
     What is no JSON comes out as something that is none either.

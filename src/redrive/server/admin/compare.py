@@ -11,14 +11,14 @@ from redrive.engine.run_view import AttemptView
 from redrive.server.admin.mark import mark
 from redrive.server.admin.words import duration
 
-MOST_LINES = 300
-MOST_SHOWN = 400
-LONGEST_LINE = 500
+MAX_LINES = 300
+MAX_SHOWN = 400
+MAX_LINE_LENGTH = 500
 CONTEXT = 3
 NOTICEABLE = 1.5
 """How many times as long an attempt takes before that is worth a mark."""
 
-_MOST_ALIKE = 8
+_MAX_ALIKE = 8
 _NONE = "–"
 
 
@@ -116,13 +116,13 @@ def stack_diff(before: str, after: str) -> StackDiff:
     start = _shared(one, other)
     end = _shared(one[start:][::-1], other[start:][::-1])
     middle, others = one[start : len(one) - end], other[start : len(other) - end]
-    left = max(0, len(middle) - MOST_LINES) + max(0, len(others) - MOST_LINES)
+    left = max(0, len(middle) - MAX_LINES) + max(0, len(others) - MAX_LINES)
     lines = [DiffLine(" ", each) for each in one[:start]]
-    lines += _changed(middle[:MOST_LINES], others[:MOST_LINES])
+    lines += _changed(middle[:MAX_LINES], others[:MAX_LINES])
     if not left:
         lines += [DiffLine(" ", each) for each in one[len(one) - end :]]
     shown = [DiffLine(sign, _cut(text)) for sign, text in _around(lines)]
-    return StackDiff(tuple(shown[:MOST_SHOWN]), False, left + max(0, len(shown) - MOST_SHOWN))
+    return StackDiff(tuple(shown[:MAX_SHOWN]), False, left + max(0, len(shown) - MAX_SHOWN))
 
 
 def _shared(one: Sequence[str], other: Sequence[str]) -> int:
@@ -134,7 +134,7 @@ def _shared(one: Sequence[str], other: Sequence[str]) -> int:
 def _changed(one: list[str], other: list[str]) -> Iterator[DiffLine]:
     """Lines that come again and again are no landmarks, and would take the time of their square."""
     times = Counter(other)
-    matcher = SequenceMatcher(lambda line: times[line] > _MOST_ALIKE, one, other, autojunk=False)
+    matcher = SequenceMatcher(lambda line: times[line] > _MAX_ALIKE, one, other, autojunk=False)
     for kind, first, last, other_first, other_last in matcher.get_opcodes():
         if kind == "equal":
             yield from (DiffLine(" ", each) for each in one[first:last])
@@ -166,4 +166,8 @@ def _hidden(number: int) -> Iterator[DiffLine]:
 
 
 def _cut(line: str) -> str:
-    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} … {len(line) - LONGEST_LINE:,} more"
+    return (
+        line
+        if len(line) <= MAX_LINE_LENGTH
+        else f"{line[:MAX_LINE_LENGTH]} … {len(line) - MAX_LINE_LENGTH:,} more"
+    )

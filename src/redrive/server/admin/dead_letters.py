@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from redrive.errors import InvalidValueError, StatementTimeoutError
 from redrive.failures.overview import Standing
-from redrive.failures.service import Desk
+from redrive.failures.service import Failures
 from redrive.model.dead_letter import CLOSED, DeadLetterLine, DeadLetterState
 from redrive.policy.codec import decode
 from redrive.policy.group_language import about_groups
@@ -23,7 +23,7 @@ from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.admin.views import views_of
 from redrive.server.admin.whole import actionable, whole_of
 from redrive.server.api.parameter import Cursor
-from redrive.server.visit import Visit
+from redrive.server.request_context import RequestContext
 from redrive.store.listing import Count
 
 pages = Pages("dead_letters")
@@ -134,7 +134,7 @@ def _is_about_letters(query: str) -> bool:
     return True
 
 
-async def _grouped(page: Page, desk: Desk, asked: Asked) -> dict[str, Any]:
+async def _grouped(page: Page, desk: Failures, asked: Asked) -> dict[str, Any]:
     found = await desk.groups.search(
         asked.query, sort=asked.sort.value, size=_size(page), cursor=asked.cursor
     )
@@ -149,7 +149,7 @@ async def _grouped(page: Page, desk: Desk, asked: Asked) -> dict[str, Any]:
     }
 
 
-async def _flat(page: Page, desk: Desk, asked: Asked) -> dict[str, Any]:
+async def _flat(page: Page, desk: Failures, asked: Asked) -> dict[str, Any]:
     found = await desk.dead_letters.list(
         asked.query, size=_size(page), cursor=asked.cursor, order=asked.sort.value
     )
@@ -200,5 +200,5 @@ def state_of(line: DeadLetterLine) -> str:
     return "SCHEDULED" if waits else line.state
 
 
-async def _standing(visit: Visit) -> Standing:
+async def _standing(visit: RequestContext) -> Standing:
     return await (await visit.app.overview(org=visit.org, by=visit.principal.name)).standing()

@@ -7,14 +7,14 @@ import re
 from redrive.model.decision import Reason
 
 _COMPUTED = ("wait ", "due ", "failure ")
-_MOST = re.compile(r"at most (\d+) attempts")
+_MAX_COUNT = re.compile(r"at most (\d+) attempts")
 
 
 def decided(explanation: str) -> str:
     """All 4 attempts are used up. A text that is not one of ours stays as it is."""
     rule, *others = explanation.split("; ")
     told = [each for each in [*([] if " (rule " in rule else [rule]), *others] if _is_told(each)]
-    most = _MOST.search(explanation)
+    most = _MAX_COUNT.search(explanation)
     if most and Reason.ATTEMPTS_SPENT.sentence in told:
         told[told.index(Reason.ATTEMPTS_SPENT.sentence)] = f"all {most[1]} attempts are used up"
     return "; ".join(told) or explanation

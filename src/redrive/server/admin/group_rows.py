@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from redrive.failures.group_queries import GroupBook
-from redrive.failures.refusal import MOST_AT_ONCE
+from redrive.failures.group_queries import GroupQueries
+from redrive.failures.refusal import MAX_CONCURRENT
 from redrive.model.failure_group import (
     REGRESSED,
     FailureGroup,
@@ -50,7 +50,7 @@ class GroupRow(NamedTuple):
 
     @property
     def too_many(self) -> bool:
-        return self.actionable > MOST_AT_ONCE
+        return self.actionable > MAX_CONCURRENT
 
     @property
     def state(self) -> str:
@@ -82,7 +82,7 @@ class Section(NamedTuple):
         return sum(each.heals if self.kind == "heals" else each.needs for each in self.rows)
 
 
-async def rows_of(groups: GroupBook, lines: Iterable[GroupLine]) -> list[GroupRow]:
+async def rows_of(groups: GroupQueries, lines: Iterable[GroupLine]) -> list[GroupRow]:
     """With their sparklines and records, each in one query for all."""
     known = list(lines)
     names = [each.group.fingerprint for each in known]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from starlette.responses import Response
 
 from redrive.errors import NotFoundError
-from redrive.failures.service import Desk
+from redrive.failures.service import Failures
 from redrive.model.dead_letter import DeadLetter, DeadLetterState
 from redrive.model.failure_group import GROUP_TRANSITIONS, GroupDetail, GroupShare, GroupState, Timeline
 from redrive.model.query import Query, Term
@@ -73,13 +73,13 @@ async def group(page: OnPage, fingerprint: Fingerprint, span: Span = Span.DAY) -
     )
 
 
-async def _row(desk: Desk, detail: GroupDetail) -> GroupRow:
+async def _row(desk: Failures, detail: GroupDetail) -> GroupRow:
     name = detail.group.fingerprint
     days, records = await desk.groups.sparklines([name]), await desk.groups.records([name])
     return GroupRow(detail.group, detail.letters, days[name], records[name])
 
 
-async def _sample(desk: Desk, detail: GroupDetail) -> dict[str, Any]:
+async def _sample(desk: Failures, detail: GroupDetail) -> dict[str, Any]:
     """Its newest dead letter, which somebody may have removed in this very moment."""
     letter: DeadLetter | None = None
     if detail.sample is not None:

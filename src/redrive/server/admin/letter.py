@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from redrive.engine.run_view import AttemptView
 from redrive.errors import NotFoundError
-from redrive.failures.service import Desk
+from redrive.failures.service import Failures
 from redrive.model.dead_letter import CLOSED, DeadLetter, DeadLetterLine, DeadLetterState, version_of
 from redrive.model.failure_group import GroupDetail
 from redrive.model.query import Query as Question
@@ -62,7 +62,7 @@ async def letter(page: OnPage, letter_id: Id, compare: Compared = None) -> Respo
     )
 
 
-async def _reaching(desk: Desk, replays: Iterable[Replay]) -> str | None:
+async def _reaching(desk: Failures, replays: Iterable[Replay]) -> str | None:
     """The bulk replay that is under way, and has yet to begin it."""
     for each in replays:
         if each.state == ReplayState.PLANNED and each.operation_id is not None:
@@ -72,7 +72,7 @@ async def _reaching(desk: Desk, replays: Iterable[Replay]) -> str | None:
     return None
 
 
-async def _around(desk: Desk, letter: DeadLetter) -> dict[str, Any]:
+async def _around(desk: Failures, letter: DeadLetter) -> dict[str, Any]:
     """What it waits for, and others like it."""
     dependencies = await desk.dead_letters.dependencies(letter.id)
     return {
@@ -123,7 +123,7 @@ async def _attempts_of(page: Page, letter: DeadLetter) -> Sequence[AttemptView]:
     return [each for each in found if each.step_index == letter.step_index]
 
 
-async def _group(desk: Desk, letter: DeadLetter) -> GroupDetail | None:
+async def _group(desk: Failures, letter: DeadLetter) -> GroupDetail | None:
     try:
         return await desk.groups.get(letter.fingerprint)
     except NotFoundError:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from redrive.engine.breaker_queries import BreakerView
 from redrive.engine.queue_queries import QueueView, WorkerView
 from redrive.failures.overview import Overview
-from redrive.failures.service import Desk
+from redrive.failures.service import Failures
 from redrive.model.breaker import BreakerState
 from redrive.model.failure_group import GroupLine, GroupSort
 from redrive.model.operation import OperationReport, ReplayOperation
@@ -22,7 +22,7 @@ from redrive.server.admin.chart import Chart, Series, bars
 from redrive.server.admin.group_rows import GroupRow, needs_of, rows_of
 from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.admin.workers import state_of
-from redrive.server.visit import Visit
+from redrive.server.request_context import RequestContext
 from redrive.store.listing import Count
 
 pages = Pages("overview")
@@ -128,7 +128,7 @@ def letters_chart(seen: Overview, zone: tzinfo) -> Chart:
     return bars("Dead letters in and out", seen.start, seen.width, series, zone)
 
 
-async def _top(desk: Desk) -> Sequence[GroupRow]:
+async def _top(desk: Failures) -> Sequence[GroupRow]:
     """Those with the most that need somebody. No group has more of them than it has occurrences: where the
     next ones have occurred less often than the last one here needs somebody, nothing is missed."""
     chosen: list[tuple[int, GroupLine]] = []
@@ -144,20 +144,20 @@ async def _top(desk: Desk) -> Sequence[GroupRow]:
     return await rows_of(desk.groups, [line for _, line in chosen])
 
 
-async def _ignored(desk: Desk) -> Count:
+async def _ignored(desk: Failures) -> Count:
     """How many of those that need somebody belong to failures that are ignored, which are few."""
     found = await desk.groups.search(IGNORED, sort=GroupSort.OCCURRENCES, size=LOOKED_AT)
     needs = await _needs(desk, found.lines)
     return Count(sum(needs.values()), found.next_cursor is not None)
 
 
-async def _needs(desk: Desk, lines: Sequence[GroupLine]) -> dict[str, int]:
+async def _needs(desk: Failures, lines: Sequence[GroupLine]) -> dict[str, int]:
     records = await desk.groups.records([each.group.fingerprint for each in lines])
     names = [each.group.fingerprint for each in lines]
     return {name: needs_of(line.letters, records[name]) for name, line in zip(names, lines, strict=True)}
 
 
-async def _under_way(desk: Desk) -> Sequence[UnderWay]:
+async def _under_way(desk: Failures) -> Sequence[UnderWay]:
     """Those that wait for somebody come first."""
     found = await desk.operations.under_way()
     chosen = sorted(found, key=lambda each: each.state == OperationState.RUNNING)[:REPLAYS]
@@ -186,6 +186,6 @@ def _age(queue: QueueView) -> tuple[bool, float, int, str]:
     return not queue.paused, -(depths.oldest_ready_seconds or 0.0), -depths.ready.number, queue.name
 
 
-async def _is_new(visit: Visit) -> bool:
+async def _is_new(visit: RequestContext) -> bool:
     """Nothing was ever started here."""
     return not (await (await visit.runs()).list(size=1)).runs

@@ -17,10 +17,10 @@ from redrive.server.admin.shell import shell_of
 from redrive.server.admin.static_files import takes_gzip
 from redrive.server.cookie import session_token
 from redrive.server.guide import guide_for
+from redrive.server.request_context import RequestContext
 from redrive.server.route import F, Routes
 from redrive.server.rule import Rule, may
 from redrive.server.site import site_of
-from redrive.server.visit import Visit
 
 READ = may(Permission.READ)
 QUICKLY = 4
@@ -45,7 +45,7 @@ class Page:
 
     def __init__(self, request: Request) -> None:
         self.request = request
-        self.visit: Visit = request.state.visit
+        self.visit: RequestContext = request.state.visit
         self.look = Look.of(request)
         self.now = self.visit.app.clock.now()
 

@@ -11,7 +11,7 @@ from redrive.policy.schedule import Schedule
 from redrive.policy.stored import policy_from_json
 from redrive.server.admin.words import duration, plural
 
-MOST_WAITS = 5
+MAX_WAITS = 5
 
 
 def policy_words(text: str | None) -> tuple[str, ...]:
@@ -42,8 +42,8 @@ def _sentences(policy: RetryPolicy) -> Iterator[str]:
 def _waits(schedule: Schedule) -> str:
     """The typical ones."""
     waits = [duration(each.wait[1]) for each in schedule.attempts[1:]]
-    shown = ", ".join(waits[:MOST_WAITS])
-    return f"{shown} …" if len(waits) > MOST_WAITS else shown
+    shown = ", ".join(waits[:MAX_WAITS])
+    return f"{shown} …" if len(waits) > MAX_WAITS else shown
 
 
 def _listed(categories: Iterable[str]) -> str:

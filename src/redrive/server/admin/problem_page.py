@@ -12,7 +12,7 @@ from redrive.policy.redact import Redactor
 from redrive.server.admin.environment import PAGES
 from redrive.server.admin.look import Look
 from redrive.server.admin.page import html
-from redrive.server.api.onward import LOCAL, LONGEST
+from redrive.server.api.onward import LOCAL, MAX_LENGTH
 from redrive.server.problem import TITLES, ProblemError
 
 SIGN_IN = "/app/sign-in"
@@ -70,5 +70,5 @@ def _wanted(request: Request, by_script: bool) -> str:
 
 def local(path: str | None) -> str:
     """A path of this server; where it is none, or too long to be given on, the beginning."""
-    fits = path is not None and len(path) <= LONGEST and re.fullmatch(LOCAL, path)
+    fits = path is not None and len(path) <= MAX_LENGTH and re.fullmatch(LOCAL, path)
     return path if path is not None and fits else PAGES

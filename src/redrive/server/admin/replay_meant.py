@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from redrive.errors import InvalidValueError, NotFoundError
-from redrive.failures.service import Desk
+from redrive.failures.service import Failures
 from redrive.model.dead_letter import DeadLetterLine
 from redrive.model.query import Query, Term
 from redrive.policy.query import parse
 from redrive.store.listing import Count
-from redrive.store.operations import MOST_ITEMS
+from redrive.store.operations import MAX_ITEMS
 
 FEW = 5
 _REPLAYABLE = ("OPEN", "EXHAUSTED")
@@ -42,7 +42,7 @@ class Meant(NamedTuple):
         return self.lines[0] if alone else None
 
 
-async def meant(desk: Desk, query: str | None, ids: str | None, group: str | None) -> Meant | None:
+async def meant(desk: Failures, query: str | None, ids: str | None, group: str | None) -> Meant | None:
     """None when nobody has said yet what is meant."""
     given = [each for each in (query, ids, group) if each]
     if len(given) > 1:
@@ -54,7 +54,7 @@ async def meant(desk: Desk, query: str | None, ids: str | None, group: str | Non
     return await _by_query(desk, query) if query else None
 
 
-async def _by_ids(desk: Desk, ids: Sequence[str]) -> Meant:
+async def _by_ids(desk: Failures, ids: Sequence[str]) -> Meant:
     lines = await desk.dead_letters.lines(ids)
     known = {line.id for line in lines}
     for each in ids:
@@ -67,14 +67,14 @@ async def _by_ids(desk: Desk, ids: Sequence[str]) -> Meant:
     return Meant(body, Count(len(able), False), len(lines) - len(able), unsafe, shown)
 
 
-async def _by_group(desk: Desk, fingerprint: str) -> Meant:
+async def _by_group(desk: Failures, fingerprint: str) -> Meant:
     found = (await desk.groups.get(fingerprint)).group
     asked = Query((_LIVE, Term("fp", (found.fingerprint,))))
     counted = await _counted(desk, asked, {"group": found.fingerprint})
     return counted._replace(title=found.title)
 
 
-async def _by_query(desk: Desk, text: str) -> Meant:
+async def _by_query(desk: Failures, text: str) -> Meant:
     """What is closed is not meant, unless the query names it."""
     asked = parse(text)
     if not any(term.key == "is" for term in asked.terms):
@@ -82,12 +82,12 @@ async def _by_query(desk: Desk, text: str) -> Meant:
     return await _counted(desk, asked, {"query": str(asked)})
 
 
-async def _counted(desk: Desk, asked: Query, body: Mapping[str, Any]) -> Meant:
+async def _counted(desk: Failures, asked: Query, body: Mapping[str, Any]) -> Meant:
     letters = desk.dead_letters
     able = Query((*asked.terms, Term("is", _REPLAYABLE)))
     unsafe = Query((*able.terms, Term("effect", ("unsafe",))))
-    everything = await letters.count(str(asked), most=MOST_ITEMS)
-    number = await letters.count(str(able), most=MOST_ITEMS)
+    everything = await letters.count(str(asked), most=MAX_ITEMS)
+    number = await letters.count(str(able), most=MAX_ITEMS)
     risky = (await letters.count(str(unsafe))).number if number.number else 0
     lines = (await letters.list(str(asked), size=FEW)).lines if 0 < everything.number <= FEW else ()
     return Meant(body, number, everything.number - number.number, risky, lines)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from redrive.errors import InvalidValueError, NotFoundError
-from redrive.failures.service import Desk
+from redrive.failures.service import Failures
 from redrive.model.dead_letter import DeadLetterLine
 from redrive.model.failure_group import FailureGroup
 from redrive.model.operation import FailedAs, OperationReport
@@ -27,7 +27,7 @@ from redrive.server.admin.replay_words import (
 )
 
 ITEMS, HISTORY = 50, 20
-MOST_AGAIN = 500
+MAX_REPEATS = 500
 """So many dead letters, chosen by hand, are remembered for a plan that is made anew."""
 
 
@@ -45,10 +45,10 @@ class Failure(NamedTuple):
     group: FailureGroup | None
 
 
-async def common(desk: Desk, report: OperationReport) -> dict[str, Any]:
+async def common(desk: Failures, report: OperationReport) -> dict[str, Any]:
     operation = report.operation
     by_hand = chosen(operation).kind == "ids"
-    first = await desk.operations.items(operation.id, size=MOST_AGAIN if by_hand else FEW)
+    first = await desk.operations.items(operation.id, size=MAX_REPEATS if by_hand else FEW)
     letters = [each.letter_id for each in first.items]
     few = report.plan.selected <= FEW
     complete = letters if by_hand and first.next_cursor is None else ()
@@ -66,7 +66,7 @@ async def common(desk: Desk, report: OperationReport) -> dict[str, Any]:
     }
 
 
-async def _named(desk: Desk, selected: Chosen) -> Chosen:
+async def _named(desk: Failures, selected: Chosen) -> Chosen:
     """A failure group by its title; it may be gone since."""
     if selected.kind != "group":
         return selected
@@ -77,7 +77,7 @@ async def _named(desk: Desk, selected: Chosen) -> Chosen:
 
 
 async def progress(
-    desk: Desk, report: OperationReport, state: ReplayState | None, cursor: str | None, now: float
+    desk: Failures, report: OperationReport, state: ReplayState | None, cursor: str | None, now: float
 ) -> dict[str, Any]:
     operation, rollout = report.operation, rollout_of(report.operation)
     found = await desk.operations.items(operation.id, state=state, size=ITEMS, cursor=cursor)
@@ -101,12 +101,12 @@ async def progress(
     }
 
 
-async def _items(desk: Desk, replays: Sequence[Replay]) -> list[Item]:
+async def _items(desk: Failures, replays: Sequence[Replay]) -> list[Item]:
     lines = {each.id: each for each in await desk.dead_letters.lines([each.letter_id for each in replays])}
     return [Item(each, lines.get(each.letter_id)) for each in replays]
 
 
-async def _failures(desk: Desk, operation_id: str) -> list[Failure]:
+async def _failures(desk: Failures, operation_id: str) -> list[Failure]:
     ways = await desk.operations.failures(operation_id)
     names = tuple(each.fingerprint for each in ways if each.fingerprint)
     try:

@@ -10,7 +10,7 @@ from fastapi import Query
 from starlette.responses import Response
 
 from redrive.errors import InvalidValueError
-from redrive.failures.service import Desk
+from redrive.failures.service import Failures
 from redrive.model.operation import ReplayOperation
 from redrive.model.replay import OperationState, ReplayState
 from redrive.policy.rollout import RolloutOptions
@@ -99,7 +99,7 @@ async def new(
     )
 
 
-async def _is_under_way(desk: Desk) -> bool:
+async def _is_under_way(desk: Failures) -> bool:
     """Then only the plan knows how many will run: those that it will reach are refused."""
     known = (OperationState.RUNNING, OperationState.PAUSED)
     return any(each.state in known for each in await desk.operations.under_way())

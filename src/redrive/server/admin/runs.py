@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from redrive.engine.run_queries import RunBook, Story
+from redrive.engine.run_queries import RunQueries, Story
 from redrive.engine.run_view import AttemptView, PlannedStep, RunSummary, RunView, StepView
 from redrive.errors import InvalidValueError
 from redrive.model.query import Query, Term
@@ -24,7 +24,7 @@ from redrive.server.api.parameter import Cursor, Id, QueryText
 pages = Pages("runs")
 
 SIZE = 50
-MOST_ATTEMPTS = 100
+MAX_ATTEMPTS = 100
 QUICK = (
     ("", "All"),
     ("is:live", "Live"),
@@ -90,8 +90,8 @@ async def one(page: OnPage, run_id: Id) -> Response:
         story=story,
         drawn=timeline(run, story, page.now, page.look.zone),
         steps=_steps(run, story),
-        attempts=newest[:MOST_ATTEMPTS],
-        more_attempts=max(0, len(newest) - MOST_ATTEMPTS),
+        attempts=newest[:MAX_ATTEMPTS],
+        more_attempts=max(0, len(newest) - MAX_ATTEMPTS),
         input=tree_of_value(run.input),
         result=tree_of_value(run.result) if run.result is not None else None,
         metadata=tree_of_value(run.metadata) if run.metadata else None,
@@ -125,7 +125,7 @@ def state_of(run: RunSummary) -> str:
     return "READY"
 
 
-async def _found(page: Page, book: RunBook, query: str, cursor: str | None) -> dict[str, Any]:
+async def _found(page: Page, book: RunQueries, query: str, cursor: str | None) -> dict[str, Any]:
     found = await book.list(query, size=min(SIZE, page.visit.app.settings.server_page_size), cursor=cursor)
     return {
         "lines": [line_of(each, page.now) for each in found.runs],

@@ -10,7 +10,7 @@ from redrive.model.breaker import BreakerState
 from redrive.model.dead_letter import LIVE
 from redrive.model.identity import Standing
 from redrive.policy.principal import SESSION
-from redrive.server.visit import Visit
+from redrive.server.request_context import RequestContext
 
 
 class Place(NamedTuple):
@@ -57,7 +57,7 @@ class Shell(NamedTuple):
         return " ".join(str(self.counters.get(state, 0)) for state in LIVE)
 
 
-async def shell_of(visit: Visit, token: str | None) -> Shell:
+async def shell_of(visit: RequestContext, token: str | None) -> Shell:
     figures = await (await visit.desk()).dead_letters.statistics()
     seen = await visit.app.overview(org=visit.org, by=visit.principal.name)
     standings: Sequence[Standing] = ()

@@ -9,12 +9,12 @@ from fastapi import Path, Query
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from redrive.server.access_control import check_origin
 from redrive.server.admin.environment import PAGES
 from redrive.server.admin.look import Look
 from redrive.server.admin.page import html
 from redrive.server.admin.problem_page import SIGN_IN, local
 from redrive.server.admin.static_files import static_files, static_version, takes_gzip
-from redrive.server.admission import check_origin
 from redrive.server.api.onward import onward
 from redrive.server.cookie import session_token
 from redrive.server.problem import ProblemError
@@ -26,7 +26,7 @@ home = Routes("home", "")
 routes = Routes("pages.sign_in", "/app")
 
 FOR_EVER = "public, max-age=31536000, immutable"
-LONGEST_NAME, LONGEST_PASSWORD = 200, 1024
+MAX_NAME_LENGTH, MAX_PASSWORD_LENGTH = 200, 1024
 
 NextPath = Annotated[str | None, Query(alias="next", max_length=8_192)]
 Version = Annotated[str, Path(max_length=40)]
@@ -85,7 +85,7 @@ async def _credentials(request: Request) -> tuple[str, str]:
     except ValueError:  # more fields than the form has
         given = {}
     name, password = (given.get(each, [""])[-1] for each in ("name", "password"))
-    if not name or len(name) > LONGEST_NAME or len(password) > LONGEST_PASSWORD:
+    if not name or len(name) > MAX_NAME_LENGTH or len(password) > MAX_PASSWORD_LENGTH:
         raise ProblemError(422, "invalid_request", "a name and a password are needed")
     return name, password
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from redrive.server.admin.stack_reading import Found, StackFrame, read
 
-MOST_EXCEPTIONS = 20
-MOST_FRAMES = 200
+MAX_EXCEPTIONS = 20
+MAX_FRAMES = 200
 
 
 class Raised(NamedTuple):
@@ -52,7 +52,7 @@ def stack_of(text: str | None) -> Stack:
     if not any(each.frames for each in found):
         return Stack((), text)
     told = [each for each in _told(found) if each.frames or each.said]
-    raised = tuple(_raised(each) for each in told[:MOST_EXCEPTIONS])
+    raised = tuple(_raised(each) for each in told[:MAX_EXCEPTIONS])
     return Stack(raised, text, len(told) - len(raised))
 
 
@@ -98,7 +98,7 @@ def _relate(chain: list[Found]) -> None:
 
 
 def _raised(found: Found) -> Raised:
-    frames = list(reversed(found.frames))[:MOST_FRAMES]
+    frames = list(reversed(found.frames))[:MAX_FRAMES]
     return Raised(
         "\n".join(found.said).strip("\n"),
         tuple(each for each in frames if each.application),

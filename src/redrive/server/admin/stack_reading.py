@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from redrive.policy.fingerprint import is_application
 
-MOST_CODE = 4
-DEEPEST = 10
+MAX_CODE_LINES = 4
+MAX_DEPTH = 10
 
 _FRAME = re.compile(r'  File "(.*)", line (\d{1,9}), in (.*)')
 _HEADER = re.compile(r"(?:Exception Group )?Traceback \(most recent call last\):")
@@ -127,7 +127,7 @@ def _lines(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _depth(margin: str) -> int:
-    return min(DEEPEST, max(0, len(margin) // 2 - 1))
+    return min(MAX_DEPTH, max(0, len(margin) // 2 - 1))
 
 
 def _take_frame(current: Found, line: str) -> None:
@@ -143,7 +143,7 @@ def _take_frame(current: Found, line: str) -> None:
         line.startswith("  File ") or current.said
     ):  # of a SyntaxError, which tells where it is in its message
         current.said.append(line)
-    elif current.frames and not _UNDERLINE.fullmatch(line) and len(current.frames[-1].code) < MOST_CODE:
+    elif current.frames and not _UNDERLINE.fullmatch(line) and len(current.frames[-1].code) < MAX_CODE_LINES:
         last = current.frames[-1]
         current.frames[-1] = last._replace(code=(*last.code, line.strip()))
 

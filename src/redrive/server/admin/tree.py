@@ -15,14 +15,14 @@ from typing import Literal, NamedTuple
 from redrive.errors import NotStorableError
 from redrive.policy.codec import JsonValue, decode
 from redrive.policy.redact.marker import MARKER
-from redrive.server.admin.beginning import LONGEST, beginning
+from redrive.server.admin.beginning import MAX_LENGTH, beginning
 
-MOST_ROWS = 300
-MOST_ENTRIES = 100
-DEEPEST = 12
+MAX_ROWS = 300
+MAX_ENTRIES = 100
+MAX_DEPTH = 12
 LONG_STRING = 160
-LONGEST_STRING = 8_000
-LONGEST_COPY = 20_000
+MAX_STRING_LENGTH = 8_000
+MAX_COPY_LENGTH = 20_000
 SEALED, UNREADABLE = "$sealed", "$unreadable"
 
 _FEW = 6
@@ -79,7 +79,7 @@ class Tree(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        partly = any(row.kind in ("rest", "deep") or row.size > LONGEST_STRING for row in self.rows)
+        partly = any(row.kind in ("rest", "deep") or row.size > MAX_STRING_LENGTH for row in self.rows)
         return not self.cut and not partly
 
     @property
@@ -92,13 +92,13 @@ def tree_of(text: str | None) -> Tree:
     """Of JSON as it is stored."""
     if text is None:
         return tree_of_value(None)
-    cut = LONGEST if len(text) > LONGEST else 0
+    cut = MAX_LENGTH if len(text) > MAX_LENGTH else 0
     try:
         value = decode(beginning(text))
     except NotStorableError:
         return Tree((), len(text), cut, damaged=True)
-    copy = pretty(value) if len(text) <= LONGEST_COPY else ""
-    return Tree(tuple(_rows("", value, 0, MOST_ROWS)), len(text), cut, copy[: 2 * LONGEST_COPY])
+    copy = pretty(value) if len(text) <= MAX_COPY_LENGTH else ""
+    return Tree(tuple(_rows("", value, 0, MAX_ROWS)), len(text), cut, copy[: 2 * MAX_COPY_LENGTH])
 
 
 def tree_of_value(value: JsonValue) -> Tree:
@@ -116,7 +116,7 @@ def _rows(key: str, value: JsonValue, depth: int, budget: int) -> Iterator[Row]:
         yield Row("empty", key, (Part("{}" if isinstance(value, dict) else "[]"),))
     elif (hidden := _hidden(key, value)) is not None:
         yield hidden
-    elif depth >= DEEPEST:
+    elif depth >= MAX_DEPTH:
         yield Row("deep", key, size=len(value), noun=_noun(value))
     else:
         yield Row("open", key, _gist(value), (), len(value), _noun(value), _unfolded(value, depth))
@@ -146,10 +146,10 @@ def _entries(value: _Container, depth: int, budget: int) -> Iterator[Row]:
 def _first(value: _Container, budget: int) -> list[tuple[str, JsonValue]]:
     """Those that are shown: of an object most names, of a list only so many that each can be seen whole."""
     if isinstance(value, dict):
-        return list(islice(value.items(), min(MOST_ENTRIES, max(1, budget))))
+        return list(islice(value.items(), min(MAX_ENTRIES, max(1, budget))))
     needed = 0
     found: list[tuple[str, JsonValue]] = []
-    for index, each in enumerate(value[:MOST_ENTRIES]):
+    for index, each in enumerate(value[:MAX_ENTRIES]):
         needed += 1 + (len(each) + 1 if isinstance(each, dict | list) else 0)
         if found and needed > budget:
             break
@@ -178,7 +178,7 @@ def _string(key: str, value: str) -> Row:
     if len(value) <= LONG_STRING and "\n" not in value:
         return Row("string", key, _parts(value))
     gist = value[:LONG_STRING].partition("\n")[0]
-    return Row("string", key, _parts(gist), _parts(value[:LONGEST_STRING]), len(value))
+    return Row("string", key, _parts(gist), _parts(value[:MAX_STRING_LENGTH]), len(value))
 
 
 def _parts(text: str) -> tuple[Part, ...]:

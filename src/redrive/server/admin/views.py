@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from redrive.failures.service import Desk
+from redrive.failures.service import Failures
 from redrive.model.saved_view import SavedView, ViewedPage
 from redrive.server.admin.environment import link
 
@@ -15,7 +15,7 @@ class ViewLink(NamedTuple):
     address: str
 
 
-async def views_of(desk: Desk, page: ViewedPage | str) -> list[ViewLink]:
+async def views_of(desk: Failures, page: ViewedPage | str) -> list[ViewLink]:
     return [_link(each) for each in await desk.saved_views.list(page)]
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from redrive.errors import InvalidValueError
-from redrive.failures.refusal import MOST_AT_ONCE
-from redrive.failures.service import Desk
+from redrive.failures.refusal import MAX_CONCURRENT
+from redrive.failures.service import Failures
 from redrive.model.dead_letter import DeadLetterState
 from redrive.model.query import Query
-from redrive.policy.query import LONGEST_QUERY, parse
+from redrive.policy.query import MAX_QUERY_LENGTH, parse
 from redrive.store.filter import letter_states
 from redrive.store.listing import Count
 
@@ -31,7 +31,7 @@ class Whole(NamedTuple):
 
 
 async def whole_of(
-    desk: Desk, text: str, known: Count | None = None, *, grouped: bool = False
+    desk: Failures, text: str, known: Count | None = None, *, grouped: bool = False
 ) -> Whole | None:
     """None where there is nothing to act on, or no query for it. `known` is how many dead letters match."""
     try:
@@ -44,7 +44,7 @@ async def whole_of(
     count = known if known and not narrowed else await desk.dead_letters.count(asked)
     if count.capped:
         reason = (
-            f"More than {MOST_AT_ONCE:,} match, and at most so many are changed at once: narrow the query"
+            f"More than {MAX_CONCURRENT:,} match, and at most so many are changed at once: narrow the query"
         )
         return Whole(asked, count.number, narrowed, reason)
     return Whole(asked, count.number, narrowed) if count.number else None
@@ -54,4 +54,4 @@ def _narrowed(text: str, query: Query) -> tuple[str, bool]:
     if set(letter_states(query)) <= set(actionable):
         return text, False
     asked = f"{text} is:open,exhausted"
-    return (asked, True) if len(asked) <= LONGEST_QUERY else (text, False)
+    return (asked, True) if len(asked) <= MAX_QUERY_LENGTH else (text, False)

@@ -18,10 +18,10 @@ from redrive.server.api.parameter import Cursor, Size, at_most
 from redrive.server.api.shape.audit import ChainShape, EntryPage, HeadShape, Verification
 from redrive.server.api.shape.base import Instant
 from redrive.server.api.view.audit import chain_view, entry_view, head_view
+from redrive.server.request_context import AtDesk, RequestContext, Visiting
 from redrive.server.route import Routes
 from redrive.server.rule import may
 from redrive.server.site import site_of
-from redrive.server.visit import AtDesk, Visit, Visiting
 
 Word = Annotated[str | None, Query(min_length=1, max_length=200)]
 Moment = Annotated[Instant | None, Query()]
@@ -76,7 +76,9 @@ async def verify(
         return answer(chain_view(await desk.audit.verify(None if body is None else body.head)))
 
 
-def _span(visit: Visit, since: datetime | None, until: datetime | None) -> tuple[float, float | None]:
+def _span(
+    visit: RequestContext, since: datetime | None, until: datetime | None
+) -> tuple[float, float | None]:
     """In seconds since 1970."""
     days = visit.app.settings.server_span_days
     longest = timedelta(days=days).total_seconds()

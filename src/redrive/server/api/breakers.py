@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from redrive.engine.breaker_queries import BreakerBook
+from redrive.engine.breaker_queries import BreakerQueries
 from redrive.policy.access import Permission
 from redrive.server.answer import answer, page
 from redrive.server.api.parameter import Name
 from redrive.server.api.shape.shared import BreakerList, BreakerShape, Forcing
 from redrive.server.api.view.shared import breaker_view
+from redrive.server.request_context import RequestContext, Visiting
 from redrive.server.route import Routes
 from redrive.server.rule import may
-from redrive.server.visit import Visit, Visiting
 
 routes = Routes("breakers", "/api/v1/breakers")
 READ, CONTROL = may(Permission.READ), may(Permission.CONTROL, home=True)
@@ -51,5 +51,5 @@ async def release(visit: Visiting, name: Name) -> Response:
     return answer(breaker_view(await book.get(name)))
 
 
-async def _book(visit: Visit) -> BreakerBook:
+async def _book(visit: RequestContext) -> BreakerQueries:
     return await visit.app.breaker_book(org=visit.org, by=visit.principal.name)

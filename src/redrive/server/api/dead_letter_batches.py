@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from starlette.responses import Response
 
 from redrive.failures.clearing import clear_queue
-from redrive.failures.service import Desk
+from redrive.failures.service import Failures
 from redrive.model.dead_letter import DeadLetterState
 from redrive.policy.access import Permission
 from redrive.server.answer import answer
@@ -23,9 +23,9 @@ from redrive.server.api.shape.dead_letter_change import (
     Reopening,
     Taggings,
 )
+from redrive.server.request_context import AtDesk, Visiting
 from redrive.server.route import Routes
 from redrive.server.rule import may
-from redrive.server.visit import AtDesk, Visiting
 
 routes = Routes("dead_letters", PREFIX, ALIASES)
 OPERATE, NOTE = may(Permission.OPERATE), may(Permission.NOTE)
@@ -86,7 +86,7 @@ async def clear(visit: Visiting, body: Clearing) -> Response:
     return _changed(removed)
 
 
-async def _closed(body: Closing, desk: Desk, close: Closer, state: DeadLetterState) -> Response:
+async def _closed(body: Closing, desk: Failures, close: Closer, state: DeadLetterState) -> Response:
     if body.query is None or body.expect is None:
         return _changed(await close(body.ids, body.reason))
     ids = await desk.dead_letters.close_matching(body.query, state, body.reason, expect=body.expect)

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Path
 from starlette.responses import Response
 
-from redrive.failures.service import Desk
+from redrive.failures.service import Failures
 from redrive.model.dead_letter import version_of
 from redrive.policy.access import Permission
 from redrive.server.answer import answer
@@ -19,9 +19,9 @@ from redrive.server.api.shape.dead_letter import DeadLetterShape, NoteShape, Rev
 from redrive.server.api.shape.dead_letter_change import Assignment, Dependency, NewNote, Tagging, Telling
 from redrive.server.api.view.dead_letter import letter_view, note_view
 from redrive.server.precondition import IfMatch, etag, unchanged, versions
+from redrive.server.request_context import AtDesk
 from redrive.server.route import Routes
 from redrive.server.rule import may
-from redrive.server.visit import AtDesk
 
 routes = Routes("dead_letters", PREFIX, ALIASES)
 OPERATE, NOTE = may(Permission.OPERATE), may(Permission.NOTE)
@@ -105,7 +105,7 @@ async def reveal(desk: AtDesk, letter_id: Id, body: Telling) -> Response:
 
 
 async def _changed(
-    desk: Desk, letter_id: str, if_match: str | None, change: Change, *what: object
+    desk: Failures, letter_id: str, if_match: str | None, change: Change, *what: object
 ) -> Response:
     """As it is now."""
     with unchanged():

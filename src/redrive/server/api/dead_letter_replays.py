@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from redrive.failures.service import Desk
+from redrive.failures.service import Failures
 from redrive.model.replay import Replay
 from redrive.policy.access import Permission
 from redrive.policy.override import override_from_json
@@ -16,9 +16,9 @@ from redrive.server.api.parameter import Id
 from redrive.server.api.shape.dead_letter_change import ReplayRequest
 from redrive.server.api.shape.replay import ReplayShape
 from redrive.server.api.view.replay import replay_view
+from redrive.server.request_context import AtDesk
 from redrive.server.route import Routes
 from redrive.server.rule import may
-from redrive.server.visit import AtDesk
 
 routes = Routes("dead_letters", PREFIX)
 workflow_dlq = Routes("workflow_dlq", ALIASES[0])
@@ -36,7 +36,7 @@ async def replay(desk: AtDesk, letter_id: Id, body: ReplayRequest | None = None)
     return answer(replay_view(begun), 202, {"Location": f"/api/v1/replays/{begun.id}"})
 
 
-async def _begin(desk: Desk, letter_id: str, body: ReplayRequest) -> Replay:
+async def _begin(desk: Failures, letter_id: str, body: ReplayRequest) -> Replay:
     policy = body.override_retry_policy
     edited: Any = {"payload": body.payload} if "payload" in body.model_fields_set else {}
     return await desk.replay(

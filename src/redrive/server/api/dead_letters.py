@@ -35,9 +35,9 @@ from redrive.server.api.view.dead_letter import (
 )
 from redrive.server.api.view.replay import replay_view
 from redrive.server.precondition import etag
+from redrive.server.request_context import AtDesk, Runs, Visiting
 from redrive.server.route import Routes
 from redrive.server.rule import may
-from redrive.server.visit import AtDesk, Runs, Visiting
 
 PREFIX = "/api/v1/dead-letters"
 ALIASES = ("/api/v1/workflow-dlq",)

@@ -9,17 +9,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from redrive.policy.access import Permission
-from redrive.server.admission import other_organization
+from redrive.server.access_control import other_organization
+from redrive.server.request_context import Visiting
 from redrive.server.route import Routes
 from redrive.server.rule import may
 from redrive.server.site import site_of
 from redrive.server.stream import EventStream
-from redrive.server.visit import Visiting
 
-FARTHEST = 2**62
+MAX_SEQUENCE = 2**62
 
 After = Annotated[
-    int | None, Query(ge=0, le=FARTHEST, description="Go on after this id; without, what comes from now on")
+    int | None,
+    Query(ge=0, le=MAX_SEQUENCE, description="Go on after this id; without, what comes from now on"),
 ]
 LastEventId = Annotated[
     str | None,

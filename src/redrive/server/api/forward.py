@@ -7,7 +7,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from redrive.server.admission import check_origin
+from redrive.server.access_control import check_origin
 from redrive.server.api.onward import NextPath, onward
 from redrive.server.api.shape.identity import SessionShape
 from redrive.server.cookie import session_token

@@ -7,12 +7,12 @@ from typing import Annotated
 from fastapi import Path, Query
 from starlette.responses import Response
 
-from redrive.failures.group_queries import MOST_BUCKETS
+from redrive.failures.group_queries import MAX_BUCKETS
 from redrive.model.failure_group import GroupSort, GroupState
 from redrive.model.query import TEXT, Term
 from redrive.model.query import Query as Asked
 from redrive.policy.access import Permission
-from redrive.policy.bounds import LONGEST_DELAY
+from redrive.policy.bounds import MAX_DELAY_SECONDS
 from redrive.policy.group_language import GROUPS
 from redrive.policy.query import parse
 from redrive.server.answer import answer, page
@@ -30,16 +30,16 @@ from redrive.server.api.shape.group import (
 )
 from redrive.server.api.view.group import detail_view, group_view, line_view, resolution_view, timeline_view
 from redrive.server.precondition import IfMatch, etag, unchanged, versions
+from redrive.server.request_context import AtDesk, Visiting
 from redrive.server.route import Routes
 from redrive.server.rule import may
-from redrive.server.visit import AtDesk, Visiting
 
 Fingerprint = Annotated[
     str, Path(min_length=1, max_length=200, description="Whole, or at least 6 digits of its beginning")
 ]
 
 routes = Routes("groups", "/api/v1/groups")
-LONGEST_TEXT = 200
+MAX_TEXT_LENGTH = 200
 READ, OPERATE = may(Permission.READ), may(Permission.OPERATE)
 
 _STANDING = {200: {"model": GroupStandingShape}}
@@ -50,7 +50,7 @@ async def list_(
     visit: Visiting,
     q: QueryText = "",
     state: Annotated[GroupState | None, Query(description="The same as group: in q")] = None,
-    text: Annotated[str, Query(max_length=LONGEST_TEXT, description="The same as a text in q")] = "",
+    text: Annotated[str, Query(max_length=MAX_TEXT_LENGTH, description="The same as a text in q")] = "",
     sort: Annotated[GroupSort, Query()] = GroupSort.LAST_SEEN,
     size: Size = 50,
     cursor: Cursor = None,
@@ -79,8 +79,8 @@ async def get(desk: AtDesk, fingerprint: Fingerprint) -> Response:
 async def occurrences(
     desk: AtDesk,
     fingerprint: Fingerprint,
-    seconds: Annotated[float, Query(ge=1, le=LONGEST_DELAY, allow_inf_nan=False)] = 86_400.0,
-    buckets: Annotated[int, Query(ge=1, le=MOST_BUCKETS)] = 24,
+    seconds: Annotated[float, Query(ge=1, le=MAX_DELAY_SECONDS, allow_inf_nan=False)] = 86_400.0,
+    buckets: Annotated[int, Query(ge=1, le=MAX_BUCKETS)] = 24,
 ) -> Response:
     """When its dead letters came, over the last seconds."""
     found = await desk.groups.occurrences(fingerprint, seconds=seconds, buckets=buckets)

@@ -13,9 +13,9 @@ from redrive.server.answer import answer, nothing, page
 from redrive.server.api.parameter import Cursor, Size, at_most
 from redrive.server.api.shape.identity import KeyPage, KeyShape, MadeKey, NewKeyRequest, Rotation
 from redrive.server.api.view.identity import key_view
+from redrive.server.request_context import Visiting
 from redrive.server.route import Routes
 from redrive.server.rule import may
-from redrive.server.visit import Visiting
 
 routes = Routes("keys", "/api/v1/keys")
 

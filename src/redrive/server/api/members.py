@@ -24,10 +24,10 @@ from redrive.server.api.shape.identity import (
 )
 from redrive.server.api.view.identity import member_view
 from redrive.server.precondition import IfMatch, etag, unchanged, versions
+from redrive.server.request_context import Visiting
 from redrive.server.route import Routes
 from redrive.server.rule import SIGNED_IN, may
 from redrive.server.site import site_of
-from redrive.server.visit import Visiting
 
 routes = Routes("members", "/api/v1/members")
 

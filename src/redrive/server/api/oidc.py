@@ -15,7 +15,7 @@ from redrive.server.api.onward import NextPath, onward
 from redrive.server.api.shape.identity import SessionShape
 from redrive.server.cookie import session_token
 from redrive.server.oidc import problem
-from redrive.server.oidc.errand import SECONDS, Errand, new_errand, put_errand, take_errand
+from redrive.server.oidc.login_state import SECONDS, LoginState, new_errand, put_errand, take_errand
 from redrive.server.route import Routes
 from redrive.server.rule import PUBLIC, SIGNING_IN
 from redrive.server.site import Site, site_of
@@ -73,7 +73,9 @@ async def callback(request: Request, returned: Annotated[Returned, Query()]) -> 
     return await _signed_in(request, site, provider, errand, returned.code)
 
 
-async def _signed_in(request: Request, site: Site, provider: Provider, errand: Errand, code: str) -> Response:
+async def _signed_in(
+    request: Request, site: Site, provider: Provider, errand: LoginState, code: str
+) -> Response:
     person = await provider.person(errand, code)
     name = person.name if person.is_verified else ""
     sessions = await site.app.sessions()

@@ -13,7 +13,7 @@ from redrive.server.api.session import begun
 from redrive.server.cookie import set_session
 from redrive.server.site import Site
 
-LONGEST = 2_000
+MAX_LENGTH = 2_000
 # One slash and no backslash: browsers take two of either for another host. Nothing that they would skip.
 LOCAL = r"^/([!-.0-\[\]-~][!-\[\]-~]*)?$"
 
@@ -21,7 +21,7 @@ NextPath = Annotated[
     str | None,
     Query(
         alias="next",
-        max_length=LONGEST,
+        max_length=MAX_LENGTH,
         pattern=LOCAL,
         description="A path of this server to go to afterwards; without it, the answer tells who it is",
     ),

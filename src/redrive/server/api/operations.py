@@ -23,9 +23,9 @@ from redrive.server.api.shape.operation import (
     Start,
 )
 from redrive.server.api.view.replay import drifting_view, operation_view, replay_view, report_view
+from redrive.server.request_context import AtDesk, Visiting
 from redrive.server.route import Routes
 from redrive.server.rule import may
-from redrive.server.visit import AtDesk, Visiting
 
 PREFIX = "/api/v1/operations"
 

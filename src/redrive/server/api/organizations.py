@@ -9,9 +9,9 @@ from redrive.server.answer import answer, page
 from redrive.server.api.parameter import Cursor, Size, at_most
 from redrive.server.api.shape.identity import NewOrganization, OrganizationPage, OrganizationShape
 from redrive.server.api.view.identity import organization_view
+from redrive.server.request_context import Visiting
 from redrive.server.route import Routes
 from redrive.server.rule import may
-from redrive.server.visit import Visiting
 
 routes = Routes("organizations", "/api/v1/organizations")
 

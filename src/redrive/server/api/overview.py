@@ -12,9 +12,9 @@ from redrive.policy.access import Permission
 from redrive.server.answer import answer
 from redrive.server.api.shape.overview import OverviewShape
 from redrive.server.api.view.overview import overview_view
+from redrive.server.request_context import Visiting
 from redrive.server.route import Routes
 from redrive.server.rule import may
-from redrive.server.visit import Visiting
 
 Back = Annotated[Span, Query(description="How far it looks back")]
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from redrive.engine.queue_queries import QueueBook
+from redrive.engine.queue_queries import QueueQueries
 from redrive.policy.access import Permission
 from redrive.server.answer import answer, page
 from redrive.server.api.parameter import Name
 from redrive.server.api.shape.base import Reasoned, reason_of
 from redrive.server.api.shape.shared import QueueList, QueueShape
 from redrive.server.api.view.shared import queue_view
+from redrive.server.request_context import RequestContext, Visiting
 from redrive.server.route import Routes
 from redrive.server.rule import may
-from redrive.server.visit import Visit, Visiting
 
 routes = Routes("queues", "/api/v1/queues")
 READ, CONTROL = may(Permission.READ), may(Permission.CONTROL, home=True)
@@ -47,9 +47,9 @@ async def resume(visit: Visiting, name: Name) -> Response:
     return await _shown(visit, name)
 
 
-async def _shown(visit: Visit, name: str) -> Response:
+async def _shown(visit: RequestContext, name: str) -> Response:
     return answer(queue_view(await (await _book(visit)).get(name)))
 
 
-async def _book(visit: Visit) -> QueueBook:
+async def _book(visit: RequestContext) -> QueueQueries:
     return await visit.app.queue_book(org=visit.org, by=visit.principal.name)

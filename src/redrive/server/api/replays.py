@@ -9,9 +9,9 @@ from redrive.server.answer import answer
 from redrive.server.api.parameter import Id
 from redrive.server.api.shape.replay import ReplayShape
 from redrive.server.api.view.replay import replay_view
+from redrive.server.request_context import AtDesk
 from redrive.server.route import Routes
 from redrive.server.rule import may
-from redrive.server.visit import AtDesk
 
 routes = Routes("replays", "/api/v1/replays")
 

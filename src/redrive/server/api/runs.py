@@ -35,9 +35,9 @@ from redrive.server.api.shape.run_start import Options, StartManyRequest, StartR
 from redrive.server.api.view.attempt import attempt_view
 from redrive.server.api.view.run import happening_view, line_view, run_view, step_view
 from redrive.server.problem import ProblemError
+from redrive.server.request_context import AtDesk, RequestContext, Runs, Visiting
 from redrive.server.route import Routes
 from redrive.server.rule import may
-from redrive.server.visit import AtDesk, Runs, Visit, Visiting
 
 PREFIX = "/api/v1/runs"
 
@@ -128,7 +128,7 @@ async def retry(visit: Visiting, desk: AtDesk, run_id: Id, body: Reasoned | None
     return answer({"id": run_id, "state": state}, 202, {"Location": f"{PREFIX}/{run_id}"})
 
 
-def _options(visit: Visit, body: Options, key: str | None = None) -> StartOptions:
+def _options(visit: RequestContext, body: Options, key: str | None = None) -> StartOptions:
     _check_names(visit, body)
     return {
         "org": visit.org,
@@ -143,7 +143,7 @@ def _options(visit: Visit, body: Options, key: str | None = None) -> StartOption
     }
 
 
-def _check_names(visit: Visit, body: Options) -> None:
+def _check_names(visit: RequestContext, body: Options) -> None:
     registry = visit.app.registry
     _check_name("unknown_work", registry.workflow, body.work)
     if body.queue is not None:
@@ -159,7 +159,7 @@ def _check_name(code: str, look_up: Callable[[str], object], name: str) -> None:
         raise ProblemError(422, code, str(error), hint=hint) from None
 
 
-def _keys_of(request: Request, visit: Visit, number: int) -> list[str] | None:
+def _keys_of(request: Request, visit: RequestContext, number: int) -> list[str] | None:
     """Out of that of the request: should the server be killed before the answer is kept, the request is
     executed again, and finds its runs."""
     key = _key_of(request)

@@ -17,9 +17,9 @@ from redrive.server.answer import answer, nothing, page
 from redrive.server.api.parameter import Id
 from redrive.server.api.shape.saved_view import NewSavedView, SavedViewList, SavedViewShape
 from redrive.server.api.view.saved_view import saved_view_view
+from redrive.server.request_context import AtDesk
 from redrive.server.route import Routes
 from redrive.server.rule import may
-from redrive.server.visit import AtDesk
 
 routes = Routes("saved_views", "/api/v1/saved-views")
 READ, NOTE = may(Permission.READ), may(Permission.NOTE)

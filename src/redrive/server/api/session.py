@@ -11,7 +11,7 @@ from redrive.identity.sessions import Sessions
 from redrive.identity.signed_in import NewSession
 from redrive.model.identity import Standing
 from redrive.policy.principal import SESSION, Principal
-from redrive.server.admission import check_origin
+from redrive.server.access_control import check_origin
 from redrive.server.answer import answer, nothing, page
 from redrive.server.api.parameter import Id
 from redrive.server.api.shape.identity import (
@@ -25,10 +25,10 @@ from redrive.server.api.shape.identity import (
 from redrive.server.api.view.identity import session_view
 from redrive.server.cookie import drop_session, session_token, set_session
 from redrive.server.problem import ProblemError
+from redrive.server.request_context import RequestContext, Visiting
 from redrive.server.route import Routes
 from redrive.server.rule import SIGNED_IN, SIGNING_IN
 from redrive.server.site import Site, site_of
-from redrive.server.visit import Visit, Visiting
 
 routes = Routes("session", "/api/v1/session")
 
@@ -125,7 +125,7 @@ async def begun(site: Site, sessions: Sessions, new: NewSession | None, why_not:
     return response
 
 
-async def _sessions(visit: Visit) -> Sessions:
+async def _sessions(visit: RequestContext) -> Sessions:
     visit.require_person()
     return await visit.app.sessions()
 

@@ -8,9 +8,9 @@ from redrive.config import SETTINGS
 from redrive.policy.access import Permission
 from redrive.server.answer import page
 from redrive.server.api.shape.shared import SettingList
+from redrive.server.request_context import Visiting
 from redrive.server.route import Routes
 from redrive.server.rule import may
-from redrive.server.visit import Visiting
 
 routes = Routes("settings", "/api/v1/settings")
 

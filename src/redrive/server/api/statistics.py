@@ -11,9 +11,9 @@ from redrive.failures.statistics import statistics
 from redrive.policy.access import Permission
 from redrive.server.answer import answer
 from redrive.server.api.shape.statistics import StatisticsShape
+from redrive.server.request_context import Visiting
 from redrive.server.route import Routes
 from redrive.server.rule import may
-from redrive.server.visit import Visiting
 
 Queue = Annotated[str | None, Query(min_length=1, max_length=200, description="Of this queue alone")]
 

@@ -8,9 +8,9 @@ from redrive.policy.access import Permission
 from redrive.server.answer import page
 from redrive.server.api.shape.shared import WorkerList
 from redrive.server.api.view.shared import worker_view
+from redrive.server.request_context import Visiting
 from redrive.server.route import Routes
 from redrive.server.rule import may
-from redrive.server.visit import Visiting
 
 routes = Routes("workers", "/api/v1/workers")
 

@@ -9,7 +9,7 @@ from urllib.parse import quote_plus
 
 from redrive.server.oidc import problem
 from redrive.server.oidc.metadata import BASIC
-from redrive.server.oidc.wire import Reply, WireError
+from redrive.server.oidc.provider_client import Reply, WireError
 
 POST = "client_secret_post"
 

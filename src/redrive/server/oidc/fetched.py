@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 from redrive.clock import Clock
-from redrive.server.oidc.wire import WireError
+from redrive.server.oidc.provider_client import WireError
 
 T = TypeVar("T")
 

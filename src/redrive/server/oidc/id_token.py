@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from joserfc import errors, jws, jwt
 from joserfc.jwk import JWKRegistry, Key, KeySet
 
-from redrive.server.oidc.wire import WireError
+from redrive.server.oidc.provider_client import WireError
 
 ALGORITHMS = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
@@ -16,11 +16,11 @@ ALGORITHMS = (
 )
 """Only those with two keys: whoever can check a token must not be able to make one."""
 KINDS = ("RSA", "EC", "OKP")
-SMALLEST_RSA = 2048
-MOST_KEYS = 100
+MIN_RSA_BITS = 2048
+MAX_KEYS = 100
 LEEWAY = 60
-LONGEST_HEADER = 8_192
-LONGEST_SUBJECT = 255
+MAX_HEADER_LENGTH = 8_192
+MAX_SUBJECT_LENGTH = 255
 
 # Everything that a header, a key or a claim of the wrong type leads to.
 _BROKEN = (
@@ -48,7 +48,7 @@ class Expected(NamedTuple):
 class _Registry(jws.JWSRegistry):
     """Its own one warns of EdDSA, which has got more exact names since; providers sign with it."""
 
-    max_header_length = LONGEST_HEADER
+    max_header_length = MAX_HEADER_LENGTH
 
     def get_alg(self, name: str) -> Any:
         if name not in ALGORITHMS or name not in self.algorithms:
@@ -62,7 +62,7 @@ _REGISTRY = _Registry(strict_check_header=False)
 def key_set(document: dict[str, Any]) -> KeySet:
     """The keys that tokens can be checked with; others of the provider's are not our business."""
     listed = document.get("keys")
-    found = [_key(each) for each in listed[:MOST_KEYS]] if isinstance(listed, list) else []
+    found = [_key(each) for each in listed[:MAX_KEYS]] if isinstance(listed, list) else []
     usable = [key for key in found if key is not None]
     if not usable:
         raise WireError("it publishes no key that an ID token could be checked with")
@@ -73,7 +73,7 @@ def _key(data: Any) -> Key | None:
     if not isinstance(data, dict) or data.get("kty") not in KINDS or data.get("use", "sig") != "sig":
         return None
     try:
-        if data["kty"] == "RSA" and len(data["n"]) * 6 < SMALLEST_RSA:  # six bits a letter
+        if data["kty"] == "RSA" and len(data["n"]) * 6 < MIN_RSA_BITS:  # six bits a letter
             return None
         key = JWKRegistry.import_key(data)
         key.ensure_kid()
@@ -130,5 +130,5 @@ def _check_rest(claims: dict[str, Any], expected: Expected) -> None:
     several = isinstance(audience, list) and len(audience) > 1
     if (party is not None or several) and party != expected.client_id:
         raise TokenError("its azp is missing or wrong")
-    if not isinstance(claims["sub"], str) or len(claims["sub"]) > LONGEST_SUBJECT:
+    if not isinstance(claims["sub"], str) or len(claims["sub"]) > MAX_SUBJECT_LENGTH:
         raise TokenError("its sub is no text, or too long")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from redrive.server.oidc.wire import Wire, WireError
+from redrive.server.oidc.provider_client import ProviderClient, WireError
 
 PLACE = "/.well-known/openid-configuration"
 BASIC = "client_secret_basic"
@@ -26,7 +26,7 @@ class Metadata(NamedTuple):
     names_itself: bool
 
 
-async def discovered(wire: Wire, issuer: str) -> Metadata:
+async def discovered(wire: ProviderClient, issuer: str) -> Metadata:
     document = await wire.get(issuer.rstrip("/") + PLACE)
     if document.get("issuer") != issuer:
         raise WireError(
@@ -43,7 +43,7 @@ async def discovered(wire: Wire, issuer: str) -> Metadata:
     )
 
 
-def _address(wire: Wire, document: dict[str, Any], name: str) -> str:
+def _address(wire: ProviderClient, document: dict[str, Any], name: str) -> str:
     address = document.get(name)
     if not isinstance(address, str) or not wire.is_safe(address):
         raise WireError(f"its {name} is missing, or not an https address")

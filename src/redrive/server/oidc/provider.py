@@ -12,11 +12,11 @@ from redrive.clock import Clock
 from redrive.model.identity import Identity
 from redrive.server.oidc import problem
 from redrive.server.oidc.client import Client, Proof, granted, is_stranger, proofs_of
-from redrive.server.oidc.errand import Errand
 from redrive.server.oidc.fetched import Fetched
 from redrive.server.oidc.id_token import Expected, TokenError, claims_of, is_known, key_set
+from redrive.server.oidc.login_state import LoginState
 from redrive.server.oidc.metadata import Metadata, discovered
-from redrive.server.oidc.wire import Reply, Wire, WireError
+from redrive.server.oidc.provider_client import ProviderClient, Reply, WireError
 from redrive.server.vouched import vouched_name
 
 EMAIL, VERIFIED = "email", "email_verified"
@@ -38,12 +38,12 @@ class Provider:
         self._client = client
         self._name_claim = name_claim
         self._clock = clock
-        self._wire = Wire(issuer)
+        self._wire = ProviderClient(issuer)
         self._proofs: list[Proof] = []
         self._metadata = Fetched(self._discovered, clock)
         self._keys = Fetched(self._published_keys, clock)
 
-    async def address(self, errand: Errand, state: str) -> str:
+    async def address(self, errand: LoginState, state: str) -> str:
         """Where the browser has to go."""
         place = (await self._known()).authorization
         asked = {
@@ -63,7 +63,7 @@ class Provider:
         if named != self.issuer and (named is not None or (await self._known()).names_itself):
             raise problem.untrusted("the answer comes from another provider")
 
-    async def person(self, errand: Errand, code: str) -> Person:
+    async def person(self, errand: LoginState, code: str) -> Person:
         """Whoever has signed in there."""
         metadata = await self._known()
         tokens = await self._tokens(metadata, errand, code)
@@ -79,7 +79,7 @@ class Provider:
         except WireError as error:
             raise problem.unavailable("discovery", error) from None
 
-    async def _tokens(self, metadata: Metadata, errand: Errand, code: str) -> dict[str, Any]:
+    async def _tokens(self, metadata: Metadata, errand: LoginState, code: str) -> dict[str, Any]:
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -106,7 +106,7 @@ class Provider:
         self._proofs = []
         return reply
 
-    async def _claims(self, token: object, errand: Errand) -> dict[str, Any]:
+    async def _claims(self, token: object, errand: LoginState) -> dict[str, Any]:
         if not isinstance(token, str):
             raise problem.untrusted("there is no ID token")
         expected = Expected(self.issuer, self._client.id, errand.nonce, self._clock.now())

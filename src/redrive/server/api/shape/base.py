@@ -8,8 +8,8 @@ from typing import Annotated
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from redrive.errors import InvalidValueError
-from redrive.failures.refusal import MOST_AT_ONCE
-from redrive.policy.user_text import LONGEST_REASON
+from redrive.failures.refusal import MAX_CONCURRENT
+from redrive.policy.user_text import MAX_REASON_LENGTH
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
 
@@ -36,8 +36,8 @@ Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 Instant = Annotated[AwareDatetime, BeforeValidator(_instant), Field(strict=False)]
 """A time that somebody names. Left to itself, pydantic takes numbers too."""
 IdText = Annotated[str, Field(min_length=1, max_length=200)]
-Ids = Annotated[list[IdText], Field(min_length=1, max_length=MOST_AT_ONCE)]
-Reason = Annotated[str, Field(max_length=LONGEST_REASON, description="Kept in the audit, without secrets")]
+Ids = Annotated[list[IdText], Field(min_length=1, max_length=MAX_CONCURRENT)]
+Reason = Annotated[str, Field(max_length=MAX_REASON_LENGTH, description="Kept in the audit, without secrets")]
 
 
 class Reasoned(Asked):

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from redrive.errors import InvalidValueError
-from redrive.failures.refusal import MOST_AT_ONCE
+from redrive.failures.refusal import MAX_CONCURRENT
 from redrive.model.replay import Mode
-from redrive.policy.user_text import LONGEST_NOTE, LONGEST_REASON, LONGEST_WORD, MOST_TAGS
+from redrive.policy.user_text import MAX_NOTE_LENGTH, MAX_REASON_LENGTH, MAX_TAGS, MAX_WORD_LENGTH
 from redrive.server.api.shape.base import Asked, Ids, IdText, Reason
 
-Word = Annotated[str, Field(min_length=1, max_length=LONGEST_WORD)]
-Words = Annotated[list[Word], Field(max_length=MOST_TAGS)]
+Word = Annotated[str, Field(min_length=1, max_length=MAX_WORD_LENGTH)]
+Words = Annotated[list[Word], Field(max_length=MAX_TAGS)]
 Policy = Annotated[
     dict[str, Any] | None,
     Field(
@@ -30,11 +30,11 @@ Policy = Annotated[
 class Telling(Asked):
     """A reason that must be given."""
 
-    reason: Annotated[str, Field(min_length=1, max_length=LONGEST_REASON)]
+    reason: Annotated[str, Field(min_length=1, max_length=MAX_REASON_LENGTH)]
 
 
 class NewNote(Asked):
-    text: Annotated[str, Field(min_length=1, max_length=LONGEST_NOTE)]
+    text: Annotated[str, Field(min_length=1, max_length=MAX_NOTE_LENGTH)]
 
 
 class Dependency(Asked):
@@ -80,7 +80,7 @@ class Closing(Asked):
 
     ids: Ids | None = None
     query: Annotated[str | None, Field(max_length=2000)] = None
-    expect: Annotated[int | None, Field(ge=1, le=MOST_AT_ONCE)] = None
+    expect: Annotated[int | None, Field(ge=1, le=MAX_CONCURRENT)] = None
     reason: Reason = ""
 
     @model_validator(mode="after")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from redrive.failures.groups import MOST_LETTERS
+from redrive.failures.groups import MAX_LETTERS
 from redrive.model.failure_group import GroupState
 from redrive.server.api.shape.base import Asked, Instant, Moment, Reason, Shown
 
@@ -95,7 +95,7 @@ class GroupResolving(Asked):
 
     reason: Reason = ""
     dead_letters: bool = False
-    expect: Annotated[int | None, Field(ge=0, le=MOST_LETTERS)] = None
+    expect: Annotated[int | None, Field(ge=0, le=MAX_LETTERS)] = None
 
 
 class GroupIgnoring(Asked):

@@ -6,17 +6,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from redrive.engine.task import LONGEST_NAME
-from redrive.identity.keys import LONGEST_GRACE, LONGEST_LIFETIME
+from redrive.engine.task import MAX_NAME_LENGTH
+from redrive.identity.keys import MAX_GRACE_SECONDS, MAX_LIFETIME_SECONDS
 from redrive.policy.access import Permission
-from redrive.policy.user_text import LONGEST_WORD
+from redrive.policy.user_text import MAX_WORD_LENGTH
 from redrive.server.api.shape.base import Asked, Moment, Shown
 
 RoleWord = Literal["VIEWER", "STAFF", "ADMIN", "OWNER"]
 AskedRole = Literal["VIEWER", "STAFF", "ADMIN", "OWNER", "SUPER_ADMIN", "ORG_ADMIN"]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Password = Annotated[str, Field(min_length=1, max_length=1024)]
-OrgName = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
+OrgName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]
 Scope = Annotated[Permission, Field(strict=False)]
 
 
@@ -35,7 +35,7 @@ class OrganizationName(Asked):
 
 class NewOrganization(Asked):
     name: OrgName
-    title: Annotated[str, Field(max_length=LONGEST_WORD)] = ""
+    title: Annotated[str, Field(max_length=MAX_WORD_LENGTH)] = ""
 
 
 class NewPassword(Asked):
@@ -62,17 +62,17 @@ class LinkRequest(Asked):
 class NewKeyRequest(Asked):
     """`scopes` limits the key to some of what its role may do."""
 
-    name: Annotated[str, Field(min_length=1, max_length=LONGEST_WORD)]
+    name: Annotated[str, Field(min_length=1, max_length=MAX_WORD_LENGTH)]
     role: AskedRole
     scopes: Annotated[list[Scope] | None, Field(min_length=1, max_length=8)] = None
-    expires_in_seconds: Annotated[float | None, Field(ge=60, le=LONGEST_LIFETIME)] = None
+    expires_in_seconds: Annotated[float | None, Field(ge=60, le=MAX_LIFETIME_SECONDS)] = None
 
 
 class Rotation(Asked):
     """`expires_in_seconds` is when the key ends from now on; without it, when it ended before."""
 
-    grace_seconds: Annotated[float, Field(ge=0, le=LONGEST_GRACE)] = 0.0
-    expires_in_seconds: Annotated[float | None, Field(ge=60, le=LONGEST_LIFETIME)] = None
+    grace_seconds: Annotated[float, Field(ge=0, le=MAX_GRACE_SECONDS)] = 0.0
+    expires_in_seconds: Annotated[float | None, Field(ge=60, le=MAX_LIFETIME_SECONDS)] = None
 
 
 class OrganizationShape(Shown):

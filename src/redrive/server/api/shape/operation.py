@@ -10,9 +10,9 @@ from redrive.model.replay import Mode, OperationState
 from redrive.server.api.shape.base import Asked, Ids, Moment, Reason, Shown
 from redrive.server.api.shape.dead_letter_change import Policy
 from redrive.server.api.shape.replay import ReplayShape
-from redrive.store.operations import MOST_ITEMS
+from redrive.store.operations import MAX_ITEMS
 
-Number = Annotated[int, Field(ge=1, le=MOST_ITEMS)]
+Number = Annotated[int, Field(ge=1, le=MAX_ITEMS)]
 
 
 class PlanRequest(Asked):
@@ -27,9 +27,9 @@ class PlanRequest(Asked):
     mode: Annotated[Mode, Field(strict=False)] = Mode.FROM_STEP
     override_retry_policy: Policy = None
     exclude_unsafe: bool = False
-    expect: Annotated[int | None, Field(ge=0, le=MOST_ITEMS)] = None
+    expect: Annotated[int | None, Field(ge=0, le=MAX_ITEMS)] = None
     reason: Reason = ""
-    canary: Annotated[int, Field(ge=0, le=MOST_ITEMS)] = 10
+    canary: Annotated[int, Field(ge=0, le=MAX_ITEMS)] = 10
     rate: Annotated[float | None, Field(ge=0.001, le=100_000, allow_inf_nan=False)] = None
     failure_rate: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.2
     minimum: Number = 10
@@ -130,4 +130,4 @@ class Start(Asked):
     anything when not exactly as many as `expect` says would be replayed."""
 
     accept_drift: bool = False
-    expect: Annotated[int | None, Field(ge=0, le=MOST_ITEMS)] = None
+    expect: Annotated[int | None, Field(ge=0, le=MAX_ITEMS)] = None

@@ -6,28 +6,28 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from redrive.engine.enqueue import FARTHEST, HIGHEST_PRIORITY, LONGEST_KEY, MOST_TAGS
-from redrive.engine.task import LONGEST_NAME
-from redrive.policy.user_text import LONGEST_WORD
+from redrive.engine.enqueue import MAX_KEY_LENGTH, MAX_PRIORITY, MAX_START_DELAY_SECONDS, MAX_TAGS
+from redrive.engine.task import MAX_NAME_LENGTH
+from redrive.policy.user_text import MAX_WORD_LENGTH
 from redrive.server.api.shape.base import Asked, Instant
 
-MOST_RUNS = 1_000
+MAX_RUNS = 1_000
 
-Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
-Key = Annotated[str, Field(min_length=1, max_length=LONGEST_KEY)]
-Tag = Annotated[str, Field(min_length=1, max_length=LONGEST_WORD)]
+Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]
+Key = Annotated[str, Field(min_length=1, max_length=MAX_KEY_LENGTH)]
+Tag = Annotated[str, Field(min_length=1, max_length=MAX_WORD_LENGTH)]
 
 
 class Options(Asked):
     """`work` is the name of a task or a workflow. It is due at once, after `delay_seconds`, or at `at`."""
 
     work: Name
-    priority: Annotated[int, Field(ge=-HIGHEST_PRIORITY, le=HIGHEST_PRIORITY)] = 0
-    delay_seconds: Annotated[float, Field(ge=0, le=FARTHEST, allow_inf_nan=False)] = 0.0
+    priority: Annotated[int, Field(ge=-MAX_PRIORITY, le=MAX_PRIORITY)] = 0
+    delay_seconds: Annotated[float, Field(ge=0, le=MAX_START_DELAY_SECONDS, allow_inf_nan=False)] = 0.0
     at: Instant | None = None
     queue: Annotated[Name | None, Field(description="Another queue than that of its first task")] = None
     correlation_id: Key | None = None
-    tags: Annotated[list[Tag], Field(max_length=MOST_TAGS)] = Field(default_factory=list)
+    tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] = Field(default_factory=list)
     metadata: Annotated[dict[str, Any] | None, Field(max_length=1_000)] = None
 
 
@@ -38,5 +38,5 @@ class StartRequest(Options):
 class StartManyRequest(Options):
     """All of them, or none. `keys` are their idempotency keys, one for each payload."""
 
-    payloads: Annotated[list[Any], Field(min_length=1, max_length=MOST_RUNS)]
-    keys: Annotated[list[Key] | None, Field(max_length=MOST_RUNS)] = None
+    payloads: Annotated[list[Any], Field(min_length=1, max_length=MAX_RUNS)]
+    keys: Annotated[list[Key] | None, Field(max_length=MAX_RUNS)] = None

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from redrive.model.breaker import BreakerState
-from redrive.policy.bounds import LONGEST_DELAY
-from redrive.policy.user_text import LONGEST_REASON
+from redrive.policy.bounds import MAX_DELAY_SECONDS
+from redrive.policy.user_text import MAX_REASON_LENGTH
 from redrive.server.api.shape.base import Asked, Moment, Shown
 from redrive.server.api.shape.dead_letter import CountShape
 
@@ -115,8 +115,8 @@ class Forcing(Asked):
     """For so many seconds, or until it is released."""
 
     state: Literal["OPEN", "CLOSED"]
-    reason: Annotated[str, Field(min_length=1, max_length=LONGEST_REASON)]
-    seconds: Annotated[float | None, Field(ge=1, le=LONGEST_DELAY, allow_inf_nan=False)] = None
+    reason: Annotated[str, Field(min_length=1, max_length=MAX_REASON_LENGTH)]
+    seconds: Annotated[float | None, Field(ge=1, le=MAX_DELAY_SECONDS, allow_inf_nan=False)] = None
 
 
 class SettingShape(Shown):

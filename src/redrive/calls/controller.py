@@ -1,4 +1,4 @@
-"""The judge of a guarded call: everything that decides, for sync and async calls alike. It never waits."""
+"""Decide what a guarded call does next, for sync and async calls alike. It never waits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from redrive.calls.attempt import CURRENT, Attempt
 from redrive.calls.dependency import Dependency
-from redrive.calls.teller import Teller
+from redrive.calls.reporter import CallReporter
 from redrive.clock import Clock
 from redrive.errors import DeferredError, InvalidValueError
 from redrive.model.breaker import Permit
@@ -20,12 +20,12 @@ from redrive.policy.retry import RetryPolicy, decide
 
 KeyOf = Callable[..., str | None]
 
-MOST_FAILURES = 20
+MAX_FAILURES = 20
 """A call that is tried again for days remembers its last failures only."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Judge:
+class CallController:
     operation: str
     policy: RetryPolicy
     timeout: float
@@ -36,7 +36,7 @@ class Judge:
     dependency: Dependency
     breaks: bool
     classifier: Classifier | None
-    teller: Teller
+    reporter: CallReporter
     clock: Clock
     random: Callable[[], float]
 
@@ -74,7 +74,7 @@ class Judge:
             self.dependency.report_success(permit, attempt.started)
         self.dependency.give_back()
         if attempt.number > 1:
-            self.teller.recovered(attempt)
+            self.reporter.recovered(attempt)
 
     def abandoned(self, attempt: Attempt, permit: Permit | None) -> None:
         """Cancelled or interrupted: that is nobody's failure."""
@@ -94,7 +94,7 @@ class Judge:
         decision = decide(
             attempt.tally, failure, self.policy, now=now, draw=self.random(), repeatable=repeatable
         )
-        attempt.failures = (*attempt.failures[1 - MOST_FAILURES :], failure)
+        attempt.failures = (*attempt.failures[1 - MAX_FAILURES :], failure)
         why = decision.explanation
         if not isinstance(decision, Retry):
             self._give_up(attempt, seconds, failure, why, error)
@@ -102,7 +102,7 @@ class Judge:
         reason = self._reason_to_stop(attempt, permit, decision.delay)
         if reason is None:
             attempt.tally = attempt.tally.after(decision)
-            self.teller.failed(attempt, seconds, failure, why, decision.delay)
+            self.reporter.failed(attempt, seconds, failure, why, decision.delay)
             return decision.delay
         stopped = why._replace(reason=reason, wait=None, at=None)
         self._give_up(attempt, seconds, failure, stopped, error)
@@ -140,7 +140,7 @@ class Judge:
     def _give_up(
         self, attempt: Attempt, seconds: float, failure: Failure, why: Explanation, error: Exception
     ) -> None:
-        self.teller.failed(attempt, seconds, failure, why, None)
+        self.reporter.failed(attempt, seconds, failure, why, None)
         _add_note(error, attempt, why.reason)
 
 

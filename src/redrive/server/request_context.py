@@ -8,15 +8,15 @@ from fastapi import Depends
 from starlette.requests import Request
 
 from redrive.app import Redrive
-from redrive.engine.run_queries import RunBook
-from redrive.failures.service import Desk
+from redrive.engine.run_queries import RunQueries
+from redrive.failures.service import Failures
 from redrive.identity.directory import Directory
 from redrive.model.caller import Caller
 from redrive.policy.principal import Principal
 from redrive.server.problem import ProblemError
 
 
-class Visit(NamedTuple):
+class RequestContext(NamedTuple):
     """`csrf` is the token of a browser's session; None for keys."""
 
     app: Redrive
@@ -41,30 +41,30 @@ class Visit(NamedTuple):
                 hint="sign in first",
             )
 
-    async def desk(self) -> Desk:
+    async def desk(self) -> Failures:
         return await self.app.desk(org=self.org, by=self.principal.name)
 
-    async def runs(self) -> RunBook:
+    async def runs(self) -> RunQueries:
         return await self.app.runs(org=self.org, by=self.principal.name)
 
     async def directory(self) -> Directory:
         return await self.app.directory(org=self.org, by=self.principal)
 
 
-async def _visit_of(request: Request) -> Visit:
+async def _visit_of(request: Request) -> RequestContext:
     # Nothing is waited for; but FastAPI would call what is not async in a thread, which takes longer.
-    visit: Visit = request.state.visit
+    visit: RequestContext = request.state.visit
     return visit
 
 
-async def _desk_of(request: Request) -> Desk:
+async def _desk_of(request: Request) -> Failures:
     return await (await _visit_of(request)).desk()
 
 
-async def _runs_of(request: Request) -> RunBook:
+async def _runs_of(request: Request) -> RunQueries:
     return await (await _visit_of(request)).runs()
 
 
-Visiting = Annotated[Visit, Depends(_visit_of)]
-AtDesk = Annotated[Desk, Depends(_desk_of)]
-Runs = Annotated[RunBook, Depends(_runs_of)]
+Visiting = Annotated[RequestContext, Depends(_visit_of)]
+AtDesk = Annotated[Failures, Depends(_desk_of)]
+Runs = Annotated[RunQueries, Depends(_runs_of)]

@@ -19,7 +19,7 @@ SECONDS = 600
 """So long somebody may take to sign in at the provider."""
 
 
-class Errand(NamedTuple):
+class LoginState(NamedTuple):
     """
     nonce     comes back in the ID token, so that no token of another sign-in will do
     verifier  shown to the provider with the code, so that a code without it is worth nothing (PKCE)
@@ -35,7 +35,7 @@ class Errand(NamedTuple):
     browser: str
 
     def __repr__(self) -> str:
-        return f"Errand({self.redirect!r}, next={self.next!r})"
+        return f"LoginState({self.redirect!r}, next={self.next!r})"
 
     @property
     def challenge(self) -> str:
@@ -43,17 +43,19 @@ class Errand(NamedTuple):
         return urlsafe_b64encode(sha256(self.verifier.encode()).digest()).rstrip(b"=").decode()
 
 
-def new_errand(entropy: Callable[[int], bytes], redirect: str, next_path: str | None, browser: str) -> Errand:
+def new_errand(
+    entropy: Callable[[int], bytes], redirect: str, next_path: str | None, browser: str
+) -> LoginState:
     nonce, verifier = (secret_text(entropy(SECRET_BYTES)) for _ in range(2))
-    return Errand(nonce, verifier, redirect, next_path, digest(browser))
+    return LoginState(nonce, verifier, redirect, next_path, digest(browser))
 
 
-async def put_errand(sessions: Sessions, errand: Errand) -> str:
+async def put_errand(sessions: Sessions, errand: LoginState) -> str:
     """The state that it is found again by, once."""
     return await sessions.put(KIND, list(errand), SECONDS)
 
 
-async def take_errand(sessions: Sessions, state: str, browser: str | None) -> Errand | None:
+async def take_errand(sessions: Sessions, state: str, browser: str | None) -> LoginState | None:
     """None where there is none (any more), or it is another browser's."""
     if not is_token(browser) or not is_token(state):
         return None
@@ -61,8 +63,8 @@ async def take_errand(sessions: Sessions, state: str, browser: str | None) -> Er
     return errand if errand is not None and hmac.compare_digest(errand.browser, digest(browser)) else None
 
 
-def _read(kept: JsonValue) -> Errand | None:
+def _read(kept: JsonValue) -> LoginState | None:
     try:
-        return msgspec.convert(kept, Errand)
+        return msgspec.convert(kept, LoginState)
     except msgspec.ValidationError:  # there is none, or it is of another version of this program
         return None

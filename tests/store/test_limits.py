@@ -19,7 +19,7 @@ from tests.store.build import (
 )
 
 from redrive.store.database import Database
-from redrive.store.holds import LimitRow
+from redrive.store.limits import LimitRow
 from redrive.store.record import Record
 from redrive.store.store import Store
 
@@ -40,24 +40,24 @@ async def held(store: Store, number: int, by: str = "breaker:mail", **changes: A
 
 
 async def test_holders_are_named_once(store: Store) -> None:
-    assert await store.holds.holders() == []
+    assert await store.limits.holders() == []
     await held(store, 3, "breaker:mail")
     await held(store, 2, "limit:it's")
     await held(store, 1, "breaker:fax")
     await enqueued(store, 1)
 
-    assert await store.holds.holders() == ["breaker:fax", "breaker:mail", "limit:it's"]
-    assert await store.holds.holders("breaker:") == ["breaker:fax", "breaker:mail"]
-    assert await store.holds.holders("limit:") == ["limit:it's"]
+    assert await store.limits.holders() == ["breaker:fax", "breaker:mail", "limit:it's"]
+    assert await store.limits.holders("breaker:") == ["breaker:fax", "breaker:mail"]
+    assert await store.limits.holders("limit:") == ["limit:it's"]
 
 
 async def test_counting_is_bounded(store: Store) -> None:
     await held(store, 4)
     await held(store, 1, "other")
 
-    assert await store.holds.count_held("breaker:mail") == 4
-    assert await store.holds.count_held("breaker:mail", 3) == 3
-    assert await store.holds.count_held("nobody") == 0
+    assert await store.limits.count_held("breaker:mail") == 4
+    assert await store.limits.count_held("breaker:mail", 3) == 3
+    assert await store.limits.count_held("nobody") == 0
 
 
 async def test_released_in_order_of_priority_then_submission_then_id(
@@ -68,7 +68,7 @@ async def test_released_in_order_of_priority_then_submission_then_id(
     await ask(database, "UPDATE redrive.runs SET submitted_at = 100.0")
     await ask(database, "UPDATE redrive.runs SET submitted_at = 50.0 WHERE id IN ('d', 'e')")
 
-    batches = [await store.holds.release("breaker:mail", 2) for _ in range(4)]
+    batches = [await store.limits.release("breaker:mail", 2) for _ in range(4)]
 
     assert [{each.id for each in batch} for batch in batches] == [{"d", "b"}, {"e", "a"}, {"c"}, set()]
     assert {each[1:] for batch in batches for each in batch} == {(0, "default")}
@@ -78,8 +78,8 @@ async def test_only_what_this_holder_holds_is_released(store: Store, database: D
     [mine] = await held(store, 1)
     [other] = await held(store, 1, "other")
 
-    assert await store.holds.release("breaker:mail", 0) == []
-    assert [each.id for each in await store.holds.release("breaker:mail", 10)] == [mine]
+    assert await store.limits.release("breaker:mail", 0) == []
+    assert [each.id for each in await store.limits.release("breaker:mail", 10)] == [mine]
 
     assert await column(database, mine, "place", "held_by", "state") == ("ready", None, "RUNNING")
     assert await column(database, other, "place", "held_by") == ("held", "other")
@@ -93,7 +93,7 @@ async def test_a_suspect_is_released_to_be_alone(store: Store, database: Databas
     [alone] = await store.leases.claim_alone("default", holder())
     await store.records.record([Record(parked(alone))])
 
-    assert len(await store.holds.release("breaker:mail", 10)) == 1
+    assert len(await store.limits.release("breaker:mail", 10)) == 1
 
     assert await column(database, claim.id, "place") == "alone"
 
@@ -102,7 +102,7 @@ async def test_concurrent_releases_release_each_run_once(store: Store, database:
     ids = await held(store, 20)
     others = [Store(database.another()) for _ in range(3)]
 
-    answers = await asyncio.gather(*[other.holds.release("breaker:mail", 20) for other in others])
+    answers = await asyncio.gather(*[other.limits.release("breaker:mail", 20) for other in others])
 
     assert sorted(each.id for answer in answers for each in answer) == sorted(ids)
     for other in others:
@@ -115,12 +115,12 @@ async def test_concurrent_releases_release_each_run_once(store: Store, database:
 async def taken(store: Store, maxima: dict[str, int], wanted: int = 1) -> bool:
     """Read, decide, write: as the gate does it."""
     async with store.database.transaction() as session:
-        free = await store.holds.lock_limits(session, maxima)
+        free = await store.limits.lock_limits(session, maxima)
         await asyncio.sleep(0)
         if min(free.values()) < wanted:
             return False
         rows = [LimitRow(name, maximum, maximum - free[name] + wanted) for name, maximum in maxima.items()]
-        await store.holds.save_limits(session, rows)
+        await store.limits.save_limits(session, rows)
         return True
 
 
@@ -133,9 +133,9 @@ async def test_slots_are_taken_until_none_is_left(store: Store, database: Databa
 
     assert await limits(database) == [("mail", 2, 2)]
     await held(store, 3, "limit:mail")
-    assert await store.holds.limits_with_room() == []
+    assert await store.limits.limits_with_room() == []
     await ask(database, "UPDATE redrive.limits SET in_use = 1")
-    assert await store.holds.limits_with_room() == [("mail", 1)]
+    assert await store.limits.limits_with_room() == [("mail", 1)]
 
 
 async def test_counters_that_nobody_uses_are_forgotten(store: Store, database: Database) -> None:
@@ -144,7 +144,7 @@ async def test_counters_that_nobody_uses_are_forgotten(store: Store, database: D
     await ask(database, "UPDATE redrive.limits SET in_use = 0 WHERE name <> 'used'")
     await held(store, 1, "limit:waited for")
 
-    await store.holds.forget_limits()
+    await store.limits.forget_limits()
 
     assert [row[0] for row in await limits(database)] == ["used", "waited for"]
 
@@ -153,7 +153,7 @@ async def test_the_maximum_may_change(store: Store, database: Database) -> None:
     await taken(store, {"mail": 5}, 4)
 
     async with database.transaction() as session:
-        assert await store.holds.lock_limits(session, {"mail": 3}) == {"mail": -1}
+        assert await store.limits.lock_limits(session, {"mail": 3}) == {"mail": -1}
     assert await taken(store, {"mail": 9}) is True
     assert await limits(database) == [("mail", 9, 5)]
 
@@ -162,8 +162,8 @@ async def test_a_transaction_that_fails_takes_no_slot(store: Store, database: Da
     await taken(store, {"mail": 5})
     with pytest.raises(RuntimeError):
         async with database.transaction() as session:
-            await store.holds.lock_limits(session, {"mail": 5, "fax": 1})
-            await store.holds.save_limits(session, [LimitRow("mail", 5, 2)])
+            await store.limits.lock_limits(session, {"mail": 5, "fax": 1})
+            await store.limits.save_limits(session, [LimitRow("mail", 5, 2)])
             raise RuntimeError
 
     assert await limits(database) == [("mail", 5, 1)]
@@ -192,29 +192,29 @@ async def test_concurrent_takers_never_take_more_than_there_is(store: Store, dat
 
 async def add_one(store: Store, name: str) -> None:
     async with store.database.transaction() as session:
-        row = await store.holds.lock_breaker(session, name)
+        row = await store.limits.lock_breaker(session, name)
         await asyncio.sleep(0)
-        await store.holds.save_breaker(session, row._replace(body=row.body + "x", released=row.released + 1))
+        await store.limits.save_breaker(session, row._replace(body=row.body + "x", released=row.released + 1))
 
 
 async def test_a_breaker_is_made_when_it_is_first_needed(store: Store, database: Database) -> None:
-    assert await store.holds.breaker("mail") is None
+    assert await store.limits.breaker("mail") is None
     async with database.transaction() as session:
-        row = await store.holds.lock_breaker(session, "mail")
-        await store.holds.save_breaker(
+        row = await store.limits.lock_breaker(session, "mail")
+        await store.limits.save_breaker(
             session, row._replace(body='{"state":"open"}', closed_at=5.0, released=7)
         )
     assert (row.name, row.body, row.closed_at, row.released) == ("mail", "{}", None, 0)
     assert row.updated_at == row.now
 
-    found = await store.holds.breaker("mail")
+    found = await store.limits.breaker("mail")
 
     assert found is not None
     assert found[:4] == ("mail", '{"state":"open"}', 5.0, 7)
     assert row.now == found.updated_at <= found.now
     async with database.transaction() as session:
-        await store.holds.lock_breaker(session, "fax")
-    assert [each.name for each in await store.holds.breakers()] == ["fax", "mail"]
+        await store.limits.lock_breaker(session, "fax")
+    assert [each.name for each in await store.limits.breakers()] == ["fax", "mail"]
 
 
 @pytest.mark.parametrize("exists", [True, False])
@@ -223,7 +223,7 @@ async def test_concurrent_changes_of_a_breaker_are_all_kept(
 ) -> None:
     if exists:
         async with database.transaction() as session:
-            await store.holds.lock_breaker(session, "mail")
+            await store.limits.lock_breaker(session, "mail")
     others = [Store(database.another()) for _ in range(4)]
 
     async def change(other: Store) -> None:
@@ -232,7 +232,7 @@ async def test_concurrent_changes_of_a_breaker_are_all_kept(
 
     await asyncio.gather(*map(change, others))
 
-    row = await store.holds.breaker("mail")
+    row = await store.limits.breaker("mail")
     assert row is not None
     assert (row.released, row.body) == (20, "{}" + "x" * 20)
     for other in others:
@@ -242,7 +242,7 @@ async def test_concurrent_changes_of_a_breaker_are_all_kept(
 async def test_concurrent_changes_over_one_object_are_all_kept(store: Store) -> None:
     await asyncio.gather(*[add_one(store, "mail") for _ in range(10)])
 
-    row = await store.holds.breaker("mail")
+    row = await store.limits.breaker("mail")
     assert row is not None
     assert row.released == 10
 
@@ -251,22 +251,22 @@ async def test_concurrent_changes_over_one_object_are_all_kept(store: Store) -> 
 
 
 async def test_pausing_and_resuming(store: Store) -> None:
-    assert await store.holds.queues() == []
-    await store.holds.pause("mail", "ada", "deployment")
-    await store.holds.pause("mail", "bob", "it's broken")
-    await store.holds.resume("unknown")
+    assert await store.limits.queues() == []
+    await store.limits.pause("mail", "ada", "deployment")
+    await store.limits.pause("mail", "bob", "it's broken")
+    await store.limits.resume("unknown")
 
-    [paused] = await store.holds.queues()
+    [paused] = await store.limits.queues()
     assert (paused.name, paused.paused_by, paused.reason) == ("mail", "bob", "it's broken")
     assert paused.paused_at is not None
-    await store.holds.resume("mail")
+    await store.limits.resume("mail")
 
-    assert await store.holds.queues() == [("mail", None, None, None)]
+    assert await store.limits.queues() == [("mail", None, None, None)]
 
 
 async def test_a_pause_stops_neither_running_work_nor_what_is_due(store: Store, database: Database) -> None:
     claim = await claimed(store)
-    await store.holds.pause("default", "ada", "")
+    await store.limits.pause("default", "ada", "")
 
     assert await store.records.record([Record(rescheduled(claim, delay=-1.0))]) == {claim.id: "waiting"}
     assert await store.leases.promote(10) == ["default"]
@@ -278,13 +278,13 @@ async def test_a_pause_stops_neither_running_work_nor_what_is_due(store: Store, 
 
 
 async def test_heartbeats(store: Store) -> None:
-    await store.holds.heartbeat("w1", "v1", '["default"]', 10, 0, "running")
-    [first] = await store.holds.workers()
+    await store.limits.heartbeat("w1", "v1", '["default"]', 10, 0, "running")
+    [first] = await store.limits.workers()
     await asyncio.sleep(0.002)
-    await store.holds.heartbeat("w1", "v1", '["default"]', 10, 7, "stopping")
-    await store.holds.heartbeat("w2", "v2", '["mail"]', 5, 1, "running")
+    await store.limits.heartbeat("w1", "v1", '["default"]', 10, 7, "stopping")
+    await store.limits.heartbeat("w2", "v2", '["mail"]', 5, 1, "running")
 
-    again, other = await store.holds.workers()
+    again, other = await store.limits.workers()
 
     assert (first.id, first.code_version, first.queues) == ("w1", "v1", '["default"]')
     assert (first.concurrency, first.in_flight, first.state) == (10, 0, "running")
@@ -300,27 +300,27 @@ async def test_heartbeats(store: Store) -> None:
 
 
 async def test_workers_that_were_not_seen_for_long_are_forgotten(store: Store, database: Database) -> None:
-    await store.holds.heartbeat("old", "v1", "[]", 1, 0, "running")
-    await store.holds.heartbeat("new", "v1", "[]", 1, 0, "running")
+    await store.limits.heartbeat("old", "v1", "[]", 1, 0, "running")
+    await store.limits.heartbeat("new", "v1", "[]", 1, 0, "running")
     await ask(database, "UPDATE redrive.workers SET seen_at = :now - 100 WHERE id = 'old'")
 
-    await store.holds.forget_workers(200.0)
+    await store.limits.forget_workers(200.0)
     assert await value(database, "SELECT count(*) FROM redrive.workers") == 2
-    await store.holds.forget_workers(50.0)
+    await store.limits.forget_workers(50.0)
 
-    assert [worker.id for worker in await store.holds.workers()] == ["new"]
+    assert [worker.id for worker in await store.limits.workers()] == ["new"]
 
 
 async def test_looking_changes_nothing(store: Store, database: Database) -> None:
     await held(store, 2)
     before = await tables(database)
 
-    await store.holds.holders()
-    await store.holds.count_held("breaker:mail")
-    await store.holds.limits_with_room()
-    await store.holds.breaker("mail")
-    await store.holds.breakers()
-    await store.holds.queues()
-    await store.holds.workers()
+    await store.limits.holders()
+    await store.limits.count_held("breaker:mail")
+    await store.limits.limits_with_room()
+    await store.limits.breaker("mail")
+    await store.limits.breakers()
+    await store.limits.queues()
+    await store.limits.workers()
 
     assert await tables(database) == before

@@ -23,7 +23,7 @@ from redrive.server.site import Site
 
 LOGGER = logging.getLogger("redrive.server")
 REQUEST_ID = "X-Request-Id"
-LONGEST_STACK = 20_000
+MAX_STACK_LENGTH = 20_000
 PROBES = ("/healthz", "/readyz")
 """Asked every few seconds, all day."""
 _SAFE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -41,7 +41,7 @@ PROTECTION = {
 SECURE = {"Strict-Transport-Security": "max-age=31536000"}
 
 
-class Envelope:
+class ResponseMiddleware:
     def __init__(self, app: ASGIApp, site: Site) -> None:
         self._app = app
         self._site = site
@@ -102,7 +102,7 @@ class Envelope:
             )
 
     def _unforeseen(self, error: Exception, request_id: str) -> ProblemError:
-        stack = "".join(traceback.format_exception(error))[-LONGEST_STACK:]
+        stack = "".join(traceback.format_exception(error))[-MAX_STACK_LENGTH:]
         fields = {"event": "request_failed", "request_id": request_id, "error": type(error).__name__}
         structured.write(LOGGER, logging.ERROR, {**fields, "stack": stack})
         return ProblemError(

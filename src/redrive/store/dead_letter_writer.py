@@ -1,4 +1,4 @@
-"""Burials: what belongs to every dead letter: a place in the queue, its group, its audit entry."""
+"""DeadLetterWriter: what belongs to every dead letter: a place in the queue, its group, its audit entry."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from redrive.policy.recurrence import recurred
 from redrive.store.audit import Audit
 from redrive.store.database import Database, Session
 from redrive.store.groups import Groups
-from redrive.store.holds import Holds
+from redrive.store.limits import Limits
 from redrive.store.replays import Resolved, Settled, outcomes
 from redrive.store.statement import statements
 
-_SQL = statements("burials")
+_SQL = statements("dead_letter_writer")
 
 TOO_MANY = "refused a dead letter: the organization has as many as it may have; resolve or archive some"
 _QUEUE = "dead letters of "
 
 
-class Unburied(NamedTuple):
+class RejectedLetter(NamedTuple):
     """What is remembered of a failure whose run was refused a dead letter, to make one of it later."""
 
     reason: str
@@ -38,7 +38,7 @@ class Unburied(NamedTuple):
         return encode(self._asdict())
 
     @classmethod
-    def read(cls, text: str) -> Unburied | None:
+    def read(cls, text: str) -> RejectedLetter | None:
         """None when it is none."""
         try:
             return cls(**decode(text))  # type: ignore[arg-type]
@@ -59,14 +59,14 @@ class Letter(Protocol):
     def occurrence(self) -> Occurrence: ...
 
 
-class Burials:
+class DeadLetterWriter:
     """`max_size` bounds the live dead letters of an org (M6). What is beyond it is refused, never evicted."""
 
     def __init__(
-        self, database: Database, holds: Holds, groups: Groups, audit: Audit, max_size: int | None = None
+        self, database: Database, limits: Limits, groups: Groups, audit: Audit, max_size: int | None = None
     ) -> None:
         self._database = database
-        self._holds = holds
+        self._limits = limits
         self._groups = groups
         self._audit = audit
         self.max_size = max_size
@@ -112,7 +112,7 @@ class Burials:
 
     async def _room(self, session: Session, org: str, most: int) -> int:
         """Two that look at once would both find the last place: the first one locks the other out."""
-        await self._holds.lock_limits(session, {_QUEUE + org: most})
+        await self._limits.lock_limits(session, {_QUEUE + org: most})
         [row] = await session.fetch(_SQL["live"], {"org": org})
         return most - int(row[0] or 0)
 

@@ -19,13 +19,13 @@ from redrive.policy.principal import Principal
 from redrive.server.forward import Proxies
 
 TRUSTED_FOR = 2.0
-MOST_REMEMBERED = 10_000
+MAX_REMEMBERED = 10_000
 COOKIE = "redrive_session"
-LONGEST_CREDENTIAL = 512
+MAX_CREDENTIAL_LENGTH = 512
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-class Visitor(NamedTuple):
+class AuthenticatedCaller(NamedTuple):
     """`csrf` is the token that a browser must show; None for keys, which no browser sends by itself.
 
     `forwarded`: a proxy has signed them in, and has to name them with every request.
@@ -37,15 +37,15 @@ class Visitor(NamedTuple):
     forwarded: bool = False
 
 
-class Doorman:
+class Authenticator:
     def __init__(self, app: Redrive, cookie: str = COOKIE) -> None:
         self._app = app
         self.cookie = cookie
         self.proxies = Proxies(app.settings)
-        self._known: OrderedDict[bytes, Visitor] = OrderedDict()
+        self._known: OrderedDict[bytes, AuthenticatedCaller] = OrderedDict()
         self._times_forgotten = 0
 
-    async def visitor(self, request: Request) -> Visitor | None:
+    async def visitor(self, request: Request) -> AuthenticatedCaller | None:
         """None where there is no credential, or none that holds."""
         bearer = _bearer(request)
         if bearer is not None:
@@ -56,7 +56,7 @@ class Doorman:
         found = await self._remembered("session", token, anew=request.method not in READING)
         return None if found is None or not self._is_named(request, found) else found
 
-    def _is_named(self, request: Request, visitor: Visitor) -> bool:
+    def _is_named(self, request: Request, visitor: AuthenticatedCaller) -> bool:
         """Who signs out at the proxy, or comes past it, is nobody here either."""
         return not visitor.forwarded or self.proxies.user_of(request) == visitor.principal.name
 
@@ -70,8 +70,8 @@ class Doorman:
         self._known.clear()
         self._times_forgotten += 1
 
-    async def _remembered(self, kind: str, text: str, *, anew: bool = False) -> Visitor | None:
-        if not text or len(text) > LONGEST_CREDENTIAL or not text.isascii():
+    async def _remembered(self, kind: str, text: str, *, anew: bool = False) -> AuthenticatedCaller | None:
+        if not text or len(text) > MAX_CREDENTIAL_LENGTH or not text.isascii():
             return None
         now, name = self._app.clock.monotonic(), sha256(f"{kind}:{text}".encode()).digest()
         known = self._known.get(name)
@@ -83,23 +83,23 @@ class Doorman:
             self._remember(name, found)
         return found
 
-    def _remember(self, name: bytes, visitor: Visitor | None) -> None:
+    def _remember(self, name: bytes, visitor: AuthenticatedCaller | None) -> None:
         self._known.pop(name, None)
         if visitor is not None:
             self._known[name] = visitor
-            if len(self._known) > MOST_REMEMBERED:
+            if len(self._known) > MAX_REMEMBERED:
                 self._known.popitem(last=False)
 
-    async def _by_key(self, text: str, now: float) -> Visitor | None:
+    async def _by_key(self, text: str, now: float) -> AuthenticatedCaller | None:
         principal = await (await self._app.credentials()).of_key(text)
-        return None if principal is None else Visitor(principal, None, now + TRUSTED_FOR)
+        return None if principal is None else AuthenticatedCaller(principal, None, now + TRUSTED_FOR)
 
-    async def _by_session(self, token: str, now: float) -> Visitor | None:
+    async def _by_session(self, token: str, now: float) -> AuthenticatedCaller | None:
         signed_in = await (await self._app.credentials()).of_session(token)
         if signed_in is None:
             return None
         forwarded = signed_in.session.kind is SignInKind.FORWARD
-        return Visitor(signed_in.principal, signed_in.csrf, now + TRUSTED_FOR, forwarded)
+        return AuthenticatedCaller(signed_in.principal, signed_in.csrf, now + TRUSTED_FOR, forwarded)
 
 
 def _bearer(request: Request) -> str | None:

@@ -1,4 +1,4 @@
-"""Turns: of what takes long and everybody may ask for, one at a time for an organization, and few in all."""
+"""Limit expensive requests: one at a time per organization, few overall."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 from redrive.server.problem import ProblemError
 
-MOST = 2
+MAX_COUNT = 2
 
 
-class Turns:
-    def __init__(self, most: int = MOST) -> None:
+class ConcurrencyLimiter:
+    def __init__(self, most: int = MAX_COUNT) -> None:
         self._most = most
         self._under_way: set[str] = set()
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from redrive.store.database import Database, Session
 from redrive.store.statement import statements
 
-_SQL = statements("holds")
+_SQL = statements("limits")
 
 
 class BreakerRow(NamedTuple):
@@ -60,7 +60,7 @@ class Released(NamedTuple):
     queue: str
 
 
-class Holds:
+class Limits:
     def __init__(self, database: Database) -> None:
         self._database = database
 

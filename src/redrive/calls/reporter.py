@@ -16,7 +16,7 @@ Hook = Callable[[CallEvent], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Teller:
+class CallReporter:
     fields: Mapping[str, Any]
     hooks: tuple[Hook, ...]
 

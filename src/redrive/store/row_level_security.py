@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from redrive.errors import StoreError
-from redrive.store.postgres_hint import LONGEST_NAME
+from redrive.store.postgres_hint import MAX_NAME_LENGTH
 from redrive.store.postgres_migration import quoted
 
 SUFFIX = "redrive_tenant"
@@ -81,12 +81,12 @@ class _Role(NamedTuple):
 
 def tenant_role(schema: str) -> str:
     name = SUFFIX if schema == "redrive" else f"{schema}_{SUFFIX}"
-    if len(name.encode()) <= LONGEST_NAME:
+    if len(name.encode()) <= MAX_NAME_LENGTH:
         return name
     return f"{sha256(schema.encode()).hexdigest()[:32]}_{SUFFIX}"
 
 
-async def raise_wall(connection: Any, schema: str, place: str) -> None:
+async def enable_row_level_security(connection: Any, schema: str, place: str) -> None:
     """In the transaction of the connection. What is there already is only looked at."""
     missing = await _missing(connection, schema)
     if missing:

@@ -13,7 +13,7 @@ SECONDS = 30.0
 """For the whole body of a request."""
 
 
-class Intake:
+class BodyLimits:
     def __init__(self, app: ASGIApp, most: int, seconds: float = SECONDS) -> None:
         self._app = app
         self._most = most

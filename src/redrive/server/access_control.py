@@ -1,6 +1,6 @@
-"""Admission: who is there, may they do this, do they not ask too much, and did their browser mean it.
+"""Authentication, authorization, rate limits and CSRF checks, before the body of a request is read.
 
-All of it before a byte of the body is read. What it finds out is the `Visit` that the route works with.
+The result is the `RequestContext` that the route works with.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from redrive.asgi import IdempotencyMiddleware
 from redrive.asgi import Scope as KeyScope
 from redrive.policy.principal import Principal
-from redrive.server.doorman import TRUSTED_FOR
+from redrive.server.authenticator import TRUSTED_FOR
 from redrive.server.problem import ProblemError
+from redrive.server.request_context import RequestContext
 from redrive.server.rule import Rule
 from redrive.server.site import Site, is_origin, site_of
-from redrive.server.visit import Visit
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 CSRF_HEADER = "X-CSRF-Token"
 KEY_HEADER = "Idempotency-Key"
 ORG_HEADER = "X-Redrive-Org"
-MOST_PATH = 2_048
-MOST_QUERY = 8_192
+MAX_PATH_LENGTH = 2_048
+MAX_QUERY_LENGTH = 8_192
 
 
-class Admission:
+class AccessControl:
     def __init__(self, rule: Rule, parameters: frozenset[str], app: ASGIApp) -> None:
         self._rule = rule
         self._parameters = parameters
@@ -47,7 +47,7 @@ class Admission:
             receive = _rechecking(request, site, visit, receive)
         await self._answering(request, site, visit)(scope, receive, send)
 
-    async def _admitted(self, request: Request, site: Site) -> Visit | None:
+    async def _admitted(self, request: Request, site: Site) -> RequestContext | None:
         if self._rule.is_public:
             if not self._rule.uncounted:
                 site.limits.admit_stranger(request, heavy=self._rule.heavy)
@@ -62,7 +62,7 @@ class Admission:
             _check_browser(request, site, signed_in.csrf)
         _check_organization(request, principal)
         self._check_rights(principal)
-        return Visit(site.app, principal, signed_in.csrf)
+        return RequestContext(site.app, principal, signed_in.csrf)
 
     def _check_rights(self, principal: Principal) -> None:
         permission = self._rule.permission
@@ -85,7 +85,7 @@ class Admission:
 
     def _check_address(self, request: Request) -> None:
         query: bytes = request.scope["query_string"]
-        if len(request.scope["path"]) > MOST_PATH or len(query) > MOST_QUERY:
+        if len(request.scope["path"]) > MAX_PATH_LENGTH or len(query) > MAX_QUERY_LENGTH:
             raise ProblemError(414, "address_too_long", "the address is too long", hint="use a shorter query")
         if b"rdk_" in query:
             raise ProblemError(
@@ -98,7 +98,7 @@ class Admission:
             if name not in self._parameters:
                 raise _unknown_parameter(name, self._parameters)
 
-    def _answering(self, request: Request, site: Site, visit: Visit | None) -> ASGIApp:
+    def _answering(self, request: Request, site: Site, visit: RequestContext | None) -> ASGIApp:
         """Where the caller has given an Idempotency-Key, the answer is kept and given again (G6)."""
         if request.method in SAFE or self._rule.own_key or KEY_HEADER not in request.headers:
             return self._app
@@ -119,7 +119,7 @@ class Admission:
         )
 
 
-def _rechecking(request: Request, site: Site, visit: Visit, receive: Receive) -> Receive:
+def _rechecking(request: Request, site: Site, visit: RequestContext, receive: Receive) -> Receive:
     """A body may take its time: whoever has lost a right until it is whole does not use it any more."""
     doorman, clock = site.doorman, site.app.clock
     forgotten, until = doorman.times_forgotten, clock.monotonic() + TRUSTED_FOR

@@ -14,7 +14,7 @@ from redrive.addresses import is_loopback
 
 SECONDS = 10.0
 """For one exchange, from the name of the host to the last byte."""
-MOST_BYTES = 524_288
+MAX_BYTES = 524_288
 _HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "redrive"}
 _NOTHING: Mapping[str, str] = {}
 
@@ -41,7 +41,7 @@ class Reply(NamedTuple):
         return found
 
 
-class Wire:
+class ProviderClient:
     def __init__(self, issuer: str) -> None:
         """A provider on this machine may be talked to without encryption; no other, whatever it says."""
         self._local = issuer.startswith("http:")
@@ -102,6 +102,6 @@ async def _content(reply: httpx.Response) -> bytes:
     content = bytearray()
     async for chunk in reply.aiter_raw():
         content += chunk
-        if len(content) > MOST_BYTES:
-            raise WireError(f"the answer has more than {MOST_BYTES:,} bytes")
+        if len(content) > MAX_BYTES:
+            raise WireError(f"the answer has more than {MAX_BYTES:,} bytes")
     return bytes(content)
