@@ -664,7 +664,13 @@ GUARDS = (
     Guard(
         "the server raises the wall",
         "requests working with the rights of the workers",
-        (Code("redrive.wiring:Wiring.enable_row_level_security", "self._walled = True", "self._walled = False"),),
+        (
+            Code(
+                "redrive.wiring:Wiring.enable_row_level_security",
+                "self._walled = True",
+                "self._walled = False",
+            ),
+        ),
         _both(f"{ANSWERING}test_requests_work_behind_the_second_wall"),
     ),
 )
