@@ -217,13 +217,13 @@ def _doorman() -> Iterator[Guard]:
     yield Guard(
         "doorman is told of changes",
         "a right that was taken away being used after the answer that says so",
-        (Code(f"{_ADMISSION}_forgetting", "site.doorman.forget()", "pass"),),
+        (Code(f"{_ADMISSION}_forgetting", "site.authenticator.forget()", "pass"),),
         taken_away,
     )
     yield Guard(
         "doorman is told of a sign-in",
         "the session before being used after another one has taken its place",
-        (Code("redrive.server.api.session:begun", "site.doorman.forget()", "pass"),),
+        (Code("redrive.server.api.session:begun", "site.authenticator.forget()", "pass"),),
         _both(f"{BROWSER}test_signing_in_again_ends_the_session_before_at_once"),
     )
     yield Guard(

@@ -15,6 +15,7 @@ from redrive.config import Settings
 from redrive.errors import FinalError
 from redrive.identity.passwords import Passwords
 from redrive.server.app import create_app
+from redrive.server.banner import Banner
 
 BASE = "http://localhost:8400"
 ORIGIN = {"Origin": BASE}
@@ -101,7 +102,7 @@ async def until(status: int, ask: Callable[[], Awaitable[httpx.Response]]) -> ht
 
 
 @asynccontextmanager
-async def served(app: Redrive) -> AsyncIterator[House]:
-    api = create_app(app)
+async def served(app: Redrive, banner: Banner | None = None) -> AsyncIterator[House]:
+    api = create_app(app, banner=banner)
     async with api.router.lifespan_context(api):
         yield House(app, api)

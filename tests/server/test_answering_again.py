@@ -35,7 +35,7 @@ async def test_whoever_has_lost_the_right_is_not_given_the_answer_again(house: H
     client = house.client((await keys.rotate("ci")).text)
     assert (await client.post(ORGANIZATIONS, json=BODY, headers=KEY)).status_code == 201
     await keys.revoke("ci")
-    house.api.state.site.doorman.forget()
+    house.api.state.site.authenticator.forget()
     assert (await client.post(ORGANIZATIONS, json=BODY, headers=KEY)).status_code == 401
 
 

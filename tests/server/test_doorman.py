@@ -48,10 +48,10 @@ async def test_a_key_is_looked_up_once_in_a_moment(
     monkeypatch.setattr(small_house.app, "clock", clock)
     doorman = Authenticator(small_house.app)
     for _ in range(3):
-        assert await doorman.visitor(shown(key)) is not None
+        assert await doorman.authenticate(shown(key)) is not None
     assert asked.times == 1
     clock.time += TRUSTED_FOR
-    assert await doorman.visitor(shown(key)) is not None
+    assert await doorman.authenticate(shown(key)) is not None
     assert asked.times == 2
 
 
@@ -61,10 +61,10 @@ async def test_what_another_process_has_revoked_is_refused_after_a_moment(
     key, clock = await small_house.key(name="ci"), HandClock()
     monkeypatch.setattr(small_house.app, "clock", clock)
     doorman = Authenticator(small_house.app)
-    assert await doorman.visitor(shown(key)) is not None
+    assert await doorman.authenticate(shown(key)) is not None
     await (await small_house.app.directory()).keys.revoke("ci")
     clock.time += TRUSTED_FOR
-    assert await doorman.visitor(shown(key)) is None
+    assert await doorman.authenticate(shown(key)) is None
 
 
 async def test_what_is_revoked_while_he_looks_is_not_remembered(
@@ -79,8 +79,8 @@ async def test_what_is_revoked_while_he_looks_is_not_remembered(
         doorman.forget()
 
     asked.during = revoke
-    await doorman.visitor(shown(key))
-    assert await doorman.visitor(shown(key)) is None
+    await doorman.authenticate(shown(key))
+    assert await doorman.authenticate(shown(key)) is None
 
 
 async def test_he_remembers_so_many_and_no_more(small_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +88,7 @@ async def test_he_remembers_so_many_and_no_more(small_house: House, monkeypatch:
     keys, asked = [await small_house.key() for _ in range(3)], Asked(small_house, monkeypatch)
     doorman = Authenticator(small_house.app)
     for key in (*keys, keys[2], keys[1], keys[0]):
-        assert await doorman.visitor(shown(key)) is not None
+        assert await doorman.authenticate(shown(key)) is not None
     assert asked.times == 4
 
 

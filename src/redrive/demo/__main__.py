@@ -50,7 +50,7 @@ def serve() -> None:
 
     app = acme()
     guide = Guide(app, ShopFloor(Path.cwd()), outside=os.environ["ACME_OUTSIDE"], tell=say)
-    run(app, announce=say, guide=guide)
+    run(app, announce=say, banner=guide.banner())
 
 
 def keep_database(home: str) -> None:

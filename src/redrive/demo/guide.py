@@ -1,21 +1,47 @@
-"""The guide in the pages: the steps of the path, each with a link to where it is done."""
+"""The guide: a banner on the admin pages with the steps of the path, each with a link to where it is done."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
 from urllib.parse import quote
+
+from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
+from starlette.requests import Request
 
 from redrive.app import Redrive
 from redrive.demo.course import NAMED, SEE, TITLES, UNDERSTAND, Course, Facts, plan_command
 from redrive.demo.shop_floor import ShopFloor
-from redrive.server.guide import GuideStep
+from redrive.model.caller import Caller
+from redrive.server.banner import Banner
 
 ADMIN = "/app/admin"
 LETTERS = f"{ADMIN}/dlq"
+COOKIE, HIDDEN = "redrive_guide", "hidden"
+"""guide.js sets it."""
+
+
+class GuideStep(NamedTuple):
+    """
+    text     what the reader can see or do there
+    href     the address of it; empty as long as there is none
+    label    the text of the link
+    command  the same on the command line
+    """
+
+    title: str
+    text: str
+    href: str
+    label: str
+    command: str
+    done: bool
 
 
 class Guide:
-    """The box in the pages. `tell` hears of a step that somebody has seen."""
+    """`tell` receives a line for each step that somebody has seen."""
 
     def __init__(self, app: Redrive, floor: ShopFloor, outside: str, tell: Callable[[str], None]) -> None:
         self._course = Course(app, floor)
@@ -23,7 +49,16 @@ class Guide:
         self._tell = tell
         self._seen: frozenset[int] = frozenset()
 
-    async def __call__(self, path: str) -> Sequence[GuideStep]:
+    def banner(self) -> Banner:
+        return Banner(self._render, [files("redrive.demo") / name for name in ("guide.css", "guide.js")])
+
+    async def _render(self, request: Request, _: Caller) -> str:
+        if request.cookies.get(COOKIE) == HIDDEN:
+            return ""
+        return render(await self.steps(request.url.path))
+
+    async def steps(self, path: str) -> Sequence[GuideStep]:
+        """For somebody who is on the page at this path."""
         facts = await self._course.facts()
         self._notice(path, facts)
         done = facts.done(self._seen)
@@ -44,14 +79,14 @@ class Guide:
 
     def _words(self, facts: Facts) -> Sequence[tuple[str, str, str, str]]:
         group = quote(facts.fingerprint, safe="")
-        letter = f"{ADMIN}/dlq/{facts.letter}" if facts.letter else ""
+        letter = f"{LETTERS}/{facts.letter}" if facts.letter else ""
         planned = bool(facts.operation) and not facts.started
         plan = f"{ADMIN}/replays/{facts.operation}" if planned else f"{ADMIN}/replays/new?group={group}"
         watch = f"{ADMIN}/replays/{facts.operation}" if facts.started else ""
         return (
             (
                 "Equal failures are one group. Look for parcels that get no label.",
-                f"{ADMIN}/dlq",
+                LETTERS,
                 "Dead letters",
                 "redrive dlq groups",
             ),
@@ -75,3 +110,15 @@ class Guide:
                 f"redrive replay watch {facts.operation}" if facts.started else "",
             ),
         )
+
+
+def render(steps: Sequence[GuideStep]) -> Markup:
+    upcoming = next((step for step in steps if not step.done), None)
+    return Markup(_template().render(steps=steps, upcoming=upcoming))  # noqa: S704 - the template escapes
+
+
+@cache
+def _template() -> Template:
+    source = (files("redrive.demo") / "guide.html").read_text(encoding="utf-8")
+    made = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return made.from_string(source)

@@ -52,7 +52,7 @@ class AccessControl:
             if not self._rule.uncounted:
                 site.limits.admit_stranger(request, heavy=self._rule.heavy)
             return None
-        signed_in = await site.doorman.visitor(request)
+        signed_in = await site.authenticator.authenticate(request)
         if signed_in is None:
             site.limits.admit_stranger(request, heavy=False)
             raise _not_signed_in()
@@ -121,14 +121,14 @@ class AccessControl:
 
 def _rechecking(request: Request, site: Site, visit: RequestContext, receive: Receive) -> Receive:
     """A body may take its time: whoever has lost a right until it is whole does not use it any more."""
-    doorman, clock = site.doorman, site.app.clock
-    forgotten, until = doorman.times_forgotten, clock.monotonic() + TRUSTED_FOR
+    authenticator, clock = site.authenticator, site.app.clock
+    forgotten, until = authenticator.times_forgotten, clock.monotonic() + TRUSTED_FOR
 
     async def receiving() -> Message:
         message = await receive()
         whole = message["type"] == "http.request" and not message.get("more_body", False)
-        if whole and (doorman.times_forgotten != forgotten or clock.monotonic() >= until):
-            now = await doorman.visitor(request)
+        if whole and (authenticator.times_forgotten != forgotten or clock.monotonic() >= until):
+            now = await authenticator.authenticate(request)
             if now is None or now.principal != visit.principal:
                 raise _not_signed_in()
         return message
@@ -140,7 +140,7 @@ def _forgetting(site: Site, send: Send) -> Send:
     """Whoever hears that a right was taken away finds it taken."""
 
     async def sending(message: Message) -> None:
-        site.doorman.forget()
+        site.authenticator.forget()
         await send(message)
 
     return sending

@@ -12,16 +12,18 @@ from redrive.app import Redrive
 from redrive.server.admin import PAGES
 from redrive.server.api import NOUNS
 from redrive.server.assembly import assembled
+from redrive.server.banner import Banner
 from redrive.server.body_limits import BodyLimits
 from redrive.server.response_middleware import ResponseMiddleware, told
 from redrive.server.scrape import count_store_failures
 from redrive.server.site import Site
 
 
-def create_app(redrive: Redrive) -> FastAPI:
-    """The API of an application, ready for any ASGI server. `redrive.server.serve` runs it on one."""
-    site = Site(redrive)
-    api = assembled(site, (*NOUNS, *PAGES), told, lambda _: _living(site))
+def create_app(redrive: Redrive, *, banner: Banner | None = None) -> FastAPI:
+    """Build the API and the admin pages as an ASGI application. `redrive.server.serve` runs it on uvicorn."""
+    site = Site(redrive, banner=banner)
+    extension = () if banner is None else (banner.routes,)
+    api = assembled(site, (*NOUNS, *PAGES, *extension), told, lambda _: _living(site))
     count_store_failures(api)
     api.add_middleware(BodyLimits, most=redrive.settings.server_body_bytes)
     api.add_middleware(ResponseMiddleware, site=site)

@@ -1,4 +1,4 @@
-"""The doorman: who is there, by the API key or the session cookie of a request.
+"""Authentication: who sends a request, by its API key or its session cookie.
 
 A credential that was found good is trusted for a moment without asking the database again: one that is
 revoked here is refused at once, one that is revoked by another process within that time. What a session
@@ -45,7 +45,7 @@ class Authenticator:
         self._known: OrderedDict[bytes, AuthenticatedCaller] = OrderedDict()
         self._times_forgotten = 0
 
-    async def visitor(self, request: Request) -> AuthenticatedCaller | None:
+    async def authenticate(self, request: Request) -> AuthenticatedCaller | None:
         """None where there is no credential, or none that holds."""
         bearer = _bearer(request)
         if bearer is not None:

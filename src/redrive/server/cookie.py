@@ -10,7 +10,7 @@ from redrive.server.site import Site
 
 def set_session(response: Response, site: Site, token: str) -> None:
     response.set_cookie(
-        site.doorman.cookie,
+        site.authenticator.cookie,
         token,
         max_age=round(site.app.settings.session_days * 86_400),
         path="/",
@@ -22,9 +22,9 @@ def set_session(response: Response, site: Site, token: str) -> None:
 
 def drop_session(response: Response, site: Site) -> None:
     response.delete_cookie(
-        site.doorman.cookie, path="/", secure=site.is_secure, httponly=True, samesite="lax"
+        site.authenticator.cookie, path="/", secure=site.is_secure, httponly=True, samesite="lax"
     )
 
 
 def session_token(request: Request, site: Site) -> str | None:
-    return request.cookies.get(site.doorman.cookie)
+    return request.cookies.get(site.authenticator.cookie)

@@ -34,11 +34,12 @@ class InProcess:
     """Acts in an organization under a name. Errors come as they are raised, problems as ProblemError."""
 
     def __init__(self, app: Redrive, org: str, name: str) -> None:
-        site = Site(app)
-        site.doorman = _OpenDoor(app, program(Caller(org, name)))
-        site.limits = _Unlimited(app.settings, app.clock.monotonic)
         self.app = app
-        self._site = site
+        self._site = Site(
+            app,
+            authenticator=_OpenDoor(app, program(Caller(org, name))),
+            limits=_Unlimited(app.settings, app.clock.monotonic),
+        )
         self._apis: dict[str, FastAPI] = {}
 
     async def ask(self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> Told:
@@ -95,7 +96,7 @@ class _OpenDoor(Authenticator):
         super().__init__(app)
         self._visitor = AuthenticatedCaller(principal, None, float("inf"))
 
-    async def visitor(self, request: Request) -> AuthenticatedCaller | None:
+    async def authenticate(self, request: Request) -> AuthenticatedCaller | None:
         return self._visitor
 
 

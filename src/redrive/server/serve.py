@@ -15,8 +15,8 @@ from redrive.addresses import is_loopback
 from redrive.app import Redrive, collect_rarely
 from redrive.errors import InvalidValueError
 from redrive.server.app import create_app
+from redrive.server.banner import Banner
 from redrive.server.connection import PatientProtocol
-from redrive.server.guide import Guiding
 from redrive.server.site import Site
 
 KEEP_ALIVE = 15
@@ -29,11 +29,11 @@ def run(
     *,
     announce: Callable[[str], None] = print,
     watched: bool = False,
-    guide: Guiding | None = None,
+    banner: Banner | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then let requests in flight finish."""
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(serve(app, announce=announce, watched=watched, guide=guide))
+        runner.run(serve(app, announce=announce, watched=watched, banner=banner))
 
 
 async def serve(
@@ -41,16 +41,14 @@ async def serve(
     *,
     announce: Callable[[str], None] = print,
     watched: bool = False,
-    guide: Guiding | None = None,
+    banner: Banner | None = None,
 ) -> None:
-    """`watched`: what is announced is seen by a person, and kept nowhere. `guide` leads through the pages,
-    where there is one."""
+    """`watched`: a person reads what is announced, and nothing stores it."""
     settings = app.settings
     collect_rarely()
     await app.enable_row_level_security()
     await refuse_open_address(app)
-    api = create_app(app)
-    api.state.site.guide = guide
+    api = create_app(app, banner=banner)
     config = uvicorn.Config(
         api,
         http=PatientProtocol,

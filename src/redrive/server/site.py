@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
@@ -13,6 +12,7 @@ from starlette.types import Scope
 from redrive.addresses import is_loopback
 from redrive.app import Redrive
 from redrive.server.authenticator import COOKIE, Authenticator
+from redrive.server.banner import Banner
 from redrive.server.concurrency_limiter import ConcurrencyLimiter
 from redrive.server.limits import Limits
 from redrive.server.oidc import provider_of
@@ -20,21 +20,27 @@ from redrive.server.readiness import Readiness
 from redrive.server.scrape import counting
 from redrive.server.stream import Streams
 
-if TYPE_CHECKING:
-    from redrive.server.guide import Guiding
-
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 # What readers of addresses disagree about, such as a backslash or an @, is in none of our names.
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{0,5})?")
 
 
 class Site:
-    def __init__(self, app: Redrive) -> None:
+    def __init__(
+        self,
+        app: Redrive,
+        *,
+        banner: Banner | None = None,
+        authenticator: Authenticator | None = None,
+        limits: Limits | None = None,
+    ) -> None:
         settings = app.settings
         self.app = app
         self.is_secure = (settings.server_url or "").startswith("https:")
-        self.doorman = Authenticator(app, f"__Host-{COOKIE}" if self.is_secure else COOKIE)
-        self.limits = Limits(settings, app.clock.monotonic)
+        cookie = f"__Host-{COOKIE}" if self.is_secure else COOKIE
+        self.authenticator = authenticator or Authenticator(app, cookie)
+        self.limits = limits or Limits(settings, app.clock.monotonic)
+        self.banner = banner
         self.readiness = Readiness(app)
         self.oidc = provider_of(app)
         self.streams = Streams(settings.server_streams)
@@ -42,7 +48,6 @@ class Site:
         self.metrics = counting(app)
         self.closing = asyncio.Event()
         self.hosts = _hosts(app)
-        self.guide: Guiding | None = None
 
     def origin(self, request: Request) -> str:
         """Where the pages of this server come from, as a browser says it."""

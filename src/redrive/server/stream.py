@@ -123,9 +123,9 @@ class EventStream(Response):
                     return
 
     async def _may_hear(self, change: Change) -> bool:
-        """Asked for each change. The doorman trusts what it has found out for a moment."""
+        """Asked for each change: the authenticator remembers a credential for two seconds."""
         try:
-            visitor = await self._site.doorman.visitor(self._request)
+            visitor = await self._site.authenticator.authenticate(self._request)
         except StoreError:  # nobody knows; a sign of life tells nothing
             return change.kind is Kind.BEAT
         if visitor is None or visitor.principal.org != self._principal.org:

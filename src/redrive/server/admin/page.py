@@ -16,7 +16,6 @@ from redrive.server.admin.look import Look
 from redrive.server.admin.shell import shell_of
 from redrive.server.admin.static_files import takes_gzip
 from redrive.server.cookie import session_token
-from redrive.server.guide import guide_for
 from redrive.server.request_context import RequestContext
 from redrive.server.route import F, Routes
 from redrive.server.rule import Rule, may
@@ -54,9 +53,10 @@ class Page:
 
     async def render(self, template: str, *, place: str, status: int = 200, **values: Any) -> Response:
         """`place` is the entry of the navigation that it belongs to."""
-        token = session_token(self.request, site_of(self.request.scope))
-        shell = await shell_of(self.visit, token)
-        around = {"shell": shell, "place": place, "guide": await guide_for(self.request)}
+        site = site_of(self.request.scope)
+        shell = await shell_of(self.visit, session_token(self.request, site))
+        banner = site.banner and await site.banner.rendered(self.request, self.visit.caller)
+        around = {"shell": shell, "place": place, "banner": banner}
         return html(self.request, template, status, **self._common(), **around, **values)
 
     def fragment(self, template: str, **values: Any) -> Response:

@@ -112,7 +112,7 @@ def _page(
 def _other_ways(site: Site) -> list[tuple[str, str]]:
     ways = [
         ("/api/v1/session/oidc", "Sign in with your provider", site.oidc is not None),
-        ("/api/v1/session/forward", "Go on as you are signed in already", site.doorman.proxies.sign_in),
+        ("/api/v1/session/forward", "Go on as you are signed in already", site.authenticator.proxies.sign_in),
     ]
     return [(path, text) for path, text, is_open in ways if is_open]
 

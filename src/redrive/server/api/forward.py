@@ -49,7 +49,7 @@ async def _signed_in(request: Request, site: Site, path: str | None) -> Response
 
 
 def _named(request: Request, site: Site) -> str:
-    proxies = site.doorman.proxies
+    proxies = site.authenticator.proxies
     if not proxies.sign_in:
         hint = "sign in by a password or a link; or set server_proxies and server_forward_header"
         raise ProblemError(404, "forward_off", "no proxy signs people in here", hint=hint)

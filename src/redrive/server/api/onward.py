@@ -32,7 +32,7 @@ async def onward(site: Site, sessions: Sessions, new: NewSession, path: str | No
     """Signed in."""
     if path is None:
         return await begun(site, sessions, new, "")
-    site.doorman.forget()  # the session that they had before has ended
+    site.authenticator.forget()  # the session that they had before has ended
     response = RedirectResponse(path, 303)
     set_session(response, site, new.token)
     return response

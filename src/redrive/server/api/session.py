@@ -117,7 +117,7 @@ async def begun(site: Site, sessions: Sessions, new: NewSession | None, why_not:
     """The answer to whoever has tried to sign in."""
     if new is None:
         raise ProblemError(401, "sign_in_refused", why_not, hint="ask an owner for a new link")
-    site.doorman.forget()  # the session that they had before has ended
+    site.authenticator.forget()  # the session that they had before has ended
     signed_in = new.signed_in
     standings = await sessions.organizations(new.token)
     response = answer(_view(signed_in.principal, signed_in.csrf, standings))

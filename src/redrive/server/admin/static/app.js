@@ -2,7 +2,6 @@
 import "./act.js";
 import "./copy.js";
 import "./dialog.js";
-import "./guide.js";
 import "./keys.js";
 import "./letter.js";
 import "./live.js";

@@ -1,0 +1,94 @@
+"""A banner: what an extension shows at the top of every admin page, with style sheets and scripts of its own.
+
+Hand it to `create_app`, `serve` or `run`. A server has none by default.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Awaitable, Callable, Sequence
+from hashlib import sha256
+from importlib.resources.abc import Traversable
+from typing import Annotated, NamedTuple
+
+from fastapi import Path
+from markupsafe import Markup, escape
+from starlette.requests import Request
+from starlette.responses import Response
+
+from redrive import structured
+from redrive.errors import InvalidValueError
+from redrive.model.caller import Caller
+from redrive.server.problem import ProblemError
+from redrive.server.route import Routes
+from redrive.server.rule import UNCOUNTED
+
+LOGGER = logging.getLogger("redrive.server")
+PREFIX = "/app/banner"
+TYPES = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+    "png": "image/png",
+}
+FOREVER = "public, max-age=31536000, immutable"
+MAX_TRACEBACK_LENGTH = 20_000
+
+Render = Callable[[Request, Caller], Awaitable[str]]
+
+
+class RenderedBanner(NamedTuple):
+    """`styles` and `scripts` are the addresses of the files that the page has to load."""
+
+    html: Markup
+    styles: Sequence[str]
+    scripts: Sequence[str]
+
+
+class Banner:
+    """`render` returns the HTML for one request of one caller, or "" to show nothing.
+
+    `markupsafe.Markup`, which a template with autoescape returns, is inserted as it is; any other string is
+    escaped. The pages allow no inline scripts and styles: `files` are served to everybody under an address
+    that changes with their content. The page loads style sheets, and scripts as modules; a style sheet refers
+    to images among the files by their names.
+    """
+
+    def __init__(self, render: Render, files: Sequence[Traversable] = ()) -> None:
+        self._render = render
+        self._contents = {file.name: file.read_bytes() for file in files}
+        for name in self._contents:
+            if _suffix(name) not in TYPES:
+                raise InvalidValueError(f"a banner has files of the types {', '.join(TYPES)}, not {name!r}")
+        digest = sha256(repr(sorted(self._contents.items())).encode()).hexdigest()[:12]
+        self._address = f"{PREFIX}/{digest}"
+        self.routes = Routes("banner", PREFIX)
+        self.routes.get("/{version}/{name}", UNCOUNTED, include_in_schema=False)(self._file)
+
+    async def rendered(self, request: Request, caller: Caller) -> RenderedBanner | None:
+        """None where there is nothing to show. A banner that fails is logged: the page does without it."""
+        try:
+            html = escape(await self._render(request, caller))
+        except Exception as error:  # noqa: BLE001 - whatever an extension does wrong
+            stack = "".join(traceback.format_exception(error))[-MAX_TRACEBACK_LENGTH:]
+            fields = {"event": "banner_failed", "error": type(error).__name__, "stack": stack}
+            structured.write(LOGGER, logging.ERROR, fields)
+            return None
+        return RenderedBanner(html, self._addresses("css"), self._addresses("js")) if html else None
+
+    def _addresses(self, suffix: str) -> Sequence[str]:
+        return [f"{self._address}/{name}" for name in self._contents if _suffix(name) == suffix]
+
+    async def _file(
+        self, version: Annotated[str, Path(max_length=40)], name: Annotated[str, Path(max_length=80)]
+    ) -> Response:
+        if name not in self._contents:
+            raise ProblemError(404, "no_route", "there is no such file")
+        current = self._address.endswith(f"/{version}")
+        headers = {"Cache-Control": FOREVER if current else "no-cache"}
+        return Response(self._contents[name], 200, headers, TYPES[_suffix(name)])
+
+
+def _suffix(name: str) -> str:
+    return name.rpartition(".")[2]
