@@ -93,12 +93,12 @@ class Harness:
     """
 
     def __init__(self, app: Redrive, *, seed: int = 0, inline: bool = False) -> None:
-        from redrive.store.sqlite import MEMORY, SqliteDatabase
+        from redrive.wiring import memory_database
 
         self._app = app
         self._before = dict(vars(app))
         self.clock = VirtualClock()
-        app.wire(SqliteDatabase(MEMORY, clock=self.clock), self.clock, Random(seed))
+        app.wire(memory_database(self.clock), self.clock, Random(seed))
         app.waiters.help = self._help
         app.after_start = self.drain if inline else None
         self._worker: Worker | None = None

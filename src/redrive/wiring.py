@@ -48,7 +48,7 @@ from redrive.policy.strategy import Strategy
 from redrive.policy.template import Template
 from redrive.store.database import Database
 from redrive.store.postgres import PostgresDatabase
-from redrive.store.sqlite import SqliteDatabase
+from redrive.store.sqlite import MEMORY, SqliteDatabase
 from redrive.store.store import Store
 
 MAX_TENANTS = 1_000
@@ -174,8 +174,13 @@ class Wiring:
 
     def _new_store(self, database: Database) -> Store:
         store = Store(database)
-        store.letter_writer.max_size = self.settings.dlq_max_size
+        store.letter_writer.max_size = self._max_letters
         return store
+
+    @property
+    def _max_letters(self) -> int | None:
+        """Live dead letters of an organization at most; None: no limit."""
+        return self.settings.dlq_max_size
 
     def _new_enqueuer(self, store: Store) -> Enqueuer:
         parts = (
@@ -306,6 +311,10 @@ def database_at(url: str, settings: Settings, clock: Clock, pooler: bool, durabl
         return PostgresDatabase(url, schema=settings.schema, pooler=pooler)
     # Not shown: it may hold a password.
     raise InvalidValueError("the address of the database must begin with sqlite:/// or postgresql://")
+
+
+def memory_database(clock: Clock) -> Database:
+    return SqliteDatabase(MEMORY, clock=clock)
 
 
 def _failed(task: asyncio.Task[None]) -> bool:

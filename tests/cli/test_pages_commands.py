@@ -12,10 +12,10 @@ import pytest
 
 from redrive.cli.command import program
 from redrive.cli.given import Given
+from redrive.model.query import Count
 from redrive.server.admin.dead_letters import Asked, Sort, View
 from redrive.server.admin.replay_meant import Meant
 from redrive.server.admin.replays import _command
-from redrive.store.listing import Count
 
 SOURCE = Path(__file__).parents[2] / "src" / "redrive"
 TEMPLATES = SOURCE / "server" / "admin" / "templates"

@@ -23,10 +23,10 @@ from redrive.engine.history import Happening
 from redrive.engine.queue_queries import QueueView
 from redrive.engine.run_queries import RunQueries
 from redrive.errors import FinalError, InvalidValueError, NotFoundError, RetryableError
+from redrive.model.query import MAX_COUNTED
 from redrive.model.run import Cancellation
 from redrive.policy import STEP
 from redrive.store.database import Database
-from redrive.store.listing import MAX_COUNTED
 
 SECRET = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
 

@@ -19,10 +19,10 @@ from redrive.failures.overview import Overview, ReplayRecord
 from redrive.failures.trends import MAX_SPARKLINES, beginning
 from redrive.model.failure_group import Timeline
 from redrive.model.overview import Span
+from redrive.model.query import Count
 from redrive.model.run import ENDED_RUNS, Cancellation
 from redrive.policy import Exponential
 from redrive.store.database import Database
-from redrive.store.listing import Count
 from redrive.testing import EPOCH, VirtualClock
 
 LATER = RetryPolicy(max_attempts=5, backoff=Backoff(Exponential(3600.0)))

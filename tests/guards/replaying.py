@@ -375,7 +375,7 @@ OF_REDRIVES = (
         "two who report failed tasks taking the last place of a stand-alone queue",
         (
             Code(
-                "redrive.store.foreign_failures:ForeignFailures._lock_queue",
+                "redrive.store.external_failures:ExternalFailures._lock_queue",
                 "await self._limits.lock_limits(",
                 "(lambda *_: None)(",
             ),

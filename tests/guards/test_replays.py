@@ -23,9 +23,10 @@ from tests.store.build import (
 from tests.store.letters import column_of, letter, put, put_failed
 
 from redrive.errors import FinalError, QueueFullError, StoreUnavailableError
+from redrive.model.failed_task import NewFailedTask
 from redrive.store.database import Database, Row, Session
 from redrive.store.dead_letters import Tagging
-from redrive.store.foreign_failures import ForeignFailures, NewFailure
+from redrive.store.external_failures import ExternalFailures
 from redrive.store.limits import Limits
 from redrive.store.operations import NewOperation
 from redrive.store.postgres import PostgresDatabase
@@ -316,7 +317,7 @@ async def test_two_that_report_at_once_do_not_both_take_the_last_place_m6(
 ) -> None:
     """The second waits for the first, and then finds the queue of the stand-alone kind full."""
     one, two = (
-        ForeignFailures(each, Limits(each)) for each in (postgres_database, postgres_database.another())
+        ExternalFailures(each, Limits(each)) for each in (postgres_database, postgres_database.another())
     )
 
     async def second() -> None:
@@ -335,10 +336,10 @@ async def test_two_that_report_at_once_do_not_both_take_the_last_place_m6(
     await two._database.close()
 
 
-def reported(name: str) -> NewFailure:
+def reported(name: str) -> NewFailedTask:
     """A failed task of another system."""
     texts = ("{}", name, "hash", name, None, None)
-    return NewFailure(name, ORG, "dlq:mail", "digest", "dlq:mail", 0, *texts, 1, "reporter", "v1")
+    return NewFailedTask(name, ORG, "dlq:mail", "digest", "dlq:mail", 0, *texts, 1, "reporter", "v1")
 
 
 async def waiting(database: Database) -> bool:

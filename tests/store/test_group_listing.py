@@ -15,14 +15,13 @@ from tests.store.test_groups import occur, occurrence
 from redrive.errors import InvalidValueError
 from redrive.model.dead_letter import CLOSED, LIVE, DeadLetterState
 from redrive.model.failure_group import GroupLine, GroupSort, LetterCounts
-from redrive.model.query import Query
+from redrive.model.query import Count, Query
 from redrive.policy.group_language import GROUPS
 from redrive.policy.query import parse
 from redrive.store.database import Database
 from redrive.store.dead_letters import DeadLetters
 from redrive.store.group_listing import Position
 from redrive.store.groups import Groups
-from redrive.store.listing import Count
 
 FINGERPRINT = "v1:" + "abcdef" + "0" * 34
 OTHER = "v1:" + "abcdee" + "0" * 34

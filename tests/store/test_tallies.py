@@ -13,7 +13,7 @@ from tests.store.test_burials import bury
 
 from redrive.model.run import Cancellation
 from redrive.store.database import Database
-from redrive.store.foreign_failures import ForeignFailures
+from redrive.store.external_failures import ExternalFailures
 from redrive.store.store import Store
 from redrive.store.tallies import KEPT_SECONDS, Live, Part
 
@@ -173,9 +173,9 @@ async def test_a_cleared_queue_has_been_left(store: Store, database: Database) -
     for state, queue in (("OPEN", "dlq:a"), ("EXHAUSTED", "dlq:a"), ("RESOLVED", "dlq:a"), ("OPEN", "dlq:b")):
         await put_at(database, THEN, state=state, queue=queue)
     async with database.transaction() as session:
-        assert await ForeignFailures(database, store.limits).clear(session, ORG, "dlq:a", 10) == 3
+        assert await ExternalFailures(database, store.limits).clear(session, ORG, "dlq:a", 10) == 3
     async with database.transaction() as session:
-        assert await ForeignFailures(database, store.limits).clear(session, ORG, "dlq:a", 10) == 0
+        assert await ExternalFailures(database, store.limits).clear(session, ORG, "dlq:a", 10) == 0
 
     parts = await store.tallies.flow(ORG, int(now // 300) * 300 - 300, 7200)
     assert summed(parts) == [Part("left", "", 0, 2)]

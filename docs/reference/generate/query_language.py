@@ -9,6 +9,7 @@ from docs.reference.generate.page import NOTE, page, table
 from redrive.model.alias import DEAD_LETTER_ALIASES, RUN_ALIASES
 from redrive.model.dead_letter import DeadLetterState
 from redrive.model.failure import Category, ErrorClass
+from redrive.model.query import MAX_COUNTED
 from redrive.model.run import FAILED_RUNS, RunState, Standing
 from redrive.model.step import Effect
 from redrive.policy.criterion import KEYS, MIN_PREFIX_LENGTH
@@ -16,7 +17,6 @@ from redrive.policy.group_language import GROUP_WORDS, GROUPS
 from redrive.policy.query import MAX_QUERY_LENGTH, MAX_TERMS, MAX_VALUES
 from redrive.policy.run_language import RUNS
 from redrive.store.filter import _RARE, _WALKED
-from redrive.store.listing import MAX_COUNTED
 from redrive.store.run_filter import _IN_KEYS as RUN_WALKED
 from redrive.store.run_filter import _RARE as RUN_RARE
 

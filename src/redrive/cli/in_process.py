@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from redrive.cli.client import AnswerError, Question
@@ -35,9 +34,11 @@ class LocalApi:
     server = None
 
     def __init__(self, settings: Settings, org: str, purpose: Purpose) -> None:
+        from redrive.doctor.database_version import place_of
+
         self._api = _imported(settings, org)
         self._app: Redrive = self._api.app
-        self.where = f"the database {_place(self._app)}"
+        self.where = f"the database {place_of(self._app.database)}"
         self._runner = asyncio.Runner()
         try:
             self._runner.run(self._opened(org, purpose))
@@ -59,7 +60,9 @@ class LocalApi:
         self._runner.close()
 
     async def _opened(self, org: str, purpose: Purpose) -> None:
-        missing = missing_file(self._app)
+        from redrive.doctor.database_version import missing_file
+
+        missing = missing_file(self._app.database)
         makes = purpose.creates and not purpose.dry_run
         if missing is not None and not makes:
             raise no_database(missing)
@@ -70,12 +73,6 @@ class LocalApi:
             notice(f"There was no database {missing}; it was made now.")
         directory = await self._app.directory(org=org, by=OPERATOR)
         await directory.organizations.get()  # a list of nothing would not tell that its name is wrong
-
-
-def missing_file(app: Redrive) -> str | None:
-    """A database that has to be made is often one that was looked for in the wrong directory."""
-    path: str | None = getattr(app.database, "path", None)
-    return None if path is None or Path(path).exists() else path
 
 
 def no_database(path: str) -> NotFoundError:
@@ -91,28 +88,16 @@ def no_tables(place: str) -> NotFoundError:
     )
 
 
-def _place(app: Redrive) -> str:
-    from redrive.store.reading import place_of
-
-    return place_of(app.database)
-
-
 async def refuse_old_tables(app: Redrive, *, makes: bool = False) -> None:
     """Opening an application would bring its tables up to date, and workers of the old version would stand
     before tables that they do not know. `makes`: where there are none, they may be made."""
-    from redrive.store.reading import reading
-    from redrive.store.schema import schema_of
+    from redrive.doctor.database_version import read_version
 
-    looked_at = reading(app.database)
-    try:
-        found = await schema_of(looked_at)
-        if not found.applied and not makes:
-            raise no_tables(_place(app))
-        if found.applied:
-            found.require(_place(app))
-    finally:
-        if not looked_at.in_memory:
-            await looked_at.close()
+    found = await read_version(app.database)
+    if not found.version and not makes:
+        raise no_tables(found.place)
+    if found.version:
+        found.require_current()
 
 
 def _imported(settings: Settings, org: str) -> InProcess:

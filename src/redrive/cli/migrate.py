@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,26 +13,11 @@ from redrive.cli.local import settings_of_database
 from redrive.cli.outcome import Ended, Exit
 from redrive.cli.table import output_option, show_rows
 from redrive.cli.text import notice
-from redrive.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from redrive.store.database import Database
-    from redrive.store.schema import Schema
+    from redrive.doctor.database_version import DatabaseVersion
 
 COLUMNS = ("version", "name", "state")
-
-
-class _Found(NamedTuple):
-    """`schema` is None where there is no database yet."""
-
-    place: str
-    schema: Schema | None
-    missing: Sequence[tuple[int, str]]
-    newest: int
-
-    @property
-    def version(self) -> int:
-        return 0 if self.schema is None else self.schema.version
 
 
 @click.command()
@@ -67,13 +51,13 @@ def migrate(given: Given, output: str | None, check: bool, dry_run: bool) -> Non
         notice(f"The database {found.place} is now at version {found.newest}.")
 
 
-async def _run(given: Given, *, apply: bool) -> _Found:
+async def _run(given: Given, *, apply: bool) -> DatabaseVersion:
     from redrive.app import Redrive  # takes longer than all the rest to load, so only where it is needed
-    from redrive.store.reading import place_of
+    from redrive.doctor.database_version import read_version
 
     app = Redrive(settings=settings_of_database(given), log=False)
     try:
-        found = await _found(app.database, place_of(app.database))
+        found = await read_version(app.database)
         if apply and found.missing:
             waits = " Work on it waits until that is done." if found.version else ""
             notice(f"Going to {_what(found)}.{waits}")
@@ -83,24 +67,7 @@ async def _run(given: Given, *, apply: bool) -> _Found:
         await app.close()
 
 
-async def _found(database: Database, place: str) -> _Found:
-    from redrive.store.migration import migrations
-    from redrive.store.reading import reading
-    from redrive.store.schema import schema_of
-
-    looked_at = reading(database)
-    try:
-        schema = await schema_of(looked_at)
-    except NotFoundError:
-        schema = None
-    finally:
-        await looked_at.close()
-    missing = migrations() if schema is None else schema.missing
-    named = [(each.version, each.name.replace("_", " ")) for each in missing]
-    return _Found(place, schema, named, migrations()[-1].version)
-
-
-def _what(found: _Found) -> str:
+def _what(found: DatabaseVersion) -> str:
     if found.schema is None:
         return f"make the database {found.place}, at version {found.newest}"
     if not found.version:

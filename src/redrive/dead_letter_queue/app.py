@@ -5,25 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import Parameter, iscoroutinefunction, signature
-from random import Random
 from typing import Any
 
 from redrive.app import Redrive
-from redrive.clock import Clock
 from redrive.config import Settings
 from redrive.engine.dead_letter_policy import DeadLetterPolicy
 from redrive.engine.definition import Definition
 from redrive.engine.worker import Worker
 from redrive.errors import InvalidValueError
 from redrive.failures.clearing import DEFAULT_MAX_SIZE, PREFIX
-from redrive.failures.external_tasks import ExternalTaskPolicy, Foreign, redrive_config
+from redrive.failures.external_tasks import ExternalTaskPolicy, ExternalTasks, redrive_config
 from redrive.failures.redrive_processor import ProcessorOptions
 from redrive.policy.presets import REDRIVE_NEVER
 from redrive.policy.redriving import BY_CATEGORY, Function
 from redrive.policy.redriving import Redrive as Choice
 from redrive.policy.strategy import Strategy
 from redrive.policy.template import Template
-from redrive.store.database import Database
 
 Execute = Callable[..., Any]
 
@@ -53,9 +50,9 @@ class QueueApp(Redrive):
         names: Any = {"name": self.queue, "queue": self.queue, "retry": REDRIVE_NEVER}
         self._execute = self.task(**names, **task_options)(_adapted(execute))
 
-    def wire(self, database: Database, clock: Clock, random: Random) -> None:
-        super().wire(database, clock, random)
-        self.store.letter_writer.max_size = None  # the queue has a limit of its own
+    @property
+    def _max_letters(self) -> int | None:
+        return None  # the queue has a limit of its own
 
     @property
     def max_size(self) -> int:
@@ -73,9 +70,8 @@ class QueueApp(Redrive):
     def own_worker(self, *, redrive: bool) -> Worker:
         return self.worker(queues=(self.queue,), redrive=redrive)
 
-    def foreign(self) -> Foreign:
-        """Takes in what has failed elsewhere."""
-        return Foreign(
+    def external_tasks(self) -> ExternalTasks:
+        return ExternalTasks(
             self.store, self.clock, self.ids, self.event_bus, self._letter_policy(), self.encryption
         )
 

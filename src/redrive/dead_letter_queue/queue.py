@@ -29,11 +29,10 @@ from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.engine.evidence import Evidence
 from redrive.engine.task import checked_name, reject_unknown
 from redrive.errors import InvalidValueError, NotFoundError, ReplayRefusedError, TransitionError
-from redrive.failures.alarms import statistics_of
 from redrive.failures.clearing import clear_queue
 from redrive.failures.redrive_processor import RUNNING
 from redrive.failures.service import Failures
-from redrive.failures.statistics import by_kind
+from redrive.failures.statistics import statistics
 from redrive.model.alias import dead_letter_state
 from redrive.model.caller import APPLICATION, Caller, checked_caller
 from redrive.model.failed_task import FailedTask, RetryOutcome
@@ -46,7 +45,6 @@ from redrive.policy.redact import DEFAULT_REDACTOR, Redactor
 from redrive.policy.redriving import Function
 from redrive.policy.strategy import Strategy, enters
 from redrive.policy.template import Template
-from redrive.store.redriving import Census
 
 if TYPE_CHECKING:
     from redrive.dead_letter_queue.blocking import BlockingQueue
@@ -171,15 +169,15 @@ class DeadLetterQueue:
 
     async def size(self) -> int:
         """How many are not done with."""
-        return (await self._census()).live
+        return (await self.statistics()).queue_size
 
     async def statistics(self) -> Statistics:
-        """Figures under the names of M7; those of a lifetime survive restarts."""
-        census = await self._census()
-        kinds = by_kind(census.categories)
-        interval, most = self.app.settings.dlq_interval_sec, self.app.max_size
-        running = self.state == RUNNING or await self._is_processed()
-        return statistics_of(census, most, interval, running=running)._replace(error_categories=kinds)
+        """Count tasks by status, category and policy; lifetime figures survive restarts."""
+        await self.app.open()
+        app, interval = self.app, self.app.settings.dlq_interval_sec
+        figures = await statistics(app.store, self.org, app.queue, max_size=app.max_size, interval=interval)
+        running = figures.is_processor_running or self.state == RUNNING
+        return figures._replace(is_processor_running=running)
 
     # Doing something about it
 
@@ -332,16 +330,6 @@ class DeadLetterQueue:
 
     async def _desk(self) -> Failures:
         return await self.app.desk(org=self.org, by=self._by)
-
-    async def _census(self) -> Census:
-        await self.app.open()
-        census = await self.app.store.redrives.census(org=self.org, queue=self.app.queue)
-        return census.get(self.org, Census())
-
-    async def _is_processed(self) -> bool:
-        """By another process."""
-        known = await self.app.store.redrives.processors()
-        return any(each.running and each.queue in ("", self.app.queue) for each in known)
 
     def _require_execute(self) -> None:
         if not self._can_execute:

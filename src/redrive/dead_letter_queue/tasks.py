@@ -14,7 +14,7 @@ from redrive.engine.task import reject_unknown
 from redrive.errors import InvalidValueError
 from redrive.failures.external_tasks import Report, category_of, evidence_of_report
 from redrive.model.dead_letter import DeadLetterLine, DeadLetterState
-from redrive.model.failed_task import FailedTask
+from redrive.model.failed_task import FailedTask, FailedTaskRow, NewFailedTask
 from redrive.model.failure import Category
 from redrive.model.query import Order
 from redrive.model.statistics import STATUS_WORDS
@@ -25,7 +25,6 @@ from redrive.policy.query import parse
 from redrive.policy.redact.marker import MARKER
 from redrive.policy.redriving import BY_CATEGORY, CUSTOM_PREFIX, MAX_REDRIVES, Redrive, checked
 from redrive.policy.triage import triage
-from redrive.store.foreign_failures import ForeignFailures, Item, NewFailure
 
 PAGE = 500
 REPORTER = "reported"
@@ -59,7 +58,7 @@ class FailedTasks:
     def __init__(self, app: QueueApp, org: str) -> None:
         self._app = app
         self._org = org
-        self._failures = ForeignFailures(app.database, app.store.limits)
+        self._external = app.external_tasks()
         self._letters = app.store.dead_letters
         self._encryption = app.encryption
 
@@ -81,7 +80,7 @@ class FailedTasks:
         app = self._app
         definition = app.definition(self._policy(fields), _max_redrives(fields))
         payload, text = json_and_text({"task": task, "context": fields.get("context")}, limits=app.limits)
-        new = NewFailure(
+        new = NewFailedTask(
             id=app.ids.new(),
             org=self._org,
             workflow=app.queue,
@@ -102,14 +101,14 @@ class FailedTasks:
         return Report(new, definition, evidence, after)
 
     async def keep(self, report: Report) -> None:
-        await self._app.foreign().keep(report, self._app.max_size)
+        await self._external.keep(report, self._app.max_size)
 
     async def find(self, task_id: str) -> FailedTask | None:
-        item = await self._failures.find(self._org, self._key(task_id))
+        item = await self._external.find(self._org, self._key(task_id))
         return None if item is None else self._read(item)
 
     async def page(self, state: DeadLetterState | None, most: int) -> list[FailedTask]:
-        found = await self._failures.page(self._org, self._app.queue, state, most)
+        found = await self._external.page(self._org, self._app.queue, state, most)
         return [self._read(item) for item in found]
 
     async def live(self) -> AsyncIterator[str]:
@@ -161,7 +160,7 @@ class FailedTasks:
     def _opened(self, text: str) -> Any:
         return decode(self._encryption.decrypt(text))
 
-    def _read(self, item: Item) -> FailedTask:
+    def _read(self, item: FailedTaskRow) -> FailedTask:
         given = self._opened(item.input)
         return FailedTask(
             task_id=item.task_id,

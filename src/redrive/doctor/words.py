@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-MAX_COUNTED = 10_000
+from redrive.model.query import MAX_COUNTED
+
 MAX_NAMED = 5
 
 

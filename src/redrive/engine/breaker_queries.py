@@ -16,8 +16,8 @@ from redrive.engine.registry import Registry
 from redrive.errors import NotFoundError
 from redrive.model.breaker import BreakerState, Force
 from redrive.model.caller import Caller
+from redrive.model.query import Count
 from redrive.policy.breaker_policy import BreakerPolicy
-from redrive.store.listing import Count
 from redrive.store.run_listing import Held
 from redrive.store.store import Store
 

@@ -13,10 +13,10 @@ from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.engine.registry import Registry
 from redrive.errors import NotFoundError, NotStorableError
 from redrive.model.caller import Caller
+from redrive.model.query import MAX_COUNTED, Count
 from redrive.model.run import Place
 from redrive.policy.codec import decode
 from redrive.store.limits import QueueRow, WorkerRow
-from redrive.store.listing import MAX_COUNTED, Count
 from redrive.store.run_listing import Depth
 from redrive.store.store import Store
 

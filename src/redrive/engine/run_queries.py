@@ -12,12 +12,11 @@ from redrive.engine.redacted_view import RedactedView
 from redrive.engine.run_view import AttemptView, RunSummary, RunView, StepView
 from redrive.errors import RedriveError
 from redrive.model.caller import Caller
-from redrive.model.query import Query, Term
+from redrive.model.query import Count, Query, Term
 from redrive.model.run import Cancellation, Run, RunState
 from redrive.policy.bounds import require_whole
 from redrive.policy.query import parse
 from redrive.policy.run_language import RUNS
-from redrive.store.listing import Count
 from redrive.store.store import Store
 
 if TYPE_CHECKING:

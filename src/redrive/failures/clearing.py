@@ -9,7 +9,7 @@ from __future__ import annotations
 from redrive.errors import DriftError, InvalidValueError
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import Caller
-from redrive.store.foreign_failures import ForeignFailures
+from redrive.store.external_failures import ExternalFailures
 from redrive.store.store import Store
 
 PREFIX = "dlq:"
@@ -31,7 +31,7 @@ async def clear_queue(
             f"{queue[:100]!r}; resolve, ignore or archive other dead letters instead"
         )
     org, name = caller
-    failures = ForeignFailures(store.database, store.limits)
+    failures = ExternalFailures(store.database, store.limits)
     async with store.database.transaction() as session:
         removed = await failures.clear(session, org, queue, max_size or DEFAULT_MAX_SIZE)
         if expect is not None and removed != expect:

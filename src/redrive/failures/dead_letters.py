@@ -30,15 +30,15 @@ from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import Caller
 from redrive.model.dead_letter import CLOSED, DeadLetter, DeadLetterLine, DeadLetterState, Note, Related
 from redrive.model.event import DeadLetterChanged
-from redrive.model.query import Order, Query
+from redrive.model.operation import MAX_ITEMS
+from redrive.model.query import MAX_COUNTED, Count, Order, Query
 from redrive.policy.bounds import choice, require_whole
 from redrive.policy.query import parse
 from redrive.policy.redact import Redactor
 from redrive.policy.user_text import MAX_NOTE_LENGTH, clean_reason, clean_word, clean_words, retagged, said
 from redrive.store.database import Session
 from redrive.store.dead_letters import Closing, Figures, Locked, Tagging
-from redrive.store.listing import MAX_COUNTED, Count, Page
-from redrive.store.operations import MAX_ITEMS
+from redrive.store.listing import Page
 from redrive.store.store import Store
 
 MAX_PAGE_SIZE = 500

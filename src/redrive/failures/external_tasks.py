@@ -19,8 +19,10 @@ from redrive.errors import InvalidValueError, NotFoundError, QueueFullError
 from redrive.model.attempt import AttemptOutcome
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import SELF
+from redrive.model.dead_letter import DeadLetterState
 from redrive.model.decision import Bury, Explanation, Reason
 from redrive.model.event import StepDied
+from redrive.model.failed_task import FailedTaskRow, NewFailedTask
 from redrive.model.failure import Category, ErrorClass, Failure
 from redrive.model.run import RunState
 from redrive.policy.classify import Classifier
@@ -33,7 +35,7 @@ from redrive.policy.stored import policy_to_json
 from redrive.policy.template import Template
 from redrive.policy.triage import Triage, redrive_policy
 from redrive.store.database import Session
-from redrive.store.foreign_failures import ForeignFailures, NewFailure
+from redrive.store.external_failures import ExternalFailures
 from redrive.store.record import Record
 from redrive.store.runs import DefinitionRow
 from redrive.store.store import Store
@@ -134,14 +136,14 @@ def _choice(config: Mapping[str, JsonValue], template: Template | None) -> Redri
 class Report(NamedTuple):
     """A failed task as it is taken in; `after` are tasks that must have succeeded before, with their keys."""
 
-    new: NewFailure
+    new: NewFailedTask
     definition: Definition
     evidence: Evidence
     after: Mapping[str, str]
 
 
-class Foreign:
-    """Stores reports. All that a dead letter has is written in one transaction with it."""
+class ExternalTasks:
+    """Stores failed tasks of other systems as dead letters, and finds them."""
 
     def __init__(
         self,
@@ -153,7 +155,7 @@ class Foreign:
         encryption: Encryption = NO_ENCRYPTION,
     ) -> None:
         self._store = store
-        self._failures = ForeignFailures(store.database, store.limits)
+        self._failures = ExternalFailures(store.database, store.limits)
         self._clock = clock
         self._ids = ids
         self._event_bus = event_bus
@@ -170,6 +172,16 @@ class Foreign:
         except QueueFullError:  # what was counted with it would be rolled back
             await self._store.letter_writer.count_refused(report.new.org, report.new.queue)
             raise
+
+    async def find(self, org: str, key: str) -> FailedTaskRow | None:
+        """The task with this key, by its newest dead letter."""
+        return await self._failures.find(org, key)
+
+    async def page(
+        self, org: str, queue: str, state: DeadLetterState | None, most: int
+    ) -> list[FailedTaskRow]:
+        """Up to `most` tasks of a queue, the oldest first."""
+        return await self._failures.page(org, queue, state, most)
 
     async def _keep(self, report: Report, max_size: int) -> None:
         async with self._store.database.transaction() as session:

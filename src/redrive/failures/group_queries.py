@@ -18,13 +18,13 @@ from redrive.model.failure_group import (
     GroupSort,
     Timeline,
 )
+from redrive.model.query import Count
 from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require, require_kind, require_whole
 from redrive.policy.fingerprint import VERSION
 from redrive.policy.group_language import GROUPS
 from redrive.policy.query import parse
 from redrive.store.group_records import records, spread
 from redrive.store.groups import MAX_OVER_TIME
-from redrive.store.listing import Count
 from redrive.store.store import Store
 
 MAX_PAGE_SIZE = 500

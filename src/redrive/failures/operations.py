@@ -19,6 +19,7 @@ from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import SELF, Caller
 from redrive.model.event import OperationChanged
 from redrive.model.operation import (
+    MAX_ITEMS,
     Drift,
     Drifting,
     FailedAs,
@@ -34,7 +35,7 @@ from redrive.policy.redact import Redactor
 from redrive.policy.rollout import Rollout
 from redrive.policy.user_text import clean_reason
 from redrive.store.database import Session
-from redrive.store.operations import MAX_ITEMS, Moment, Obstacle
+from redrive.store.operations import Moment, Obstacle
 from redrive.store.store import Store
 
 MAX_PAGE_SIZE = 500

@@ -16,11 +16,10 @@ from redrive.failures.trends import beginning, placed
 from redrive.model.caller import Caller
 from redrive.model.dead_letter import NEEDS_YOU
 from redrive.model.overview import Span
-from redrive.model.query import Order, Query, Term
+from redrive.model.query import MAX_COUNTED, Count, Order, Query, Term
 from redrive.model.run import ENDED_RUNS, RunState
 from redrive.model.run import Standing as RunStanding
 from redrive.policy.bounds import choice
-from redrive.store.listing import MAX_COUNTED, Count
 from redrive.store.store import Store
 from redrive.store.tallies import Part
 

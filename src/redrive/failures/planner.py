@@ -18,7 +18,7 @@ from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import Caller
 from redrive.model.dead_letter import LIVE
 from redrive.model.event import OperationChanged
-from redrive.model.operation import Plan, ReplayOperation
+from redrive.model.operation import MAX_ITEMS, Plan, ReplayOperation
 from redrive.model.query import Query, Term
 from redrive.model.replay import Mode, OperationState, ReplayState
 from redrive.policy.bounds import choice, require_whole
@@ -30,7 +30,7 @@ from redrive.policy.rollout import Rollout, RolloutOptions
 from redrive.policy.user_text import clean_reason
 from redrive.store.database import Session
 from redrive.store.filter import Filter
-from redrive.store.operations import MAX_ITEMS, Forecast, NewOperation
+from redrive.store.operations import Forecast, NewOperation
 from redrive.store.store import Store
 
 MAX_REPORTED = 100

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from redrive.engine.definition import StepDefinition
+from redrive.engine.definition import Definition, StepDefinition
 from redrive.errors import NotFoundError, RedriveError
 from redrive.failures.attempt_evidence import Left, Told, told
 from redrive.policy.alteration import Alteration
@@ -242,6 +242,20 @@ def _dependency(step: StepDefinition) -> str:
 
 def _history(store: Store, wanted: Wanted) -> AttemptHistory:
     return AttemptHistory(store.database, wanted.org, wanted.since, id_before(wanted.since - CLOCKS_APART))
+
+
+async def newest_definitions(store: Store, org: str) -> list[Definition]:
+    """Those of the workflows that an org has runs of, as they were defined last; unreadable ones are left
+    out."""
+    bodies = await AttemptHistory(store.database, org).definitions()
+    return [definition for definition in map(_parsed, bodies) if definition is not None]
+
+
+def _parsed(body: str) -> Definition | None:
+    try:
+        return Definition.parsed(body)
+    except (RedriveError, LookupError, TypeError, ValueError):
+        return None
 
 
 def id_before(moment: float) -> str:

@@ -1,4 +1,4 @@
-"""A failed task, as those see it who use nothing but the dead-letter queue (M2)."""
+"""Failed tasks of other systems, as they are stored and as a stand-alone dead-letter queue shows them."""
 
 from __future__ import annotations
 
@@ -32,6 +32,52 @@ class FailedTask(NamedTuple):
     updated_at: float
     id: str
     run_id: str
+
+
+class NewFailedTask(NamedTuple):
+    """A failed task to be stored as a run. `correlation_id` is the id that the caller gave to the task."""
+
+    id: str
+    org: str
+    workflow: str
+    definition: str
+    queue: str
+    priority: int
+    input: str
+    key: str
+    request_hash: str
+    correlation_id: str
+    tags: str | None
+    metadata: str | None
+    token: int
+    worker: str
+    code_version: str
+
+
+class FailedTaskRow(NamedTuple):
+    """A failed task as it is stored: its dead letter, with the input of its run.
+
+    first_message  the message of the first failure, `message` that of the newest
+    """
+
+    letter_id: str
+    run_id: str
+    task_id: str
+    input: str
+    metadata: str | None
+    state: str
+    category: str
+    error_type: str
+    message: str
+    first_message: str | None
+    redrive: str
+    redrives: int
+    max_redrives: int
+    next_redrive_at: float | None
+    created_at: float
+    updated_at: float
+    attempts: int
+    priority: int
 
 
 class RetryOutcome(NamedTuple):

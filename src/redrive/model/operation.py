@@ -7,6 +7,12 @@ from typing import Any, NamedTuple
 
 from redrive.model.replay import Replay, ReplayState
 
+MAX_ITEMS = 100_000
+"""Dead letters in one operation."""
+
+UNDER_WAY_NOTE = ("it is an item of the replay ", " that is under way")
+"""The note of an item that another replay has taken, before and after the id of that replay."""
+
 
 class ReplayOperation(NamedTuple):
     """An operation as it is remembered. `selection`, `options` and `plan` are JSON.

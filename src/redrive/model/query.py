@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 from enum import Enum, StrEnum
 from typing import NamedTuple
 
-from redrive.model.dead_letter import CLOSED, HEALS_ITSELF, LIVE, NEEDS_YOU, DeadLetterState
+from redrive.model.dead_letter import CLOSED, HEALS_ITSELF, LIVE, NEEDS_YOU, DeadLetterState, Prospect
 from redrive.model.run import ENDED_RUNS, FAILED_RUNS, LIVE_RUNS, RunState
 
+MAX_COUNTED = 10_000
+"""Matches are counted up to this number; beyond it a count is capped."""
 TEXT = "text"
 """The key of what stands without one: text that must occur."""
 
@@ -122,6 +124,37 @@ class Query(NamedTuple):
                 for term in self.terms
             )
         )
+
+
+def letter_states(query: Query) -> dict[DeadLetterState, Prospect | None]:
+    """The states of dead letters that match, by the `is` terms of the query.
+
+    Where only one prospect of open letters matches, OPEN has that prospect.
+    """
+    terms = [term for term in query.terms if term.key == "is"]
+    states: dict[DeadLetterState, Prospect | None] = {}
+    for state in DeadLetterState:
+        prospects = [*Prospect] if state is DeadLetterState.OPEN else [None]
+        matching = [
+            prospect for prospect in prospects if all(_matches(term, state, prospect) for term in terms)
+        ]
+        if matching:
+            states[state] = matching[0] if len(matching) < len(prospects) else None
+    return states
+
+
+def _matches(term: Term, state: DeadLetterState, prospect: Prospect | None) -> bool:
+    return (state in term.values or prospect in term.values) != term.negated
+
+
+class Count(NamedTuple):
+    """How many rows match a query. `capped`: there are more than `number`."""
+
+    number: int
+    capped: bool
+
+    def __str__(self) -> str:
+        return f"{self.number:,}+" if self.capped else f"{self.number:,}"
 
 
 def _states(values: tuple[Value, ...]) -> str:

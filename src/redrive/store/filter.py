@@ -14,7 +14,7 @@ from itertools import product
 from typing import Any
 
 from redrive.model.dead_letter import DeadLetterState, Prospect
-from redrive.model.query import Query, Term, Who
+from redrive.model.query import Query, Term, Who, letter_states
 from redrive.store.condition import Writer, all_of, hidden_from_both, hidden_from_sqlite, is_text
 
 MAX_BRANCHES = 24
@@ -27,8 +27,8 @@ _WALKED = ("fp", "step", "workflow", "category", "queue")
 
 NEVER = "1 = 0"
 
-States = Mapping[str, str]
-"""States as they are stored, each with what must hold besides, if anything."""
+States = Mapping[DeadLetterState, Prospect | None]
+"""States, each with the prospect that its letters must have, if any."""
 
 PROSPECTS: Mapping[Prospect, str] = {
     Prospect.SCHEDULED: "next_redrive_at IS NOT NULL",
@@ -100,28 +100,12 @@ def _is_rare(term: Term) -> bool:
     return term.key in _RARE and not term.negated and Who.NOBODY not in term.values
 
 
-def letter_states(query: Query) -> States:
-    """Those that fulfil all its terms about states."""
-    found = {str(state): _further(state, about_states(query)) for state in DeadLetterState}
-    return {state: further for state, further in found.items() if further is not None}
-
-
-def _further(state: DeadLetterState, terms: Sequence[Term]) -> str | None:
-    """What must hold of a letter in that state, so that it fulfils the terms; None: it cannot."""
-    prospects = [*Prospect] if state is DeadLetterState.OPEN else [None]
-    fitting = [each for each in prospects if all(_fulfils(state, each, term) for term in terms)]
-    if len(fitting) == len(prospects):
-        return ""
-    return next((PROSPECTS[each] for each in fitting if each is not None), None)
-
-
-def _fulfils(state: DeadLetterState, prospect: Prospect | None, term: Term) -> bool:
-    return (state in term.values or prospect in term.values) != term.negated
-
-
 def written_states(states: States, column: str = "state") -> list[str]:
     """A condition for each of them."""
-    return [f"{column} = '{state}'" + (f" AND {more}" if more else "") for state, more in states.items()]
+    return [
+        f"{column} = '{state}'" + (f" AND {PROSPECTS[prospect]}" if prospect else "")
+        for state, prospect in states.items()
+    ]
 
 
 def _are_all(states: States) -> bool:

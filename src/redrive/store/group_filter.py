@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from redrive.model.dead_letter import Prospect
 from redrive.model.failure_group import REGRESSED, GroupState
-from redrive.model.query import Query, Term, Value
+from redrive.model.query import Query, Term, Value, letter_states
 from redrive.store.condition import GROUP_COLUMNS, GROUP_TEXTS, Writer, all_of
-from redrive.store.filter import NEVER, PROSPECTS, about_states, letter_states
+from redrive.store.filter import NEVER, about_states
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ def _own(query: Query) -> list[Term]:
 def _letters(query: Query) -> tuple[str, Prospect | None]:
     """`is:any` means that there is one."""
     states = letter_states(query) if about_states(query) else {}
-    whole = ", ".join(f"'{state}'" for state, further in states.items() if not further)
-    return whole, next((each for each in Prospect if PROSPECTS[each] in states.values()), None)
+    whole = ", ".join(f"'{state}'" for state, prospect in states.items() if prospect is None)
+    return whole, next((prospect for prospect in states.values() if prospect is not None), None)
 
 
 def _condition(term: Term, writer: Writer) -> str:

@@ -17,13 +17,12 @@ from redrive.model.failure_group import (
     GroupState,
     LetterCounts,
 )
-from redrive.model.query import Query
+from redrive.model.query import MAX_COUNTED, Count, Query
 from redrive.policy.codec import encode
 from redrive.policy.recurrence import passed
 from redrive.store.cursor import content
 from redrive.store.database import Database, Row
 from redrive.store.group_filter import GroupFilter
-from redrive.store.listing import MAX_COUNTED, Count
 from redrive.store.statement import Statement, template, written
 
 _GROUP = len(FailureGroup._fields)

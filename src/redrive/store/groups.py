@@ -18,6 +18,7 @@ from redrive.model.failure_group import (
     Reopening,
     Standing,
 )
+from redrive.model.query import MAX_COUNTED
 from redrive.policy.recurrence import passed
 from redrive.store.condition import BEYOND
 from redrive.store.database import Row, Session
@@ -30,7 +31,6 @@ Decide = Callable[[Standing, Collection[str], float], Reopening | None]
 """Is a group open again now that it occurs in these versions? See policy.recurrence."""
 
 MAX_VERSIONS = 100
-MAX_COUNTED = 10_000
 MAX_OVER_TIME = 50_000
 
 _Key = tuple[str, str]

@@ -7,7 +7,7 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from redrive.model.dead_letter import DeadLetterLine
-from redrive.model.query import Beginning, Order, Query, Term, Value
+from redrive.model.query import MAX_COUNTED, Beginning, Count, Order, Query, Term, Value
 from redrive.store.condition import BEYOND
 from redrive.store.cursor import Cursor
 from redrive.store.database import Database, Session
@@ -17,7 +17,6 @@ from redrive.store.statement import Statement, statement, template, written
 _FINGERPRINTS = statement("dead_letters", "fingerprints")
 _text = cache(partial(template, "dead_letters"))
 
-MAX_COUNTED = 10_000
 MAX_SPELLED_OUT = 20
 """How many fingerprints a beginning may have and still be replaced by them."""
 
@@ -29,16 +28,6 @@ class Page(NamedTuple):
 
     lines: list[DeadLetterLine]
     next_cursor: str | None
-
-
-class Count(NamedTuple):
-    """`capped`: there are more than that."""
-
-    number: int
-    capped: bool
-
-    def __str__(self) -> str:
-        return f"{self.number:,}+" if self.capped else f"{self.number:,}"
 
 
 class Listing:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from redrive.errors import NotFoundError
-from redrive.model.operation import FailedAs, ReplayOperation
+from redrive.model.operation import MAX_ITEMS, UNDER_WAY_NOTE, FailedAs, ReplayOperation
 from redrive.model.replay import Replay, ReplayState
 from redrive.policy.codec import encode
 from redrive.policy.rollout import MAX_BATCH_SIZE, Score
@@ -21,12 +21,8 @@ from redrive.store.statement import statements, template, written
 
 _SQL = statements("operations")
 _FREEZE, _MEMBER = template("operations", "_freeze"), template("operations", "_member")
-MAX_ITEMS = 100_000
 MAX_LINES = 20
 """Of notes, fingerprints or dead letters that are waited for: the most frequent ones are told."""
-
-UNDER_WAY_NOTE = ("it is an item of the replay ", " that is under way")
-"""What is said before and after the id of that replay."""
 
 _FIRST_ITEM = 1_000_000
 

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
-from redrive.model.query import Order, Query
+from redrive.model.query import MAX_COUNTED, Count, Order, Query
 from redrive.model.run_line import RunLine
 from redrive.store.cursor import Cursor
 from redrive.store.database import Database, Row
-from redrive.store.listing import MAX_COUNTED, Count
 from redrive.store.run_filter import HELD, Branch, RunFilter
 from redrive.store.statement import Statement, statements, template, written
 

@@ -10,6 +10,6 @@ It reads only, and may be run while workers are at work.
 from __future__ import annotations
 
 from redrive.verify.verdict import Finding, Verdict, Witness
-from redrive.verify.verifier import verify
+from redrive.verify.verifier import verify, verify_unchanged
 
-__all__ = ["Finding", "Verdict", "Witness", "verify"]
+__all__ = ["Finding", "Verdict", "Witness", "verify", "verify_unchanged"]

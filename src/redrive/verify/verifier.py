@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from redrive.clock import SYSTEM_CLOCK, Clock
-from redrive.store.database import Session
+from redrive.store.database import Database, Session
+from redrive.store.reading import place_of, reading
+from redrive.store.schema import schema_of
 from redrive.store.verification import Verification
 from redrive.verify.chains import check_chains
 from redrive.verify.checks import ALWAYS, AT_WORK, SETTLED, check_contradictions, run_checks
@@ -13,6 +17,16 @@ from redrive.verify.sums import check_sums
 from redrive.verify.verdict import Told, Verdict, Witness
 from redrive.verify.waits import check_waits
 from redrive.verify.witnessed import check_witness
+
+
+async def verify_unchanged(database: Database, **options: Any) -> Verdict:
+    """Verify over connections that cannot write. SchemaError unless the tables are current; see `verify`."""
+    reader = reading(database)
+    try:
+        (await schema_of(reader)).require(place_of(reader))
+        return await verify(reader, **options)
+    finally:
+        await reader.close()
 
 
 async def verify(

@@ -14,11 +14,11 @@ from tests.store.build import ask
 
 from redrive.errors import FinalError, RetryableError, StatementTimeoutError
 from redrive.failures.service import Failures
+from redrive.model.query import Count
 from redrive.server.admin import whole
 from redrive.server.admin.dead_letters import SIZE
 from redrive.server.admin.group_rows import short
 from redrive.server.admin.meant import meant
-from redrive.store.listing import Count
 
 DLQ = "/app/admin/dlq"
 LETTER_TEXTS = (
@@ -415,8 +415,8 @@ async def test_a_count_that_takes_too_long_is_left_out(
     await letters(house, 2)
     await letters(house, 1, "refund")
     monkeypatch.setattr("redrive.server.admin.dead_letters.SIZE", 1)
-    for kind in ("dead_letters.DeadLetters", "group_book.GroupQueries"):
-        monkeypatch.setattr(f"redrive.engine.{kind}.count", too_long)
+    monkeypatch.setattr("redrive.failures.dead_letters.DeadLetters.count", too_long)
+    monkeypatch.setattr("redrive.failures.group_queries.GroupQueries.count", too_long)
     for path in (DLQ, f"{DLQ}?view=flat"):
         page = await read(admin, path)
         assert "too many to be counted in time" in page.text

@@ -15,9 +15,9 @@ from tests.store.build import ask
 from redrive.errors import RetryableError
 from redrive.failures.overview import HealsItself, NeedsYou, Overview, ReplayRecord, Standing
 from redrive.model.overview import Span
+from redrive.model.query import Count
 from redrive.model.run import ENDED_RUNS
 from redrive.server.admin.overview import inflow_of
-from redrive.store.listing import Count
 
 OVERVIEW = "/app/admin"
 NONE = Count(0, False)

@@ -9,8 +9,8 @@ from tests.server.admin.reading import Element, Reading, read
 from tests.server.house import House
 
 from redrive.engine.queue_queries import Depths, QueueView
+from redrive.model.query import Count
 from redrive.server.admin.queues import OLD_SECONDS, Line
-from redrive.store.listing import Count
 
 PAGE, API = "/app/admin/queues", "/api/v1/queues"
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"

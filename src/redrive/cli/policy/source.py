@@ -8,15 +8,14 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypeVar
 
 from redrive.cli.given import Given
-from redrive.cli.in_process import missing_file, no_database, refuse_old_tables
+from redrive.cli.in_process import no_database, refuse_old_tables
 from redrive.cli.local import settings_of_database
 from redrive.cli.policy.options import Used, used_by
-from redrive.errors import NotFoundError, RedriveError
+from redrive.errors import NotFoundError
 from redrive.model.identity import OPERATOR
 
 if TYPE_CHECKING:
     from redrive.app import Redrive
-    from redrive.engine.definition import Definition
 
 T = TypeVar("T")
 
@@ -29,10 +28,9 @@ def of_application(target: str) -> list[Used]:
 
 def of_database(given: Given, org: str) -> list[Used]:
     async def read(app: Redrive) -> list[Used]:
-        from redrive.store.attempt_history import AttemptHistory
+        from redrive.failures.what_if import newest_definitions
 
-        bodies = await AttemptHistory(app.store.database, org).definitions()
-        return list(used_by([each for each in map(_parsed, bodies) if each is not None]))
+        return list(used_by(await newest_definitions(app.store, org)))
 
     return on_database(given, org, read)
 
@@ -40,9 +38,10 @@ def of_database(given: Given, org: str) -> list[Used]:
 def on_database(given: Given, org: str, action: Callable[[Redrive], Awaitable[T]]) -> T:
     """Do something on the database of the settings; one that is not there is not made."""
     from redrive.app import Redrive  # takes longer than all the rest to load, so only where it is needed
+    from redrive.doctor.database_version import missing_file
 
     app = Redrive(settings=settings_of_database(given), log=False)
-    if (missing := missing_file(app)) is not None:
+    if (missing := missing_file(app.database)) is not None:
         raise no_database(missing)
     return asyncio.run(_within(app, org, action))
 
@@ -66,12 +65,3 @@ async def _within(app: Redrive, org: str, action: Callable[[Redrive], Awaitable[
         directory = await app.directory(org=org, by=OPERATOR)
         await directory.organizations.get()  # nothing found would not tell that its name is wrong
         return await action(app)
-
-
-def _parsed(body: str) -> Definition | None:
-    from redrive.engine.definition import Definition
-
-    try:
-        return Definition.parsed(body)
-    except (RedriveError, LookupError, TypeError, ValueError):
-        return None

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import click
 
 from redrive.cli.asking import reason_option
+from redrive.model.operation import MAX_ITEMS
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-MAX_ITEMS = 100_000
 MAX_IDS = 10_000
 
 

@@ -14,6 +14,7 @@ from redrive.errors import InvalidValueError, StatementTimeoutError
 from redrive.failures.overview import Standing
 from redrive.failures.service import Failures
 from redrive.model.dead_letter import CLOSED, DeadLetterLine, DeadLetterState
+from redrive.model.query import Count
 from redrive.policy.codec import decode
 from redrive.policy.group_language import about_groups
 from redrive.policy.query import parse
@@ -24,7 +25,6 @@ from redrive.server.admin.views import views_of
 from redrive.server.admin.whole import actionable, whole_of
 from redrive.server.api.parameter import Cursor
 from redrive.server.request_context import RequestContext
-from redrive.store.listing import Count
 
 pages = Pages("dead_letters")
 

@@ -16,6 +16,7 @@ from redrive.model.breaker import BreakerState
 from redrive.model.failure_group import GroupLine, GroupSort
 from redrive.model.operation import OperationReport, ReplayOperation
 from redrive.model.overview import Span
+from redrive.model.query import Count
 from redrive.model.replay import OperationState
 from redrive.model.run import RunState
 from redrive.server.admin.chart import Chart, Series, bars
@@ -23,7 +24,6 @@ from redrive.server.admin.group_rows import GroupRow, needs_of, rows_of
 from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.admin.workers import state_of
 from redrive.server.request_context import RequestContext
-from redrive.store.listing import Count
 
 pages = Pages("overview")
 

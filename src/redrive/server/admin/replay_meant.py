@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 from redrive.errors import InvalidValueError, NotFoundError
 from redrive.failures.service import Failures
 from redrive.model.dead_letter import DeadLetterLine
-from redrive.model.query import Query, Term
+from redrive.model.operation import MAX_ITEMS
+from redrive.model.query import Count, Query, Term
 from redrive.policy.query import parse
-from redrive.store.listing import Count
-from redrive.store.operations import MAX_ITEMS
 
 FEW = 5
 _REPLAYABLE = ("OPEN", "EXHAUSTED")

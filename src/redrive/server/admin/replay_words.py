@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from redrive.errors import RedriveError
-from redrive.model.operation import Plan, ReplayOperation
+from redrive.model.operation import UNDER_WAY_NOTE, Plan, ReplayOperation
 from redrive.policy.rollout import Rollout, RolloutOptions
 from redrive.server.admin.words import number, percent, plural
 from redrive.server.api.view.stored import decoded, mapping
-from redrive.store.operations import UNDER_WAY_NOTE
 
 MODES = {
     "FROM_STEP": (

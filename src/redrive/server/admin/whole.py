@@ -8,10 +8,8 @@ from redrive.errors import InvalidValueError
 from redrive.failures.refusal import MAX_CONCURRENT
 from redrive.failures.service import Failures
 from redrive.model.dead_letter import DeadLetterState
-from redrive.model.query import Query
+from redrive.model.query import Count, Query, letter_states
 from redrive.policy.query import MAX_QUERY_LENGTH, parse
-from redrive.store.filter import letter_states
-from redrive.store.listing import Count
 
 actionable = (DeadLetterState.OPEN, DeadLetterState.EXHAUSTED)
 """What can be replayed and closed."""

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from redrive.model.operation import MAX_ITEMS
 from redrive.model.replay import Mode, OperationState
 from redrive.server.api.shape.base import Asked, Ids, Moment, Reason, Shown
 from redrive.server.api.shape.dead_letter_change import Policy
 from redrive.server.api.shape.replay import ReplayShape
-from redrive.store.operations import MAX_ITEMS
 
 Number = Annotated[int, Field(ge=1, le=MAX_ITEMS)]
 

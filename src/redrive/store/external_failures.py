@@ -10,55 +10,13 @@ from typing import NamedTuple
 
 from redrive.errors import QueueFullError
 from redrive.model.claim import Claim
+from redrive.model.failed_task import FailedTaskRow, NewFailedTask
 from redrive.model.run import Place
 from redrive.store.database import Database, Session
 from redrive.store.limits import Limits
 from redrive.store.statement import statements
 
-_SQL = statements("foreign_failures")
-
-
-class NewFailure(NamedTuple):
-    """A failed task to be stored. `key` is that of its run, `correlation_id` what others call the task."""
-
-    id: str
-    org: str
-    workflow: str
-    definition: str
-    queue: str
-    priority: int
-    input: str
-    key: str
-    request_hash: str
-    correlation_id: str
-    tags: str | None
-    metadata: str | None
-    token: int
-    worker: str
-    code_version: str
-
-
-class Item(NamedTuple):
-    """A dead letter with what its run was given. `first_message` is that of the first failure."""
-
-    letter_id: str
-    run_id: str
-    task_id: str
-    input: str
-    metadata: str | None
-    state: str
-    category: str
-    error_type: str
-    message: str
-    first_message: str | None
-    redrive: str
-    redrives: int
-    max_redrives: int
-    next_redrive_at: float | None
-    created_at: float
-    updated_at: float
-    attempts: int
-    priority: int
+_SQL = statements("external_failures")
 
 
 class Taken(NamedTuple):
@@ -68,12 +26,12 @@ class Taken(NamedTuple):
     letter_id: str | None
 
 
-class ForeignFailures:
+class ExternalFailures:
     def __init__(self, database: Database, limits: Limits) -> None:
         self._database = database
         self._limits = limits
 
-    async def take(self, session: Session, new: NewFailure, max_size: int) -> Taken:
+    async def take(self, session: Session, new: NewFailedTask, max_size: int) -> Taken:
         """A claim on the run of the task: the one that its live letter belongs to, or a new one."""
         await self._lock_queue(session, new.org, new.queue, max_size)
         scope = {"org": new.org, "key": new.key}
@@ -87,20 +45,20 @@ class ForeignFailures:
         [row] = await session.fetch(_SQL["insert"], new._asdict())
         return Taken(Claim._make(row), None)
 
-    async def find(self, org: str, key: str) -> Item | None:
+    async def find(self, org: str, key: str) -> FailedTaskRow | None:
         rows = await self._database.fetch(_SQL["find"], {"org": org, "key": key})
-        return Item._make(rows[0]) if rows else None
+        return FailedTaskRow._make(rows[0]) if rows else None
 
     async def letter_of(self, session: Session, org: str, key: str) -> str | None:
         """The newest letter of a task."""
         rows = await session.fetch(_SQL["newest_letter"], {"org": org, "key": key})
         return str(rows[0][0]) if rows else None
 
-    async def page(self, org: str, queue: str, state: str | None, most: int) -> list[Item]:
+    async def page(self, org: str, queue: str, state: str | None, most: int) -> list[FailedTaskRow]:
         """The oldest first."""
         statement = _SQL["page" if state is None else "page_in_state"]
         parameters = {"org": org, "queue": queue, "state": state, "most": most}
-        return [Item._make(row) for row in await self._database.fetch(statement, parameters)]
+        return [FailedTaskRow._make(row) for row in await self._database.fetch(statement, parameters)]
 
     async def clear(self, session: Session, org: str, queue: str, max_size: int) -> int:
         """Remove all letters of the queue with their runs, but for those that are being replayed."""
@@ -120,7 +78,7 @@ class ForeignFailures:
         """Two that look at once would both find the last place, or both make a run for one task."""
         await self._limits.lock_limits(session, {f"dead letters of {org} in {queue}": max_size})
 
-    async def _require_room(self, session: Session, new: NewFailure, max_size: int) -> None:
+    async def _require_room(self, session: Session, new: NewFailedTask, max_size: int) -> None:
         [[live]] = await session.fetch(_SQL["live"], {"org": new.org, "queue": new.queue})
         if int(live or 0) >= max_size:
             raise QueueFullError(

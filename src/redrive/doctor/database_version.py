@@ -1,0 +1,56 @@
+"""Which version the tables of a database have, read without creating or changing anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from redrive.errors import NotFoundError
+from redrive.store.database import Database
+from redrive.store.migration import migrations
+from redrive.store.reading import place_of, reading
+from redrive.store.schema import Schema, schema_of
+
+__all__ = ["DatabaseVersion", "missing_file", "place_of", "read_version"]
+
+
+class DatabaseVersion(NamedTuple):
+    """`schema` is None where there is no database yet; `place` names it without secrets."""
+
+    place: str
+    schema: Schema | None
+    newest: int
+
+    @property
+    def version(self) -> int:
+        return 0 if self.schema is None else self.schema.version
+
+    @property
+    def missing(self) -> list[tuple[int, str]]:
+        """Version and name of each migration to apply; SchemaError where the tables are newer than this
+        program."""
+        missing = migrations() if self.schema is None else self.schema.missing
+        return [(migration.version, migration.name.replace("_", " ")) for migration in missing]
+
+    def require_current(self) -> None:
+        """Raise SchemaError unless the tables are those that this program needs."""
+        (self.schema or Schema((), self.newest)).require(self.place)
+
+
+async def read_version(database: Database) -> DatabaseVersion:
+    """Read it over a connection that is closed again."""
+    place, newest = place_of(database), migrations()[-1].version
+    reader = reading(database)
+    try:
+        return DatabaseVersion(place, await schema_of(reader), newest)
+    except NotFoundError:
+        return DatabaseVersion(place, None, newest)
+    finally:
+        if not reader.in_memory:
+            await reader.close()
+
+
+def missing_file(database: Database) -> str | None:
+    """The path of a SQLite database that does not exist yet, often because the directory is wrong."""
+    path: str | None = getattr(database, "path", None)
+    return None if path is None or Path(path).exists() else path

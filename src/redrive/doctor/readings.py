@@ -1,0 +1,48 @@
+"""Readings for metrics: queues, breakers, workers and dead letters of all organizations at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from redrive.engine.breaker_queries import BreakerQueries
+from redrive.engine.breakers import HELD_BY_BREAKER
+from redrive.engine.queue_queries import QueueQueries, WorkerView
+from redrive.model.breaker import BreakerState
+from redrive.store.inspection import Inspection, Letters
+from redrive.store.run_listing import Depth
+from redrive.store.store import Store
+
+
+class Readings(NamedTuple):
+    """Numbers are counted up to 10,000. `held` are runs that wait for a breaker, `by_state` dead letters."""
+
+    queues: frozenset[str]
+    depths: Sequence[Depth]
+    breakers: Mapping[str, BreakerState]
+    held: Mapping[str, int]
+    workers: Sequence[WorkerView]
+    by_state: Mapping[str, int]
+    letters: Letters
+
+
+async def take_readings(
+    store: Store, queues: QueueQueries, breakers: BreakerQueries, known_queues: Collection[str]
+) -> Readings:
+    inspection = Inspection(store.database)
+    workers = await queues.workers()
+    depths = await inspection.depths()
+    served = {name for worker in workers for name in worker.queues}
+    kept = {queue.name for queue in await inspection.queues()}
+    holders = await store.limits.holders(HELD_BY_BREAKER)
+    return Readings(
+        queues=frozenset({*known_queues, *served, *kept, *(depth.queue for depth in depths)}),
+        depths=depths,
+        breakers={breaker.name: breaker.state for breaker in await breakers.list()},
+        held={
+            holder.removeprefix(HELD_BY_BREAKER): await store.limits.count_held(holder) for holder in holders
+        },
+        workers=workers,
+        by_state=await store.dead_letters.by_state(),
+        letters=await inspection.letters(),
+    )
