@@ -16,6 +16,7 @@ from redrive.engine.registry import Registry
 from redrive.errors import NotFoundError
 from redrive.model.breaker import BreakerState, Force
 from redrive.model.caller import Caller
+from redrive.model.field import Instant
 from redrive.model.query import Count
 from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.store.run_listing import Held
@@ -26,7 +27,7 @@ class ForceView(NamedTuple):
     """A person's word: it stays so until then, or until they take it back."""
 
     state: BreakerState
-    until: float | None
+    until: Instant | None
     reason: str | None
     by: str | None
 
@@ -40,8 +41,8 @@ class BreakerView(NamedTuple):
     calls: int
     failures: int
     slow_calls: int
-    opened_at: float | None
-    open_until: float | None
+    opened_at: Instant | None
+    open_until: Instant | None
     probes_under_way: int
     probe_successes: int
     force: ForceView | None

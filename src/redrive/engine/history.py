@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from redrive.engine.encryption import NO_ENCRYPTION, Encryption
 from redrive.errors import SealedError
 from redrive.model.attempt import AttemptOutcome, AttemptRecord
+from redrive.model.field import Instant
 from redrive.model.replay import Mode, Replay
 from redrive.model.run import Run, RunState
 from redrive.model.step import StepState
@@ -39,20 +40,20 @@ class Step(NamedTuple):
     retry_policy_override: str | None
     config: JsonValue
     output: JsonValue
-    next_retry_at: float | None
+    next_retry_at: Instant | None
     error_class: str | None
-    first_failed_at: float | None
-    last_failed_at: float | None
+    first_failed_at: Instant | None
+    last_failed_at: Instant | None
     error_stack: str | None
     correlation_id: str
-    started_at: float | None
-    ended_at: float | None
+    started_at: Instant | None
+    ended_at: Instant | None
 
 
 class Happening(NamedTuple):
     """Something that happened to the run. `what` is queued, started, retry, held, succeeded, finished, ..."""
 
-    at: float
+    at: Instant
     what: str
     step: str | None
     attempt: int | None

@@ -13,6 +13,7 @@ from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.engine.registry import Registry
 from redrive.errors import NotFoundError, NotStorableError
 from redrive.model.caller import Caller
+from redrive.model.field import Instant
 from redrive.model.query import MAX_COUNTED, Count
 from redrive.model.run import Place
 from redrive.policy.codec import decode
@@ -42,7 +43,7 @@ class QueueView(NamedTuple):
 
     name: str
     paused: bool
-    paused_at: float | None
+    paused_at: Instant | None
     paused_by: str | None
     reason: str | None
     own: Depths
@@ -55,8 +56,8 @@ class WorkerView(NamedTuple):
 
     id: str
     state: str
-    started_at: float
-    seen_at: float
+    started_at: Instant
+    seen_at: Instant
     seconds_silent: float
     code_version: str
     queues: tuple[str, ...]

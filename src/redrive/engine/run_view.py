@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from redrive.model.field import Instant
 from redrive.model.step import StepState
 from redrive.policy.codec import JsonValue
 
@@ -27,28 +28,28 @@ class RunSummary:
     step_index: int
     step: str
     step_state: str
-    submitted_at: float
-    due_at: float | None
+    submitted_at: Instant
+    due_at: Instant | None
     held_by: str | None
     attempt: int
     failures: int
     error_class: str | None
-    first_failed_at: float | None
-    last_failed_at: float | None
+    first_failed_at: Instant | None
+    last_failed_at: Instant | None
     worker: str | None
     code_version: str | None
-    started_at: float | None
-    attempt_started_at: float | None
-    ended_at: float | None
+    started_at: Instant | None
+    attempt_started_at: Instant | None
+    ended_at: Instant | None
     idempotency_key: str | None
     correlation_id: str
     tags: tuple[str, ...]
-    cancel_requested_at: float | None
+    cancel_requested_at: Instant | None
     replays: int
     redrives: int
 
     @property
-    def next_retry_at(self) -> float | None:
+    def next_retry_at(self) -> Instant | None:
         return self.due_at if self.step_state == StepState.RETRYING else None
 
 
@@ -68,7 +69,7 @@ class RunError(NamedTuple):
     """The last failure of the current step."""
 
     attempt: int
-    at: float | None
+    at: Instant | None
     category: str | None
     error_class: str | None
     error_type: str | None
@@ -118,14 +119,14 @@ class StepView(NamedTuple):
     retry_policy_override: JsonValue
     config: JsonValue
     output: JsonValue
-    next_retry_at: float | None
+    next_retry_at: Instant | None
     error_class: str | None
-    first_failed_at: float | None
-    last_failed_at: float | None
+    first_failed_at: Instant | None
+    last_failed_at: Instant | None
     error_stack: str | None
     correlation_id: str
-    started_at: float | None
-    ended_at: float | None
+    started_at: Instant | None
+    ended_at: Instant | None
 
 
 class AttemptView(NamedTuple):
@@ -137,8 +138,8 @@ class AttemptView(NamedTuple):
     outcome: str
     worker: str | None
     code_version: str | None
-    started_at: float | None
-    ended_at: float | None
+    started_at: Instant | None
+    ended_at: Instant | None
     reason: str
     explanation: str
     delay: float | None

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from redrive.errors import InvalidValueError, NotStorableError
 from redrive.model.audit import Action, Entry, Head
 from redrive.model.caller import Caller
+from redrive.model.field import Instant
 from redrive.policy.bounds import choice, require, require_kind, require_whole
 from redrive.policy.chain import ChainCheck, Fault
 from redrive.policy.codec import decode
@@ -24,7 +25,7 @@ class AuditEntry(NamedTuple):
     """What was done. `subjects` are the ids of what it was done to; `at` is in seconds since 1970."""
 
     sequence: int
-    at: float
+    at: Instant
     actor: str
     action: str
     subjects: tuple[str, ...]

@@ -15,6 +15,7 @@ from redrive.engine.breakers import HELD_BY_BREAKER
 from redrive.failures.trends import beginning, placed
 from redrive.model.caller import Caller
 from redrive.model.dead_letter import NEEDS_YOU
+from redrive.model.field import Instant
 from redrive.model.overview import Span
 from redrive.model.query import MAX_COUNTED, Count, Order, Query, Term
 from redrive.model.run import ENDED_RUNS, RunState
@@ -68,7 +69,7 @@ class OldestLetter(NamedTuple):
 
     id: str
     title: str
-    created_at: float
+    created_at: Instant
     seconds: float
 
 
@@ -93,8 +94,8 @@ class Overview(NamedTuple):
     """
 
     span: Span
-    now: float
-    start: float
+    now: Instant
+    start: Instant
     width: float
     standing: Standing
     oldest: OldestLetter | None

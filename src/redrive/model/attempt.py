@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+from redrive.model.field import Instant
+
 
 class AttemptOutcome(StrEnum):
     SUCCEEDED = "succeeded"
@@ -22,8 +24,8 @@ class AttemptRecord(NamedTuple):
     outcome: str
     worker: str | None
     code_version: str | None
-    started_at: float | None
-    ended_at: float | None
+    started_at: Instant | None
+    ended_at: Instant | None
     reason: str
     explanation: str
     delay: float | None = None

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from redrive.errors import InvalidValueError
+from redrive.model.field import Instant
 
 
 class Action(StrEnum):
@@ -83,7 +84,7 @@ class Entry(NamedTuple):
 
     org: str
     sequence: int
-    at: float
+    at: Instant
     actor: str
     action: str
     subject: str

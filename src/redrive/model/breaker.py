@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+from redrive.model.field import Instant
 from redrive.model.transition import TransitionTable, moves
 
 
@@ -48,7 +49,7 @@ class Force(NamedTuple):
     state: BreakerState
     reason: str
     by: str
-    until: float | None = None
+    until: Instant | None = None
 
     def is_over(self, now: float) -> bool:
         return self.until is not None and self.until <= now
@@ -62,8 +63,8 @@ class BreakerSnapshot(NamedTuple):
     calls: int
     failures: int
     slow_calls: int
-    opened_at: float | None
-    open_until: float | None
+    opened_at: Instant | None
+    open_until: Instant | None
     probes_under_way: int
     probe_successes: int
     force: Force | None = None

@@ -6,6 +6,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import NamedTuple, Protocol
 
+from redrive.model.field import Instant, JsonList, JsonText
 from redrive.model.transition import TransitionTable, moves
 
 
@@ -81,23 +82,23 @@ class DeadLetter(NamedTuple):
     title: str
     attempts: int
     failures: int
-    first_failed_at: float | None
-    last_failed_at: float | None
-    payload: str
-    config: str
-    policy: str
+    first_failed_at: Instant | None
+    last_failed_at: Instant | None
+    payload: JsonText
+    config: JsonText
+    policy: JsonText
     idempotency_key: str
     correlation_id: str
-    tags: str | None
-    metadata: str | None
-    created_at: float
-    updated_at: float
+    tags: JsonList | None
+    metadata: JsonText | None
+    created_at: Instant
+    updated_at: Instant
     replay_count: int
-    last_replayed_at: float | None
+    last_replayed_at: Instant | None
     last_replayed_by: str | None
-    replay_override: str | None
+    replay_override: JsonText | None
     resolved_by: str | None
-    resolved_at: float | None
+    resolved_at: Instant | None
     resolution: str | None
     effect: str
     may_have_executed: int
@@ -108,11 +109,11 @@ class DeadLetter(NamedTuple):
     template: str | None
     runbook: str | None
     redrive: str
-    redrive_policy: str | None
+    redrive_policy: JsonText | None
     redrives: int
     max_redrives: int
-    next_redrive_at: float | None
-    exhausted_at: float | None
+    next_redrive_at: Instant | None
+    exhausted_at: Instant | None
 
 
 class DeadLetterLine(NamedTuple):
@@ -137,16 +138,16 @@ class DeadLetterLine(NamedTuple):
     title: str
     attempts: int
     failures: int
-    first_failed_at: float | None
-    last_failed_at: float | None
+    first_failed_at: Instant | None
+    last_failed_at: Instant | None
     correlation_id: str
-    tags: str | None
-    created_at: float
-    updated_at: float
+    tags: JsonList | None
+    created_at: Instant
+    updated_at: Instant
     replay_count: int
-    last_replayed_at: float | None
+    last_replayed_at: Instant | None
     resolved_by: str | None
-    resolved_at: float | None
+    resolved_at: Instant | None
     effect: str
     may_have_executed: int
     breaker: str | None
@@ -158,8 +159,8 @@ class DeadLetterLine(NamedTuple):
     redrive: str
     redrives: int
     max_redrives: int
-    next_redrive_at: float | None
-    exhausted_at: float | None
+    next_redrive_at: Instant | None
+    exhausted_at: Instant | None
 
 
 class Related(NamedTuple):
@@ -174,7 +175,7 @@ class Note(NamedTuple):
     """What somebody has written about a dead letter."""
 
     id: str
-    at: float
+    at: Instant
     author: str
     body: str
 

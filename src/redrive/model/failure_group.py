@@ -7,6 +7,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import NamedTuple
 
+from redrive.model.field import Instant
 from redrive.model.transition import TransitionTable, moves
 
 UNKNOWN_VERSIONS = frozenset({"", "unversioned"})
@@ -57,7 +58,7 @@ class Standing(NamedTuple):
 
     state: str
     occurrences: int
-    ignored_until: float | None
+    ignored_until: Instant | None
     ignored_beyond: int | None
     ignored_version: str | None
 
@@ -95,14 +96,14 @@ class FailureGroup(NamedTuple):
     sample: str
     state: str
     occurrences: int
-    first_seen: float
-    last_seen: float
-    regressed_at: float | None
-    ignored_until: float | None
+    first_seen: Instant
+    last_seen: Instant
+    regressed_at: Instant | None
+    ignored_until: Instant | None
     ignored_beyond: int | None
     ignored_version: str | None
     changed_by: str | None
-    changed_at: float | None
+    changed_at: Instant | None
     change_reason: str | None
 
     @property
@@ -159,8 +160,8 @@ class GroupVersion(NamedTuple):
 
     code_version: str
     occurrences: int
-    first_seen: float
-    last_seen: float
+    first_seen: Instant
+    last_seen: Instant
 
 
 class GroupPage(NamedTuple):
@@ -196,7 +197,7 @@ class Timeline(NamedTuple):
     `capped`: there are so many that the earlier ones may not have been counted.
     """
 
-    start: float
+    start: Instant
     width: float
     numbers: tuple[int, ...]
     capped: bool = False

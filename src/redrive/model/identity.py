@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+from redrive.model.field import Instant
 from redrive.model.role import Role
 
 HOME = "default"
@@ -32,7 +33,7 @@ class SignInKind(StrEnum):
 class Organization(NamedTuple):
     name: str
     title: str
-    created_at: float
+    created_at: Instant
     created_by: str
 
 
@@ -58,9 +59,9 @@ class User(NamedTuple):
     password_number: int
     issuer: str | None
     subject: str | None
-    created_at: float
+    created_at: Instant
     created_by: str
-    disabled_at: float | None
+    disabled_at: Instant | None
 
     def __repr__(self) -> str:
         return f"User({self.name!r}, id={self.id!r})"
@@ -75,9 +76,9 @@ class Member(NamedTuple):
     role: Role
     active: bool
     version: int
-    created_at: float
+    created_at: Instant
     created_by: str
-    updated_at: float
+    updated_at: Instant
     disabled: bool
 
     @property
@@ -117,13 +118,13 @@ class ApiKey(NamedTuple):
     name: str
     role: Role
     scopes: tuple[str, ...] | None
-    created_at: float
+    created_at: Instant
     created_by: str
-    expires_at: float | None
-    last_used_at: float | None
-    rotated_at: float | None
-    previous_expires_at: float | None
-    revoked_at: float | None
+    expires_at: Instant | None
+    last_used_at: Instant | None
+    rotated_at: Instant | None
+    previous_expires_at: Instant | None
+    revoked_at: Instant | None
     revoked_by: str | None
 
     def has_expired(self, now: float) -> bool:
@@ -157,7 +158,7 @@ class OneTimeLink(NamedTuple):
 
     token: str
     name: str
-    expires_at: float
+    expires_at: Instant
 
     def __repr__(self) -> str:
         return f"OneTimeLink(token='…', name={self.name!r}, expires_at={self.expires_at!r})"
@@ -169,9 +170,9 @@ class SessionLine(NamedTuple):
     id: str
     org: str
     kind: SignInKind
-    created_at: float
-    seen_at: float
-    expires_at: float
+    created_at: Instant
+    seen_at: Instant
+    expires_at: Instant
 
 
 class Standing(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from redrive.model.field import Instant, JsonObject, JsonText
 from redrive.model.replay import Replay, ReplayState
 
 MAX_ITEMS = 100_000
@@ -27,21 +28,21 @@ class ReplayOperation(NamedTuple):
     org: str
     state: str
     mode: str
-    selection: str
-    options: str
-    policy_override: str | None
+    selection: JsonObject
+    options: JsonObject
+    policy_override: JsonText | None
     reason: str
-    plan: str
+    plan: JsonObject
     planned_by: str
-    planned_at: float
+    planned_at: Instant
     started_by: str | None
-    started_at: float | None
+    started_at: Instant | None
     released: int
-    released_at: float | None
-    ramped_at: float | None
-    ended_at: float | None
+    released_at: Instant | None
+    ramped_at: Instant | None
+    ended_at: Instant | None
     stopped_because: str | None
-    updated_at: float
+    updated_at: Instant
 
 
 class Plan(NamedTuple):
@@ -137,8 +138,8 @@ class OperationReport(NamedTuple):
     items: Mapping[str, int]
     failures: Mapping[str, int]
     notes: Mapping[str, int]
-    first_started_at: float | None
-    last_ended_at: float | None
+    first_started_at: Instant | None
+    last_ended_at: Instant | None
 
     def __str__(self) -> str:
         """For a person: how far it is."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+from redrive.model.field import Instant, JsonText
 from redrive.model.transition import TransitionTable, moves
 
 
@@ -57,15 +58,15 @@ class Replay(NamedTuple):
     state: str
     automatic: int
     requested_by: str
-    requested_at: float
+    requested_at: Instant
     reason: str
-    policy_override: str | None
-    edit: str | None
+    policy_override: JsonText | None
+    edit: JsonText | None
     fingerprint: str
     effect: str
     breaker: str | None
-    started_at: float | None
-    ended_at: float | None
+    started_at: Instant | None
+    ended_at: Instant | None
     fingerprint_after: str | None
     note: str | None
     number: int | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+from redrive.model.field import Instant, JsonList
 from redrive.model.transition import TransitionTable, moves
 
 
@@ -70,12 +71,12 @@ class NewRun(NamedTuple):
     queue: str
     priority: int
     delay: float
-    at: float | None
+    at: Instant | None
     input: str
     idempotency_key: str | None
     request_hash: str | None
     correlation_id: str
-    tags: str | None
+    tags: JsonList | None
     metadata: str | None
 
 
@@ -90,8 +91,8 @@ class Run(NamedTuple):
     priority: int
     state: str
     place: str
-    submitted_at: float
-    due_at: float | None
+    submitted_at: Instant
+    due_at: Instant | None
     held_by: str | None
     step_index: int
     step_state: str
@@ -103,19 +104,19 @@ class Run(NamedTuple):
     rate_limit_waits: int
     holds: int
     error_class: str | None
-    first_failed_at: float | None
-    last_failed_at: float | None
+    first_failed_at: Instant | None
+    last_failed_at: Instant | None
     worker: str | None
     code_version: str | None
-    attempt_started_at: float | None
-    started_at: float | None
-    ended_at: float | None
+    attempt_started_at: Instant | None
+    started_at: Instant | None
+    ended_at: Instant | None
     idempotency_key: str | None
     correlation_id: str
-    tags: str | None
+    tags: JsonList | None
     metadata: str | None
     policy_override: str | None
-    cancel_requested_at: float | None
+    cancel_requested_at: Instant | None
     progress: str | None
     replays: int = 0
     step_only: int = 0

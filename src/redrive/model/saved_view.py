@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+from redrive.model.field import Instant
+
 
 class ViewedPage(StrEnum):
     """The pages whose lists can be saved, by their names in addresses."""
@@ -38,7 +40,7 @@ class SavedView(NamedTuple):
     view: str
     sort: str
     created_by: str
-    created_at: float
+    created_at: Instant
 
     @property
     def looking(self) -> Looking:
