@@ -13,9 +13,9 @@ from tests.threads import background_threads
 
 from redrive.app import Redrive
 from redrive.blocking import BlockingHandle
-from redrive.config import Settings
 from redrive.engine.context import Context
 from redrive.errors import ConflictError, InvalidValueError, NotFoundError, RunFailedError
+from redrive.settings import Settings
 
 SECONDS = 10.0
 

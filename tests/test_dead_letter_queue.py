@@ -14,7 +14,6 @@ import pytest
 from tests.servers import PostgresServer
 from tests.threads import background_threads
 
-from redrive.config import Settings
 from redrive.dead_letter_queue import tasks
 from redrive.dead_letter_queue.queue import DeadLetterQueue
 from redrive.engine.encryption import new_encryption_key
@@ -32,6 +31,7 @@ from redrive.policy.codec import Limits
 from redrive.policy.monitor import Thresholds
 from redrive.policy.redact import Redactor
 from redrive.policy.template import Template
+from redrive.settings import Settings
 from redrive.store.statement import Query, Statement
 from redrive.testing import in_memory
 from redrive.verify import verify

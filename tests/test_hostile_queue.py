@@ -20,7 +20,6 @@ from tests.servers import PostgresServer
 from tests.store.build import TABLES, ask
 from tests.store.schemas import Schemas
 
-from redrive.config import Settings
 from redrive.dead_letter_queue.queue import DeadLetterQueue
 from redrive.errors import (
     InvalidValueError,
@@ -31,6 +30,7 @@ from redrive.errors import (
     TransitionError,
 )
 from redrive.model.failed_task import FailedTask
+from redrive.settings import Settings
 from redrive.testing import in_memory
 from redrive.verify import verify
 

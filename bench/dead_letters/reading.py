@@ -9,8 +9,8 @@ from bench.dead_letters.questions import Examples, Question, questions
 from bench.work.statements import fetch
 
 from redrive import Redrive
-from redrive.config import Settings
 from redrive.failures.service import Failures
+from redrive.settings import Settings
 
 PAGES_BEHIND = 20
 

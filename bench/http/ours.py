@@ -8,8 +8,8 @@ from typing import Any
 from bench.http.case import WORK
 
 from redrive import Redrive
-from redrive.config import Settings
 from redrive.server.serve import run
+from redrive.settings import Settings
 
 
 async def _nothing(payload: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from bench.dead_letters.filling import fill
 from bench.http.case import Known
 
 from redrive import Redrive
-from redrive.config import Settings
+from redrive.settings import Settings
 
 LETTERS_OF_A_FAILURE = 200
 

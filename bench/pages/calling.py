@@ -10,8 +10,8 @@ from bench.pages.examples import Examples, examples_of
 from bench.pages.timing import Timed, timed
 
 from redrive import Redrive
-from redrive.config import Settings
 from redrive.errors import StatementTimeoutError
+from redrive.settings import Settings
 
 
 class Called(NamedTuple):

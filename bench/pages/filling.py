@@ -11,7 +11,7 @@ from bench.pages.work import attempts, ended, idle, outcomes
 from bench.work.statements import fetch
 
 from redrive import Redrive
-from redrive.config import Settings
+from redrive.settings import Settings
 
 LETTERS_OF_A_FAILURE = 500
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from redrive.calls.http import AsyncHttpClient, HttpClient
     from redrive.calls.log import log_fields
     from redrive.calls.retry import call, retry
-    from redrive.config import Settings
     from redrive.dead_letter_queue import DeadLetterQueue
     from redrive.engine.context import Context
     from redrive.engine.encryption import new_encryption_key
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from redrive.policy.retry import RetryPolicy
     from redrive.policy.rule import Rule
     from redrive.policy.template import Template
+    from redrive.settings import Settings
 
 __version__ = "0.1.0"
 
@@ -69,7 +69,7 @@ _HOME = {
     "RetryPolicy": "redrive.policy.retry",
     "Rule": "redrive.policy.rule",
     "RunHandle": "redrive.engine.handle",
-    "Settings": "redrive.config",
+    "Settings": "redrive.settings",
     "Template": "redrive.policy.template",
     "call": "redrive.calls.retry",
     "classify": "redrive.policy.classify",

@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from redrive.clock import SYSTEM_CLOCK, Clock
-from redrive.config import Settings
 from redrive.engine.breakers import Breakers, BreakerSettings
 from redrive.engine.dead_letter_policy import DeadLetterPolicy
 from redrive.engine.encryption import Encryption
@@ -46,6 +45,7 @@ from redrive.policy.redact import DEFAULT_REDACTOR, Redactor
 from redrive.policy.redriving import CUSTOM_PREFIX, Function
 from redrive.policy.strategy import Strategy
 from redrive.policy.template import Template
+from redrive.settings import Settings
 from redrive.store.database import Database
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.sqlite import MEMORY, SqliteDatabase

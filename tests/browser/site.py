@@ -23,9 +23,9 @@ from argon2 import PasswordHasher
 from tests.browser.serving import started
 
 from redrive.app import Redrive
-from redrive.config import Settings
 from redrive.errors import AlreadyExistsError
 from redrive.identity.passwords import Passwords
+from redrive.settings import Settings
 
 SECONDS = 30.0
 """A test that waits longer has failed."""

@@ -16,10 +16,9 @@ import uvicorn
 from tests.cli.shop import SECONDS, Shop
 
 from redrive.app import Redrive
-from redrive.config import Settings
 from redrive.server.app import create_app
 from redrive.server.serve import bound
-from redrive.sourcing import Argument
+from redrive.settings import Argument, Settings
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Command
@@ -38,7 +37,7 @@ class Served:
 
     async def _serve(self) -> None:
         generous = {"server_key_rate": Argument(100_000, ""), "server_org_rate": Argument(1_000_000, "")}
-        app = Redrive(settings=Settings.load().overridden(generous), log=False, durable=False)
+        app = Redrive(settings=Settings.load().override(generous), log=False, durable=False)
         self._api = create_app(app)
         config = uvicorn.Config(self._api, lifespan="on", log_config=None, access_log=False, ws="none")
         self._server = _Server(config, self._started)

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 from redrive.app import Redrive
-from redrive.config import Settings
 from redrive.errors import FinalError
 from redrive.policy.backoff import Backoff
 from redrive.policy.curve import Immediate
 from redrive.policy.retry import RetryPolicy
+from redrive.settings import Settings
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Command

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.conftest import Command
 from tests.cli.terminal import talk
 
-from redrive.config import SETTINGS
+from redrive.settings import SETTINGS
 
 KEY = "c2VjcmV0LTdjMlZqY21WMExUZGMyVmpjbVYwTFRjYWE="
 
@@ -127,7 +127,7 @@ class TestMistakes:
             ),
             (
                 ["--config", "none.toml"],
-                "the settings in none.toml cannot be read: No such file or directory",
+                "cannot read the settings in none.toml: No such file or directory",
             ),
         ],
     )
@@ -139,7 +139,7 @@ class TestMistakes:
         assert redrive("config") == (
             2,
             "",
-            "Error: there is no setting REDRIVE_DLQ_MAXSIZE, which the environment holds; "
+            "Error: the environment sets REDRIVE_DLQ_MAXSIZE, which is not a setting; "
             "did you mean REDRIVE_DLQ_MAX_SIZE?\n",
         )
 

@@ -15,8 +15,8 @@ from tests.cli.conftest import Command
 from tests.cli.shop import Shop
 
 from redrive.cli import client as client_module
-from redrive.config import Settings
 from redrive.dead_letter_queue.queue import DeadLetterQueue
+from redrive.settings import Settings
 
 
 def lines(text: str) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from tests.cli.terminal import talk
 from tests.verify.history import History
 
 from redrive.app import Redrive
-from redrive.config import Settings
+from redrive.settings import Settings
 
 PROMISES = ["I3", "I4", "I5", "I6", "I7", "I8", "I10", "I14", "I15", "I16"]
 

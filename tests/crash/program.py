@@ -18,7 +18,6 @@ from tests.crash.work import define
 
 from redrive.app import Redrive
 from redrive.clock import SYSTEM_CLOCK
-from redrive.config import Settings
 from redrive.engine.store_retrier import StoreRetrier
 from redrive.errors import StoreUnavailableError
 from redrive.failures.redrive_processor import Processor
@@ -34,6 +33,7 @@ from redrive.model.event import (
     fields_of,
     name_of,
 )
+from redrive.settings import Settings
 
 _TOLD = (
     LeaseLost,

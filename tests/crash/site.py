@@ -17,7 +17,7 @@ from tests.crash.sink import Sink
 from tests.servers import MortalPostgres, mortal_postgresql
 
 from redrive.app import Redrive
-from redrive.config import Settings
+from redrive.settings import Settings
 
 SCHEMA = "redrive"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.demo.running import Demo, demo, is_alive, until
 
 from redrive import Redrive
-from redrive.config import Settings
+from redrive.settings import Settings
 
 
 def failures(url: str) -> tuple[set[str], set[str], int]:

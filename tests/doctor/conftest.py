@@ -12,7 +12,7 @@ import pytest
 from tests.servers import PostgresServer
 
 from redrive.app import Redrive
-from redrive.config import Settings
+from redrive.settings import Settings
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

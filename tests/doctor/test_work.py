@@ -15,10 +15,10 @@ from tests.store.by_hand import letters
 
 from redrive import FinalError, new_encryption_key
 from redrive.app import Redrive
-from redrive.config import Settings
 from redrive.doctor import Limits, Report, State, examine
 from redrive.engine.encryption import Encryption, key_id
 from redrive.policy.breaker_policy import BreakerPolicy
+from redrive.settings import Settings
 
 IMPATIENT = Limits(leeway_seconds=0.0, silent_seconds=0.0, backlog_seconds=0.0)
 OF_THE_SERVER = {"fsync is off", "full_page_writes is off"}

@@ -10,12 +10,12 @@ from tests.engine.workbench import Ear, bench, sql
 
 from redrive import FinalError, Template
 from redrive.app import Redrive
-from redrive.config import Settings
 from redrive.engine.handle import RunHandle
 from redrive.errors import InvalidValueError, QueueFullError, ReplayRefusedError
 from redrive.model.event import DeadLetterRefused, StepDied
 from redrive.model.run import RunState
 from redrive.policy.codec import decode
+from redrive.settings import Settings
 from redrive.store.dead_letter_writer import TOO_MANY
 from redrive.verify import verify
 

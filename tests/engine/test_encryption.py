@@ -14,7 +14,6 @@ from tests.engine.workbench import bench, sql
 
 from redrive.app import Redrive
 from redrive.clock import SYSTEM_CLOCK
-from redrive.config import Settings
 from redrive.engine.context import Context
 from redrive.engine.encryption import MARK, Encryption, new_encryption_key
 from redrive.engine.process import run_in_process
@@ -22,6 +21,7 @@ from redrive.engine.work import Work
 from redrive.errors import FinalError, RunFailedError, SealedError
 from redrive.policy import STEP, Backoff, Exponential, RetryPolicy
 from redrive.policy.codec import decode
+from redrive.settings import Settings
 
 KEY, OTHER = new_encryption_key(), new_encryption_key()
 LOOK_ALIKE = {"$sealed": "plain:eHg="}

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.engine.process_work import claim
 
-from redrive.config import Settings
 from redrive.engine.encryption import MARK, NO_ENCRYPTION, Encryption, key_id
 from redrive.errors import InvalidValueError, NotStorableError, SealedError, UnavailableError
 from redrive.policy.classify import classify
 from redrive.policy.codec import decode, encode
+from redrive.settings import Settings
 
 OLD, NEW = (urlsafe_b64encode(letter * 32).decode() for letter in (b"o", b"n"))
 LOOK_ALIKES = [

@@ -17,7 +17,6 @@ from tests.store.build import ask
 
 from redrive.app import Redrive
 from redrive.clock import SYSTEM_CLOCK
-from redrive.config import Settings
 from redrive.engine.encryption import key_id, new_encryption_key
 from redrive.engine.history import Happening
 from redrive.engine.queue_queries import QueueView
@@ -26,6 +25,7 @@ from redrive.errors import FinalError, InvalidValueError, NotFoundError, Retryab
 from redrive.model.query import MAX_COUNTED
 from redrive.model.run import Cancellation
 from redrive.policy import STEP
+from redrive.settings import Settings
 from redrive.store.database import Database
 
 SECRET = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"

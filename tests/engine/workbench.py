@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from redrive.app import Redrive
-from redrive.config import Settings
 from redrive.engine.worker import Worker
 from redrive.errors import StoreUnavailableError
 from redrive.model.event import Event
 from redrive.model.run import RUN_TRANSITIONS, Run, RunState
 from redrive.model.step import STEP_TRANSITIONS, StepState
+from redrive.settings import Settings
 from redrive.store.database import Database, Row, Session
 from redrive.store.sqlite import SqliteDatabase
 from redrive.store.statement import Query, Statement

@@ -16,11 +16,11 @@ from tests.engine.hand_clock import HandClock
 from tests.store.build import ask
 
 from redrive.app import Redrive
-from redrive.config import Settings
 from redrive.errors import InvalidValueError, StoreError, StoreUnavailableError
 from redrive.failures.feed import BEAT_SECONDS, FAR_BEHIND, MAX_SUBJECTS, PAGE
 from redrive.model.audit import Action, NewEntry
 from redrive.model.change import Change, Kind
+from redrive.settings import Settings
 from redrive.store.database import Database, Row
 from redrive.store.statement import Statement
 

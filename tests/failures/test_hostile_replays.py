@@ -24,7 +24,6 @@ from tests.store.schemas import Schemas
 
 from redrive import Context, FinalError, RetryPolicy
 from redrive.app import Redrive
-from redrive.config import Settings
 from redrive.errors import (
     DriftError,
     InvalidValueError,
@@ -39,6 +38,7 @@ from redrive.model.replay import OPERATION_TRANSITIONS, OperationState
 from redrive.model.run import Cancellation
 from redrive.policy import Backoff
 from redrive.policy.curve import Immediate
+from redrive.settings import Settings
 from redrive.testing import Harness
 from redrive.verify import verify
 

@@ -22,7 +22,6 @@ from tests.store.build import TABLES, ask
 from tests.store.schemas import Schemas
 
 from redrive.app import Redrive
-from redrive.config import Settings
 from redrive.errors import (
     DriftError,
     FinalError,
@@ -45,6 +44,7 @@ from redrive.model.operation import Plan, ReplayOperation
 from redrive.observe.log import LOGGER
 from redrive.policy import Backoff, Immediate, RetryPolicy
 from redrive.policy.codec import decode, encode
+from redrive.settings import Settings
 from redrive.verify import verify
 
 VOLATILE = {"workers", "processors", "limits", "breakers", "queues"}

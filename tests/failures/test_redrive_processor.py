@@ -11,13 +11,13 @@ import pytest
 from tests.engine.workbench import Ear, bench, seamed, sql, working
 
 from redrive.app import Redrive
-from redrive.config import Settings
 from redrive.engine.task import Task
 from redrive.errors import InvalidValueError, StoreUnavailableError, TransitionError
 from redrive.failures.redrive_processor import Pass, Processor, ProcessorOptions
 from redrive.model.dead_letter import DeadLetter
 from redrive.model.event import AlertRaised, DeadLetterChanged, ProcessorChanged, ReplayEnded, ReplayRequested
 from redrive.policy.monitor import Thresholds
+from redrive.settings import Settings
 from redrive.testing import Harness
 
 MINUTE, DAY = 60.0, 86_400.0

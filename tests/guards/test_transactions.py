@@ -9,8 +9,8 @@ from tests.servers import PostgresServer
 from tests.store.build import ask
 
 from redrive import Backoff, Context, Redrive, RetryPolicy
-from redrive.config import Settings
 from redrive.policy.curve import Exponential
+from redrive.settings import Settings
 
 SOON = RetryPolicy(max_attempts=2, backoff=Backoff(Exponential(0.01)))
 

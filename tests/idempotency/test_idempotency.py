@@ -18,7 +18,6 @@ from tests.store.build import ask, value
 from redrive import Category, Classifier, ErrorClass, FinalError, RateLimitedError, Rule, new_encryption_key
 from redrive.app import Redrive
 from redrive.clock import SYSTEM_CLOCK
-from redrive.config import Settings
 from redrive.errors import (
     InProgressError,
     InvalidValueError,
@@ -35,6 +34,7 @@ from redrive.model.idempotency import KeyState, KeyStatus
 from redrive.policy.classify import classify
 from redrive.policy.codec import Limits
 from redrive.policy.idempotency_request import retry_after
+from redrive.settings import Settings
 from redrive.store.database import Database
 from redrive.testing import EPOCH
 

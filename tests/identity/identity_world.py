@@ -14,7 +14,6 @@ from tests.store.build import ask
 from tests.store.schemas import Schemas
 
 from redrive.app import Redrive
-from redrive.config import Settings
 from redrive.errors import RedriveError
 from redrive.identity.directory import Directory
 from redrive.identity.passwords import Passwords
@@ -22,6 +21,7 @@ from redrive.identity.sessions import Sessions
 from redrive.identity.signed_in import NewSession
 from redrive.model.identity import Member
 from redrive.policy.principal import Principal
+from redrive.settings import Settings
 
 PASSWORD = "correct horse battery staple"
 IDENTITY = ("organizations", "users", "memberships", "api_keys", "sessions", "one_time_tokens")

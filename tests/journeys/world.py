@@ -28,9 +28,9 @@ import psycopg
 from tests.journeys.journal import VARIABLE, Journal
 
 from redrive.app import Redrive
-from redrive.config import Settings
 from redrive.engine.worker import Worker
 from redrive.model.run import Run
+from redrive.settings import Settings
 
 PATIENCE = 45.0
 """Seconds after which a story is given up: it hangs."""

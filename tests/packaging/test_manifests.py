@@ -15,8 +15,7 @@ from tests.packaging.manifests import README, UNITS, Command, commands, of_redri
 from redrive import Settings, __version__
 from redrive.cli.command import program
 from redrive.cli.given import Given
-from redrive.config import SETTINGS
-from redrive.sourcing import FILE_VARIABLE
+from redrive.settings import FILE_VARIABLE, SETTINGS
 
 YAMLLINT = Path(sys.executable).parent / "yamllint"
 COMMANDS = sorted(set(commands()))

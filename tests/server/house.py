@@ -11,11 +11,11 @@ from argon2 import PasswordHasher
 from fastapi import FastAPI
 
 from redrive.app import Redrive
-from redrive.config import Settings
 from redrive.errors import FinalError
 from redrive.identity.passwords import Passwords
 from redrive.server.app import create_app
 from redrive.server.banner import Banner
+from redrive.settings import Settings
 
 BASE = "http://localhost:8400"
 ORIGIN = {"Origin": BASE}

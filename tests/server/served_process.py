@@ -23,7 +23,7 @@ SECONDS = 20.0
 
 MODULE = """
 from redrive import Redrive
-from redrive.config import Settings
+from redrive.settings import Settings
 from redrive.server import connection, serve
 
 connection.HEAD_SECONDS = {patience}

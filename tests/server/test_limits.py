@@ -10,13 +10,13 @@ from starlette.requests import Request
 from tests.engine.hand_clock import HandClock
 from tests.server.house import House
 
-from redrive.config import Settings
 from redrive.model.role import Role
 from redrive.policy.principal import KEY, Principal
 from redrive.server import limits as module
 from redrive.server.admin.static_files import static_path
 from redrive.server.limits import SIGN_IN_BURST, STRANGER_BURST, Limits
 from redrive.server.problem import ProblemError
+from redrive.settings import Settings
 
 PASSWORD = "a horse, a horse, my kingdom"
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
 
-from redrive.config import Settings
 from redrive.server.forward import Proxies
+from redrive.settings import Settings
 
 PROXY, ELSEWHERE = "10.0.0.7", "203.0.113.9"
 SETTINGS = Settings(server_proxies=(PROXY, "192.168.0.0/16", "2001:db8::/32"))

@@ -10,7 +10,7 @@ import pytest
 from tests.server.house import House, new_app, served
 from tests.server.truth import truthful
 
-from redrive.config import SETTINGS
+from redrive.settings import SETTINGS
 
 QUEUES, BREAKERS = "/api/v1/queues", "/api/v1/breakers"
 WORKERS, SETTINGS_ROUTE = "/api/v1/workers", "/api/v1/settings"

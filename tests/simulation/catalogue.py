@@ -12,7 +12,6 @@ from tests.simulation.generate import BREAKERS, QUEUES
 from tests.simulation.script import Script, TaskPlan
 
 from redrive.app import Redrive
-from redrive.config import Settings
 from redrive.engine.context import Context
 from redrive.engine.registry import Registry
 from redrive.engine.task import Task
@@ -22,6 +21,7 @@ from redrive.policy.curve import Curve, Exponential, Immediate, Linear
 from redrive.policy.jitter import Additive, Decorrelated, Equal, Full, Jitter, NoJitter, Proportional
 from redrive.policy.ramp import Ramp
 from redrive.policy.retry import RetryPolicy
+from redrive.settings import Settings
 from redrive.store.database import Database
 
 Perform = Callable[[TaskPlan, Any, Context], Awaitable[Any]]

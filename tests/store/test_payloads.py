@@ -15,7 +15,6 @@ from tests.servers import PostgresServer
 from tests.store.build import ask, value
 
 from redrive.app import Redrive
-from redrive.config import Settings
 from redrive.engine.context import Context
 from redrive.engine.encryption import Encryption, key_id, new_encryption_key
 from redrive.engine.key_rotation import Rotation
@@ -24,6 +23,7 @@ from redrive.failures.audit import Audit
 from redrive.failures.reveal import Reveal
 from redrive.model.caller import Caller
 from redrive.policy import Backoff, Immediate, RetryPolicy
+from redrive.settings import Settings
 from redrive.store.database import Database
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.sqlite import SqliteDatabase

@@ -11,9 +11,9 @@ import pytest
 
 from redrive.app import Redrive
 from redrive.clock import SYSTEM_CLOCK
-from redrive.config import Settings
 from redrive.failures.redrive_processor import Processor, ProcessorOptions
 from redrive.model.statistics import LifetimeStats
+from redrive.settings import Settings
 from redrive.store.database import Database
 from redrive.store.redriving import Due, Redrives
 from redrive.store.statement import Query, Statement

@@ -12,7 +12,7 @@ from tests.servers import PostgresServer
 from tests.verify.history import History
 
 from redrive.app import Redrive
-from redrive.config import Settings
+from redrive.settings import Settings
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=["sqlite", "postgres"])

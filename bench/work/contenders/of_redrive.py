@@ -9,8 +9,8 @@ from bench.work.jobs import Jobs, Kind, PassingError, Payload
 from bench.work.statements import statement
 
 from redrive import Backoff, Redrive
-from redrive.config import Settings
 from redrive.policy import STEP, Immediate
+from redrive.settings import Settings
 from redrive.store.statement import Statement
 
 CONCURRENCY = {Kind.SLEEP: 1_000, Kind.WORKFLOW: 1_000}

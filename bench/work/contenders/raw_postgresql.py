@@ -15,7 +15,7 @@ import asyncpg
 from bench.work.jobs import Jobs, Kind, Payload
 
 from redrive import Redrive
-from redrive.config import Settings
+from redrive.settings import Settings
 
 BATCH = 100
 CONNECTIONS = 8

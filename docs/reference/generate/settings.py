@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from docs.reference.generate.page import NOTE, page, table
 
-from redrive.config import SETTINGS
-from redrive.setting import PREFIX, Setting
-from redrive.sourcing import FILE_VARIABLE
+from redrive.settings import FILE_VARIABLE, PREFIX, SETTINGS, Setting
 
 
 def settings() -> str:
@@ -29,6 +27,6 @@ def settings() -> str:
 
 
 def _default(setting: Setting) -> str:
-    default = setting.without if setting.default is None else setting.default
+    default = setting.none if setting.default is None else setting.default
     default = str(default).lower() if isinstance(default, bool) else default
     return f"`{default}`" if default != "" else ""

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from redrive.cli.given import Given
 from redrive.cli.text import notice
-from redrive.config import Settings
 from redrive.errors import InvalidValueError
-from redrive.sourcing import FILE_VARIABLE
+from redrive.settings import FILE_VARIABLE, Settings
 
 if TYPE_CHECKING:
     from redrive.app import Redrive
@@ -26,7 +25,7 @@ def application(target: str, given: Given, late: tuple[str, ...]) -> Redrive:
     app = application_at(target)
     if given.config is not None and app.settings != Settings.load():
         notice(f"{target} does not take all its settings from --config: its code says otherwise.")
-    app.settings = app.settings.overridden(given.arguments)
+    app.settings = app.settings.override(given.arguments)
     return app
 
 

@@ -13,8 +13,7 @@ from redrive.cli.listing import JSON
 from redrive.cli.local import settings_here
 from redrive.cli.table import Row, chosen, output_option, show_rows
 from redrive.cli.text import dim, notice, out, visible
-from redrive.config import SETTINGS, Settings
-from redrive.setting import Setting
+from redrive.settings import SETTINGS, Setting, Settings
 
 COLUMNS = ("name", "value", "origin")
 WIDTH = 80
@@ -63,12 +62,12 @@ def _differs(entry: Entry) -> bool:
 
 
 def _row(setting: Setting, value: Any, origin: str) -> Row:
-    return {"name": setting.name, "value": setting.spelled(value), "origin": origin}
+    return {"name": setting.name, "value": setting.spell(value), "origin": origin}
 
 
 def _table(entries: Iterable[Entry]) -> Iterator[str]:
     for setting, value, origin in entries:
-        first, *others = _wrapped(setting.spelled(value))
+        first, *others = _wrapped(setting.spell(value))
         yield f"{setting.name:{NAMES}}{first}"
         for line in others:
             yield f"{'':{NAMES}}{line}"

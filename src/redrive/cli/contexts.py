@@ -14,8 +14,8 @@ from typing import TypeVar
 
 import click
 
-from redrive.document import read_document
 from redrive.errors import InvalidValueError, NotFoundError, RedriveError
+from redrive.settings.document import read_document
 
 LOCAL = "local"
 """The name of no context: the database of the settings."""

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from redrive.config import SETTINGS, Settings
-from redrive.sourcing import Argument
+from redrive.settings import SETTINGS, Argument, Settings
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

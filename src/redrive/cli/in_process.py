@@ -13,8 +13,8 @@ from redrive.model.identity import OPERATOR
 
 if TYPE_CHECKING:
     from redrive.app import Redrive
-    from redrive.config import Settings
     from redrive.server.in_process import InProcess
+    from redrive.settings import Settings
 
 
 class Purpose(NamedTuple):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from redrive.cli.given import Given
 from redrive.cli.reach import chosen_context
-from redrive.config import Settings
 from redrive.errors import InvalidValueError
+from redrive.settings import Settings
 
 
 def settings_of_database(given: Given) -> Settings:

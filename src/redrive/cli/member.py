@@ -23,7 +23,7 @@ from redrive.model.role import Role
 from redrive.policy.credential import user_name
 
 if TYPE_CHECKING:
-    from redrive.config import Settings
+    from redrive.settings import Settings
 
 PATH = "/api/v1/members"
 VALIDITY = Duration(60.0, 7 * 86_400.0)

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
 from redrive import __version__
-from redrive.addresses import is_loopback
 from redrive.cli.client import AnswerError, Question
 from redrive.errors import InvalidValueError, RedriveError
+from redrive.settings.addresses import is_loopback
 
 TIMEOUT = 60.0
 """Seconds of silence."""

@@ -8,7 +8,6 @@ from inspect import Parameter, iscoroutinefunction, signature
 from typing import Any
 
 from redrive.app import Redrive
-from redrive.config import Settings
 from redrive.engine.dead_letter_policy import DeadLetterPolicy
 from redrive.engine.definition import Definition
 from redrive.engine.worker import Worker
@@ -21,6 +20,7 @@ from redrive.policy.redriving import BY_CATEGORY, Function
 from redrive.policy.redriving import Redrive as Choice
 from redrive.policy.strategy import Strategy
 from redrive.policy.template import Template
+from redrive.settings import Settings
 
 Execute = Callable[..., Any]
 

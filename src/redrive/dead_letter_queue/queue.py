@@ -19,7 +19,6 @@ from inspect import signature
 from types import EllipsisType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from redrive.config import Settings
 from redrive.dead_letter_queue.app import Execute, QueueApp
 from redrive.dead_letter_queue.background import Background
 from redrive.dead_letter_queue.capture import Capturing, captured
@@ -45,6 +44,7 @@ from redrive.policy.redact import DEFAULT_REDACTOR, Redactor
 from redrive.policy.redriving import Function
 from redrive.policy.strategy import Strategy, enters
 from redrive.policy.template import Template
+from redrive.settings import Settings
 
 if TYPE_CHECKING:
     from redrive.dead_letter_queue.blocking import BlockingQueue
@@ -56,7 +56,7 @@ _OPTIONS = frozenset({"timeout", "breaker", "effect", "classifier", "concurrency
 class DeadLetterQueue:
     """Failed tasks, kept until they are done.
 
-    Settings come from redrive.config (dlq_…); what is given here wins.
+    Settings come from redrive.settings (dlq_…); what is given here wins.
 
     max_retries     automatic redrives of a task that names no other number
     interval        seconds between two looks for what is due

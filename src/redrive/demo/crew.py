@@ -16,8 +16,7 @@ from pathlib import Path
 
 from redrive.demo.place import Place
 from redrive.errors import RedriveError
-from redrive.setting import ALIASES, PREFIX
-from redrive.sourcing import FILE_VARIABLE
+from redrive.settings import ALIASES, FILE_VARIABLE, PREFIX
 
 PATIENCE = 15.0
 """Seconds for a child to end; then it is ended."""

@@ -15,7 +15,6 @@ from random import Random
 from typing import NamedTuple, TextIO, TypeVar
 
 from redrive.app import Redrive
-from redrive.config import Settings
 from redrive.demo import postgres, weather
 from redrive.demo.acme.outside import TOKEN, URL, Outside
 from redrive.demo.acme.work import made
@@ -31,6 +30,7 @@ from redrive.demo.words import Where, Words
 from redrive.demo.world import World
 from redrive.demo.world_server import HOST, serving
 from redrive.errors import InvalidValueError, RedriveError, StoreError
+from redrive.settings import Settings
 
 R = TypeVar("R")
 

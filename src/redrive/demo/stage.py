@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, TypeVar
 import httpx
 
 from redrive.app import Redrive
-from redrive.config import Settings
 from redrive.demo.acme.outside import Outside
 from redrive.demo.acme.work import made
 from redrive.demo.place import SETTINGS, Running
@@ -21,6 +20,7 @@ from redrive.demo.traffic import Traffic, Work
 from redrive.engine.handle import RunHandle
 from redrive.errors import RedriveError
 from redrive.model.run import ENDED_RUNS
+from redrive.settings import Settings
 
 T = TypeVar("T")
 

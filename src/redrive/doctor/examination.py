@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from importlib import import_module
 
 from redrive.clock import SYSTEM_CLOCK, Clock
-from redrive.config import Settings
 from redrive.doctor import activity, file, program, server, trouble, work
 from redrive.doctor.finding import Finding, Report, ok, unknown
 from redrive.doctor.limits import DEFAULT_LIMITS, Limits
 from redrive.errors import StoreError, StoreUnavailableError
+from redrive.settings import Settings
 from redrive.store.database import Database
 from redrive.store.inspection import Inspection
 from redrive.store.postgres import PostgresDatabase

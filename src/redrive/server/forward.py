@@ -13,8 +13,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from starlette.requests import Request
 
-from redrive.config import Settings
 from redrive.server.vouched import vouched_name
+from redrive.settings import Settings
 
 FORWARDED_FOR = "x-forwarded-for"
 MAX_HOPS = 50

@@ -9,12 +9,12 @@ from ipaddress import IPv6Address
 
 from starlette.requests import Request
 
-from redrive.config import Settings
 from redrive.policy.bucket import Bucket, take
 from redrive.policy.credential import findable_user
 from redrive.policy.principal import Principal
 from redrive.server.forward import Proxies
 from redrive.server.problem import ProblemError
+from redrive.settings import Settings
 
 BURST = 2.0
 """Seconds' worth of requests that may come at once."""

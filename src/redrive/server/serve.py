@@ -11,13 +11,13 @@ from contextlib import contextmanager
 
 import uvicorn
 
-from redrive.addresses import is_loopback
 from redrive.app import Redrive, collect_rarely
 from redrive.errors import InvalidValueError
 from redrive.server.app import create_app
 from redrive.server.banner import Banner
 from redrive.server.connection import PatientProtocol
 from redrive.server.site import Site
+from redrive.settings.addresses import is_loopback
 
 KEEP_ALIVE = 15
 BACKLOG = 2_048

@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.types import Scope
 
-from redrive.addresses import is_loopback
 from redrive.app import Redrive
 from redrive.server.authenticator import COOKIE, Authenticator
 from redrive.server.banner import Banner
@@ -19,6 +18,7 @@ from redrive.server.oidc import provider_of
 from redrive.server.readiness import Readiness
 from redrive.server.scrape import counting
 from redrive.server.stream import Streams
+from redrive.settings.addresses import is_loopback
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 # What readers of addresses disagree about, such as a backslash or an @, is in none of our names.

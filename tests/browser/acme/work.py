@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from redrive import BreakerPolicy, Redrive
-from redrive.config import Settings
 from redrive.policy import RUN
 from redrive.policy.template import Template
+from redrive.settings import Settings
 
 from . import assistant, checkout, mail, payments, reports, sync
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from redrive.app import Redrive
-from redrive.config import Settings
 from redrive.engine.worker import Worker
 from redrive.policy.codec import encode
+from redrive.settings import Settings
 from redrive.store.leases import Holder
 
 DEPLOYMENTS = {72.0: "2026.11.1", 40.0: "2026.11.2", 8.0: "2026.11.3"}
@@ -33,7 +33,7 @@ class Machines:
     async def deploy(self, version: str) -> None:
         for machine in self.alive:
             await self.beat(machine, "stopped")
-        self._app.settings = self._app.settings.overridden({})
+        self._app.settings = self._app.settings.override({})
         object.__setattr__(self._app.settings, "code_version", version)
         self.alive = [
             Machine(host, version, self._app.worker_in_test(), 2_000 + 17 * number)

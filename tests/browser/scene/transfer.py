@@ -8,7 +8,7 @@ import apsw
 import asyncpg
 
 from redrive.app import Redrive
-from redrive.config import Settings
+from redrive.settings import Settings
 
 
 async def transfer(path: Path, url: str, schema: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from redrive.config import Settings
+from redrive.settings import Settings
 
 from .outside import Outside
 from .work import made

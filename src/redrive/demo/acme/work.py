@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from redrive import Backoff, BreakerPolicy, Redrive, RetryPolicy
-from redrive.config import Settings
 from redrive.policy import Exponential, Proportional
 from redrive.policy.ramp import Ramp
 from redrive.policy.template import Template
+from redrive.settings import Settings
 
 from .accounts import Accounts
 from .catalogue import Catalogue

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 from fastapi import Query
 from starlette.responses import Response
 
-from redrive.config import SETTINGS, Settings
 from redrive.failures.statistics import statistics
 from redrive.model.role import Role
 from redrive.policy.access import PERMISSIONS, Permission
@@ -24,7 +23,7 @@ from redrive.server.api.parameter import Cursor
 from redrive.server.cookie import session_token
 from redrive.server.problem import ProblemError
 from redrive.server.site import site_of
-from redrive.setting import Setting
+from redrive.settings import SETTINGS, Setting, Settings
 
 pages = Pages("settings")
 
@@ -184,4 +183,4 @@ def _shown(page: Page, names: tuple[str, ...]) -> list[Values]:
 
 
 def _text(setting: Setting, settings: Settings) -> str:
-    return setting.spelled(getattr(settings, setting.name))
+    return setting.spell(getattr(settings, setting.name))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from redrive.config import SETTINGS
 from redrive.policy.access import Permission
 from redrive.server.answer import page
 from redrive.server.api.shape.shared import SettingList
 from redrive.server.request_context import Visiting
 from redrive.server.route import Routes
 from redrive.server.rule import may
+from redrive.settings import SETTINGS
 
 routes = Routes("settings", "/api/v1/settings")
 

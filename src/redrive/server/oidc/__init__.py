@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from redrive.addresses import is_loopback
 from redrive.app import Redrive
 from redrive.errors import InvalidValueError
+from redrive.settings.addresses import is_loopback
 
 if TYPE_CHECKING:
     from redrive.server.oidc.provider import Provider

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from redrive.addresses import is_loopback
+from redrive.settings.addresses import is_loopback
 
 SECONDS = 10.0
 """For one exchange, from the name of the host to the last byte."""

@@ -1,4 +1,4 @@
-"""Settings: bounds, file and environment, aliases, and passwords that nobody gets to see (P10, M9)."""
+"""Settings: bounds, file and environment, aliases, and passwords that are never shown."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from typing import Any
 
 import pytest
 
-from redrive.addresses import is_loopback
-from redrive.config import DEFAULT_TASK_TIMEOUT, SETTINGS, Settings
 from redrive.engine.options import WorkerOptions
 from redrive.engine.task import DEFAULT_TIMEOUT
 from redrive.errors import InvalidValueError
 from redrive.policy import STEP, Additive, BreakerPolicy, Exponential, Proportional
-from redrive.setting import ALIASES, Setting
-from redrive.setting_kinds import Choice, Flag, Number, Share, Text, Whole
-from redrive.sourcing import Argument, is_foreign
+from redrive.settings import ALIASES, DEFAULT_TASK_TIMEOUT, SETTINGS, Argument, Setting, Settings
+from redrive.settings.addresses import is_loopback
+from redrive.settings.sources import is_foreign
 
 DEFAULTS = {
     "database_url": "sqlite:///redrive.db",
@@ -666,9 +664,7 @@ class TestSignIn:
     """Settings of which one does not make sense without another."""
 
     def test_a_header_is_believed_from_proxies_only(self) -> None:
-        with pytest.raises(
-            InvalidValueError, match=r"^server_forward_header is believed from server_proxies"
-        ):
+        with pytest.raises(InvalidValueError, match=r"^server_forward_header is trusted from server_proxies"):
             Settings(server_forward_header="X-Forwarded-User")
         settings = Settings(server_forward_header="X-Forwarded-User", server_proxies=("10.0.0.7",))
         assert settings.server_forward_header == "X-Forwarded-User"
@@ -693,7 +689,7 @@ class TestSignIn:
 
     @pytest.mark.parametrize("value", ["email", "", "openid,email", None, ["openid"]])
     def test_no_scopes(self, value: object) -> None:
-        with pytest.raises(InvalidValueError, match=r"^oidc_scopes must be scopes .*openid among them"):
+        with pytest.raises(InvalidValueError, match=r"^oidc_scopes must be scopes .*including openid"):
             given("oidc_scopes", value)
 
     def test_the_secret_is_read_from_the_setting_or_the_file(self, tmp_path: Path) -> None:
@@ -710,10 +706,10 @@ class TestSignIn:
         with pytest.raises(InvalidValueError, match=r"^cannot read the secret in .*secret: No such file"):
             Settings(oidc_client_secret_file=str(file)).read_oidc_client_secret()
         file.write_text("\n")
-        with pytest.raises(InvalidValueError, match=r"^what .*secret holds must be 1 to 4096 bytes"):
+        with pytest.raises(InvalidValueError, match=r"^the content of .*secret must be 1 to 4096 bytes"):
             Settings(oidc_client_secret_file=str(file)).read_oidc_client_secret()
         file.write_text("secret-7\x00")
-        with pytest.raises(InvalidValueError, match=r"^what .*secret holds must be") as caught:
+        with pytest.raises(InvalidValueError, match=r"^the content of .*secret must be") as caught:
             Settings(oidc_client_secret_file=str(file)).read_oidc_client_secret()
         assert "secret-7" not in str(caught.value)
 
@@ -722,7 +718,7 @@ class TestSignIn:
         assert "secret-7" not in repr(settings)
         assert "oidc_client_secret=***" in repr(settings)
         setting = BY_NAME["oidc_client_secret"]
-        assert (setting.masked("secret-7"), setting.spelled("secret-7")) == ("***", "***")
+        assert (setting.mask("secret-7"), setting.spell("secret-7")) == ("***", "***")
         with pytest.raises(InvalidValueError) as caught:
             given("oidc_client_secret", "secret-7\n")
         assert "secret-7" not in str(caught.value)
@@ -762,7 +758,7 @@ class TestOrigins:
 
     def test_arguments_win_over_settings_that_exist(self) -> None:
         before = Settings.load({"REDRIVE_SCHEMA": "jobs"})
-        settings = before.overridden({"server_port": Argument("9", "--port")})
+        settings = before.override({"server_port": Argument("9", "--port")})
         assert (settings.schema, settings.server_port, before.server_port) == ("jobs", 9, 8400)
         assert settings.origins()["schema"] == "REDRIVE_SCHEMA"
         assert settings.origins()["server_port"] == "argument --port"
@@ -815,18 +811,18 @@ class TestSpelled:
         ],
     )
     def test_for_people_and_as_json(self, name: str, value: object, spelled: str, masked: object) -> None:
-        assert BY_NAME[name].spelled(value) == spelled
-        assert BY_NAME[name].masked(value) == masked
+        assert BY_NAME[name].spell(value) == spelled
+        assert BY_NAME[name].mask(value) == masked
 
     def test_a_password_is_hidden(self) -> None:
         setting, address = BY_NAME["database_url"], "postgresql://app:secret-7@host/shop"
-        assert "secret-7" not in setting.spelled(address) + setting.masked(address)
-        assert setting.spelled(address).endswith("@host/shop")
+        assert "secret-7" not in setting.spell(address) + setting.mask(address)
+        assert setting.spell(address).endswith("@host/shop")
 
     @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
     def test_what_is_spelled_is_read_back(self, setting: Setting) -> None:
-        text = setting.spelled(setting.default)
-        assert setting.checked(setting.parsed(text), setting.name) == setting.default
+        text = setting.spell(setting.default)
+        assert setting.convert(setting.parse(text), setting.name) == setting.default
 
 
 class TestRepr:
@@ -966,13 +962,13 @@ class TestEnvironment:
             ("REDRIVE_DLQ_MAXSIZE", "did you mean REDRIVE_DLQ_MAX_SIZE?"),
             ("REDRIVE_PORT", "did you mean REDRIVE_SERVER_PORT?"),
             ("REDRIVE_worker_threads", "did you mean REDRIVE_WORKER_THREADS?"),
-            ("REDRIVE_ZZZ", "remove it, then `redrive config` shows all that there are"),
+            ("REDRIVE_ZZZ", "remove it, then run `redrive config` to list all settings"),
         ],
     )
     def test_an_unknown_one_with_the_prefix(self, variable: str, suggestion: str) -> None:
         with pytest.raises(InvalidValueError) as caught:
             Settings.load({variable: "secret-7"})
-        expected = f"there is no setting {variable}, which the environment holds; {suggestion}"
+        expected = f"the environment sets {variable}, which is not a setting; {suggestion}"
         assert str(caught.value) == expected
 
     @pytest.mark.parametrize("empty", ["", "  "])
@@ -1039,7 +1035,9 @@ class TestFile:
 
     def test_a_setting_beside_the_table_is_refused(self, tmp_path: Path) -> None:
         file = toml(tmp_path, 'schema = "jobs"\n[redrive]\nworker_threads = 7\n')
-        with pytest.raises(InvalidValueError, match=r"^schema in .* stands outside of \[redrive\]; move it"):
+        with pytest.raises(
+            InvalidValueError, match=r"^schema in .* is outside the table \[redrive\]; move it"
+        ):
             Settings.load({}, file)
 
     @pytest.mark.parametrize(
@@ -1065,7 +1063,7 @@ class TestFile:
     def test_an_unknown_key_that_is_near_to_nothing(self, tmp_path: Path) -> None:
         with pytest.raises(
             InvalidValueError,
-            match=r"^there is no setting 'zzz' in .*; remove it, then `redrive config` shows all that there",
+            match=r"^there is no setting 'zzz' in .*; remove it, then run `redrive config` to list",
         ):
             Settings.load({}, toml(tmp_path, 'zzz = "secret-7"\n'))
 
@@ -1080,10 +1078,10 @@ class TestFile:
 
     def test_one_that_is_not_there(self, tmp_path: Path) -> None:
         with pytest.raises(
-            InvalidValueError, match=r"^the settings in .*none\.toml cannot be read: No such file"
+            InvalidValueError, match=r"^cannot read the settings in .*none\.toml: No such file"
         ):
             Settings.load({}, tmp_path / "none.toml")
-        with pytest.raises(InvalidValueError, match="cannot be read: Is a directory"):
+        with pytest.raises(InvalidValueError, match=r"^cannot read the settings in .*: Is a directory"):
             Settings.load({}, tmp_path)
 
     @pytest.mark.parametrize(
@@ -1276,22 +1274,25 @@ class TestTable:
 
     @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
     def test_every_default_is_allowed_and_none_has_a_word(self, setting: Setting) -> None:
-        assert setting.checked(setting.default, setting.name) == setting.default
-        assert setting.without == (WORDS | OTHER_WORDS).get(setting.name, "")
+        assert setting.convert(setting.default, setting.name) == setting.default
+        assert setting.none == (WORDS | OTHER_WORDS).get(setting.name, "")
 
     @pytest.mark.parametrize(
-        ("kind", "bounds"),
+        ("name", "bounds"),
         [
-            (Whole(1, 10_000), "a whole number from 1 to 10,000"),
-            (Number(0.01, 36_500), "a number from 0.01 to 36,500"),
-            (Share(0.001), "a share from 0.001 to 1, or a percentage from 0.1% to 100% (50% or 50)"),
-            (Text(1, 63), "1 to 63 bytes of printable text"),
-            (Flag(), "true or false"),
-            (Choice(("never", "linear")), "one of never, linear"),
+            ("worker_concurrency", "a whole number from 1 to 10,000"),
+            ("worker_grace_sec", "a number from 0 to 3,600"),
+            (
+                "circuit_fail_threshold",
+                "a share from 0.001 to 1, or a percentage from 0.1% to 100% (50% or 50)",
+            ),
+            ("schema", "1 to 63 bytes of printable text"),
+            ("dlq_enabled", "true or false"),
+            ("dlq_default_policy", "one of never, linear, exponential, immediate"),
         ],
     )
-    def test_bounds_in_words(self, kind: Any, bounds: str) -> None:
-        assert kind.bounds == bounds
+    def test_bounds_in_words(self, name: str, bounds: str) -> None:
+        assert BY_NAME[name].bounds == bounds
 
     def test_the_word_is_part_of_the_bounds(self) -> None:
         assert BY_NAME["retention_days"].bounds == 'a number from 0.01 to 36,500, or "never"'
