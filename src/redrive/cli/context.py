@@ -9,8 +9,8 @@ import click
 
 from redrive.cli.asking import dry_run_option, would
 from redrive.cli.contexts import LOCAL, Context, Contexts
+from redrive.cli.http_transport import checked_address
 from redrive.cli.ordered import OrderedGroup
-from redrive.cli.over_http import checked_address
 from redrive.cli.table import output_option, show_rows
 from redrive.cli.text import notice
 from redrive.errors import InvalidValueError

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from redrive.cli.client import AnswerError, Client
+from redrive.cli.client import ApiError, Client
 from redrive.cli.duration import DURATION
 from redrive.cli.outcome import Ended, Exit
 from redrive.cli.table import Row
@@ -49,7 +49,7 @@ class Follower:
         """Looked at anew until it is told: the last one may stop while somebody waits for it."""
         try:
             workers = self._client.get(PATH)["items"]
-        except AnswerError:  # whoever may not see them waits without being told
+        except ApiError:  # whoever may not see them waits without being told
             return True
         if serving(workers, queue):
             return False

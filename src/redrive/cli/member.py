@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from redrive.cli.asking import agreed, dry_run_option, read_password, would, yes_option
-from redrive.cli.client import Answer, Client, segment
+from redrive.cli.client import ApiResponse, Client, segment
 from redrive.cli.duration import Duration
 from redrive.cli.given import Given
 from redrive.cli.ordered import OrderedGroup
@@ -71,7 +71,7 @@ def add(client: Client, name: str, role: str, password: bool, dry_run: bool) -> 
         set_password(_given(), added["id"], secret)
     notice(f"{added['name']} is a member of {org}: {added['role']}.")
     if secret is None:
-        place = f" --org {quote(org)}" if client.api.server is None and org != HOME else ""
+        place = f" --org {quote(org)}" if client.server is None and org != HOME else ""
         notice(f"`redrive member link {added['name']}{place}` gives a link to sign in by.")
 
 
@@ -144,7 +144,7 @@ def link(client: Client, name: str, valid: float, dry_run: bool, output: str | N
 
     Whoever has it can be that member: send it where only they can read it.
     """
-    address = address_of(_given().settings()) if client.api.server is None else None
+    address = address_of(_given().settings()) if client.server is None else None
     found, org = _found(client, name).value, org_of(client)
     if would(f"make a link for {found['name']!r} of {org}", dry_run):
         return
@@ -168,9 +168,9 @@ def address_of(settings: Settings) -> str:
     return f"http://{host}:{settings.server_port}"
 
 
-def _found(client: Client, name: str) -> Answer:
+def _found(client: Client, name: str) -> ApiResponse:
     """With its ETag."""
-    return client.answer("GET", f"{PATH}/{segment(name)}")
+    return client.request("GET", f"{PATH}/{segment(name)}")
 
 
 def _given() -> Given:

@@ -9,7 +9,7 @@ from traceback import format_exception
 
 import click
 
-from redrive.cli.client import AnswerError
+from redrive.cli.client import ApiError
 from redrive.cli.text import notice, one_line, visible
 from redrive.errors import (
     AccessDeniedError,
@@ -122,7 +122,7 @@ def told(error: BaseException, *, debug: bool) -> Exit:
 def exit_of(error: BaseException) -> Exit:
     if isinstance(error, SchemaError):
         return Exit.CONFLICT
-    if isinstance(error, AnswerError):
+    if isinstance(error, ApiError):
         return CODES.get(error.code) or STATUSES.get(error.status, Exit.ERROR)
     return next((code for kind, code in EXITS if isinstance(error, kind)), Exit.ERROR)
 
@@ -130,7 +130,7 @@ def exit_of(error: BaseException) -> Exit:
 def _lines(error: BaseException, debug: bool) -> Iterator[str]:
     if isinstance(error, RedriveError):
         yield f"Error: {one_line(error)}"
-        if isinstance(error, AnswerError) and (hint := _hint(error)):
+        if isinstance(error, ApiError) and (hint := _hint(error)):
             yield f"Hint: {hint}"
         if isinstance(error, StoreUnavailableError):
             yield "`redrive config` shows which database that is, and what says so."
@@ -144,7 +144,7 @@ def _lines(error: BaseException, debug: bool) -> Iterator[str]:
         yield "Run it again with --debug to see where."
 
 
-def _hint(error: AnswerError) -> str:
+def _hint(error: ApiError) -> str:
     if error.status == Status.UNAUTHORIZED:
         return "give a key of that server in REDRIVE_API_KEY, or where the context says that it is"
     return one_line(error.hint) if error.hint else ""

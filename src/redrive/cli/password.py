@@ -11,7 +11,7 @@ from redrive.model.identity import HOME, OPERATOR
 
 
 def refuse_from_afar(client: Client) -> None:
-    if client.api.server is not None:
+    if client.server is not None:
         raise InvalidValueError(
             "a password can only be set where the database is; without --password, `redrive member link` "
             "gives a link by which they sign in and set their own"

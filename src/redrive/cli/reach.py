@@ -10,11 +10,11 @@ from typing import Any, overload
 
 import click
 
-from redrive.cli.client import Api, Client
+from redrive.cli.client import Client, Transport
 from redrive.cli.contexts import LOCAL, Context, Contexts
 from redrive.cli.given import Given, settings_options
-from redrive.cli.in_process import LocalApi, Purpose
-from redrive.cli.over_http import RemoteApi
+from redrive.cli.http_transport import HttpTransport
+from redrive.cli.local_transport import LocalTransport, Purpose
 from redrive.errors import InvalidValueError, RedriveError
 from redrive.model.identity import HOME
 
@@ -43,7 +43,7 @@ def reach_options(function: Function | None = None, *, creates: bool = False) ->
         try:
             return context.invoke(function, client, *arguments, **options)
         except (LookupError, TypeError, AttributeError, ValueError) as error:
-            if client.api.server is None or isinstance(error, RedriveError | UnicodeError):
+            if client.server is None or isinstance(error, RedriveError | UnicodeError):
                 raise
             raise RedriveError(_STRANGE.format(client.where)) from error
 
@@ -59,13 +59,13 @@ def server_options(function: Function) -> Function:
 @contextmanager
 def reached(given: Given, purpose: Purpose) -> Iterator[Client]:
     context = chosen_context(given)
-    api = (
+    transport = (
         _local(context, given, purpose) if context.server is None else _remote(context.server, context, given)
     )
     try:
-        yield Client(api)
+        yield Client(transport)
     finally:
-        api.close()
+        transport.close()
 
 
 def chosen_context(given: Given) -> Context:
@@ -91,18 +91,18 @@ def chosen_context(given: Given) -> Context:
     return contexts.get(contexts.current)
 
 
-def _remote(server: str, context: Context, given: Given) -> Api:
+def _remote(server: str, context: Context, given: Given) -> Transport:
     if given.org is not None:
         raise InvalidValueError(
             "--org is for a database; on a server the organization is that of the key, so use a key of it"
         )
-    return RemoteApi(server, context.key(), plain_http=context.plain_http)
+    return HttpTransport(server, context.key(), plain_http=context.plain_http)
 
 
-def _local(context: Context, given: Given, purpose: Purpose) -> Api:
+def _local(context: Context, given: Given, purpose: Purpose) -> Transport:
     if given.config is None:
         given.config = context.config
-    return LocalApi(given.settings(), given.org or HOME, purpose)
+    return LocalTransport(given.settings(), given.org or HOME, purpose)
 
 
 def _taken(name: str) -> Callable[[click.Context, click.Parameter, str | None], None]:

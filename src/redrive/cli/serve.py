@@ -9,7 +9,7 @@ import click
 
 from redrive.cli.application import application, set_up_log
 from redrive.cli.given import Given, settings_options
-from redrive.cli.in_process import missing_extra
+from redrive.cli.local_transport import missing_extra
 from redrive.cli.reload import reload_option, reloading
 from redrive.cli.text import notice
 

@@ -151,7 +151,7 @@ class Found(NamedTuple):
 
 
 def _found(client: Client, fingerprint: str) -> Found:
-    answer = client.answer("GET", f"{PREFIX}/{segment(fingerprint.removeprefix('fp:'))}")
+    answer = client.request("GET", f"{PREFIX}/{segment(fingerprint.removeprefix('fp:'))}")
     value = answer.value
     named = f"the group {short(value['fingerprint'])} ({visible(value['title'])[:80]})"
     return Found(value["fingerprint"], named, value["dead_letters"], answer.headers.get("etag"))

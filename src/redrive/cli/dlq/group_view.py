@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from redrive.cli.client import AnswerError, Client, segment
+from redrive.cli.client import ApiError, Client, segment
 from redrive.cli.dlq.stack import frames_of
 from redrive.cli.dlq.view import LIKELY, place
 from redrive.cli.listing import JSON
@@ -81,7 +81,7 @@ def _sample(client: Client, letter_id: str | None) -> dict[str, Any] | None:
         return None
     try:
         letter: dict[str, Any] = client.get(f"/api/v1/dead-letters/{segment(letter_id)}")
-    except (AnswerError, NotFoundError):  # it may be removed meanwhile
+    except (ApiError, NotFoundError):  # it may be removed meanwhile
         return None
     return letter
 

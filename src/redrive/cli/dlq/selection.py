@@ -105,7 +105,7 @@ def _by_ids(client: Client, ids: Sequence[str], only_look: bool) -> Selection:
         for each in ids if only_look else ():
             client.get(f"{PREFIX}/{segment(each)}")
         return Selection(len(ids), f"{len(ids):,} dead letters", ids)
-    answer = client.answer("GET", f"{PREFIX}/{segment(ids[0])}")
+    answer = client.request("GET", f"{PREFIX}/{segment(ids[0])}")
     letter = answer.value
     named = f"the dead letter {letter['id']} ({letter['step']}, {letter['state'].lower()})"
     version = answer.headers.get("etag")

@@ -8,8 +8,8 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypeVar
 
 from redrive.cli.given import Given
-from redrive.cli.in_process import no_database, refuse_old_tables
 from redrive.cli.local import settings_of_database
+from redrive.cli.local_transport import no_database, refuse_old_tables
 from redrive.cli.policy.options import Used, used_by
 from redrive.errors import NotFoundError
 from redrive.model.identity import OPERATOR

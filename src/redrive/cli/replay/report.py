@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
-from redrive.cli.client import AnswerError, Client, segment
+from redrive.cli.client import ApiError, Client, segment
 from redrive.cli.listing import JSON
 from redrive.cli.near import ids_of
 from redrive.cli.outcome import Exit
@@ -138,7 +138,7 @@ def _steered(client: Client, operation: Row) -> Iterator[tuple[str, str | None]]
     """Who has paused, resumed or cancelled it, and why: the audit has it."""
     try:
         entries = client.get(AUDIT, subject=operation["id"], size=MAX_ENTRIES)["items"]
-    except AnswerError:  # whoever may not read it is told the rest
+    except ApiError:  # whoever may not read it is told the rest
         return
     for each in reversed(entries):
         verb = each["action"].removeprefix("operation.")
@@ -170,7 +170,7 @@ def _title(client: Client, fingerprint: str) -> str:
         return "in a way that is not known"
     try:
         return visible(client.get(f"/api/v1/groups/{segment(fingerprint)}")["title"])
-    except (AnswerError, NotFoundError):  # removed since
+    except (ApiError, NotFoundError):  # removed since
         return "failures that are not known any more"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from redrive.cli.asking import agreed, dry_run_option, yes_option
-from redrive.cli.client import AnswerError, Client, segment
+from redrive.cli.client import ApiError, Client, segment
 from redrive.cli.following import timeout_option
 from redrive.cli.listing import JSON
 from redrive.cli.outcome import Ended, Exit
@@ -106,7 +106,7 @@ def _started(client: Client, operation_id: str, accept_drift: bool, expect: int 
     body = {"accept_drift": accept_drift, "expect": expect}
     try:
         started: Row = client.post(f"{PATH}/{segment(operation_id)}/start", body)
-    except AnswerError as error:
+    except ApiError as error:
         if not error.more.get("changes"):
             raise
         raise _drifted(operation_id, error.more) from None

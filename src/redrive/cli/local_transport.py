@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from redrive.cli.client import AnswerError, Question
+from redrive.cli.client import ApiError, ApiRequest
 from redrive.cli.text import notice
 from redrive.errors import NotFoundError, RedriveError
 from redrive.model.identity import OPERATOR
@@ -28,7 +28,7 @@ class Purpose(NamedTuple):
     dry_run: bool
 
 
-class LocalApi:
+class LocalTransport:
     """Whoever can open the database can do everything anyway; the audit says that it was the operator."""
 
     server = None
@@ -46,14 +46,14 @@ class LocalApi:
             self.close()
             raise
 
-    def ask(self, question: Question) -> tuple[int, Mapping[str, str], bytes]:
+    def send(self, request: ApiRequest) -> tuple[int, Mapping[str, str], bytes]:
         from redrive.server.problem import ProblemError
 
         try:
-            return self._runner.run(self._api.ask(*question))
+            return self._runner.run(self._api.ask(*request))
         except ProblemError as problem:
             told = {"detail": problem.detail, "code": problem.code, "hint": problem.hint, **problem.more}
-            raise AnswerError(problem.status_code, told) from problem
+            raise ApiError(problem.status_code, told) from problem
 
     def close(self) -> None:
         self._runner.run(self._app.close())
@@ -110,8 +110,8 @@ def _imported(settings: Settings, org: str) -> InProcess:
     return InProcess(Redrive(settings=settings, log=False), org, OPERATOR)
 
 
-def missing_extra(what: str, error: ModuleNotFoundError) -> Exception:
-    """What to install, unless the fault is ours."""
+def missing_extra(what: str, error: ModuleNotFoundError, extra: str = "server") -> Exception:
+    """An error that says what to install, unless the missing module is one of ours."""
     if (error.name or "").startswith("redrive"):
         return error
-    return RedriveError(f"{what} needs {error.name}, which is not installed: pip install 'redrive[server]'")
+    return RedriveError(f"{what} needs {error.name}, which is not installed: pip install 'redrive[{extra}]'")

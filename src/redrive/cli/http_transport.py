@@ -1,0 +1,156 @@
+"""A server's API over HTTP. Its key comes from the environment or a command, never from a file."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin, urlsplit
+
+from redrive import __version__
+from redrive.cli.client import ApiError, ApiRequest
+from redrive.cli.local_transport import missing_extra
+from redrive.errors import InvalidValueError, RedriveError
+from redrive.settings.addresses import is_loopback
+
+if TYPE_CHECKING:
+    import httpx
+
+SILENCE_SECONDS = 60.0
+MAX_READING_SECONDS = 600.0
+MAX_BYTES = 256 * 1024 * 1024
+KEEP_ALIVE_SECONDS = 5.0
+"""Well below the server's own, so that no request meets a connection that the server is closing."""
+
+
+class HttpTransport:
+    """Sends requests to one server, with its key, and to no other."""
+
+    def __init__(self, server: str, key: str | None, *, plain_http: bool = False) -> None:
+        self.where = self.server = checked_address(server)
+        if key is not None and not _is_private(self.server) and not plain_http:
+            raise InvalidValueError(
+                f"{server} is neither https nor on this machine, so that others could read the key on its "
+                f"way; use https or a tunnel, or a context that was added with --plain-http"
+            )
+        self._client = _client(self.server, None if key is None else checked_key(key))
+
+    def send(self, request: ApiRequest) -> tuple[int, Mapping[str, str], bytes]:
+        import httpx
+
+        try:
+            sent = self._client.build_request(
+                request.method,
+                f"{self.server}{request.path}{'?' if request.query else ''}{request.query}",
+                headers=dict(request.headers),
+                content=request.body or None,
+            )
+            response = self._client.send(sent, stream=True)
+            try:
+                body = b"".join(_read(response))
+            finally:
+                response.close()
+        except (httpx.HTTPError, httpx.InvalidURL, _EndlessAnswerError) as error:
+            raise self._unreachable(error, request) from None
+        return response.status_code, dict(response.headers), body
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _unreachable(self, error: Exception, request: ApiRequest) -> RedriveError:
+        import httpx
+
+        if untrusted := _certificate_error(error):
+            return RedriveError(f"the certificate of {self.server} is not trusted: {untrusted}")
+        if isinstance(error, httpx.TimeoutException):
+            reason = f"no answer within {SILENCE_SECONDS:g} s"
+        else:
+            reason = str(error) or type(error).__name__
+        message = f"{self.server} does not answer: {reason}{request.doubt}"
+        if isinstance(error, httpx.TimeoutException | _SlowAnswerError):
+            return ApiError(HTTPStatus.GATEWAY_TIMEOUT, {"detail": message})
+        return RedriveError(message)
+
+
+class _EndlessAnswerError(Exception):
+    """The answer is longer than any of a Redrive server."""
+
+
+class _SlowAnswerError(_EndlessAnswerError):
+    """The answer trickles in, and has not ended after a long time."""
+
+
+def checked_address(text: str) -> str:
+    """The URL of a server, without a slash at its end."""
+    try:
+        parts = urlsplit(text)
+        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        known = False
+    if not known or parts.query or parts.fragment or " " in text or not text.isprintable():
+        raise InvalidValueError(f"{text!r} is not a server URL, such as https://redrive.example.com")
+    if parts.username is not None or parts.password is not None:
+        raise InvalidValueError("an address must not hold a secret; the key goes into REDRIVE_API_KEY")
+    return text.rstrip("/")
+
+
+def checked_key(key: str) -> str:
+    """A key that can stand in a header. The error does not show it."""
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise InvalidValueError("the API key contains invalid characters; check what you pasted")
+    return key
+
+
+def _client(server: str, key: str | None) -> httpx.Client:
+    try:
+        import httpx
+    except ModuleNotFoundError as error:
+        raise missing_extra("a command that asks a server", error, "cli") from None
+    headers = {"User-Agent": f"redrive/{__version__}", "Accept-Encoding": "identity"}
+    if key is not None:
+        headers["Authorization"] = f"Bearer {key}"
+    try:
+        return httpx.Client(
+            headers=headers,
+            timeout=SILENCE_SECONDS,
+            limits=httpx.Limits(keepalive_expiry=KEEP_ALIVE_SECONDS),
+            event_hooks={"response": [_refuse_redirect]},
+            # A proxy from the environment must not read what goes to this machine unencrypted.
+            trust_env=not (urlsplit(server).scheme == "http" and _is_private(server)),
+        )
+    except (ImportError, ValueError) as error:
+        raise RedriveError(f"the proxy that the environment names cannot be used: {error}") from None
+
+
+def _refuse_redirect(response: httpx.Response) -> None:
+    """Another host must not get the key."""
+    if response.has_redirect_location:
+        target = urljoin(str(response.url), response.headers["location"])
+        raise InvalidValueError(
+            f"{response.url.host} redirects to {target[:200]}. If that is the server, use its address"
+        )
+
+
+def _read(response: httpx.Response) -> Iterator[bytes]:
+    """As it is sent, so that a small answer cannot unfold into a large one."""
+    began, size = time.monotonic(), 0
+    for part in response.iter_raw():
+        size += len(part)
+        if size > MAX_BYTES:
+            raise _EndlessAnswerError(f"its answer is larger than {MAX_BYTES:,} bytes")
+        if time.monotonic() - began > MAX_READING_SECONDS:
+            raise _SlowAnswerError(f"its answer has not ended after {MAX_READING_SECONDS:.0f} s")
+        yield part
+
+
+def _is_private(address: str) -> bool:
+    parts = urlsplit(address)
+    return parts.scheme == "https" or is_loopback(parts.hostname or "")
+
+
+def _certificate_error(error: BaseException | None) -> ssl.SSLCertVerificationError | None:
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    return error
