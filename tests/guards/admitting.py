@@ -293,7 +293,7 @@ def _proxies() -> Iterator[Guard]:
     yield Guard(
         "vouched name",
         "a name that only looks like a member's being theirs",
-        (Code("redrive.server.vouched:vouched_name", 'text != normalize("NFKC", text)', "False"),),
+        (Code("redrive.identity.sign_in:vouched_name", 'text != normalize("NFKC", text)', "False"),),
         (f"{FORWARD}test_who_is_no_member_is_not_made_one",),
     )
 
@@ -364,55 +364,65 @@ def _streams() -> Iterator[Guard]:
 
 
 def _openid() -> Iterator[Guard]:
-    token = "redrive.server.oidc.id_token:"
-    lies = {
+    token = "redrive.identity.oidc.id_token:"
+    provider = "redrive.identity.oidc.provider:OpenIdProvider."
+    connection = "redrive.identity.oidc.connection:"
+    rules = f"{token}_claim_rules"
+    lies: dict[str, tuple[tuple[Code, ...], str, str]] = {
         "nonce": (
-            f"{token}_check_rest",
-            "if not isinstance(nonce, str) or not compare_digest(",
-            "if False and compare_digest(",
+            (Code(f"{token}verify", '"nonce": expected.nonce, ', ""),),
             "wrong nonce",
             "the token of another sign-in",
         ),
         "azp": (
-            f"{token}_check_rest",
-            "if (party is not None or several) and party != expected.client_id:",
-            "if False:",
+            (
+                Code(f"{token}verify", ', "client_id": expected.client_id', ""),
+                Code(rules, '"azp": {"value": expected.client_id},', ""),
+            ),
             "made for another",
             "a token that was made for another client",
         ),
         "audience": (
-            f"{token}_rules",
-            'aud={"essential": True, "value": expected.client_id},',
-            "",
-            "wrong audience",
+            (Code(rules, '"aud": {"essential": True, "value": expected.client_id},', ""),),
+            "wrong audience, but made for us",
             "a token that is meant for another client",
         ),
         "issuer": (
-            f"{token}_rules",
-            'iss={"essential": True, "value": expected.issuer},',
-            "",
+            (Code(rules, '"iss": {"essential": True, "value": expected.issuer},', ""),),
             "wrong issuer",
             "a token of another provider",
         ),
-        "expiry": (f"{token}_rules", 'exp={"essential": True},', "", "no expiry", "a token for ever"),
+        "expiry": (
+            (Code(f"{token}verify", "leeway=CLOCK_SKEW_SECONDS", "leeway=86_400"),),
+            "expired",
+            "a token that has expired",
+        ),
+        "claims": (
+            (
+                Code(
+                    f"{token}verify",
+                    "claims.validate(now=int(expected.now), leeway=CLOCK_SKEW_SECONDS)",
+                    "pass",
+                ),
+            ),
+            "no expiry",
+            "a token that never expires",
+        ),
         "subject": (
-            f"{token}_check_rest",
-            'len(claims["sub"]) > MAX_SUBJECT_LENGTH',
-            "False",
+            (Code(rules, "len(subject) <= MAX_SUBJECT_LENGTH", "True"),),
             "subject without end",
             "a subject that the tables are not made for",
         ),
     }
-    for name, (place, fragment, replacement, lie, prevents) in lies.items():
-        patch = Code(place, fragment, replacement)
-        yield Guard(f"openid.{name}", f"signing in by {prevents}", (patch,), (f"{LIES}[{lie}]",))
+    for name, (patches, lie, prevents) in lies.items():
+        yield Guard(f"openid.{name}", f"signing in by {prevents}", patches, (f"{LIES}[{lie}]",))
     yield Guard(
         "openid.browser",
         "a sign-in that one browser has begun being finished in another",
         (
             Code(
-                "redrive.server.oidc.login_state:take_errand",
-                "and hmac.compare_digest(errand.browser, digest(browser))",
+                "redrive.identity.oidc.login_state:take_login",
+                "if hmac.compare_digest(login.browser, digest(browser)) else None",
                 "",
             ),
         ),
@@ -421,13 +431,7 @@ def _openid() -> Iterator[Guard]:
     yield Guard(
         "openid.sender",
         "a code of another provider being shown to ours",
-        (
-            Code(
-                "redrive.server.oidc.provider:Provider.check_sender",
-                "if named != self.issuer and",
-                "if False and",
-            ),
-        ),
+        (Code(f"{provider}check_issuer", "if named == self.issuer:", "if True:"),),
         (f"{OIDC}test_an_answer_of_another_provider_is_not_shown_to_this_one",),
     )
     yield Guard(
@@ -435,8 +439,8 @@ def _openid() -> Iterator[Guard]:
         "an address that nobody has verified opening an account",
         (
             Code(
-                "redrive.server.oidc.provider:Provider.person",
-                "self._name_claim != EMAIL or told.get(VERIFIED) in _YES",
+                f"{provider}person",
+                "self._name_claim != EMAIL or profile.get(VERIFIED) in _TRUE",
                 "True",
             ),
         ),
@@ -445,20 +449,47 @@ def _openid() -> Iterator[Guard]:
     yield Guard(
         "openid.userinfo",
         "userinfo about somebody else being believed",
-        (
-            Code(
-                "redrive.server.oidc.provider:Provider._told",
-                'if told.get("sub") != claims["sub"]:',
-                "if False:",
-            ),
-        ),
+        (Code(f"{provider}_profile", 'if profile.get("sub") != claims["sub"]:', "if False:"),),
         (f"{OIDC}test_userinfo_about_somebody_else_is_not_believed",),
     )
     yield Guard(
         "openid.small key",
         "a key that can be guessed being trusted",
-        (Code("redrive.server.oidc.id_token:_key", 'data["kty"] == "RSA" and', "False and"),),
+        (Code(f"{token}_read_key", 'data["kty"] == "RSA" and', "False and"),),
         (f"{OIDC}test_a_small_key_is_not_trusted",),
+    )
+    yield Guard(
+        "openid.size",
+        "a provider filling the memory of the server",
+        (Code(f"{connection}_LimitedStream.__aiter__", "if size > MAX_ANSWER_BYTES:", "if False:"),),
+        (f"{OIDC}test_an_answer_may_be_long_but_not_without_end",),
+    )
+    yield Guard(
+        "openid.redirects",
+        "a provider sending the server to any other address",
+        (
+            Code(
+                f"{connection}ProviderConnection.oauth_client",
+                "follow_redirects=False",
+                "follow_redirects=True",
+            ),
+        ),
+        (f"{OIDC}test_an_answer_of_no_use_is_a_problem_and_not_a_fault[elsewhere-/keys]",),
+    )
+    yield Guard(
+        "openid.addresses",
+        "a secret being sent to an address without encryption",
+        (
+            Code(
+                f"{provider}_fetch_metadata",
+                "if not all(map(self._connection.is_safe, metadata.addresses)):",
+                "if False:",
+            ),
+        ),
+        (
+            f"{OIDC}test_a_provider_that_names_a_strange_address_is_not_used"
+            "[token_endpoint-http://evil.example/token]",
+        ),
     )
 
 

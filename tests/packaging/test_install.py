@@ -32,7 +32,7 @@ PROMISED = {
     "encryption": "import redrive; redrive.new_encryption_key()",
     "http": "import redrive.calls.http",
     "metrics": "from redrive.observe.metrics import Metrics; Metrics()",
-    "oidc": "import httpx, joserfc",
+    "oidc": "import redrive.identity.oidc.provider",
     "postgres": "from redrive import Redrive; Redrive('postgresql://shop@127.0.0.1/shop'); import asyncpg",
     "reload": "from watchfiles import PythonFilter, run_process",
     "server": "from redrive import Redrive; from redrive.server.app import create_app; create_app(Redrive())",

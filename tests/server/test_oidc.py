@@ -25,8 +25,8 @@ from tests.server.openid_provider import SECRET, OpenIdProvider, openid_provider
 from tests.servers import PostgresServer
 
 from redrive.errors import InvalidValueError
+from redrive.identity.oidc import connection
 from redrive.server.app import create_app
-from redrive.server.oidc import provider_client as wire
 from redrive.server.oidc import provider_of
 from redrive.server.site import Site
 
@@ -369,11 +369,13 @@ LIES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "no nonce": without("nonce"),
     "several nonces": lambda honest: {**honest, "nonce": [honest["nonce"]]},
     "wrong audience": but(aud="another-client"),
+    "wrong audience, but made for us": but(aud="another-client", azp=crooked_module.CLIENT),
     "no audience": without("aud"),
     "empty audience": but(aud=[]),
     "audience in an object": but(aud={crooked_module.CLIENT: 1}),
     "several audiences and nobody it was made for": but(aud=[crooked_module.CLIENT, "another"]),
     "made for another": but(azp="another-client"),
+    "made for an empty name": but(azp=""),
     "several audiences and made for another": but(aud=[crooked_module.CLIENT, "other"], azp="other"),
     "wrong issuer": but(iss="https://evil.example"),
     "no issuer": without("iss"),
@@ -614,7 +616,7 @@ USELESS: dict[str, tuple[int, dict[str, str], bytes]] = {
     "no JSON": (200, {}, b"<html>"),
     "no object": (200, {}, b"[]"),
     "too deep": (200, {}, b"[" * 100_000),
-    "too much": (200, {}, b" " * (wire.MAX_BYTES + 1)),
+    "too much": (200, {}, b" " * (connection.MAX_ANSWER_BYTES + 1)),
     "compressed": (200, {"Content-Encoding": "gzip"}, gzip.compress(b"{}")),
     "elsewhere": (302, {"Location": "/elsewhere"}, b""),
 }
@@ -635,8 +637,36 @@ async def test_an_answer_of_no_use_is_a_problem_and_not_a_fault(
     assert "/elsewhere" not in crooked.asked
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        (400, b'{"error": "invalid_grant"}', (401, "code_refused")),
+        (403, b'{"error": "invalid_grant"}', (401, "code_refused")),
+        (400, b'{"error": "redirect_uri_mismatch"}', (503, "oidc_misconfigured")),
+        (400, b'{"error": ["invalid_grant"]}', (503, "oidc_misconfigured")),
+        (404, b'{"detail": "Not Found"}', (503, "oidc_misconfigured")),
+        (401, b"<html>", (503, "oidc_unavailable")),
+        (408, b'{"error": "invalid_grant"}', (503, "oidc_unavailable")),
+        (429, b'{"error": "slow_down"}', (503, "oidc_unavailable")),
+        (503, b'{"error": "invalid_grant"}', (503, "oidc_unavailable")),
+        (200, b'{"id_token": "x", "expires_in": "soon"}', (503, "oidc_unavailable")),
+        (200, b'{"id_token": "x", "expires_in": [60]}', (503, "oidc_unavailable")),
+        (200, b'{"id_token": "x", "expires_in": 1e999}', (503, "oidc_unavailable")),
+        (200, b'{"id_token": ["x"]}', (401, "token_refused")),
+        (200, b"{}", (401, "token_refused")),
+    ],
+)
+async def test_whatever_the_token_endpoint_answers_is_a_problem_and_not_a_fault(
+    house: House, crooked: CrookedProvider, status: int, body: bytes, expected: tuple[int, str]
+) -> None:
+    crooked.answers["/token"] = (status, {}, body)
+    answer = await sign_in(Browser(house), crooked)
+    assert (answer.status_code, answer.json()["code"]) == expected
+    assert crooked.asked.count("/token") == 1
+
+
 async def test_an_answer_may_be_long_but_not_without_end(house: House, crooked: CrookedProvider) -> None:
-    for length, status in ((wire.MAX_BYTES, 503), (wire.MAX_BYTES // 2, 303)):
+    for length, status in ((connection.MAX_ANSWER_BYTES, 503), (connection.MAX_ANSWER_BYTES // 2, 303)):
         crooked.metadata = but(padding="x" * length)
         site: Site = house.api.state.site
         site.oidc = provider_of(house.app)
@@ -649,7 +679,7 @@ async def test_a_provider_that_never_answers_holds_nobody_up(
     crooked.metadata = lambda honest: {**honest, "token_endpoint": f"{crooked.issuer}/hang"}
     browser = Browser(house)
     state = crooked.meet(await browser.begin())
-    monkeypatch.setattr(wire, "SECONDS", 0.05)
+    monkeypatch.setattr(connection, "EXCHANGE_SECONDS", 0.05)
     answer = await browser.returns(state=state, code="a-code")
     assert (answer.status_code, answer.json()["code"]) == (503, "oidc_unavailable")
 

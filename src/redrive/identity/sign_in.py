@@ -7,6 +7,7 @@ Each makes a session with a token of its own. A token that somebody had before i
 from __future__ import annotations
 
 from typing import NamedTuple
+from unicodedata import normalize
 
 from redrive.identity.one_time import OneTime
 from redrive.identity.services import IdentityServices
@@ -110,6 +111,17 @@ class SignIn:
             return standings[0].org if standings else None
         roles = await self._store.memberships.roles(session, user.id, findable(org))
         return None if roles is None or standing_of(roles) is None else org
+
+
+def vouched_name(text: object) -> str:
+    """Read the name of a user as a provider or a proxy says it; "" if it cannot be one.
+
+    People may type their name in many ways, which mean one user. Another system may have an account for each
+    of them, so only the plain one is accepted from it.
+    """
+    if not isinstance(text, str) or text != normalize("NFKC", text) or text != text.strip():
+        return ""
+    return findable_user(text)
 
 
 def _is_vouchable(user: User) -> bool:

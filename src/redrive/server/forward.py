@@ -13,7 +13,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from starlette.requests import Request
 
-from redrive.server.vouched import vouched_name
+from redrive.identity.sign_in import vouched_name
 from redrive.settings import Settings
 
 FORWARDED_FOR = "x-forwarded-for"

@@ -1,19 +1,8 @@
-"""Names that another system vouches for: a provider, or a proxy."""
+"""The problem of people whom a provider or a proxy has signed in, and who are no members here."""
 
 from __future__ import annotations
 
-from unicodedata import normalize
-
-from redrive.policy.credential import findable_user
 from redrive.server.problem import ProblemError
-
-
-def vouched_name(text: object) -> str:
-    """The name of a user, or "". People who type theirs may write it in many ways, which are made one. Where
-    another system says it, two of these may be two accounts there, so that only the plain one is taken."""
-    if not isinstance(text, str) or text != normalize("NFKC", text) or text != text.strip():
-        return ""
-    return findable_user(text)
 
 
 def unknown(name: str) -> ProblemError:

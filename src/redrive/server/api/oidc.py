@@ -10,19 +10,20 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from redrive.identity.oidc import OpenIdError
+from redrive.identity.oidc.login_state import LOGIN_SECONDS, LoginState, new_login, save_login, take_login
 from redrive.policy.credential import SECRET_BYTES, is_token, secret_text
+from redrive.server import oidc
 from redrive.server.api.onward import NextPath, onward
 from redrive.server.api.shape.identity import SessionShape
 from redrive.server.cookie import session_token
-from redrive.server.oidc import problem
-from redrive.server.oidc.login_state import SECONDS, LoginState, new_errand, put_errand, take_errand
 from redrive.server.route import Routes
 from redrive.server.rule import PUBLIC, SIGNING_IN
 from redrive.server.site import Site, site_of
 from redrive.server.vouched import unknown
 
 if TYPE_CHECKING:
-    from redrive.server.oidc.provider import Provider
+    from redrive.identity.oidc.provider import OpenIdProvider
 
 routes = Routes("oidc", "/api/v1/session/oidc")
 
@@ -36,8 +37,8 @@ ANSWERS: dict[int | str, dict[str, Any]] = {
 }
 
 
-class Returned(BaseModel):
-    """What is of use here of all that providers send back."""
+class ProviderAnswer(BaseModel):
+    """The parameters that the callback reads; providers send more."""
 
     state: Annotated[str, Field(max_length=200)] = ""
     code: Annotated[str, Field(max_length=6_000)] = ""
@@ -52,44 +53,50 @@ async def begin(request: Request, next_path: NextPath = None) -> Response:
     provider = _provider(site)
     known = request.cookies.get(_cookie(site))  # of a sign-in in another tab, which must not fail by this one
     browser = known if is_token(known) else secret_text(site.app.entropy(SECRET_BYTES))
-    errand = new_errand(site.app.entropy, site.origin(request) + CALLBACK, next_path, browser)
-    state = await put_errand(await site.app.sessions(), errand)
-    response = RedirectResponse(await provider.address(errand, state), 303)
+    login = new_login(site.app.entropy, site.origin(request) + CALLBACK, next_path, browser)
+    state = await save_login(await site.app.sessions(), login)
+    try:
+        response = RedirectResponse(await provider.authorization_url(login, state), 303)
+    except OpenIdError as error:
+        raise oidc.problem_of(error) from None
     _bind(response, site, browser)
     return response
 
 
 @routes.get("/callback", PUBLIC._replace(tolerant=True), responses=ANSWERS)
-async def callback(request: Request, returned: Annotated[Returned, Query()]) -> Response:
+async def callback(request: Request, answer: Annotated[ProviderAnswer, Query()]) -> Response:
     """Where the provider sends the browser back to."""
     site = site_of(request.scope)
     provider = _provider(site)
-    errand = await take_errand(await site.app.sessions(), returned.state, request.cookies.get(_cookie(site)))
-    if errand is None:
-        raise problem.stale()
-    await provider.check_sender(returned.iss)
-    if returned.error is not None:
-        raise problem.denied(returned.error if _ERROR.fullmatch(returned.error) else "an error")
-    return await _signed_in(request, site, provider, errand, returned.code)
+    login = await take_login(await site.app.sessions(), answer.state, request.cookies.get(_cookie(site)))
+    if login is None:
+        raise oidc.stale()
+    try:
+        await provider.check_issuer(answer.iss)
+        if answer.error is not None:
+            raise oidc.denied(answer.error if _ERROR.fullmatch(answer.error) else "an error")
+        return await _sign_in(request, site, provider, login, answer.code)
+    except OpenIdError as error:
+        raise oidc.problem_of(error) from None
 
 
-async def _signed_in(
-    request: Request, site: Site, provider: Provider, errand: LoginState, code: str
+async def _sign_in(
+    request: Request, site: Site, provider: OpenIdProvider, login: LoginState, code: str
 ) -> Response:
-    person = await provider.person(errand, code)
+    person = await provider.person(login, code)
     name = person.name if person.is_verified else ""
     sessions = await site.app.sessions()
     new = await sessions.sign_in_identified(person.identity, name, ending=session_token(request, site))
     if new is None:
-        raise unknown(name) if person.is_verified else problem.unverified()
-    response = await onward(site, sessions, new, errand.next)
+        raise unknown(name) if person.is_verified else oidc.unverified()
+    response = await onward(site, sessions, new, login.next)
     response.delete_cookie(_cookie(site), path="/", secure=site.is_secure, httponly=True, samesite="lax")
     return response
 
 
-def _provider(site: Site) -> Provider:
+def _provider(site: Site) -> OpenIdProvider:
     if site.oidc is None:
-        raise problem.not_configured()
+        raise oidc.not_configured()
     return site.oidc
 
 
@@ -98,11 +105,11 @@ def _cookie(site: Site) -> str:
 
 
 def _bind(response: Response, site: Site, browser: str) -> None:
-    """Nobody can begin a sign-in in one browser and have it finished in another: a stranger's, say."""
+    """Tie the sign-in to this browser, so that an attacker cannot have a victim finish the attacker's one."""
     response.set_cookie(
         _cookie(site),
         browser,
-        max_age=SECONDS,
+        max_age=LOGIN_SECONDS,
         path="/",
         secure=site.is_secure,
         httponly=True,

@@ -1,0 +1,59 @@
+"""Login state: what one browser takes to the provider, and must bring back once."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from redrive.identity.sessions import Sessions
+from redrive.policy.credential import SECRET_BYTES, digest, is_token, secret_text
+
+KIND = "oidc"
+LOGIN_SECONDS = 600
+"""How long a person may take to sign in at the provider."""
+
+
+class LoginState(NamedTuple):
+    """One sign-in that a browser has started.
+
+    nonce     the ID token must repeat it, so that a token of another sign-in is refused
+    verifier  sent with the code, so that a stolen code alone is worth nothing (PKCE)
+    redirect  the address that the provider sends the browser back to
+    next      the path that the browser goes to in the end
+    browser   the digest of a secret in a cookie of this browser
+    """
+
+    nonce: str
+    verifier: str
+    redirect: str
+    next: str | None
+    browser: str
+
+    def __repr__(self) -> str:
+        return f"LoginState({self.redirect!r}, next={self.next!r})"
+
+
+def new_login(
+    entropy: Callable[[int], bytes], redirect: str, next_path: str | None, browser: str
+) -> LoginState:
+    nonce, verifier = (secret_text(entropy(SECRET_BYTES)) for _ in range(2))
+    return LoginState(nonce, verifier, redirect, next_path, digest(browser))
+
+
+async def save_login(sessions: Sessions, login: LoginState) -> str:
+    """Store the login under a new `state`, which finds it once."""
+    return await sessions.put(KIND, list(login), LOGIN_SECONDS)
+
+
+async def take_login(sessions: Sessions, state: str, browser: str | None) -> LoginState | None:
+    """None if the state is unknown, used or too old, or if another browser started the sign-in."""
+    if not is_token(browser) or not is_token(state):
+        return None
+    try:
+        login = msgspec.convert(await sessions.take(KIND, state), LoginState)
+    except msgspec.ValidationError:  # there is none, or another version of Redrive has stored it
+        return None
+    return login if hmac.compare_digest(login.browser, digest(browser)) else None
