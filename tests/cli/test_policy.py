@@ -120,7 +120,7 @@ def test_those_of_stored_runs_are_listed(shop: Command) -> None:
 
 def test_a_schedule_as_the_policy_prints_it_and_what_becomes_of_errors(redrive: Command) -> None:
     out = text_of(redrive("policy", "explain", "gateway", "-o", "table"))
-    assert "      3       10s    12.5s      15s        15s      20s      25s" in out
+    assert "      3      10 s    12.5 s      15 s       15 s      20 s      25 s" in out
     assert "provider_4xx    no       -        -" in out
     assert "unknown         yes      2 times  as above" in out
     assert "rate_limit: if the server says when: exactly then, uncounted, up to 100 times." in out
@@ -139,7 +139,7 @@ def test_changed_and_cut_by_a_deadline(redrive: Command) -> None:
     arguments = ["--attempts", "5", "--base", "500ms", "--cap", "1m", "--jitter", "50%", "--deadline", "5s"]
     out = text_of(redrive("policy", "explain", "step", *arguments, "-o", "table"))
     assert "waits min(60, 0.5 · 2^(failures - 1)) s, jitter ±50%" in out
-    assert "With a deadline of 5s, 3 of 5 attempts can start, by luck of the jitter 5." in out
+    assert "With a deadline of 5 s, 3 of 5 attempts can start, by luck of the jitter 5." in out
     [found] = json.loads(text_of(redrive("policy", "explain", "step", *arguments, "-o", "json")))
     assert [each["within_deadline"] for each in found["attempts"]] == ["yes", "yes", "yes", "maybe", "maybe"]
     assert found["attempts"][4]["start"] == 7.5

@@ -165,7 +165,7 @@ async def test_a_breaker_that_has_opened(app: Redrive) -> None:
     found = only(report, "breakers")
     assert (found.state, found.command) == (State.WARN, "redrive breaker view gateway")
     assert found.seen.startswith("the breaker gateway is OPEN; ")
-    assert found.seen.endswith("held by it; it is probed in 60 min")
+    assert found.seen.endswith("held by it; it is probed in 1 h")
 
 
 @pytest.mark.parametrize("state", ["OPEN", "CLOSED"])
@@ -267,5 +267,5 @@ def test_a_report_in_words() -> None:
     report = Report("redrive.db", (judge_leases([Expired("w1", 3, 90.0)]), judge_leases([])))
     assert not report.is_well()
     first, *_, last = str(report).splitlines()
-    assert first.startswith("bad     leases: 3 steps leased to w1; the oldest lease expired 2 min ago")
+    assert first.startswith("bad     leases: 3 steps leased to w1; the oldest lease expired 1 min ago")
     assert last == "ok      leases: none has expired without being taken over"

@@ -540,7 +540,7 @@ async def test_unknown_names_are_refused_with_a_suggestion() -> None:
     async with bench(app) as test:
         with pytest.raises(NotFoundError, match="'chrage'; did you mean 'charge'"):
             await app.start("chrage")
-        with pytest.raises(NotFoundError, match="known are: charge"):
+        with pytest.raises(NotFoundError, match="use one of: charge"):
             await app.start("zzz")
         with pytest.raises(NotFoundError, match="did you mean 'express'"):
             await app.start(charge, queue="expres")

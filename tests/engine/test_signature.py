@@ -158,7 +158,7 @@ REFUSED: list[tuple[Callable[..., Any], JsonValue, str]] = [
     (two, {}, "payload of 'two': 'count', 'order' missing"),
     (two, {"order": ORDER}, "payload of 'two': 'count' missing"),
     (two, {"order": ORDER, "cuont": 1}, "'count' missing, and 'cuont' is unknown; did you mean 'count'?"),
-    (two, {"order": ORDER, "count": 1, "zzz": 1}, "'zzz' is unknown; known are 'count', 'order'"),
+    (two, {"order": ORDER, "count": 1, "zzz": 1}, "'zzz' is unknown; use one of: count, order"),
     (two, {"order": {"cents": None}, "count": 1}, "Expected `int`, got `null` - at `$.order.cents`"),
     (two, {"order": ORDER, "count": "1"}, "Expected `int`, got `str` - at `$.count`"),
     (half_typed, {"a": 1, "c": {"limit": "x"}}, "Settings.limit: Input should be a valid integer"),

@@ -104,7 +104,7 @@ def test_what_is_out_of_bounds_is_refused_with_the_bounds(alteration: Alteration
 def test_an_unknown_preset_is_refused_with_a_suggestion() -> None:
     with pytest.raises(NotFoundError, match=r"no policy 'exponental'; did you mean 'exponential'\?"):
         Alteration(preset="exponental").check()
-    with pytest.raises(NotFoundError, match=r"no policy 'zzz'; there are step, call, run, gateway"):
+    with pytest.raises(NotFoundError, match=r"no policy 'zzz'; use one of: step, call, run, gateway"):
         Alteration(preset="zzz").check()
 
 

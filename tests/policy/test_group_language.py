@@ -52,7 +52,7 @@ def test_the_keys_are_those_that_groups_have() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("group:closed", "unknown value 'closed' of 'group' at position 7; known are: open, acknowledged"),
+        ("group:closed", "unknown value 'closed' of 'group' at position 7; use one of: open, acknowledged"),
         ("is:regressed", "unknown value 'regressed' of 'is' at position 4"),
         ("occurrences:many", "a number is expected"),
         ("stop:charge", "unknown key 'stop' at position 1; did you mean 'step'?"),

@@ -308,7 +308,7 @@ class TestSchedule:
             "policy gateway: at most 3 attempts",
             "waits 5 · 2^(failures - 1) s, jitter +0 to 5 s",
         ]
-        assert "      3       10s    12.5s      15s        15s      20s      25s" in text
+        assert "      3      10 s    12.5 s      15 s       15 s      20 s      25 s" in text
         assert max(map(len, text.splitlines())) <= 76
 
     def test_never_runs_once(self) -> None:

@@ -13,6 +13,7 @@ from redrive.model.step import Effect
 from redrive.policy.backoff import Backoff
 from redrive.policy.classify import Classifier
 from redrive.policy.retry import RetryPolicy
+from redrive.words.suggestion import suggest
 
 EffectWord = Literal["none", "idempotent", "unsafe"]
 
@@ -50,12 +51,4 @@ def reject_unknown(options: Mapping[str, object], known: type) -> None:
     names = names_of(known)
     for name in options:
         if name not in names:
-            raise TypeError(f"unknown option {name!r}{_suggestion(name, names)}")
-
-
-def _suggestion(name: str, known: list[str]) -> str:
-    from difflib import get_close_matches  # only for somebody who has made a mistake
-
-    close = get_close_matches(name, known, n=1)
-    meant = f"; did you mean {close[0]!r}?" if close else ";"
-    return f"{meant} known are: {', '.join(known)}"
+            raise TypeError(f"unknown option {name!r}; {suggest(name, names)}")

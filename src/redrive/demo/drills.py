@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from redrive.demo.place import Running
 from redrive.demo.stage import BY, Expectation, Stage, all_are, another, staged
 from redrive.demo.world import REFUSING, STOPPED
 from redrive.errors import InvalidValueError, RedriveError
+from redrive.words.suggestion import suggest
 
 ORDERS = 8
 DELIVERIES = 8
@@ -190,7 +190,5 @@ def chosen(names: Sequence[str]) -> list[Drill]:
     known = {each.name: each for each in DRILLS}
     for name in names:
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
-            raise InvalidValueError(f"there is no drill {name!r}; {hint}")
+            raise InvalidValueError(f"there is no drill {name!r}; {suggest(name, known)}")
     return [known[name] for name in names] if names else list(DRILLS)

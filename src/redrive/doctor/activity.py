@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from shlex import quote
 
-from redrive.doctor.finding import Finding, State, ok, unknown
+from redrive.doctor.finding import Finding, State, count, ok, unknown
 from redrive.doctor.limits import Limits
-from redrive.doctor.words import count, size, span
 from redrive.store.postgres_condition import Leftover, Server, TableCondition, Transaction
+from redrive.words.duration import age
+from redrive.words.number import size
 
 KEEPS_ROWS = "As long as it is open, old versions of rows stay: tables grow, and claiming becomes slower."
 KEEPS_LOCKS = "It keeps a connection and its locks; a migration, for one, would wait for it."
@@ -25,7 +26,7 @@ def judge_transactions(
             "transactions", f"{count(server.hidden, 'session')} of other users cannot be seen into", GRANT
         )
     elif not transactions:
-        yield ok("transactions", f"none is older than {span(limits.transaction_seconds)}")
+        yield ok("transactions", f"none is older than {age(limits.transaction_seconds)}")
 
 
 def _long(transaction: Transaction, limits: Limits) -> Finding:
@@ -34,7 +35,7 @@ def _long(transaction: Transaction, limits: Limits) -> Finding:
     return Finding(
         "transactions",
         State.BAD if old else State.WARN,
-        f"one is open for {span(transaction.seconds)}: {who}, process {transaction.process}, "
+        f"one is open for {age(transaction.seconds)}: {who}, process {transaction.process}, "
         f"{transaction.state or 'state unknown'}",
         KEEPS_ROWS if transaction.keeps_rows else KEEPS_LOCKS,
         "Find out what it waits for, and end it. That program should commit, or roll back, sooner.",
@@ -57,7 +58,7 @@ def judge_leftovers(leftovers: Sequence[Leftover]) -> Iterator[Finding]:
             yield Finding(
                 "transactions",
                 State.BAD,
-                f"one was prepared {span(each.seconds or 0.0)} ago and never ended: {each.name}",
+                f"one was prepared {age(each.seconds or 0.0)} ago and never ended: {each.name}",
                 "It keeps its locks, and keeps rows from being cleaned up, also after a restart.",
                 "Commit it, or roll it back.",
                 _psql(f"ROLLBACK PREPARED {_literal(each.name)}"),
@@ -88,7 +89,7 @@ def _table(table: TableCondition, limits: Limits) -> Finding | None:
     crowded = table.dead >= limits.dead_rows and share >= limits.dead_share
     if not crowded and not table.never_vacuumed:
         return None
-    last = "never" if table.vacuumed_seconds is None else f"{span(table.vacuumed_seconds)} ago"
+    last = "never" if table.vacuumed_seconds is None else f"{age(table.vacuumed_seconds)} ago"
     reason = "; autovacuum is off for it" if table.never_vacuumed else ""
     return Finding(
         "tables",

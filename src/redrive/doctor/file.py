@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from redrive.doctor.finding import Finding, State, ok, unknown
 from redrive.doctor.limits import Limits
-from redrive.doctor.words import size
 from redrive.store.sqlite_reader import SqliteCondition
+from redrive.words.number import size
 
 MOUNTS = Path("/proc/mounts")
 NETWORKS = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", "lustre", "fuse.sshfs", "9p")

@@ -6,6 +6,11 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
+from redrive.model.query import MAX_COUNTED
+from redrive.words.number import noun
+
+MAX_NAMED = 5
+
 
 class State(StrEnum):
     BAD = "bad"
@@ -46,6 +51,12 @@ class Report(NamedTuple):
 
     def __str__(self) -> str:
         return "\n".join(line for state in State for each in self.of(state) for line in _lines(each))
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """Return the number with its noun, and with a "+" if it reaches `MAX_COUNTED`."""
+    more = "+" if number >= MAX_COUNTED else ""
+    return f"{min(number, MAX_COUNTED):,}{more} {noun(number, one, many)}"
 
 
 def ok(check: str, seen: str) -> Finding:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from redrive.doctor.finding import Finding, State, ok
-from redrive.doctor.words import count, names
+from redrive.doctor.finding import MAX_NAMED, Finding, State, count, ok
 from redrive.store.schema import Schema
+from redrive.words.number import names
 
 
 def judge_program(redrive: str, python: str) -> Finding:
@@ -44,7 +44,7 @@ def judge_encryption(sealed: Mapping[str, int], keys: Collection[str]) -> Findin
             "encryption",
             State.BAD,
             f"{count(sum(strange.values()), 'unfinished run')} cannot be opened here: encrypted with the key "
-            f"{names(sorted(strange))}, which is not configured",
+            f"{names(sorted(strange), MAX_NAMED)}, which is not configured",
             "Workers with these settings put such work aside until they have the key.",
             "Add the key to encryption_keys, behind the newest one.",
             "redrive config",

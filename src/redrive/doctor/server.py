@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from redrive.doctor.finding import Finding, State, ok
 from redrive.doctor.limits import Limits
-from redrive.doctor.words import size, span
 from redrive.store.postgres_condition import Server
+from redrive.words.duration import duration
+from redrive.words.number import size
 
 _OFF = {
     "fsync": (
@@ -63,7 +64,7 @@ def judge_clock(difference: float, accuracy: float, limits: Limits) -> Finding:
     return Finding(
         "clock",
         State.BAD if certain > 10 * limits.clock_seconds else State.WARN,
-        f"the server's is {span(certain) if certain >= 60 else f'{certain:.1f} s'} {which} this machine's",
+        f"the server's is {duration(certain)} {which} this machine's",
         "Leases go by the server's, but times in logs, and what is due, are compared with this machine's.",
         "Let both keep time by NTP.",
         "timedatectl status",

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from shlex import quote
 
-from redrive.doctor.finding import Finding, State, ok
+from redrive.doctor.finding import Finding, State, count, ok
 from redrive.doctor.limits import Limits
-from redrive.doctor.words import count, span
 from redrive.errors import NotStorableError
 from redrive.model.breaker import BreakerSnapshot, BreakerState
 from redrive.policy.breaker import Breaker
 from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.policy.codec import decode
 from redrive.store.inspection import BrokenHold, Letters
+from redrive.words.duration import age, duration
 
 
 def judge_breakers(breakers: Sequence[BrokenHold]) -> Iterator[Finding]:
@@ -30,7 +30,7 @@ def _breaker(hold: BrokenHold) -> Finding | None:
     snapshot = _snapshot(hold)
     held = f"; {count(hold.held, 'run')} held by it" if hold.held else ""
     if snapshot.force is not None:
-        until = "" if snapshot.force.until is None else f" for {span(snapshot.force.until - now)} more"
+        until = "" if snapshot.force.until is None else f" for {duration(snapshot.force.until - now)} more"
         closed = snapshot.force.state is BreakerState.CLOSED
         return Finding(
             "breakers",
@@ -56,7 +56,7 @@ def _breaker(hold: BrokenHold) -> Finding | None:
 def _next_probe(snapshot: BreakerSnapshot, now: float) -> str:
     if snapshot.open_until is None or snapshot.open_until <= now:
         return "it is probed as soon as a worker has work for it"
-    return f"it is probed in {span(snapshot.open_until - now)}"
+    return f"it is probed in {duration(snapshot.open_until - now)}"
 
 
 def _snapshot(hold: BrokenHold) -> BreakerSnapshot:
@@ -92,7 +92,7 @@ def judge_letters(letters: Letters, most: int | None, limits: Limits) -> Iterato
     yield Finding(
         "dead letters",
         State.WARN,
-        f"{needing:,} {'needs' if needing == 1 else 'need'} you{spent}; the oldest for {span(oldest)}",
+        f"{needing:,} {'needs' if needing == 1 else 'need'} you{spent}; the oldest for {age(oldest)}",
         "They stay as they are until somebody sees to them."
         + (" Whoever waits for this work has waited for long." if late else ""),
         "See what they have in common, fix it, and replay them.",

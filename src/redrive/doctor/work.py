@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from shlex import quote
 from typing import NamedTuple
 
-from redrive.doctor.finding import Finding, State, ok
+from redrive.doctor.finding import MAX_NAMED, Finding, State, count, ok
 from redrive.doctor.limits import Limits
-from redrive.doctor.words import count, names, span
 from redrive.model.run import Place
 from redrive.store.inspection import Expired, Overdue
 from redrive.store.limits import QueueRow, WorkerRow
 from redrive.store.run_listing import Depth
+from redrive.words.duration import age
+from redrive.words.number import names
 
 WORK = "redrive worker MODULE:ATTRIBUTE"
 STOPPED = "stopped"
@@ -32,12 +33,12 @@ def judge_leases(expired: Sequence[Expired]) -> Finding:
     if not expired:
         return ok("leases", "none has expired without being taken over")
     number = sum(each.number for each in expired)
-    who = names([each.worker or "nobody" for each in expired])
+    who = names([lease.worker or "nobody" for lease in expired], MAX_NAMED)
     return Finding(
         "leases",
         State.BAD,
         f"{count(number, 'step')} leased to {who}; the oldest lease expired "
-        f"{span(expired[0].oldest_seconds)} ago, and nobody has taken it over",
+        f"{age(expired[0].oldest_seconds)} ago, and nobody has taken it over",
         "Their workers were killed or are frozen, and no other one has gone on with them.",
         "Start a worker: it takes them over at once.",
         WORK,
@@ -50,7 +51,7 @@ def judge_overdue(overdue: Overdue) -> Finding:
     return Finding(
         "overdue work",
         State.BAD,
-        f"{count(overdue.number, 'run')} overdue, the oldest for {span(overdue.oldest_seconds)}",
+        f"{count(overdue.number, 'run')} overdue, the oldest for {age(overdue.oldest_seconds)}",
         "Retries and scheduled runs do not happen.",
         "Start a worker; if one runs, see what it says in its log.",
         WORK,
@@ -63,7 +64,7 @@ def judge_workers(workers: Sequence[WorkerRow], limits: Limits) -> Iterator[Find
         yield Finding(
             "workers",
             State.WARN,
-            f"{each.id} ({each.host}, process {each.process}) is silent for {span(each.seconds_silent)}",
+            f"{each.id} ({each.host}, process {each.process}) is silent for {age(each.seconds_silent)}",
             "It was killed, or is frozen. What it had begun is taken over by others when its leases expire.",
             "Nothing, if it was meant to go; otherwise start it again. It is forgotten after a day.",
             "redrive workers",
@@ -121,7 +122,7 @@ def _judged(queue: _Queue, limits: Limits) -> Finding | None:
         return Finding(
             "queues",
             State.BAD,
-            f"{_ready(queue)} ready for {span(queue.oldest_seconds)}, and no worker",
+            f"{_ready(queue)} ready for {age(queue.oldest_seconds)}, and no worker",
             "Nobody executes them.",
             "Start a worker that serves this queue.",
             f"{WORK} --queue {quote(queue.name)}",
@@ -139,7 +140,7 @@ def _judged(queue: _Queue, limits: Limits) -> Finding | None:
         return Finding(
             "queues",
             State.WARN,
-            f"{_ready(queue)} ready, up to {span(queue.oldest_seconds)} old",
+            f"{_ready(queue)} ready, up to {age(queue.oldest_seconds)} old",
             "More comes than its workers get done, or they are busy with other queues.",
             "Start more workers, or let them do more at once (worker_concurrency).",
             "redrive workers",

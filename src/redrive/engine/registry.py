@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 from redrive.engine.definition import Definition, StepDefinition, distinct
 from redrive.engine.task import DEFAULT_QUEUE, Task, checked_name
 from redrive.errors import InvalidValueError, NotFoundError
 from redrive.store.store import Store
+from redrive.words.suggestion import suggest
 
 MAX_DEFINITIONS = 1_024
 
@@ -38,7 +38,7 @@ class Registry:
 
     def workflow(self, name: str) -> Definition:
         if name not in self.workflows:
-            raise NotFoundError(f"there is no workflow or task {name!r}{_suggestion(name, self.workflows)}")
+            raise NotFoundError(f"there is no workflow or task {name!r}; {suggest(name, self.workflows)}")
         return self.workflows[name]
 
     def queue(self, name: str) -> str:
@@ -46,7 +46,7 @@ class Registry:
         if name not in self.queues:
             raise NotFoundError(
                 f"there is no queue {name!r}: a queue is known when a task names it, or the application, "
-                f"Redrive(..., queues=[{name!r}]){_suggestion(name, self.queues)}"
+                f"Redrive(..., queues=[{name!r}]); {suggest(name, self.queues)}"
             )
         return name
 
@@ -86,8 +86,3 @@ class Definitions:
             if len(self._known) > MAX_DEFINITIONS:
                 self._known.popitem(last=False)
         return known
-
-
-def _suggestion(name: str, known: dict[str, Definition] | set[str]) -> str:
-    close = get_close_matches(name, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; known are: {', '.join(sorted(known))}"

@@ -37,6 +37,7 @@ from redrive.engine.payload import is_resolved, is_untyped, reader
 from redrive.errors import InvalidValueError, PayloadError
 from redrive.kind import innermost
 from redrive.policy.codec import JsonValue
+from redrive.words.suggestion import suggest
 
 Arguments: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
 _Source: TypeAlias = Literal["payload", "config", "context"]
@@ -243,12 +244,8 @@ def _misfit(payload: Any, names: frozenset[str], required: frozenset[str]) -> st
 
 
 def _unknown(unknown: Iterable[str], names: frozenset[str]) -> str:
-    from difflib import get_close_matches  # only for somebody who has made a mistake
-
     name = min(unknown)
-    close = get_close_matches(name, names, n=1)
-    meant = f"; did you mean {close[0]!r}?" if close else ";"
-    return f"{name[:60]!r} is unknown{meant} known are {_listed(names)}"
+    return f"{name[:60]!r} is unknown; {suggest(name, names)}"
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from enum import StrEnum
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
@@ -23,6 +22,7 @@ from redrive.policy.presets import STEP
 from redrive.policy.redriving import Redrive, checked, checked_redrives
 from redrive.policy.retry import Ending, RetryPolicy
 from redrive.policy.stored import policy_to_json
+from redrive.words.suggestion import suggest
 
 DEFAULT_QUEUE = "default"
 DEFAULT_TIMEOUT = 300.0
@@ -197,11 +197,7 @@ def reject_unknown(complaint: str, options: Mapping[str, Any], known: frozenset[
     """A mistyped option must not be silently ignored."""
     for option in options:
         if option not in known:
-            near = get_close_matches(option, known, n=1)
-            other = OTHER_WORDS.get(option)
-            close = [other] if other in known else near
-            meant = f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(sorted(known))}"
-            raise InvalidValueError(f"{complaint} {option!r}; {meant}")
+            raise InvalidValueError(f"{complaint} {option!r}; {suggest(option, known, aliases=OTHER_WORDS)}")
 
 
 def _name_of(function: Callable[..., Any]) -> str:

@@ -7,7 +7,6 @@ worked again, then to live through each failure.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
-from difflib import get_close_matches
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,6 +19,7 @@ from redrive.policy.recovery import Recoveries
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.what_if import Works, relive, unseen
 from redrive.store.attempt_history import AttemptHistory, TriedRow
+from redrive.words.suggestion import suggest
 
 if TYPE_CHECKING:
     from redrive.engine.registry import Definitions
@@ -224,7 +224,7 @@ class _Inquiry:
         for what, name in (("step", self._wanted.step), ("task", self._wanted.task)):
             known = {getattr(step, "name" if what == "step" else "task") for step in self._all_steps()}
             if name is not None and name not in known:
-                raise NotFoundError(f"no run looked at has a {what} {name!r}{_suggestion(name, known)}")
+                raise NotFoundError(f"no run looked at has a {what} {name!r}; {suggest(name, known)}")
 
     def _all_steps(self) -> Iterable[StepDefinition]:
         return (step for steps in self._known.values() if steps is not None for step in steps)
@@ -261,11 +261,6 @@ def _parsed(body: str) -> Definition | None:
 def id_before(moment: float) -> str:
     """Every id that was made at this moment or later (engine.ids) lies behind it."""
     return f"{int(max(0.0, moment) * 1000) << 16:015x}"
-
-
-def _suggestion(name: str, known: set[str]) -> str:
-    close = get_close_matches(name, sorted(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(sorted(known)[:10])}"
 
 
 def _nobody(rows: int) -> None:

@@ -13,6 +13,8 @@ from redrive.model.event import Event, StepRef
 from redrive.model.failure import Failure
 from redrive.observe.throttle import Throttle
 from redrive.policy.redact import DEFAULT_REDACTOR
+from redrive.words.duration import duration
+from redrive.words.number import plural
 
 MAX_COUNT = 20
 """Lines a second of one kind; what was left out is counted."""
@@ -51,16 +53,15 @@ def _name(ref: StepRef) -> str:
 
 
 def _succeeded(event: events.StepSucceeded) -> Line:
-    return "✓", f"{_name(event.ref)}  {_length(event.seconds)}"
+    return "✓", f"{_name(event.ref)}  {duration(event.seconds)}"
 
 
 def _recovered(event: events.StepRecovered) -> Line:
-    times = "1 failure" if event.failures == 1 else f"{event.failures} failures"
-    return "✓", f"{_name(event.ref)}  {_length(event.seconds)}, after {times}"
+    return "✓", f"{_name(event.ref)}  {duration(event.seconds)}, after {plural(event.failures, 'failure')}"
 
 
 def _retried(event: events.RetryScheduled) -> Line:
-    return "↻", f"{_name(event.ref)}  {_error(event.failure)}; again in {_length(event.delay)}"
+    return "↻", f"{_name(event.ref)}  {_error(event.failure)}; again in {duration(event.delay)}"
 
 
 def _held(event: events.StepHeld) -> Line:
@@ -90,11 +91,11 @@ def _lost(event: events.LeaseLost) -> Line:
 
 
 def _store_failed(event: events.StoreFailed) -> Line:
-    return "!", f"the database cannot be used: {event.error}; again in {_length(event.wait)}"
+    return "!", f"the database cannot be used: {event.error}; again in {duration(event.wait)}"
 
 
 def _store_recovered(event: events.StoreRecovered) -> Line:
-    return "→", f"the database is back after {_length(event.seconds)}"
+    return "→", f"the database is back after {duration(event.seconds)}"
 
 
 def _stopping(event: events.WorkerStopping) -> Line:
@@ -104,10 +105,6 @@ def _stopping(event: events.WorkerStopping) -> Line:
 
 def _error(failure: Failure) -> str:
     return f"{failure.error_type.rpartition('.')[2]}: {' '.join(failure.message.split())[:200]}"
-
-
-def _length(seconds: float) -> str:
-    return f"{seconds * 1000:.0f} ms" if seconds < 1.0 else f"{seconds:.1f} s"
 
 
 _LINES: Mapping[type, Callable[[Any], Line]] = MappingProxyType(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from redrive.errors import InvalidValueError, NotFoundError
@@ -16,6 +15,7 @@ from redrive.policy.jitter import Jitter
 from redrive.policy.presets import PRESETS
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.stored import CURVES, JITTERS
+from redrive.words.suggestion import suggest
 
 MAX_ATTEMPTS = 1_000
 MAX_RATE_LIMIT_WAITS = 1_000
@@ -109,9 +109,7 @@ class Alteration(NamedTuple):
 
 def preset(name: str) -> RetryPolicy:
     if name not in PRESETS:
-        close = get_close_matches(name, list(PRESETS), n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(PRESETS)}"
-        raise NotFoundError(f"there is no policy {name!r}; {hint}")
+        raise NotFoundError(f"there is no policy {name!r}; {suggest(name, PRESETS)}")
     return PRESETS[name]
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from enum import StrEnum
 from functools import partial
 from types import MappingProxyType
@@ -18,15 +18,15 @@ from redrive.model.failure import Category, ErrorClass
 from redrive.model.query import Ago, Beginning, Between, Moment, Value, Who
 from redrive.model.step import Effect
 from redrive.policy.fingerprint import VERSION
+from redrive.words.duration import parse_duration
+from redrive.words.suggestion import suggest
 
 MIN_PREFIX_LENGTH = 6
 
 _COMPARED = re.compile(r"(>=|<=|>|<|=)?(-?[0-9]{1,9})")
 _SPAN = re.compile(r"(-?[0-9]{1,9})\.\.(-?[0-9]{1,9})")
-_AGE = re.compile(r"([0-9]{1,6})([smhdw])")
 _FINGERPRINT = re.compile(r"(?:v[0-9]{1,3}:)?([0-9a-f]+)")
 _FULL = 40
-_SECONDS = MappingProxyType({"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800})
 _POLICIES = ("never", "linear", "exponential", "immediate")
 
 _STATES: Mapping[str, tuple[Value, ...]] = MappingProxyType(
@@ -73,7 +73,7 @@ def read_text(word: Word) -> tuple[Value, ...]:
 
 def _read_choice(choices: Iterable[str], word: Word) -> tuple[Value, ...]:
     known = [str(each) for each in choices]
-    return (word.text.lower(),) if word.text.lower() in known else word.refuse(meant(word.text, known))
+    return (word.text.lower(),) if word.text.lower() in known else word.refuse(suggest(word.text, known))
 
 
 def _read_letter_states(word: Word) -> tuple[Value, ...]:
@@ -81,7 +81,7 @@ def _read_letter_states(word: Word) -> tuple[Value, ...]:
 
 
 def read_states(states: Mapping[str, tuple[Value, ...]], word: Word) -> tuple[Value, ...]:
-    return states.get(word.text.lower()) or word.refuse(meant(word.text, states))
+    return states.get(word.text.lower()) or word.refuse(suggest(word.text, states))
 
 
 def _read_redrive(word: Word) -> tuple[Value, ...]:
@@ -122,9 +122,8 @@ _BETWEEN: MappingProxyType[str, Callable[[int], Between]] = MappingProxyType(
 
 
 def read_time(word: Word) -> tuple[Value, ...]:
-    age = _AGE.fullmatch(word.text)
-    if age:
-        return (Ago(int(age[1]) * _SECONDS[age[2]]),)
+    with suppress(InvalidValueError):
+        return (Ago(round(parse_duration(word.text))),)
     try:
         moment = datetime.fromisoformat(word.text)
     except ValueError:
@@ -134,12 +133,6 @@ def read_time(word: Word) -> tuple[Value, ...]:
     if moment.tzinfo is None and len(word.text) > len("2026-11-01"):
         word.refuse("a time of day needs its zone, as in 2026-11-01T09:30:00Z or 2026-11-01T09:30:00+02:00")
     return (Moment((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()),)
-
-
-def meant(text: str, known: Iterable[str]) -> str:
-    words = list(known)
-    close = get_close_matches(text.lower(), words, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(words)}"
 
 
 def _choice(choices: type[StrEnum]) -> Reader:

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import NoReturn
 
 from redrive.errors import InvalidValueError
 from redrive.model.query import TEXT, Query, Term, Value
 from redrive.policy.bounds import require_kind
 from redrive.policy.criterion import DEAD_LETTERS, TIMES, Language, Word
+from redrive.words.suggestion import closest, suggest
 
 MAX_QUERY_LENGTH = 4_000
 MAX_TERMS = 32
@@ -91,18 +91,17 @@ def _refuse_text(text: str, position: int, language: Language) -> None:
 
 def _refuse_key(key: str, position: int, language: Language) -> NoReturn:
     noun, known = language.elsewhere.get(key.lower()), language.readers
-    other = OTHER_WORDS.get(key.lower())
     if noun:
+        other = OTHER_WORDS.get(key.lower())
         instead = f"; did you mean {other!r}?" if other in known else ""
         raise InvalidValueError(
             f"the key {key!r} at position {position} asks about {noun}, not about {language.noun}; leave it "
             f"out, or ask for {noun}{instead}"
         )
-    near = get_close_matches(key.lower(), known, n=1)
-    close = [other] if other in known else near
-    meant = f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(known)}"
-    quote = "; text with a colon in it stands in quotes" if not close and language.has_text else ""
-    raise InvalidValueError(f"unknown key {key!r} at position {position}; {meant}{quote}")
+    is_text = language.has_text and closest(key, known, aliases=OTHER_WORDS) is None
+    quote = "; text with a colon in it stands in quotes" if is_text else ""
+    suggestion = suggest(key, known, aliases=OTHER_WORDS)
+    raise InvalidValueError(f"unknown key {key!r} at position {position}; {suggestion}{quote}")
 
 
 def _free_text(rest: str, position: int) -> str:

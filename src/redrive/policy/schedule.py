@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from redrive.policy.backoff import Backoff
+from redrive.words.duration import duration
 
 MAX_ROWS = 1000
 _DRAWS = (0.0, 0.5, 1.0)
@@ -39,10 +40,12 @@ class Schedule:
         return cls(name, max_attempts, formula, tuple(rows))
 
     def __str__(self) -> str:
+        rows = [_cells(attempt) for attempt in self.attempts]
+        width = max(len(cell) for row in (_HEADINGS, *rows) for cell in row)
+        half = 3 * width + 4
         lines = [*self._summary(), ""]
-        lines.append(f"attempt  {'wait before it':^26}   {'starts after the first failure':^28}")
-        lines.append(f"{'':>7}  {_columns(_HEADINGS)}   {_columns(_HEADINGS)}")
-        lines += [self._line(each) for each in self.attempts]
+        lines.append(f"attempt  {'wait before it':^{half}}   {'starts after the first failure':^{half}}")
+        lines += [_line(number, row, width) for number, row in enumerate((2 * _HEADINGS, *rows))]
         if self.max_attempts > len(self.attempts) > 1:
             lines.append(f"… and so on, up to attempt {self.max_attempts}")
         return "\n".join(lines)
@@ -52,17 +55,17 @@ class Schedule:
             return [f"policy {self.name}: one attempt, no retries"]
         return [f"policy {self.name}: at most {self.max_attempts} attempts", f"waits {self.formula}"]
 
-    @staticmethod
-    def _line(row: ScheduledAttempt) -> str:
-        if row.number == 1:
-            return f"{1:>7}  {'at once':>8}"
-        wait = _columns([format_duration(each) for each in row.wait])
-        start = _columns([format_duration(each) for each in row.start])
-        return f"{row.number:>7}  {wait}   {start}"
+
+def _cells(attempt: ScheduledAttempt) -> tuple[str, ...]:
+    if attempt.number == 1:
+        return ("at once",)
+    return tuple(duration(seconds) for seconds in (*attempt.wait, *attempt.start))
 
 
-def _columns(words: Sequence[str]) -> str:
-    return " ".join(f"{word:>8}" for word in words)
+def _line(number: int, cells: tuple[str, ...], width: int) -> str:
+    """Lay out the three waits and the three starts of an attempt; number 0 is the line of headings."""
+    words = [f"{cell:>{width}}" for cell in cells]
+    return f"{number or '':>7}  {'  '.join(words[:3])}   {'  '.join(words[3:])}".rstrip()
 
 
 def _attempts(backoff: Backoff, count: int) -> Iterator[ScheduledAttempt]:
@@ -86,21 +89,3 @@ def _attempts(backoff: Backoff, count: int) -> Iterator[ScheduledAttempt]:
 def _triple(values: list[float]) -> tuple[float, float, float]:
     earliest, typical, latest = values
     return earliest, typical, latest
-
-
-def format_duration(seconds: float) -> str:
-    """Short and exact enough to read: 250ms, 1.5s, 2m, 1h30m, 3d."""
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.3g}ms" if seconds else "0s"
-    if seconds < 59.95:
-        return f"{seconds:.3g}s"
-    if seconds < 3600:
-        return _two_units(seconds, 60, "m", 1, "s")
-    if seconds < 86_400:
-        return _two_units(seconds, 3600, "h", 60, "m")
-    return _two_units(seconds, 86_400, "d", 3600, "h")
-
-
-def _two_units(seconds: float, large: int, large_sign: str, small: int, small_sign: str) -> str:
-    whole, rest = divmod(round(seconds / small), large // small)
-    return f"{whole}{large_sign}{rest}{small_sign}" if rest else f"{whole}{large_sign}"

@@ -15,6 +15,10 @@ from redrive.model.decision import Reason
 from redrive.model.failure import Category, ErrorClass
 from redrive.model.failure_group import UNKNOWN_VERSIONS
 from redrive.model.step import Effect
+from redrive.words.duration import age, duration
+from redrive.words.number import names, plural
+
+MAX_NAMED = 3
 
 Likely = Literal["likely", "unlikely", "unknown"]
 
@@ -133,7 +137,7 @@ def verdict(facts: Facts) -> Verdict:
 def _why(facts: Facts) -> str:
     reasons = {each.value: each.sentence for each in Reason}
     because = reasons.get(facts.reason, facts.explanation) or "no reason was kept"
-    attempts = _times(facts.attempts, "attempt")
+    attempts = plural(facts.attempts, "attempt")
     return f"It stopped after {attempts} with {facts.error_type} ({facts.category}): {because}."
 
 
@@ -150,7 +154,7 @@ def _changes(facts: Facts) -> Iterator[str]:
     yield from _record("This one", facts.replays, facts.most)
     yield from _record("Others with the same failure", facts.other_replays, facts.most)
     if facts.waits_for:
-        yield f"It waits for {_listed(facts.waits_for)}, not resolved yet."
+        yield f"It waits for {names(facts.waits_for, MAX_NAMED)}, not resolved yet."
 
 
 def _breaker(facts: Facts) -> Iterator[str]:
@@ -161,10 +165,10 @@ def _breaker(facts: Facts) -> Iterator[str]:
         yield f"The breaker {breaker.name!r} is finding out whether the dependency is back."
     elif facts.breaker_open:
         until = breaker.open_until
-        again = "" if until is None else f"; it is tried again in {_duration(until - facts.now)}"
+        again = "" if until is None else f"; it is tried again in {duration(until - facts.now)}"
         yield f"The breaker {breaker.name!r} is open: the dependency does not work at the moment{again}."
     elif breaker.closed_at is not None and facts.breaker_closed_since:
-        ago = _duration(facts.now - breaker.closed_at)
+        ago = age(facts.now - breaker.closed_at)
         yield f"The breaker {breaker.name!r} has closed {ago} ago: the dependency works again."
 
 
@@ -173,15 +177,15 @@ def _versions(facts: Facts) -> Iterator[str]:
     still = sorted(facts.failing - UNKNOWN_VERSIONS - {facts.code_version})
     before = f", it failed in {facts.code_version}" if facts.code_version not in UNKNOWN_VERSIONS else ""
     if new:
-        yield f"Another version of the code is at work: {_listed(new)}{before}."
+        yield f"Another version of the code is at work: {names(new, MAX_NAMED)}{before}."
     if still:
-        yield f"It fails in the same way in {_listed(still)}."
+        yield f"It fails in the same way in {names(still, MAX_NAMED)}."
 
 
 def _record(who: str, record: ReplayRecord, most: int) -> Iterator[str]:
     if record.succeeded or record.failed:
         least = "at least " if max(record) >= most else ""
-        times = _times(record.succeeded + record.failed, "replay")
+        times = plural(record.succeeded + record.failed, "replay")
         yield f"{who}: {least}{times} so far, {record.succeeded:,} succeeded, {record.failed:,} failed."
 
 
@@ -203,7 +207,7 @@ def _settled(facts: Facts) -> tuple[Likely, str] | None:
 
 def _hindered(facts: Facts) -> tuple[Likely, str] | None:
     if facts.waits_for:
-        return "unlikely", f"See to {_listed(facts.waits_for)} first."
+        return "unlikely", f"See to {names(facts.waits_for, MAX_NAMED)} first."
     if facts.breaker_open:
         return "unlikely", "Wait until the breaker closes; a replay before that is held until then."
     return None
@@ -258,12 +262,12 @@ def _heals_itself(facts: Facts) -> bool:
 
 def _redrive(facts: Facts) -> str:
     if facts.state == DeadLetterState.EXHAUSTED:
-        return f"Its {_times(facts.redrives, 'automatic replay')} did not help; there will be no further one."
+        return f"Its {plural(facts.redrives, 'automatic replay')} did not help; there will be no further one."
     if not _heals_itself(facts) or facts.next_redrive_at is None:
         return ""
     turn = f" ({facts.redrives + 1:,} of {facts.max_redrives:,})" if facts.max_redrives else ""
     left = facts.next_redrive_at - facts.now
-    when = f"in {_duration(left)}" if left > 0.0 else "as soon as the processor gets to it"
+    when = f"in {duration(left)}" if left > 0.0 else "as soon as the processor gets to it"
     return f"It is replayed automatically {when}{turn}."
 
 
@@ -277,24 +281,7 @@ def _warning(facts: Facts) -> str:
 # Words
 
 
-def _times(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"
-
-
 def _number(number: int, facts: Facts) -> str:
     if number >= facts.most:
         return f"at least {number:,} times"
     return "once" if number == 1 else f"{number:,} times"
-
-
-def _listed(words: tuple[str, ...] | list[str]) -> str:
-    shown = ", ".join(words[:3])
-    return shown if len(words) <= 3 else f"{shown} and {len(words) - 3:,} more"
-
-
-def _duration(seconds: float) -> str:
-    seconds = max(0.0, seconds)
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"

@@ -6,7 +6,6 @@ The result is the `RequestContext` that the route works with.
 from __future__ import annotations
 
 import hmac
-from difflib import get_close_matches
 from urllib.parse import unquote, urlsplit
 
 from starlette.requests import Request
@@ -20,6 +19,7 @@ from redrive.server.problem import ProblemError
 from redrive.server.request_context import RequestContext
 from redrive.server.rule import Rule
 from redrive.server.site import Site, is_origin, site_of
+from redrive.words.suggestion import suggest
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 CSRF_HEADER = "X-CSRF-Token"
@@ -157,9 +157,7 @@ def _not_signed_in() -> ProblemError:
 
 
 def _unknown_parameter(name: str, known: frozenset[str]) -> ProblemError:
-    near = get_close_matches(name, known, n=1)
-    takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
-    hint = f"did you mean {near[0]!r}?" if near else takes
+    hint = suggest(name, known) if known else "it takes none"
     return ProblemError(422, "unknown_parameter", f"there is no parameter {name[:100]!r} here", hint=hint)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from redrive.errors import InvalidValueError
 from redrive.settings.document import read_document
 from redrive.settings.setting import PREFIX, Setting
+from redrive.words.suggestion import closest
 
 FILE_VARIABLE = f"{PREFIX}CONFIG"
 
@@ -113,7 +113,7 @@ def _reject_unknown(texts: Mapping[str, str], known: KnownSettings) -> None:
 
 def _suggest(key: str, known: KnownSettings, *, variables: bool = False) -> str:
     word = str(key).lower().replace("-", "_")
-    names = get_close_matches(word, known, n=1) or [name for name in known if name.endswith(f"_{word}")]
-    if not names:
+    name = closest(word, known) or next((name for name in known if name.endswith(f"_{word}")), None)
+    if name is None:
         return "; remove it, then run `redrive config` to list all settings"
-    return f"; did you mean {known[names[0]].environment if variables else names[0]}?"
+    return f"; did you mean {known[name].environment if variables else name}?"

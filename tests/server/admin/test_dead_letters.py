@@ -271,7 +271,7 @@ async def test_what_the_page_does_not_know_is_refused(small_house: House, asked:
         ("is:opne x", "unknown value 'opne' of 'is' at position 4; did you mean 'open'?", "is:open x"),
         ("a stpe:b", "unknown key 'stpe' at position 3; did you mean 'step'?", "a step:b"),
         ("stpe:b", "unknown key 'stpe' at position 9; did you mean 'step'?", ""),
-        ("zzz:b", "unknown key 'zzz' at position 1; known are: is, step", ""),
+        ("zzz:b", "unknown key 'zzz' at position 1; use one of: is, step", ""),
         ("is:open", "", ""),
     ],
 )

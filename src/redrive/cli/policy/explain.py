@@ -17,8 +17,9 @@ from redrive.model.identity import HOME
 from redrive.policy.alteration import Alteration, preset
 from redrive.policy.consequence import ENDINGS, Consequence, consequences
 from redrive.policy.retry import RetryPolicy
-from redrive.policy.schedule import ScheduledAttempt, format_duration
+from redrive.policy.schedule import ScheduledAttempt
 from redrive.policy.stored import policy_to_json
+from redrive.words.duration import duration
 
 ATTEMPTS = (
     *("policy", "used_by", "attempt", "wait_least", "wait", "wait_most"),
@@ -120,7 +121,7 @@ def _cut(policy: RetryPolicy, deadline: float) -> str:
     """The time that attempts take themselves comes on top of their starts."""
     within = [_within(each, deadline) for each in policy.explain().attempts]
     sure, possible = within.count("yes"), within.count("yes") + within.count("maybe")
-    after = f"With a deadline of {format_duration(deadline)}"
+    after = f"With a deadline of {duration(deadline)}"
     if sure == len(within):
         return f"{after}, all {sure:,} attempts can start."
     if sure == possible:

@@ -13,14 +13,14 @@ from redrive.cli.table import Column, output_option, show_rows
 from redrive.model.identity import HOME
 from redrive.policy.presets import PRESETS
 from redrive.policy.retry import RetryPolicy
-from redrive.policy.schedule import format_duration
+from redrive.words.duration import duration
 
 COLUMNS = (
     Column("policy"),
     Column("used_by"),
     Column("max_attempts", "attempts"),
     Column("waits"),
-    Column("last_attempt_after", "last after", short=lambda seconds: format_duration(seconds)),
+    Column("last_attempt_after", "last after", short=duration),
 )
 
 

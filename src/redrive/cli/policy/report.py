@@ -11,10 +11,10 @@ from redrive.cli.table import Column, chosen, show_json, show_rows, terminal_wid
 from redrive.cli.text import bad, bold, dim, good, instant, notice, out
 from redrive.failures.what_if import Outcome, Place, WhatIf
 from redrive.policy.comparison import Comparison, Peak, Side
-from redrive.policy.schedule import format_duration
 from redrive.policy.what_if import Proof
+from redrive.words.duration import duration
 
-LABEL, NUMBER, PART = 22, 10, 8
+LABEL, NUMBER, PART = 22, 12, 8
 
 PROOFS = {
     Proof.ITSELF: "succeeded in a replay",
@@ -188,7 +188,7 @@ def _when(peak: Peak | None) -> str:
 
 
 def _duration(seconds: float | None) -> str:
-    return "-" if seconds is None else format_duration(max(0.0, seconds))
+    return "-" if seconds is None else duration(max(0.0, seconds))
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,0 +1,90 @@
+"""Durations: "450 ms", "1.5 s", "1 min 30 s", "2 d 4 h". Format them and parse them.
+
+`duration` is exact, for what an attempt took or how long a wait lasts; `age` is for lists and for "… ago".
+"""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+
+from redrive.errors import InvalidValueError
+
+MAX_SECONDS = 10_000_000 * 86_400.0
+"""About 27,000 years. A longer duration is formatted as this one, so that damaged data stays readable."""
+
+UNIT_SECONDS = MappingProxyType(
+    {"ms": 0.001, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+)
+"""The units that `parse_duration` accepts."""
+
+_UNITS = ((86_400, 3_600, "d", "h"), (3_600, 60, "h", "min"), (60, 1, "min", "s"))
+"""Seconds and names of the units that are formatted, each with the next smaller one."""
+
+_PART = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ?(ms|min|[smhdw])")
+_PARTS = re.compile(rf"{_PART.pattern}(?: ?{_PART.pattern})*")
+_NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,6})?")
+
+
+def duration(seconds: float) -> str:
+    """Format a duration with its two largest units: "1 min 30 s". A negative one counts as zero.
+
+    Below a minute it has three significant digits: "12.5 s", "450 ms".
+    """
+    seconds = _bounded(seconds)
+    return _below_a_minute(seconds) if seconds < 59.95 else _two_units(seconds)
+
+
+def age(seconds: float) -> str:
+    """Format a duration with one unit, rounded down: "45 s", "1 min", "3 h"."""
+    seconds = _bounded(seconds)
+    for size, _, name, _ in _UNITS:
+        if seconds >= size:
+            return f"{seconds // size:.0f} {name}"
+    return f"{int(seconds)} s"
+
+
+def ago(moment: float, now: float) -> str:
+    """Say how long ago a moment was, or when it will be: "12 min ago", "now", "in 3 h"."""
+    if abs(moment - now) < 1.0:
+        return "now"
+    return f"in {age(moment - now)}" if moment > now else f"{age(now - moment)} ago"
+
+
+def _bounded(seconds: float) -> float:
+    return min(max(0.0, seconds), MAX_SECONDS)
+
+
+def _below_a_minute(seconds: float) -> str:
+    if seconds < 0.0000005:
+        return "0 s"
+    return f"{seconds * 1000:.3g} ms" if seconds < 0.9995 else f"{seconds:.3g} s"
+
+
+def _two_units(seconds: float) -> str:
+    """Round to the smaller unit before the larger one is chosen: 3,599.9 s are "1 h", not "60 min"."""
+    for size, smaller, name, smaller_name in _UNITS:
+        whole, rest = divmod(round(seconds / smaller), size // smaller)
+        if whole:
+            return f"{whole} {name} {rest} {smaller_name}" if rest else f"{whole} {name}"
+    return "1 min"
+
+
+def parse_duration(text: str, *, unit: str = "") -> float:
+    """Return the seconds of "90d", "1.5 h" or "1h30m", or of a text that `duration` returned.
+
+    `unit` is the unit of a number without one. If there is none, the text has to name its unit.
+    """
+    text = text.strip().lower()
+    if unit and _NUMBER.fullmatch(text):
+        text += unit
+    if _PARTS.fullmatch(text) is None:
+        bare = ", or a number alone" if unit else ""
+        raise InvalidValueError(
+            f"{text[:100]!r} is not a duration. Write a number and a unit (ms, s, m, h, d or w), such as "
+            f"30s, 1.5h or 90d{bare}"
+        )
+    seconds = sum(float(number) * UNIT_SECONDS[name] for number, name in _PART.findall(text))
+    if seconds > MAX_SECONDS:
+        raise InvalidValueError(f"{text[:100]!r} is too long: a duration is at most {duration(MAX_SECONDS)}")
+    return seconds
