@@ -27,8 +27,7 @@ from redrive.engine.worker import Worker
 from redrive.model.claim import Claim
 from redrive.store.database import Database
 from redrive.store.postgres import PostgresDatabase
-from redrive.store.record import Change, Record
-from redrive.store.records import Occupied, Progress
+from redrive.store.record import Change, Occupied, Progress, Record
 from redrive.store.sqlite import SqliteDatabase
 from redrive.store.store import Store
 from redrive.testing import Harness

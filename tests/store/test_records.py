@@ -39,8 +39,7 @@ from tests.store.build import (
 from redrive.errors import StoreError
 from redrive.model.claim import Claim
 from redrive.store.database import Database
-from redrive.store.record import Record
-from redrive.store.records import Occupied, Progress
+from redrive.store.record import Occupied, Progress, Record
 from redrive.store.store import Store
 
 PLACES = {

@@ -29,7 +29,7 @@ def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of its own for the statements of a test."""
     (tmp_path / "sql").mkdir()
     monkeypatch.setattr(statement, "files", lambda _package: tmp_path)
-    monkeypatch.setattr(statement, "statements", statement.statements.__wrapped__)
+    monkeypatch.setattr(statement, "_MODULES", {})
     return tmp_path / "sql"
 
 
@@ -188,7 +188,7 @@ def test_fragments_stand_for_their_text_in_both_files(loaded: Path) -> None:
     assert found["one"].sqlite.text == "SELECT x = ?1"
     assert found["one"].postgres.text == "SELECT x = $1"
     assert found["two"].sqlite.text == "SELECT x = ?1, x = ?1"
-    assert found["two"].postgres.text == "-- Because it must.\nSELECT 2, x = $1"
+    assert found["two"].postgres.text == "SELECT 2, x = $1"
 
 
 def test_only_an_override_that_unnests_serves_a_batch(loaded: Path) -> None:
@@ -210,7 +210,7 @@ def test_an_override_of_nothing_is_refused(loaded: Path) -> None:
     (loaded / "a.postgres.sql").write_text("-- name: onne\n-- A slip.\nSELECT 1\n")
 
     with pytest.raises(LookupError, match="onne"):
-        statement.statements("a")
+        statement.statement("a", "one")
 
 
 def test_a_statement_that_does_not_exist() -> None:

@@ -10,7 +10,7 @@ from redrive.engine.work import Work
 from redrive.model.breaker import CallOutcome, Permit, Refusal
 from redrive.policy.codec import encode
 from redrive.store.limits import LimitRow
-from redrive.store.records import Occupied
+from redrive.store.record import Occupied
 from redrive.store.store import Store
 
 HELD_BY_LIMIT = "limit:"

@@ -17,8 +17,7 @@ from redrive.model.event import StepRef
 from redrive.policy.codec import JsonValue, decode, encode, storable
 from redrive.policy.redact import Redactor
 from redrive.policy.stored import policy_from_json
-from redrive.store.record import Record
-from redrive.store.records import Progress
+from redrive.store.record import Progress, Record
 
 MAX_NOTE_LENGTH = 500
 

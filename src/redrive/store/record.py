@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from redrive.model.failure_group import Occurrence
+from redrive.model.row import BigInt
 from redrive.store.replays import Settlement
 
 
@@ -116,7 +117,7 @@ class Completed(NamedTuple):
     """The last step has succeeded, and with it the run. A run of one step has no row for it."""
 
     id: str
-    token: int
+    token: BigInt
     epoch: int
     result: str
 
@@ -125,7 +126,7 @@ class CompletedPartly(NamedTuple):
     """A step that was replayed alone has succeeded; those after it have not been executed (W10)."""
 
     id: str
-    token: int
+    token: BigInt
     epoch: int
 
 
@@ -134,7 +135,7 @@ class Advanced(NamedTuple):
     unless somebody has asked to cancel the run."""
 
     id: str
-    token: int
+    token: BigInt
     epoch: int
     step_input: str
     queue: str
@@ -150,7 +151,7 @@ class Rescheduled(NamedTuple):
     """
 
     id: str
-    token: int
+    token: BigInt
     epoch: int
     place: str
     step_state: str
@@ -171,7 +172,7 @@ class Stopped(NamedTuple):
     """The run has ended without success."""
 
     id: str
-    token: int
+    token: BigInt
     epoch: int
     state: str
     step_state: str
@@ -184,11 +185,29 @@ class Parked(NamedTuple):
     """Held by a breaker or a full limit: the attempt never was."""
 
     id: str
-    token: int
+    token: BigInt
     epoch: int
     held_by: str
     step_state: str
     holds: int
+
+
+class Occupied(NamedTuple):
+    """The slots of limits that a claim has taken, as JSON."""
+
+    id: str
+    token: BigInt
+    epoch: int
+    slots: str | None
+
+
+class Progress(NamedTuple):
+    """How far a task says that it is, as JSON."""
+
+    id: str
+    token: BigInt
+    epoch: int
+    progress: str
 
 
 Change = Completed | CompletedPartly | Advanced | Rescheduled | Stopped | Parked

@@ -17,23 +17,38 @@ from redrive.store.dead_letter_writer import TOO_MANY, DeadLetterWriter, Rejecte
 from redrive.store.record import (
     UNBURIED,
     Advanced,
+    AttemptRow,
     Change,
     Completed,
     CompletedPartly,
     DeadLetterRow,
     EventRow,
+    Occupied,
     Parked,
+    Progress,
     Record,
     Rescheduled,
+    StepRow,
     Stopped,
 )
 from redrive.store.replays import Replays, Resolved, Settled
 from redrive.store.statement import statements
 
-_SQL = statements("records")
-_LEASES = statements("leases")
-
-
+_SQL = statements(
+    "records",
+    Completed,
+    CompletedPartly,
+    Advanced,
+    Rescheduled,
+    Stopped,
+    Parked,
+    Occupied,
+    Progress,
+    AttemptRow,
+    StepRow,
+    EventRow,
+    DeadLetterRow,
+)
 _STATEMENTS = {
     Completed: _SQL["complete"],
     CompletedPartly: _SQL["complete_partly"],
@@ -120,7 +135,7 @@ class Records:
     async def applied(self, records: Sequence[Record]) -> tuple[dict[str, str], set[str]]:
         """After a commit whose outcome is unknown: what was written, and the ids that still can be."""
         changes = _ordered(each.change for each in records)
-        found = {row[0]: row for row in await self._database.fetch_many(_LEASES["settled"], changes)}
+        found = {row[0]: row for row in await self._database.fetch_many(_SQL["settled"], changes)}
         fates = {each.id: _fate(each, *found[each.id][1:]) for each in changes if each.id in found}
         written = {each: found[each][3] for each in fates if fates[each] == "written"}
         return written, {each for each in fates if fates[each] == "open"}
@@ -152,20 +167,6 @@ class Records:
         ):
             if rows:
                 await session.fetch_many(statement, rows)
-
-
-class Occupied(NamedTuple):
-    id: str
-    token: int
-    epoch: int
-    slots: str | None
-
-
-class Progress(NamedTuple):
-    id: str
-    token: int
-    epoch: int
-    progress: str
 
 
 class _Freed(NamedTuple):

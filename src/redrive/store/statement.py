@@ -1,27 +1,29 @@
-"""SQL statements: one text each, in the `.sql` file of its module, for both databases.
+"""SQL statements: one text per statement, in the `.sql` file of its module, for both databases.
 
-A file holds sections that begin with `-- name: claim`. Parameters are written `:name`, tables
-`redrive.runs`. The present moment is `:now`: on PostgreSQL by the database's clock, on SQLite by the injected
-one. It is that of the beginning of the transaction; what must not lie before something that the statement has
-just read takes `:clock`. A section whose name begins with `_` is a fragment: `{_claim}` stands for it in the
-others.
+A file consists of sections that start with `-- name: claim`. Parameters are written `:name`, tables
+`redrive.runs`; `redrive.store.dialect` describes the placeholders for columns and batches. `:now` is the start of
+the transaction: on PostgreSQL by the database's clock, on SQLite by the injected one. `:clock` is the present
+moment, for values that must not lie before something that the statement has just read. A section whose name
+starts with `_` is a fragment: `{_claim}` stands for it in the others.
 
-A section of the same name in `<module>.postgres.sql` takes its place on PostgreSQL, and its first line says
-why. When that text unnests arrays, one execution serves a whole batch; what it does not take as an array is
-the same for all rows of the batch.
+A section of the same name in `<module>.postgres.sql` replaces it on PostgreSQL, and its first line says why.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cached_property, lru_cache
+from importlib import import_module
 from importlib.resources import files
 from operator import attrgetter
 from typing import Any
 
+from redrive.store.dialect import for_postgres, for_sqlite, with_columns
+
 _SECTION = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<!:):([a-z_][a-z_0-9]*)")
 _ARRAY = re.compile(r"CAST\(:([a-z_][a-z_0-9]*)\s+AS\s+[a-z\s]+\[\]\)")
 _POSTGRES_NOW = "CAST(extract(epoch FROM now()) AS double precision)"
@@ -79,22 +81,58 @@ class Statement:
     postgres: Query
 
 
-@cache
-def statements(module: str) -> Mapping[str, Statement]:
-    """All statements of one module, by name."""
-    sections = dict(_sections(f"{module}.sql"))
-    fragments = {name: text for name, text in sections.items() if name.startswith("_")}
-    shared = dict(_filled(sections, fragments))
-    others = dict(_sections(f"{module}.postgres.sql"))
-    fragments |= {name: text for name, text in others.items() if name.startswith("_")}
-    overrides = dict(_filled(others, fragments))
-    strangers = overrides.keys() - shared.keys()
-    if strangers:
-        raise LookupError(f"{module}.postgres.sql overrides what {module}.sql does not have: {strangers}")
-    return {
-        name: Statement(_sqlite(name, text), _postgres(name, overrides.get(name, text)))
-        for name, text in shared.items()
-    }
+class Statements(Mapping[str, Statement]):
+    """All statements of one module, by name, read when the first is asked for."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+        self._row_classes: dict[str, type] = {}
+
+    def declare(self, row_classes: Iterable[type]) -> None:
+        """Let the texts of the module name these classes."""
+        self._row_classes |= {row_class.__name__: row_class for row_class in row_classes}
+
+    def row_class(self, name: str) -> type:
+        if name not in self._row_classes:
+            import_module(f"redrive.store.{self._module}")  # declares them
+        return self._row_classes[name]
+
+    def __getitem__(self, name: str) -> Statement:
+        return self._statements[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._statements)
+
+    def __len__(self) -> int:
+        return len(self._statements)
+
+    @cached_property
+    def _statements(self) -> dict[str, Statement]:
+        module = self._module
+        sections = _texts(f"{module}.sql")
+        fragments = {name: text for name, text in sections.items() if name.startswith("_")}
+        shared = dict(_filled(sections, fragments))
+        others = _texts(f"{module}.postgres.sql")
+        fragments |= {name: text for name, text in others.items() if name.startswith("_")}
+        overrides = dict(_filled(others, fragments))
+        strangers = overrides.keys() - shared.keys()
+        if strangers:
+            raise LookupError(f"{module}.postgres.sql overrides what {module}.sql does not have: {strangers}")
+        return {name: self._rendered(name, text, overrides.get(name, text)) for name, text in shared.items()}
+
+    def _rendered(self, name: str, text: str, override: str) -> Statement:
+        sqlite, postgres = (with_columns(each, self.row_class) for each in (text, override))
+        return Statement(_sqlite(name, sqlite), _postgres(name, for_postgres(postgres, self.row_class)))
+
+
+_MODULES: dict[str, Statements] = {}
+
+
+def statements(module: str, *row_classes: type) -> Statements:
+    """The statements of a module, whose texts may name `row_classes`."""
+    found = _MODULES.setdefault(module, Statements(module))
+    found.declare(row_classes)
+    return found
 
 
 def statement(module: str, name: str) -> Statement:
@@ -102,14 +140,14 @@ def statement(module: str, name: str) -> Statement:
 
 
 def template(module: str, name: str, *, postgres: bool = False) -> str:
-    """The text of a fragment, those that it consists of filled in: for what is written at run time."""
-    fragments = dict(_sections(f"{module}.sql"))
+    """The text of a fragment with its own fragments and columns filled in, to compose a statement at run time."""
+    fragments = _texts(f"{module}.sql")
     if postgres:
-        fragments |= dict(_sections(f"{module}.postgres.sql"))
+        fragments |= _texts(f"{module}.postgres.sql")
     text = fragments[name]
     for fragment in re.findall(r"\{(_\w+)\}", text):
         text = text.replace(f"{{{fragment}}}", template(module, fragment, postgres=postgres))
-    return text
+    return with_columns(text, statements(module).row_class)
 
 
 @lru_cache(maxsize=MAX_COMPOSED)
@@ -126,16 +164,22 @@ def _sections(file: str) -> Iterator[tuple[str, str]]:
     yield from zip(parts[::2], map(str.strip, parts[1::2]), strict=True)
 
 
+def _texts(file: str) -> dict[str, str]:
+    """The sections of a file by name, without their comments."""
+    return {name: _COMMENT.sub("", text) for name, text in _sections(file)}
+
+
 def _filled(sections: Mapping[str, str], fragments: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name, text in sections.items():
         if name not in fragments:
-            for fragment, content in fragments.items():
-                text = text.replace(f"{{{fragment}}}", content)
+            while any(f"{{{fragment}}}" in text for fragment in fragments):
+                for fragment, content in fragments.items():
+                    text = text.replace(f"{{{fragment}}}", content)
             yield name, text
 
 
 def _sqlite(name: str, text: str) -> Query:
-    text = text.replace("redrive.", "").replace(":clock", ":now")
+    text = for_sqlite(text)
     timed = ":now" in text
     names = _names(text.replace(":now", "?1"))
     first = 2 if timed else 1

@@ -69,11 +69,6 @@ JOIN unnest(CAST(:id AS text[]), CAST(:token AS bigint[])) AS batch (id, token)
     ON run.id = batch.id AND run.token = batch.token
 WHERE run.place || '' = 'leased' AND run.lease_expires_at >= :now
 
--- name: settled
--- One round trip for the whole batch.
-SELECT id, token, epoch, place FROM redrive.runs
-WHERE id IN (SELECT unnest(CAST(:id AS text[])))
-
 -- name: ready_queues
 -- json_each is another function here.
 SELECT DISTINCT wanted.value FROM json_array_elements_text(CAST(:queues AS json)) AS wanted (value)

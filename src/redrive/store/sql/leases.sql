@@ -70,9 +70,6 @@ WHERE id = :id AND token = :token AND place = 'leased' AND lease_expires_at >= :
 SELECT id, token FROM redrive.runs
 WHERE place = 'leased' AND cancel_requested_at IS NOT NULL AND worker = :worker
 
--- name: settled
-SELECT id, token, epoch, place FROM redrive.runs WHERE id = :id
-
 -- name: ready_queues
 SELECT DISTINCT wanted.value FROM json_each(:queues) AS wanted
 WHERE EXISTS (SELECT 1 FROM redrive.runs WHERE place = 'ready' AND queue = wanted.value)

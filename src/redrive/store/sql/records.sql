@@ -1,144 +1,151 @@
 -- name: _fence
-id = :id AND token = :token AND epoch = :epoch AND place = 'leased'
+-- || '' keeps PostgreSQL from reading all leases by their index.
+run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch AND run.place || '' = 'leased'
 
 -- name: _goes_on
-:in_place = 1 AND cancel_requested_at IS NULL
+batch.in_place = 1 AND cancel_requested_at IS NULL
 
 -- name: _clean
 failures = 0, rate_limit_waits = 0, holds = 0, losses = 0, lonely_losses = 0, alone = 0, previous_delay = NULL,
     error_class = NULL, first_failed_at = NULL, last_failed_at = NULL, slots = NULL, progress = NULL
 
 -- name: complete
-UPDATE redrive.runs
-SET place = 'ended', state = 'SUCCESS', step_state = 'SUCCESS', result = :result, ended_at = :now,
+UPDATE redrive.runs AS run
+SET place = 'ended', state = 'SUCCESS', step_state = 'SUCCESS', result = batch.result, ended_at = :now,
     lease_expires_at = NULL, {_clean}
+FROM {batch:Completed}
 WHERE {_fence}
-RETURNING id, place
+RETURNING run.id, run.place
 
 -- name: complete_partly
-UPDATE redrive.runs
+UPDATE redrive.runs AS run
 SET place = 'ended', state = 'PARTIAL', step_state = 'SUCCESS', ended_at = :now, lease_expires_at = NULL, {_clean}
+FROM {batch:CompletedPartly}
 WHERE {_fence}
-RETURNING id, place
+RETURNING run.id, run.place
 
 -- name: _used_before
 -- Attempts of the next step, where a replay has gone back behind it: their numbers are not given out again.
 CASE WHEN replays = 0 THEN 0 ELSE COALESCE((
         SELECT max(past.number) FROM redrive.attempts AS past
-        WHERE past.run_id = redrive.runs.id AND past.step_index = redrive.runs.step_index + 1), 0) END
+        WHERE past.run_id = run.id AND past.step_index = run.step_index + 1), 0) END
 
 -- name: _redriven_before
 -- Automatic redrives that the dead letter of the next step has used, where a replay has gone back behind it.
 CASE WHEN replays = 0 THEN 0 ELSE COALESCE((
         SELECT letter.redrives FROM redrive.dead_letters AS letter
-        WHERE letter.run_id = redrive.runs.id AND letter.step_index = redrive.runs.step_index + 1
+        WHERE letter.run_id = run.id AND letter.step_index = run.step_index + 1
             AND letter.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')), 0) END
 
 -- name: advance
-UPDATE redrive.runs
-SET step_index = step_index + 1, step_state = CASE WHEN {_goes_on} THEN 'RUNNING' ELSE 'PENDING' END,
-    step_input = :step_input, place = CASE WHEN {_goes_on} THEN 'leased' ELSE 'ready' END, queue = :queue,
+UPDATE redrive.runs AS run
+SET step_index = step_index + 1,
+    step_state = CASE WHEN {_goes_on} THEN 'RUNNING' ELSE 'PENDING' END,
+    step_input = batch.step_input, queue = batch.queue,
+    place = CASE WHEN {_goes_on} THEN 'leased' ELSE 'ready' END,
     attempt = CASE WHEN {_goes_on} THEN 1 ELSE {_used_before} END,
-    epoch = CASE WHEN {_goes_on} THEN epoch + 1 ELSE epoch END,
+    epoch = CASE WHEN {_goes_on} THEN run.epoch + 1 ELSE run.epoch END,
     attempt_started_at = CASE WHEN {_goes_on} THEN :now END,
-    lease_expires_at = CASE WHEN {_goes_on} THEN :now + :ttl END,
+    lease_expires_at = CASE WHEN {_goes_on} THEN :now + batch.ttl END,
     policy_override = NULL, redrives = {_redriven_before}, {_clean}
+FROM {batch:Advanced}
 WHERE {_fence}
-RETURNING id, place
+RETURNING run.id, run.place
+
+-- name: _failure_times
+first_failed_at = CASE WHEN batch.failed = 1 THEN COALESCE(first_failed_at, :now) ELSE first_failed_at END,
+    last_failed_at = CASE WHEN batch.failed = 1 THEN :now ELSE last_failed_at END
 
 -- name: reschedule
-UPDATE redrive.runs
-SET place = CASE WHEN cancel_requested_at IS NULL THEN :place ELSE 'ready' END, step_state = :step_state,
-    due_at = CASE WHEN :place = 'waiting' AND cancel_requested_at IS NULL THEN :now + :delay END,
-    attempt = attempt - :given_back, failures = :failures, rate_limit_waits = :rate_limit_waits, holds = :holds,
-    losses = :losses,
-    lonely_losses = :lonely_losses, alone = :alone, previous_delay = :previous_delay, error_class = :error_class,
-    first_failed_at = CASE WHEN :failed = 1 THEN COALESCE(first_failed_at, :now) ELSE first_failed_at END,
-    last_failed_at = CASE WHEN :failed = 1 THEN :now ELSE last_failed_at END,
+UPDATE redrive.runs AS run
+SET place = CASE WHEN cancel_requested_at IS NULL THEN batch.place ELSE 'ready' END, step_state = batch.step_state,
+    due_at = CASE WHEN batch.place = 'waiting' AND cancel_requested_at IS NULL THEN :now + batch.delay END,
+    attempt = run.attempt - batch.given_back, failures = batch.failures, rate_limit_waits = batch.rate_limit_waits,
+    holds = batch.holds, losses = batch.losses, lonely_losses = batch.lonely_losses, alone = batch.alone,
+    previous_delay = batch.previous_delay, error_class = batch.error_class, {_failure_times},
     lease_expires_at = NULL, slots = NULL
+FROM {batch:Rescheduled}
 WHERE {_fence}
-RETURNING id, place
+RETURNING run.id, run.place
 
 -- name: stop
-UPDATE redrive.runs
-SET place = 'ended', state = :state, step_state = :step_state, ended_at = :now,
-    failures = :failures, error_class = :error_class,
-    first_failed_at = CASE WHEN :failed = 1 THEN COALESCE(first_failed_at, :now) ELSE first_failed_at END,
-    last_failed_at = CASE WHEN :failed = 1 THEN :now ELSE last_failed_at END,
+UPDATE redrive.runs AS run
+SET place = 'ended', state = batch.state, step_state = batch.step_state, ended_at = :now,
+    failures = batch.failures, error_class = batch.error_class, {_failure_times},
     lease_expires_at = NULL, slots = NULL
+FROM {batch:Stopped}
 WHERE {_fence}
-RETURNING id, place
+RETURNING run.id, run.place
 
 -- name: park
-UPDATE redrive.runs
+UPDATE redrive.runs AS run
 SET place = CASE WHEN cancel_requested_at IS NULL THEN 'held' ELSE 'ready' END,
-    held_by = CASE WHEN cancel_requested_at IS NULL THEN :held_by END,
-    step_state = :step_state, attempt = attempt - 1, holds = :holds,
+    held_by = CASE WHEN cancel_requested_at IS NULL THEN batch.held_by END,
+    step_state = batch.step_state, attempt = run.attempt - 1, holds = batch.holds,
     alone = CASE WHEN alone > 0 THEN 1 ELSE 0 END, lease_expires_at = NULL
+FROM {batch:Parked}
 WHERE {_fence}
-RETURNING id, place
+RETURNING run.id, run.place
 
 -- name: occupied
-SELECT id, slots FROM redrive.runs WHERE {_fence}
+-- Locked: a lease must not be taken over before its slots are noted.
+SELECT run.id, run.slots FROM redrive.runs AS run
+JOIN {batch:Occupied only id, token, epoch} ON {_fence}
+FOR UPDATE OF run
 
 -- name: occupy
-UPDATE redrive.runs SET slots = :slots WHERE {_fence} RETURNING id
+UPDATE redrive.runs AS run SET slots = batch.slots
+FROM {batch:Occupied}
+WHERE {_fence}
+RETURNING run.id
 
 -- name: progress
-UPDATE redrive.runs SET progress = :progress WHERE {_fence}
+UPDATE redrive.runs AS run SET progress = batch.progress
+FROM {batch:Progress}
+WHERE {_fence}
+
+-- name: settled
+SELECT run.id, run.token, run.epoch, run.place FROM redrive.runs AS run
+JOIN {batch:Completed only id} ON run.id = batch.id
 
 -- name: insert_attempt
-INSERT INTO redrive.attempts (run_id, step_index, number, outcome, worker, code_version, started_at, ended_at, delay,
-    category, error_class, error_type, message, stack, http_status, public_code, public_message, reason, explanation,
-    replay)
-VALUES (:run_id, :step_index, :number, :outcome, :worker, :code_version, :started_at, :now, :delay,
-    :category, :error_class, :error_type, :message, :stack, :http_status, :public_code, :public_message, :reason,
-    :explanation, :replay)
+INSERT INTO redrive.attempts ({columns:AttemptRow}, ended_at)
+SELECT {columns:AttemptRow batch}, :now
+FROM {batch:AttemptRow}
 ON CONFLICT (run_id, step_index, number) DO NOTHING
 
 -- name: insert_step
-INSERT INTO redrive.steps (run_id, step_index, name, task, state, output, attempts, worker, code_version, started_at,
-    ended_at)
-VALUES (:run_id, :step_index, :name, :task, :state, :output, :attempts, :worker, :code_version, :started_at, :now)
+INSERT INTO redrive.steps ({columns:StepRow}, ended_at)
+SELECT {columns:StepRow batch}, :now
+FROM {batch:StepRow}
 ON CONFLICT (run_id, step_index) DO UPDATE
-SET state = excluded.state, output = excluded.output, attempts = excluded.attempts, worker = excluded.worker,
-    code_version = excluded.code_version, started_at = excluded.started_at, ended_at = excluded.ended_at
+SET {assign:StepRow except run_id, step_index, name, task}, ended_at = excluded.ended_at
 
 -- name: insert_event
-INSERT INTO redrive.run_events (id, run_id, kind, at, step_index, detail)
-VALUES (:id, :run_id, :kind, :now, :step_index, :detail)
+INSERT INTO redrive.run_events ({columns:EventRow}, at)
+SELECT {columns:EventRow batch}, :now
+FROM {batch:EventRow}
 
--- name: _letter_again
-ON CONFLICT (run_id, step_index) WHERE state IN ('OPEN', 'REPLAYING', 'EXHAUSTED') DO UPDATE
-SET state = excluded.state, category = excluded.category, error_class = excluded.error_class,
-    error_type = excluded.error_type, message = excluded.message, stack = excluded.stack,
-    http_status = excluded.http_status, public_code = excluded.public_code,
-    public_message = excluded.public_message, reason = excluded.reason, explanation = excluded.explanation,
-    fingerprint = excluded.fingerprint, fingerprint_reason = excluded.fingerprint_reason, title = excluded.title,
-    attempts = excluded.attempts, failures = excluded.failures, first_failed_at = excluded.first_failed_at,
-    last_failed_at = excluded.last_failed_at, payload = excluded.payload, config = excluded.config,
-    policy = excluded.policy, updated_at = excluded.updated_at, effect = excluded.effect,
-    may_have_executed = excluded.may_have_executed, breaker = excluded.breaker, code_version = excluded.code_version,
-    template = excluded.template, runbook = excluded.runbook, redrive = excluded.redrive,
-    redrive_policy = excluded.redrive_policy, redrives = excluded.redrives, max_redrives = excluded.max_redrives,
-    next_redrive_at = excluded.next_redrive_at, exhausted_at = excluded.exhausted_at
+-- name: _set_by_database
+step_index, queue, attempts, failures, first_failed_at, last_failed_at, created_at, updated_at, replay_count, priority,
+    next_redrive_at, exhausted_at
 
 -- name: insert_dead_letter
-INSERT INTO redrive.dead_letters (id, org, run_id, step_index, step, task, workflow, queue, state, category, error_class,
-    error_type, message, stack, http_status, public_code, public_message, reason, explanation, fingerprint,
-    fingerprint_reason, title, attempts, failures, first_failed_at, last_failed_at, payload, config, policy,
-    idempotency_key, correlation_id, tags, metadata, created_at, updated_at, replay_count, effect, may_have_executed,
-    breaker, code_version, priority, assignee, template, runbook, redrive, redrive_policy, redrives, max_redrives,
-    next_redrive_at, exhausted_at)
-SELECT :id, org, id, step_index, :step, :task, workflow, queue, :state, :category, :error_class,
-    :error_type, :message, :stack, :http_status, :public_code, :public_message, :reason, :explanation, :fingerprint,
-    :fingerprint_reason, :title, attempt, failures, first_failed_at, last_failed_at, :payload, :config, :policy,
-    :idempotency_key, :correlation_id, :tags, :metadata, :now, :now, 0, :effect, :may_have_executed, :breaker,
-    :code_version, priority, :assignee, :template, :runbook, :redrive, :redrive_policy, :redrives, :max_redrives,
-    :now + :redrive_delay, CASE WHEN :state = 'EXHAUSTED' THEN :now END
-FROM redrive.runs WHERE id = :run_id
-{_letter_again}
-RETURNING run_id, id
+-- The live letter of the step, where there is one, gets the newer evidence and keeps what people did with it.
+INSERT INTO redrive.dead_letters ({columns:DeadLetterRow except redrive_delay}, {_set_by_database})
+SELECT {columns:DeadLetterRow batch except redrive_delay},
+    run.step_index, run.queue, run.attempt, run.failures, run.first_failed_at, run.last_failed_at, :now, :now, 0,
+    run.priority, :now + batch.redrive_delay, CASE WHEN batch.state = 'EXHAUSTED' THEN :now END
+FROM {batch:DeadLetterRow}
+JOIN redrive.runs AS run ON run.id = batch.run_id
+WHERE true
+ON CONFLICT (run_id, step_index) WHERE state IN ('OPEN', 'REPLAYING', 'EXHAUSTED') DO UPDATE
+SET {assign:DeadLetterRow except id, org, run_id, step, task, workflow, idempotency_key, correlation_id, tags, metadata,
+        assignee, redrive_delay},
+    attempts = excluded.attempts, failures = excluded.failures, first_failed_at = excluded.first_failed_at,
+    last_failed_at = excluded.last_failed_at, updated_at = excluded.updated_at,
+    next_redrive_at = excluded.next_redrive_at, exhausted_at = excluded.exhausted_at
+RETURNING redrive.dead_letters.run_id, redrive.dead_letters.id
 
 -- name: free_slots
 UPDATE redrive.limits SET in_use = CASE WHEN in_use > :freed THEN in_use - :freed ELSE 0 END WHERE name = :name

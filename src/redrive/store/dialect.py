@@ -1,0 +1,101 @@
+"""Render one SQL text for SQLite and for PostgreSQL.
+
+Placeholders in a text name the row classes of the Python module beside the `.sql` file:
+
+    {columns:DeadLetter}               id, org, run_id, …            the fields of the class
+    {columns:DeadLetter letter}        letter.id, letter.org, …
+    {columns:DeadLetter except a, b}   all fields but these
+    {assign:DeadLetter except a, b}    id = excluded.id, …           for ON CONFLICT … DO UPDATE SET
+    {batch:Completed}                  the rows of a batch, one column per field, under the name `batch`
+    {batch:NewRun only id, input}      these fields only; other parameters are the same for the whole batch
+    {items:ids}                        the strings of a JSON list, as a table with the column `value`
+
+PostgreSQL takes a batch as arrays, in one execution. SQLite executes the statement once per row, with the row's
+values in place of `batch.<column>`. `FOR UPDATE` is for PostgreSQL; SQLite locks the whole file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from enum import IntEnum, StrEnum
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+RowClass = Callable[[str], type]
+
+_COLUMNS = re.compile(r"\{(columns|assign):(\w+)(?: (?!except\b)(\w+))?(?:\s+except\s+([\w\s,]+))?\}")
+_BATCH = re.compile(r"\{batch:(\w+)(?:\s+only\s+([\w\s,]+))?\}")
+_ITEMS = re.compile(r"\{items:(\w+)\}")
+_LOCK = re.compile(r"\s+FOR UPDATE(?: OF [a-z_]+(?:, [a-z_]+)*)?(?: SKIP LOCKED)?")
+_RETURNING = re.compile(r"(?<=\bRETURNING )[^()]+$")
+_TYPES: dict[type, str] = {str: "text", int: "integer", float: "double precision", bool: "integer"}
+
+
+def with_columns(text: str, row_class: RowClass) -> str:
+    """Fill in the lists of columns, which are the same on both databases."""
+
+    def columns(match: re.Match[str]) -> str:
+        kind, name, alias, excluded = match.groups()
+        names = [field for field in fields_of(row_class(name)) if field not in _words(excluded)]
+        if kind == "assign":
+            return ", ".join(f"{field} = excluded.{field}" for field in names)
+        return ", ".join(f"{alias}.{field}" if alias else field for field in names)
+
+    return _COLUMNS.sub(columns, text)
+
+
+def for_sqlite(text: str) -> str:
+    """One execution per row: the values of the row stand where the batch is named."""
+    text = _ITEMS.sub(r"(SELECT value FROM json_each(:\1))", text)
+    text = _LOCK.sub("", text).replace("redrive.", "").replace(":clock", ":now")
+    if _BATCH.search(text):
+        batch = _BATCH.pattern
+        text = re.sub(rf"FROM {batch}\s+WHERE\b", "WHERE", text)
+        text = re.sub(rf"{batch}(?=\s*(?:,|\w* ?JOIN\b))", "(SELECT 1) AS batch", text)
+        text = re.sub(rf"JOIN {batch}", "JOIN (SELECT 1) AS batch", text)
+        text = re.sub(rf"FROM {batch}", "WHERE true", text)
+        text = re.sub(r"\bbatch\.(\w+)", r":\1", text)
+        text = _RETURNING.sub(lambda match: re.sub(r"\b\w+\.(?=\w)", "", match[0]), text)
+    return text
+
+
+def for_postgres(text: str, row_class: RowClass) -> str:
+    """One execution per batch: an array per column."""
+
+    def batch(match: re.Match[str]) -> str:
+        types = _column_types(row_class(match[1]))
+        names = _words(match[2]) or tuple(types)
+        arrays = ", ".join(f"CAST(:{name} AS {types[name]}[])" for name in names)
+        return f"unnest({arrays}) AS batch ({', '.join(names)})"
+
+    items = r"(SELECT json_array_elements_text(CAST(:\1 AS json)) AS value)"
+    return _BATCH.sub(batch, _ITEMS.sub(items, text))
+
+
+def fields_of(row_class: type) -> tuple[str, ...]:
+    fields: tuple[str, ...] | None = getattr(row_class, "__struct_fields__", None)
+    return row_class._fields if fields is None else fields  # type: ignore[attr-defined]
+
+
+def _column_types(row_class: type) -> dict[str, str]:
+    hints = get_type_hints(row_class, include_extras=True)
+    return {field: _sql_type(hints[field]) for field in fields_of(row_class)}
+
+
+def _sql_type(annotation: Any) -> str:
+    """The PostgreSQL type of a field; `Annotated[int, "bigint"]` names its own."""
+    if get_origin(annotation) is Annotated:
+        return str(get_args(annotation)[1])
+    if get_origin(annotation) in (Union, UnionType):
+        [annotation] = [part for part in get_args(annotation) if part is not type(None)]
+        return _sql_type(annotation)
+    if issubclass(annotation, StrEnum):
+        return "text"
+    if issubclass(annotation, IntEnum):
+        return "integer"
+    return _TYPES[annotation]
+
+
+def _words(text: str | None) -> tuple[str, ...]:
+    return tuple(re.findall(r"\w+", text or ""))
