@@ -18,7 +18,6 @@ from redrive.policy.codec import encode, storable
 from redrive.store.database import Session
 from redrive.store.statement import statements
 
-_SQL = statements("audit")
 MAX_SUBJECTS = 1_000
 LOOK = 5_000
 PAGE = 1_000
@@ -53,8 +52,11 @@ class Mark(NamedTuple):
     subjects: str | None
 
 
-class _Org(NamedTuple):
+class OrgKey(NamedTuple):
     org: str
+
+
+_SQL = statements("audit", Entry, OrgKey)
 
 
 class Audit:
@@ -109,7 +111,7 @@ class Audit:
 
     async def _locked(self, session: Session, orgs: Sequence[str]) -> dict[str, tuple[Head, float]]:
         """The heads and the moment, locked until the transaction ends; made where there are none yet."""
-        wanted = [_Org(org) for org in orgs]
+        wanted = [OrgKey(org) for org in orgs]
         await self._ensure(session, [each for each in wanted if each.org not in self._known])
         heads = await self._read(session, wanted)
         if len(heads) < len(wanted):  # somebody has removed one
@@ -117,11 +119,11 @@ class Audit:
             heads = await self._read(session, wanted)
         return heads
 
-    async def _read(self, session: Session, orgs: Sequence[_Org]) -> dict[str, tuple[Head, float]]:
+    async def _read(self, session: Session, orgs: Sequence[OrgKey]) -> dict[str, tuple[Head, float]]:
         rows = await session.fetch_many(_SQL["lock_head"], orgs)
         return {row[0]: (Head(row[0], row[1], row[2]), row[3]) for row in rows}
 
-    async def _ensure(self, session: Session, orgs: Sequence[_Org]) -> None:
+    async def _ensure(self, session: Session, orgs: Sequence[OrgKey]) -> None:
         if orgs:
             made = {row[0] for row in await session.fetch_many(_SQL["ensure_head"], orgs)}
             # What was made here may yet be rolled back, and nobody else sees it before the commit.

@@ -13,8 +13,6 @@ from redrive.store.identifier import findable
 from redrive.store.listing import Listing
 from redrive.store.statement import statements
 
-_SQL = statements("dead_letters")
-
 MAX_NOTES = 1_000
 
 
@@ -65,12 +63,12 @@ class Figures(NamedTuple):
         return sum(self.by_state.get(state, 0) for state in LIVE)
 
 
-class _Id(NamedTuple):
+class LetterKey(NamedTuple):
     id: str
     org: str
 
 
-class _Closed(NamedTuple):
+class ClosedLetter(NamedTuple):
     id: str
     org: str
     state: str
@@ -78,10 +76,13 @@ class _Closed(NamedTuple):
     reason: str
 
 
-class _Assigning(NamedTuple):
+class Assignment(NamedTuple):
     id: str
     org: str
     assignee: str | None
+
+
+_SQL = statements("dead_letters", DeadLetter, DeadLetterLine, LetterKey, ClosedLetter, Assignment, Tagging)
 
 
 class DeadLetters(Listing):
@@ -111,7 +112,7 @@ class DeadLetters(Listing):
 
     async def close_if_unattended(self, session: Session, ids: Sequence[str], closing: Closing) -> int:
         """Close those that are OPEN or EXHAUSTED; how many were."""
-        rows = [_Closed(each, *closing) for each in sorted(ids)]
+        rows = [ClosedLetter(each, *closing) for each in sorted(ids)]
         return len(await session.fetch_many(_SQL["close"], rows))
 
     async def reopen_if_closed(self, session: Session, ids: Sequence[str], org: str) -> int:
@@ -119,7 +120,7 @@ class DeadLetters(Listing):
 
     async def assign(self, session: Session, ids: Sequence[str], org: str, assignee: str | None) -> None:
         # `updated_at` stays: it tells when the failure or its state has changed, and plans go by it.
-        await session.fetch_many(_SQL["assign"], [_Assigning(each, org, assignee) for each in sorted(ids)])
+        await session.fetch_many(_SQL["assign"], [Assignment(each, org, assignee) for each in sorted(ids)])
 
     async def tag(self, session: Session, rows: Sequence[Tagging]) -> None:
         await session.fetch_many(_SQL["tag"], sorted(rows, key=lambda row: row.id))
@@ -166,9 +167,9 @@ class DeadLetters(Listing):
         return Figures(_sums(counts, 0), _sums(live, 1), _sums(live, 2), LifetimeStats(**lifetime))
 
 
-def _in_order(ids: Sequence[str], org: str) -> list[_Id]:
+def _in_order(ids: Sequence[str], org: str) -> list[LetterKey]:
     """Whoever locks several of them locks them in the same order."""
-    return [_Id(each, org) for each in sorted(set(ids))]
+    return [LetterKey(each, org) for each in sorted(set(ids))]
 
 
 def _link(letter_id: str, depends_on: str, org: str) -> dict[str, Any]:

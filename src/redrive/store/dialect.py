@@ -10,8 +10,8 @@ Placeholders in a text name the row classes of the Python module beside the `.sq
     {batch:NewRun only id, input}      these fields only; other parameters are the same for the whole batch
     {items:ids}                        the strings of a JSON list, as a table with the column `value`
 
-PostgreSQL takes a batch as arrays, in one execution. SQLite executes the statement once per row, with the row's
-values in place of `batch.<column>`. `FOR UPDATE` is for PostgreSQL; SQLite locks the whole file.
+PostgreSQL takes a batch as arrays, in one execution. SQLite executes the statement once per row, with the
+values of the row in place of `batch.<column>`. `FOR UPDATE` is for PostgreSQL; SQLite locks the whole file.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def for_postgres(text: str, row_class: RowClass) -> str:
     """One execution per batch: an array per column."""
 
     def batch(match: re.Match[str]) -> str:
-        types = _column_types(row_class(match[1]))
-        names = _words(match[2]) or tuple(types)
-        arrays = ", ".join(f"CAST(:{name} AS {types[name]}[])" for name in names)
+        row = row_class(match[1])
+        names = _words(match[2]) or fields_of(row)
+        arrays = ", ".join(f"CAST(:{name} AS {_column_type(row, name)}[])" for name in names)
         return f"unnest({arrays}) AS batch ({', '.join(names)})"
 
     items = r"(SELECT json_array_elements_text(CAST(:\1 AS json)) AS value)"
@@ -78,9 +78,12 @@ def fields_of(row_class: type) -> tuple[str, ...]:
     return row_class._fields if fields is None else fields  # type: ignore[attr-defined]
 
 
-def _column_types(row_class: type) -> dict[str, str]:
-    hints = get_type_hints(row_class, include_extras=True)
-    return {field: _sql_type(hints[field]) for field in fields_of(row_class)}
+def _column_type(row_class: type, name: str) -> str:
+    """A column may be a field or a property."""
+    computed = getattr(row_class, name, None)
+    if isinstance(computed, property):
+        return _sql_type(get_type_hints(computed.fget)["return"])
+    return _sql_type(get_type_hints(row_class, include_extras=True)[name])
 
 
 def _sql_type(annotation: Any) -> str:

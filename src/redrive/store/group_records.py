@@ -9,20 +9,21 @@ from redrive.model.failure_group import GroupRecord, GroupShare
 from redrive.store.database import Database
 from redrive.store.statement import statements
 
-_SQL = statements("group_records")
-
 MAX_REPLAYS = 1_000
 
 
-class _Asked(NamedTuple):
+class GroupKey(NamedTuple):
     org: str
     fingerprint: str
     most: int = MAX_REPLAYS
 
 
+_SQL = statements("group_records", GroupKey)
+
+
 async def records(database: Database, org: str, fingerprints: Sequence[str]) -> dict[str, GroupRecord]:
     """Of all of these at once. Replays are counted up to 1,000 of each kind."""
-    rows = [_Asked(org, each) for each in dict.fromkeys(fingerprints)]
+    rows = [GroupKey(org, each) for each in dict.fromkeys(fingerprints)]
     found = await database.fetch_many(_SQL["records"], rows) if rows else []
     return {row[0]: GroupRecord._make(row[1:]) for row in found}
 

@@ -19,13 +19,12 @@ from redrive.model.failure_group import (
     Standing,
 )
 from redrive.model.query import MAX_COUNTED
+from redrive.model.row import BigInt
 from redrive.policy.recurrence import passed
 from redrive.store.condition import BEYOND
 from redrive.store.database import Row, Session
 from redrive.store.group_listing import GroupListing, as_of_now, line_of
 from redrive.store.statement import statements
-
-_SQL = statements("groups")
 
 Decide = Callable[[Standing, Collection[str], float], Reopening | None]
 """Is a group open again now that it occurs in these versions? See policy.recurrence."""
@@ -45,6 +44,39 @@ class GroupWish(NamedTuple):
     ignored_until: float | None = None
     ignored_beyond: int | None = None
     ignored_version: str | None = None
+
+
+class GroupOccurrences(NamedTuple):
+    org: str
+    fingerprint: str
+    title: str
+    reason: str
+    workflow: str
+    step: str
+    task: str
+    category: str
+    error_type: str
+    sample: str
+    occurrences: BigInt
+
+
+class VersionOccurrences(NamedTuple):
+    org: str
+    fingerprint: str
+    code_version: str
+    occurrences: BigInt
+
+
+class ReopenedGroup(NamedTuple):
+    org: str
+    fingerprint: str
+    before: str
+    reason: str
+    regressed: int
+    by: str = SELF
+
+
+_SQL = statements("groups", FailureGroup, GroupOccurrences, VersionOccurrences, ReopenedGroup)
 
 
 class Groups(GroupListing):
@@ -128,30 +160,9 @@ class Groups(GroupListing):
         return await self._come_back(session, sorted(changes))
 
     async def _come_back(self, session: Session, changes: Sequence[GroupChange]) -> list[GroupChange]:
-        rows = [_ComeBack(*each[:3], each.reason, int(each.regressed)) for each in changes]
+        rows = [ReopenedGroup(*each[:3], each.reason, int(each.regressed)) for each in changes]
         written = {(row[0], row[1]) for row in await session.fetch_many(_SQL["come_back"], rows)}
         return [each for each in changes if each[:2] in written]
-
-
-class _Occurred(NamedTuple):
-    org: str
-    fingerprint: str
-    title: str
-    reason: str
-    workflow: str
-    step: str
-    task: str
-    category: str
-    error_type: str
-    sample: str
-    occurrences: int
-
-
-class _OccurredInVersion(NamedTuple):
-    org: str
-    fingerprint: str
-    code_version: str
-    occurrences: int
 
 
 class _InState(NamedTuple):
@@ -163,35 +174,26 @@ class _InState(NamedTuple):
     most: int = MAX_OVER_TIME
 
 
-class _ComeBack(NamedTuple):
-    org: str
-    fingerprint: str
-    before: str
-    reason: str
-    regressed: int
-    by: str = SELF
-
-
 def _in_every_state(org: str, fingerprint: str) -> list[_InState]:
     """Dead letters lie in order of time within each state only."""
     return [_InState(org, fingerprint, state) for state in DeadLetterState]
 
 
-def _by_group(occurrences: Sequence[Occurrence]) -> list[_Occurred]:
+def _by_group(occurrences: Sequence[Occurrence]) -> list[GroupOccurrences]:
     """One row a group, with the newest sample. In order of keys: two batches that share groups then do not
     wait for each other crosswise."""
     newest = {each[:2]: each for each in occurrences}
     counts = Counter(each[:2] for each in occurrences)
-    return [_Occurred(*newest[key][:-1], counts[key]) for key in sorted(newest)]
+    return [GroupOccurrences(*newest[key][:-1], counts[key]) for key in sorted(newest)]
 
 
-def _by_version(occurrences: Iterable[Occurrence]) -> list[_OccurredInVersion]:
+def _by_version(occurrences: Iterable[Occurrence]) -> list[VersionOccurrences]:
     counts = Counter((each.org, each.fingerprint, each.code_version) for each in occurrences)
-    return [_OccurredInVersion(*key, counts[key]) for key in sorted(counts)]
+    return [VersionOccurrences(*key, counts[key]) for key in sorted(counts)]
 
 
 def _decided(
-    rows: Iterable[Row], versions: Iterable[_OccurredInVersion], decide: Decide
+    rows: Iterable[Row], versions: Iterable[VersionOccurrences], decide: Decide
 ) -> list[GroupChange]:
     seen: dict[_Key, set[str]] = {}
     for each in versions:

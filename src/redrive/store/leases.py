@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from redrive.model.claim import Claim
+from redrive.model.row import BigInt
 from redrive.policy.codec import encode
 from redrive.store.database import Database, Session
 from redrive.store.statement import statements
-
-_SQL = statements("leases")
 
 
 class Holder(NamedTuple):
@@ -24,8 +23,11 @@ class Holder(NamedTuple):
 
 class Renewal(NamedTuple):
     id: str
-    token: int
+    token: BigInt
     ttl: float
+
+
+_SQL = statements("leases", Claim, Renewal)
 
 
 class Leases:

@@ -12,9 +12,9 @@ from redrive.store.condition import BEYOND
 from redrive.store.cursor import Cursor
 from redrive.store.database import Database, Session
 from redrive.store.filter import Filter, about_states, walkable
-from redrive.store.statement import Statement, statement, template, written
+from redrive.store.statement import Statement, statements, template, written
 
-_FINGERPRINTS = statement("dead_letters", "fingerprints")
+_SQL = statements("dead_letters", DeadLetterLine)
 _text = cache(partial(template, "dead_letters"))
 
 MAX_SPELLED_OUT = 20
@@ -89,7 +89,7 @@ class Listing:
     async def _whole(self, session: Session, beginning: Beginning, org: str) -> Sequence[Value]:
         first, most = beginning.text, MAX_SPELLED_OUT + 1
         parameters = {"org": org, "first": first, "beyond": first + BEYOND, "most": most}
-        found = [row[0] for row in await session.fetch(_FINGERPRINTS, parameters)]
+        found = [row[0] for row in await session.fetch(_SQL["fingerprints"], parameters)]
         return found if 0 < len(found) < most else [beginning]
 
 

@@ -16,10 +16,10 @@ from redrive.policy.codec import encode
 from redrive.policy.rollout import MAX_BATCH_SIZE, Score
 from redrive.store.database import Database, Row, Session
 from redrive.store.filter import Filter
-from redrive.store.replays import why_not
+from redrive.store.replays import Refusal, why_not
 from redrive.store.statement import statements, template, written
 
-_SQL = statements("operations")
+_SQL = statements("operations", ReplayOperation, Refusal)
 _FREEZE, _MEMBER = template("operations", "_freeze"), template("operations", "_member")
 MAX_LINES = 20
 """Of notes, fingerprints or dead letters that are waited for: the most frequent ones are told."""
@@ -106,11 +106,6 @@ class Moment(NamedTuple):
     now: float
 
 
-class _Refusal(NamedTuple):
-    id: str
-    note: str
-
-
 class Operations:
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -178,7 +173,7 @@ class Operations:
 
     async def refuse(self, session: Session, obstacles: Sequence[Obstacle]) -> None:
         if obstacles:
-            await session.fetch_many(_SQL["refuse"], [_Refusal(each.id, each.note) for each in obstacles])
+            await session.fetch_many(_SQL["refuse"], [Refusal(each.id, each.note) for each in obstacles])
 
     async def refuse_blocked(self, session: Session, operation_id: str, note: str) -> bool:
         """Refuse what waits for a dead letter that nobody is replaying; is anything still planned?"""

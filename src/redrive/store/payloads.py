@@ -10,8 +10,6 @@ from redrive.store.database import Database, Session
 from redrive.store.identifier import findable
 from redrive.store.statement import statements
 
-_SQL = statements("payloads")
-
 
 class RunPayloads(NamedTuple):
     id: str
@@ -61,6 +59,9 @@ class NewAttemptPayload(NamedTuple):
     number: int
     output: str
     new_output: str
+
+
+_SQL = statements("payloads", NewRunPayloads, NewStepPayload, NewAttemptPayload)
 
 
 class Payloads:

@@ -14,8 +14,6 @@ from redrive.policy.codec import encode
 from redrive.store.database import Database, Session
 from redrive.store.statement import statements
 
-_SQL = statements("redriving")
-
 
 class Due(NamedTuple):
     """A dead letter whose time has come."""
@@ -65,6 +63,9 @@ class Census:
             self.live += number
             self.categories[category] += number
             self.policies[policy] += number
+
+
+_SQL = statements("redriving", Due)
 
 
 class Redrives:

@@ -18,8 +18,6 @@ from redrive.store.database import Database, Session
 from redrive.store.identifier import findable
 from redrive.store.statement import statements
 
-_SQL = statements("replays")
-
 
 class NewReplay(NamedTuple):
     """A replay to be begun.
@@ -84,9 +82,14 @@ class Resolved(NamedTuple):
     by: str
 
 
-class _Refusal(NamedTuple):
+class Refusal(NamedTuple):
+    """An item of an operation that cannot be replayed, and why."""
+
     id: str
     note: str
+
+
+_SQL = statements("replays", Replay, NewReplay, Settlement, Refusal)
 
 
 class Replays:
@@ -192,7 +195,7 @@ class Replays:
 
     async def _refuse(self, session: Session, replays: Sequence[NewReplay]) -> None:
         situations = {row[0]: row for row in await session.fetch_many(_SQL["situation"], replays)}
-        notes = [_Refusal(each.id, why_not(*situations[each.id][1:])) for each in replays]
+        notes = [Refusal(each.id, why_not(*situations[each.id][1:])) for each in replays]
         await session.fetch_many(_SQL["refuse"], notes)
 
 

@@ -22,8 +22,6 @@ from redrive.store.replays import Replays, Resolved, Settled, Settlement, outcom
 from redrive.store.statement import statements
 from redrive.store.tallies import count_ended
 
-_SQL = statements("runs")
-
 
 class DefinitionRow(NamedTuple):
     digest: str
@@ -52,8 +50,11 @@ class RunEvent(NamedTuple):
     detail: str
 
 
-class _Id(NamedTuple):
+class RunKey(NamedTuple):
     id: str
+
+
+_SQL = statements("runs", Run, NewRun, FinishedStep, AttemptRecord, RunEvent, DeadLetter)
 
 
 class Runs:
@@ -197,11 +198,11 @@ class Runs:
                 await session.fetch(_SQL[name], {"age": age})
             return len(ids)
 
-    async def _expired(self, session: Session, age: float, most: int) -> list[_Id]:
+    async def _expired(self, session: Session, age: float, most: int) -> list[RunKey]:
         parameters = {"age": age, "most": most}
         succeeded = await session.fetch(_SQL["expired"], parameters)
         failed = await session.fetch(_SQL["expired_failures"], parameters)
-        return [_Id(row[0]) for row in (*succeeded, *failed)]
+        return [RunKey(row[0]) for row in (*succeeded, *failed)]
 
 
 async def _one_ahead(

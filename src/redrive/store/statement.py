@@ -1,10 +1,10 @@
 """SQL statements: one text per statement, in the `.sql` file of its module, for both databases.
 
 A file consists of sections that start with `-- name: claim`. Parameters are written `:name`, tables
-`redrive.runs`; `redrive.store.dialect` describes the placeholders for columns and batches. `:now` is the start of
-the transaction: on PostgreSQL by the database's clock, on SQLite by the injected one. `:clock` is the present
-moment, for values that must not lie before something that the statement has just read. A section whose name
-starts with `_` is a fragment: `{_claim}` stands for it in the others.
+`redrive.runs`; `redrive.store.dialect` describes the placeholders for columns and batches. `:now` is the
+start of the transaction: on PostgreSQL by the database's clock, on SQLite by the injected one. `:clock` is
+the present moment, for values that must not lie before something that the statement has just read. A section
+whose name starts with `_` is a fragment: `{_claim}` stands for it in the others.
 
 A section of the same name in `<module>.postgres.sql` replaces it on PostgreSQL, and its first line says why.
 """
@@ -24,6 +24,7 @@ from redrive.store.dialect import for_postgres, for_sqlite, with_columns
 
 _SECTION = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
+_FRAGMENT = re.compile(r"\{(_\w+)\}")
 _PARAMETER = re.compile(r"(?<!:):([a-z_][a-z_0-9]*)")
 _ARRAY = re.compile(r"CAST\(:([a-z_][a-z_0-9]*)\s+AS\s+[a-z\s]+\[\]\)")
 _POSTGRES_NOW = "CAST(extract(epoch FROM now()) AS double precision)"
@@ -109,19 +110,15 @@ class Statements(Mapping[str, Statement]):
     @cached_property
     def _statements(self) -> dict[str, Statement]:
         module = self._module
-        sections = _texts(f"{module}.sql")
-        fragments = {name: text for name, text in sections.items() if name.startswith("_")}
-        shared = dict(_filled(sections, fragments))
-        others = _texts(f"{module}.postgres.sql")
-        fragments |= {name: text for name, text in others.items() if name.startswith("_")}
-        overrides = dict(_filled(others, fragments))
-        strangers = overrides.keys() - shared.keys()
+        shared, overrides = _texts(f"{module}.sql"), _texts(f"{module}.postgres.sql")
+        strangers = {name for name in overrides.keys() - shared.keys() if not name.startswith("_")}
         if strangers:
             raise LookupError(f"{module}.postgres.sql overrides what {module}.sql does not have: {strangers}")
-        return {name: self._rendered(name, text, overrides.get(name, text)) for name, text in shared.items()}
+        sqlite, postgres = _filled(shared), _filled(shared | overrides)
+        return {name: self._rendered(name, sqlite[name], postgres[name]) for name in sqlite}
 
-    def _rendered(self, name: str, text: str, override: str) -> Statement:
-        sqlite, postgres = (with_columns(each, self.row_class) for each in (text, override))
+    def _rendered(self, name: str, sqlite: str, postgres: str) -> Statement:
+        sqlite, postgres = with_columns(sqlite, self.row_class), with_columns(postgres, self.row_class)
         return Statement(_sqlite(name, sqlite), _postgres(name, for_postgres(postgres, self.row_class)))
 
 
@@ -140,12 +137,12 @@ def statement(module: str, name: str) -> Statement:
 
 
 def template(module: str, name: str, *, postgres: bool = False) -> str:
-    """The text of a fragment with its own fragments and columns filled in, to compose a statement at run time."""
+    """The text of a fragment, filled in, to compose a statement at run time."""
     fragments = _texts(f"{module}.sql")
     if postgres:
         fragments |= _texts(f"{module}.postgres.sql")
     text = fragments[name]
-    for fragment in re.findall(r"\{(_\w+)\}", text):
+    for fragment in _FRAGMENT.findall(text):
         text = text.replace(f"{{{fragment}}}", template(module, fragment, postgres=postgres))
     return with_columns(text, statements(module).row_class)
 
@@ -169,13 +166,17 @@ def _texts(file: str) -> dict[str, str]:
     return {name: _COMMENT.sub("", text) for name, text in _sections(file)}
 
 
-def _filled(sections: Mapping[str, str], fragments: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for name, text in sections.items():
-        if name not in fragments:
-            while any(f"{{{fragment}}}" in text for fragment in fragments):
-                for fragment, content in fragments.items():
-                    text = text.replace(f"{{{fragment}}}", content)
-            yield name, text
+def _filled(sections: Mapping[str, str]) -> dict[str, str]:
+    """The statements, with fragments in place of their names."""
+    fragments = {name: text for name, text in sections.items() if name.startswith("_")}
+    statements = {}
+    for name in sections.keys() - fragments.keys():
+        text = sections[name]
+        while names := [fragment for fragment in _FRAGMENT.findall(text) if fragment in fragments]:
+            for fragment in names:
+                text = text.replace(f"{{{fragment}}}", fragments[fragment])
+        statements[name] = text
+    return statements
 
 
 def _sqlite(name: str, text: str) -> Query:

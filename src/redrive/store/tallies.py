@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from redrive.model.row import BigInt
 from redrive.store.database import Database, Session
 from redrive.store.statement import statements
-
-_SQL = statements("tallies")
 
 KEPT_SECONDS = 8 * 86_400.0
 
@@ -34,17 +33,20 @@ class Part(NamedTuple):
     number: int
 
 
-class _Ended(NamedTuple):
+class EndedRuns(NamedTuple):
     org: str
     state: str
-    number: int
+    number: BigInt
 
 
-class _Occurred(NamedTuple):
+class FingerprintSpan(NamedTuple):
     org: str
     fingerprint: str
     start: int
     width: int
+
+
+_SQL = statements("tallies", EndedRuns, FingerprintSpan)
 
 
 class Tallies:
@@ -69,7 +71,7 @@ class Tallies:
         self, org: str, fingerprints: Sequence[str], start: int, width: int
     ) -> list[tuple[str, int, int]]:
         """Dead letters of these failures that came since then: fingerprint, part, and number; they add up."""
-        rows = [_Occurred(org, each, start, width) for each in dict.fromkeys(fingerprints)]
+        rows = [FingerprintSpan(org, each, start, width) for each in dict.fromkeys(fingerprints)]
         found = await self._database.fetch_many(_SQL["occurred"], rows) if rows else []
         return [(row[0], row[1], row[2]) for row in found]
 
@@ -83,6 +85,6 @@ class Tallies:
 
 async def count_ended(session: Session, ended: Mapping[tuple[str, str], int]) -> None:
     """In order of keys: two that share some then do not wait for each other crosswise."""
-    rows = [_Ended(org, state, number) for (org, state), number in sorted(ended.items())]
+    rows = [EndedRuns(org, state, number) for (org, state), number in sorted(ended.items())]
     if rows:
         await session.fetch_many(_SQL["count_ended"], rows)

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from redrive.store.audit import Audit
 from redrive.store.database import Row, Session
+from redrive.store.runs import RunKey
 from redrive.store.statement import statements
 
-_SQL = statements("verification")
+_SQL = statements("verification", RunKey)
 _RUNS = statements("runs")
 PAGE = 5_000
 IDS_AT_ONCE = 1_000
@@ -68,10 +69,6 @@ class ExecutedRow(NamedTuple):
     reached: int
 
 
-class _Id(NamedTuple):
-    id: str
-
-
 class Verification:
     def __init__(self, database: Session, *, leeway: float, tolerance: float, most: int) -> None:
         self._database = database
@@ -117,6 +114,6 @@ class Verification:
         """Those of the ids that runs have."""
         found: set[str] = set()
         for start in range(0, len(ids), IDS_AT_ONCE):
-            several = [_Id(each) for each in ids[start : start + IDS_AT_ONCE]]
+            several = [RunKey(each) for each in ids[start : start + IDS_AT_ONCE]]
             found |= {row[0] for row in await self._database.fetch_many(_SQL["known"], several)}
         return found

@@ -18,6 +18,7 @@ WHERE org = :org AND (id = :which OR (name = :which AND revoked_at IS NULL))
 -- name: lock
 SELECT {_shown}, :now FROM redrive.api_keys
 WHERE org = :org AND (id = :which OR (name = :which AND revoked_at IS NULL))
+FOR UPDATE
 
 -- name: newest
 SELECT {_shown} FROM redrive.api_keys WHERE org = :org ORDER BY id DESC LIMIT :size

@@ -1,24 +1,31 @@
--- name: _columns
-org, sequence, at, actor, action, subject, subjects, detail, hash
-
 -- name: ensure_head
 INSERT INTO redrive.audit_heads (org, sequence, hash)
-SELECT :org, COALESCE(max(sequence), 0), COALESCE((
-    SELECT hash FROM redrive.audit WHERE org = :org ORDER BY sequence DESC LIMIT 1
-), '')
-FROM redrive.audit WHERE org = :org
+SELECT batch.org,
+    COALESCE((SELECT max(entry.sequence) FROM redrive.audit AS entry WHERE entry.org = batch.org), 0),
+    COALESCE((SELECT entry.hash FROM redrive.audit AS entry WHERE entry.org = batch.org
+        ORDER BY entry.sequence DESC LIMIT 1), '')
+FROM {batch:OrgKey}
+WHERE true
+ORDER BY 1
 ON CONFLICT (org) DO NOTHING
 RETURNING org
 
 -- name: lock_head
-SELECT org, sequence, hash, :now FROM redrive.audit_heads WHERE org = :org
+-- In order of orgs, as everybody locks them.
+SELECT head.org, head.sequence, head.hash, :now FROM redrive.audit_heads AS head
+JOIN {batch:OrgKey} ON head.org = batch.org
+ORDER BY head.org
+FOR UPDATE OF head
 
 -- name: save_head
-UPDATE redrive.audit_heads SET sequence = :sequence, hash = :hash WHERE org = :org
+UPDATE redrive.audit_heads AS head SET sequence = batch.sequence, hash = batch.hash
+FROM {batch:Entry only org, sequence, hash}
+WHERE head.org = batch.org
 
 -- name: insert_entry
-INSERT INTO redrive.audit (org, sequence, at, actor, action, subject, subjects, detail, hash)
-VALUES (:org, :sequence, :at, :actor, :action, :subject, :subjects, :detail, :hash)
+INSERT INTO redrive.audit ({columns:Entry})
+SELECT {columns:Entry batch}
+FROM {batch:Entry}
 
 -- name: end
 SELECT COALESCE((SELECT sequence FROM redrive.audit_heads WHERE org = :org), 0),
@@ -26,7 +33,7 @@ SELECT COALESCE((SELECT sequence FROM redrive.audit_heads WHERE org = :org), 0),
     COALESCE((SELECT max(sequence) FROM redrive.audit WHERE org = :org), 0)
 
 -- name: following
-SELECT {_columns} FROM redrive.audit
+SELECT {columns:Entry} FROM redrive.audit
 WHERE org = :org AND sequence > :after AND sequence <= :last
 ORDER BY sequence LIMIT :size
 
@@ -54,27 +61,27 @@ org = :org AND sequence < :before
     AND (CAST(:until AS double precision) IS NULL OR at < :until)
 
 -- name: page
-SELECT {_columns} FROM redrive.audit
+SELECT {columns:Entry} FROM redrive.audit
 WHERE {_wanted}
 ORDER BY sequence DESC LIMIT :size
 
 -- name: page_about
-SELECT {_columns} FROM redrive.audit
+SELECT {columns:Entry} FROM redrive.audit
 WHERE {_wanted} AND subject = :subject
 ORDER BY sequence DESC LIMIT :size
 
 -- name: page_of_action
-SELECT {_columns} FROM redrive.audit
+SELECT {columns:Entry} FROM redrive.audit
 WHERE {_wanted} AND action = :action AND action <> 'dead_letter.moved'
 ORDER BY sequence DESC LIMIT :size
 
 -- name: page_by_actor
-SELECT {_columns} FROM redrive.audit
+SELECT {columns:Entry} FROM redrive.audit
 WHERE {_wanted} AND actor = :actor AND actor <> 'redrive'
 ORDER BY sequence DESC LIMIT :size
 
 -- name: batches_about
-SELECT {_columns} FROM redrive.audit
+SELECT {columns:Entry} FROM redrive.audit
 WHERE org = :org AND sequence IN (
     SELECT sequence FROM (
         SELECT sequence, subjects FROM redrive.audit

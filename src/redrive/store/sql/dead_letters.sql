@@ -1,11 +1,3 @@
--- name: _letter
-id, org, run_id, step_index, step, task, workflow, queue, state, category, error_class, error_type, message, stack,
-    http_status, public_code, public_message, reason, explanation, fingerprint, fingerprint_reason, title, attempts,
-    failures, first_failed_at, last_failed_at, payload, config, policy, idempotency_key, correlation_id, tags, metadata,
-    created_at, updated_at, replay_count, last_replayed_at, last_replayed_by, replay_override, resolved_by, resolved_at,
-    resolution, effect, may_have_executed, breaker, code_version, priority, assignee, template, runbook, redrive,
-    redrive_policy, redrives, max_redrives, next_redrive_at, exhausted_at
-
 -- name: _line
 letter.id, run_id, step_index, step, task, workflow, queue, state, category, error_class, error_type,
     substr(message, 1, 300), http_status, public_code, reason, fingerprint, title, attempts, failures, first_failed_at,
@@ -14,10 +6,12 @@ letter.id, run_id, step_index, step, task, workflow, queue, state, category, err
     redrives, max_redrives, next_redrive_at, exhausted_at
 
 -- name: get
-SELECT {_letter} FROM redrive.dead_letters WHERE id = :id AND org = :org
+SELECT {columns:DeadLetter} FROM redrive.dead_letters WHERE id = :id AND org = :org
 
 -- name: lines
-SELECT {_line} FROM redrive.dead_letters AS letter WHERE letter.id = :id AND org = :org
+SELECT {_line} FROM redrive.dead_letters AS letter
+JOIN {batch:LetterKey only id} ON letter.id = batch.id
+WHERE org = :org
 
 -- name: _branch
 SELECT id, created_at FROM (
@@ -48,14 +42,26 @@ WHERE org = :org AND fingerprint >= :first AND fingerprint < :beyond
 LIMIT :most
 
 -- name: lock_runs
-SELECT id FROM redrive.runs WHERE id IN (SELECT run_id FROM redrive.dead_letters WHERE id = :id AND org = :org)
+-- A run must not be removed, or replayed, in this moment.
+SELECT run.id FROM redrive.runs AS run
+WHERE run.id IN (
+    SELECT letter.run_id FROM redrive.dead_letters AS letter
+    JOIN {batch:LetterKey only id} ON letter.id = batch.id
+    WHERE letter.org = :org
+)
+ORDER BY run.id
+FOR UPDATE
 
 -- name: _locked
 SELECT letter.id, letter.state, letter.tags, letter.assignee, letter.updated_at, letter.replay_count
 FROM redrive.dead_letters AS letter
 
 -- name: lock
-{_locked} WHERE letter.id = :id AND letter.org = :org
+{_locked}
+JOIN {batch:LetterKey only id} ON letter.id = batch.id
+WHERE letter.org = :org
+ORDER BY letter.id
+FOR UPDATE OF letter
 
 -- name: standing
 SELECT letter.id, letter.step_index, run.state, run.step_index, (
@@ -64,25 +70,34 @@ SELECT letter.id, letter.step_index, run.state, run.step_index, (
         AND (newer.created_at, newer.id) > (letter.created_at, letter.id)
 )
 FROM redrive.dead_letters AS letter JOIN redrive.runs AS run ON run.id = letter.run_id
-WHERE letter.id = :id AND letter.org = :org
+JOIN {batch:LetterKey only id} ON letter.id = batch.id
+WHERE letter.org = :org
 
 -- name: close
-UPDATE redrive.dead_letters
+UPDATE redrive.dead_letters AS letter
 SET state = :state, resolved_by = :by, resolved_at = :now, resolution = :reason, updated_at = :now
-WHERE id = :id AND org = :org AND state IN ('OPEN', 'EXHAUSTED')
-RETURNING id
+FROM {batch:ClosedLetter only id}
+WHERE letter.id = batch.id AND letter.org = :org AND letter.state IN ('OPEN', 'EXHAUSTED')
+RETURNING letter.id
 
 -- name: reopen
-UPDATE redrive.dead_letters
+UPDATE redrive.dead_letters AS letter
 SET state = 'OPEN', resolved_by = NULL, resolved_at = NULL, resolution = NULL, exhausted_at = NULL, updated_at = :now
-WHERE id = :id AND org = :org AND state IN ('RESOLVED', 'IGNORED', 'ARCHIVED')
-RETURNING id
+FROM {batch:LetterKey only id}
+WHERE letter.id = batch.id AND letter.org = :org AND letter.state IN ('RESOLVED', 'IGNORED', 'ARCHIVED')
+RETURNING letter.id
 
 -- name: assign
-UPDATE redrive.dead_letters SET assignee = :assignee WHERE id = :id AND org = :org RETURNING id
+UPDATE redrive.dead_letters AS letter SET assignee = :assignee
+FROM {batch:Assignment only id}
+WHERE letter.id = batch.id AND letter.org = :org
+RETURNING letter.id
 
 -- name: tag
-UPDATE redrive.dead_letters SET tags = :tags WHERE id = :id AND org = :org RETURNING id
+UPDATE redrive.dead_letters AS letter SET tags = batch.tags
+FROM {batch:Tagging only id, tags}
+WHERE letter.id = batch.id AND letter.org = :org
+RETURNING letter.id
 
 -- name: note
 INSERT INTO redrive.dead_letter_notes (id, org, letter_id, at, author, body)

@@ -1,7 +1,3 @@
--- name: lock_known
--- SQLite locks the whole file, PostgreSQL the row.
-SELECT id, place FROM redrive.runs WHERE org = :org AND idempotency_key = :key FOR UPDATE
-
 -- name: count_gone
 -- Changes are added as rows of their own: see the triggers.
 INSERT INTO redrive.tallies (org, figure, subject, bucket, number)

@@ -9,7 +9,7 @@ SELECT sum(number) FROM redrive.dead_letter_counts
 WHERE org = :org AND queue = :queue AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
 
 -- name: lock_known
-SELECT id, place FROM redrive.runs WHERE org = :org AND idempotency_key = :key
+SELECT id, place FROM redrive.runs WHERE org = :org AND idempotency_key = :key FOR UPDATE
 
 -- name: live_letter
 SELECT id FROM redrive.dead_letters WHERE run_id = :run_id AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')

@@ -1,19 +1,19 @@
 -- name: _record
-SELECT failure.fingerprint,
+SELECT batch.fingerprint,
     COALESCE((SELECT CAST(sum(number) AS bigint) FROM redrive.dead_letter_counts AS counted
-        WHERE counted.org = :org AND counted.fingerprint = failure.fingerprint AND counted.state = 'OPEN'
+        WHERE counted.org = :org AND counted.fingerprint = batch.fingerprint AND counted.state = 'OPEN'
             AND redrive <> 'never'), 0)
     - (SELECT count(*) FROM {_left}
-        WHERE letter.org = :org AND letter.fingerprint = failure.fingerprint AND letter.state = 'OPEN'
+        WHERE letter.org = :org AND letter.fingerprint = batch.fingerprint AND letter.state = 'OPEN'
             AND redrive <> 'never' AND next_redrive_at IS NULL),
     (SELECT count(*) FROM (
         SELECT 1 FROM redrive.replays AS replay
-        WHERE replay.org = :org AND replay.fingerprint = failure.fingerprint AND replay.state = 'SUCCEEDED'
+        WHERE replay.org = :org AND replay.fingerprint = batch.fingerprint AND replay.state = 'SUCCEEDED'
         LIMIT :most
     ) AS succeeded),
     (SELECT count(*) FROM (
         SELECT 1 FROM redrive.replays AS replay
-        WHERE replay.org = :org AND replay.fingerprint = failure.fingerprint AND replay.state = 'FAILED'
+        WHERE replay.org = :org AND replay.fingerprint = batch.fingerprint AND replay.state = 'FAILED'
         LIMIT :most
     ) AS failed)
 
@@ -21,7 +21,7 @@ SELECT failure.fingerprint,
 redrive.dead_letters AS letter INDEXED BY dead_letters_left
 
 -- name: records
-{_record} FROM (SELECT :fingerprint AS fingerprint) AS failure
+{_record} FROM {batch:GroupKey only fingerprint}
 
 -- name: spread
 SELECT state, queue, CAST(sum(number) AS bigint) FROM redrive.dead_letter_counts

@@ -1,8 +1,7 @@
 -- name: occur
-INSERT INTO redrive.failure_groups AS known (org, fingerprint, title, reason, workflow, step, task, category, error_type,
-    sample, state, occurrences, first_seen, last_seen)
-VALUES (:org, :fingerprint, :title, :reason, :workflow, :step, :task, :category, :error_type,
-    :sample, 'OPEN', :occurrences, :now, :now)
+INSERT INTO redrive.failure_groups AS known ({columns:GroupOccurrences}, state, first_seen, last_seen)
+SELECT {columns:GroupOccurrences batch}, 'OPEN', :now, :now
+FROM {batch:GroupOccurrences}
 {_again}
 
 -- name: _again
@@ -14,8 +13,9 @@ SET title = excluded.title, reason = excluded.reason, workflow = excluded.workfl
 RETURNING org, fingerprint, state, occurrences, ignored_until, ignored_beyond, ignored_version, :now
 
 -- name: occur_in_version
-INSERT INTO redrive.failure_group_versions AS known (org, fingerprint, code_version, occurrences, first_seen, last_seen)
-VALUES (:org, :fingerprint, :code_version, :occurrences, :now, :now)
+INSERT INTO redrive.failure_group_versions AS known ({columns:VersionOccurrences}, first_seen, last_seen)
+SELECT {columns:VersionOccurrences batch}, :now, :now
+FROM {batch:VersionOccurrences}
 {_version_again}
 
 -- name: _version_again
@@ -24,16 +24,13 @@ SET occurrences = known.occurrences + excluded.occurrences,
     last_seen = CASE WHEN known.last_seen > excluded.last_seen THEN known.last_seen ELSE excluded.last_seen END
 
 -- name: come_back
-UPDATE redrive.failure_groups
-SET state = 'OPEN', regressed_at = CASE WHEN :regressed = 1 THEN :now ELSE regressed_at END,
+UPDATE redrive.failure_groups AS known
+SET state = 'OPEN', regressed_at = CASE WHEN batch.regressed = 1 THEN :now ELSE regressed_at END,
     ignored_until = NULL, ignored_beyond = NULL, ignored_version = NULL,
-    changed_by = :by, changed_at = :now, change_reason = :reason
-WHERE org = :org AND fingerprint = :fingerprint AND state = :before
-RETURNING org, fingerprint
-
--- name: _group
-org, fingerprint, title, reason, workflow, step, task, category, error_type, sample, state, occurrences, first_seen,
-    last_seen, regressed_at, ignored_until, ignored_beyond, ignored_version, changed_by, changed_at, change_reason
+    changed_by = CAST(:by AS text), changed_at = :now, change_reason = batch.reason
+FROM {batch:ReopenedGroup only org, fingerprint, before, reason, regressed}
+WHERE known.org = batch.org AND known.fingerprint = batch.fingerprint AND known.state = batch.before
+RETURNING known.org, known.fingerprint
 
 -- name: _letters
 CAST(COALESCE((SELECT sum(number) FROM redrive.dead_letter_counts AS counted
@@ -84,7 +81,7 @@ SELECT fingerprint, {sort} FROM (
 ) AS branch
 
 -- name: _page
-SELECT {_group}, :now, {_letters} FROM redrive.failure_groups AS page
+SELECT {columns:FailureGroup}, :now, {_letters} FROM redrive.failure_groups AS page
 WHERE org = :org AND fingerprint IN (
     SELECT fingerprint FROM ({branches}) AS found ORDER BY {sort} DESC, fingerprint DESC LIMIT :most
 )
@@ -97,13 +94,13 @@ SELECT 1 AS one FROM redrive.failure_groups WHERE {where}
 SELECT count(*) FROM ({branches} LIMIT :most) AS counted
 
 -- name: find
-SELECT {_group}, :now, {_letters} FROM redrive.failure_groups AS page
+SELECT {columns:FailureGroup}, :now, {_letters} FROM redrive.failure_groups AS page
 WHERE org = :org AND (fingerprint = :fingerprint OR (fingerprint >= :first AND fingerprint < :beyond))
 ORDER BY fingerprint
 LIMIT :most
 
 -- name: lock
-SELECT {_group}, :now FROM redrive.failure_groups WHERE org = :org AND fingerprint = :fingerprint
+SELECT {columns:FailureGroup}, :now FROM redrive.failure_groups WHERE org = :org AND fingerprint = :fingerprint FOR UPDATE
 
 -- name: versions
 SELECT code_version, occurrences, first_seen, last_seen FROM redrive.failure_group_versions
@@ -137,7 +134,7 @@ UPDATE redrive.failure_groups
 SET state = :state, ignored_until = :ignored_until, ignored_beyond = :ignored_beyond,
     ignored_version = :ignored_version, changed_by = :by, changed_at = :now, change_reason = :reason
 WHERE org = :org AND fingerprint = :fingerprint
-RETURNING {_group}
+RETURNING {columns:FailureGroup}
 
 -- name: no_longer_ignored
 SELECT org, fingerprint, state, occurrences, ignored_until, ignored_beyond, ignored_version, :now
@@ -145,6 +142,7 @@ FROM redrive.failure_groups
 WHERE state = 'IGNORED' AND ignored_until <= :now
 ORDER BY ignored_until
 LIMIT :most
+FOR UPDATE SKIP LOCKED
 
 -- name: open_letters
 SELECT id FROM redrive.dead_letters

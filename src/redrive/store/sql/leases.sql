@@ -1,9 +1,3 @@
--- name: _claim
-id, org, workflow, definition, queue, priority, submitted_at, step_index, input, step_input, attempt, epoch,
-    failures, rate_limit_waits, holds, losses, lonely_losses, previous_delay, attempt_started_at, token, worker,
-    code_version, idempotency_key, correlation_id, tags, metadata, slots, policy_override, alone, cancel_requested_at,
-    replays, step_only, redrives, has_letter
-
 -- name: _lease
 place = 'leased', state = 'RUNNING', step_state = 'RUNNING', attempt = attempt + 1, epoch = epoch + 1,
     token = :token, worker = :worker, code_version = :code_version, lease_expires_at = :now + :ttl,
@@ -14,26 +8,26 @@ UPDATE redrive.runs SET {_lease}
 WHERE id IN (
     SELECT id FROM redrive.runs
     WHERE place = 'ready' AND queue = :queue
-        AND (:workflows IS NULL OR workflow IN (SELECT value FROM json_each(:workflows)))
-        AND (:without IS NULL OR workflow NOT IN (SELECT value FROM json_each(:without)))
+        AND (:workflows IS NULL OR workflow IN {items:workflows})
+        AND (:without IS NULL OR workflow NOT IN {items:without})
         AND NOT EXISTS (SELECT 1 FROM redrive.queues WHERE name = :queue AND paused_at IS NOT NULL)
     ORDER BY priority DESC, submitted_at, id
     LIMIT :most
 )
-RETURNING {_claim}
+RETURNING {columns:Claim}
 
 -- name: claim_alone
 UPDATE redrive.runs SET {_lease}
 WHERE id IN (
     SELECT id FROM redrive.runs
     WHERE place = 'alone' AND queue = :queue
-        AND (:workflows IS NULL OR workflow IN (SELECT value FROM json_each(:workflows)))
-        AND (:without IS NULL OR workflow NOT IN (SELECT value FROM json_each(:without)))
+        AND (:workflows IS NULL OR workflow IN {items:workflows})
+        AND (:without IS NULL OR workflow NOT IN {items:without})
         AND NOT EXISTS (SELECT 1 FROM redrive.queues WHERE name = :queue AND paused_at IS NOT NULL)
     ORDER BY submitted_at
     LIMIT 1
 )
-RETURNING {_claim}
+RETURNING {columns:Claim}
 
 -- name: begin_alone
 UPDATE redrive.runs SET alone = 2
@@ -41,11 +35,12 @@ WHERE id = :id AND token = :token AND epoch = :epoch AND place = 'leased'
 RETURNING id
 
 -- name: adopt
-SELECT {_claim} FROM redrive.runs WHERE place = 'leased' AND token = :token AND worker = :worker
+SELECT {columns:Claim} FROM redrive.runs WHERE place = 'leased' AND token = :token AND worker = :worker
 
 -- name: failed
-SELECT {_claim} FROM redrive.runs
+SELECT {columns:Claim} FROM redrive.runs
 WHERE id = :id AND org = :org AND place = 'ended' AND state IN ('FAILED', 'DLQ_PENDING')
+FOR UPDATE
 
 -- name: reclaim
 UPDATE redrive.runs SET token = :token, lease_expires_at = :now + :ttl
@@ -55,7 +50,7 @@ WHERE id IN (
     ORDER BY lease_expires_at
     LIMIT :most
 )
-RETURNING {_claim}
+RETURNING {columns:Claim}
 
 -- name: renew
 UPDATE redrive.runs SET lease_expires_at = :now + :ttl
@@ -63,24 +58,26 @@ WHERE id = :id AND token = :token AND place = 'leased'
 RETURNING id, token
 
 -- name: kept
-SELECT id, token FROM redrive.runs
-WHERE id = :id AND token = :token AND place = 'leased' AND lease_expires_at >= :now
+SELECT run.id, run.token FROM redrive.runs AS run
+JOIN {batch:Renewal only id, token}
+    ON run.id = batch.id AND run.token = batch.token
+WHERE run.place || '' = 'leased' AND run.lease_expires_at >= :now
 
 -- name: cancelling
 SELECT id, token FROM redrive.runs
 WHERE place = 'leased' AND cancel_requested_at IS NOT NULL AND worker = :worker
 
 -- name: ready_queues
-SELECT DISTINCT wanted.value FROM json_each(:queues) AS wanted
+SELECT DISTINCT wanted.value FROM {items:queues} AS wanted
 WHERE EXISTS (SELECT 1 FROM redrive.runs WHERE place = 'ready' AND queue = wanted.value)
     AND NOT EXISTS (SELECT 1 FROM redrive.queues WHERE name = wanted.value AND paused_at IS NOT NULL)
 
 -- name: lonely_queues
-SELECT DISTINCT wanted.value FROM json_each(:queues) AS wanted
+SELECT DISTINCT wanted.value FROM {items:queues} AS wanted
 WHERE EXISTS (
         SELECT 1 FROM redrive.runs
         WHERE place = 'alone' AND queue = wanted.value
-            AND (:workflows IS NULL OR workflow IN (SELECT value FROM json_each(:workflows)))
+            AND (CAST(:workflows AS text) IS NULL OR workflow IN {items:workflows})
     )
     AND NOT EXISTS (SELECT 1 FROM redrive.queues WHERE name = wanted.value AND paused_at IS NOT NULL)
 

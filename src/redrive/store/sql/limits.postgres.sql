@@ -11,14 +11,6 @@ UPDATE redrive.runs SET place = CASE WHEN alone > 0 THEN 'alone' ELSE 'ready' EN
 FROM picked WHERE id = picked_id
 RETURNING id, step_index, queue
 
--- name: lock_limit
--- SQLite locks the whole file, PostgreSQL the row.
-SELECT name, maximum, in_use FROM redrive.limits WHERE name = :name FOR UPDATE
-
--- name: lock_breaker
--- SQLite locks the whole file, PostgreSQL the row.
-SELECT name, body, closed_at, released, updated_at, :now FROM redrive.breakers WHERE name = :name FOR UPDATE
-
 -- name: forget_limits
 -- SKIP LOCKED: whoever locks several of them at once must not be waited for, or a deadlock were possible.
 DELETE FROM redrive.limits WHERE name IN (

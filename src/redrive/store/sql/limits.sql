@@ -33,7 +33,7 @@ WHERE id IN (
 RETURNING id, step_index, queue
 
 -- name: lock_limit
-SELECT name, maximum, in_use FROM redrive.limits WHERE name = :name
+SELECT name, maximum, in_use FROM redrive.limits WHERE name = :name FOR UPDATE
 
 -- name: save_limit
 INSERT INTO redrive.limits (name, maximum, in_use) VALUES (:name, :maximum, :in_use)
@@ -65,7 +65,7 @@ INSERT INTO redrive.breakers (name, body, closed_at, released, updated_at) VALUE
 ON CONFLICT (name) DO NOTHING
 
 -- name: lock_breaker
-SELECT name, body, closed_at, released, updated_at, :now FROM redrive.breakers WHERE name = :name
+SELECT name, body, closed_at, released, updated_at, :now FROM redrive.breakers WHERE name = :name FOR UPDATE
 
 -- name: save_breaker
 UPDATE redrive.breakers SET body = :body, closed_at = :closed_at, released = :released, updated_at = :now

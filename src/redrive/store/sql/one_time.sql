@@ -23,5 +23,6 @@ WHERE created_by = :by AND user_id IN (SELECT user_id FROM redrive.memberships W
 -- name: remove_expired
 DELETE FROM redrive.one_time_tokens WHERE hash IN (
     SELECT hash FROM redrive.one_time_tokens WHERE expires_at <= :now ORDER BY expires_at LIMIT :most
+    FOR UPDATE SKIP LOCKED
 )
 RETURNING hash

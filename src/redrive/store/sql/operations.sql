@@ -12,11 +12,11 @@ SELECT id AS letter_id, org, run_id, step_index, fingerprint, updated_at, effect
 FROM redrive.dead_letters
 
 -- name: freeze_ids
-{_freeze} ({_member} WHERE org = :org AND id IN (SELECT value FROM json_each(:ids))) AS member
+{_freeze} ({_member} WHERE org = :org AND id IN {items:ids}) AS member
 WHERE position <= :most
 
 -- name: unknown_ids
-SELECT value FROM json_each(:ids)
+SELECT value FROM {items:ids} AS wanted
 WHERE NOT EXISTS (SELECT 1 FROM redrive.dead_letters AS letter WHERE letter.id = value AND letter.org = :org)
 LIMIT :most
 
@@ -54,7 +54,9 @@ ORDER BY item.position
 {_obstructed}
 
 -- name: refuse
-UPDATE redrive.replays SET state = 'REFUSED', ended_at = :now, note = :note WHERE id = :id AND state = 'PLANNED'
+UPDATE redrive.replays AS item SET state = 'REFUSED', ended_at = :now, note = batch.note
+FROM {batch:Refusal}
+WHERE item.id = batch.id AND item.state = 'PLANNED'
 
 -- name: skip_unsafe
 UPDATE redrive.replays AS item SET state = 'SKIPPED', ended_at = :now, note = :note
@@ -143,27 +145,23 @@ SET state = :state, options = :options, started_by = :started_by, started_at = :
     updated_at = :now
 WHERE id = :id AND org = :org
 
--- name: _operation
-id, org, state, mode, selection, options, policy_override, reason, plan, planned_by, planned_at, started_by, started_at,
-    released, released_at, ramped_at, ended_at, stopped_because, updated_at
-
 -- name: get
-SELECT {_operation} FROM redrive.replay_operations WHERE id = :id AND org = :org
+SELECT {columns:ReplayOperation} FROM redrive.replay_operations WHERE id = :id AND org = :org
 
 -- name: lock
-SELECT {_operation}, :now FROM redrive.replay_operations WHERE id = :id AND org = :org
+SELECT {columns:ReplayOperation}, :now FROM redrive.replay_operations WHERE id = :id AND org = :org FOR UPDATE
 
 -- name: lock_running
-SELECT {_operation}, :now FROM redrive.replay_operations WHERE id = :id AND state = 'RUNNING'
+SELECT {columns:ReplayOperation}, :now FROM redrive.replay_operations WHERE id = :id AND state = 'RUNNING' FOR UPDATE SKIP LOCKED
 
 -- name: running
-SELECT {_operation}, :now FROM redrive.replay_operations WHERE state = 'RUNNING' ORDER BY updated_at, id
+SELECT {columns:ReplayOperation}, :now FROM redrive.replay_operations WHERE state = 'RUNNING' ORDER BY updated_at, id
 
 -- name: newest
-SELECT {_operation} FROM redrive.replay_operations WHERE org = :org ORDER BY planned_at DESC, id DESC LIMIT :size
+SELECT {columns:ReplayOperation} FROM redrive.replay_operations WHERE org = :org ORDER BY planned_at DESC, id DESC LIMIT :size
 
 -- name: older
-SELECT {_operation} FROM redrive.replay_operations
+SELECT {columns:ReplayOperation} FROM redrive.replay_operations
 WHERE org = :org AND (planned_at, id) < (
     SELECT planned_at, id FROM redrive.replay_operations WHERE id = :cursor AND org = :org
 )
@@ -211,7 +209,7 @@ GROUP BY 1 ORDER BY 2 DESC, 1
 LIMIT :most
 
 -- name: under_way
-SELECT {_operation} FROM redrive.replay_operations
+SELECT {columns:ReplayOperation} FROM redrive.replay_operations
 WHERE org = :org AND state IN ('RUNNING', 'PAUSED', 'STOPPED')
 ORDER BY planned_at DESC, id DESC
 LIMIT :most
@@ -228,7 +226,7 @@ GROUP BY operation.id ORDER BY operation.id
 -- name: progress
 SELECT operation_id, state, count(*) FROM redrive.replays
 WHERE operation_id IN (
-        SELECT id FROM redrive.replay_operations WHERE org = :org AND id IN (SELECT value FROM json_each(:ids))
+        SELECT id FROM redrive.replay_operations WHERE org = :org AND id IN {items:ids}
     )
     AND state IN ('PLANNED', 'RUNNING', 'FAILED', 'CANCELLED', 'REFUSED', 'SKIPPED')
 GROUP BY operation_id, state

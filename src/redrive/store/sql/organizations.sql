@@ -7,7 +7,7 @@ ON CONFLICT (name) DO NOTHING
 RETURNING {_columns}
 
 -- name: lock
-SELECT {_columns} FROM redrive.organizations WHERE name = :name
+SELECT {_columns} FROM redrive.organizations WHERE name = :name FOR UPDATE
 
 -- name: get
 SELECT {_columns} FROM redrive.organizations WHERE name = :name

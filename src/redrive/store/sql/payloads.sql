@@ -17,12 +17,13 @@ WHERE id > :after AND (
 ORDER BY id LIMIT :size
 
 -- name: rewrite_run
-UPDATE redrive.runs
-SET input = CASE WHEN input = :input THEN :new_input ELSE input END,
-    step_input = CASE WHEN step_input = :step_input THEN :new_step_input ELSE step_input END,
-    result = CASE WHEN result = :result THEN :new_result ELSE result END,
-    metadata = CASE WHEN metadata = :metadata THEN :new_metadata ELSE metadata END
-WHERE id = :id
+UPDATE redrive.runs AS run
+SET input = CASE WHEN run.input = batch.input THEN batch.new_input ELSE run.input END,
+    step_input = CASE WHEN run.step_input = batch.step_input THEN batch.new_step_input ELSE run.step_input END,
+    result = CASE WHEN run.result = batch.result THEN batch.new_result ELSE run.result END,
+    metadata = CASE WHEN run.metadata = batch.metadata THEN batch.new_metadata ELSE run.metadata END
+FROM {batch:NewRunPayloads}
+WHERE run.id = batch.id
 
 -- name: stale_steps
 SELECT run_id, step_index, output FROM redrive.steps
@@ -30,8 +31,9 @@ WHERE (run_id, step_index) > (:run_id, :step_index) AND substr(output, 1, :lengt
 ORDER BY run_id, step_index LIMIT :size
 
 -- name: rewrite_step
-UPDATE redrive.steps SET output = :new_output
-WHERE run_id = :run_id AND step_index = :step_index AND output = :output
+UPDATE redrive.steps AS step SET output = batch.new_output
+FROM {batch:NewStepPayload}
+WHERE step.run_id = batch.run_id AND step.step_index = batch.step_index AND step.output = batch.output
 
 -- name: stale_attempts
 SELECT run_id, step_index, number, output FROM redrive.attempts
@@ -39,5 +41,7 @@ WHERE (run_id, step_index, number) > (:run_id, :step_index, :number) AND substr(
 ORDER BY run_id, step_index, number LIMIT :size
 
 -- name: rewrite_attempt
-UPDATE redrive.attempts SET output = :new_output
-WHERE run_id = :run_id AND step_index = :step_index AND number = :number AND output = :output
+UPDATE redrive.attempts AS attempt SET output = batch.new_output
+FROM {batch:NewAttemptPayload}
+WHERE attempt.run_id = batch.run_id AND attempt.step_index = batch.step_index AND attempt.number = batch.number
+    AND attempt.output = batch.output

@@ -127,14 +127,14 @@ SELECT {columns:EventRow batch}, :now
 FROM {batch:EventRow}
 
 -- name: _set_by_database
-step_index, queue, attempts, failures, first_failed_at, last_failed_at, created_at, updated_at, replay_count, priority,
+org, workflow, step_index, queue, attempts, failures, first_failed_at, last_failed_at, created_at, updated_at, replay_count, priority,
     next_redrive_at, exhausted_at
 
 -- name: insert_dead_letter
 -- The live letter of the step, where there is one, gets the newer evidence and keeps what people did with it.
-INSERT INTO redrive.dead_letters ({columns:DeadLetterRow except redrive_delay}, {_set_by_database})
-SELECT {columns:DeadLetterRow batch except redrive_delay},
-    run.step_index, run.queue, run.attempt, run.failures, run.first_failed_at, run.last_failed_at, :now, :now, 0,
+INSERT INTO redrive.dead_letters ({columns:DeadLetterRow except org, workflow, redrive_delay}, {_set_by_database})
+SELECT {columns:DeadLetterRow batch except org, workflow, redrive_delay},
+    run.org, run.workflow, run.step_index, run.queue, run.attempt, run.failures, run.first_failed_at, run.last_failed_at, :now, :now, 0,
     run.priority, :now + batch.redrive_delay, CASE WHEN batch.state = 'EXHAUSTED' THEN :now END
 FROM {batch:DeadLetterRow}
 JOIN redrive.runs AS run ON run.id = batch.run_id

@@ -14,13 +14,6 @@ SELECT id, org, run_id, step_index FROM (
 ) AS due
 ORDER BY priority DESC, created_at, id
 
--- name: lock_due
--- SQLite locks the whole file, PostgreSQL the rows. SKIP LOCKED: whoever has one of them redrives or changes it just now.
-SELECT letter.id
-FROM redrive.dead_letters AS letter JOIN redrive.runs AS run ON run.id = letter.run_id
-WHERE letter.id = ANY (CAST(:letter_id AS text[])) AND {_due} AND {_no_dependency}
-FOR UPDATE OF run, letter SKIP LOCKED
-
 -- name: archive
 -- SKIP LOCKED, so that processors do not wait for one another.
 WITH picked AS MATERIALIZED (

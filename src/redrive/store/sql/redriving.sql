@@ -26,9 +26,12 @@ ORDER BY priority DESC, created_at, id
 SELECT min(next_redrive_at) - :now FROM redrive.dead_letters WHERE state = 'OPEN' AND next_redrive_at > :now
 
 -- name: lock_due
+-- SKIP LOCKED: whoever has locked one of them redrives or changes it just now.
 SELECT letter.id
 FROM redrive.dead_letters AS letter JOIN redrive.runs AS run ON run.id = letter.run_id
-WHERE letter.id = :letter_id AND {_due} AND {_no_dependency}
+JOIN {batch:Due only letter_id} ON letter.id = batch.letter_id
+WHERE {_due} AND {_no_dependency}
+FOR UPDATE OF run, letter SKIP LOCKED
 
 -- name: archive
 UPDATE redrive.dead_letters

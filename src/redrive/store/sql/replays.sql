@@ -6,48 +6,59 @@ place = 'ready', state = 'RUNNING', step_state = 'PENDING', due_at = NULL, held_
 
 -- name: _used
 -- Attempts of the step that have been, wherever they are kept: their numbers are not given out again.
-CASE WHEN :from_step = step_index THEN attempt ELSE COALESCE((
+CASE WHEN batch.from_step = run.step_index THEN run.attempt ELSE COALESCE((
         SELECT max(used.number) FROM (
             SELECT past.number FROM redrive.attempts AS past
-            WHERE past.run_id = redrive.runs.id AND past.step_index = :from_step
+            WHERE past.run_id = run.id AND past.step_index = batch.from_step
             UNION ALL
             SELECT finished.attempts FROM redrive.steps AS finished
-            WHERE finished.run_id = redrive.runs.id AND finished.step_index = :from_step
+            WHERE finished.run_id = run.id AND finished.step_index = batch.from_step
         ) AS used), 0) END
 
 -- name: restart
-UPDATE redrive.runs
-SET attempt = {_used}, step_index = :from_step, step_input = COALESCE(:step_input, step_input),
-    queue = COALESCE(:queue, queue), policy_override = :policy_override, step_only = :step_only, has_letter = 1,
-    redrives = :automatic + COALESCE((
-        SELECT letter.redrives FROM redrive.dead_letters AS letter WHERE letter.id = :letter_id), 0),
+UPDATE redrive.runs AS run
+SET attempt = {_used}, step_index = batch.from_step, step_input = COALESCE(batch.step_input, run.step_input),
+    queue = COALESCE(batch.queue, run.queue), policy_override = batch.policy_override, step_only = batch.step_only,
+    has_letter = 1,
+    redrives = batch.automatic + COALESCE((
+        SELECT letter.redrives FROM redrive.dead_letters AS letter WHERE letter.id = batch.letter_id), 0),
     {_fresh}
-WHERE id = :run_id AND org = :org AND place = 'ended' AND state IN ('DLQ_PENDING', 'FAILED')
-    AND step_index = :step_index AND EXISTS (
+FROM {batch:NewReplay only run_id, letter_id, org, step_index, from_step, step_input, queue, policy_override, step_only, automatic}
+WHERE run.id = batch.run_id AND run.org = batch.org AND run.place = 'ended' AND run.state IN ('DLQ_PENDING', 'FAILED')
+    AND run.step_index = batch.step_index AND EXISTS (
         SELECT 1 FROM redrive.dead_letters AS letter
-        WHERE letter.id = :letter_id AND letter.org = :org AND letter.run_id = redrive.runs.id
-            AND letter.step_index = redrive.runs.step_index AND letter.state IN ('OPEN', 'EXHAUSTED'))
-RETURNING id, queue
+        WHERE letter.id = batch.letter_id AND letter.org = batch.org AND letter.run_id = run.id
+            AND letter.step_index = run.step_index AND letter.state IN ('OPEN', 'EXHAUSTED'))
+RETURNING run.id, run.queue
 
 -- name: resume
-UPDATE redrive.runs
-SET attempt = {_used}, step_index = :from_step, step_input = COALESCE(:step_input, step_input),
-    queue = COALESCE(:queue, queue), policy_override = NULL, step_only = 0, has_letter = 0, redrives = 0,
+UPDATE redrive.runs AS run
+SET attempt = {_used}, step_index = batch.from_step, step_input = COALESCE(batch.step_input, run.step_input),
+    queue = COALESCE(batch.queue, run.queue), policy_override = NULL, step_only = 0, has_letter = 0,
+    redrives = 0,
     {_fresh}
-WHERE id = :run_id AND org = :org AND place = 'ended' AND state IN ('DLQ_PENDING', 'FAILED', 'PARTIAL')
-    AND step_index = :step_index AND NOT EXISTS (
+FROM {batch:NewReplay only run_id, org, step_index, from_step, step_input, queue}
+WHERE run.id = batch.run_id AND run.org = batch.org AND run.place = 'ended'
+    AND run.state IN ('DLQ_PENDING', 'FAILED', 'PARTIAL')
+    AND run.step_index = batch.step_index AND NOT EXISTS (
         SELECT 1 FROM redrive.dead_letters AS letter
-        WHERE letter.run_id = redrive.runs.id AND letter.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED'))
-RETURNING id, queue
+        WHERE letter.run_id = run.id AND letter.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED'))
+RETURNING run.id, run.queue
 
 -- name: live
 SELECT id FROM redrive.dead_letters WHERE run_id = :run_id AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
 
 -- name: known
-SELECT id FROM redrive.replays WHERE id = :id
+SELECT replay.id FROM redrive.replays AS replay
+JOIN {batch:NewReplay only id} ON replay.id = batch.id
 
 -- name: lock_letters
-SELECT id FROM redrive.dead_letters WHERE run_id = :run_id AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
+-- In order of ids, as everybody locks them.
+SELECT letter.id FROM redrive.dead_letters AS letter
+JOIN {batch:Settlement only run_id} ON letter.run_id = batch.run_id
+WHERE letter.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
+ORDER BY letter.id
+FOR UPDATE OF letter
 
 -- name: keep_successes
 INSERT INTO redrive.attempts (run_id, step_index, number, outcome, worker, code_version, started_at, ended_at,
@@ -63,21 +74,25 @@ ON CONFLICT (run_id, step_index, number) DO NOTHING
 DELETE FROM redrive.steps WHERE run_id = :run_id AND step_index >= :from_step
 
 -- name: mark_replaying
-UPDATE redrive.dead_letters
-SET state = 'REPLAYING', replay_count = replay_count + 1, last_replayed_at = :now, last_replayed_by = :requested_by,
-    replay_override = :policy_override, redrives = redrives + :automatic, next_redrive_at = NULL, updated_at = :now
-WHERE id = :letter_id AND org = :org AND state IN ('OPEN', 'EXHAUSTED')
-RETURNING id
+UPDATE redrive.dead_letters AS letter
+SET state = 'REPLAYING', replay_count = replay_count + 1, last_replayed_at = :now,
+    last_replayed_by = batch.requested_by, replay_override = batch.policy_override,
+    redrives = letter.redrives + batch.automatic, next_redrive_at = NULL, updated_at = :now
+FROM {batch:NewReplay only letter_id, org, requested_by, policy_override, automatic}
+WHERE letter.id = batch.letter_id AND letter.org = batch.org AND letter.state IN ('OPEN', 'EXHAUSTED')
+RETURNING letter.id
 
 -- name: insert
 INSERT INTO redrive.replays (id, org, operation_id, position, letter_id, run_id, number, step_index, from_step, mode,
     state, automatic, requested_by, requested_at, reason, policy_override, edit, fingerprint, letter_updated_at, effect,
     breaker, started_at)
-SELECT :id, :org, NULL, 0, :letter_id, run.id, run.replays, :step_index, :from_step, :mode, 'RUNNING',
-    :automatic, :requested_by, :now, :reason, :policy_override, :edit, COALESCE(letter.fingerprint, ''),
-    COALESCE(letter.updated_at, :now), COALESCE(letter.effect, 'idempotent'), letter.breaker, :now
-FROM redrive.runs AS run LEFT JOIN redrive.dead_letters AS letter ON letter.id = :letter_id
-WHERE run.id = :run_id
+SELECT batch.id, batch.org, NULL, 0, batch.letter_id, run.id, run.replays, batch.step_index, batch.from_step, batch.mode,
+    'RUNNING', batch.automatic, batch.requested_by, :now, batch.reason, batch.policy_override, batch.edit,
+    COALESCE(letter.fingerprint, ''), COALESCE(letter.updated_at, :now), COALESCE(letter.effect, 'idempotent'),
+    letter.breaker, :now
+FROM {batch:NewReplay only id, org, letter_id, run_id, step_index, from_step, mode, automatic, requested_by, reason, policy_override, edit}
+JOIN redrive.runs AS run ON run.id = batch.run_id
+LEFT JOIN redrive.dead_letters AS letter ON letter.id = batch.letter_id
 
 -- name: pick
 UPDATE redrive.replays
@@ -93,61 +108,61 @@ WHERE id IN (
     ORDER BY position
     LIMIT :most
 )
-RETURNING id, org, letter_id, run_id, step_index, from_step, mode, automatic, requested_by, reason, policy_override,
-    edit
+RETURNING {columns:NewReplay except step_input, queue}
 
 -- name: refuse
-UPDATE redrive.replays SET state = 'REFUSED', ended_at = :now, started_at = NULL, number = NULL, note = :note
-WHERE id = :id
+UPDATE redrive.replays AS replay SET state = 'REFUSED', ended_at = :now, started_at = NULL, number = NULL,
+    note = batch.note
+FROM {batch:Refusal}
+WHERE replay.id = batch.id
 
 -- name: situation
 SELECT replay.id, letter.state, run.state, run.step_index, replay.step_index
 FROM redrive.replays AS replay
+JOIN {batch:NewReplay only id} ON replay.id = batch.id
 LEFT JOIN redrive.dead_letters AS letter ON letter.id = replay.letter_id
 LEFT JOIN redrive.runs AS run ON run.id = replay.run_id
-WHERE replay.id = :id
-
--- name: _replay
-id, org, operation_id, position, letter_id, run_id, step_index, from_step, mode, state, automatic, requested_by,
-    requested_at, reason, policy_override, edit, fingerprint, effect, breaker, started_at, ended_at,
-    fingerprint_after, note, number
 
 -- name: get
-SELECT {_replay} FROM redrive.replays WHERE id = :id AND org = :org
+SELECT {columns:Replay} FROM redrive.replays WHERE id = :id AND org = :org
 
 -- name: of_letter
-SELECT {_replay} FROM redrive.replays
+SELECT {columns:Replay} FROM redrive.replays
 WHERE letter_id = :letter_id AND org = :org
 ORDER BY requested_at DESC, id DESC
 LIMIT :most
 
 -- name: of_run
-SELECT {_replay} FROM redrive.replays
+SELECT {columns:Replay} FROM redrive.replays
 WHERE run_id = :run_id AND org = :org AND number IS NOT NULL
 ORDER BY number
 
 -- name: resolve
-UPDATE redrive.dead_letters
+UPDATE redrive.dead_letters AS letter
 SET state = 'RESOLVED', resolved_by = last_replayed_by, resolved_at = :now, resolution = 'replayed', updated_at = :now
-WHERE run_id = :run_id AND step_index = :step_index AND state = 'REPLAYING'
-RETURNING id, org, last_replayed_by
+FROM {batch:Settlement only run_id, step_index}
+WHERE letter.run_id = batch.run_id AND letter.step_index = batch.step_index AND letter.state = 'REPLAYING'
+RETURNING letter.id, letter.org, letter.last_replayed_by
 
 -- name: supersede
-UPDATE redrive.dead_letters
+UPDATE redrive.dead_letters AS letter
 SET state = 'RESOLVED', resolved_by = last_replayed_by, resolved_at = :now, updated_at = :now,
     resolution = 'superseded: its replay has failed in another step, which has a dead letter of its own'
-WHERE run_id = :run_id AND step_index <> :step_index AND state = 'REPLAYING'
-RETURNING id, org
+FROM {batch:Settlement only run_id, step_index}
+WHERE letter.run_id = batch.run_id AND letter.step_index <> batch.step_index AND letter.state = 'REPLAYING'
+RETURNING letter.id, letter.org
 
 -- name: ignore
-UPDATE redrive.dead_letters
-SET state = 'IGNORED', resolved_by = :by, resolved_at = :now, resolution = 'the run was cancelled',
+UPDATE redrive.dead_letters AS letter
+SET state = 'IGNORED', resolved_by = batch.by, resolved_at = :now, resolution = 'the run was cancelled',
     updated_at = :now
-WHERE run_id = :run_id AND state = 'REPLAYING'
-RETURNING id, org
+FROM {batch:Settlement only run_id, by}
+WHERE letter.run_id = batch.run_id AND letter.state = 'REPLAYING'
+RETURNING letter.id, letter.org
 
 -- name: settle
-UPDATE redrive.replays
-SET state = :state, ended_at = :now, fingerprint_after = :fingerprint_after, note = :note
-WHERE run_id = :run_id AND state = 'RUNNING'
-RETURNING org, letter_id, run_id, state
+UPDATE redrive.replays AS replay
+SET state = batch.state, ended_at = :now, fingerprint_after = batch.fingerprint_after, note = batch.note
+FROM {batch:Settlement only run_id, state, fingerprint_after, note}
+WHERE replay.run_id = batch.run_id AND replay.state = 'RUNNING'
+RETURNING replay.org, replay.letter_id, replay.run_id, replay.state

@@ -5,68 +5,67 @@ ON CONFLICT (digest) DO NOTHING
 -- name: definition
 SELECT body FROM redrive.definitions WHERE digest = :digest
 
--- name: _enqueue
-INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place, submitted_at, due_at, step_index,
-    step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses, lonely_losses, alone, idempotency_key,
-    request_hash, correlation_id, tags, metadata)
-VALUES (:id, :org, :workflow, :definition, :queue, :priority, 'PENDING',
-    CASE WHEN COALESCE(:at, :now + :delay) <= :now THEN 'ready' ELSE 'waiting' END, :now,
-    CASE WHEN COALESCE(:at, :now + :delay) <= :now THEN NULL ELSE COALESCE(:at, :now + :delay) END, 0,
-    'PENDING', :input, 0, 0, 0, 0, 0, 0, 0, 0, :idempotency_key,
-    :request_hash, :correlation_id, :tags, :metadata)
+-- name: enqueue_mixed
+{_insert_run}
+SELECT batch.id, batch.org, batch.workflow, batch.definition, batch.queue, batch.priority, 'PENDING',
+    CASE WHEN COALESCE(batch.at, :now + batch.delay) <= :now THEN 'ready' ELSE 'waiting' END, :now,
+    CASE WHEN COALESCE(batch.at, :now + batch.delay) <= :now THEN NULL ELSE COALESCE(batch.at, :now + batch.delay) END,
+    0, 'PENDING', batch.input, 0, 0, 0, 0, 0, 0, 0, 0, batch.idempotency_key, batch.request_hash, batch.correlation_id,
+    batch.tags, batch.metadata
+FROM {batch:NewRun}
 ON CONFLICT DO NOTHING
 RETURNING id
 
--- name: enqueue_mixed
-{_enqueue}
-
 -- name: enqueue
-{_enqueue}
+-- What the runs of a batch share is not repeated.
+{_insert_run}
+SELECT batch.id, CAST(:org AS text), CAST(:workflow AS text), CAST(:definition AS text), CAST(:queue AS text),
+    CAST(:priority AS integer), 'PENDING', CASE WHEN due_at <= :now THEN 'ready' ELSE 'waiting' END, :now,
+    CASE WHEN due_at <= :now THEN NULL ELSE due_at END,
+    0, 'PENDING', batch.input, 0, 0, 0, 0, 0, 0, 0, 0, batch.idempotency_key, batch.request_hash, batch.correlation_id,
+    CAST(:tags AS text), CAST(:metadata AS text)
+FROM {batch:NewRun only id, input, idempotency_key, request_hash, correlation_id},
+    (SELECT COALESCE(CAST(:at AS double precision), :now + CAST(:delay AS double precision)) AS due_at) AS shared
+WHERE true
+ON CONFLICT DO NOTHING
+RETURNING id
+
+-- name: _insert_run
+INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place, submitted_at, due_at, step_index,
+    step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses, lonely_losses, alone, idempotency_key,
+    request_hash, correlation_id, tags, metadata)
 
 -- name: known
 SELECT id, request_hash FROM redrive.runs WHERE org = :org AND idempotency_key = :idempotency_key
 
--- name: _run
-id, org, workflow, definition, queue, priority, state, place, submitted_at, due_at, held_by, step_index, step_state,
-    input, step_input, result, attempt, failures, rate_limit_waits, holds, error_class, first_failed_at,
-    last_failed_at, worker, code_version, attempt_started_at, started_at, ended_at, idempotency_key, correlation_id,
-    tags, metadata, policy_override, cancel_requested_at, progress, replays, step_only, redrives,
-    has_letter
-
 -- name: get
-SELECT {_run} FROM redrive.runs WHERE id = :id AND org = :org
+SELECT {columns:Run} FROM redrive.runs WHERE id = :id AND org = :org
 
 -- name: all
-SELECT {_run} FROM redrive.runs ORDER BY submitted_at, id
+SELECT {columns:Run} FROM redrive.runs ORDER BY submitted_at, id
 
 -- name: outcome
 SELECT state, result FROM redrive.runs WHERE id = :id AND org = :org
 
 -- name: steps
-SELECT step_index, name, task, state, output, attempts, worker, code_version, started_at, ended_at
+SELECT {columns:FinishedStep}
 FROM redrive.steps
 WHERE run_id = :id AND EXISTS (SELECT 1 FROM redrive.runs WHERE id = :id AND org = :org)
 ORDER BY step_index
 
 -- name: attempts
-SELECT step_index, number, outcome, worker, code_version, started_at, ended_at, reason, explanation, delay,
-    category, error_class, error_type, message, stack, http_status, public_code, public_message, replay, output
+SELECT {columns:AttemptRecord}
 FROM redrive.attempts
 WHERE run_id = :id AND EXISTS (SELECT 1 FROM redrive.runs WHERE id = :id AND org = :org)
 ORDER BY step_index, number
 
 -- name: events
-SELECT id, kind, at, step_index, detail FROM redrive.run_events
+SELECT {columns:RunEvent} FROM redrive.run_events
 WHERE run_id = :id AND EXISTS (SELECT 1 FROM redrive.runs WHERE id = :id AND org = :org)
 ORDER BY at, id
 
 -- name: dead_letters
-SELECT id, org, run_id, step_index, step, task, workflow, queue, state, category, error_class, error_type, message, stack,
-    http_status, public_code, public_message, reason, explanation, fingerprint, fingerprint_reason, title, attempts,
-    failures, first_failed_at, last_failed_at, payload, config, policy, idempotency_key, correlation_id, tags, metadata,
-    created_at, updated_at, replay_count, last_replayed_at, last_replayed_by, replay_override, resolved_by, resolved_at,
-    resolution, effect, may_have_executed, breaker, code_version, priority, assignee, template, runbook, redrive,
-    redrive_policy, redrives, max_redrives, next_redrive_at, exhausted_at
+SELECT {columns:DeadLetter}
 FROM redrive.dead_letters WHERE run_id = :id AND org = :org ORDER BY created_at
 
 -- name: count_by_place
@@ -95,6 +94,7 @@ SELECT id FROM redrive.runs
 WHERE place = 'ended' AND state IN ('SUCCESS', 'CANCELLED') AND ended_at < :now - :age
 ORDER BY ended_at
 LIMIT :most
+FOR UPDATE SKIP LOCKED
 
 -- name: _expired_failures
 SELECT id FROM redrive.runs
@@ -116,6 +116,7 @@ WHERE place = 'ended' AND ended_at < :now - :age AND id IN (
 
 -- name: expired_failures
 {_expired_failures}
+FOR UPDATE SKIP LOCKED
 
 -- name: live
 SELECT run_id FROM redrive.dead_letters
@@ -142,13 +143,14 @@ WHERE letter_id IN (SELECT letter.id FROM redrive.dead_letters AS letter WHERE l
 DELETE FROM redrive.replays WHERE run_id = :id AND operation_id IS NULL
 
 -- name: delete_items
-DELETE FROM redrive.replays
-WHERE operation_id IN (
+WITH old AS MATERIALIZED (
     SELECT operation.id FROM redrive.replay_operations AS operation
     WHERE operation.state IN ('DONE', 'CANCELLED', 'PLANNED') AND operation.updated_at < :now - :age
     ORDER BY operation.updated_at
     LIMIT 1
+    FOR UPDATE SKIP LOCKED
 )
+DELETE FROM redrive.replays WHERE operation_id IN (SELECT id FROM old)
 
 -- name: delete_operations
 DELETE FROM redrive.replay_operations

@@ -38,5 +38,6 @@ ORDER BY id DESC LIMIT :most
 -- name: remove_expired
 DELETE FROM redrive.sessions WHERE hash IN (
     SELECT hash FROM redrive.sessions WHERE expires_at <= :now ORDER BY expires_at LIMIT :most
+    FOR UPDATE SKIP LOCKED
 )
 RETURNING id

@@ -1,14 +1,8 @@
 -- name: count_ended
--- Changes are added as rows of their own: see the triggers. One round trip for the whole batch.
+-- Changes are added as rows of their own: see the triggers.
 INSERT INTO redrive.tallies (org, figure, subject, bucket, number)
-SELECT org, 'ended', state, CAST(floor(:now / 300) AS bigint) * 300, number
-FROM unnest(CAST(:org AS text[]), CAST(:state AS text[]), CAST(:number AS bigint[])) AS batch (org, state, number)
-
--- name: occurred
--- One round trip for the whole batch.
-SELECT subject, {_place}, number FROM redrive.tallies
-WHERE org = :org AND figure = 'occurred' AND subject = ANY (CAST(:fingerprint AS text[]))
-    AND bucket >= CAST(:start AS bigint)
+SELECT batch.org, 'ended', batch.state, CAST(floor(:now / 300) AS bigint) * 300, batch.number
+FROM {batch:EndedRuns}
 
 -- name: sum_up
 -- SQLite keeps one row a key by itself. Only what was added lately is looked at: more than that is hardly ever added.

@@ -25,7 +25,8 @@ GROUP BY figure, subject, place
 
 -- name: occurred
 SELECT subject, {_place}, number FROM redrive.tallies
-WHERE org = :org AND figure = 'occurred' AND subject = :fingerprint AND bucket >= CAST(:start AS bigint)
+JOIN {batch:FingerprintSpan only fingerprint} ON subject = batch.fingerprint
+WHERE org = :org AND figure = 'occurred' AND bucket >= CAST(:start AS bigint)
 
 -- name: sum_up
 DELETE FROM redrive.tallies WHERE bucket = 0 AND number = 0

@@ -13,7 +13,7 @@ SELECT {_columns} FROM redrive.users WHERE id = :id
 SELECT {_columns} FROM redrive.users WHERE name = :name
 
 -- name: lock
-SELECT {_columns} FROM redrive.users WHERE id = :id
+SELECT {_columns} FROM redrive.users WHERE id = :id FOR UPDATE
 
 -- name: identified
 SELECT {_columns} FROM redrive.users WHERE issuer = :issuer AND subject = :subject

@@ -336,7 +336,7 @@ UNION ALL
 SELECT 'noted', slots, count(*) FROM redrive.runs WHERE place = 'leased' AND slots IS NOT NULL GROUP BY slots
 
 -- name: known
-SELECT id FROM redrive.runs WHERE id = :id
+SELECT run.id FROM redrive.runs AS run JOIN {batch:RunKey} ON run.id = batch.id
 
 -- name: executed
 WITH page AS (

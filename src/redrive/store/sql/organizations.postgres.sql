@@ -1,3 +1,0 @@
--- name: lock
--- SQLite locks the whole file, PostgreSQL the row.
-SELECT {_columns} FROM redrive.organizations WHERE name = :name FOR UPDATE
