@@ -9,8 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from redrive.model.claim import Claim
-from redrive.model.run import NewRun, Run
+from redrive.model.run import NewRun
 from redrive.store import record, records, statement
 from redrive.store.statement import Query, statements
 
@@ -102,13 +101,6 @@ def test_no_rule_stands_in_sql(module: str) -> None:
     """Decision 4: SQL compares and sets. It throws no dice and computes no backoff."""
     for each in statements(module).values():
         assert not re.search(r"\b(random|power|pow|exp)\s*\(", each.sqlite.text + each.postgres.text)
-
-
-def test_claims_and_runs_have_the_columns_of_their_statements() -> None:
-    fragment = dict(statement._sections("leases.sql"))["_claim"]
-    assert tuple(re.findall(r"\w+", fragment)) == Claim._fields
-    fragment = dict(statement._sections("runs.sql"))["_run"]
-    assert tuple(re.findall(r"\w+", fragment)) == Run._fields
 
 
 @pytest.mark.parametrize(
