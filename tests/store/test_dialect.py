@@ -71,7 +71,8 @@ def test_a_batch_of_some_columns_may_name_properties() -> None:
     ("text", "expected"),
     [
         (
-            "UPDATE redrive.runs AS run SET a = batch.size\nFROM {batch:Thing}\nWHERE run.id = batch.id\nRETURNING run.id",
+            "UPDATE redrive.runs AS run SET a = batch.size\nFROM {batch:Thing}\n"
+            "WHERE run.id = batch.id\nRETURNING run.id",
             "UPDATE runs AS run SET a = :size\nWHERE run.id = :id\nRETURNING id",
         ),
         (
@@ -79,7 +80,8 @@ def test_a_batch_of_some_columns_may_name_properties() -> None:
             "INSERT INTO t (id) SELECT :id\nWHERE true\nON CONFLICT DO NOTHING",
         ),
         (
-            "SELECT run.id FROM redrive.runs AS run\nJOIN {batch:Thing only id} ON run.id = batch.id\nFOR UPDATE OF run",
+            "SELECT run.id FROM redrive.runs AS run\n"
+            "JOIN {batch:Thing only id} ON run.id = batch.id\nFOR UPDATE OF run",
             "SELECT run.id FROM runs AS run\nJOIN (SELECT 1) AS batch ON run.id = :id",
         ),
         (
