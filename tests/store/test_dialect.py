@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from redrive.model.row import BigInt
+from redrive.model.field import BigInt
 from redrive.store.dialect import for_postgres, for_sqlite, with_columns
 
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from redrive.model.run import NewRun
-from redrive.store import record, records, statement
+from redrive.store import record, statement
 from redrive.store.statement import Query, statements
 
 FOLDER = files("redrive.store") / "sql"
@@ -117,8 +117,8 @@ def test_no_rule_stands_in_sql(module: str) -> None:
         ("records", "insert_step", record.StepRow),
         ("records", "insert_event", record.EventRow),
         ("records", "insert_dead_letter", record.DeadLetterRow),
-        ("records", "occupy", records.Occupied),
-        ("records", "progress", records.Progress),
+        ("records", "occupy", record.Occupied),
+        ("records", "progress", record.Progress),
     ],
 )
 def test_what_is_given_is_what_is_stored(module: str, name: str, kind: type[tuple[object, ...]]) -> None:

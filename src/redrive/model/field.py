@@ -27,3 +27,6 @@ JsonList = Annotated[str, "text", Meaning.JSON_LIST]
 
 JsonObject = Annotated[str, "text", Meaning.JSON_OBJECT]
 """A JSON object, stored as text."""
+
+BigInt = Annotated[int, "bigint"]
+"""A number that PostgreSQL keeps in 64 bits; a plain `int` has 32 there."""

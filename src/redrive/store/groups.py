@@ -18,8 +18,8 @@ from redrive.model.failure_group import (
     Reopening,
     Standing,
 )
+from redrive.model.field import BigInt
 from redrive.model.query import MAX_COUNTED
-from redrive.model.row import BigInt
 from redrive.policy.recurrence import passed
 from redrive.store.condition import BEYOND
 from redrive.store.database import Row, Session

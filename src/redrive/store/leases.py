@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from redrive.model.claim import Claim
-from redrive.model.row import BigInt
+from redrive.model.field import BigInt
 from redrive.policy.codec import encode
 from redrive.store.database import Database, Session
 from redrive.store.statement import statements

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from redrive.model.failure_group import Occurrence
-from redrive.model.row import BigInt
+from redrive.model.field import BigInt
 from redrive.store.replays import Settlement
 
 

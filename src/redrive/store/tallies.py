@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from redrive.model.row import BigInt
+from redrive.model.field import BigInt
 from redrive.store.database import Database, Session
 from redrive.store.statement import statements
 
