@@ -2,6 +2,7 @@
 
 RedriveError
 ├── InvalidValueError          an argument or a setting is wrong (also a ValueError)
+│   ├── InvalidFieldError      one field of a policy or of a change is wrong
 │   ├── NotStorableError       a value cannot be kept as JSON
 │   │   └── SealedError        it is encrypted with a key that is not configured here (also Unavailable)
 │   ├── InvalidKeyError        a part of an idempotency key cannot be encoded
@@ -63,6 +64,15 @@ def _rebuilt(kind: type[RedriveError], args: tuple[Any, ...], attributes: dict[s
 
 class InvalidValueError(RedriveError, ValueError):
     """An argument or a setting is wrong. The message names what is allowed."""
+
+
+class InvalidFieldError(InvalidValueError):
+    """A field is wrong: `field` names it, `problem` says what is allowed."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field} {problem}")
+        self.field = field
+        self.problem = problem
 
 
 class NotStorableError(InvalidValueError):

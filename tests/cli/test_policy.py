@@ -227,7 +227,11 @@ def test_nothing_to_simulate_is_said(shop: Command) -> None:
         ),
         (["gatway"], 3, "there is no policy 'gatway'; did you mean 'gateway'?"),
         (["--base", "soon"], 2, "'soon' is no length of time, such as 0.25, 250ms, 30s, 5m or 1h"),
-        (["--increment", "5"], 2, "the curve is exponential, which has no --increment; choose a --curve"),
+        (
+            ["--increment", "5"],
+            2,
+            "--increment does not apply to the exponential curve; choose another curve",
+        ),
         (["--attempts", "3", "--org", "acme"], 3, "there is no organization 'acme'"),
     ],
 )

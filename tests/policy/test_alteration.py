@@ -23,8 +23,9 @@ from redrive.policy import (
     NoJitter,
     Proportional,
 )
-from redrive.policy.alteration import Alteration, jitter
+from redrive.policy.alteration import Alteration
 from redrive.policy.consequence import consequences
+from redrive.policy.jitter import parse_jitter
 from redrive.policy.presets import REDRIVE_LINEAR, REDRIVE_NEVER
 from redrive.policy.retry import RetryPolicy
 
@@ -70,28 +71,35 @@ def test_kinds_of_errors() -> None:
     ],
 )
 def test_jitters_as_people_write_them(text: str, expected: object) -> None:
-    assert jitter(text) == expected
+    assert parse_jitter(text) == expected
 
 
 @pytest.mark.parametrize(
     ("alteration", "message"),
     [
-        (Alteration(attempts=0), "--attempts must be a whole number from 1 to 1,000, got 0"),
-        (Alteration(attempts=5000), "--attempts must be a whole number from 1 to 1,000, got 5000"),
-        (Alteration(factor=0.5), "--factor must be a number from 1 to 1000, got 0.5"),
-        (Alteration(base=-1.0), "--base must be a number from 0 to 31,536,000, got -1"),
+        (Alteration(attempts=0), "attempts must be a whole number from 1 to 1,000, got 0"),
+        (Alteration(attempts=5000), "attempts must be a whole number from 1 to 1,000, got 5000"),
+        (Alteration(factor=0.5), "factor must be a number from 1 to 1000, got 0.5"),
+        (Alteration(base=-1.0), "base must be a number from 0 to 31,536,000, got -1"),
         (
             Alteration(rate_limit_waits=-1),
-            "--rate-limit-waits must be a whole number from 0 to 1,000, got -1",
+            "rate_limit_waits must be a whole number from 0 to 1,000, got -1",
         ),
-        (Alteration(increment=1.0), "the curve is exponential, which has no --increment; choose a --curve"),
-        (Alteration(curve="linear"), "the curve linear needs --increment"),
-        (Alteration(curve="immediate", base=1.0), "the curve is immediate, which has no --base"),
-        (Alteration(jitter="lots"), "--jitter must be none, full, equal, 25%, additive:SECONDS or"),
-        (Alteration(jitter="additive"), "--jitter must be none"),
-        (Alteration(jitter="full:3"), "--jitter must be none"),
-        (Alteration(jitter="120%"), "--jitter must be from 0% to 100%, got '120%'"),
-        (Alteration(jitter="x%"), "--jitter must be none"),
+        (
+            Alteration(increment=1.0),
+            "increment does not apply to the exponential curve; choose another curve",
+        ),
+        (Alteration(curve="linear"), "increment is missing; the linear curve needs it"),
+        (Alteration(curve="immediate", base=1.0), "base does not apply to the immediate curve"),
+        (
+            Alteration(jitter="lots"),
+            "jitter must be one of none, full, equal, 25%, additive:SECONDS, decorrelated:FACTOR; got 'lots'",
+        ),
+        (Alteration(jitter="additive"), "jitter must be one of none"),
+        (Alteration(jitter="full:3"), "jitter must be one of none"),
+        (Alteration(jitter="120%"), "jitter must be from 0% to 100%, got '120%'"),
+        (Alteration(jitter="additive:-1"), "jitter is additive, whose maximum must be a number from 0 to"),
+        (Alteration(jitter="x%"), "jitter must be one of none"),
         (Alteration(also_retry=("weather",)), "category must be one of 'timeout'"),
     ],
 )

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, NamedTuple
 
-from redrive.errors import InvalidValueError, NotFoundError
+from redrive.errors import InvalidFieldError, NotFoundError
 from redrive.model.failure import Category
 from redrive.policy.backoff import Backoff
 from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require, require_whole
-from redrive.policy.curve import Curve
-from redrive.policy.jitter import Jitter
+from redrive.policy.curve import CURVES, Curve
+from redrive.policy.jitter import parse_jitter
 from redrive.policy.presets import PRESETS
 from redrive.policy.retry import RetryPolicy
-from redrive.policy.stored import CURVES, JITTERS
 from redrive.words.suggestion import suggest
 
 MAX_ATTEMPTS = 1_000
 MAX_RATE_LIMIT_WAITS = 1_000
-_OPTIONS = {"base": "--base", "factor": "--factor", "step": "--increment"}
-"""What the fields of a curve are called here; a step is something else."""
-_JITTER_VALUES = {"proportional": "ratio", "additive": "maximum", "decorrelated": "factor"}
-_JITTER_HELP = "none, full, equal, 25%, additive:SECONDS or decorrelated:FACTOR"
+_INCREMENT = {"step": "increment"}
+"""The field here of a curve's `step`: in an alteration a step would be one of a workflow."""
 
 
 class Alteration(NamedTuple):
@@ -61,21 +58,21 @@ class Alteration(NamedTuple):
         )
 
     def check(self) -> None:
-        """As far as it can be without a policy. Here rather than there, so that messages name the option."""
+        """Check everything that does not depend on the policy to change."""
         if self.preset is not None:
             preset(self.preset)
         if self.jitter is not None:
-            jitter(self.jitter)
+            parse_jitter(self.jitter)
         _categories((*self.also_retry, *self.never_retry))
         if self.attempts is not None:
-            require_whole("--attempts", self.attempts, 1, MAX_ATTEMPTS)
+            require_whole("attempts", self.attempts, 1, MAX_ATTEMPTS)
         if self.rate_limit_waits is not None:
-            require_whole("--rate-limit-waits", self.rate_limit_waits, 0, MAX_RATE_LIMIT_WAITS)
+            require_whole("rate_limit_waits", self.rate_limit_waits, 0, MAX_RATE_LIMIT_WAITS)
         for name, value, low, high in (
-            ("--base", self.base, 0.0, MAX_DELAY_SECONDS),
-            ("--factor", self.factor, 1.0, 1000.0),
-            ("--increment", self.increment, 0.0, MAX_DELAY_SECONDS),
-            ("--cap", self.cap, 0.0, MAX_DELAY_SECONDS),
+            ("base", self.base, 0.0, MAX_DELAY_SECONDS),
+            ("factor", self.factor, 1.0, 1000.0),
+            ("increment", self.increment, 0.0, MAX_DELAY_SECONDS),
+            ("cap", self.cap, 0.0, MAX_DELAY_SECONDS),
         ):
             if value is not None:
                 require(name, value, low, high)
@@ -84,7 +81,7 @@ class Alteration(NamedTuple):
         curve = self._curve(backoff.curve)
         # Whoever asks for a base beyond the cap, and for no cap, has not asked for the old one.
         cap = max(backoff.cap, self.base or 0.0) if self.cap is None else self.cap
-        return Backoff(curve, cap, backoff.jitter if self.jitter is None else jitter(self.jitter))
+        return Backoff(curve, cap, backoff.jitter if self.jitter is None else parse_jitter(self.jitter))
 
     def _curve(self, curve: Curve) -> Curve:
         given = {"base": self.base, "factor": self.factor, "step": self.increment}
@@ -92,17 +89,18 @@ class Alteration(NamedTuple):
         if not given and self.curve is None:
             return curve
         kind: type[Any] = type(curve) if self.curve is None else CURVES[self.curve]
-        names = tuple(getattr(kind, "__dataclass_fields__", ()))
+        names = tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
         for name in given:
             if name not in names:
-                word = kind.__name__.lower()
-                raise InvalidValueError(
-                    f"the curve is {word}, which has no {_OPTIONS[name]}; choose a --curve"
+                word = getattr(kind, "word", "custom")
+                raise InvalidFieldError(
+                    _INCREMENT.get(name, name), f"does not apply to the {word} curve; choose another curve"
                 )
         kept = {name: getattr(curve, name) for name in names if hasattr(curve, name)}
         values = {"factor": 2.0, **kept, **given}
         if missing := [name for name in names if name not in values]:
-            raise InvalidValueError(f"the curve {self.curve} needs {_OPTIONS[missing[0]]}")
+            field = _INCREMENT.get(missing[0], missing[0])
+            raise InvalidFieldError(field, f"is missing; the {self.curve} curve needs it")
         changed: Curve = kind(**{name: values[name] for name in names})
         return changed
 
@@ -111,34 +109,6 @@ def preset(name: str) -> RetryPolicy:
     if name not in PRESETS:
         raise NotFoundError(f"there is no policy {name!r}; {suggest(name, PRESETS)}")
     return PRESETS[name]
-
-
-def jitter(text: str) -> Jitter:
-    """As people write it: none, full, equal, 25%, additive:5, decorrelated:3."""
-    word, _, value = text.strip().lower().removeprefix("±").partition(":")
-    if word.endswith("%") and not value:
-        word, value = "proportional", _share(word)
-    if word not in JITTERS or bool(value) != (word in _JITTER_VALUES):
-        raise InvalidValueError(f"--jitter must be {_JITTER_HELP}, got {text!r}")
-    if not value:
-        plain: Jitter = JITTERS[word]()
-        return plain
-    made: Jitter = JITTERS[word](**{_JITTER_VALUES[word]: _number(text, value)})
-    return made
-
-
-def _share(text: str) -> str:
-    number = _number(text, text.removesuffix("%"))
-    if not 0.0 <= number <= 100.0:
-        raise InvalidValueError(f"--jitter must be from 0% to 100%, got {text!r}")
-    return str(number / 100.0)
-
-
-def _number(text: str, value: str) -> float:
-    try:
-        return float(value)
-    except ValueError:
-        raise InvalidValueError(f"--jitter must be {_JITTER_HELP}, got {text!r}") from None
 
 
 def _categories(words: Iterable[str]) -> frozenset[Category]:

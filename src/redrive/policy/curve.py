@@ -1,27 +1,30 @@
-"""How a wait grows with the failures: the uncapped, unjittered plan."""
+"""Curves: how a wait grows with the failures, before the cap and the jitter."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from types import MappingProxyType
+from typing import Any, ClassVar, Protocol
 
 from redrive.policy.bounds import MAX_DELAY_SECONDS, require
 
 AFTER_A_MISTAKE = 3600.0
-"""The wait after a custom function that failed."""
+"""The wait after a custom function failed."""
 
 
 class Curve(Protocol):
     def delay(self, failures: int) -> float | None:
-        """The wait after so many failures (1 is the first), uncapped; None: no further attempt."""
+        """Return the uncapped wait after a number of failures (1 is the first); None: no further attempt."""
 
     def formula(self, failures: object) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Exponential:
+    word: ClassVar[str] = "exponential"
+
     base: float
     factor: float = 2.0
 
@@ -41,6 +44,8 @@ class Exponential:
 
 @dataclass(frozen=True, slots=True)
 class Linear:
+    word: ClassVar[str] = "linear"
+
     base: float
     step: float
 
@@ -60,6 +65,8 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class Immediate:
+    word: ClassVar[str] = "immediate"
+
     def delay(self, failures: int) -> float:
         return 0.0
 
@@ -69,6 +76,8 @@ class Immediate:
 
 @dataclass(frozen=True, slots=True)
 class Never:
+    word: ClassVar[str] = "never"
+
     def delay(self, failures: int) -> None:
         return None
 
@@ -98,3 +107,9 @@ class Custom:
 
     def formula(self, failures: object) -> str:
         return f"{getattr(self.function, '__name__', 'custom')}({failures})"
+
+
+CURVES: Mapping[str, type[Any]] = MappingProxyType(
+    {curve.word: curve for curve in (Exponential, Linear, Immediate, Never)}
+)
+"""The curves that can be stored, by their words; a Custom one holds a function."""

@@ -5,9 +5,12 @@ Spreading the waits keeps callers that failed together from coming back together
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import Any, ClassVar, Protocol
 
+from redrive.errors import InvalidFieldError
 from redrive.policy.bounds import MAX_DELAY_SECONDS, require
 
 
@@ -32,6 +35,8 @@ class Plan(Protocol):
 
 
 class Jitter(Protocol):
+    """Each kind has a `word`, under which it is stored, and a `syntax`, as people write it."""
+
     def interval(self, plan: Plan) -> tuple[float, float]: ...
 
     def describe(self) -> str: ...
@@ -39,6 +44,9 @@ class Jitter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NoJitter:
+    word: ClassVar[str] = "none"
+    syntax: ClassVar[str] = word
+
     def interval(self, plan: Plan) -> tuple[float, float]:
         return plan.seconds, plan.seconds
 
@@ -49,6 +57,9 @@ class NoJitter:
 @dataclass(frozen=True, slots=True)
 class Proportional:
     """Up to `ratio` less or more than planned."""
+
+    word: ClassVar[str] = "proportional"
+    syntax: ClassVar[str] = "25%"
 
     ratio: float
 
@@ -66,6 +77,9 @@ class Proportional:
 class Additive:
     """As planned, and up to `maximum` more."""
 
+    word: ClassVar[str] = "additive"
+    syntax: ClassVar[str] = "additive:SECONDS"
+
     maximum: float
 
     def __post_init__(self) -> None:
@@ -82,6 +96,9 @@ class Additive:
 class Full:
     """Anything from nothing to the planned wait."""
 
+    word: ClassVar[str] = "full"
+    syntax: ClassVar[str] = word
+
     def interval(self, plan: Plan) -> tuple[float, float]:
         return 0.0, plan.seconds
 
@@ -92,6 +109,9 @@ class Full:
 @dataclass(frozen=True, slots=True)
 class Equal:
     """Half of the planned wait, and up to the other half more."""
+
+    word: ClassVar[str] = "equal"
+    syntax: ClassVar[str] = word
 
     def interval(self, plan: Plan) -> tuple[float, float]:
         return plan.seconds / 2.0, plan.seconds
@@ -104,6 +124,9 @@ class Equal:
 class Decorrelated:
     """Between the first wait and `factor` times the wait before, whatever the curve plans; capped."""
 
+    word: ClassVar[str] = "decorrelated"
+    syntax: ClassVar[str] = "decorrelated:FACTOR"
+
     factor: float = 3.0
 
     def __post_init__(self) -> None:
@@ -114,3 +137,37 @@ class Decorrelated:
 
     def describe(self) -> str:
         return f"decorrelated jitter ×{self.factor:g}"
+
+
+JITTERS: Mapping[str, type[Any]] = MappingProxyType(
+    {jitter.word: jitter for jitter in (NoJitter, Full, Equal, Proportional, Additive, Decorrelated)}
+)
+"""All kinds of jitter, by their words."""
+
+JITTER_SYNTAX = ", ".join(jitter.syntax for jitter in JITTERS.values())
+
+
+def parse_jitter(text: str) -> Jitter:
+    """Read a jitter as people write it: see `JITTER_SYNTAX`."""
+    word, _, argument = text.strip().lower().removeprefix("±").partition(":")
+    percent = word.endswith("%") and not argument
+    if percent:
+        word, argument = Proportional.word, word.removesuffix("%")
+    kind = JITTERS.get(word)
+    if kind is None or bool(argument) != bool(fields(kind)):
+        raise _bad_jitter(text)
+    try:
+        numbers = [float(argument)] if argument else []
+    except ValueError:
+        raise _bad_jitter(text) from None
+    if percent and not 0.0 <= numbers[0] <= 100.0:
+        raise InvalidFieldError("jitter", f"must be from 0% to 100%, got {text!r}")
+    try:
+        jitter: Jitter = kind(*(number / 100.0 if percent else number for number in numbers))
+    except InvalidFieldError as error:
+        raise InvalidFieldError("jitter", f"is {word}, whose {error}") from None
+    return jitter
+
+
+def _bad_jitter(text: str) -> InvalidFieldError:
+    return InvalidFieldError("jitter", f"must be one of {JITTER_SYNTAX}; got {text!r}")

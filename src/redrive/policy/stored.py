@@ -15,28 +15,14 @@ from redrive.errors import InvalidValueError
 from redrive.model.failure import Category
 from redrive.policy.backoff import Backoff
 from redrive.policy.bounds import choice, require_kind
-from redrive.policy.curve import Custom, Exponential, Immediate, Linear, Never
-from redrive.policy.jitter import Additive, Decorrelated, Equal, Full, NoJitter, Proportional
+from redrive.policy.curve import CURVES, Custom
+from redrive.policy.jitter import JITTERS
 from redrive.policy.retry import Ending, RetryPolicy
 
 if TYPE_CHECKING:
     from redrive.policy.codec import JsonValue
 
 Words = Mapping[str, type[Any]]
-
-CURVES: Words = MappingProxyType(
-    {"exponential": Exponential, "linear": Linear, "immediate": Immediate, "never": Never}
-)
-JITTERS: Words = MappingProxyType(
-    {
-        "none": NoJitter,
-        "proportional": Proportional,
-        "additive": Additive,
-        "full": Full,
-        "equal": Equal,
-        "decorrelated": Decorrelated,
-    }
-)
 
 
 def policy_to_json(policy: RetryPolicy) -> dict[str, JsonValue]:

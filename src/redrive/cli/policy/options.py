@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from redrive.errors import InvalidFieldError, InvalidValueError
 from redrive.model.failure import Category
 from redrive.policy.alteration import Alteration
-from redrive.policy.stored import CURVES
+from redrive.policy.curve import CURVES
+from redrive.policy.jitter import JITTER_SYNTAX
 
 if TYPE_CHECKING:
     from redrive.engine.definition import Definition
@@ -45,9 +47,7 @@ _OPTIONS = (
     click.option("--factor", type=float, metavar="F", help="By which each wait is longer (exponential)."),
     click.option("--increment", type=SECONDS, help="By which each wait is longer (linear)."),
     click.option("--cap", type=SECONDS, help="The longest wait, before jitter."),
-    click.option(
-        "--jitter", metavar="J", help="none, full, equal, 25%, additive:SECONDS, decorrelated:FACTOR."
-    ),
+    click.option("--jitter", metavar="J", help=f"{JITTER_SYNTAX}."),
     click.option(
         "--also-retry",
         type=_CATEGORY,
@@ -75,8 +75,13 @@ def alteration_options(function: Function) -> Function:
     def altered(*arguments: Any, **options: Any) -> Any:
         given = {name: options.pop(name) for name in Alteration._fields if name in options}
         alteration = Alteration(**given)
-        alteration.check()
-        return function(*arguments, alteration=alteration, **options)
+        try:
+            alteration.check()
+            return function(*arguments, alteration=alteration, **options)
+        except InvalidFieldError as error:
+            if error.field not in given:
+                raise
+            raise InvalidValueError(f"--{error.field.replace('_', '-')} {error.problem}") from None
 
     changed: Any = altered
     for option in reversed(_OPTIONS):
