@@ -245,7 +245,7 @@ class Wiring:
 
     def _make_worker(self, options: WorkerOptions, threads: Threads | None) -> Worker:
         reporter = EventReporter(self.event_bus, self.clock, self.waiters.finished)
-        recorder = Recorder(self.store, self._retrier, reporter.noticed)
+        recorder = Recorder(self.store, self._retrier)
         executor = Executor(
             store=self.store,
             clock=self.clock,

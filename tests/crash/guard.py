@@ -10,7 +10,9 @@ _FENCES = (
     Sql("records.complete", r"(?:run\.)?token = (?:batch\.token|\?\d+)"),
     Sql("records.complete", r"(?:run\.)?epoch = (?:batch\.epoch|\?\d+)"),
     Sql("records.complete", r"(?:run\.)?place(?: \|\| '')? = 'leased'"),
-    Code("redrive.engine.in_flight:Flight._lost", "self.interrupt(run_id, token, Interruption.LOST)", "pass"),
+    Code(
+        "redrive.engine.in_flight:InFlight._lost", "self.interrupt(run_id, token, Interruption.LOST)", "pass"
+    ),
 )
 _FOR_GOOD = ExitStack()
 

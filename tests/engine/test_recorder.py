@@ -36,7 +36,7 @@ from redrive.model.event import (
 )
 from redrive.policy import Exponential
 from redrive.store.leases import Holder
-from redrive.store.record import Completed, Record, Rescheduled
+from redrive.store.record import Completed, Record, Recorded, Rescheduled
 from redrive.testing import Harness
 
 TWICE = RetryPolicy(max_attempts=2, backoff=Backoff(Exponential(1.0)))
@@ -222,17 +222,17 @@ async def test_two_records_of_one_run_in_one_batch_are_told_apart() -> None:
         test.clock.advance(61)
         [new] = await app.store.leases.reclaim(2, 60.0, 10)
         recorder = Recorder(app.store, StoreRetrier(app.clock, app.random, app.event_bus))
-        won: list[tuple[str, str | None]] = []
+        won: list[tuple[str, Recorded | None]] = []
         late = Record(Completed(old.id, old.token, old.epoch, "1"))
         judged = Record(
             Rescheduled(
                 new.id, new.token, new.epoch, "waiting", "PENDING", 5.0, 0, 0, 1, 1, 0, 0, None, None, 0
             )
         )
-        recorder.put(late, lambda place: won.append(("late", place)))
-        recorder.put(judged, lambda place: won.append(("judged", place)))
+        recorder.put(late, lambda recorded: won.append(("late", recorded)))
+        recorder.put(judged, lambda recorded: won.append(("judged", recorded)))
         await recorder.flush()
-        assert won == [("late", None), ("judged", "waiting")]
+        assert won == [("late", None), ("judged", Recorded("waiting"))]
         assert (await run.get()).place == "waiting"
 
 

@@ -228,7 +228,7 @@ GUARDS = (
     Guard(
         "unknown record",
         "a written result being taken for a lost one, when the answer to a record was lost",
-        (Code("redrive.engine.recorder:_Batch.write", "if self._tried:", "if False:"),),
+        (Code("redrive.store.records:RecordBatch.write", "if self._tried:", "if False:"),),
         (f"{RECORDER}test_a_write_that_fails_is_made_exactly_once[complete-after the commit]",),
     ),
     Guard(
@@ -258,7 +258,7 @@ GUARDS = (
     Guard(
         "only the winner writes beside",
         "attempts, dead letters and freed slots of a record that was fenced off",
-        (Code("redrive.store.records:Records._record", "if each.change.id in won", ""),),
+        (Code("redrive.store.records:Records.record_within", "if record.change.id in won", ""),),
         (f"{LOST}[sqlite-stopped]", f"{LOST}[postgres-stopped]"),
     ),
     Guard(

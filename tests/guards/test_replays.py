@@ -16,6 +16,7 @@ from tests.store.build import (
     completed,
     dead_letter_row,
     holder,
+    places,
     stopped,
     tables,
     value,
@@ -236,10 +237,10 @@ async def test_what_came_of_a_replay_is_rolled_back_with_its_record_w2(
     before = await tables(database)
 
     async with rolled_back(database) as session:
-        assert await store.records.record_within(session, [record]) == {again.id: "ended"}
+        assert places(await store.records.record_within(session, [record])) == {again.id: "ended"}
 
     assert await tables(database) == before
-    assert await store.records.record([record]) == {again.id: "ended"}
+    assert places(await store.records.record([record])) == {again.id: "ended"}
     assert await value(database, "SELECT state FROM redrive.replays") == outcome
     state = "RESOLVED" if outcome == "SUCCEEDED" else "OPEN"
     assert await column_of(database, letter.id, "state") == state

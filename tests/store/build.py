@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from redrive.model.attempt import AttemptRecord
@@ -24,6 +24,7 @@ from redrive.store.record import (
     EventRow,
     Parked,
     Record,
+    Recorded,
     Rescheduled,
     StepRow,
     Stopped,
@@ -269,3 +270,8 @@ async def buried(store: Store, claim: Claim) -> str:
     letter = dead_letter_row(claim)
     assert await store.records.record([Record(stopped(claim), attempt_row(claim), dead_letter=letter)])
     return letter.id
+
+
+def places(recorded: Mapping[str, Recorded]) -> dict[str, str]:
+    """Where the runs are that their records have changed."""
+    return {run_id: each.place for run_id, each in recorded.items()}

@@ -16,6 +16,7 @@ from psycopg.rows import dict_row
 from sqlalchemy import orm
 from sqlalchemy.ext import asyncio as sqlalchemy_asyncio
 from tests.servers import PostgresServer
+from tests.store.build import places
 
 from redrive.errors import ConflictError, InvalidValueError, NotFoundError
 from redrive.model.claim import Claim
@@ -328,12 +329,16 @@ async def test_a_completion_belongs_to_the_transaction(
     with pytest.raises(Undone):
         async with opened(live_postgres.url) as connection:
             session = foreign_session(connection, postgres_database)
-            assert await done(session, records.record_within(session, [completion])) == {claim.id: "ended"}
+            assert places(await done(session, records.record_within(session, [completion]))) == {
+                claim.id: "ended"
+            }
             raise Undone
     assert await states(postgres_database) == {"RUNNING": 1}
     async with opened(live_postgres.url) as connection:
         session = foreign_session(connection, postgres_database)
-        assert await done(session, records.record_within(session, [completion])) == {claim.id: "ended"}
+        assert places(await done(session, records.record_within(session, [completion]))) == {
+            claim.id: "ended"
+        }
     assert await Store(postgres_database).runs.outcome(claim.id, ORG) == ("SUCCESS", '"100% :done $1"')
 
 
@@ -400,10 +405,10 @@ async def test_every_kind_of_record(
     async with opened(live_postgres.url) as connection:
         session = foreign_session(connection, postgres_database)
         won = await done(session, Store(postgres_database).records.record_within(session, changes))
-    places = ["ended", "ready", "leased", "waiting", "ended", "held"]
-    assert won == {claim.id: place for claim, place in zip(claims, places, strict=True)}
+    expected = ["ended", "ready", "leased", "waiting", "ended", "held"]
+    assert [won[claim.id].place for claim in claims] == expected
     runs = Store(postgres_database).runs
-    assert [(await runs.get(claim.id, ORG)).place for claim in claims] == places
+    assert [(await runs.get(claim.id, ORG)).place for claim in claims] == expected
     assert [each.name for each in await runs.steps(claims[1].id, claims[1].org)] == ["first"]
     assert [each.message for each in await runs.attempts(claims[3].id, claims[3].org)] == ["100% of :it $1"]
     assert [each.message for each in await runs.dead_letters(claims[4].id, claims[4].org)] == [

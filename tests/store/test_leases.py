@@ -24,6 +24,7 @@ from tests.store.build import (
     holder,
     new_run,
     parked,
+    places,
     rescheduled,
     tables,
     value,
@@ -439,7 +440,7 @@ async def test_every_token_of_63_bits_is_kept(store: Store, token: int) -> None:
     assert claim.token == token
     assert await store.leases.renew([renewal(claim)]) == {(claim.id, token): True}
     assert await store.leases.adopt(token, claim.worker) == [claim]
-    assert await store.records.record([Record(completed(claim))]) == {claim.id: "ended"}
+    assert places(await store.records.record([Record(completed(claim))])) == {claim.id: "ended"}
 
 
 async def test_renewing_nothing(store: Store) -> None:
@@ -500,7 +501,7 @@ async def test_the_last_step_of_a_reclaim_is_the_usual_record(store: Store) -> N
     [taken] = await store.leases.reclaim(999_999, 60.0, 10)
     change = rescheduled(taken, place="ready", failures=0, losses=1, failed=0)
 
-    assert await store.records.record([Record(change)]) == {lost.id: "ready"}
+    assert places(await store.records.record([Record(change)])) == {lost.id: "ready"}
 
     [again] = await store.leases.claim("default", 1, holder())
     assert (again.attempt, again.epoch, again.losses, again.failures) == (2, 2, 1, 0)
@@ -533,9 +534,11 @@ async def test_a_late_record_and_a_reclaim_have_one_winner_i4(
                 worker.records.record([Record(completed(claim))]), reclaimer.leases.reclaim(token, 60.0, 10)
             )
 
-            assert won == ({} if taken else {claim.id: "ended"})
+            assert places(won) == ({} if taken else {claim.id: "ended"})
             if taken:
-                assert await store.records.record([Record(completed(taken[0]))]) == {claim.id: "ended"}
+                assert places(await store.records.record([Record(completed(taken[0]))])) == {
+                    claim.id: "ended"
+                }
 
 
 @pytest.mark.parametrize("rounds", [10])
@@ -562,7 +565,9 @@ async def test_epochs_rise_by_one_i4(store: Store) -> None:
         (advanced_in_place(claim, epoch=3), "leased"),
         (rescheduled(claim, epoch=4, place="ready"), "ready"),
     ):
-        assert await store.records.record([Record(change._replace(token=claim.token))]) == {claim.id: place}
+        assert places(await store.records.record([Record(change._replace(token=claim.token))])) == {
+            claim.id: place
+        }
         if isinstance(change, type(parked(claim))):
             await store.limits.release("breaker:mail", 1)
         if change.epoch == 3:

@@ -13,6 +13,7 @@ from tests.store.build import (
     enqueued,
     holder,
     parked,
+    places,
     rescheduled,
     tables,
     value,
@@ -268,7 +269,9 @@ async def test_a_pause_stops_neither_running_work_nor_what_is_due(store: Store, 
     claim = await claimed(store)
     await store.limits.pause("default", "ada", "")
 
-    assert await store.records.record([Record(rescheduled(claim, delay=-1.0))]) == {claim.id: "waiting"}
+    assert places(await store.records.record([Record(rescheduled(claim, delay=-1.0))])) == {
+        claim.id: "waiting"
+    }
     assert await store.leases.promote(10) == ["default"]
     assert await store.leases.claim("default", 10, holder()) == []
     assert await column(database, claim.id, "place") == "ready"

@@ -28,6 +28,7 @@ from tests.store.build import (
     full,
     holder,
     parked,
+    places,
     rescheduled,
     step_row,
     steps_of,
@@ -186,7 +187,7 @@ async def test_without_the_lease_nothing_is_written_i4(store: Store, database: D
         claim = await lose(store, held)
         before = await tables(database)
 
-        won = await store.records.record([full(KINDS[kind](claim), claim)])
+        won = places(await store.records.record([full(KINDS[kind](claim), claim)]))
 
         assert won == {}, lose
         assert await tables(database) == before, lose
@@ -211,7 +212,7 @@ async def test_a_late_record_whose_token_still_matches_is_accepted(
 ) -> None:
     claim = await claimed(store, EXPIRED)
 
-    assert await store.records.record([Record(KINDS[kind](claim))]) == {claim.id: PLACES[kind][0]}
+    assert places(await store.records.record([Record(KINDS[kind](claim))])) == {claim.id: PLACES[kind][0]}
 
     assert await column(database, claim.id, "place", "state", "step_state") == PLACES[kind]
     assert len(await store.leases.reclaim(999_999, 60.0, 10)) == 0
@@ -223,7 +224,7 @@ async def test_the_same_record_counts_once_i4(store: Store, database: Database, 
     claim = await claimed(store)
     await occupied(store, [claim], ["mail"])
     record = full(KINDS[kind](claim), claim)
-    assert await store.records.record([record]) == {claim.id: PLACES[kind][0]}
+    assert places(await store.records.record([record])) == {claim.id: PLACES[kind][0]}
     before = await tables(database)
 
     assert await store.records.record([record]) == {}
@@ -241,7 +242,7 @@ async def test_two_workers_that_record_one_claim_have_one_winner_i4(store: Store
             other.records.record([Record(completed(claim), step=step_row(claim))]),
         )
 
-        assert sorted(answers, key=len) == [{}, {claim.id: "ended"}]
+        assert [places(each) for each in sorted(answers, key=len)] == [{}, {claim.id: "ended"}]
         letters = await dead_letters_of(store, claim.id)
         steps = await steps_of(store, claim.id)
         assert (len(letters), len(steps)) == (len(answers[0]), len(answers[1]))
@@ -253,7 +254,9 @@ async def test_one_lost_lease_does_not_cost_the_others_theirs(store: Store) -> N
     claims = await store.leases.claim("default", 3, holder())
     lost = claims[1]._replace(token=-1)
 
-    won = await store.records.record([full(stopped(claim), claim) for claim in (claims[0], lost, claims[2])])
+    won = places(
+        await store.records.record([full(stopped(claim), claim) for claim in (claims[0], lost, claims[2])])
+    )
 
     assert won == {claims[0].id: "ended", claims[2].id: "ended"}
     assert await attempts_of(store, lost.id) == []
@@ -265,8 +268,8 @@ async def test_all_kinds_in_one_batch(store: Store, database: Database) -> None:
     claims = await store.leases.claim("default", len(KINDS), holder())
     records = [Record(make(claim)) for make, claim in zip(KINDS.values(), claims, strict=True)]
 
-    places = {claim.id: PLACES[kind][0] for kind, claim in zip(KINDS, claims, strict=True)}
-    assert await store.records.record(records) == places
+    expected = {claim.id: PLACES[kind][0] for kind, claim in zip(KINDS, claims, strict=True)}
+    assert places(await store.records.record(records)) == expected
 
     for kind, claim in zip(KINDS, claims, strict=True):
         assert await column(database, claim.id, "place", "state", "step_state") == PLACES[kind]
@@ -296,7 +299,7 @@ async def test_what_is_open_can_be_written(store: Store, kind: str) -> None:
     record = full(KINDS[kind](claim), claim)
     assert await store.records.applied([record]) == ({}, {claim.id})
 
-    won = await store.records.record([record])
+    won = places(await store.records.record([record]))
 
     assert won == {claim.id: PLACES[kind][0]}
     assert await store.records.applied([record]) == (won, set())
@@ -357,7 +360,9 @@ async def test_a_batch_gives_each_run_its_own_result(store: Store) -> None:
     await enqueued(store, 20)
     claims = await store.leases.claim("default", 20, holder())
 
-    won = await store.records.record([Record(completed(claim, result=f'"{claim.id}"')) for claim in claims])
+    won = places(
+        await store.records.record([Record(completed(claim, result=f'"{claim.id}"')) for claim in claims])
+    )
 
     assert won == dict.fromkeys([claim.id for claim in claims], "ended")
     for claim in claims:
@@ -388,7 +393,7 @@ async def test_advancing_gives_the_next_step_to_anybody(store: Store, database: 
     claim = await used_up(store)
     change = advanced(claim, queue="mail", step_input='{"sum":3}')
 
-    won = await store.records.record([Record(change, step=step_row(claim))])
+    won = places(await store.records.record([Record(change, step=step_row(claim))]))
 
     assert won == {claim.id: "ready"}
 
@@ -405,7 +410,9 @@ async def test_advancing_gives_the_next_step_to_anybody(store: Store, database: 
 async def test_advancing_in_place_keeps_the_lease(store: Store, database: Database) -> None:
     claim = await used_up(store)
 
-    won = await store.records.record([Record(advanced_in_place(claim, ttl=600.0), step=step_row(claim))])
+    won = places(
+        await store.records.record([Record(advanced_in_place(claim, ttl=600.0), step=step_row(claim))])
+    )
 
     assert won == {claim.id: "leased"}
 
@@ -418,7 +425,7 @@ async def test_advancing_in_place_keeps_the_lease(store: Store, database: Databa
     assert started >= claim.attempt_started_at
     assert await store.records.record([Record(completed(claim))]) == {}
     following = claim._replace(epoch=3)
-    assert await store.records.record([Record(completed(following))]) == {claim.id: "ended"}
+    assert places(await store.records.record([Record(completed(following))])) == {claim.id: "ended"}
 
 
 async def test_cancelled_meanwhile_it_does_not_go_on_in_place(store: Store, database: Database) -> None:
@@ -427,7 +434,7 @@ async def test_cancelled_meanwhile_it_does_not_go_on_in_place(store: Store, data
     assert await store.runs.cancel(claim.id, ORG) == "requested"
     record = Record(advanced_in_place(claim, queue="mail"), step=step_row(claim))
 
-    won = await store.records.record([record])
+    won = places(await store.records.record([record]))
 
     assert won == {claim.id: "ready"}
     assert await store.records.applied([record]) == (won, set())
@@ -449,12 +456,12 @@ async def test_of_a_batch_only_those_go_on_in_place_that_were_not_cancelled(stor
     assert await store.runs.cancel(claims[1].id, ORG) == "requested"
     records = [Record(advanced_in_place(claim)) for claim in claims]
 
-    won = await store.records.record(records)
+    won = places(await store.records.record(records))
 
     assert won == {claims[0].id: "leased", claims[1].id: "ready", claims[2].id: "leased"}
     assert await store.records.applied(records) == (won, set())
     following = [Record(completed(claim, epoch=claim.epoch + 1)) for claim in claims]
-    assert await store.records.record(following) == {claims[0].id: "ended", claims[2].id: "ended"}
+    assert places(await store.records.record(following)) == {claims[0].id: "ended", claims[2].id: "ended"}
 
 
 async def test_a_finished_step_is_remembered(store: Store) -> None:
@@ -558,7 +565,7 @@ async def test_everything_that_was_used_up_is_kept(store: Store, database: Datab
 async def test_it_lies_where_it_was_put(store: Store, database: Database, place: str) -> None:
     claim = await claimed(store)
 
-    assert await store.records.record([Record(rescheduled(claim, place=place))]) == {claim.id: place}
+    assert places(await store.records.record([Record(rescheduled(claim, place=place))])) == {claim.id: place}
 
     assert await column(database, claim.id, "place") == place
 
@@ -569,7 +576,7 @@ async def test_cancelled_meanwhile_it_is_ready_at_once(store: Store, database: D
     assert await store.runs.cancel(claim.id, ORG) == "requested"
 
     record = Record(rescheduled(claim, place=place))
-    won = await store.records.record([record])
+    won = places(await store.records.record([record]))
 
     assert won == {claim.id: "ready"}
     assert await store.records.applied([record]) == (won, set())
@@ -583,7 +590,7 @@ async def test_cancelled_meanwhile_it_is_not_held(store: Store, database: Databa
     claim = await claimed(store)
     assert await store.runs.cancel(claim.id, ORG) == "requested"
 
-    assert await store.records.record([Record(parked(claim))]) == {claim.id: "ready"}
+    assert places(await store.records.record([Record(parked(claim))])) == {claim.id: "ready"}
 
     assert await column(database, claim.id, "place", "held_by") == ("ready", None)
 
@@ -718,7 +725,9 @@ async def test_dying_again_reopens_the_live_dead_letter_i7(
     [again] = await store.leases.claim("default", 1, holder())
     row = dead_letter_row(again, message="another reason", title="another title", payload='{"new":1}')
 
-    assert await store.records.record([Record(stopped(again), dead_letter=row)]) == {claim.id: "ended"}
+    assert places(await store.records.record([Record(stopped(again), dead_letter=row)])) == {
+        claim.id: "ended"
+    }
 
     [letter] = await dead_letters_of(store, claim.id)
     assert (letter.id, letter.state, letter.replay_count) == (letter_id, "OPEN", 1)
@@ -794,8 +803,8 @@ async def test_all_or_nothing_w2(store: Store, database: Database, broken: str) 
 
     assert await tables(database) == before
     # One by one, as the recorder goes on, the others are written.
-    assert await store.records.record([records[0]]) == {claims[0].id: "ended"}
-    assert await store.records.record([records[2]]) == {claims[2].id: "ended"}
+    assert places(await store.records.record([records[0]])) == {claims[0].id: "ended"}
+    assert places(await store.records.record([records[2]])) == {claims[2].id: "ended"}
 
 
 async def test_a_record_in_a_transaction_that_fails_never_was(store: Store, database: Database) -> None:
@@ -804,7 +813,7 @@ async def test_a_record_in_a_transaction_that_fails_never_was(store: Store, data
 
     with pytest.raises(RuntimeError):
         async with database.transaction() as session:
-            won = await store.records.record_within(session, [full(completed(claim), claim)])
+            won = places(await store.records.record_within(session, [full(completed(claim), claim)]))
             assert won == {claim.id: "ended"}
             raise RuntimeError
 

@@ -15,7 +15,19 @@ from pathlib import Path
 
 import apsw
 import pytest
-from tests.store.build import ORG, ask, claimed, completed, enqueued, holder, new_run, said, tables, value
+from tests.store.build import (
+    ORG,
+    ask,
+    claimed,
+    completed,
+    enqueued,
+    holder,
+    new_run,
+    places,
+    said,
+    tables,
+    value,
+)
 
 from redrive.errors import StoreError, StoreUnavailableError
 from redrive.store import sqlite
@@ -179,7 +191,7 @@ async def test_in_memory() -> None:
 
     claim = await claimed(store)
 
-    assert await store.records.record([Record(completed(claim))]) == {claim.id: "ended"}
+    assert places(await store.records.record([Record(completed(claim))])) == {claim.id: "ended"}
     assert await store.runs.outcome(claim.id, ORG) == ("SUCCESS", '"done"')
     await store.close()
 
@@ -458,7 +470,7 @@ async def test_a_full_disk_is_said_and_got_over(database: SqliteDatabase) -> Non
 
     assert await tables(database) == before
     make_room()
-    assert await store.records.record([Record(completed(claim, result=large))]) == {claim.id: "ended"}
+    assert places(await store.records.record([Record(completed(claim, result=large))])) == {claim.id: "ended"}
     assert len(await enqueued(store, 3, input=large)) == 3
     await usable(database)
 

@@ -18,7 +18,7 @@ from redrive.engine.work import Work
 from redrive.errors import RedriveError
 from redrive.model.claim import Claim
 from redrive.store.leases import Holder
-from redrive.store.record import Record, Rescheduled
+from redrive.store.record import Record, Recorded, Rescheduled
 from redrive.store.store import Store
 
 MAX_PENDING_RECORDS = 2_000
@@ -213,11 +213,16 @@ class Claimer:
             work = self._executor.work_of(claim, definition)
         except _UNREADABLE as error:
             record = _cancelled(claim) if claim.cancel_requested_at is not None else _postponed(claim, since)
-            self._executor.recorder.put(record, lambda place: self._in_flight.landed.set())
+            self._executor.recorder.put(record, self._recorded_unreadable)
             self._retrier.report_failure("read", f"run {claim.id}: {error}", UNREADABLE_DELAY)
             return None
         self._in_flight.add(work, self._clock.monotonic() if since is None else since)
         return work
+
+    def _recorded_unreadable(self, recorded: Recorded | None) -> None:
+        self._in_flight.landed.set()
+        if recorded is not None:
+            self._executor.reporter.changed_besides(recorded)
 
 
 def _postponed(claim: Claim, since: float | None) -> Record:

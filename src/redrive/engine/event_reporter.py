@@ -1,4 +1,4 @@
-"""The herald: tells what was written, once it is written, and lets the work land."""
+"""Events of what was written, emitted once it is durable."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from redrive.model.decision import Decision, Release, Retry
 from redrive.model.failure_group import GroupChange
 from redrive.model.run import RunState
 from redrive.store.dead_letter_writer import TOO_MANY
-from redrive.store.record import UNBURIED, Record
-from redrive.store.replays import Resolved, Settled
+from redrive.store.record import Recorded
+from redrive.store.replays import Resolved
 
 
 @dataclass(slots=True)
 class EventReporter:
-    """`place` says each time where the run lies now; None: the lease was lost, and nothing has changed."""
+    """Emits the events of a record and takes its work out of flight.
+
+    `recorded` is what the record has changed; None: the lease was lost, and nothing has changed.
+    """
 
     event_bus: EventBus
     clock: Clock
@@ -36,22 +39,30 @@ class EventReporter:
         if self.event_bus.is_subscribed(event.StepStarted):
             self.event_bus.emit(event.StepStarted(work.ref, work.claim.failures))
 
-    def step_succeeded(self, work: Work, seconds: float, place: str | None) -> None:
-        if place is None:
+    def step_succeeded(self, work: Work, seconds: float, recorded: Recorded | None) -> None:
+        if recorded is None:
             self.lost(work)
-        elif work.claim.failures:
+            return
+        self.changed_besides(recorded)
+        if work.claim.failures:
             self.event_bus.emit(event.StepRecovered(work.ref, seconds, work.claim.failures))
         elif self.event_bus.is_subscribed(event.StepSucceeded):
             self.event_bus.emit(event.StepSucceeded(work.ref, seconds))
 
-    def run_succeeded(self, work: Work, seconds: float, place: str | None) -> None:
-        self.step_succeeded(work, seconds, place)
-        self.run_ended(work, RunState.SUCCESS if work.is_last_step else RunState.PARTIAL, place)
+    def run_succeeded(self, work: Work, seconds: float, recorded: Recorded | None) -> None:
+        self.step_succeeded(work, seconds, recorded)
+        if recorded is not None:
+            self._run_ended(work, RunState.SUCCESS if work.is_last_step else RunState.PARTIAL)
 
-    def run_ended(self, work: Work, state: RunState, place: str | None) -> None:
+    def run_cancelled(self, work: Work, recorded: Recorded | None) -> None:
+        if recorded is None:
+            work.land()
+        else:
+            self.changed_besides(recorded)
+            self._run_ended(work, RunState.CANCELLED)
+
+    def _run_ended(self, work: Work, state: RunState) -> None:
         work.land()
-        if place is None:
-            return
         claim = work.claim
         self.finished(claim.id, state)
         self.tally.run_ended(claim.org, state)
@@ -60,9 +71,9 @@ class EventReporter:
             seconds = max(0.0, self.clock.now() - claim.submitted_at)
             self.event_bus.emit(event.RunFinished(*names, state, seconds))
 
-    def held(self, work: Work, held_by: str, place: str | None) -> None:
+    def held(self, work: Work, held_by: str, recorded: Recorded | None) -> None:
         work.land()
-        if place is not None:
+        if recorded is not None:
             self.event_bus.emit(event.StepHeld(work.ref, held_by))
 
     def unknown(self, work: Work, delay: float) -> None:
@@ -74,53 +85,30 @@ class EventReporter:
         self.event_bus.emit(event.LeaseLost(work.ref))
 
     def decided(
-        self,
-        work: Work,
-        evidence: Evidence,
-        decision: Decision,
-        seconds: float,
-        letter: Callable[[], str],
-        record: Record,
-        place: str | None,
+        self, work: Work, evidence: Evidence, decision: Decision, seconds: float, recorded: Recorded | None
     ) -> None:
-        if place is None:
+        if recorded is None:
             self.lost(work)
-        elif isinstance(decision, Retry):
+            return
+        self.changed_besides(recorded)
+        if isinstance(decision, Retry):
             self._will_retry(work, evidence, decision, seconds)
         elif isinstance(decision, Release):
             self._was_released(work, decision)
         else:
-            self._died(work, evidence, decision, seconds, letter, record, place)
+            self._died(work, evidence, decision, seconds, recorded)
 
     def _died(
-        self,
-        work: Work,
-        evidence: Evidence,
-        decision: Decision,
-        seconds: float,
-        letter: Callable[[], str],
-        record: Record,
-        place: str,
+        self, work: Work, evidence: Evidence, decision: Decision, seconds: float, recorded: Recorded
     ) -> None:
-        buried = record.dead_letter is not None and place != UNBURIED
-        state = run_state(decision) if buried else RunState.FAILED
-        why, dlq_id = decision.explanation, letter() if buried else None
+        state = RunState.FAILED if recorded.letter_id is None else run_state(decision)
+        why, letter_id = decision.explanation, recorded.letter_id
         self.event_bus.emit(
-            event.StepDied(work.ref, seconds, evidence.failure, why, state, dlq_id, evidence.where)
+            event.StepDied(work.ref, seconds, evidence.failure, why, state, letter_id, evidence.where)
         )
-        if place == UNBURIED:
+        if recorded.rejected:
             self.event_bus.emit(event.DeadLetterRefused(work.ref, TOO_MANY))
-        self.run_ended(work, state, place)
-
-    def noticed(self, what: Settled | Resolved | GroupChange) -> None:
-        """What a record has brought about beside its run."""
-        if isinstance(what, GroupChange):
-            self.event_bus.emit(event.GroupChanged(what.org, what.fingerprint, what.before, what.after, SELF))
-        elif isinstance(what, Resolved):
-            change = ("REPLAYING", "RESOLVED", what.by)
-            self.event_bus.emit(event.DeadLetterChanged(what.org, what.letter_id, *change))
-        else:
-            self.event_bus.emit(event.ReplayEnded(*what))
+        self._run_ended(work, state)
 
     def _will_retry(self, work: Work, evidence: Evidence, decision: Retry, seconds: float) -> None:
         work.land()
@@ -135,3 +123,18 @@ class EventReporter:
         delay = max(0.0, decision.at - self.clock.now())
         self.due_in(delay)
         self.event_bus.emit(event.StepReleased(work.ref, decision.explanation.reason, delay))
+
+    def changed_besides(self, recorded: Recorded) -> None:
+        """Emit what the record has changed besides its run: a replay, a dead letter, a failure group."""
+        for replay in recorded.replays:
+            if isinstance(replay, Resolved):
+                change = ("REPLAYING", "RESOLVED", replay.by)
+                self.event_bus.emit(event.DeadLetterChanged(replay.org, replay.letter_id, *change))
+            else:
+                self.event_bus.emit(event.ReplayEnded(*replay))
+        if recorded.group_change is not None:
+            self.event_bus.emit(group_changed(recorded.group_change))
+
+
+def group_changed(change: GroupChange) -> event.GroupChanged:
+    return event.GroupChanged(change.org, change.fingerprint, change.before, change.after, SELF)

@@ -23,7 +23,7 @@ from redrive.engine.payload import json_and_text
 from redrive.engine.recorder import Recorder
 from redrive.engine.registry import Definitions, Registry
 from redrive.engine.task import Task
-from redrive.engine.work import Interruption, Work
+from redrive.engine.work import Completion, Interruption, Work
 from redrive.errors import LeaseLostError, NotStorableError, StoreError
 from redrive.model.breaker import CallOutcome
 from redrive.model.claim import Claim
@@ -130,9 +130,9 @@ class Executor:
         in_place = self._goes_on(work, following)
         step = following.step
         record = outcome.advanced(work, sealed, step, ttl=self.lease_seconds, in_place=in_place)
-        place = await self.recorder.record(record)
-        self.reporter.step_succeeded(work, seconds, place)
-        if place != Place.LEASED:
+        recorded = await self.recorder.record(record)
+        self.reporter.step_succeeded(work, seconds, recorded)
+        if recorded is None or recorded.place != Place.LEASED:
             work.land()
             await self.store.database.hint([following.claim.queue])
             return None
@@ -184,24 +184,25 @@ class Executor:
         return session.run(self._write_within(session, work, record))
 
     async def _write_within(self, session: ForeignSession, work: Work, record: Record) -> None:
-        if not await self.store.records.record_within(session, [record]):
+        recorded = (await self.store.records.record_within(session, [record])).get(work.claim.id)
+        if recorded is None:
             raise LeaseLostError(f"the lease of run {work.claim.id} is lost; roll back")
-        work.completion = record
+        work.completion = Completion(record, recorded)
 
     async def _settle_completion(
-        self, work: Work, context: Context, record: Record, error: BaseException | None
+        self, work: Work, context: Context, completion: Completion, error: BaseException | None
     ) -> None:
-        """Was the transaction committed, in which the task has recorded its success?"""
-        written, _ = await self.recorder.applied(record)
+        """Look whether the transaction was committed in which the task has recorded its success."""
+        written, _ = await self.recorder.applied(completion.record)
         seconds = context.elapsed()
         if work.claim.id not in written:
             self._failed(work, error or StoreError(_NOT_COMMITTED), seconds)
             return
         self._report(work, CallOutcome.SUCCEEDED, seconds)
         if not work.goes_on:
-            self.reporter.run_succeeded(work, seconds, Place.ENDED)
+            self.reporter.run_succeeded(work, seconds, completion.recorded)
         else:
-            self.reporter.step_succeeded(work, seconds, Place.READY)
+            self.reporter.step_succeeded(work, seconds, completion.recorded)
             work.land()
             await self.store.database.hint([self._following(work, "null", seconds).claim.queue])
 

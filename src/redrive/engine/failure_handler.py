@@ -21,7 +21,6 @@ from redrive.model.breaker import CallOutcome
 from redrive.model.claim import Claim
 from redrive.model.decision import Decision, Explanation, Reason, Release
 from redrive.model.failure import Category, Delivery, ErrorClass
-from redrive.model.run import RunState
 from redrive.model.step import Effect
 from redrive.policy.bounds import MAX_DELAY_SECONDS
 from redrive.policy.breaker import outcome_of
@@ -76,9 +75,8 @@ class FailureHandler:
         self._record(work, evidence, decision, how, seconds)
 
     def cancelled(self, work: Work) -> None:
-        ended = partial(self.reporter.run_ended, work, RunState.CANCELLED)
         record = outcome.cancelled(work.claim, work.step.name, limited=work.slots is not None)
-        self.recorder.put(record, ended)
+        self.recorder.put(record, partial(self.reporter.run_cancelled, work))
 
     def unknown(self, work: Work) -> None:
         """No task of that name is registered here: given back, for a worker that knows it."""
@@ -171,10 +169,7 @@ class FailureHandler:
         record = outcome.decided(
             work, evidence, decision, how, now=now, letter_id=letter_id, letter_policy=self.letter_policy
         )
-        letter = partial(self.recorder.letter_of, work.claim.id, letter_id)
-        self.recorder.put(
-            record, partial(self.reporter.decided, work, evidence, decision, seconds, letter, record)
-        )
+        self.recorder.put(record, partial(self.reporter.decided, work, evidence, decision, seconds))
 
 
 def _because(decision: Decision, reason: Reason) -> Decision:

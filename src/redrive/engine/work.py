@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from enum import StrEnum
 from types import EllipsisType
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from redrive.engine.context import Context
 from redrive.engine.definition import Definition, StepDefinition
@@ -17,7 +17,7 @@ from redrive.model.event import StepRef
 from redrive.policy.codec import JsonValue, decode, encode, storable
 from redrive.policy.redact import Redactor
 from redrive.policy.stored import policy_from_json
-from redrive.store.record import Progress, Record
+from redrive.store.record import Progress, Record, Recorded
 
 MAX_NOTE_LENGTH = 500
 
@@ -28,6 +28,13 @@ class Interruption(StrEnum):
     CANCELLED = "cancelled"
     DRAINED = "drained"
     LOST = "lost"
+
+
+class Completion(NamedTuple):
+    """A success that the task has recorded in its own transaction. It holds once that is committed."""
+
+    record: Record
+    recorded: Recorded
 
 
 class InFlight(Protocol):
@@ -47,7 +54,7 @@ class Work:
     begun         the user's function was called, so that something may have happened outside
     carrier       the asyncio task that it is executed in
     running       the same, while the user's function is executed
-    completion    the record of its success, when the task has written it within a transaction of its own
+    completion    its success, which the task has recorded within a transaction of its own
     progress      what the task has said last about how far it is
     """
 
@@ -93,7 +100,7 @@ class Work:
         self.carrier: asyncio.Task[None] | None = None
         self.running: asyncio.Task[None] | None = None
         self.begun = False
-        self.completion: Record | None = None
+        self.completion: Completion | None = None
         self.progress: tuple[float | None, str] | None = None
         self.in_flight: InFlight | None = None
 

@@ -12,6 +12,7 @@ from redrive.engine.dead_letter_policy import DeadLetterPolicy
 from redrive.engine.definition import Definition
 from redrive.engine.encryption import NO_ENCRYPTION, Encryption
 from redrive.engine.event_bus import EventBus
+from redrive.engine.event_reporter import group_changed
 from redrive.engine.evidence import MAX_MESSAGE_LENGTH, Evidence, clean, evidence_of, evidence_without_error
 from redrive.engine.ids import Ids
 from redrive.engine.work import Work
@@ -36,7 +37,7 @@ from redrive.policy.template import Template
 from redrive.policy.triage import Triage, redrive_policy
 from redrive.store.database import Session
 from redrive.store.external_failures import ExternalFailures
-from redrive.store.record import Record
+from redrive.store.record import Record, Recorded
 from redrive.store.runs import DefinitionRow
 from redrive.store.store import Store
 
@@ -192,9 +193,10 @@ class ExternalTasks:
                 await self._store.audit.append(session, linked)
                 return
             work = Work(taken.claim, report.definition, None, self._encryption)
-            await self._store.records.record_within(session, [self._record(work, letter_id, report.evidence)])
+            record = self._record(work, letter_id, report.evidence)
+            recorded = (await self._store.records.record_within(session, [record]))[work.claim.id]
             await self._store.audit.append(session, linked)
-        self._tell(work, letter_id, report.evidence)
+        self._emit(work, recorded, report.evidence)
 
     def _record(self, work: Work, letter_id: str, evidence: Evidence) -> Record:
         return outcome.decided(
@@ -222,8 +224,10 @@ class ExternalTasks:
         detail = {"depends_on": others}
         return [NewEntry(org, SELF, Action.DEAD_LETTER_LINKED, (letter_id,), detail)] if others else []
 
-    def _tell(self, work: Work, letter_id: str, evidence: Evidence) -> None:
-        failure = evidence.failure
+    def _emit(self, work: Work, recorded: Recorded, evidence: Evidence) -> None:
+        if recorded.group_change is not None:
+            self._event_bus.emit(group_changed(recorded.group_change))
+        failure, letter_id = evidence.failure, recorded.letter_id
         why, where = _why(work, failure), evidence.where
         self._event_bus.emit(
             StepDied(work.ref, 0.0, failure, why, RunState.DLQ_PENDING, letter_id, where),

@@ -9,6 +9,7 @@ from operator import attrgetter
 
 from redrive.clock import Clock
 from redrive.engine.event_bus import EventBus
+from redrive.engine.event_reporter import group_changed
 from redrive.errors import InvalidValueError
 from redrive.failures.group_queries import GroupQueries, not_found
 from redrive.failures.refusal import Version, refuse_group_drift, refuse_other_version
@@ -212,7 +213,7 @@ async def settle(store: Store, event_bus: EventBus, most: int = MAX_SETTLED) -> 
         changes = await store.groups.settle(session, most)
         await store.audit.append(session, list(_settlements(changes)))
     for each in changes:
-        event_bus.emit(GroupChanged(each.org, each.fingerprint, each.before, each.after, SELF))
+        event_bus.emit(group_changed(each))
     return len(changes)
 
 

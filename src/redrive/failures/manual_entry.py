@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from redrive.engine.event_reporter import group_changed
 from redrive.engine.evidence import Evidence
 from redrive.engine.outcome import dead_letter_row
 from redrive.engine.work import Work
@@ -20,7 +21,7 @@ from redrive.policy.fingerprint import Fingerprint, fingerprint
 from redrive.policy.strategy import enters
 from redrive.store.database import Session
 from redrive.store.dead_letter_writer import TOO_MANY, RejectedLetter
-from redrive.store.record import UNBURIED, DeadLetterRow
+from redrive.store.record import UNBURIED, DeadLetterRow, Recorded
 from redrive.store.runs import RunEvent
 
 
@@ -42,12 +43,17 @@ class Entry:
         if live:
             return live[-1].id
         try:
-            return await self._enter(run, attempts, events)
+            recorded = await self._enter(run, attempts, events)
         except QueueFullError:  # what was counted with it is rolled back
             await store.letter_writer.count_refused(org, "")
             raise
+        if recorded.group_change is not None:
+            self._kit.event_bus.emit(group_changed(recorded.group_change))
+        return str(recorded.letter_id)
 
-    async def _enter(self, run: Run, attempts: Sequence[AttemptRecord], events: Sequence[RunEvent]) -> str:
+    async def _enter(
+        self, run: Run, attempts: Sequence[AttemptRecord], events: Sequence[RunEvent]
+    ) -> Recorded:
         store, run_id, org = self._kit.store, run.id, run.org
         async with store.database.transaction() as session:
             claim = await store.leases.failed(session, run_id, org)
@@ -60,12 +66,12 @@ class Entry:
             told = [RejectedLetter.read(each.detail) for each in events if each.kind == UNBURIED]
             return await self._bury(session, self._row(claim, own[-1], told[-1] if told else None))
 
-    async def _bury(self, session: Session, row: DeadLetterRow) -> str:
+    async def _bury(self, session: Session, row: DeadLetterRow) -> Recorded:
         store = self._kit.store
         if await store.letter_writer.refused(session, [row]):
             most = store.letter_writer.max_size or 0
             raise QueueFullError(f"the run {row.run_id} was {TOO_MANY}", max_size=most)
-        return await store.records.bury(session, row, self._caller.name)
+        return await store.records.add_letter(session, row, self._caller.name)
 
     def _row(self, claim: Claim, attempt: AttemptRecord, told: RejectedLetter | None) -> DeadLetterRow:
         kit = self._kit

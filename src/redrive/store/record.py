@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from redrive.model.failure_group import Occurrence
+from redrive.model.failure_group import GroupChange, Occurrence
 from redrive.model.field import BigInt
-from redrive.store.replays import Settlement
+from redrive.store.replays import Resolved, Settled, Settlement
 
 
 class AttemptRow(NamedTuple):
@@ -213,7 +213,7 @@ class Progress(NamedTuple):
 Change = Completed | CompletedPartly | Advanced | Rescheduled | Stopped | Parked
 
 UNBURIED = "unburied"
-"""Instead of the place of a run that has failed and was refused a dead letter, because there are too many."""
+"""The kind of event that keeps the evidence of a failed run without a dead letter."""
 
 
 class Record(NamedTuple):
@@ -230,3 +230,20 @@ class Record(NamedTuple):
     event: EventRow | None = None
     settlement: Settlement | None = None
     limited: bool = False
+
+
+class Recorded(NamedTuple):
+    """What a record has changed. A record whose lease was lost has none: it changed nothing.
+
+    place         where the run is now
+    letter_id     the dead letter of the failed step: a new one, or the live one that the step already had
+    rejected      the run failed without a dead letter, because its organization has as many as it may have
+    replays       the replay that ended with the record, or the dead letter that its replay leaves resolved
+    group_change  the failure group that its dead letter opened again
+    """
+
+    place: str
+    letter_id: str | None = None
+    rejected: bool = False
+    replays: tuple[Settled | Resolved, ...] = ()
+    group_change: GroupChange | None = None

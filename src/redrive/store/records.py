@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import starmap
 from typing import NamedTuple
 
 from redrive.errors import NotStorableError
-from redrive.model.failure_group import GroupChange
-from redrive.model.run import RunState
+from redrive.model.run import Place, RunState
 from redrive.model.step import StepState
 from redrive.policy.codec import decode
 from redrive.store.database import Database, Session
@@ -27,11 +25,12 @@ from redrive.store.record import (
     Parked,
     Progress,
     Record,
+    Recorded,
     Rescheduled,
     StepRow,
     Stopped,
 )
-from redrive.store.replays import Replays, Resolved, Settled
+from redrive.store.replays import Replays
 from redrive.store.statement import statements
 
 _SQL = statements(
@@ -58,79 +57,91 @@ _STATEMENTS = {
     Parked: _SQL["park"],
 }
 
+_AT = {str(place): Recorded(place) for place in Place}
+"""What most records change is the place of their run, and nothing else: they share one value."""
+
 
 class Records:
-    """`noticed` gathers what else was brought about, for whoever tells it."""
-
     def __init__(self, database: Database, replays: Replays, letter_writer: DeadLetterWriter) -> None:
         self._database = database
         self._replays = replays
         self.letter_writer = letter_writer
-        self.noticed: Noticed = []
 
-    async def record(self, records: Sequence[Record]) -> dict[str, str]:
-        """Write what came of claims, at most one record a run; where those lie now that had their lease."""
-        if all(_is_plain(record) for record in records):
-            rows = await self._database.fetch_many(
-                _SQL["complete"], _ordered(each.change for each in records)
-            )
-            return {row[0]: row[1] for row in rows}
-        async with self._database.transaction() as session:
-            places, noticed = await self._record(session, records)
-        self.noticed += noticed
-        return places
+    async def record(self, records: Sequence[Record]) -> dict[str, Recorded]:
+        """Write up to one record per run, all or nothing. A run without an answer has lost its lease."""
+        return await self.batch(records).write()
 
-    async def record_within(self, session: Session, records: Sequence[Record]) -> dict[str, str]:
-        return (await self._record(session, records))[0]
+    def batch(self, records: Sequence[Record]) -> RecordBatch:
+        """The same for callers that try again after an error."""
+        return RecordBatch(self, self._database, records)
 
-    async def _record(self, session: Session, records: Sequence[Record]) -> tuple[dict[str, str], Noticed]:
-        refused = await self._refused(session, records)
-        records = [_unburied(each) if each.change.id in refused else each for each in records]
-        noted = await self._noted_slots(session, [each.change for each in records if each.limited])
-        won: dict[str, str] = {}
+    async def complete(self, records: Sequence[Record]) -> dict[str, Recorded]:
+        """Write records that complete runs and change nothing else, in one statement."""
+        changes = _ordered(record.change for record in records)
+        rows = await self._database.fetch_many(_SQL["complete"], changes)
+        return {row[0]: _AT[row[1]] for row in rows}
+
+    async def record_within(self, session: Session, records: Sequence[Record]) -> dict[str, Recorded]:
+        """Write records as part of a transaction: what they changed holds once it is committed."""
+        rejected = await self._rejected(session, records)
+        records = [_without_letter(record) if record.change.id in rejected else record for record in records]
+        noted = await self._noted_slots(session, [record.change for record in records if record.limited])
+        won: dict[str, Recorded] = {}
         for kind, statement in _STATEMENTS.items():
-            changes = _ordered(each.change for each in records if type(each.change) is kind)
+            changes = _ordered(record.change for record in records if type(record.change) is kind)
             if changes:
-                won |= {row[0]: row[1] for row in await session.fetch_many(statement, changes)}
-        written = [each for each in records if each.change.id in won]
+                won |= {row[0]: _AT[row[1]] for row in await session.fetch_many(statement, changes)}
+        written = [record for record in records if record.change.id in won]
         await self._write_beside(session, written)
         freed = _freed(slots for run_id, slots in noted.items() if slots and run_id in won)
         if freed:
             await session.fetch_many(_SQL["free_slots"], freed)
-        noticed = await self._write_letters(session, written)
-        return won | dict.fromkeys(refused & won.keys(), UNBURIED), noticed
+        for run_id in rejected & won.keys():
+            won[run_id] = won[run_id]._replace(rejected=True)
+        await self._write_letters(session, written, won)
+        return won
 
-    async def _refused(self, session: Session, records: Sequence[Record]) -> set[str]:
+    async def _rejected(self, session: Session, records: Sequence[Record]) -> set[str]:
         """The runs that have no room among the dead letters. What is replayed for one has its place."""
         new = [each.dead_letter for each in records if each.dead_letter and not _has_place(each)]
         return await self.letter_writer.refused(session, new) if new else set()
 
-    async def _write_letters(self, session: Session, records: Sequence[Record]) -> Noticed:
-        """Last of all: their counters and the heads of the audit are what everybody waits for."""
-        letters = [each.dead_letter for each in records if each.dead_letter]
-        settlements = [each.settlement for each in records if each.settlement]
+    async def _write_letters(
+        self, session: Session, records: Sequence[Record], won: dict[str, Recorded]
+    ) -> None:
+        """Last of all: every transaction waits for their counters and for the heads of the audit chain."""
+        letters = [record.dead_letter for record in records if record.dead_letter]
+        settlements = [record.settlement for record in records if record.settlement]
         if not letters and not settlements:
-            return []
+            return
         if settlements:
             await self._replays.lock_letters(session, settlements)
-        kept = await self._insert_letters(session, letters) if letters else {}
-        letters = [each._replace(id=kept[each.run_id]) if each.run_id in kept else each for each in letters]
+        letters = await self._insert_letters(session, letters) if letters else []
         settled = await self._replays.settle(session, settlements) if settlements else []
         changes = await self.letter_writer.written(session, letters, settled)
-        return [*settled, *changes, *starmap(Kept, kept.items())]
+        for replay in settled:
+            recorded = won[replay.run_id]
+            won[replay.run_id] = recorded._replace(replays=(*recorded.replays, replay))
+        reopened = {(change.org, change.fingerprint): change for change in changes}
+        for letter in letters:
+            # Several letters may share a group: the first one opened it again.
+            change = reopened.pop((letter.org, letter.fingerprint), None)
+            won[letter.run_id] = won[letter.run_id]._replace(letter_id=letter.id, group_change=change)
 
-    async def bury(self, session: Session, letter: DeadLetterRow, by: str) -> str:
-        """Write a dead letter of a run that has ended already; its id, or that of the live one it has."""
-        kept = await self._insert_letters(session, [letter])
-        if letter.run_id not in kept:
-            await self.letter_writer.written(session, [letter], [], by)
-        return kept.get(letter.run_id, letter.id)
+    async def add_letter(self, session: Session, letter: DeadLetterRow, by: str) -> Recorded:
+        """Write a dead letter of a run that has ended before, unless the run has a live one already."""
+        [written] = await self._insert_letters(session, [letter])
+        if written.id != letter.id:
+            return Recorded(Place.ENDED, written.id)
+        changes = await self.letter_writer.written(session, [letter], [], by)
+        return Recorded(Place.ENDED, letter.id, group_change=changes[0] if changes else None)
 
-    async def _insert_letters(self, session: Session, letters: Sequence[DeadLetterRow]) -> dict[str, str]:
-        """The letters, by their runs, that were there already and go on telling the story of their step."""
-        rows = await session.fetch_many(_SQL["insert_dead_letter"], letters)
-        new = {each.id for each in letters}
-        return {run_id: letter_id for run_id, letter_id in rows if letter_id not in new}
+    async def _insert_letters(
+        self, session: Session, letters: Sequence[DeadLetterRow]
+    ) -> list[DeadLetterRow]:
+        """The letters with their ids: a step that already has a live letter keeps that one's."""
+        ids = {row[0]: row[1] for row in await session.fetch_many(_SQL["insert_dead_letter"], letters)}
+        return [letter._replace(id=ids.get(letter.run_id, letter.id)) for letter in letters]
 
     async def applied(self, records: Sequence[Record]) -> tuple[dict[str, str], set[str]]:
         """After a commit whose outcome is unknown: what was written, and the ids that still can be."""
@@ -169,6 +180,36 @@ class Records:
                 await session.fetch_many(statement, rows)
 
 
+class RecordBatch:
+    """Records that are written once, however often `write` is tried."""
+
+    def __init__(self, store: Records, database: Database, records: Sequence[Record]) -> None:
+        self._store = store
+        self._database = database
+        self._rest = records
+        self._recorded: dict[str, Recorded] = {}
+        self._unconfirmed: dict[str, Recorded] = {}
+        self._tried = False
+
+    async def write(self) -> dict[str, Recorded]:
+        if self._tried:  # the commit may have succeeded nevertheless: look first, then write what is missing
+            places, still_open = await self._store.applied(self._rest)
+            for run_id, place in places.items():
+                self._recorded[run_id] = self._unconfirmed.get(run_id) or _AT[place]
+            self._rest = [record for record in self._rest if record.change.id in still_open]
+        self._tried = True
+        if self._rest:
+            self._recorded |= await self._write()
+        return self._recorded
+
+    async def _write(self) -> dict[str, Recorded]:
+        if all(_is_plain(record) for record in self._rest):
+            return await self._store.complete(self._rest)
+        async with self._database.transaction() as session:
+            self._unconfirmed = await self._store.record_within(session, self._rest)
+        return self._unconfirmed
+
+
 class _Freed(NamedTuple):
     name: str
     freed: int
@@ -189,16 +230,6 @@ def slot_names(slots: str) -> list[str]:
     return [str(name) for name in names] if isinstance(names, list) else []
 
 
-class Kept(NamedTuple):
-    """The dead letter of a step that has failed once more is the one that it had."""
-
-    run_id: str
-    letter_id: str
-
-
-Noticed = list[Settled | Resolved | GroupChange | Kept]
-"""What was brought about beside: replays that have ended, failure groups that are open again, ..."""
-
 _NOTHING_BESIDE = (None,) * (len(Record._fields) - 2) + (False,)
 
 
@@ -206,7 +237,7 @@ def _has_place(record: Record) -> bool:
     return record.settlement is not None and record.settlement.has_letter == 1
 
 
-def _unburied(record: Record) -> Record:
+def _without_letter(record: Record) -> Record:
     """The same ending without a dead letter."""
     letter, change = record.dead_letter, record.change
     if letter is None or not isinstance(change, Stopped):

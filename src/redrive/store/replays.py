@@ -79,6 +79,7 @@ class Resolved(NamedTuple):
 
     org: str
     letter_id: str
+    run_id: str
     by: str
 
 
@@ -171,7 +172,11 @@ class Replays:
         told = {each.letter_id for each in settled}
         return [
             *settled,
-            *(Resolved(org, letter, by or SELF) for letter, org, by in resolved if letter not in told),
+            *(
+                Resolved(org, letter, run, by or SELF)
+                for letter, org, by, run in resolved
+                if letter not in told
+            ),
         ]
 
     async def _restart(self, session: Session, replays: Sequence[NewReplay]) -> Begun:

@@ -142,7 +142,7 @@ UPDATE redrive.dead_letters AS letter
 SET state = 'RESOLVED', resolved_by = last_replayed_by, resolved_at = :now, resolution = 'replayed', updated_at = :now
 FROM {batch:Settlement only run_id, step_index}
 WHERE letter.run_id = batch.run_id AND letter.step_index = batch.step_index AND letter.state = 'REPLAYING'
-RETURNING letter.id, letter.org, letter.last_replayed_by
+RETURNING letter.id, letter.org, letter.last_replayed_by, letter.run_id
 
 -- name: supersede
 UPDATE redrive.dead_letters AS letter

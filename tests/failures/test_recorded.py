@@ -1,0 +1,147 @@
+"""What a record changes besides its run is emitted once, whichever way the record was written."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+from tests.engine.workbench import Ear, new_app, seamed, settle, working
+from tests.failures.test_redrive_processor import until
+from tests.servers import PostgresServer
+
+from redrive import Context, Redrive
+from redrive.config import Settings
+from redrive.dead_letter_queue.queue import DeadLetterQueue
+from redrive.model.event import GroupChanged, ReplayEnded, ReplayRequested, RunFinished, StepDied
+from redrive.testing import in_memory
+
+SUCCEEDED = [ReplayRequested, ReplayEnded, RunFinished]
+
+
+@pytest.fixture
+async def app(live_postgres: PostgresServer, schema: str) -> AsyncIterator[Redrive]:
+    app = Redrive(live_postgres.url, settings=Settings(schema=schema), log=False)
+    yield app
+    await app.close()
+
+
+@pytest.mark.parametrize("within", [False, True], ids=["plain", "within a transaction"])
+async def test_a_replay_ends_also_when_its_task_completes_within_a_transaction(
+    app: Redrive, live_postgres: PostgresServer, within: bool
+) -> None:
+    broken = True
+
+    @app.task
+    async def book(context: Context) -> str:
+        if broken:
+            raise ValueError("no such account")
+        if within:
+            connection = await asyncpg.connect(live_postgres.url)
+            async with connection.transaction():
+                await context.complete("booked", connection=connection)
+                assert not ear.of(ReplayEnded)  # nothing is committed yet
+            await connection.close()
+        return "booked"
+
+    async with working(app, retrier=20.0):
+        run = await app.start(book)
+        await run.wait(10)
+        letter = await run.dead_letter()
+        assert letter is not None
+        ear, broken = Ear(app), False
+        await (await app.desk(by="ana")).replay(letter.id)
+        await until(lambda: bool(ear.of(RunFinished)))
+        assert await run.result(10) == "booked"
+    assert [type(each) for each in ear.events if type(each) in SUCCEEDED] == SUCCEEDED
+    assert ear.of(ReplayEnded) == [ReplayEnded("default", letter.id, run.id, "SUCCEEDED")]
+
+
+async def test_a_completion_that_was_rolled_back_ends_no_replay(
+    app: Redrive, live_postgres: PostgresServer
+) -> None:
+    broken = True
+
+    @app.task
+    async def book(context: Context) -> None:
+        if broken:
+            raise ValueError("no such account")
+        connection = await asyncpg.connect(live_postgres.url)
+        transaction = connection.transaction()
+        await transaction.start()
+        await context.complete("booked", connection=connection)
+        await transaction.rollback()
+        await connection.close()
+
+    async with working(app, retrier=20.0):
+        run = await app.start(book)
+        await run.wait(10)
+        letter = await run.dead_letter()
+        assert letter is not None
+        ear, broken = Ear(app), False
+        await (await app.desk()).replay(letter.id)
+        await until(lambda: bool(ear.of(RunFinished)))
+    assert [each.state for each in ear.of(ReplayEnded)] == ["FAILED"]
+
+
+async def test_a_group_that_an_external_task_opens_again_is_announced() -> None:
+    queue = DeadLetterQueue("sqlite://:memory:", log=False)
+    async with in_memory(queue.app):
+        ear = Ear(queue.app)
+        await queue.enqueue("one", {"to": "ana"}, error="the mailbox is full")
+        groups = (await queue.app.desk(org=queue.org, by="ana")).groups
+        [line] = (await groups.search()).lines
+        key = line.group.fingerprint
+        await groups.resolve(key, "a larger mailbox")
+        await queue.enqueue("two", {"to": "bob"}, error="the mailbox is full")
+    org = line.group.org
+    assert ear.of(GroupChanged) == [
+        GroupChanged(org, key, "OPEN", "RESOLVED", "ana"),
+        GroupChanged(org, key, "RESOLVED", "OPEN", "redrive"),
+    ]
+
+
+async def test_a_group_that_a_run_entered_by_hand_opens_again_is_announced() -> None:
+    app = Redrive("sqlite://:memory:", settings=Settings(dlq_strategy="manual"), log=False)
+
+    @app.task
+    async def book() -> None:
+        raise ValueError("no such account")
+
+    async with in_memory(app) as test:
+        runs = [await app.start(book), await app.start(book)]
+        await settle(test, app)
+        desk = await app.desk(by="ana")
+        await desk.enter(runs[0].id)
+        [line] = (await desk.groups.search()).lines
+        await desk.groups.resolve(line.group.fingerprint, "an account was opened")
+        ear = Ear(app)
+        await desk.enter(runs[1].id)
+    assert ear.of(GroupChanged) == [
+        GroupChanged("default", line.group.fingerprint, "RESOLVED", "OPEN", "redrive")
+    ]
+
+
+@pytest.mark.parametrize("outcome", ["SUCCEEDED", "FAILED"])
+async def test_a_replay_whose_commit_got_no_answer_ends_once(outcome: str) -> None:
+    app = new_app()
+    broken = True
+    ear = Ear(app)
+
+    @app.task
+    async def book() -> None:
+        if broken:
+            raise ValueError("no such account")
+
+    async with seamed(app) as (test, seam):
+        run = await app.start(book)
+        await settle(test, app)
+        letter = await run.dead_letter()
+        assert letter is not None
+        broken = outcome == "FAILED"
+        await (await app.desk()).replay(letter.id)
+        seam.fail("complete" if outcome == "SUCCEEDED" else "stop", after=True)
+        await settle(test, app)
+        assert seam.bitten
+    assert ear.of(ReplayEnded) == [ReplayEnded("default", letter.id, run.id, outcome)]
+    assert {each.dlq_id for each in ear.of(StepDied)} == {letter.id}
