@@ -124,8 +124,8 @@ GUARDS = (
         (
             Code(
                 "redrive.store.records:RecordBatch._write",
-                "self._store.record_within(session, self._rest)",
-                "self._store.record_within(self._database, self._rest)",
+                "self._unconfirmed = await self._store.record_within(session, self._rest)",
+                "pass\n    self._unconfirmed = await self._store.record_within(self._database, self._rest)",
             ),
         ),
         (f"{RECORDS}test_all_or_nothing_w2",),
