@@ -11,9 +11,9 @@ from tests.failures.test_redrive_processor import until
 from tests.servers import PostgresServer
 
 from redrive import Context, Redrive
-from redrive.config import Settings
 from redrive.dead_letter_queue.queue import DeadLetterQueue
 from redrive.model.event import GroupChanged, ReplayEnded, ReplayRequested, RunFinished, StepDied
+from redrive.settings import Settings
 from redrive.testing import in_memory
 
 SUCCEEDED = [ReplayRequested, ReplayEnded, RunFinished]
