@@ -28,10 +28,10 @@ from redrive.failures.overview import OverviewQueries
 from redrive.failures.service import Failures
 from redrive.idempotency.decorator import Idempotent, KeyOptions
 from redrive.idempotency.service import Idempotency
-from redrive.identity.credentials import Credentials
+from redrive.identity.credentials import CredentialLookup
 from redrive.identity.directory import Directory
-from redrive.identity.sessions import Sessions
-from redrive.identity.sign_in import Span
+from redrive.identity.sessions import UserSessions
+from redrive.identity.sign_in import SessionLimits
 from redrive.model.breaker import BreakerState
 from redrive.model.caller import APPLICATION, Caller, checked_caller
 from redrive.policy.bounds import require_kind
@@ -227,17 +227,17 @@ class Redrive(Wiring):
             by = program(Caller(checked_name("org", org), checked_caller(by)))
         if by.org != org:
             raise InvalidValueError(f"{by.name!r} stands in {by.org!r}, not in {org!r}; enter it first")
-        return Directory(self._identity_kit(), by)
+        return Directory(self._identity_services(), by)
 
-    async def sessions(self) -> Sessions:
+    async def sessions(self) -> UserSessions:
         """Signing people in and out."""
         await self.open()
         hours, days = self.settings.session_idle_hours, self.settings.session_days
-        return Sessions(self._identity_kit(), Span(lifetime=days * 86_400.0, idle=hours * 3600.0))
+        return UserSessions(self._identity_services(), SessionLimits(days * 86_400.0, hours * 3600.0))
 
-    async def credentials(self) -> Credentials:
+    async def credentials(self) -> CredentialLookup:
         """Who it is that shows a key, or the token of a session."""
-        return Credentials(self.store, await self.sessions())
+        return CredentialLookup(self.store, await self.sessions())
 
     # Failed work
 

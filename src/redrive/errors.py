@@ -100,7 +100,7 @@ class AccessDeniedError(RedriveError):
 
 
 class SignedOutError(AccessDeniedError):
-    """The session has ended; sign in anew."""
+    """The session has ended; sign in again."""
 
 
 class ConflictError(RedriveError):
@@ -186,7 +186,7 @@ class TransitionError(RedriveError):
 
 
 class LastOwnerError(TransitionError):
-    """An organization was to lose its last owner; make somebody else an owner first."""
+    """An organization was to lose its last owner; make another member an owner first."""
 
 
 class VerdictError(RedriveError):

@@ -211,7 +211,7 @@ class Wiring:
             self._letter_policy(),
         )
 
-    def _identity_kit(self) -> IdentityServices:
+    def _identity_services(self) -> IdentityServices:
         parts = (self.store, self.ids, self.redactor, self.encryption, self.passwords, self.entropy)
         return IdentityServices(*parts)
 

@@ -15,20 +15,20 @@ from tests.cli.shop import Shop
 from tests.cli.terminal import talk
 
 from redrive.app import Redrive
-from redrive.identity.sessions import Sessions
+from redrive.identity.sessions import UserSessions
 
 PASSWORD = "a sentence of 7 words"
 
 
 def signed_in(name: str, password: str) -> bool:
-    async def ask(sessions: Sessions) -> bool:
+    async def ask(sessions: UserSessions) -> bool:
         return await sessions.sign_in(name, password) is not None
 
     return asyncio.run(_with_sessions(ask))
 
 
 def redeemed(token: str) -> bool:
-    async def ask(sessions: Sessions) -> bool:
+    async def ask(sessions: UserSessions) -> bool:
         return await sessions.redeem(token) is not None
 
     return asyncio.run(_with_sessions(ask))

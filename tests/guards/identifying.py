@@ -27,10 +27,10 @@ NEVER = r"(\g<0> AND 1 = 0)"
 
 _KEYS = "redrive.identity.keys:"
 _MEMBERS = "redrive.identity.members:Members."
-_ROLL = "redrive.identity.member_lookup:MemberLookup."
-_SESSIONS = "redrive.identity.sessions:Sessions."
+_LOOKUP = "redrive.identity.member_lookup:MemberLookup."
+_SESSIONS = "redrive.identity.sessions:UserSessions."
 _SIGN_IN = "redrive.identity.sign_in:SignIn."
-_HOLDS = "redrive.identity.credentials:_is_valid"
+_IS_VALID = "redrive.identity.credentials:_is_valid"
 
 
 def _both(test: str) -> tuple[str, str]:
@@ -210,8 +210,8 @@ def _kept_keys() -> Iterator[Guard]:
         ),
         (
             "what a sign-in brings back",
-            "redrive.identity.one_time:OneTime.put",
-            "self._kit.encryption.encrypt(encode(body))",
+            "redrive.identity.one_time:OneTimeSecrets.put",
+            "self._encryption.encrypt(encode(body))",
             "encode(body)",
             f"{SESSIONS}test_what_is_put_is_sealed_where_there_is_a_key_i9",
         ),
@@ -235,7 +235,7 @@ def _owners() -> Iterator[Guard]:
         ),
         (
             "disabled",
-            "redrive.identity.accounts:Accounts.disable",
+            "redrive.identity.accounts:MemberAccounts.disable",
             "for org in owned:",
             "for org in []:",
             "disable",
@@ -252,8 +252,8 @@ def _owners() -> Iterator[Guard]:
         "an organization without an owner",
         (
             Code(
-                f"{_ROLL}keep_an_owner",
-                "if not await self._store.memberships.other_owners(session, org, member.user_id):",
+                f"{_LOOKUP}keep_an_owner",
+                "if not await self._memberships.other_owners(session, org, member.user_id):",
                 "if False:",
             ),
         ),
@@ -289,7 +289,7 @@ def _owners() -> Iterator[Guard]:
     yield Guard(
         "member.version",
         "an edit of what somebody else has changed since",
-        (Code(f"{_ROLL}locked", "if version not in (None, member.version):", "if False:"),),
+        (Code(f"{_LOOKUP}lock", "if version not in (None, member.version):", "if False:"),),
         _both(f"{MEMBERS}test_an_edit_of_an_old_version_is_refused"),
     )
     yield Guard(
@@ -318,7 +318,7 @@ def _grants() -> Iterator[Guard]:
     yield Guard(
         "grant.member",
         "somebody making members of more than they are",
-        (Code(f"{_ROLL}require", "require_grant(self._principal, role)", "pass"),),
+        (Code(f"{_LOOKUP}require", "require_grant(self._principal, role)", "pass"),),
         more,
     )
     yield Guard(
@@ -330,7 +330,7 @@ def _grants() -> Iterator[Guard]:
     yield Guard(
         "manage.member",
         "members being managed by those who only look",
-        (Code(f"{_ROLL}require", "require_permission(self._principal, Permission.MANAGE)", "pass"),),
+        (Code(f"{_LOOKUP}require", "require_permission(self._principal, Permission.MANAGE)", "pass"),),
         _both(f"{MEMBERS}test_only_owners_manage_members_and_accounts_w12"),
     )
     only = _both(f"{KEYS}test_only_owners_have_anything_to_do_with_keys_w12")
@@ -369,7 +369,7 @@ def _grants() -> Iterator[Guard]:
         "somebody else than the owners of the installation making organizations",
         (
             Code(
-                "redrive.identity.organizations:Organizations.create",
+                "redrive.identity.directory:OrganizationDirectory.create",
                 "if not self._principal.everywhere:",
                 "if False:",
             ),
@@ -382,7 +382,7 @@ def _grants() -> Iterator[Guard]:
         "an organization learning of another by its name",
         (
             Code(
-                "redrive.identity.organizations:Organizations.get",
+                "redrive.identity.directory:OrganizationDirectory.get",
                 "if name not in (None, own) and not self._principal.everywhere:",
                 "if False:",
             ),
@@ -394,7 +394,7 @@ def _grants() -> Iterator[Guard]:
         "an organization learning of all others",
         (
             Code(
-                "redrive.identity.organizations:Organizations.list",
+                "redrive.identity.directory:OrganizationDirectory.list",
                 "if not self._principal.everywhere:",
                 "if False:",
             ),
@@ -409,7 +409,7 @@ def _accounts() -> Iterator[Guard]:
         "owners of one organization signing in to another as somebody whom they have named",
         (
             Code(
-                "redrive.identity.accounts:Accounts._controlled",
+                "redrive.identity.accounts:MemberAccounts._controlled",
                 "if user.org != member.org and not self._principal.everywhere:",
                 "if False:",
             ),
@@ -454,7 +454,7 @@ def _accounts() -> Iterator[Guard]:
         "a session outliving the password that an owner has set",
         (
             Code(
-                "redrive.identity.accounts:Accounts._sign_out",
+                "redrive.identity.accounts:MemberAccounts._sign_out",
                 "await self._store.sessions.end_others(session, user.id)",
                 "pass",
             ),
@@ -466,7 +466,7 @@ def _accounts() -> Iterator[Guard]:
         "a link outliving the password that an owner has set",
         (
             Code(
-                "redrive.identity.accounts:Accounts._sign_out",
+                "redrive.identity.accounts:MemberAccounts._sign_out",
                 "await self._store.one_time.drop_of_user(session, user.id)",
                 "pass",
             ),
@@ -477,7 +477,7 @@ def _accounts() -> Iterator[Guard]:
     for name, place, whose, loss in (
         ("demoted", f"{_MEMBERS}change", "before.name", "demote"),
         ("removed", f"{_MEMBERS}_remove", "member.name", "remove"),
-        ("disabled", "redrive.identity.accounts:Accounts.disable", "user.name", "disable"),
+        ("disabled", "redrive.identity.accounts:MemberAccounts.disable", "user.name", "disable"),
     ):
         yield Guard(
             f"links of the {name}",
@@ -491,7 +491,7 @@ def _accounts() -> Iterator[Guard]:
         (
             Code(
                 f"{_KEYS}Keys.revoke",
-                "await self._kit.store.one_time.drop_made_by_key",
+                "await self._store.one_time.drop_made_by_key",
                 "(lambda *_: None)",
             ),
         ),
@@ -543,7 +543,7 @@ def _api_keys() -> Iterator[Guard]:
             rotated,
         ),
     ):
-        yield Guard(f"key.{name}", prevents, (Code(_HOLDS, fragment, replacement),), tests)
+        yield Guard(f"key.{name}", prevents, (Code(_IS_VALID, fragment, replacement),), tests)
     yield Guard(
         "key.rotated when expired",
         "a rotation bringing back the secret of a key that has expired",
@@ -553,7 +553,7 @@ def _api_keys() -> Iterator[Guard]:
     yield Guard(
         "key.rotated when revoked",
         "a revoked key living on",
-        (Code(f"{_KEYS}_refuse_ended", "if key.revoked_at is not None:", "if False:"),),
+        (Code(f"{_KEYS}_reject_ended", "if key.revoked_at is not None:", "if False:"),),
         _both(f"{KEYS}test_a_revoked_key_is_over_at_once_and_for_ever"),
     )
     yield Guard(
@@ -626,7 +626,7 @@ def _sessions() -> Iterator[Guard]:
         "somebody who is no member any more going on",
         (
             Code(
-                "redrive.identity.signed_in:signed_in",
+                "redrive.identity.sign_in:signed_in_user",
                 "if role is None:",
                 "if role is None and not (role := Role.OWNER):",
             ),
@@ -666,13 +666,13 @@ def _sessions() -> Iterator[Guard]:
     yield Guard(
         "sign-in.membership",
         "somebody signing in to an organization that is not theirs",
-        (Code(f"{_SIGN_IN}_place", "or standing_of(roles) is None", ""),),
+        (Code(f"{_SIGN_IN}_organization", "or effective_role(roles) is None", ""),),
         doubled_by="session.nobody: whoever is nobody there is given no session",
     )
     yield Guard(
         "enter.membership",
         "somebody going into an organization that is not theirs",
-        (Code(f"{_SESSIONS}enter", "or standing_of(roles) is None", ""),),
+        (Code(f"{_SESSIONS}enter", "or effective_role(roles) is None", ""),),
         _both(f"{SESSIONS}test_a_user_enters_the_organizations_that_they_are_a_member_of_w13"),
     )
     yield Guard(
@@ -707,7 +707,7 @@ def _sessions() -> Iterator[Guard]:
         (
             Code(
                 f"{_SESSIONS}_proven",
-                "if current is None or not await self._kit.passwords.verify(user.password, current):",
+                "if current is None or not await self._passwords.verify(user.password, current):",
                 "if False:",
             ),
         ),

@@ -17,8 +17,8 @@ from redrive.app import Redrive
 from redrive.errors import RedriveError
 from redrive.identity.directory import Directory
 from redrive.identity.passwords import Passwords
-from redrive.identity.sessions import Sessions
-from redrive.identity.signed_in import NewSession
+from redrive.identity.sessions import UserSessions
+from redrive.identity.sign_in import NewSession
 from redrive.model.identity import Member
 from redrive.policy.principal import Principal
 from redrive.settings import Settings
@@ -46,7 +46,7 @@ class World:
     async def directory(self, org: str = "default", by: str | Principal = "boss") -> Directory:
         return await self.app.directory(org=org, by=by)
 
-    async def sessions(self) -> Sessions:
+    async def sessions(self) -> UserSessions:
         return await self.app.sessions()
 
     async def organization(self, name: str) -> Directory:

@@ -17,7 +17,7 @@ from redrive.errors import (
     NotFoundError,
     TransitionError,
 )
-from redrive.identity.credentials import Credentials
+from redrive.identity.credentials import CredentialLookup
 from redrive.model.identity import NewKey
 from redrive.model.role import Role
 from redrive.policy.access import Permission, permitted
@@ -31,7 +31,7 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         yield world
 
 
-async def credentials(world: World) -> Credentials:
+async def credentials(world: World) -> CredentialLookup:
     return await world.app.credentials()
 
 
@@ -242,7 +242,7 @@ async def test_the_secret_before_ends_with_the_key(world: World) -> None:
 async def test_a_name_is_free_again_after_revoking(world: World) -> None:
     keys = (await world.directory()).keys
     first = await keys.create("ci", "ADMIN")
-    await refused(world, AlreadyExistsError, keys.create("ci", "VIEWER"), "take another name")
+    await refused(world, AlreadyExistsError, keys.create("ci", "VIEWER"), "choose another name")
     await keys.revoke("ci")
     second = await keys.create("ci", "VIEWER")
     assert await keys.get("ci") == second.key
@@ -265,7 +265,7 @@ async def test_keys_are_listed_newest_first_in_pages(world: World) -> None:
     assert [each.id for each in first.keys] == made[:0:-1]
     rest = await keys.list(size=2, cursor=first.next_cursor)
     assert ([each.id for each in rest.keys], rest.next_cursor) == (made[:1], None)
-    await refused(world, InvalidValueError, keys.list(cursor="x"), "begin anew")
+    await refused(world, InvalidValueError, keys.list(cursor="x"), "start again without one")
 
 
 async def test_names_that_no_key_can_have(world: World) -> None:

@@ -48,7 +48,7 @@ async def test_owners_of_the_home_organization_make_others(world: World) -> None
     assert (made.name, made.title, made.created_by) == ("acme", "Acme, Inc.", "ana")
     assert await organizations.get("acme") == made
     assert await world.audited() == [("ana", "organization.created")]
-    await refused(world, AlreadyExistsError, organizations.create("acme"), "take another name")
+    await refused(world, AlreadyExistsError, organizations.create("acme"), "choose another name")
     await refused(world, InvalidValueError, organizations.create(" acme"))
     await refused(world, NotFoundError, organizations.get("beta"))
 
@@ -207,7 +207,7 @@ async def test_whoever_wants_to_leaves(world: World) -> None:
     ana = await world.as_user("ana")
     await ana.members.leave()
     await refused(world, NotFoundError, ana.members.leave())
-    await refused(world, InvalidValueError, (await world.directory()).members.leave(), "keys are revoked")
+    await refused(world, InvalidValueError, (await world.directory()).members.leave(), "revoke a key instead")
 
 
 async def test_a_principal_acts_in_its_own_organization_alone(world: World) -> None:
@@ -241,7 +241,7 @@ async def test_the_last_owner_cannot_go(world: World, loss: str) -> None:
     await directory.accounts.disable("locked out")
 
     ana = await world.as_user("ana")
-    await refused(world, LastOwnerError, LOSSES[loss](ana), "make somebody else an owner first")
+    await refused(world, LastOwnerError, LOSSES[loss](ana), "make another member an owner first")
 
     await directory.members.change("bob", role="OWNER")
     await LOSSES[loss](ana)

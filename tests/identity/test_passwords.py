@@ -15,7 +15,7 @@ from tests.identity.identity_world import PASSWORD, QUICK
 
 from redrive.app import Redrive
 from redrive.errors import InvalidValueError, UnavailableError
-from redrive.identity.passwords import AT_ONCE, MAX_WAITING, Passwords
+from redrive.identity.passwords import MAX_CONCURRENT, MAX_WAITING, Passwords
 
 
 class Watched:
@@ -92,7 +92,7 @@ async def test_no_more_than_two_at_once_and_none_is_lost() -> None:
     stored = await passwords.hash(PASSWORD)
     right = await asyncio.gather(*(passwords.verify(stored, PASSWORD) for _ in range(20)))
     assert all(right)
-    assert watched.most_at_once == AT_ONCE
+    assert watched.most_at_once == MAX_CONCURRENT
 
 
 async def test_a_flood_is_refused_and_those_before_it_are_served() -> None:

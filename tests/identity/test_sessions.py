@@ -12,8 +12,8 @@ from cryptography.fernet import Fernet
 from tests.identity.identity_world import PASSWORD, World, refused, world_on
 
 from redrive.errors import AccessDeniedError, InvalidValueError, NotFoundError
-from redrive.identity.sessions import Sessions
-from redrive.identity.signed_in import NewSession, SignedIn
+from redrive.identity.sessions import UserSessions
+from redrive.identity.sign_in import NewSession, SignedInUser
 from redrive.model.identity import Identity
 from redrive.model.role import Role
 from redrive.policy.access import permitted
@@ -29,7 +29,7 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         yield world
 
 
-async def seen(world: World, token: str) -> SignedIn | None:
+async def seen(world: World, token: str) -> SignedInUser | None:
     return await (await world.sessions()).of(token)
 
 
@@ -143,7 +143,7 @@ async def test_what_is_no_token_is_nobody(world: World) -> None:
     for token in [*strange, digest(new.token), new.signed_in.csrf]:
         assert await sessions.of(token) is None, token
         assert not await sessions.end(token)
-        await refused(world, AccessDeniedError, sessions.enter(token, "default"), "sign in anew")
+        await refused(world, AccessDeniedError, sessions.enter(token, "default"), "sign in again")
 
 
 async def test_tokens_and_passwords_are_stored_nowhere_and_shown_nowhere_i9(world: World) -> None:
@@ -327,7 +327,7 @@ async def test_changing_a_password_needs_the_current_one_and_ends_the_other_sess
     other, link = await world.signed_in("ana"), await sessions.link("ana")
     for current in (None, "wrong password for ana", ""):
         change = sessions.change_password(new.token, "another long password", current=current)
-        await refused(world, AccessDeniedError, change, "the current password is not this one")
+        await refused(world, AccessDeniedError, change, "the current password is wrong")
     short = sessions.change_password(new.token, "short", current=PASSWORD)
     await refused(world, InvalidValueError, short, "12 to 1,024")
 
@@ -525,7 +525,7 @@ async def test_what_is_put_is_sealed_where_there_is_a_key_i9(world: World) -> No
 
 async def test_what_is_over_is_forgotten_in_bounded_batches(world: World) -> None:
     await world.member("ana")
-    sessions: Sessions = await world.sessions()
+    sessions: UserSessions = await world.sessions()
     tokens = [(await world.signed_in("ana")).token for _ in range(4)]
     kept = await sessions.put("oidc", {}, 600)
     for _ in range(3):

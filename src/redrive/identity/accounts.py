@@ -1,14 +1,14 @@
-"""The accounts of members: links to sign in by, passwords, and locking them out.
+"""The accounts of members: links to sign in, passwords, and locking people out.
 
-An account belongs to the organization that made it, or to the home one, and only there is any of this handed
-out. Otherwise the owners of one organization could sign in to another as somebody whom they have named.
+An account belongs to the organization that created it, or to the home organization. Only the owners there
+control it: otherwise the owners of one organization could name a member of another, and sign in as them.
 """
 
 from __future__ import annotations
 
 from redrive.errors import AccessDeniedError, NotFoundError, TransitionError
 from redrive.identity.member_lookup import MemberLookup
-from redrive.identity.one_time import OneTime
+from redrive.identity.one_time import OneTimeSecrets
 from redrive.identity.services import IdentityServices
 from redrive.model.audit import Action
 from redrive.model.identity import HOME, Member, OneTimeLink, User
@@ -19,70 +19,76 @@ from redrive.store.database import Session
 LINK_MINUTES = 60.0
 
 
-class Accounts:
-    """Of members of the principal's organization. `who` is the name or the id of a user."""
+class MemberAccounts:
+    """Accounts in the principal's organization. `who` is the name or the id of a user.
 
-    def __init__(self, kit: IdentityServices, principal: Principal) -> None:
-        self._kit = kit
-        self._store = kit.store
-        self._roll = MemberLookup(kit, principal)
-        self._one_time = OneTime(kit)
+    A link or a password can do everything that its user may, so only owners hand them out.
+    """
+
+    def __init__(
+        self,
+        services: IdentityServices,
+        principal: Principal,
+        lookup: MemberLookup,
+        one_time: OneTimeSecrets,
+    ) -> None:
+        self._store = services.store
+        self._passwords = services.passwords
         self._principal = principal
+        self._lookup = lookup
+        self._one_time = one_time
 
     async def link(self, who: str, *, minutes: float = LINK_MINUTES) -> OneTimeLink:
-        """Signs them in once, also to set a first password. Whoever has it can be that user."""
-        self._require()
+        """Make a link that signs the user in once, for example to set a first password."""
+        self._lookup.require(Role.OWNER)
         async with self._store.database.transaction() as session:
-            member = await self._roll.found(who, session)
+            member = await self._lookup.find(who, session)
             user = await self._controlled(session, member)
             if not member.counts:
-                raise TransitionError(f"{member.name!r} cannot sign in: activate or enable them first")
+                raise TransitionError(f"{member.name!r} cannot sign in; activate or enable them first")
             link = await self._one_time.put_link(session, user, minutes, self._principal.name)
-            await self._roll.audit(session, Action.MEMBER_LINKED, member, {"expires_at": link.expires_at})
+            await self._lookup.audit(session, Action.MEMBER_LINKED, member, {"expires_at": link.expires_at})
         return link
 
     async def set_password(self, who: str, password: str) -> None:
-        """Ends all their sessions, and the links that were handed out."""
-        self._require()
-        hashed = await self._kit.passwords.hash(password)
+        """Set a password, and end all sessions and links of the user."""
+        self._lookup.require(Role.OWNER)
+        hashed = await self._passwords.hash(password)
         async with self._store.database.transaction() as session:
-            member = await self._roll.found(who, session)
+            member = await self._lookup.find(who, session)
             user = await self._controlled(session, member)
             await self._store.users.set_password(session, user.id, hashed)
             await self._sign_out(session, user)
-            await self._roll.audit(session, Action.USER_PASSWORD_CHANGED, member, {})
+            await self._lookup.audit(session, Action.USER_PASSWORD_CHANGED, member, {})
 
     async def disable(self, who: str) -> None:
-        """They cannot sign in anywhere any more, and are signed out everywhere."""
-        self._require()
+        """Sign the user out everywhere, and let them sign in nowhere."""
+        self._lookup.require(Role.OWNER)
         async with self._store.database.transaction() as session:
-            member, owned = await self._roll.locked_everywhere(session, who)
+            member, owned = await self._lookup.lock_everywhere(session, who)
             user = await self._controlled(session, member)
             if member.disabled:
                 return
             for org in owned:
-                await self._roll.keep_an_owner(session, member, org)
+                await self._lookup.keep_an_owner(session, member, org)
             await self._store.users.disable(session, user.id)
             await self._sign_out(session, user)
             await self._store.one_time.drop_made_by(session, user.name)
-            await self._roll.audit(session, Action.USER_DISABLED, member, {})
+            await self._lookup.audit(session, Action.USER_DISABLED, member, {})
 
     async def enable(self, who: str) -> None:
-        self._require()
+        self._lookup.require(Role.OWNER)
         async with self._store.database.transaction() as session:
-            member = await self._roll.found(who, session)
+            member = await self._lookup.find(who, session)
             user = await self._controlled(session, member)
             if await self._store.users.enable(session, user.id):
-                await self._roll.audit(session, Action.USER_ENABLED, member, {})
-
-    def _require(self) -> None:
-        """A link or a password is everything that its user may do, so it takes an owner to hand it out."""
-        self._roll.require(Role.OWNER)
+                await self._lookup.audit(session, Action.USER_ENABLED, member, {})
 
     async def _controlled(self, session: Session, member: Member) -> User:
+        """Lock the account of a member, and refuse it to owners who do not control it."""
         user = await self._store.users.lock(session, member.user_id)
         if user is None:
-            raise NotFoundError(f"there is no account of {member.name!r} any more")
+            raise NotFoundError(f"the account of {member.name!r} was removed just now")
         if user.org != member.org and not self._principal.everywhere:
             raise AccessDeniedError(
                 f"the account of {user.name!r} does not belong to {member.org!r}; ask an owner of {HOME!r}"

@@ -1,11 +1,12 @@
-"""Credentials: from what a request shows to who it is. None is the answer to all that does not hold."""
+"""Credentials of requests: whose they are, and what their owner may do."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 
 from redrive.errors import StoreUnavailableError
-from redrive.identity.sessions import Sessions
+from redrive.identity.sessions import UserSessions
+from redrive.identity.sign_in import SignedInUser
 from redrive.model.identity import HOME, ApiKey
 from redrive.model.role import Role
 from redrive.policy.access import Permission, permitted
@@ -14,28 +15,33 @@ from redrive.policy.principal import KEY, Principal
 from redrive.store.api_keys import KnownKey
 from redrive.store.store import Store
 
-USED_PAUSE = 60.0
+USED_PAUSE_SECONDS = 60.0
 
 
-class Credentials:
-    def __init__(self, store: Store, sessions: Sessions) -> None:
-        self._store = store
-        self.of_session = sessions.of
+class CredentialLookup:
+    """Looks up keys and sessions. The answer is None for every credential that is not valid."""
+
+    def __init__(self, store: Store, sessions: UserSessions) -> None:
+        self._keys = store.api_keys
+        self._sessions = sessions
 
     async def any(self) -> bool:
-        """Could anybody prove who they are: by a key, a password, or an identity elsewhere?"""
-        return await self._store.api_keys.any_credential()
+        """Tell whether anybody could sign in: by a key, a password or an identity at a provider."""
+        return await self._keys.any_credential()
+
+    async def of_session(self, token: str) -> SignedInUser | None:
+        return await self._sessions.of(token)
 
     async def of_key(self, text: str) -> Principal | None:
-        """One look at the database. It is noted once a minute that the key was used."""
+        """Look the key up with one query, and note once a minute that it was used."""
         parsed = parse_key(text)
-        known = None if parsed is None else await self._store.api_keys.known(parsed.id)
+        known = None if parsed is None else await self._keys.known(parsed.id)
         if parsed is None or known is None or not _is_valid(known, digest(parsed.secret)):
             return None
         used = known.key.last_used_at
-        if used is None or known.now - used >= USED_PAUSE:
-            with suppress(StoreUnavailableError):  # to be read is enough
-                await self._store.api_keys.touch(known.key.id, USED_PAUSE)
+        if used is None or known.now - used >= USED_PAUSE_SECONDS:
+            with suppress(StoreUnavailableError):  # a database that can only be read is enough
+                await self._keys.touch(known.key.id, USED_PAUSE_SECONDS)
         return _principal(known.key)
 
 
@@ -45,8 +51,8 @@ def _is_valid(known: KnownKey, given: str) -> bool:
         return False
     if is_secret_of(given, known.hash):
         return True
-    graced = key.previous_expires_at is not None and key.previous_expires_at > known.now
-    return graced and is_secret_of(given, known.previous_hash)
+    in_grace = key.previous_expires_at is not None and key.previous_expires_at > known.now
+    return in_grace and is_secret_of(given, known.previous_hash)
 
 
 def _principal(key: ApiKey) -> Principal:

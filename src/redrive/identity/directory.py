@@ -1,26 +1,82 @@
-"""The directory: who belongs to an organization, and by what they show it. On behalf of one principal."""
+"""The directory: organizations, and what one principal may manage in its own."""
 
 from __future__ import annotations
 
-from redrive.identity.accounts import Accounts
+from redrive.engine.task import checked_name
+from redrive.errors import AccessDeniedError, AlreadyExistsError, NotFoundError
+from redrive.identity.accounts import MemberAccounts
 from redrive.identity.keys import Keys
+from redrive.identity.member_lookup import MemberLookup
 from redrive.identity.members import Members
-from redrive.identity.organizations import Organizations
+from redrive.identity.one_time import OneTimeSecrets
 from redrive.identity.services import IdentityServices
-from redrive.policy.principal import Principal
+from redrive.model.audit import Action
+from redrive.model.identity import HOME, Organization, OrganizationPage
+from redrive.policy.access import Permission
+from redrive.policy.bounds import require_kind, require_whole
+from redrive.policy.principal import Principal, require_permission
+from redrive.policy.user_text import clean_word, refuse_secret
+
+MAX_PAGE_SIZE = 500
+
+
+class OrganizationDirectory:
+    """Owners of the home organization see and create all organizations, everybody else sees their own."""
+
+    def __init__(self, services: IdentityServices, principal: Principal) -> None:
+        self._services = services
+        self._database = services.store.database
+        self._organizations = services.store.organizations
+        self._redactor = services.redactor
+        self._principal = principal
+
+    async def create(self, name: str, title: str = "") -> Organization:
+        """Create an organization without members; its creator can add them."""
+        require_permission(self._principal, Permission.MANAGE)
+        if not self._principal.everywhere:
+            raise AccessDeniedError(f"only owners of the organization {HOME!r} create organizations; ask one")
+        org = checked_name("org", name)
+        refuse_secret("the name of an organization", org, self._redactor)
+        require_kind("title", title, str)
+        shown = clean_word("title", title, self._redactor) if title.strip() else ""
+        async with self._database.transaction() as session:
+            created = await self._organizations.insert(session, org, shown, self._principal.name)
+            if created is None:
+                raise AlreadyExistsError(f"there is an organization {org!r} already; choose another name")
+            by, detail = self._principal.name, {"title": shown}
+            await self._services.audit(session, HOME, by, Action.ORGANIZATION_CREATED, [org], detail)
+        return created
+
+    async def get(self, name: str | None = None) -> Organization:
+        """By default the principal's own organization."""
+        own = self._principal.org
+        if name not in (None, own) and not self._principal.everywhere:
+            raise NotFoundError(f"there is no organization {name!r:.250}")
+        return await self._organizations.get(own if name is None else name)
+
+    async def list(self, *, size: int = 50, cursor: str | None = None) -> OrganizationPage:
+        """List organizations by name. `cursor` is the last name of the page before."""
+        require_whole("size", size, 1, MAX_PAGE_SIZE)
+        if not self._principal.everywhere:
+            return OrganizationPage((await self.get(),), None)
+        after = "" if cursor is None else checked_name("cursor", cursor)
+        found = await self._organizations.page(size + 1, after)
+        return OrganizationPage(tuple(found[:size]), found[size - 1].name if len(found) > size else None)
 
 
 class Directory:
-    """
-    organizations  making them, for owners of the home one
+    """What one principal may manage.
+
+    organizations  creating them, for owners of the home one
     members        adding, changing and removing them
     accounts       links, passwords, and locking people out
     keys           creating, rotating and revoking them
     """
 
-    def __init__(self, kit: IdentityServices, principal: Principal) -> None:
+    def __init__(self, services: IdentityServices, principal: Principal) -> None:
+        lookup = MemberLookup(services, principal)
         self.principal = principal
-        self.organizations = Organizations(kit, principal)
-        self.members = Members(kit, principal)
-        self.accounts = Accounts(kit, principal)
-        self.keys = Keys(kit, principal)
+        self.organizations = OrganizationDirectory(services, principal)
+        self.members = Members(services, principal, lookup)
+        self.accounts = MemberAccounts(services, principal, lookup, OneTimeSecrets(services))
+        self.keys = Keys(services, principal)

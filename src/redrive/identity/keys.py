@@ -1,4 +1,4 @@
-"""API keys of an organization: shown once, kept as hashes, limited, rotated and revoked."""
+"""API keys of an organization: created, limited, rotated and revoked. Only a hash of the secret is stored."""
 
 from __future__ import annotations
 
@@ -27,19 +27,20 @@ MIN_LIFETIME_SECONDS = 1.0
 
 
 class Keys:
-    """Of the principal's organization. `which` is the id of a key, or its name while it is in use."""
+    """Keys of the principal's organization. `which` is the id of a key, or its name while it is in use."""
 
-    def __init__(self, kit: IdentityServices, principal: Principal) -> None:
-        self._kit = kit
-        self._keys = kit.store.api_keys
+    def __init__(self, services: IdentityServices, principal: Principal) -> None:
+        self._services = services
+        self._store = services.store
+        self._keys = services.store.api_keys
         self._principal = principal
         self._org = principal.org
 
     async def list(self, *, size: int = 50, cursor: str | None = None) -> KeyPage:
-        """The newest first."""
+        """List keys, the newest first. `cursor` is the `next_cursor` of the page before."""
         require_whole("size", size, 1, MAX_PAGE_SIZE)
         if cursor is not None and not is_id(findable(cursor)):
-            raise InvalidValueError("the cursor is not one that a page has given; begin anew without")
+            raise InvalidValueError("the cursor is not from a page of this list; start again without one")
         found = await self._keys.page(self._org, size + 1, cursor)
         return KeyPage(tuple(found[:size]), found[size - 1].id if len(found) > size else None)
 
@@ -57,15 +58,15 @@ class Keys:
         scopes: Iterable[str] | None = None,
         expires_in: float | None = None,
     ) -> NewKey:
-        """`scopes` limits it to some permissions of the role; `expires_in` is in seconds."""
+        """Create a key. `scopes` limits it to some permissions of the role; `expires_in` is in seconds."""
         wanted = Role.parse(role)
         limited = checked_scopes(scopes, wanted)
         self._require(wanted, limited)
-        text = KeyText(self._kit.ids.new(), self._kit.secret())
+        text = KeyText(self._services.ids.new(), self._services.secret())
         new = NewApiKey(
             id=text.id,
             org=self._org,
-            name=self._named(name),
+            name=self._checked_name(name),
             role=wanted,
             scopes=None if limited is None else sorted(map(str, limited)),
             hash=digest(text.secret),
@@ -75,65 +76,65 @@ class Keys:
         return NewKey(await self._insert(new), str(text))
 
     async def _insert(self, new: NewApiKey) -> ApiKey:
-        async with self._kit.store.database.transaction() as session:
-            await self._kit.store.organizations.lock(session, self._org)
+        async with self._store.database.transaction() as session:
+            await self._store.organizations.lock(session, self._org)
             key = await self._keys.insert(session, new)
             if key is None:
                 raise AlreadyExistsError(
-                    f"there is a key {new.name!r} already; revoke it, or take another name"
+                    f"there is a key {new.name!r} already; revoke it, or choose another name"
                 )
             scopes = None if key.scopes is None else list(key.scopes)
-            told = {"role": str(key.role), "scopes": scopes, "expires_at": key.expires_at}
-            await self._audit(session, Action.KEY_CREATED, key, told)
+            detail = {"role": str(key.role), "scopes": scopes, "expires_at": key.expires_at}
+            await self._audit(session, Action.KEY_CREATED, key, detail)
         return key
 
     async def rotate(
         self, which: str, *, grace_seconds: float = GRACE_SECONDS, expires_in: float | None = None
     ) -> NewKey:
-        """Another secret for the same key; the one before stays valid for the grace."""
+        """Give the key a new secret. The old one stays valid for `grace_seconds`."""
         require("grace_seconds", grace_seconds, 0.0, MAX_GRACE_SECONDS)
-        lifetime, secret = _lifetime(expires_in), self._kit.secret()
-        async with self._kit.store.database.transaction() as session:
-            before, now = await self._locked(session, which)
+        lifetime, secret = _lifetime(expires_in), self._services.secret()
+        async with self._store.database.transaction() as session:
+            before, now = await self._lock(session, which)
             self._require(before.role, _permissions(before))
-            _refuse_ended(before, now, renewed=lifetime is not None)
+            _reject_ended(before, now, renewed=lifetime is not None)
             grace = 0.0 if before.has_expired(now) else float(grace_seconds)
             key = await self._keys.rotate(session, before, digest(secret), grace, lifetime)
-            told = {"grace_seconds": grace, "expires_at": key.expires_at}
-            await self._audit(session, Action.KEY_ROTATED, key, told)
+            detail = {"grace_seconds": grace, "expires_at": key.expires_at}
+            await self._audit(session, Action.KEY_ROTATED, key, detail)
         return NewKey(key, str(KeyText(key.id, secret)))
 
     async def revoke(self, which: str) -> ApiKey:
-        """For ever, and at once. One that is revoked already stays as it is."""
+        """End a key at once and forever. A key that was revoked before stays as it is."""
         require_permission(self._principal, Permission.MANAGE)
-        async with self._kit.store.database.transaction() as session:
-            key, _ = await self._locked(session, which)
+        async with self._store.database.transaction() as session:
+            key, _ = await self._lock(session, which)
             if key.revoked_at is None:
                 key = await self._keys.revoke(session, key, self._principal.name)
-                await self._kit.store.one_time.drop_made_by_key(session, self._org, f"{KEY_ACTOR}{key.name}")
+                await self._store.one_time.drop_made_by_key(session, self._org, f"{KEY_ACTOR}{key.name}")
                 await self._audit(session, Action.KEY_REVOKED, key, {})
         return key
 
     def _require(self, role: Role, scopes: frozenset[Permission] | None) -> None:
-        """Whoever gets to know the secret can do all that the key may."""
+        """Refuse a principal that may not do itself what the key may: it gets to know the secret."""
         require_permission(self._principal, Permission.MANAGE)
         require_grant(self._principal, role, scopes)
 
-    async def _locked(self, session: Session, which: str) -> tuple[ApiKey, float]:
+    async def _lock(self, session: Session, which: str) -> tuple[ApiKey, float]:
         found = await self._keys.lock(session, self._org, findable(which))
         if found is None:
             raise _not_found(which)
         return found
 
-    def _named(self, name: str) -> str:
-        known = clean_word("the name of a key", name, self._kit.redactor)
-        if is_id(known):
-            raise InvalidValueError(f"{known!r} looks like the id of a key; give it a name that says its use")
-        return known
+    def _checked_name(self, name: str) -> str:
+        checked = clean_word("the name of a key", name, self._services.redactor)
+        if is_id(checked):
+            raise InvalidValueError(f"{checked!r} looks like the id of a key; name it after its use")
+        return checked
 
     async def _audit(self, session: Session, action: Action, key: ApiKey, detail: dict[str, Any]) -> None:
-        told = {"name": key.name, **detail}
-        await self._kit.audit(session, self._org, self._principal.name, action, [key.id], told)
+        detail = {"name": key.name, **detail}
+        await self._services.audit(session, self._org, self._principal.name, action, [key.id], detail)
 
 
 def _permissions(key: ApiKey) -> frozenset[Permission] | None:
@@ -147,7 +148,7 @@ def _lifetime(expires_in: float | None) -> float | None:
     return float(expires_in)
 
 
-def _refuse_ended(key: ApiKey, now: float, *, renewed: bool) -> None:
+def _reject_ended(key: ApiKey, now: float, *, renewed: bool) -> None:
     if key.revoked_at is not None:
         raise TransitionError(f"the key {key.name!r} is revoked; create another one")
     if key.has_expired(now) and not renewed:

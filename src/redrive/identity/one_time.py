@@ -1,14 +1,16 @@
-"""One-time tokens: links that sign somebody in, and what a sign-in elsewhere has to bring back."""
+"""One-time secrets: links that sign a user in, and data that waits for the browser that brings its token."""
 
 from __future__ import annotations
 
-from redrive.errors import InvalidValueError
+from redrive.errors import InvalidValueError, NotFoundError
 from redrive.identity.services import IdentityServices
-from redrive.model.caller import SELF
-from redrive.model.identity import OneTimeLink, User
+from redrive.model.audit import Action
+from redrive.model.caller import SELF, checked_caller
+from redrive.model.identity import HOME, OPERATOR, OneTimeLink, User
+from redrive.model.role import Role
 from redrive.policy.bounds import require
 from redrive.policy.codec import JsonValue, decode, encode
-from redrive.policy.credential import digest, is_token
+from redrive.policy.credential import digest, findable_user, is_token
 from redrive.store.database import Session
 from redrive.store.identifier import findable
 from redrive.store.one_time import NewOneTime
@@ -19,35 +21,39 @@ MAX_WAIT_SECONDS = 86_400.0
 MAX_KIND_LENGTH = 50
 
 
-class OneTime:
-    def __init__(self, kit: IdentityServices) -> None:
-        self._kit = kit
-        self._tokens = kit.store.one_time
+class OneTimeSecrets:
+    def __init__(self, services: IdentityServices) -> None:
+        self._new_secret = services.secret
+        self._encryption = services.encryption
+        self._users = services.store.users
+        self._tokens = services.store.one_time
 
     async def put(self, kind: str, body: JsonValue, seconds: float) -> str:
-        """Keep something for whoever brings this token within so many seconds; sealed, if there is a key."""
+        """Store data under a new token, encrypted if there is a key, and return the token."""
         require("seconds", seconds, 1.0, MAX_WAIT_SECONDS)
-        token = self._kit.secret()
-        sealed = self._kit.encryption.encrypt(encode(body))
-        await self._tokens.insert(NewOneTime(digest(token), _checked(kind), sealed, SELF, float(seconds)))
+        token = self._new_secret()
+        encrypted = self._encryption.encrypt(encode(body))
+        await self._tokens.insert(NewOneTime(digest(token), _checked(kind), encrypted, SELF, float(seconds)))
         return token
 
     async def take(self, kind: str, token: str) -> JsonValue:
-        """What was put there, exactly once; None when it was taken, has expired or never was."""
+        """Return the data of a token once; None if it was taken, has expired or never existed."""
         found = await self._tokens.take(_checked(kind), digest(token)) if is_token(token) else None
-        return None if found is None else decode(self._kit.encryption.decrypt(found.body))
+        return None if found is None else decode(self._encryption.decrypt(found.body))
 
     async def put_link(self, session: Session, user: User, minutes: float, by: str) -> OneTimeLink:
-        """The first to bring it is signed in as this user."""
         require("minutes", minutes, 1.0, MAX_LINK_MINUTES)
-        token = self._kit.secret()
+        token = self._new_secret()
         new = NewOneTime(digest(token), LINK, "{}", by, minutes * 60.0, user.id)
         return OneTimeLink(token, user.name, await self._tokens.insert(new, session))
 
     async def take_link(self, session: Session, token: str) -> User | None:
-        """The user is locked before the link, as by everybody who drops the links of a user."""
+        """Use up a link and return its user, locked.
+
+        The user is locked before the link, in the same order as where all links of a user are deleted.
+        """
         user_id = await self._tokens.user_of(LINK, digest(token), session)
-        user = None if user_id is None else await self._kit.store.users.lock(session, user_id)
+        user = None if user_id is None else await self._users.lock(session, user_id)
         taken = None if user is None else await self._tokens.take(LINK, digest(token), session)
         return None if taken is None else user
 
@@ -59,3 +65,51 @@ def _checked(kind: str) -> str:
             f"{LINK!r}, got {kind!r:.100}"
         )
     return kind
+
+
+class SignInLinks:
+    """Links for any user, made by the application itself. Members get theirs from their owners."""
+
+    def __init__(self, services: IdentityServices, one_time: OneTimeSecrets) -> None:
+        self._services = services
+        self._new_id = services.ids.new
+        self._store = services.store
+        self._one_time = one_time
+
+    async def create(self, name: str, minutes: float, by: str) -> OneTimeLink:
+        user = await self._store.users.named(findable_user(name))
+        if user is None:
+            raise NotFoundError(f"there is no user {name!r:.250}; add them to an organization first")
+        return await self._create(user, minutes, checked_caller(by))
+
+    async def create_for_operator(self, minutes: float) -> OneTimeLink | None:
+        """Make the user `operator` an owner of the home organization the first time.
+
+        None if an owner has disabled or removed that user since.
+        """
+        user = await self._operator()
+        memberships = await self._store.memberships.standings(self._store.database, user.id, 1)
+        if user.disabled_at is not None or not memberships:
+            return None
+        return await self._create(user, minutes, SELF)
+
+    async def _operator(self) -> User:
+        async with self._store.database.transaction() as session:
+            await self._store.organizations.lock(session, HOME)
+            found = await self._store.users.named(OPERATOR, session)
+            if found is not None:
+                return found
+            user = await self._store.users.insert(session, self._new_id(), OPERATOR, HOME, SELF)
+            if user is None:
+                raise NotFoundError(f"another process is creating the user {OPERATOR!r}; try again")
+            await self._store.memberships.insert(session, HOME, user.id, Role.OWNER, SELF)
+            detail = {"name": OPERATOR, "role": str(Role.OWNER), "account": "new"}
+            await self._services.audit(session, HOME, SELF, Action.MEMBER_ADDED, [user.id], detail)
+            return user
+
+    async def _create(self, user: User, minutes: float, by: str) -> OneTimeLink:
+        async with self._store.database.transaction() as session:
+            link = await self._one_time.put_link(session, user, minutes, by)
+            detail = {"name": user.name, "expires_at": link.expires_at}
+            await self._services.audit(session, HOME, by, Action.MEMBER_LINKED, [user.id], detail)
+        return link

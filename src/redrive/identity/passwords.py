@@ -1,4 +1,4 @@
-"""Passwords: hashed by argon2id, in threads of their own. That is slow on purpose: two at once, no more."""
+"""Passwords, hashed with argon2id in threads of their own. Hashing is slow on purpose, so two run at once."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from redrive.policy.credential import checked_password
 
 T = TypeVar("T")
 
-AT_ONCE = 2
+MAX_CONCURRENT = 2
 MAX_WAITING = 64
-"""Whoever floods the server with passwords is refused, instead of making the others wait for ever."""
+"""A flood of passwords is refused, so that it does not make everybody else wait forever."""
 
 
 class Passwords:
-    """`hasher` is an argon2.PasswordHasher; by default one with that library's present recommendations."""
+    """`hasher` is an argon2.PasswordHasher, by default with the recommendations of argon2-cffi."""
 
     def __init__(self, hasher: Any = None) -> None:
         self._hasher = hasher
         self._nobody: str | None = None
-        self._threads = ThreadPoolExecutor(AT_ONCE, "redrive-password")
+        self._threads = ThreadPoolExecutor(MAX_CONCURRENT, "redrive-password")
         self._waiting = 0
 
     def __repr__(self) -> str:
@@ -34,7 +34,7 @@ class Passwords:
         return await self._run(lambda: str(self._argon().hash(text)))
 
     async def verify(self, stored: str | None, password: str) -> bool:
-        """Is it the one that was hashed? Takes as long where nothing is stored."""
+        """Tell whether it is the password that was hashed. Takes as long if nothing is stored."""
         try:
             text = checked_password(password)
         except InvalidValueError:
@@ -42,13 +42,13 @@ class Passwords:
         return await self._run(lambda: self._verify(stored, text))
 
     def is_outdated(self, stored: str) -> bool:
-        """Was it hashed by older, weaker rules?"""
+        """Tell whether it was hashed with weaker parameters than today's."""
         return bool(self._argon().check_needs_rehash(stored))
 
     def _verify(self, stored: str | None, text: str) -> bool:
         from argon2.exceptions import InvalidHashError, VerificationError
 
-        if self._nobody is None:  # before anything depends on who asks
+        if self._nobody is None:  # before the time that it takes depends on the user
             self._nobody = str(self._argon().hash("nobody has this password"))
         try:
             return bool(self._argon().verify(stored or self._nobody, text)) and stored is not None
@@ -58,7 +58,9 @@ class Passwords:
     async def _run(self, work: Callable[[], T]) -> T:
         if self._waiting >= MAX_WAITING:
             raise UnavailableError(
-                "passwords", "too many people sign in at this moment; try again shortly", retry_after=2.0
+                "passwords",
+                "too many people are signing in now; try again shortly",
+                retry_after=2.0,
             )
         self._waiting += 1
         try:
@@ -72,7 +74,7 @@ class Passwords:
                 from argon2 import PasswordHasher
             except ImportError:
                 raise InvalidValueError(
-                    "passwords need the package argon2-cffi; install redrive[server]"
+                    "passwords need argon2-cffi, which is not installed: pip install 'redrive[server]'"
                 ) from None
             self._hasher = PasswordHasher()
         return self._hasher

@@ -1,4 +1,4 @@
-"""What everything about identity is made of."""
+"""The parts that every service about identity needs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from redrive.store.store import Store
 
 
 class IdentityServices(NamedTuple):
-    """`entropy` gives so many bytes that nobody can guess; a seeded source of random numbers will not do."""
+    """`entropy` returns that many unpredictable bytes; a seeded random generator is not enough."""
 
     store: Store
     ids: Ids
@@ -26,6 +26,7 @@ class IdentityServices(NamedTuple):
     entropy: Callable[[int], bytes]
 
     def secret(self) -> str:
+        """Make a new secret of 256 random bits."""
         return secret_text(self.entropy(SECRET_BYTES))
 
     async def audit(
@@ -37,5 +38,5 @@ class IdentityServices(NamedTuple):
         subjects: Sequence[str],
         detail: Mapping[str, Any],
     ) -> None:
-        """The last statement of a transaction."""
+        """Append an audit entry. Must be the last statement of its transaction."""
         await self.store.audit.append(session, [NewEntry(org, by, action, tuple(subjects), detail)])

@@ -1,7 +1,7 @@
 """Sessions: signing in, what a browser may do with its token afterwards, and signing out.
 
-What the user is in an organization is looked up each time: a right that is taken away is gone with the
-next request.
+The role of the user is looked up with every request, so a right that an owner takes away is gone with the
+next one.
 """
 
 from __future__ import annotations
@@ -10,16 +10,22 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from redrive.errors import AccessDeniedError, NotFoundError, SignedOutError, StoreUnavailableError
-from redrive.identity.links import Links
-from redrive.identity.one_time import OneTime
+from redrive.identity.one_time import OneTimeSecrets, SignInLinks
 from redrive.identity.services import IdentityServices
-from redrive.identity.sign_in import SignIn, Span
-from redrive.identity.signed_in import NewSession, SignedIn, signed_in, standing_of
+from redrive.identity.sign_in import (
+    NewSession,
+    SessionLimits,
+    SignedInUser,
+    SignIn,
+    effective_role,
+    signed_in_user,
+)
 from redrive.model.audit import Action
 from redrive.model.caller import APPLICATION
-from redrive.model.identity import Identity, OneTimeLink, SessionLine, SignInKind, Standing, User
+from redrive.model.identity import Identity, Membership, OneTimeLink, SessionLine, SignInKind, User
 from redrive.model.role import Role
 from redrive.policy.bounds import require_whole
+from redrive.policy.codec import JsonValue
 from redrive.policy.credential import digest, is_token
 from redrive.store.database import Session
 from redrive.store.identifier import findable
@@ -27,27 +33,26 @@ from redrive.store.sessions import KnownSession
 
 LINK_MINUTES = 60.0
 MAX_SWEPT = 10_000
-MAX_STANDINGS = 1_000
-SEEN_PAUSE = 60.0
-FRESH = 3600.0
-"""So long after signing in by a link, a new password can be set without the one before."""
+MAX_MEMBERSHIPS = 1_000
+SEEN_PAUSE_SECONDS = 60.0
+FRESH_LINK_SECONDS = 3600.0
+"""For so long after signing in by a link, a user can set a password without the current one."""
 
 
-class Sessions:
-    """`token` is what `sign_in` and the like have given; `ending` one that ends by it."""
+class UserSessions:
+    """`token` is the token of a session; `ending` the token of one that ends because another starts."""
 
-    def __init__(self, kit: IdentityServices, span: Span) -> None:
-        self._kit = kit
-        self._store = kit.store
-        self._sessions = kit.store.sessions
-        one_time = OneTime(kit)
-        self._links = Links(kit)
-        self._sign_in = SignIn(kit, span)
-        self._span = span
-        self.put = one_time.put
-        self.take = one_time.take
+    def __init__(self, services: IdentityServices, limits: SessionLimits) -> None:
+        self._services = services
+        self._passwords = services.passwords
+        self._store = services.store
+        self._sessions = services.store.sessions
+        self._one_time = OneTimeSecrets(services)
+        self._links = SignInLinks(services, self._one_time)
+        self._sign_in = SignIn(services, limits, self._one_time)
+        self._idle_seconds = limits.idle_seconds
 
-    # Signing in; None: it is not possible, for whatever reason
+    # Signing in; None if that is not possible, for whatever reason
 
     async def sign_in(
         self, name: str, password: str, *, org: str | None = None, ending: str | None = None
@@ -57,106 +62,117 @@ class Sessions:
     async def redeem(
         self, token: str, *, org: str | None = None, ending: str | None = None
     ) -> NewSession | None:
-        """Sign in by a link: the first to bring it, and nobody after."""
+        """Sign in by a link, which works once."""
         return await self._sign_in.by_link(token, org, ending)
 
     async def sign_in_forwarded(
         self, name: str, *, org: str | None = None, ending: str | None = None
     ) -> NewSession | None:
-        """A trusted proxy says who it is."""
+        """Sign in a user whom a trusted proxy names."""
         return await self._sign_in.by_proxy(name, org, ending)
 
     async def sign_in_identified(
         self, identity: Identity, name: str, *, org: str | None = None, ending: str | None = None
     ) -> NewSession | None:
-        """An OpenID provider says who it is. The name must be one that it has verified."""
+        """Sign in a user whom an OpenID provider names. The provider must have verified `name`."""
         return await self._sign_in.by_provider(identity, name, org, ending)
 
     async def link(self, name: str, *, minutes: float = LINK_MINUTES, by: str = APPLICATION) -> OneTimeLink:
-        """Signs this user in once; for whoever has the application in their hands. See Directory.accounts."""
-        return await self._links.link(name, minutes, by)
+        """Make a link that signs any user in once. Owners use `Directory.accounts` for their members."""
+        return await self._links.create(name, minutes, by)
 
     async def embedded_link(self, *, minutes: float = LINK_MINUTES) -> OneTimeLink | None:
-        """For whoever has started the server: a link for the user `operator`, made the first time.
+        """Make a link for the person who started the server: it signs in the user `operator`.
 
-        None when somebody has taken the rights of that user away.
+        The first call creates that user. None if an owner has taken their rights away since.
         """
-        return await self._links.embedded(minutes)
+        return await self._links.create_for_operator(minutes)
+
+    async def put(self, kind: str, body: JsonValue, seconds: float) -> str:
+        """Store data of a sign-in that is in progress, and return the token that takes it once."""
+        return await self._one_time.put(kind, body, seconds)
+
+    async def take(self, kind: str, token: str) -> JsonValue:
+        """Return what `put` stored; None if it was taken, has expired or never existed."""
+        return await self._one_time.take(kind, token)
 
     # Being signed in
 
-    async def of(self, token: str) -> SignedIn | None:
-        """Who it is, and what they may do now; None when the token is not valid, or they are nobody there."""
+    async def of(self, token: str) -> SignedInUser | None:
+        """None if the token is not valid, or the user has no role in the organization any more."""
         known = await self._known(token)
-        found = None if known is None else signed_in(token, known)
-        if known is not None and found is not None and known.now - known.line.seen_at >= SEEN_PAUSE:
-            with suppress(StoreUnavailableError):  # to be read is enough
-                await self._sessions.touch(digest(token), SEEN_PAUSE)
+        found = None if known is None else signed_in_user(token, known)
+        if known is not None and found is not None and known.now - known.line.seen_at >= SEEN_PAUSE_SECONDS:
+            with suppress(StoreUnavailableError):  # a database that can only be read is enough
+                await self._sessions.touch(digest(token), SEEN_PAUSE_SECONDS)
         return found
 
-    async def organizations(self, token: str) -> list[Standing]:
-        """Where the user may go; owners of the home organization everywhere."""
+    async def organizations(self, token: str) -> list[Membership]:
+        """List the organizations that the user may enter: for owners of the home one, all of them."""
         known = await self._required(token)
         if known.roles.at_home is Role.OWNER:
-            found = await self._store.organizations.page(MAX_STANDINGS, "")
-            return [Standing(each.name, each.title, Role.OWNER) for each in found]
-        return await self._store.memberships.standings(self._store.database, known.user_id, MAX_STANDINGS)
+            found = await self._store.organizations.page(MAX_MEMBERSHIPS, "")
+            return [Membership(org.name, org.title, Role.OWNER) for org in found]
+        memberships = self._store.memberships
+        return await memberships.standings(self._store.database, known.user_id, MAX_MEMBERSHIPS)
 
-    async def enter(self, token: str, org: str) -> SignedIn:
-        """Stand in another organization from now on. One that is not the user's does not exist."""
+    async def enter(self, token: str, org: str) -> SignedInUser:
+        """Move the session to another organization. Those of others are reported as unknown."""
         async with self._store.database.transaction() as session:
             known = await self._required(token, session)
             roles = await self._store.memberships.roles(session, known.user_id, findable(org))
-            if roles is None or standing_of(roles) is None:
+            if roles is None or effective_role(roles) is None:
                 raise NotFoundError(
                     f"there is no organization {org!r:.250} that {known.user_name!r} may enter"
                 )
             await self._sessions.move(session, digest(token), org)
-            found = signed_in(token, await self._required(token, session))
-            told = {"session": known.line.id}
-            await self._audit(session, org, known, Action.SESSION_ENTERED, told)
+            found = signed_in_user(token, await self._required(token, session))
+            await self._audit(session, org, known, Action.SESSION_ENTERED, {"session": known.line.id})
         if found is None:
             raise _signed_out()
         return found
 
     async def list(self, token: str) -> list[SessionLine]:
-        """All sessions of the same user, the newest first."""
-        return await self._sessions.of_user((await self._required(token)).user_id, self._span.idle)
+        """List all sessions of the same user, the newest first."""
+        return await self._sessions.of_user((await self._required(token)).user_id, self._idle_seconds)
 
     async def change_password(self, token: str, password: str, *, current: str | None = None) -> None:
-        """The other sessions of the user end. `current` is needed, unless there is none, or the user has just
-        come by a link."""
+        """Set a password, and end the other sessions of the user.
+
+        `current` is needed, unless the user has no password yet or has just signed in by a link.
+        """
         known = await self._required(token)
         user = await self._proven(known, current)
-        hashed = await self._kit.passwords.hash(password)
+        hashed = await self._passwords.hash(password)
         async with self._store.database.transaction() as session:
             now = await self._store.users.lock(session, user.id)
             if now is None or now.password_number != user.password_number:
-                raise AccessDeniedError("the password was changed just now; sign in anew")
+                raise AccessDeniedError("the password was changed just now; sign in again")
             known = await self._required(token, session)
             await self._store.users.set_password(session, user.id, hashed)
             ended = await self._sessions.end_others(session, user.id, known.line.id)
             await self._store.one_time.drop_of_user(session, user.id)
-            told = {"name": user.name, "sessions_ended": ended}
-            await self._audit(session, known.line.org, known, Action.USER_PASSWORD_CHANGED, told)
+            detail = {"name": user.name, "sessions_ended": ended}
+            await self._audit(session, known.line.org, known, Action.USER_PASSWORD_CHANGED, detail)
 
     async def _proven(self, known: KnownSession, current: str | None) -> User:
+        """Refuse a session that another person may have stolen."""
         user = await self._store.users.get(known.user_id)
         if user is None:
             raise _signed_out()
-        fresh = known.line.kind is SignInKind.LINK and known.now - known.line.created_at <= FRESH
-        if user.password is None or fresh:
+        age = known.now - known.line.created_at
+        if user.password is None or (known.line.kind is SignInKind.LINK and age <= FRESH_LINK_SECONDS):
             return user
-        if current is None or not await self._kit.passwords.verify(user.password, current):
+        if current is None or not await self._passwords.verify(user.password, current):
             raise AccessDeniedError(
-                "the current password is not this one; or sign in by a new link, and set it"
+                "the current password is wrong; enter it again, or sign in by a new link and set another"
             )
         return user
 
     # Signing out
 
     async def end(self, token: str) -> bool:
-        """False when there was no such session."""
+        """End a session. False if there was none."""
         if not is_token(token):
             return False
         async with self._store.database.transaction() as session:
@@ -165,12 +181,12 @@ class Sessions:
                 return False
             user = await self._store.users.get(ended.user_id, session)
             name = ended.user_id if user is None else user.name
-            told = {"session": ended.id}
-            await self._kit.audit(session, ended.org, name, Action.SESSION_ENDED, [ended.user_id], told)
+            user_id, detail = ended.user_id, {"session": ended.id}
+            await self._services.audit(session, ended.org, name, Action.SESSION_ENDED, [user_id], detail)
         return True
 
     async def end_one(self, token: str, session_id: str) -> None:
-        """One of the user's own sessions, by its id."""
+        """End one of the user's own sessions, by its id."""
         async with self._store.database.transaction() as session:
             known = await self._required(token, session)
             if not await self._sessions.end_one(session, known.user_id, findable(session_id)):
@@ -178,36 +194,36 @@ class Sessions:
             await self._audit(session, known.line.org, known, Action.SESSION_ENDED, {"session": session_id})
 
     async def end_others(self, token: str) -> int:
-        """All sessions of the user but for this one; how many it were."""
+        """End all other sessions of the user, and return how many there were."""
         async with self._store.database.transaction() as session:
             known = await self._required(token, session)
             ended = await self._sessions.end_others(session, known.user_id, known.line.id)
             if ended:
-                told = {"sessions_ended": ended}
-                await self._audit(session, known.line.org, known, Action.SESSION_ENDED, told)
+                detail = {"sessions_ended": ended}
+                await self._audit(session, known.line.org, known, Action.SESSION_ENDED, detail)
         return ended
 
     async def sweep(self, most: int = 500) -> int:
-        """Forget up to so many sessions and tokens each that are over; how many it were."""
+        """Delete at most that many expired sessions and one-time tokens each, and return how many."""
         require_whole("most", most, 1, MAX_SWEPT)
         return await self._sessions.remove_expired(most) + await self._store.one_time.remove_expired(most)
 
     async def _known(self, token: str, session: Session | None = None) -> KnownSession | None:
         if not is_token(token):
             return None
-        return await self._sessions.known(digest(token), self._span.idle, session)
+        return await self._sessions.known(digest(token), self._idle_seconds, session)
 
     async def _required(self, token: str, session: Session | None = None) -> KnownSession:
         known = await self._known(token, session)
-        if known is None or standing_of(known.roles) is None:
+        if known is None or effective_role(known.roles) is None:
             raise _signed_out()
         return known
 
     async def _audit(
         self, session: Session, org: str, known: KnownSession, action: Action, detail: Mapping[str, object]
     ) -> None:
-        await self._kit.audit(session, org, known.user_name, action, [known.user_id], detail)
+        await self._services.audit(session, org, known.user_name, action, [known.user_id], detail)
 
 
 def _signed_out() -> SignedOutError:
-    return SignedOutError("this session has ended; sign in anew")
+    return SignedOutError("this session has ended; sign in again")

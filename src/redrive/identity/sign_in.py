@@ -1,7 +1,8 @@
-"""Signing in: by a password, by a link, or because another system vouches for somebody.
+"""Signing in: with a password, by a link, or because a provider or a proxy vouches for a person.
 
-Each makes a session with a token of its own. A token that somebody had before is never promoted: given as
-`ending`, its session ends. None is the answer to everybody who cannot sign in, whatever the reason.
+Every sign-in starts a session with a new token. The session of a token that the browser had before is never
+continued: it ends if the token is given as `ending`. The answer is None for everybody who cannot sign in,
+whatever the reason.
 """
 
 from __future__ import annotations
@@ -9,47 +10,98 @@ from __future__ import annotations
 from typing import NamedTuple
 from unicodedata import normalize
 
-from redrive.identity.one_time import OneTime
+from redrive.identity.one_time import OneTimeSecrets
 from redrive.identity.services import IdentityServices
-from redrive.identity.signed_in import NewSession, signed_in, standing_of
 from redrive.model.audit import Action
 from redrive.model.caller import SELF
-from redrive.model.identity import Identity, SignInKind, User
-from redrive.policy.credential import digest, findable_user, is_token
+from redrive.model.identity import Identity, SessionLine, SignInKind, User
+from redrive.model.role import Role
+from redrive.policy.access import permitted
+from redrive.policy.credential import csrf_of, digest, findable_user, is_token
+from redrive.policy.principal import SESSION, Principal, role_in
 from redrive.store.database import Session
 from redrive.store.identifier import findable
+from redrive.store.memberships import Roles
 from redrive.store.sessions import KnownSession, NewSessionRow
 
 MAX_IDENTITY_LENGTH = 500
 
 
-class Span(NamedTuple):
-    """How long a session lasts, in seconds: in all, and without being used."""
+class SignedInUser(NamedTuple):
+    """A user, and what they may do now in the organization of their session.
 
-    lifetime: float = 7 * 86_400.0
-    idle: float = 12 * 3600.0
+    A page sends `csrf` with every change.
+    """
+
+    principal: Principal
+    session: SessionLine
+    csrf: str
+
+    def __repr__(self) -> str:
+        return f"SignedInUser({self.principal!r}, {self.session!r}, csrf='…')"
+
+
+class NewSession(NamedTuple):
+    """`token` belongs into a cookie that no script can read, and nowhere else."""
+
+    token: str
+    signed_in: SignedInUser
+
+    def __repr__(self) -> str:
+        return f"NewSession(token='…', {self.signed_in!r})"
+
+
+class SessionLimits(NamedTuple):
+    """How long a session lasts: in all, and without a request."""
+
+    lifetime_seconds: float = 7 * 86_400.0
+    idle_seconds: float = 12 * 3600.0
+
+
+def effective_role(roles: Roles) -> Role | None:
+    """The role in an organization. Owners of the home organization are owners everywhere."""
+    return role_in(roles.there, roles.at_home is Role.OWNER)
+
+
+def signed_in_user(token: str, known: KnownSession) -> SignedInUser | None:
+    """None if the user has lost every role in the organization of the session."""
+    role = effective_role(known.roles)
+    if role is None:
+        return None
+    principal = Principal(
+        org=known.line.org,
+        name=known.user_name,
+        role=role,
+        permissions=permitted(role),
+        kind=SESSION,
+        id=known.line.id,
+        user_id=known.user_id,
+        everywhere=known.roles.at_home is Role.OWNER,
+    )
+    return SignedInUser(principal, known.line, csrf_of(token))
 
 
 class SignIn:
-    def __init__(self, kit: IdentityServices, span: Span) -> None:
-        self._kit = kit
-        self._store = kit.store
-        self._users = kit.store.users
-        self._one_time = OneTime(kit)
-        self._span = span
+    def __init__(self, services: IdentityServices, limits: SessionLimits, one_time: OneTimeSecrets) -> None:
+        self._services = services
+        self._passwords = services.passwords
+        self._store = services.store
+        self._users = services.store.users
+        self._one_time = one_time
+        self._limits = limits
 
     async def by_password(
         self, name: str, password: str, org: str | None, ending: str | None
     ) -> NewSession | None:
         user = await self._users.named(findable_user(name))
         stored = None if user is None else user.password
-        right = await self._kit.passwords.verify(stored, password)
+        right = await self._passwords.verify(stored, password)
         if user is None or stored is None or not right:
             return None
         async with self._store.database.transaction() as session:
             new = await self._start(session, user, SignInKind.PASSWORD, org, ending)
-        if new is not None and self._kit.passwords.is_outdated(stored):
-            renewed = await self._kit.passwords.hash(password)
+        if new is not None and self._passwords.is_outdated(stored):
+            renewed = await self._passwords.hash(password)
             await self._users.renew_password_if_same(user.id, stored, renewed)
         return new
 
@@ -70,17 +122,17 @@ class SignIn:
     async def by_provider(
         self, identity: Identity, name: str, org: str | None, ending: str | None
     ) -> NewSession | None:
-        """Who came before is known by the identity; who comes for the first time, by a name that the provider
-        has verified."""
+        """Find the user by the identity, or the first time by a name that the provider has verified."""
         if not all(1 <= len(findable(part)) <= MAX_IDENTITY_LENGTH for part in identity):
             return None
         user = await self._users.identified(identity)
         async with self._store.database.transaction() as session:
             if user is None:
-                user = await self._newly_identified(session, identity, name)
+                user = await self._identify(session, identity, name)
             return None if user is None else await self._start(session, user, SignInKind.OIDC, org, ending)
 
-    async def _newly_identified(self, session: Session, identity: Identity, name: str) -> User | None:
+    async def _identify(self, session: Session, identity: Identity, name: str) -> User | None:
+        """Tie the identity to the user of that name, unless they have one already."""
         known = await self._users.named(findable_user(name), session)
         if known is None or not _is_vouchable(known):
             return None
@@ -92,25 +144,26 @@ class SignIn:
         now = await self._users.lock(session, user.id)
         if now is None or now.disabled_at is not None or now.password_number != user.password_number:
             return None
-        place = await self._place(session, user, org)
-        if place is None:
+        entered = await self._organization(session, user, org)
+        if entered is None:
             return None
         ended = await self._store.sessions.end(session, digest(ending)) if is_token(ending) else None
-        token = self._kit.secret()
-        row = NewSessionRow(digest(token), self._kit.ids.new(), user.id, place, kind, self._span.lifetime)
+        token, lifetime = self._services.secret(), self._limits.lifetime_seconds
+        row = NewSessionRow(digest(token), self._services.ids.new(), user.id, entered, kind, lifetime)
         await self._store.sessions.insert(session, row)
-        known = await self._store.sessions.known(row.hash, self._span.idle, session)
-        told = {"kind": str(kind), "session": row.id} | ({} if ended is None else {"instead_of": ended.id})
-        await self._kit.audit(session, place, user.name, Action.SESSION_STARTED, [user.id], told)
-        return _new(token, known)
+        known = await self._store.sessions.known(row.hash, self._limits.idle_seconds, session)
+        detail = {"kind": str(kind), "session": row.id} | ({} if ended is None else {"instead_of": ended.id})
+        await self._services.audit(session, entered, user.name, Action.SESSION_STARTED, [user.id], detail)
+        signed_in = None if known is None else signed_in_user(token, known)
+        return None if signed_in is None else NewSession(token, signed_in)
 
-    async def _place(self, session: Session, user: User, org: str | None) -> str | None:
-        """The organization to stand in: the one that is asked for, or the first that there is."""
+    async def _organization(self, session: Session, user: User, org: str | None) -> str | None:
+        """The organization that the session starts in: the given one, or the user's first."""
         if org is None:
-            standings = await self._store.memberships.standings(session, user.id, 1)
-            return standings[0].org if standings else None
+            memberships = await self._store.memberships.standings(session, user.id, 1)
+            return memberships[0].org if memberships else None
         roles = await self._store.memberships.roles(session, user.id, findable(org))
-        return None if roles is None or standing_of(roles) is None else org
+        return None if roles is None or effective_role(roles) is None else org
 
 
 def vouched_name(text: object) -> str:
@@ -125,11 +178,6 @@ def vouched_name(text: object) -> str:
 
 
 def _is_vouchable(user: User) -> bool:
-    """The owner that Redrive makes by itself is for whoever has started the server: nobody has said that it
-    is the one whom another system calls so."""
+    """The owner that Redrive creates is for the person who started the server. Another system may call
+    anybody by that name."""
     return user.created_by != SELF
-
-
-def _new(token: str, known: KnownSession | None) -> NewSession | None:
-    found = None if known is None else signed_in(token, known)
-    return None if found is None else NewSession(token, found)

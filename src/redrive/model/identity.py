@@ -1,7 +1,6 @@
 """Identity: organizations, the people who sign in, their memberships, and the keys of programs.
 
-Nothing here holds a secret that could be shown by accident: what holds one says so in its name and hides it
-in its `repr`.
+The classes that hold a secret hide it in their `repr`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ KEY_PREFIX = "rdk_"
 
 
 class SignInKind(StrEnum):
-    """How somebody has proven who they are."""
+    """How a user has signed in."""
 
     PASSWORD = "password"  # noqa: S105 — the name of it
     LINK = "link"
@@ -83,12 +82,12 @@ class Member(NamedTuple):
 
     @property
     def counts(self) -> bool:
-        """May they act here?"""
+        """Tell whether they may act here."""
         return self.active and not self.disabled
 
     @property
     def owns(self) -> bool:
-        """Are they one of the owners that an organization must not lose?"""
+        """Tell whether they are one of the owners of whom the organization must keep one."""
         return self.counts and self.role is Role.OWNER
 
 
@@ -132,7 +131,7 @@ class ApiKey(NamedTuple):
 
     @property
     def prefix(self) -> str:
-        """How the text of the key begins: enough to find it again, not enough to use it."""
+        """The beginning of the key's text: enough to recognize it, not enough to use it."""
         return f"{KEY_PREFIX}{self.id}"
 
 
@@ -144,7 +143,7 @@ class KeyPage(NamedTuple):
 
 
 class NewKey(NamedTuple):
-    """A key and its text, which is shown this once and kept nowhere."""
+    """A key and its text, which is shown only once and not stored."""
 
     key: ApiKey
     text: str
@@ -154,7 +153,7 @@ class NewKey(NamedTuple):
 
 
 class OneTimeLink(NamedTuple):
-    """Whoever brings the token first is signed in as this user."""
+    """The first browser that brings the token is signed in as this user."""
 
     token: str
     name: str
@@ -175,8 +174,8 @@ class SessionLine(NamedTuple):
     expires_at: Instant
 
 
-class Standing(NamedTuple):
-    """An organization that a user may enter, and as what."""
+class Membership(NamedTuple):
+    """An organization that a user may enter, and their role there."""
 
     org: str
     title: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from redrive.model.identity import HOME, Member, Standing
+from redrive.model.identity import HOME, Member, Membership
 from redrive.model.role import Role
 from redrive.store.database import Database, Row, Session
 from redrive.store.statement import statements
@@ -70,11 +70,11 @@ class Memberships:
         rows = await session.fetch(_SQL["roles"], parameters)
         return Roles.read(*rows[0]) if rows else None
 
-    async def standings(self, session: Session, user_id: str, most: int) -> list[Standing]:
+    async def standings(self, session: Session, user_id: str, most: int) -> list[Membership]:
         """The organizations that the user is an active member of, the home one first."""
         parameters = {"user_id": user_id, "home": HOME, "most": most}
         rows = await session.fetch(_SQL["standings"], parameters)
-        return [Standing(row[0], row[1], Role(row[2])) for row in rows]
+        return [Membership(row[0], row[1], Role(row[2])) for row in rows]
 
 
 def _member(row: Row) -> Member:

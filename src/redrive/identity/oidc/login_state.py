@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from redrive.identity.sessions import Sessions
+from redrive.identity.sessions import UserSessions
 from redrive.policy.credential import SECRET_BYTES, digest, is_token, secret_text
 
 KIND = "oidc"
@@ -43,12 +43,12 @@ def new_login(
     return LoginState(nonce, verifier, redirect, next_path, digest(browser))
 
 
-async def save_login(sessions: Sessions, login: LoginState) -> str:
+async def save_login(sessions: UserSessions, login: LoginState) -> str:
     """Store the login under a new `state`, which finds it once."""
     return await sessions.put(KIND, list(login), LOGIN_SECONDS)
 
 
-async def take_login(sessions: Sessions, state: str, browser: str | None) -> LoginState | None:
+async def take_login(sessions: UserSessions, state: str, browser: str | None) -> LoginState | None:
     """None if the state is unknown, used or too old, or if another browser started the sign-in."""
     if not is_token(browser) or not is_token(state):
         return None

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from redrive.engine.breaker_queries import BreakerView
 from redrive.model.breaker import BreakerState
 from redrive.model.dead_letter import LIVE
-from redrive.model.identity import Standing
+from redrive.model.identity import Membership
 from redrive.policy.principal import SESSION
 from redrive.server.request_context import RequestContext
 
@@ -47,7 +47,7 @@ class Shell(NamedTuple):
     counters: Mapping[str, int]
     attention: int
     failing: Sequence[BreakerView]
-    standings: Sequence[Standing]
+    standings: Sequence[Membership]
     watched: bool
     places: Sequence[Place] = PLACES
 
@@ -60,7 +60,7 @@ class Shell(NamedTuple):
 async def shell_of(visit: RequestContext, token: str | None) -> Shell:
     figures = await (await visit.desk()).dead_letters.statistics()
     seen = await visit.app.overview(org=visit.org, by=visit.principal.name)
-    standings: Sequence[Standing] = ()
+    standings: Sequence[Membership] = ()
     if visit.principal.kind == SESSION and token:
         standings = await (await visit.app.sessions()).organizations(token)
     book = await visit.app.breaker_book(org=visit.org, by=visit.principal.name)

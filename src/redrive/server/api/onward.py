@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import Query
 from starlette.responses import RedirectResponse, Response
 
-from redrive.identity.sessions import Sessions
-from redrive.identity.signed_in import NewSession
+from redrive.identity.sessions import UserSessions
+from redrive.identity.sign_in import NewSession
 from redrive.server.api.session import begun
 from redrive.server.cookie import set_session
 from redrive.server.site import Site
@@ -28,7 +28,7 @@ NextPath = Annotated[
 ]
 
 
-async def onward(site: Site, sessions: Sessions, new: NewSession, path: str | None) -> Response:
+async def onward(site: Site, sessions: UserSessions, new: NewSession, path: str | None) -> Response:
     """Signed in."""
     if path is None:
         return await begun(site, sessions, new, "")

@@ -7,9 +7,9 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from redrive.identity.sessions import Sessions
-from redrive.identity.signed_in import NewSession
-from redrive.model.identity import Standing
+from redrive.identity.sessions import UserSessions
+from redrive.identity.sign_in import NewSession
+from redrive.model.identity import Membership
 from redrive.policy.principal import SESSION, Principal
 from redrive.server.access_control import check_origin
 from redrive.server.answer import answer, nothing, page
@@ -57,7 +57,7 @@ async def redeem(request: Request, body: Token) -> Response:
 @routes.get("", SIGNED_IN, responses={200: {"model": SessionShape}})
 async def who(request: Request, visit: Visiting) -> Response:
     """Who is signed in, what they may do here, and where else they may go."""
-    standings: list[Standing] = []
+    standings: list[Membership] = []
     if visit.principal.kind == SESSION:
         token = _token(request)
         standings = await (await visit.app.sessions()).organizations(token)
@@ -113,7 +113,7 @@ async def end_one(request: Request, visit: Visiting, session_id: Id) -> Response
     return nothing()
 
 
-async def begun(site: Site, sessions: Sessions, new: NewSession | None, why_not: str) -> Response:
+async def begun(site: Site, sessions: UserSessions, new: NewSession | None, why_not: str) -> Response:
     """The answer to whoever has tried to sign in."""
     if new is None:
         raise ProblemError(401, "sign_in_refused", why_not, hint="ask an owner for a new link")
@@ -125,7 +125,7 @@ async def begun(site: Site, sessions: Sessions, new: NewSession | None, why_not:
     return response
 
 
-async def _sessions(visit: RequestContext) -> Sessions:
+async def _sessions(visit: RequestContext) -> UserSessions:
     visit.require_person()
     return await visit.app.sessions()
 
@@ -134,7 +134,7 @@ def _token(request: Request) -> str:
     return session_token(request, site_of(request.scope)) or ""
 
 
-def _view(principal: Principal, csrf: str | None, standings: list[Standing]) -> dict[str, Any]:
+def _view(principal: Principal, csrf: str | None, standings: list[Membership]) -> dict[str, Any]:
     return {
         "kind": principal.kind,
         "org": principal.org,
