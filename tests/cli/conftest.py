@@ -16,7 +16,7 @@ from tests.cli.shop import shop  # noqa: F401
 from tests.cli.strange import strange  # noqa: F401
 from tests.servers import PostgresServer
 
-from redrive.cli.command import run
+from redrive.cli.program import run
 
 
 class Ended(NamedTuple):

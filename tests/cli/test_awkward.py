@@ -14,7 +14,7 @@ from tests.cli.conftest import Command
 from tests.cli.shop import Shop
 
 from redrive.cli.outcome import told
-from redrive.cli.text import bad, harmless
+from redrive.cli.terminal import bad, harmless
 from redrive.store.migration import CREATE_LEDGER, migrations
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Command
 
-from redrive.cli.contexts import Context, Contexts
+from redrive.cli.context_file import Context, ContextFile
 from redrive.cli.http_transport import HttpTransport, checked_address
 from redrive.errors import InvalidValueError, RedriveError
 
@@ -28,10 +28,10 @@ def test_from_adding_one_to_forgetting_it(redrive: Command, tmp_path: Path) -> N
         ("production", True, SERVER),
     ]
     assert redrive("context", "use", "local").code == 0
-    assert Contexts().current == "local"
+    assert ContextFile().current == "local"
     redrive("context", "use", "production")
     assert redrive("context", "remove", "production").code == 0
-    assert (Contexts().current, Contexts().known) == ("local", {})
+    assert (ContextFile().current, ContextFile().known) == ("local", {})
 
 
 def test_what_is_only_to_be_said_is_not_done(redrive: Command, tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_keys_are_not_kept(redrive: Command, tmp_path: Path, monkeypatch: pytest
     redrive("context", "add", "one", "--server", SERVER)
     redrive("context", "add", "two", "--server", SERVER, "--key-variable", "PRODUCTION_KEY")
     redrive("context", "add", "three", "--server", SERVER, "--key-command", "printf rdk_%s printed")
-    contexts = Contexts()
+    contexts = ContextFile()
     assert [contexts.get(name).key() for name in ("one", "two", "three")] == [
         "rdk_secret",
         "rdk_another",
@@ -190,8 +190,8 @@ def test_a_context_is_found_from_everywhere_and_read_by_its_owner_alone(
 ) -> None:
     (tmp_path / "one.toml").write_text("")
     redrive("context", "add", "one", "--config", "one.toml")
-    assert Contexts().get("one").config == str(tmp_path / "one.toml")
-    assert stat.S_IMODE(Contexts().path.stat().st_mode) == 0o600
+    assert ContextFile().get("one").config == str(tmp_path / "one.toml")
+    assert stat.S_IMODE(ContextFile().path.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 import pytest
 
-from redrive.cli.command import program
-from redrive.cli.given import Given
+from redrive.cli.options import GlobalOptions
+from redrive.cli.program import program
 from redrive.model.query import Count
 from redrive.server.admin.dead_letters import Asked, Sort, View
 from redrive.server.admin.replay_meant import Meant
@@ -31,7 +31,7 @@ def parse(command: str) -> click.Context:
     """As the program does it, up to where something would be done."""
     name, *words = shlex.split(command)
     assert name == "redrive"
-    context = program.make_context("redrive", words, obj=Given())
+    context = program.make_context("redrive", words, obj=GlobalOptions())
     found: click.Command = program
     while isinstance(found, click.Group):
         verb, command_found, rest = found.resolve_command(context, [*context._protected_args, *context.args])

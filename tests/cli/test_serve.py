@@ -15,10 +15,9 @@ import pytest
 from tests.cli.conftest import Command
 
 from redrive.app import Redrive
-from redrive.cli.application import application
-from redrive.cli.given import Given
+from redrive.cli.application import application, application_at
+from redrive.cli.options import GlobalOptions
 from redrive.cli.serve import LATE
-from redrive.cli.target import application_at
 from redrive.errors import RedriveError
 
 SHOP = """
@@ -126,8 +125,8 @@ class TestTarget:
         )
 
 
-def given(*, config: str | None = None, **arguments: object) -> Given:
-    given = Given(config)
+def given(*, config: str | None = None, **arguments: object) -> GlobalOptions:
+    given = GlobalOptions(config)
     for name, value in arguments.items():
         given.give(name, value, f"--{name}")
     return given

@@ -14,7 +14,7 @@ from tests.cli.served import Served
 from tests.cli.shop import Shop
 from tests.cli.terminal import talk
 
-from redrive.cli.status.screen import percent
+from redrive.cli.status_screen import percent
 
 
 def test_what_needs_somebody(anywhere: Command, shop: Shop) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redrive.cli.cell import cut, padded, width
-from redrive.cli.table import Column, show_fields, show_rows
+from redrive.cli.output import Column, show_fields, show_rows
 
 ROWS = [
     {"name": "a" * 60, "count": 5, "id": "0" * 32, "more": {"x": 1}},

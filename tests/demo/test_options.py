@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from redrive.cli.command import run
 from redrive.cli.demo import demo, missing_path
+from redrive.cli.program import run
 from redrive.demo.words import Where
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from redrive.cli.command import program
+from redrive.cli.program import program
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])

@@ -113,7 +113,7 @@ def test_all_extras_go_together(built: Built, place: Path, tmp_path_factory: pyt
     programs = installed(built.wheel, tmp_path_factory.mktemp("all") / "env", *EXTRAS)
     made(UV, "pip", "check", "--python", programs / "python")
     loaded = json.loads(made(programs / "python", "-c", ALL_MODULES, cwd=place))
-    assert {"redrive.cli.command", "redrive.server.app", "redrive.store.postgres"} <= set(loaded)
+    assert {"redrive.cli.program", "redrive.server.app", "redrive.store.postgres"} <= set(loaded)
 
 
 def test_all_that_extras_bring_is_locked() -> None:

@@ -13,8 +13,8 @@ from tests.packaging.containerfile import every, stages
 from tests.packaging.manifests import README, UNITS, Command, commands, of_redrive, pods, unit, variables
 
 from redrive import Settings, __version__
-from redrive.cli.command import program
-from redrive.cli.given import Given
+from redrive.cli.options import GlobalOptions
+from redrive.cli.program import program
 from redrive.settings import FILE_VARIABLE, SETTINGS
 
 YAMLLINT = Path(sys.executable).parent / "yamllint"
@@ -48,7 +48,7 @@ def test_commands_are_found_everywhere() -> None:
 def test_a_command_is_one_of_ours(written: Command) -> None:
     """With options and arguments that it takes."""
     command: click.Command | None = program
-    context = click.Context(program, info_name="redrive", obj=Given())
+    context = click.Context(program, info_name="redrive", obj=GlobalOptions())
     words = list(written.words)
     while isinstance(command, click.Group):
         command = command.get_command(context, words.pop(0))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 from docs.reference.generate.page import NOTE, cell, code, page, sentence, table
 
-from redrive.cli.command import program
+from redrive.cli.program import program
 
 COMMON = ("config", "set", "debug", "server", "context", "org", "help")
 """Taken by nearly every command: told once."""

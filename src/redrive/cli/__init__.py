@@ -10,7 +10,7 @@ INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> None:
     try:
-        from redrive.cli.command import run  # click is loaded for the command line only
+        from redrive.cli.program import run  # click is loaded for the command line only
 
         sys.exit(run(sys.argv[1:] if arguments is None else arguments))
     except KeyboardInterrupt:  # also while all of it is being loaded

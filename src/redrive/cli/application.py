@@ -1,25 +1,37 @@
-"""The application that a command runs: imported, and given the settings of the command line."""
+"""The application a command runs: MODULE:ATTRIBUTE, imported, with the settings of the command line."""
 
 from __future__ import annotations
 
 import logging
 import os
+import sys
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
-from redrive.cli.given import Given
-from redrive.cli.text import notice
-from redrive.errors import InvalidValueError
+from redrive.cli.options import GlobalOptions
+from redrive.cli.terminal import notice, one_line
+from redrive.errors import InvalidValueError, RedriveError
 from redrive.settings import FILE_VARIABLE, Settings
 
 if TYPE_CHECKING:
     from redrive.app import Redrive
 
 
-def application(target: str, given: Given, late: tuple[str, ...]) -> Redrive:
-    """`late` is how the settings begin that may still be given now; the others are read when it is made."""
-    from redrive.cli.target import application_at
+def application(target: str, given: GlobalOptions, late: tuple[str, ...]) -> Redrive:
+    """Import the application and override its settings.
 
-    _refuse_late_arguments(target, given, late)
+    `late` are the prefixes of the settings that still have an effect after the application was made.
+    """
+    given.settings()  # a wrong one is reported before anything is imported
+    for name, argument in given.arguments.items():
+        if not name.startswith(late):
+            raise InvalidValueError(
+                f"{argument.option} comes too late for {target}, which has its settings before it starts; "
+                f"use the environment (REDRIVE_{name.upper()}) or --config"
+            )
     if given.config is not None:
         os.environ[FILE_VARIABLE] = given.config  # where an application that loads its settings looks
     app = application_at(target)
@@ -29,20 +41,61 @@ def application(target: str, given: Given, late: tuple[str, ...]) -> Redrive:
     return app
 
 
+def application_at(target: str) -> Redrive:
+    """Import MODULE:ATTRIBUTE, from the working directory too."""
+    from redrive.app import Redrive  # slow to import, so only where it is needed
+
+    name, colon, attribute = target.partition(":")
+    if not colon or not attribute.isidentifier() or not all(map(str.isidentifier, name.split("."))):
+        raise InvalidValueError(f"{target!r} is not MODULE:ATTRIBUTE, such as shop.work:app")
+    module = _import(name)
+    known = [name for name, value in vars(module).items() if isinstance(value, Redrive)]
+    if not hasattr(module, attribute):
+        raise InvalidValueError(
+            f"the module {name} has no {attribute!r}{_suggestion(name, attribute, known)}"
+        )
+    app = getattr(module, attribute)
+    if not isinstance(app, Redrive):
+        kind = type(app).__name__
+        raise InvalidValueError(
+            f"{target} is of type {kind}, not Redrive{_suggestion(name, attribute, known)}"
+        )
+    return app
+
+
 def set_up_log() -> None:
-    """To the standard error, unless the application has set up a log of its own."""
+    """Log to stderr, unless the application has configured logging."""
     if logging.getLogger().handlers:
         return
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    for chatty in ("uvicorn", "httpx", "asyncio"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    for library in ("uvicorn", "httpx", "asyncio"):
+        logging.getLogger(library).setLevel(logging.WARNING)
 
 
-def _refuse_late_arguments(target: str, given: Given, late: tuple[str, ...]) -> None:
-    given.settings()  # what is wrong with them is told before anything is imported
-    for name, argument in given.arguments.items():
-        if not name.startswith(late):
-            raise InvalidValueError(
-                f"{argument.option} comes too late for {target}, which has its settings before it starts; "
-                f"use the environment (REDRIVE_{name.upper()}) or --config"
-            )
+def _import(name: str) -> ModuleType:
+    directory = str(Path.cwd())
+    if directory not in sys.path:
+        sys.path.insert(0, directory)
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        raise _missing(name, error.name or "") from error
+    except (Exception, SystemExit) as error:
+        problem = f"{type(error).__name__}: {one_line(error)}"
+        raise RedriveError(f"the module {name} cannot be imported: {problem}") from error
+
+
+def _missing(name: str, missing: str) -> RedriveError:
+    if f"{name}.".startswith(f"{missing}."):
+        return InvalidValueError(
+            f"there is no module {missing}; it is looked for in this directory and among what is installed. "
+            f"Start the command where `import {missing}` works"
+        )
+    return RedriveError(f"the module {name} cannot be imported: it needs {missing}, which is not installed")
+
+
+def _suggestion(module: str, attribute: str, known: list[str]) -> str:
+    if not known:
+        return f"; there is no application in it: make one, such as {attribute} = Redrive()"
+    near = get_close_matches(attribute, known, n=1) or known[:1]
+    return f"; did you mean {module}:{near[0]}?"

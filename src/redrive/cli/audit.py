@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import re
-import time
-
 import click
 
 from redrive.cli.client import Client
-from redrive.cli.duration import DURATION
+from redrive.cli.commands import CommandGroup
+from redrive.cli.connection import api_options
 from redrive.cli.listing import JSON, Newest
-from redrive.cli.ordered import OrderedGroup
 from redrive.cli.outcome import Ended, Exit
-from redrive.cli.reach import reach_options
-from redrive.cli.section import paragraph
-from redrive.cli.table import (
+from redrive.cli.output import (
     Column,
     Row,
     chosen,
@@ -24,7 +19,9 @@ from redrive.cli.table import (
     show_json,
     show_rows,
 )
-from redrive.cli.text import bad, good, instant, notice, out, plural
+from redrive.cli.parameters import Moment
+from redrive.cli.screen import paragraph
+from redrive.cli.terminal import bad, good, notice, out, plural
 from redrive.cli.times import stamp
 from redrive.model.audit import Action
 
@@ -39,22 +36,9 @@ COLUMNS = (
     Column("detail", short=lambda detail: _detail(detail)),
 )
 FIELDS = ("sound", "checked", "found", "head")
-_LENGTH = re.compile(r"\d{1,9}[smhdw]")
 
 
-class Moment(click.ParamType[str]):
-    """As RFC 3339 has it, or so long ago."""
-
-    name = "moment"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        text = str(value).strip()
-        if _LENGTH.fullmatch(text.lower()):
-            return str(instant(time.time() - DURATION.convert(text, param, ctx)))
-        return f"{text}T00:00:00Z" if re.fullmatch(r"\d{4}-\d\d-\d\d", text) else text
-
-
-@click.group(cls=OrderedGroup)
+@click.group(cls=CommandGroup)
 def audit() -> None:
     """The audit: list what was done and by whom, verify that the record is whole."""
 
@@ -69,7 +53,7 @@ def audit() -> None:
 @click.option("--until", type=Moment(), metavar="WHEN", help="Until then.")
 @limit_option
 @output_option
-@reach_options
+@api_options
 def list_entries(
     client: Client,
     action: str | None,
@@ -90,7 +74,7 @@ def list_entries(
 @audit.command()
 @click.option("--head", metavar="TEXT", help="A head that was kept elsewhere: the chain must still hold it.")
 @output_option
-@reach_options
+@api_options
 def verify(client: Client, head: str | None, output: str | None) -> None:
     """Read the whole chain, and tell whether anything in it was changed, cut out or put in.
 

@@ -7,16 +7,16 @@ from shlex import quote
 
 import click
 
-from redrive.cli.asking import agreed, dry_run_option, would, yes_option
 from redrive.cli.client import Client, segment
-from redrive.cli.duration import Duration
+from redrive.cli.commands import CommandGroup
+from redrive.cli.confirmation import confirm, dry_run_option, report_dry_run, yes_option
+from redrive.cli.connection import api_options
 from redrive.cli.listing import JSON, counted
-from redrive.cli.near import not_there
-from redrive.cli.ordered import OrderedGroup
-from redrive.cli.reach import reach_options
-from redrive.cli.section import facts, headline, next_steps, paragraph
-from redrive.cli.table import Column, Row, chosen, output_option, show_fields, show_json, show_rows
-from redrive.cli.text import age, ago, notice, out
+from redrive.cli.output import Column, Row, chosen, output_option, show_fields, show_json, show_rows
+from redrive.cli.parameters import Duration
+from redrive.cli.preconditions import unknown_name
+from redrive.cli.screen import facts, headline, next_steps, paragraph
+from redrive.cli.terminal import age, ago, notice, out
 from redrive.cli.times import stamp
 from redrive.policy.bounds import MAX_DELAY_SECONDS
 
@@ -42,7 +42,7 @@ for_option = click.option(
 )
 
 
-@click.group(cls=OrderedGroup)
+@click.group(cls=CommandGroup)
 def breaker() -> None:
     """Circuit breakers: list, view, open, close, leave to themselves.
 
@@ -52,7 +52,7 @@ def breaker() -> None:
 
 @breaker.command("list")
 @output_option
-@reach_options
+@api_options
 def list_breakers(client: Client, output: str | None) -> None:
     """List the breakers, and what waits for each."""
     rows = client.get(PATH)["items"]
@@ -63,7 +63,7 @@ def list_breakers(client: Client, output: str | None) -> None:
 @breaker.command()
 @click.argument("name")
 @output_option
-@reach_options
+@api_options
 def view(client: Client, name: str, output: str | None) -> None:
     """Show a breaker: what it judges by, and when it opens and closes."""
     found = _found(client, name)
@@ -80,7 +80,7 @@ def view(client: Client, name: str, output: str | None) -> None:
 @reason_option
 @for_option
 @dry_run_option
-@reach_options
+@api_options
 def open_breaker(client: Client, name: str, reason: str, seconds: float | None, dry_run: bool) -> None:
     """Open a breaker by hand: what needs it waits, and nothing is lost."""
     _force(client, name, "OPEN", reason, seconds, dry_run)
@@ -92,7 +92,7 @@ def open_breaker(client: Client, name: str, reason: str, seconds: float | None, 
 @for_option
 @dry_run_option
 @yes_option
-@reach_options
+@api_options
 def close(client: Client, name: str, reason: str, seconds: float | None, dry_run: bool, yes: bool) -> None:
     """Close a breaker by hand: what waits goes on, whatever the failures say.
 
@@ -104,13 +104,13 @@ def close(client: Client, name: str, reason: str, seconds: float | None, dry_run
 @breaker.command()
 @click.argument("name")
 @dry_run_option
-@reach_options
+@api_options
 def auto(client: Client, name: str, dry_run: bool) -> None:
     """Leave a breaker to itself again."""
     found = _found(client, name)
     if found["force"] is None:
         notice(f"The breaker {name!r} is left to itself already.")
-    elif not would(f"leave the breaker {name!r} to itself", dry_run):
+    elif not report_dry_run(f"leave the breaker {name!r} to itself", dry_run):
         after = client.post(f"{PATH}/{segment(name)}/release")
         notice(f"The breaker {name!r} is left to itself, and is {after['state']}.")
 
@@ -131,7 +131,7 @@ def _force(
         what = f"open the breaker {name!r} {until}; {counted(held)} wait for it now"
     else:
         what = f"close the breaker {name!r} {until}, {_let_go(held)}"
-    if not agreed(what, dry_run=dry_run, yes=yes or not held["number"]):
+    if not confirm(what, dry_run=dry_run, yes=yes or not held["number"]):
         return
     body = {"state": state, "reason": reason, "seconds": seconds}
     after = client.post(f"{PATH}/{segment(name)}/force", body)
@@ -155,7 +155,7 @@ def _found(client: Client, name: str) -> Row:
     for each in rows:
         if each["name"] == name:
             return dict(each)
-    raise not_there("breaker", name, [each["name"] for each in rows])
+    raise unknown_name("breaker", name, [each["name"] for each in rows])
 
 
 def _tell(breaker: Row, *, ruled: bool) -> None:

@@ -9,7 +9,7 @@ from http import HTTPStatus as Status
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote, urlencode
 
-from redrive.cli.text import notice
+from redrive.cli.terminal import notice
 from redrive.errors import InvalidValueError, RedriveError
 
 PAGE = 200

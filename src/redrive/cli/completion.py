@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
-from redrive.cli.text import out
+from redrive.cli.terminal import out
 
 _CLASSES: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 
@@ -20,7 +20,7 @@ def completion(shell: str) -> None:
     zsh   redrive completion zsh > ~/.zfunc/_redrive      (~/.zfunc is in your fpath)
     fish  redrive completion fish > ~/.config/fish/completions/redrive.fish
     """
-    from redrive.cli.command import program
+    from redrive.cli.program import program
 
     found = _CLASSES[shell](program, {}, "redrive", "_REDRIVE_COMPLETE")
     out(found.source())

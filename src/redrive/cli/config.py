@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import click
 
-from redrive.cli.given import Given, settings_options
+from redrive.cli.connection import local_settings
 from redrive.cli.listing import JSON
-from redrive.cli.local import settings_here
-from redrive.cli.table import Row, chosen, output_option, show_rows
-from redrive.cli.text import dim, notice, out, visible
+from redrive.cli.options import GlobalOptions, settings_options
+from redrive.cli.output import Row, chosen, output_option, show_rows
+from redrive.cli.terminal import dim, notice, out, visible
 from redrive.settings import SETTINGS, Setting, Settings
 
 COLUMNS = ("name", "value", "origin")
@@ -31,13 +31,13 @@ class Entry(NamedTuple):
 @output_option
 @settings_options
 @click.pass_obj
-def config(given: Given, output: str | None, changed: bool) -> None:
+def config(given: GlobalOptions, output: str | None, changed: bool) -> None:
     """Show the settings, and where each one comes from.
 
     A setting is the default, unless a file says it, unless the environment does (REDRIVE_ and its name in
     capitals), unless an argument does. Secrets are not shown.
     """
-    entries = [each for each in _entries(settings_here(given)) if not changed or _differs(each)]
+    entries = [each for each in _entries(local_settings(given)) if not changed or _differs(each)]
     form = chosen(output)
     if form == "table":
         for line in _table(entries):

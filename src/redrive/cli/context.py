@@ -7,18 +7,18 @@ from typing import Any
 
 import click
 
-from redrive.cli.asking import dry_run_option, would
-from redrive.cli.contexts import LOCAL, Context, Contexts
+from redrive.cli.commands import CommandGroup
+from redrive.cli.confirmation import dry_run_option, report_dry_run
+from redrive.cli.context_file import LOCAL, Context, ContextFile
 from redrive.cli.http_transport import checked_address
-from redrive.cli.ordered import OrderedGroup
-from redrive.cli.table import output_option, show_rows
-from redrive.cli.text import notice
+from redrive.cli.output import output_option, show_rows
+from redrive.cli.terminal import notice
 from redrive.errors import InvalidValueError
 
 COLUMNS = ("name", "current", "server", "config", "key")
 
 
-@click.group(cls=OrderedGroup)
+@click.group(cls=CommandGroup)
 def context() -> None:
     """Names for the servers and databases that you work with.
 
@@ -30,7 +30,7 @@ def context() -> None:
 @output_option
 def list_contexts(output: str | None) -> None:
     """List the contexts, and which one is used."""
-    contexts = Contexts()
+    contexts = ContextFile()
     rows = [_row(contexts, name) for name in (LOCAL, *sorted(contexts.known))]
     show_rows(rows, COLUMNS, output)
 
@@ -62,9 +62,9 @@ def add(name: str, use: bool, dry_run: bool, **given: Any) -> None:
         given["config"] = str(Path(given["config"]).absolute())  # it is used from other directories, too
     if given["key_variable"] and given["key_command"]:
         raise InvalidValueError("the key comes from --key-variable or from --key-command, not from both")
-    if would(f"add the context {name!r}", dry_run):
+    if report_dry_run(f"add the context {name!r}", dry_run):
         return
-    contexts = Contexts()
+    contexts = ContextFile()
     contexts.add(name, Context(**given))
     if use:
         contexts.use(name)
@@ -78,9 +78,9 @@ def add(name: str, use: bool, dry_run: bool, **given: Any) -> None:
 @dry_run_option
 def use(name: str, dry_run: bool) -> None:
     """Use a context from now on; `local` is the database of the settings."""
-    contexts = Contexts()
+    contexts = ContextFile()
     contexts.get(name)
-    if not would(f"use the context {name!r}", dry_run):
+    if not report_dry_run(f"use the context {name!r}", dry_run):
         contexts.use(name)
         notice(f"Commands are about {_spoken(contexts, name)} now.")
 
@@ -90,19 +90,19 @@ def use(name: str, dry_run: bool) -> None:
 @dry_run_option
 def remove(name: str, dry_run: bool) -> None:
     """Forget a context."""
-    contexts = Contexts()
+    contexts = ContextFile()
     contexts.get(name)
-    if not would(f"forget the context {name!r}", dry_run):
+    if not report_dry_run(f"forget the context {name!r}", dry_run):
         contexts.remove(name)
         notice(f"The context {name!r} is forgotten.")
 
 
-def _spoken(contexts: Contexts, name: str) -> str:
+def _spoken(contexts: ContextFile, name: str) -> str:
     found = contexts.get(name)
     return found.server or found.config or "the database of the settings"
 
 
-def _row(contexts: Contexts, name: str) -> dict[str, Any]:
+def _row(contexts: ContextFile, name: str) -> dict[str, Any]:
     found = contexts.get(name)
     key = None if found.server is None else found.key_command or found.key_variable or "REDRIVE_API_KEY"
     current = contexts.current == name

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from redrive.cli.given import Given, settings_options
-from redrive.cli.local import settings_of_database
+from redrive.cli.connection import database_settings
+from redrive.cli.options import GlobalOptions, settings_options
 from redrive.cli.outcome import Ended, Exit
-from redrive.cli.table import chosen, output_option, show_rows, terminal_width
-from redrive.cli.text import bad, bold, dim, good, out, visible, warn
+from redrive.cli.output import chosen, output_option, show_rows, terminal_width
+from redrive.cli.terminal import bad, bold, dim, good, out, visible, warn
 from redrive.errors import StoreUnavailableError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ HEADS = {"bad": "Bad", "warn": "Warnings", "unknown": "Not known", "ok": "Well"}
 @output_option
 @settings_options
 @click.pass_obj
-def doctor(given: Given, output: str | None, strict: bool) -> None:
+def doctor(given: GlobalOptions, output: str | None, strict: bool) -> None:
     """Look at the database and at the work on it, and say what to do.
 
     Looks at versions, tables, durability, clocks, long transactions, disk, leases, queues, workers, breakers
@@ -49,12 +49,12 @@ def doctor(given: Given, output: str | None, strict: bool) -> None:
         raise Ended(Exit.FAILURES)
 
 
-async def _examined(given: Given) -> Report:
+async def _examined(given: GlobalOptions) -> Report:
     from redrive.app import Redrive  # takes longer than all the rest to load, so only where it is needed
     from redrive.doctor import examine
     from redrive.engine.encryption import key_id
 
-    settings = settings_of_database(given)
+    settings = database_settings(given)
     keys = [key_id(each) for each in settings.read_encryption_keys()]
     app = Redrive(settings=settings, log=False)
     try:

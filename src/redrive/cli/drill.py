@@ -9,8 +9,8 @@ import click
 
 from redrive.cli.demo import refuse_missing
 from redrive.cli.outcome import Ended, Exit
-from redrive.cli.table import chosen, output_option, show_json, show_rows
-from redrive.cli.text import bad, bold, dim, good, notice, out, visible
+from redrive.cli.output import chosen, output_option, show_json, show_rows
+from redrive.cli.terminal import bad, bold, dim, good, notice, out, visible
 
 if TYPE_CHECKING:
     from redrive.demo.drills import Drill, Outcome

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from redrive.cli.asking import agreed, dry_run_option, would, yes_option
 from redrive.cli.client import Client, segment
-from redrive.cli.duration import Duration
-from redrive.cli.ordered import OrderedGroup
-from redrive.cli.org import org_of
-from redrive.cli.reach import reach_options
-from redrive.cli.table import Column, Row, output_option, show_json, show_rows
-from redrive.cli.text import ago, notice, out
+from redrive.cli.commands import CommandGroup
+from redrive.cli.confirmation import confirm, dry_run_option, report_dry_run, yes_option
+from redrive.cli.connection import api_options
+from redrive.cli.org import organization
+from redrive.cli.output import Column, Row, output_option, show_json, show_rows
+from redrive.cli.parameters import Duration
+from redrive.cli.terminal import ago, notice, out
 from redrive.model.role import Role
 from redrive.policy.bounds import MAX_DELAY_SECONDS
 from redrive.policy.credential import checked_scopes
@@ -20,14 +20,7 @@ PATH = "/api/v1/keys"
 LIFETIME = Duration(60.0, 10 * MAX_DELAY_SECONDS)
 
 
-class Grace(Duration):
-    """None at all needs no unit."""
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        return 0.0 if str(value).strip() == "0" else super().convert(value, param, ctx)
-
-
-GRACE = Grace(0.0, 30 * 86_400.0)
+GRACE = Duration(0.0, 30 * 86_400.0, zero=True)
 
 COLUMNS = (
     "name",
@@ -40,7 +33,7 @@ COLUMNS = (
 )
 
 
-@click.group(cls=OrderedGroup)
+@click.group(cls=CommandGroup)
 def key() -> None:
     """API keys: create, list, rotate, revoke.
 
@@ -57,7 +50,7 @@ def key() -> None:
 @click.option("--expires", type=LIFETIME, metavar="LENGTH", help="When it ends by itself, such as 90d.")
 @dry_run_option
 @output_option
-@reach_options(creates=True)
+@api_options(creates=True)
 def create(
     client: Client,
     name: str,
@@ -70,15 +63,15 @@ def create(
     """Create a key, and write it to stdout, this once."""
     wanted = Role.parse(role)
     checked_scopes(scopes or None, wanted)
-    org = org_of(client)
-    if not would(f"create the key {name!r} of {org} as {wanted}", dry_run):
+    org = organization(client)
+    if not report_dry_run(f"create the key {name!r} of {org} as {wanted}", dry_run):
         body = {"name": name, "role": wanted, "scopes": list(scopes) or None, "expires_in_seconds": expires}
         _show_new(client.post(PATH, body), org, output)
 
 
 @key.command("list")
 @output_option
-@reach_options
+@api_options
 def list_keys(client: Client, output: str | None) -> None:
     """List the keys, the newest first; of the keys themselves nothing is kept that could be shown."""
     show_rows(client.pages(PATH), COLUMNS, output, empty="There are no keys.")
@@ -97,13 +90,13 @@ def list_keys(client: Client, output: str | None) -> None:
 @click.option("--expires", type=LIFETIME, metavar="LENGTH", help="When the new one ends by itself.")
 @dry_run_option
 @output_option
-@reach_options
+@api_options
 def rotate(
     client: Client, which: str, grace: float, expires: float | None, dry_run: bool, output: str | None
 ) -> None:
     """Give a key another secret, and write it to stdout, this once."""
-    found, org = _found(client, which), org_of(client)
-    if not would(f"rotate the key {found['name']!r} of {org}", dry_run):
+    found, org = _found(client, which), organization(client)
+    if not report_dry_run(f"rotate the key {found['name']!r} of {org}", dry_run):
         body = {"grace_seconds": grace, "expires_in_seconds": expires}
         _show_new(client.post(f"{PATH}/{found['id']}/rotate", body), org, output)
 
@@ -112,12 +105,12 @@ def rotate(
 @click.argument("which", metavar="NAME|ID")
 @dry_run_option
 @yes_option
-@reach_options
+@api_options
 def revoke(client: Client, which: str, dry_run: bool, yes: bool) -> None:
     """Revoke a key, for ever and at once."""
-    found, org = _found(client, which), org_of(client)
+    found, org = _found(client, which), organization(client)
     what = f"revoke the key {found['name']!r}, {found['role']}, of {org} on {client.where}"
-    if agreed(what, dry_run=dry_run, yes=yes):
+    if confirm(what, dry_run=dry_run, yes=yes):
         client.delete(f"{PATH}/{found['id']}")
         notice(f"The key {found['name']!r} of {org} is revoked.")
 

@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from redrive.cli.client import Client
-from redrive.cli.table import Column, Row, chosen, show_rows, terminal_width
-from redrive.cli.text import notice
+from redrive.cli.output import Column, Row, chosen, show_rows, terminal_width
+from redrive.cli.terminal import notice
 
 JSON = ("json", "ndjson")
 HOW_TO_SEE_MORE = "--all shows all of them, --limit so many"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from redrive.cli.client import ApiError, ApiRequest
-from redrive.cli.text import notice
+from redrive.cli.terminal import notice
 from redrive.errors import NotFoundError, RedriveError
 from redrive.model.identity import OPERATOR
 

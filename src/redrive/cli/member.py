@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
 
-from redrive.cli.asking import agreed, dry_run_option, read_password, would, yes_option
 from redrive.cli.client import ApiResponse, Client, segment
-from redrive.cli.duration import Duration
-from redrive.cli.given import Given
-from redrive.cli.ordered import OrderedGroup
-from redrive.cli.org import org_of
-from redrive.cli.password import refuse_from_afar, set_password
-from redrive.cli.reach import reach_options
-from redrive.cli.table import Column, output_option, show_json, show_rows
-from redrive.cli.text import ago, notice, out
+from redrive.cli.commands import CommandGroup
+from redrive.cli.confirmation import confirm, dry_run_option, read_password, report_dry_run, yes_option
+from redrive.cli.connection import api_options
+from redrive.cli.options import GlobalOptions
+from redrive.cli.org import organization
+from redrive.cli.output import Column, output_option, show_json, show_rows
+from redrive.cli.parameters import Duration
+from redrive.cli.terminal import ago, notice, out
 from redrive.errors import InvalidValueError
-from redrive.model.identity import HOME
+from redrive.model.identity import HOME, OPERATOR
 from redrive.model.role import Role
 from redrive.policy.credential import user_name
 
@@ -44,7 +44,7 @@ password_option = click.option(
 )
 
 
-@click.group(cls=OrderedGroup)
+@click.group(cls=CommandGroup)
 def member() -> None:
     """Members: add, list, change, remove, or give a link to sign in.
 
@@ -57,13 +57,13 @@ def member() -> None:
 @click.option("--role", required=True, help="VIEWER, STAFF, ADMIN or OWNER.")
 @password_option
 @dry_run_option
-@reach_options(creates=True)
+@api_options(creates=True)
 def add(client: Client, name: str, role: str, password: bool, dry_run: bool) -> None:
     """Add a member. Without a password they sign in by a link, or by what else is set up."""
     if password:
         refuse_from_afar(client)
-    known, wanted, org = user_name(name), Role.parse(role), org_of(client)
-    if would(f"add {known!r} to {org} as {wanted}", dry_run):
+    known, wanted, org = user_name(name), Role.parse(role), organization(client)
+    if report_dry_run(f"add {known!r} to {org} as {wanted}", dry_run):
         return
     secret = read_password() if password else None
     added = client.post(PATH, {"name": known, "role": wanted})
@@ -77,7 +77,7 @@ def add(client: Client, name: str, role: str, password: bool, dry_run: bool) -> 
 
 @member.command("list")
 @output_option
-@reach_options
+@api_options
 def list_members(client: Client, output: str | None) -> None:
     """List the members, by name."""
     show_rows(client.pages(PATH), COLUMNS, output, empty="There are no members.")
@@ -89,7 +89,7 @@ def list_members(client: Client, output: str | None) -> None:
 @click.option("--active/--inactive", default=None, help="Whether they may act in this organization.")
 @password_option
 @dry_run_option
-@reach_options
+@api_options
 def change(
     client: Client, name: str, role: str | None, active: bool | None, password: bool, dry_run: bool
 ) -> None:
@@ -99,8 +99,8 @@ def change(
     if password:
         refuse_from_afar(client)
     wanted = None if role is None else Role.parse(role)
-    before, org = _found(client, name), org_of(client)
-    if would(f"change {before.value['name']!r} of {org}", dry_run):
+    before, org = _found(client, name), organization(client)
+    if report_dry_run(f"change {before.value['name']!r} of {org}", dry_run):
         return
     secret = read_password() if password else None
     after = before.value
@@ -116,12 +116,12 @@ def change(
 @click.argument("name")
 @dry_run_option
 @yes_option
-@reach_options
+@api_options
 def remove(client: Client, name: str, dry_run: bool, yes: bool) -> None:
     """Remove a member from the organization; the account stays."""
-    (_, headers, found), org = _found(client, name), org_of(client)
+    (_, headers, found), org = _found(client, name), organization(client)
     what = f"remove {found['name']!r}, {found['role']}, from {org} on {client.where}"
-    if agreed(what, dry_run=dry_run, yes=yes):
+    if confirm(what, dry_run=dry_run, yes=yes):
         client.delete(f"{PATH}/{found['id']}", if_match=headers["etag"])
         notice(f"{found['name']} is no member of {org} any more.")
 
@@ -138,15 +138,15 @@ def remove(client: Client, name: str, dry_run: bool, yes: bool) -> None:
 )
 @dry_run_option
 @output_option
-@reach_options
+@api_options
 def link(client: Client, name: str, valid: float, dry_run: bool, output: str | None) -> None:
     """Write a link to stdout that signs a member in, once.
 
     Whoever has it can be that member: send it where only they can read it.
     """
     address = address_of(_given().settings()) if client.server is None else None
-    found, org = _found(client, name).value, org_of(client)
-    if would(f"make a link for {found['name']!r} of {org}", dry_run):
+    found, org = _found(client, name).value, organization(client)
+    if report_dry_run(f"make a link for {found['name']!r} of {org}", dry_run):
         return
     made = client.post(f"{PATH}/{found['id']}/link", {"minutes": valid / 60.0})
     if address is not None:  # without a server there is no request that would tell where it is
@@ -173,5 +173,26 @@ def _found(client: Client, name: str) -> ApiResponse:
     return client.request("GET", f"{PATH}/{segment(name)}")
 
 
-def _given() -> Given:
-    return click.get_current_context().ensure_object(Given)
+def _given() -> GlobalOptions:
+    return click.get_current_context().ensure_object(GlobalOptions)
+
+
+def refuse_from_afar(client: Client) -> None:
+    if client.server is not None:
+        raise InvalidValueError(
+            "a password can only be set where the database is; without --password, `redrive member link` "
+            "gives a link by which they sign in and set their own"
+        )
+
+
+def set_password(given: GlobalOptions, user_id: str, secret: str) -> None:
+    """On the database of the settings, as its operator."""
+    asyncio.run(_set(given, user_id, secret))
+
+
+async def _set(given: GlobalOptions, user_id: str, secret: str) -> None:
+    from redrive.app import Redrive  # takes longer than all the rest to load, so only where it is needed
+
+    async with Redrive(settings=given.settings(), log=False) as app:
+        directory = await app.directory(org=given.org or HOME, by=OPERATOR)
+        await directory.accounts.set_password(user_id, secret)

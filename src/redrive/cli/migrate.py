@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from redrive.cli.asking import dry_run_option
-from redrive.cli.given import Given, settings_options
-from redrive.cli.local import settings_of_database
+from redrive.cli.confirmation import dry_run_option
+from redrive.cli.connection import database_settings
+from redrive.cli.options import GlobalOptions, settings_options
 from redrive.cli.outcome import Ended, Exit
-from redrive.cli.table import output_option, show_rows
-from redrive.cli.text import notice
+from redrive.cli.output import output_option, show_rows
+from redrive.cli.terminal import notice
 
 if TYPE_CHECKING:
     from redrive.doctor.database_version import DatabaseVersion
@@ -26,7 +26,7 @@ COLUMNS = ("version", "name", "state")
 @output_option
 @settings_options
 @click.pass_obj
-def migrate(given: Given, output: str | None, check: bool, dry_run: bool) -> None:
+def migrate(given: GlobalOptions, output: str | None, check: bool, dry_run: bool) -> None:
     """Bring the tables of the database up to date.
 
     An application does that by itself when it starts; a deployment does it here, before new workers start.
@@ -51,11 +51,11 @@ def migrate(given: Given, output: str | None, check: bool, dry_run: bool) -> Non
         notice(f"The database {found.place} is now at version {found.newest}.")
 
 
-async def _run(given: Given, *, apply: bool) -> DatabaseVersion:
+async def _run(given: GlobalOptions, *, apply: bool) -> DatabaseVersion:
     from redrive.app import Redrive  # takes longer than all the rest to load, so only where it is needed
     from redrive.doctor.database_version import read_version
 
-    app = Redrive(settings=settings_of_database(given), log=False)
+    app = Redrive(settings=database_settings(given), log=False)
     try:
         found = await read_version(app.database)
         if apply and found.missing:

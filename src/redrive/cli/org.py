@@ -6,19 +6,19 @@ from shlex import quote
 
 import click
 
-from redrive.cli.asking import dry_run_option, would
 from redrive.cli.client import Client
-from redrive.cli.ordered import OrderedGroup
-from redrive.cli.reach import reach_options
-from redrive.cli.table import Column, output_option, show_rows
-from redrive.cli.text import ago, notice
+from redrive.cli.commands import CommandGroup
+from redrive.cli.confirmation import dry_run_option, report_dry_run
+from redrive.cli.connection import api_options
+from redrive.cli.output import Column, output_option, show_rows
+from redrive.cli.terminal import ago, notice
 
 PATH = "/api/v1/organizations"
 
 COLUMNS = ("name", "title", Column("created_at", "created", ago), Column("created_by", "by"))
 
 
-@click.group(cls=OrderedGroup)
+@click.group(cls=CommandGroup)
 def org() -> None:
     """Organizations: create, list.
 
@@ -30,10 +30,10 @@ def org() -> None:
 @click.argument("name")
 @click.option("--title", default="", help="What people call it.")
 @dry_run_option
-@reach_options(creates=True)
+@api_options(creates=True)
 def create(client: Client, name: str, title: str, dry_run: bool) -> None:
     """Create an organization; it has no members at first."""
-    if not would(f"create the organization {name!r}", dry_run):
+    if not report_dry_run(f"create the organization {name!r}", dry_run):
         made = client.post(PATH, {"name": name, "title": title})
         notice(
             f"There is an organization {made['name']!r} now; add members with "
@@ -43,12 +43,12 @@ def create(client: Client, name: str, title: str, dry_run: bool) -> None:
 
 @org.command("list")
 @output_option
-@reach_options
+@api_options
 def list_orgs(client: Client, output: str | None) -> None:
     """List the organizations, by name."""
     show_rows(client.pages(PATH), COLUMNS, output)
 
 
-def org_of(client: Client) -> str:
+def organization(client: Client) -> str:
     """The organization that a client stands in: that of its key, or the one that was named."""
     return str(client.get("/api/v1/session")["org"])

@@ -10,7 +10,7 @@ from traceback import format_exception
 import click
 
 from redrive.cli.client import ApiError
-from redrive.cli.text import notice, one_line, visible
+from redrive.cli.terminal import notice, one_line, visible
 from redrive.errors import (
     AccessDeniedError,
     AlreadyExistsError,

@@ -6,14 +6,14 @@ from shlex import quote
 
 import click
 
-from redrive.cli.asking import dry_run_option, reason_option, would
 from redrive.cli.client import Client, segment
+from redrive.cli.commands import CommandGroup
+from redrive.cli.confirmation import dry_run_option, reason_option, report_dry_run
+from redrive.cli.connection import api_options
 from redrive.cli.listing import JSON, counted
-from redrive.cli.near import not_there
-from redrive.cli.ordered import OrderedGroup
-from redrive.cli.reach import reach_options
-from redrive.cli.table import Column, Row, chosen, output_option, show_rows
-from redrive.cli.text import age, notice, visible
+from redrive.cli.output import Column, Row, chosen, output_option, show_rows
+from redrive.cli.preconditions import unknown_name
+from redrive.cli.terminal import age, notice, visible
 
 PATH = "/api/v1/queues"
 
@@ -30,7 +30,7 @@ COLUMNS = (
 )
 
 
-@click.group(cls=OrderedGroup)
+@click.group(cls=CommandGroup)
 def queue() -> None:
     """Queues: list, pause, resume.
 
@@ -40,7 +40,7 @@ def queue() -> None:
 
 @queue.command("list")
 @output_option
-@reach_options
+@api_options
 def list_queues(client: Client, output: str | None) -> None:
     """List the queues, how deep they are, and who has paused them.
 
@@ -55,13 +55,13 @@ def list_queues(client: Client, output: str | None) -> None:
 @click.argument("name")
 @reason_option
 @dry_run_option
-@reach_options
+@api_options
 def pause(client: Client, name: str, reason: str, dry_run: bool) -> None:
     """Begin nothing more that lies in a queue; what is under way is finished."""
     found = _found(client, name)
     if found["paused"]:
         notice(f"The queue {name!r} is paused already{_by(found)}.")
-    elif not would(f"pause the queue {name!r}, in which {_ready(found)}", dry_run):
+    elif not report_dry_run(f"pause the queue {name!r}, in which {_ready(found)}", dry_run):
         client.post(f"{PATH}/{segment(name)}/pause", {"reason": reason})
         notice(f"The queue {name!r} is paused; `redrive queue resume {quote(name)}` goes on with it.")
 
@@ -69,13 +69,13 @@ def pause(client: Client, name: str, reason: str, dry_run: bool) -> None:
 @queue.command()
 @click.argument("name")
 @dry_run_option
-@reach_options
+@api_options
 def resume(client: Client, name: str, dry_run: bool) -> None:
     """Go on with a queue."""
     found = _found(client, name)
     if not found["paused"]:
         notice(f"The queue {name!r} is not paused.")
-    elif not would(f"resume the queue {name!r}, in which {_ready(found)}", dry_run):
+    elif not report_dry_run(f"resume the queue {name!r}, in which {_ready(found)}", dry_run):
         client.post(f"{PATH}/{segment(name)}/resume")
         notice(f"The queue {name!r} goes on.")
 
@@ -91,7 +91,7 @@ def _found(client: Client, name: str) -> Row:
     for each in rows:
         if each["name"] == name:
             return dict(each)
-    raise not_there("queue", name, [each["name"] for each in rows])
+    raise unknown_name("queue", name, [each["name"] for each in rows])
 
 
 def _ready(queue: Row) -> str:

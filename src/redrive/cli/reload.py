@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from redrive.cli.text import notice
+from redrive.cli.terminal import notice
 from redrive.errors import RedriveError
 
 OPTION = "--reload"

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from redrive.cli.application import application, set_up_log
-from redrive.cli.given import Given, settings_options
 from redrive.cli.local_transport import missing_extra
+from redrive.cli.options import GlobalOptions, settings_options
 from redrive.cli.reload import reload_option, reloading
-from redrive.cli.text import notice
+from redrive.cli.terminal import notice
 
 if TYPE_CHECKING:
     from redrive.app import Redrive
@@ -30,7 +30,7 @@ LATE = ("server_", "oidc_", "session_")
 @settings_options
 @click.pass_obj
 def serve(
-    given: Given,
+    given: GlobalOptions,
     target: str | None,
     host: str | None,
     port: str | None,
@@ -52,7 +52,7 @@ def serve(
     _run(_bare(given) if target is None else application(target, given, LATE))
 
 
-def _bare(given: Given) -> Redrive:
+def _bare(given: GlobalOptions) -> Redrive:
     from redrive.app import Redrive  # takes longer than all the rest to load, so only where it is needed
 
     return Redrive(settings=given.settings())

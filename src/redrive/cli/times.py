@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from redrive.cli.text import age, moment
+from redrive.cli.terminal import age, moment
 
 
 def since(text: str | None) -> str:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from redrive.cli.duration import DURATION
-from redrive.cli.given import Given, settings_options
-from redrive.cli.local import settings_of_database
+from redrive.cli.connection import database_settings
+from redrive.cli.options import GlobalOptions, settings_options
 from redrive.cli.outcome import Ended, Exit
-from redrive.cli.table import Column, chosen, output_option, show_rows, terminal_width
-from redrive.cli.text import bad, bold, good, notice, out, visible
+from redrive.cli.output import Column, chosen, output_option, show_rows, terminal_width
+from redrive.cli.parameters import DURATION
+from redrive.cli.terminal import bad, bold, good, notice, out, visible
 
 if TYPE_CHECKING:
     from redrive.verify import Verdict
@@ -72,7 +72,7 @@ def _number(context: click.Context, parameter: click.Parameter, value: float) ->
 @settings_options
 @click.pass_obj
 def verify(
-    given: Given, output: str | None, settled: bool, leeway: float, most: int, tolerance: float
+    given: GlobalOptions, output: str | None, settled: bool, leeway: float, most: int, tolerance: float
 ) -> None:
     """Check that the database keeps every promise of Redrive.
 
@@ -95,11 +95,11 @@ def verify(
         raise Ended(Exit.FAILURES)
 
 
-async def _verified(given: Given, **options: Any) -> Verdict:
+async def _verified(given: GlobalOptions, **options: Any) -> Verdict:
     from redrive.app import Redrive  # takes longer than all the rest to load, so only where it is needed
     from redrive.verify import verify_unchanged
 
-    app = Redrive(settings=settings_of_database(given), log=False)
+    app = Redrive(settings=database_settings(given), log=False)
     try:
         return await verify_unchanged(app.database, told=_tell, **options)
     finally:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from redrive.cli.application import application, set_up_log
-from redrive.cli.given import Given, settings_options
+from redrive.cli.options import GlobalOptions, settings_options
 from redrive.cli.reload import reload_option, reloading
-from redrive.cli.text import bad, good, notice, warn
+from redrive.cli.terminal import bad, good, notice, warn
 
 if TYPE_CHECKING:
     from redrive.app import Redrive
@@ -32,7 +32,7 @@ LATE = ("worker_",)
 @settings_options
 @click.pass_obj
 def worker(
-    given: Given,
+    given: GlobalOptions,
     target: str,
     queues: tuple[str, ...],
     workflows: tuple[str, ...],

@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from redrive.cli.client import Client
+from redrive.cli.connection import api_options
 from redrive.cli.listing import JSON
-from redrive.cli.reach import reach_options
-from redrive.cli.table import Column, Row, chosen, output_option, show_rows
-from redrive.cli.text import age, ago, notice
+from redrive.cli.output import Column, Row, chosen, output_option, show_rows
+from redrive.cli.terminal import age, ago, notice
 
 PATH = "/api/v1/workers"
 START = "redrive worker MODULE:ATTRIBUTE"
@@ -44,7 +44,7 @@ FIELDS = (
 @click.command()
 @click.option("--all", "everything", is_flag=True, help="Also those that have stopped.")
 @output_option
-@reach_options
+@api_options
 def workers(client: Client, everything: bool, output: str | None) -> None:
     """List the workers; those that have fallen silent come first.
 

@@ -8,20 +8,21 @@ from typing import Any
 
 import click
 
-from redrive.cli.asking import agreed, dry_run_option, reason_option, yes_option
 from redrive.cli.client import Client, segment
+from redrive.cli.confirmation import confirm, dry_run_option, reason_option, report_dry_run, yes_option
+from redrive.cli.connection import api_options
 from redrive.cli.dlq.selection import (
     PREFIX,
     Selection,
     ids_by_query,
     letter_ids,
+    letters,
     letters_are,
     selected,
     selection_options,
 )
-from redrive.cli.reach import reach_options
-from redrive.cli.standing import require_standing
-from redrive.cli.text import notice, out
+from redrive.cli.preconditions import require_state
+from redrive.cli.terminal import notice, out
 from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS
 
 MAX_SHOWN = 20
@@ -32,7 +33,7 @@ CAUSES = {**DONE, "resolve": "resolved by a person", "ignore": "ignored by a per
 
 
 def _options(function: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (reach_options, yes_option, dry_run_option, reason_option, selection_options):
+    for option in (api_options, yes_option, dry_run_option, reason_option, selection_options):
         function = option(function)
     return function
 
@@ -72,10 +73,10 @@ def _change(client: Client, verb: str, *, reason: str, dry_run: bool, yes: bool,
     selection = selected(client, **given, only_look=dry_run)
     if selection.state is not None:
         what = f"the dead letter {selection.ids[0]}"
-        require_standing(DEAD_LETTER_TRANSITIONS, CAUSES[verb], selection.state, what, DONE[verb])
+        require_state(DEAD_LETTER_TRANSITIONS, CAUSES[verb], selection.state, what, DONE[verb])
     if selection.number == 0:
         notice(f"No dead letters fulfil the query {selection.query!r}; nothing was changed.")
-    elif agreed(f"{verb} {selection.named} on {client.where}", dry_run=dry_run, yes=yes):
+    elif confirm(f"{verb} {selection.named} on {client.where}", dry_run=dry_run, yes=yes):
         _do(client, verb, selection, reason)
 
 
@@ -107,3 +108,89 @@ def _tell_undo(ids: list[str], done: str) -> None:
     for each in ids:
         out(each)
     notice("To undo just this, give these ids to `redrive dlq reopen`.")
+
+
+_ids = click.argument("ids", nargs=-1, required=True, metavar="ID...")
+
+
+@click.command()
+@_ids
+@click.option("--to", "name", metavar="NAME", help="Who looks after them from now on.")
+@click.option("--nobody", is_flag=True, help="Nobody does any more.")
+@dry_run_option
+@api_options
+def assign(client: Client, ids: tuple[str, ...], name: str | None, nobody: bool, dry_run: bool) -> None:
+    """Say who looks after dead letters."""
+    if (name is None) != nobody:
+        raise click.UsageError("Say --to NAME, or --nobody: one of them.")
+    if report_dry_run(f"assign {_number(ids)} to {name or 'nobody'} on {client.where}", dry_run):
+        return
+    with letter_ids(ids):
+        client.post(f"{PREFIX}/assign", {"ids": list(ids), "name": name})
+    notice(f"{_number(ids).capitalize()} {_are(ids)} assigned to {name or 'nobody'}.")
+
+
+@click.command()
+@_ids
+@click.option("--add", multiple=True, metavar="TAG", help="A tag they get; can be repeated.")
+@click.option("--remove", multiple=True, metavar="TAG", help="A tag they lose; can be repeated.")
+@dry_run_option
+@api_options
+def tag(
+    client: Client, ids: tuple[str, ...], add: tuple[str, ...], remove: tuple[str, ...], dry_run: bool
+) -> None:
+    """Add tags to dead letters, and remove others."""
+    if not add and not remove:
+        raise click.UsageError("Say which tags: --add TAG, --remove TAG.")
+    if report_dry_run(f"change the tags of {_number(ids)} on {client.where}", dry_run):
+        return
+    with letter_ids(ids):
+        client.post(f"{PREFIX}/tags", {"ids": list(ids), "add": list(add), "remove": list(remove)})
+    notice(f"{_number(ids).capitalize()} {_are(ids)} tagged.")
+
+
+@click.command()
+@click.argument("id")
+@click.argument("text")
+@dry_run_option
+@api_options
+def note(client: Client, id: str, text: str, dry_run: bool) -> None:  # noqa: A002 - its name there
+    """Write something down about a dead letter, for whoever comes next."""
+    if not report_dry_run(f"note it about the dead letter {id} on {client.where}", dry_run):
+        with letter_ids([id]):
+            client.post(f"{PREFIX}/{segment(id)}/notes", {"text": text})
+        notice(f"It is noted; `redrive dlq view {id}` shows it.")
+
+
+def _number(ids: tuple[str, ...]) -> str:
+    return f"the dead letter {ids[0]}" if len(ids) == 1 else letters(len(ids))
+
+
+def _are(ids: tuple[str, ...]) -> str:
+    return "is" if len(ids) == 1 else "are"
+
+
+@click.command()
+@click.argument("queue", metavar="QUEUE")
+@click.option(
+    "--expect",
+    type=click.IntRange(0, 1_000_000),
+    required=True,
+    metavar="N",
+    help="How many dead letters that is; if it is another number, nothing is removed.",
+)
+@dry_run_option
+@yes_option
+@api_options
+def clear(client: Client, queue: str, expect: int, dry_run: bool, yes: bool) -> None:
+    """Remove all dead letters of a stand-alone queue, for ever.
+
+    QUEUE is the name of a DeadLetterQueue, such as dlq:default. Dead letters of runs cannot be removed: they
+    are part of the history of these runs; close them.
+    """
+    full = queue if queue.startswith("dlq:") else f"dlq:{queue}"
+    what = f"remove the {letters(expect)} of {full} for ever, on {client.where}"
+    if confirm(what, dry_run=dry_run, yes=yes):
+        body = {"queue": full, "expect": expect, "confirm": "clear"}
+        removed = client.post(f"{PREFIX}/clear", body)["changed"]
+        notice(f"Of {full}, {letters_are(removed)} removed.")

@@ -5,20 +5,17 @@ from __future__ import annotations
 import click
 
 from redrive.cli.client import Client
-from redrive.cli.dlq.change import archive, ignore, reopen, resolve
-from redrive.cli.dlq.clear import clear
+from redrive.cli.commands import CommandGroup, QueryCommand, query_argument
+from redrive.cli.connection import api_options
+from redrive.cli.dlq.change import archive, assign, clear, ignore, note, reopen, resolve, tag
 from redrive.cli.dlq.export import export
 from redrive.cli.dlq.group import group
 from redrive.cli.dlq.groups import groups
-from redrive.cli.dlq.mark import assign, note, tag
 from redrive.cli.dlq.replay import replay
 from redrive.cli.dlq.stats import stats
 from redrive.cli.dlq.view import view
 from redrive.cli.listing import Listing
-from redrive.cli.ordered import OrderedGroup
-from redrive.cli.query import QueryCommand, query_argument
-from redrive.cli.reach import reach_options
-from redrive.cli.table import Column, Row, limit_option, output_option
+from redrive.cli.output import Column, Row, limit_option, output_option
 from redrive.cli.times import since
 
 
@@ -46,7 +43,7 @@ LETTERS = Listing(
 )
 
 
-@click.group(cls=OrderedGroup)
+@click.group(cls=CommandGroup)
 def dlq() -> None:
     """Dead letters: find them, understand them, replay or close them.
 
@@ -61,7 +58,7 @@ def dlq() -> None:
 @click.option("--oldest", is_flag=True, help="The oldest first.")
 @limit_option
 @output_option
-@reach_options
+@api_options
 def list_letters(
     client: Client, query: str, status: str | None, oldest: bool, limit: int | None, output: str | None
 ) -> None:

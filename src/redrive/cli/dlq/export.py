@@ -11,14 +11,14 @@ from typing import Any
 
 import click
 
-from redrive.cli.asking import agreed, yes_option
 from redrive.cli.client import Client, segment
+from redrive.cli.commands import QueryCommand, query_argument
+from redrive.cli.confirmation import confirm, yes_option
+from redrive.cli.connection import api_options
 from redrive.cli.dlq.selection import PREFIX, letters_are
+from redrive.cli.output import Row, show_rows
 from redrive.cli.progress import progress
-from redrive.cli.query import QueryCommand, query_argument
-from redrive.cli.reach import reach_options
-from redrive.cli.table import Row, show_rows
-from redrive.cli.text import notice
+from redrive.cli.terminal import notice
 from redrive.errors import InvalidValueError
 
 PARTS = ("details", "payload", "attempts", "history", "notes", "verdict")
@@ -64,7 +64,7 @@ def _parts(context: click.Context, parameter: click.Parameter, text: str) -> tup
     "-o", "--output", type=click.Choice(("ndjson", "json", "csv")), default="ndjson", show_default=True
 )
 @yes_option
-@reach_options
+@api_options
 def export(
     client: Client,
     query: str,
@@ -130,7 +130,7 @@ def _destination(path: Path | None, yes: bool) -> Iterator[None]:
             raise InvalidValueError(
                 f"{path} is no file that could be replaced; leave --output-file out, and use >"
             )
-        agreed(f"overwrite {path}", dry_run=False, yes=yes)
+        confirm(f"overwrite {path}", dry_run=False, yes=yes)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with _opened(beside) as file, redirect_stdout(file):

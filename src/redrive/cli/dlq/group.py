@@ -7,20 +7,20 @@ from typing import Any, NamedTuple
 
 import click
 
-from redrive.cli.asking import agreed, dry_run_option, reason_option, would, yes_option
 from redrive.cli.client import Client, segment
-from redrive.cli.dlq.group_view import PREFIX, show_group
+from redrive.cli.commands import CommandGroup
+from redrive.cli.confirmation import confirm, dry_run_option, reason_option, report_dry_run, yes_option
+from redrive.cli.connection import api_options
+from redrive.cli.dlq.groups import PREFIX, show_group
 from redrive.cli.dlq.selection import letters, letters_are
-from redrive.cli.duration import DURATION
-from redrive.cli.ordered import OrderedGroup
-from redrive.cli.reach import reach_options
-from redrive.cli.table import output_option
-from redrive.cli.text import instant, notice, short, visible
+from redrive.cli.output import output_option
+from redrive.cli.parameters import DURATION
+from redrive.cli.terminal import instant, notice, short, visible
 
 _fingerprint = click.argument("fingerprint", metavar="FINGERPRINT")
 
 
-@click.group(cls=OrderedGroup)
+@click.group(cls=CommandGroup)
 def group() -> None:
     """Say that a failure is seen, gone, or ignored.
 
@@ -31,7 +31,7 @@ def group() -> None:
 @group.command()
 @_fingerprint
 @output_option
-@reach_options
+@api_options
 def view(client: Client, fingerprint: str, output: str | None) -> None:
     """Show a group; the same as `redrive dlq groups FINGERPRINT`."""
     show_group(client, fingerprint.removeprefix("fp:"), output)
@@ -41,11 +41,11 @@ def view(client: Client, fingerprint: str, output: str | None) -> None:
 @_fingerprint
 @reason_option
 @dry_run_option
-@reach_options
+@api_options
 def acknowledge(client: Client, fingerprint: str, reason: str, dry_run: bool) -> None:
     """Say that somebody looks after it."""
     found = _found(client, fingerprint)
-    if not would(f"acknowledge {found.named} on {client.where}", dry_run):
+    if not report_dry_run(f"acknowledge {found.named} on {client.where}", dry_run):
         _said(found.post(client, "acknowledge", {"reason": reason}))
 
 
@@ -58,7 +58,7 @@ def acknowledge(client: Client, fingerprint: str, reason: str, dry_run: bool) ->
 @reason_option
 @dry_run_option
 @yes_option
-@reach_options
+@api_options
 def resolve(
     client: Client,
     fingerprint: str,
@@ -77,7 +77,7 @@ def resolve(
     found = _found(client, fingerprint)
     number = found.letters["open"] + found.letters["exhausted"]
     too = f" and with it {letters(number)}" if dead_letters else ""
-    if not agreed(
+    if not confirm(
         f"resolve {found.named}{too} on {client.where}", dry_run=dry_run, yes=yes or not dead_letters
     ):
         return
@@ -106,7 +106,7 @@ def resolve(
 )
 @reason_option
 @dry_run_option
-@reach_options
+@api_options
 def ignore(
     client: Client,
     fingerprint: str,
@@ -118,7 +118,7 @@ def ignore(
 ) -> None:
     """Say that nobody need look at it, for now or for good."""
     found = _found(client, fingerprint)
-    if not would(f"ignore {found.named} on {client.where}", dry_run):
+    if not report_dry_run(f"ignore {found.named} on {client.where}", dry_run):
         until = None if seconds is None else instant(_in(seconds))
         conditions = {"until": until, "beyond": beyond, "version": version}
         _said(found.post(client, "ignore", {"reason": reason, **conditions}))
@@ -128,11 +128,11 @@ def ignore(
 @_fingerprint
 @reason_option
 @dry_run_option
-@reach_options
+@api_options
 def reopen(client: Client, fingerprint: str, reason: str, dry_run: bool) -> None:
     """Take back what was said about it."""
     found = _found(client, fingerprint)
-    if not would(f"reopen {found.named} on {client.where}", dry_run):
+    if not report_dry_run(f"reopen {found.named} on {client.where}", dry_run):
         _said(found.post(client, "reopen", {"reason": reason}))
 
 

@@ -9,18 +9,18 @@ from typing import Any
 
 import click
 
-from redrive.cli.asking import agreed, dry_run_option, reason_option, yes_option
 from redrive.cli.client import Client, segment
+from redrive.cli.confirmation import confirm, dry_run_option, reason_option, yes_option
+from redrive.cli.connection import api_options
 from redrive.cli.dlq.selection import PREFIX, letter_ids
-from redrive.cli.following import Follower, timeout_option
 from redrive.cli.listing import JSON
 from redrive.cli.outcome import Ended, Exit
-from redrive.cli.reach import reach_options
+from redrive.cli.output import output_option, show_json
+from redrive.cli.polling import Poller, timeout_option
+from redrive.cli.preconditions import require_state
 from redrive.cli.replay.options import Mode, policy_of
-from redrive.cli.section import coloured
-from redrive.cli.standing import require_standing
-from redrive.cli.table import output_option, show_json
-from redrive.cli.text import notice, visible
+from redrive.cli.screen import coloured
+from redrive.cli.terminal import notice, visible
 from redrive.cli.times import took
 from redrive.errors import InvalidValueError
 from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS
@@ -64,7 +64,7 @@ def _many(option: str) -> Callable[[Any], Any]:
 @dry_run_option
 @yes_option
 @output_option
-@reach_options
+@api_options
 def replay(
     client: Client,
     id: str,  # noqa: A002 - its name on the command line
@@ -86,8 +86,8 @@ def replay(
     for sentence in (verdict["why"], verdict["advice"]):
         notice(visible(sentence))
     what = f"the dead letter {letter['id']}"
-    require_standing(DEAD_LETTER_TRANSITIONS, "replay started", letter["state"], what, "replayed")
-    if not agreed(f"replay {_named(letter, body)} on {client.where}", dry_run=dry_run, yes=yes):
+    require_state(DEAD_LETTER_TRANSITIONS, "replay started", letter["state"], what, "replayed")
+    if not confirm(f"replay {_named(letter, body)} on {client.where}", dry_run=dry_run, yes=yes):
         return
     begun = client.post(f"{path}/replay", body)
     notice(f"The replay {begun['id']} has begun.")
@@ -127,7 +127,7 @@ def _named(letter: dict[str, Any], body: dict[str, Any]) -> str:
 
 
 def _followed(client: Client, begun: dict[str, Any], queue: str, timeout: float | None) -> dict[str, Any]:
-    follower, path = Follower(client, timeout), f"/api/v1/replays/{segment(begun['id'])}"
+    follower, path = Poller(client, timeout), f"/api/v1/replays/{segment(begun['id'])}"
     try:
         replay: dict[str, Any] = client.get(path)
         while replay["state"] in UNDER_WAY:

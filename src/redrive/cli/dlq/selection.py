@@ -11,8 +11,8 @@ import click
 
 from redrive.cli.client import Client, segment
 from redrive.cli.listing import counted
-from redrive.cli.near import ids_of
-from redrive.cli.text import plural
+from redrive.cli.preconditions import explain_ids
+from redrive.cli.terminal import plural
 from redrive.errors import DriftError
 
 PREFIX = "/api/v1/dead-letters"
@@ -44,7 +44,7 @@ def selection_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def letter_ids(ids: Sequence[str]) -> AbstractContextManager[None]:
     """Around what asks for them."""
-    return ids_of("dead letter", ids, "redrive dlq list")
+    return explain_ids("dead letter", ids, "redrive dlq list")
 
 
 def selected(

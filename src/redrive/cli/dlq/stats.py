@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from redrive.cli.client import Client
+from redrive.cli.connection import api_options
 from redrive.cli.dlq.selection import PREFIX
 from redrive.cli.listing import JSON
-from redrive.cli.reach import reach_options
-from redrive.cli.section import facts, heading
-from redrive.cli.table import chosen, output_option, show_json, show_rows
-from redrive.cli.text import ago, bold, out
+from redrive.cli.output import chosen, output_option, show_json, show_rows
+from redrive.cli.screen import facts, heading
+from redrive.cli.terminal import ago, bold, out
 from redrive.cli.times import length
 
 LIFETIME = {
@@ -30,7 +30,7 @@ LIFETIME = {
 @click.command()
 @click.option("--queue", metavar="NAME", help="Of this queue alone.")
 @output_option
-@reach_options
+@api_options
 def stats(client: Client, queue: str | None, output: str | None) -> None:
     """Show how many there are, of which kinds, and how old."""
     figures = client.get("/api/v1/statistics", queue=queue)

@@ -8,11 +8,12 @@ from typing import Any
 import click
 
 from redrive.cli.client import Client, segment
+from redrive.cli.connection import api_options
 from redrive.cli.dlq.history import deeds
 from redrive.cli.dlq.stack import frames_of
-from redrive.cli.near import ids_of
-from redrive.cli.reach import reach_options
-from redrive.cli.section import (
+from redrive.cli.output import chosen, output_option, show_fields, show_json
+from redrive.cli.preconditions import explain_ids
+from redrive.cli.screen import (
     aside,
     beside,
     coloured,
@@ -26,8 +27,7 @@ from redrive.cli.section import (
     paragraph,
     wrapped,
 )
-from redrive.cli.table import chosen, output_option, show_fields, show_json
-from redrive.cli.text import dim, short, visible
+from redrive.cli.terminal import dim, short, visible
 from redrive.cli.times import clock, length, stamp, took
 
 PREFIX = "/api/v1/dead-letters"
@@ -44,14 +44,14 @@ LIKELY = {
 @click.argument("id")
 @click.option("--stack", is_flag=True, help="With the whole traceback.")
 @output_option
-@reach_options
+@api_options
 def view(client: Client, id: str, stack: bool, output: str | None) -> None:  # noqa: A002 - its name there
     """Show a dead letter: why it stopped, what may help.
 
     And what has changed since. JSON has the dead letter with its verdict, payload, attempts, history and
     notes.
     """
-    with ids_of("dead letter", [id], "redrive dlq list"):
+    with explain_ids("dead letter", [id], "redrive dlq list"):
         letter = whole_letter(client, id)
     form = chosen(output)
     if form in ("json", "ndjson"):

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from redrive.cli.ordered import OrderedGroup
+from redrive.cli.commands import CommandGroup
+from redrive.cli.options import GlobalOptions, settings_options
+from redrive.cli.output import Column, output_option, show_rows
 from redrive.cli.policy.explain import explain
-from redrive.cli.policy.list import list_policies
+from redrive.cli.policy.options import Used
+from redrive.cli.policy.policies import of_application, of_database
 from redrive.cli.policy.simulate import simulate
+from redrive.model.identity import HOME
+from redrive.policy.presets import PRESETS
+from redrive.policy.retry import RetryPolicy
+from redrive.words.duration import duration
 
 
-@click.group(cls=OrderedGroup)
+@click.group(cls=CommandGroup)
 def policy() -> None:
     """Retry policies: list, explain, simulate a changed one.
 
@@ -18,5 +27,55 @@ def policy() -> None:
     """
 
 
-for each in (list_policies, explain, simulate):
-    policy.add_command(each)
+COLUMNS = (
+    Column("policy"),
+    Column("used_by"),
+    Column("max_attempts", "attempts"),
+    Column("waits"),
+    Column("last_attempt_after", "last after", short=duration),
+)
+
+
+@click.command("list")
+@click.argument("target", required=False, metavar="[MODULE:ATTRIBUTE]")
+@click.option("--stored", is_flag=True, help="Those of the workflows that the database has runs of.")
+@click.option("--org", default=HOME, show_default=True, metavar="NAME", help="Whose runs, with --stored.")
+@output_option
+@settings_options
+@click.pass_obj
+def list_policies(
+    given: GlobalOptions, target: str | None, stored: bool, org: str, output: str | None
+) -> None:
+    """List the named policies, or those in use.
+
+    With MODULE:ATTRIBUTE, those of your application, such as shop.work:app, one line for each step.
+    """
+    if target is None and not stored:
+        rows = [_row(each, None) for each in PRESETS.values()]
+    else:
+        used = [] if target is None else of_application(target)
+        used += of_database(given, org) if stored else []
+        rows = [_used(each) for each in used]
+    named = target is None and not stored
+    columns = [each for each in COLUMNS if not named or each.name != "used_by"]
+    show_rows(rows, columns, output, empty="no run has a policy yet")
+
+
+def _used(used: Used) -> dict[str, Any]:
+    return {**_row(used.policy, used.name), "workflow": used.workflow, "step": used.step, "task": used.task}
+
+
+def _row(policy: RetryPolicy, used_by: str | None) -> dict[str, Any]:
+    schedule = policy.explain()
+    retries = len(schedule.attempts) > 1
+    return {
+        "policy": policy.name,
+        "used_by": used_by,
+        "max_attempts": policy.max_attempts,
+        "waits": schedule.formula if retries else "no retries",
+        "last_attempt_after": schedule.attempts[-1].start[1],
+    }
+
+
+for command in (list_policies, explain, simulate):
+    policy.add_command(command)

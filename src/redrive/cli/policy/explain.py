@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import click
 
-from redrive.cli.given import Given, settings_options
+from redrive.cli.options import GlobalOptions, settings_options
+from redrive.cli.output import Column, chosen, output_option, show_json, show_rows
 from redrive.cli.policy.options import SECONDS, alteration_options
-from redrive.cli.policy.source import chosen as chosen_work
-from redrive.cli.policy.source import of_application, of_database
-from redrive.cli.table import Column, chosen, output_option, show_json, show_rows
-from redrive.cli.text import bold, out
+from redrive.cli.policy.policies import chosen as chosen_work
+from redrive.cli.policy.policies import of_application, of_database
+from redrive.cli.terminal import bold, out
 from redrive.model.identity import HOME
 from redrive.policy.alteration import Alteration, preset
 from redrive.policy.consequence import ENDINGS, Consequence, consequences
@@ -47,7 +47,7 @@ class Subject(NamedTuple):
 @settings_options
 @click.pass_obj
 def explain(
-    given: Given,
+    given: GlobalOptions,
     name: str | None,
     work: str | None,
     org: str,
@@ -75,7 +75,7 @@ def explain(
         show_rows((row for each in subjects for row in _rows(each, deadline)), ATTEMPTS, output)
 
 
-def _subjects(given: Given, name: str | None, work: str | None, org: str) -> list[Subject]:
+def _subjects(given: GlobalOptions, name: str | None, work: str | None, org: str) -> list[Subject]:
     if name is not None and ":" in name:
         used = chosen_work(of_application(name), work, name)
     elif work is not None:

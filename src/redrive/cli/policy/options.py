@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from redrive.cli.parameters import Seconds
 from redrive.errors import InvalidFieldError, InvalidValueError
 from redrive.model.failure import Category
 from redrive.policy.alteration import Alteration
@@ -20,22 +20,6 @@ if TYPE_CHECKING:
     from redrive.policy.retry import RetryPolicy
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-_SECONDS = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(ms|s|m|h|d)?")
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-
-
-class Seconds(click.ParamType[float]):
-    """A number of seconds, or with a unit: 0.25, 250ms, 30s, 5m, 1h."""
-
-    name = "seconds"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        found = _SECONDS.fullmatch(str(value).strip().lower())
-        if found is None:
-            self.fail(f"{value!r} is no length of time, such as 0.25, 250ms, 30s, 5m or 1h", param, ctx)
-        return float(found[1]) * _UNITS[found[2] or "s"]
-
 
 SECONDS = Seconds()
 _CATEGORY = click.Choice([each.value for each in Category])

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from textwrap import wrap
 from typing import Any
 
-from redrive.cli.policy.figures import ASSUMPTIONS, HIGH, MEDIAN, STEPS, as_json, flat
-from redrive.cli.table import Column, chosen, show_json, show_rows, terminal_width
-from redrive.cli.text import bad, bold, dim, good, instant, notice, out
+from redrive.cli.output import Column, chosen, show_json, show_rows, terminal_width
+from redrive.cli.policy.simulate import ASSUMPTIONS, HIGH, MEDIAN, STEPS, as_json, flat
+from redrive.cli.terminal import bad, bold, dim, good, instant, notice, out
 from redrive.failures.what_if import Outcome, Place, WhatIf
 from redrive.policy.comparison import Comparison, Peak, Side
 from redrive.policy.what_if import Proof

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import click
 
-from redrive.cli.asking import agreed, dry_run_option, reason_option, would, yes_option
-from redrive.cli.client import Client
-from redrive.cli.listing import JSON, Newest
-from redrive.cli.ordered import OrderedGroup
+from redrive.cli.client import Client, segment
+from redrive.cli.commands import CommandGroup
+from redrive.cli.confirmation import confirm, dry_run_option, reason_option, report_dry_run, yes_option
+from redrive.cli.connection import api_options
+from redrive.cli.listing import HOW_TO_SEE_MORE, JSON, Newest
 from redrive.cli.outcome import Ended, Exit
-from redrive.cli.reach import reach_options
-from redrive.cli.replay.items import items
-from redrive.cli.replay.plan import PATH, plan, show_plan
-from redrive.cli.replay.report import exit_of, read_report, show_report
+from redrive.cli.output import Column, Row, chosen, limit_option, output_option, show_rows
+from redrive.cli.preconditions import require_state
+from redrive.cli.replay.plan import plan, show_plan
+from redrive.cli.replay.report import PATH, exit_of, read_report, show_report
 from redrive.cli.replay.start import start
 from redrive.cli.replay.watch import watch
-from redrive.cli.replay.words import selected
-from redrive.cli.standing import require_standing
-from redrive.cli.table import Column, Row, chosen, limit_option, output_option, show_rows
-from redrive.cli.text import ago, notice, plural
-from redrive.model.replay import OPERATION_TRANSITIONS
+from redrive.cli.replay.words import helpful, selected
+from redrive.cli.terminal import ago, notice, plural, short
+from redrive.cli.times import since
+from redrive.model.replay import OPERATION_TRANSITIONS, ReplayState
 
 COLUMNS = (
     Column("id", whole=True),
@@ -31,7 +31,7 @@ COLUMNS = (
 FIELDS = ("id", "state", "begun", "will_run", "planned_at", "planned_by", "selected", "reason")
 
 
-@click.group(cls=OrderedGroup)
+@click.group(cls=CommandGroup)
 def replay() -> None:
     """Bulk replays: plan one, start it, watch, pause, resume, cancel.
 
@@ -43,7 +43,7 @@ def replay() -> None:
 @click.command("list")
 @limit_option
 @output_option
-@reach_options
+@api_options
 def list_operations(client: Client, limit: int | None, output: str | None) -> None:
     """List the replays, the newest first."""
     rows, form = Newest(client, PATH, limit), chosen(output)
@@ -58,7 +58,7 @@ def list_operations(client: Client, limit: int | None, output: str | None) -> No
 @click.command()
 @click.argument("id")
 @output_option
-@reach_options
+@api_options
 def view(client: Client, id: str, output: str | None) -> None:  # noqa: A002 - its name on the command line
     """Show a replay: its plan until it is started, from then on how far it is.
 
@@ -77,11 +77,11 @@ def view(client: Client, id: str, output: str | None) -> None:  # noqa: A002 - i
 @click.argument("id")
 @reason_option
 @dry_run_option
-@reach_options
+@api_options
 def pause(client: Client, id: str, reason: str, dry_run: bool) -> None:  # noqa: A002
     """Begin nothing more until it is resumed; what is under way is finished."""
     name, named = _steerable(client, id, "paused")
-    if not would(f"pause {named}", dry_run):
+    if not report_dry_run(f"pause {named}", dry_run):
         client.post(f"{PATH}/{name}/pause", {"reason": reason})
         notice(f"Paused; `redrive replay resume {name}` goes on.")
 
@@ -90,11 +90,11 @@ def pause(client: Client, id: str, reason: str, dry_run: bool) -> None:  # noqa:
 @click.argument("id")
 @reason_option
 @dry_run_option
-@reach_options
+@api_options
 def resume(client: Client, id: str, reason: str, dry_run: bool) -> None:  # noqa: A002
     """Go on; one that has stopped itself begins with a canary again."""
     name, named = _steerable(client, id, "resumed")
-    if not would(f"resume {named}", dry_run):
+    if not report_dry_run(f"resume {named}", dry_run):
         client.post(f"{PATH}/{name}/resume", {"reason": reason})
         notice(f"It goes on; `redrive replay watch {name}` shows how far it is.")
 
@@ -104,11 +104,11 @@ def resume(client: Client, id: str, reason: str, dry_run: bool) -> None:  # noqa
 @reason_option
 @dry_run_option
 @yes_option
-@reach_options
+@api_options
 def cancel(client: Client, id: str, reason: str, dry_run: bool, yes: bool) -> None:  # noqa: A002
     """Begin nothing more, for good; what is under way is finished."""
     name, named = _steerable(client, id, "cancelled")
-    if agreed(f"cancel {named}, on {client.where}", dry_run=dry_run, yes=yes):
+    if confirm(f"cancel {named}, on {client.where}", dry_run=dry_run, yes=yes):
         client.post(f"{PATH}/{name}/cancel", {"reason": reason})
         notice("Cancelled; what was not begun stays a dead letter.")
 
@@ -118,7 +118,7 @@ def _steerable(client: Client, operation_id: str, done: str) -> tuple[str, str]:
     report = read_report(client, operation_id)
     name, left = report["operation"]["id"], report["items"].get("PLANNED", 0)
     what = f"the replay {name}"
-    require_standing(OPERATION_TRANSITIONS, done, report["operation"]["state"], what, done)
+    require_state(OPERATION_TRANSITIONS, done, report["operation"]["state"], what, done)
     return name, f"{what}, of which {plural(left, 'item')} {'was' if left == 1 else 'were'} not begun"
 
 
@@ -134,5 +134,60 @@ def _flat(operation: Row) -> Row:
     return {**operation, **told, "selected": selected(operation)}
 
 
-for each in (plan, start, watch, list_operations, view, items, pause, resume, cancel):
-    replay.add_command(each)
+ITEM_COLUMNS = (
+    Column("dead_letter_id", "dead letter", whole=True),
+    Column("state", whole=True),
+    Column("ended_at", "age", since),
+    Column("group", "failed as", whole=True),
+    "note",
+)
+ITEM_FIELDS = ("dead_letter_id", "state", "run_id", "started_at", "ended_at", "fingerprint_after", "note")
+
+
+@click.command()
+@click.argument("id")
+@click.option(
+    "--state",
+    type=click.Choice(list(map(str, ReplayState)), case_sensitive=False),
+    metavar="STATE",
+    help=f"Only those in this state: {', '.join(ReplayState)}.",
+)
+@limit_option
+@output_option
+@api_options
+def items(
+    client: Client,
+    id: str,  # noqa: A002 - its name on the command line
+    state: str | None,
+    limit: int | None,
+    output: str | None,
+) -> None:
+    """List the dead letters of a replay, in the order in which they are begun.
+
+    \b
+    redrive replay items 0123… --state FAILED
+    """
+    report, form = read_report(client, id), chosen(output)
+    rows = client.pages(f"{PATH}/{segment(id)}/items", limit=limit, state=state)
+    none = f"None of them is {state}." if state else "It has no items."
+    if form in JSON:
+        shown = show_rows(rows, ITEM_FIELDS, form)
+    else:
+        shown = show_rows(
+            map(_flat_item, rows), ITEM_COLUMNS if form == "table" else ITEM_FIELDS, form, empty=none
+        )
+    known = report["items"]
+    total = known.get(state, 0) if state else sum(known.values())
+    if total > shown:
+        notice(f"These are {shown:,} of {total:,}; {HOW_TO_SEE_MORE}.")
+
+
+def _flat_item(item: Row) -> Row:
+    after = item["fingerprint_after"]
+    same = after is not None and after == item["fingerprint"]
+    told = "-" if after is None else short(after) + (", as before" if same else "")
+    return {**item, "group": told, "note": helpful(item["note"]) if item["note"] else None}
+
+
+for command in (plan, start, watch, list_operations, view, items, pause, resume, cancel):
+    replay.add_command(command)

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
-from redrive.cli.asking import reason_option
+from redrive.cli.confirmation import reason_option
+from redrive.cli.parameters import Fraction
 from redrive.model.operation import MAX_ITEMS
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -24,22 +25,6 @@ class Mode(click.ParamType[str]):
         found = str(value).strip().upper().replace("-", "_")
         if found not in ("FROM_STEP", "STEP_ONLY"):
             self.fail(f"{value!r} is no mode: it is from-step or step-only", param, ctx)
-        return found
-
-
-class Part(click.ParamType[float]):
-    """Of a whole: 20% or 0.2."""
-
-    name = "part"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        text = str(value).strip()
-        try:
-            found = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
-        except ValueError:
-            found = -1.0
-        if not 0.0 <= found <= 1.0:
-            self.fail(f"{value!r} is no part of a whole, such as 20% or 0.2", param, ctx)
         return found
 
 
@@ -94,7 +79,7 @@ _OPTIONS = (
     click.option(
         "--stop-failure-rate",
         "failure_rate",
-        type=Part(),
+        type=Fraction(),
         metavar="PART",
         help="Stop when more than this part fails. By default 20%.",
     ),

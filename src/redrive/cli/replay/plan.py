@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
-from redrive.cli.asking import dry_run_option, would
 from redrive.cli.client import Client, segment
+from redrive.cli.confirmation import dry_run_option, report_dry_run
+from redrive.cli.connection import api_options
 from redrive.cli.listing import JSON, counted
-from redrive.cli.reach import reach_options
+from redrive.cli.output import Row, chosen, output_option, show_fields, show_json
 from redrive.cli.replay.options import plan_options
 from redrive.cli.replay.words import (
     MODES,
@@ -21,9 +22,8 @@ from redrive.cli.replay.words import (
     promise,
     selected,
 )
-from redrive.cli.section import INDENT, aside, facts, heading, headline, next_steps, paragraph, room, wrapped
-from redrive.cli.table import Row, chosen, output_option, show_fields, show_json
-from redrive.cli.text import notice, out, plural, warn
+from redrive.cli.screen import INDENT, aside, facts, heading, headline, next_steps, paragraph, room, wrapped
+from redrive.cli.terminal import notice, out, plural, warn
 from redrive.cli.times import since
 
 PATH = "/api/v1/operations"
@@ -50,7 +50,7 @@ DRIFT = "If one of them changes before the start, nothing is started, and you ar
 @plan_options
 @dry_run_option
 @output_option
-@reach_options
+@api_options
 def plan(
     client: Client, ids: tuple[str, ...], most: int | None, dry_run: bool, output: str | None, **asked: Any
 ) -> None:
@@ -66,7 +66,7 @@ def plan(
     if most is not None:
         body = _limited(client, body, most)
     if dry_run:
-        would(f"plan a replay of {_number(client, body)}", dry_run)
+        report_dry_run(f"plan a replay of {_number(client, body)}", dry_run)
         return
     show_plan(client.post(PATH, body), output)
 

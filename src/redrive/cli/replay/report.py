@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager
 
 from redrive.cli.client import ApiError, Client, segment
 from redrive.cli.listing import JSON
-from redrive.cli.near import ids_of
 from redrive.cli.outcome import Exit
+from redrive.cli.output import Row, chosen, show_fields, show_json
+from redrive.cli.preconditions import explain_ids
 from redrive.cli.replay.words import MODES, careful, helpful, policy_words, selected
-from redrive.cli.section import aside, facts, heading, headline, next_steps, paragraph
-from redrive.cli.table import Row, chosen, show_fields, show_json
-from redrive.cli.text import out, plural, short, visible
+from redrive.cli.screen import aside, facts, heading, headline, next_steps, paragraph
+from redrive.cli.terminal import out, plural, short, visible
 from redrive.cli.times import length, since, stamp
 from redrive.errors import NotFoundError
 
@@ -48,7 +48,7 @@ def read_report(client: Client, operation_id: str) -> Row:
 
 
 def _named(operation_id: str) -> AbstractContextManager[None]:
-    return ids_of("replay", [operation_id], "redrive replay list")
+    return explain_ids("replay", [operation_id], "redrive replay list")
 
 
 def show_report(client: Client, report: Row, output: str | None) -> None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import click
 
-from redrive.cli.asking import agreed, dry_run_option, yes_option
 from redrive.cli.client import ApiError, Client, segment
-from redrive.cli.following import timeout_option
+from redrive.cli.confirmation import confirm, dry_run_option, yes_option
+from redrive.cli.connection import api_options
 from redrive.cli.listing import JSON
 from redrive.cli.outcome import Ended, Exit
-from redrive.cli.reach import reach_options
+from redrive.cli.output import Row, chosen, output_option, show_json
+from redrive.cli.polling import timeout_option
 from redrive.cli.replay.plan import PATH
 from redrive.cli.replay.report import found
 from redrive.cli.replay.watch import follow
-from redrive.cli.table import Row, chosen, output_option, show_json
-from redrive.cli.text import notice, plural, visible
+from redrive.cli.terminal import notice, plural, visible
 from redrive.errors import DriftError, ReplayRefusedError, TransitionError
 
 MAX_CHANGES = 20
@@ -31,7 +31,7 @@ MAX_CHANGES = 20
 @dry_run_option
 @yes_option
 @output_option
-@reach_options
+@api_options
 def start(
     client: Client,
     id: str,  # noqa: A002 - its name on the command line
@@ -52,9 +52,9 @@ def start(
     _refuse_useless(operation)
     drift = client.get(f"{PATH}/{segment(id)}/drift")
     if drift["number"] and not accept_drift:
-        raise _drifted(operation["id"], drift, would=dry_run)
+        raise _drifted(operation["id"], drift, dry_run=dry_run)
     _refuse_unexpected(drift, expect)
-    if not agreed(_what(operation, drift["will_run"], client.where), dry_run=dry_run, yes=yes):
+    if not confirm(_what(operation, drift["will_run"], client.where), dry_run=dry_run, yes=yes):
         return
     started = _started(client, operation["id"], accept_drift, expect if yes else drift["will_run"])
     if wait:
@@ -113,8 +113,8 @@ def _started(client: Client, operation_id: str, accept_drift: bool, expect: int 
     return started
 
 
-def _drifted(operation_id: str, drift: Row, would: bool = False) -> Ended:
-    number, then = drift["number"], "would be" if would else "was"
+def _drifted(operation_id: str, drift: Row, dry_run: bool = False) -> Ended:
+    number, then = drift["number"], "would be" if dry_run else "was"
     have = "has" if number == 1 else "have"
     notice(
         f"Error: {plural(number, 'dead letter')} {have} changed since it was planned; nothing {then} started:"

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from redrive.cli.table import Row
-from redrive.cli.text import age, plural
+from redrive.cli.output import Row
+from redrive.cli.terminal import age, plural
 
 _UNDER_WAY = re.compile(r"it is an item of the replay (\w+) that is under way")
 MODES = {

@@ -48,7 +48,7 @@ class Context:
         return found or None
 
 
-class Contexts:
+class ContextFile:
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or Path(click.get_app_dir("redrive")) / FILE
         document = read_document(self.path) if self.path.exists() else {}

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 
 from redrive.cli.cell import cut, padded, width
-from redrive.cli.table import terminal_width
-from redrive.cli.text import bad, bold, dim, good, out, visible, warn
+from redrive.cli.output import terminal_width
+from redrive.cli.terminal import bad, bold, dim, good, out, visible, warn
 
 INDENT = 2
 MAX_WIDTH = 110

@@ -11,12 +11,13 @@ from typing import Any, overload
 import click
 
 from redrive.cli.client import Client, Transport
-from redrive.cli.contexts import LOCAL, Context, Contexts
-from redrive.cli.given import Given, settings_options
+from redrive.cli.context_file import LOCAL, Context, ContextFile
 from redrive.cli.http_transport import HttpTransport
 from redrive.cli.local_transport import LocalTransport, Purpose
+from redrive.cli.options import GlobalOptions, settings_options
 from redrive.errors import InvalidValueError, RedriveError
 from redrive.model.identity import HOME
+from redrive.settings import Settings
 
 SERVER_VARIABLE, CONTEXT_VARIABLE = "REDRIVE_SERVER", "REDRIVE_CONTEXT"
 DATABASE_VARIABLES = ("REDRIVE_DATABASE_URL", "DATABASE_URL", "REDRIVE_CONFIG")
@@ -27,19 +28,19 @@ _STRANGE = "the answer of {} is not understood; is it a Redrive server, of the s
 
 
 @overload
-def reach_options(function: Function, *, creates: bool = False) -> Function: ...
+def api_options(function: Function, *, creates: bool = False) -> Function: ...
 @overload
-def reach_options(*, creates: bool) -> Callable[[Function], Function]: ...
-def reach_options(function: Function | None = None, *, creates: bool = False) -> Any:
+def api_options(*, creates: bool) -> Callable[[Function], Function]: ...
+def api_options(function: Function | None = None, *, creates: bool = False) -> Any:
     """The command gets a client first. `creates`: a database that is missing is made."""
     if function is None:
-        return lambda function: reach_options(function, creates=creates)
+        return lambda function: api_options(function, creates=creates)
 
     @click.pass_context
     @wraps(function)
     def reaching(context: click.Context, /, *arguments: Any, **options: Any) -> Any:
         purpose = Purpose(creates, bool(options.get("dry_run")))
-        client = context.with_resource(reached(context.ensure_object(Given), purpose))
+        client = context.with_resource(reached(context.ensure_object(GlobalOptions), purpose))
         try:
             return context.invoke(function, client, *arguments, **options)
         except (LookupError, TypeError, AttributeError, ValueError) as error:
@@ -57,8 +58,8 @@ def server_options(function: Function) -> Function:
 
 
 @contextmanager
-def reached(given: Given, purpose: Purpose) -> Iterator[Client]:
-    context = chosen_context(given)
+def reached(given: GlobalOptions, purpose: Purpose) -> Iterator[Client]:
+    context = current_context(given)
     transport = (
         _local(context, given, purpose) if context.server is None else _remote(context.server, context, given)
     )
@@ -68,7 +69,7 @@ def reached(given: Given, purpose: Purpose) -> Iterator[Client]:
         transport.close()
 
 
-def chosen_context(given: Given) -> Context:
+def current_context(given: GlobalOptions) -> Context:
     """What was said on the command line, then in the environment, then by `redrive context use`.
 
     Whoever names a database in the environment means it, whatever is usual.
@@ -78,20 +79,20 @@ def chosen_context(given: Given) -> Context:
     if given.server is not None:
         return Context(given.server)
     if given.context is not None:
-        return Contexts().get(given.context)
+        return ContextFile().get(given.context)
     if given.config is not None or given.arguments:
         return Context()
     if server := os.environ.get(SERVER_VARIABLE, "").strip():
         return Context(server)
     if name := os.environ.get(CONTEXT_VARIABLE, "").strip():
-        return Contexts().get(name)
+        return ContextFile().get(name)
     if any(os.environ.get(each, "").strip() for each in DATABASE_VARIABLES):
         return Context()
-    contexts = Contexts()
+    contexts = ContextFile()
     return contexts.get(contexts.current)
 
 
-def _remote(server: str, context: Context, given: Given) -> Transport:
+def _remote(server: str, context: Context, given: GlobalOptions) -> Transport:
     if given.org is not None:
         raise InvalidValueError(
             "--org is for a database; on a server the organization is that of the key, so use a key of it"
@@ -99,7 +100,7 @@ def _remote(server: str, context: Context, given: Given) -> Transport:
     return HttpTransport(server, context.key(), plain_http=context.plain_http)
 
 
-def _local(context: Context, given: Given, purpose: Purpose) -> Transport:
+def _local(context: Context, given: GlobalOptions, purpose: Purpose) -> Transport:
     if given.config is None:
         given.config = context.config
     return LocalTransport(given.settings(), given.org or HOME, purpose)
@@ -108,7 +109,7 @@ def _local(context: Context, given: Given, purpose: Purpose) -> Transport:
 def _taken(name: str) -> Callable[[click.Context, click.Parameter, str | None], None]:
     def take(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
         if value is not None:
-            setattr(context.ensure_object(Given), name, value)
+            setattr(context.ensure_object(GlobalOptions), name, value)
 
     return take
 
@@ -134,3 +135,21 @@ _org = click.option(
     callback=_taken("org"),
     help=f"The organization that it is about; {HOME!r} if not given.",
 )
+
+
+def database_settings(given: GlobalOptions) -> Settings:
+    """The settings that name it, also those of a context; refused where a server was named."""
+    if (given.server or given.context) and current_context(given).server is not None:
+        raise InvalidValueError(
+            "this command looks at the database itself, which a server does not allow; start it where the "
+            "database can be reached, and name that with --set database_url=… or --config"
+        )
+    return local_settings(given)
+
+
+def local_settings(given: GlobalOptions) -> Settings:
+    """A server that is only the usual context, and was not asked for now, does not matter."""
+    context = current_context(given)
+    if given.config is None and context.server is None:
+        given.config = context.config
+    return given.settings()

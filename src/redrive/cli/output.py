@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from redrive.cli.cell import cut, padded, width
-from redrive.cli.text import bold, notice, out, visible
+from redrive.cli.terminal import bold, notice, out, visible
 
 FORMATS = ("table", "json", "ndjson", "csv", "plain")
 GAP = 2

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import click
 
 from redrive.cli.outcome import DeclinedError
-from redrive.cli.text import harmless, notice
+from redrive.cli.terminal import harmless, notice
 from redrive.errors import RedriveError
 from redrive.policy.credential import checked_password
 
@@ -17,9 +17,9 @@ reason_option = click.option("--reason", default="", help="Why; it is kept in th
 yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 
 
-def agreed(what: str, *, dry_run: bool, yes: bool) -> bool:
+def confirm(what: str, *, dry_run: bool, yes: bool) -> bool:
     """Is it to be done? Without --yes somebody is asked; if there is nobody, it is not."""
-    if would(what, dry_run):
+    if report_dry_run(what, dry_run):
         return False
     if yes:
         return True
@@ -30,7 +30,7 @@ def agreed(what: str, *, dry_run: bool, yes: bool) -> bool:
     return True
 
 
-def would(what: str, dry_run: bool) -> bool:
+def report_dry_run(what: str, dry_run: bool) -> bool:
     """For what needs no asking: was it only to be said what would be done? Then it is."""
     if dry_run:
         notice(f"Would {what}.")

@@ -11,10 +11,10 @@ from typing import Any
 import click
 
 from redrive import __version__
-from redrive.cli.given import Given, settings_options
-from redrive.cli.lazy import LazyGroup
+from redrive.cli.commands import LazyGroup
+from redrive.cli.connection import server_options
+from redrive.cli.options import GlobalOptions, settings_options
 from redrive.cli.outcome import told
-from redrive.cli.reach import server_options
 
 SECTIONS = {
     "Try it": ("demo", "drill"),
@@ -68,7 +68,7 @@ def program() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Execute a command; the exit code."""
     _set_up_streams()
-    given = Given()
+    given = GlobalOptions()
     try:
         result = program.main(list(arguments), prog_name="redrive", standalone_mode=False, obj=given)
         sys.stdout.flush()

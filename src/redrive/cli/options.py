@@ -16,7 +16,7 @@ _SECRETS = frozenset(setting.name for setting in SETTINGS if setting.secret)
 
 
 @dataclass(slots=True)
-class Given:
+class GlobalOptions:
     config: str | None = None
     server: str | None = None
     context: str | None = None
@@ -42,7 +42,7 @@ def settings_options(function: Function) -> Function:
 
 def _take_config(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
-        context.ensure_object(Given).config = value
+        context.ensure_object(GlobalOptions).config = value
 
 
 def _take_settings(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> None:
@@ -57,12 +57,12 @@ def _take_settings(context: click.Context, parameter: click.Parameter, value: tu
                 context,
                 parameter,
             )
-        context.ensure_object(Given).give(name, text, f"--set {name}")
+        context.ensure_object(GlobalOptions).give(name, text, f"--set {name}")
 
 
 def _take_debug(context: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value:
-        context.ensure_object(Given).debug = True
+        context.ensure_object(GlobalOptions).debug = True
 
 
 _config = click.option(

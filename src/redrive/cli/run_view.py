@@ -10,9 +10,10 @@ import click
 
 from redrive.cli.cell import cut
 from redrive.cli.client import Client, segment
-from redrive.cli.near import ids_of
-from redrive.cli.reach import reach_options
-from redrive.cli.section import (
+from redrive.cli.connection import api_options
+from redrive.cli.output import chosen, output_option, show_fields, show_json
+from redrive.cli.preconditions import explain_ids
+from redrive.cli.screen import (
     aside,
     beside,
     coloured,
@@ -24,8 +25,7 @@ from redrive.cli.section import (
     next_steps,
     wrapped,
 )
-from redrive.cli.table import chosen, output_option, show_fields, show_json
-from redrive.cli.text import bad, dim, out, visible
+from redrive.cli.terminal import bad, dim, out, visible
 from redrive.cli.times import clock, stamp, took
 
 COLUMNS = ("id", "workflow", "state", "step", "attempt", "submitted_at", "started_at", "ended_at")
@@ -40,14 +40,14 @@ SAID_ALREADY = "the attempt succeeded"
 @click.command()
 @click.argument("id")
 @output_option
-@reach_options
+@api_options
 def view(client: Client, id: str, output: str | None) -> None:  # noqa: A002 - its name on the command line
     """Show a run: its steps, everything that has happened, and why.
 
     JSON has the run with its steps, attempts and events.
     """
     path = f"/api/v1/runs/{segment(id)}"
-    with ids_of("run", [id], "redrive run list"):
+    with explain_ids("run", [id], "redrive run list"):
         story = client.get(path)
     for part in ("steps", "attempts", "events"):
         story[part] = client.get(f"{path}/{part}")["items"]

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypeVar
 
-from redrive.cli.given import Given
-from redrive.cli.local import settings_of_database
+from redrive.cli.connection import database_settings
 from redrive.cli.local_transport import no_database, refuse_old_tables
+from redrive.cli.options import GlobalOptions
 from redrive.cli.policy.options import Used, used_by
 from redrive.errors import NotFoundError
 from redrive.model.identity import OPERATOR
@@ -21,12 +21,12 @@ T = TypeVar("T")
 
 
 def of_application(target: str) -> list[Used]:
-    from redrive.cli.target import application_at
+    from redrive.cli.application import application_at
 
     return list(used_by(list(application_at(target).registry.workflows.values())))
 
 
-def of_database(given: Given, org: str) -> list[Used]:
+def of_database(given: GlobalOptions, org: str) -> list[Used]:
     async def read(app: Redrive) -> list[Used]:
         from redrive.failures.what_if import newest_definitions
 
@@ -35,12 +35,12 @@ def of_database(given: Given, org: str) -> list[Used]:
     return on_database(given, org, read)
 
 
-def on_database(given: Given, org: str, action: Callable[[Redrive], Awaitable[T]]) -> T:
+def on_database(given: GlobalOptions, org: str, action: Callable[[Redrive], Awaitable[T]]) -> T:
     """Do something on the database of the settings; one that is not there is not made."""
     from redrive.app import Redrive  # takes longer than all the rest to load, so only where it is needed
     from redrive.doctor.database_version import missing_file
 
-    app = Redrive(settings=settings_of_database(given), log=False)
+    app = Redrive(settings=database_settings(given), log=False)
     if (missing := missing_file(app.database)) is not None:
         raise no_database(missing)
     return asyncio.run(_within(app, org, action))

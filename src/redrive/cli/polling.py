@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 import click
 
 from redrive.cli.client import ApiError, Client
-from redrive.cli.duration import DURATION
 from redrive.cli.outcome import Ended, Exit
-from redrive.cli.table import Row
-from redrive.cli.text import notice
+from redrive.cli.output import Row
+from redrive.cli.parameters import DURATION
+from redrive.cli.terminal import notice
 from redrive.cli.times import length
 from redrive.cli.workers import PATH, START, is_heard
 
@@ -24,7 +24,7 @@ timeout_option = click.option(
 )
 
 
-class Follower:
+class Poller:
     def __init__(self, client: Client, timeout: float | None, say: Callable[[str], None] = notice) -> None:
         self._client = client
         self._timeout = timeout

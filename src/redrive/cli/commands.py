@@ -1,0 +1,98 @@
+"""Classes of commands: groups that suggest what was meant, and commands whose arguments are a query."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any, TypeVar
+
+import click
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Sections = Mapping[str, Sequence[str]]
+
+SYNONYMS = {
+    "delete": "archive",
+    "get": "view",
+    "info": "view",
+    "ls": "list",
+    "redrive": "replay",
+    "requeue": "replay",
+    "retry": "replay",
+    "run": "start",
+    "show": "view",
+    "stop": "cancel",
+}
+"""What other programs call a command of ours; suggested where a group has the command and not the synonym."""
+
+_NEGATED_TERM = re.compile(r"-[^-\s].*[:\s]", re.DOTALL)
+"""A term like -step:charge. No option has a colon or a blank in it."""
+
+
+class CommandGroup(click.Group):
+    """Lists its commands in the order in which they were added: the most needed first."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args and not args[0].startswith("-") and args[0] not in known:
+            synonym = SYNONYMS.get(args[0])
+            near = [synonym] if synonym in known else get_close_matches(args[0], known, n=1)
+            all_of_them = f"`{ctx.command_path} --help` lists all that there are"
+            meant = f"did you mean {near[0]!r}?" if near else all_of_them
+            raise click.UsageError(f"There is no command {args[0]!r}; {meant}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(CommandGroup):
+    """Imports a command when it is used: it is the attribute of its name in the module of its name."""
+
+    def __init__(self, *arguments: Any, sections: Sections, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._sections = sections
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for names in self._sections.values() for name in names]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        return self._import(cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        longest = max(map(len, self.list_commands(ctx)))
+        for section, names in self._sections.items():
+            with formatter.section(section):
+                formatter.write_dl(
+                    [(f"{name:{longest}}", self._import(name).get_short_help_str(80)) for name in names]
+                )
+
+    def _import(self, name: str) -> click.Command:
+        command: click.Command = getattr(import_module(f"redrive.cli.{name}"), name)
+        return command
+
+
+class QueryCommand(click.Command):
+    """Takes negated terms, such as -step:charge, for parts of the query and not for options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        terms = [word for word in args[:end] if _NEGATED_TERM.match(word)]
+        others = [word for word in args[:end] if not _NEGATED_TERM.match(word)]
+        return super().parse_args(ctx, [*others, "--", *terms, *args[end + 1 :]])
+
+
+def query_argument(function: Function) -> Function:
+    """Add the argument `query`: all words, joined into one text."""
+    return click.argument(
+        "query",
+        nargs=-1,
+        metavar="[QUERY]...",
+        callback=lambda _context, _parameter, words: " ".join(words),
+    )(function)
