@@ -33,7 +33,7 @@ from redrive.errors import InvalidValueError
 from redrive.failures.changes import Changes
 from redrive.failures.operation_driver import OperationDriver
 from redrive.failures.redrive_processor import Processor, ProcessorOptions
-from redrive.failures.replays import Kit
+from redrive.failures.service import FailureServices
 from redrive.idempotency.hold import KeyServices
 from redrive.idempotency.key_keeper import KeyLeaseRenewer
 from redrive.identity.passwords import Passwords
@@ -196,19 +196,20 @@ class Wiring:
 
     # What is made of the parts
 
-    def _desk_kit(self, org: str) -> Kit:
-        return Kit(
-            self.store_of(org),
-            self.definitions,
-            self.registry,
-            self.ids,
-            self.event_bus,
-            self._retrier,
-            self.redactor,
-            self.limits,
-            self.clock,
-            self.encryption,
-            self._letter_policy(),
+    def _failure_services(self, org: str) -> FailureServices:
+        return FailureServices(
+            store=self.store_of(org),
+            definitions=self.definitions,
+            registry=self.registry,
+            breakers=self.breakers,
+            ids=self.ids,
+            event_bus=self.event_bus,
+            retrier=self._retrier,
+            redactor=self.redactor,
+            limits=self.limits,
+            clock=self.clock,
+            encryption=self.encryption,
+            letter_policy=self._letter_policy(),
         )
 
     def _identity_services(self) -> IdentityServices:

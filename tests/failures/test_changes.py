@@ -17,7 +17,7 @@ from tests.store.build import ask
 
 from redrive.app import Redrive
 from redrive.errors import InvalidValueError, StoreError, StoreUnavailableError
-from redrive.failures.feed import BEAT_SECONDS, FAR_BEHIND, MAX_SUBJECTS, PAGE
+from redrive.failures.changes import BEAT_SECONDS, FAR_BEHIND, MAX_SUBJECTS, PAGE
 from redrive.model.audit import Action, NewEntry
 from redrive.model.change import Change, Kind
 from redrive.settings import Settings

@@ -714,6 +714,7 @@ ATTACKS: dict[tuple[type, str], Ask] = {
     (DeadLetters, "notes"): lambda part, it: part.notes(it.letters[0]),
     (DeadLetters, "reopen"): lambda part, it: part.reopen(it.letters[2], "x"),
     (DeadLetters, "related"): lambda part, it: part.related(it.letters[0]),
+    (DeadLetters, "reveal"): lambda part, it: part.reveal(it.letters[0], reason="x"),
     (DeadLetters, "resolve"): lambda part, it: part.resolve(it.letters[0], "x"),
     (DeadLetters, "resolve_matching"): lambda part, it: part.resolve_matching("is:open", "x", expect=1),
     (DeadLetters, "statistics"): lambda part, it: part.statistics("default"),

@@ -15,10 +15,10 @@ from tests.store.letters import letter, put
 from redrive import Backoff, RetryPolicy
 from redrive.app import Redrive
 from redrive.errors import FinalError, InvalidValueError, RetryableError, StoreUnavailableError
+from redrive.failures.group_queries import MAX_SPARKLINES
 from redrive.failures.overview import Overview, ReplayRecord
-from redrive.failures.trends import MAX_SPARKLINES, beginning
 from redrive.model.failure_group import Timeline
-from redrive.model.overview import Span
+from redrive.model.overview import Span, first_part
 from redrive.model.query import Count
 from redrive.model.run import ENDED_RUNS, Cancellation
 from redrive.policy import Exponential
@@ -65,7 +65,7 @@ def ended(overview: Overview) -> dict[str, int]:
 async def test_of_nothing_there_is_nothing(world: Redrive) -> None:
     seen = await looked(world)
 
-    assert (seen.standing.needs_you.total, seen.standing.heals_itself.total) == (0, Count(0, False))
+    assert (seen.totals.needs_you.total, seen.totals.heals_itself.total) == (0, Count(0, False))
     assert (seen.oldest, seen.replays, seen.replays.rate) == (None, ReplayRecord(0, 0), None)
     assert seen.came == seen.left == (0,) * 48
     assert seen.runs == dict.fromkeys(ENDED_RUNS, (0,) * 48)
@@ -83,14 +83,14 @@ async def test_work_is_seen_by_its_org_alone(world: Redrive) -> None:
     await world.worker_in_test().work_off()
 
     seen = await looked(world, org="acme")
-    assert (seen.standing.needs_you.open, seen.standing.needs_you.total) == (1, 1)
-    assert seen.standing.heals_itself.retrying == seen.standing.heals_itself.total == Count(1, False)
+    assert (seen.totals.needs_you.open, seen.totals.needs_you.total) == (1, 1)
+    assert seen.totals.heals_itself.retrying == seen.totals.heals_itself.total == Count(1, False)
     assert (sum(seen.came), sum(seen.left)) == (1, 0)
     assert ended(seen) == {"SUCCESS": 2, "DLQ_PENDING": 1}
     assert seen.oldest is not None
     assert 0.0 <= seen.oldest.seconds < 600.0
     assert ended(await looked(world, org="b")) == {"SUCCESS": 1}
-    assert (await looked(world, org="b")).standing.needs_you.total == 0
+    assert (await looked(world, org="b")).totals.needs_you.total == 0
 
 
 async def test_what_is_done_about_it_is_seen(world: Redrive) -> None:
@@ -100,13 +100,13 @@ async def test_what_is_done_about_it_is_seen(world: Redrive) -> None:
     letters = [letter.id for letter in [await run.dead_letter() for run in runs] if letter is not None]
     desk = await world.desk(by="ana")
     await desk.replay(letters[0])
-    replaying = (await looked(world)).standing
+    replaying = (await looked(world)).totals
     await worker.work_off()
     await desk.dead_letters.resolve([letters[1]], "fixed")
 
     assert (replaying.needs_you.open, replaying.heals_itself.replaying) == (2, 1)
     seen = await looked(world)
-    assert seen.standing.needs_you.open == 2
+    assert seen.totals.needs_you.open == 2
     assert (sum(seen.came), sum(seen.left), seen.replays) == (3, 1, ReplayRecord(0, 1))
     assert seen.replays.rate == 0.0
     assert seen.oldest is not None
@@ -128,7 +128,7 @@ async def test_work_that_a_breaker_holds_heals_itself(world: Redrive, database: 
         text = "UPDATE redrive.runs SET place = 'held', held_by = :held_by, state = 'RUNNING' WHERE id = :id"
         await ask(database, text, id=run.id, held_by=held_by)
 
-    heals = (await (await world.overview()).standing()).heals_itself
+    heals = (await (await world.overview()).totals()).heals_itself
     assert (heals.held, heals.total) == (Count(3, False), Count(3, False))
 
 
@@ -136,7 +136,7 @@ async def test_letters_that_will_be_redriven_need_nobody(world: Redrive, databas
     await world.open()
     await put(database, [letter(), letter(next_redrive_at=9e9), letter(state="EXHAUSTED")])
 
-    needs, heals = await (await world.overview()).standing()
+    needs, heals = await (await world.overview()).totals()
     assert (needs.open, needs.exhausted, needs.total) == (1, 1, 2)
     assert (heals.scheduled, heals.total) == (1, Count(1, False))
 
@@ -167,7 +167,7 @@ async def test_a_span_is_made_of_whole_parts_of_what_is_kept(span: Span) -> None
     hours = {"1h": 1, "6h": 6, "24h": 24, "7d": 168}[span]
     assert span.seconds == hours * 3600
     assert span.width % 300 == 0
-    first = beginning(EPOCH, span.width, span.parts)
+    first = first_part(EPOCH, span.width, span.parts)
     assert first % span.width == 0
     assert EPOCH - span.seconds < first <= EPOCH - span.seconds + span.width
 

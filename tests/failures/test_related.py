@@ -8,10 +8,15 @@ import pytest
 from tests.store.by_hand import letters
 
 from redrive.errors import NotFoundError
-from redrive.failures.related import MAX_RELATED, related_to
+from redrive.failures.dead_letter_queries import MAX_RELATED, DeadLetterQueries
+from redrive.model.caller import Caller
 from redrive.model.dead_letter import Related
 from redrive.store.database import Database
-from redrive.store.dead_letters import DeadLetters
+from redrive.store.store import Store
+
+
+def queries(database: Database, org: str = "acme") -> DeadLetterQueries:
+    return DeadLetterQueries(Store(database), Caller(org, "ana"))
 
 
 def ids_of(found: Related) -> list[list[str]]:
@@ -28,7 +33,7 @@ async def test_other_letters_are_told_by_what_they_share(database: Database) -> 
     await letters(database, run_id="r5", correlation_id="c5", fingerprint="f5")
     await letters(database, org="other", step_index=2, **mine)
 
-    found = await related_to(DeadLetters(database), letter, "acme")
+    found = await queries(database).related(letter)
     assert ids_of(found) == [[step], [beside], [later, alike]]
 
 
@@ -37,19 +42,19 @@ async def test_of_each_kind_the_newest_five_are_told(database: Database) -> None
     made = [await letters(database, age=float(age), step_index=age, **mine) for age in range(8)]
     newest_first = [letter for [letter] in made]
     oldest = newest_first[-1]
-    found = await related_to(DeadLetters(database), oldest, "acme")
+    found = await queries(database).related(oldest)
     assert ids_of(found) == [newest_first[:MAX_RELATED], [], newest_first[:MAX_RELATED]]
-    found = await related_to(DeadLetters(database), newest_first[0], "acme")
+    found = await queries(database).related(newest_first[0])
     assert ids_of(found)[0] == newest_first[1 : MAX_RELATED + 1]
 
 
 async def test_a_letter_that_is_alone_has_none(database: Database) -> None:
     [letter] = await letters(database, run_id="r1", correlation_id="r1")
-    assert await related_to(DeadLetters(database), letter, "acme") == Related()
+    assert await queries(database).related(letter) == Related()
 
 
 async def test_that_of_another_org_does_not_exist(database: Database) -> None:
     """W13"""
     [letter] = await letters(database)
     with pytest.raises(NotFoundError, match="there is no dead letter"):
-        await related_to(DeadLetters(database), letter, "other")
+        await queries(database, "other").related(letter)

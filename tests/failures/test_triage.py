@@ -14,7 +14,7 @@ from tests.engine.workbench import Ear, bench, new_app, sql
 from redrive.app import Redrive
 from redrive.errors import DriftError, FinalError, InvalidValueError, NotFoundError, TransitionError
 from redrive.failures.dead_letters import DeadLetters
-from redrive.failures.refusal import MAX_CONCURRENT
+from redrive.failures.preconditions import MAX_CONCURRENT
 from redrive.model.caller import SELF, Caller
 from redrive.model.event import DeadLetterChanged
 from redrive.policy.codec import decode
@@ -35,7 +35,7 @@ class World:
 
     def desk(self, name: str, org: str = "default") -> DeadLetters:
         app = self.app
-        return DeadLetters(app.store, app.ids, app.event_bus, app.redactor, Caller(org, name))
+        return DeadLetters(app.store, app.ids, app.event_bus, app.redactor, app.encryption, Caller(org, name))
 
     async def fail(self, number: int = 1, org: str = "default") -> list[str]:
         """So many runs that have failed; the ids of their letters, the oldest first."""
@@ -292,7 +292,7 @@ async def test_what_is_expected_must_be_a_number(world: World, expect: Any) -> N
 async def test_more_than_can_be_changed_at_once_is_refused(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("redrive.failures.refusal.MAX_CONCURRENT", 2)
+    monkeypatch.setattr("redrive.failures.preconditions.MAX_CONCURRENT", 2)
     monkeypatch.setattr("redrive.failures.dead_letters.MAX_CONCURRENT", 2)
     ids = await world.fail(3)
 

@@ -15,7 +15,7 @@ from redrive.app import Redrive
 from redrive.clock import SYSTEM_CLOCK
 from redrive.engine.ids import Ids
 from redrive.errors import NotFoundError, RateLimitedError, RetryableError
-from redrive.failures.what_if import Place, Wanted, WhatIf, id_before, to_be_read, what_if
+from redrive.failures.what_if import FailureSelection, StepName, WhatIf, id_before, rows_to_read, what_if
 from redrive.model.step import Effect
 from redrive.policy import STEP, Backoff, Exponential
 from redrive.policy.alteration import Alteration
@@ -35,7 +35,7 @@ def policy(attempts: int) -> RetryPolicy:
 
 
 async def asked(app: Redrive, alteration: Alteration, org: str = "default", **wanted: Any) -> WhatIf:
-    return await what_if(app.store, app.definitions, Wanted(org, 0.0, **wanted), alteration)
+    return await what_if(app.store, app.definitions, FailureSelection(org, 0.0, **wanted), alteration)
 
 
 class Service:
@@ -282,7 +282,7 @@ async def test_steps_that_share_a_breaker_show_of_one_another_that_it_works() ->
         found = await asked(app, Alteration(attempts=4), workflow="checkout")
         assert found.total.avoided == {Proof.WORKED_AGAIN: 1}
         assert [(each.task, each.dependency) for each in found.steps.values()] == [("charge", "bank")]
-        assert list(found.steps) == [Place("checkout", "charge")]
+        assert list(found.steps) == [StepName("checkout", "charge")]
 
 
 async def test_what_has_not_ended_or_was_cancelled_is_left_out() -> None:
@@ -320,14 +320,14 @@ async def test_selection_and_orgs() -> None:
 async def test_how_much_there_is_to_be_read_is_told_as_it_is_read() -> None:
     async with outage(attempts=2, until=66.0) as (app, _):
         told: list[int] = []
-        wanted = Wanted("default", 0.0)
+        wanted = FailureSelection("default", 0.0)
         await what_if(app.store, app.definitions, wanted, Alteration(attempts=3), told.append)
-        assert sum(told) == await to_be_read(app.store, wanted) > 20
+        assert sum(told) == await rows_to_read(app.store, wanted) > 20
 
 
 async def test_only_runs_since_then_are_looked_at() -> None:
     async with outage(attempts=2, until=66.0) as (app, _):
-        wanted = Wanted("default", EPOCH + 7.0 * 4.5)
+        wanted = FailureSelection("default", EPOCH + 7.0 * 4.5)
         found = await what_if(app.store, app.definitions, wanted, Alteration(attempts=4))
         assert (found.runs, found.total.failures) == (15, 5)
 

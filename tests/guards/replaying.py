@@ -128,7 +128,7 @@ BEGINNING = (
     Guard(
         "unknown replay",
         "a replay that was begun being told as refused, when the answer was lost",
-        (Code("redrive.failures.replays:Replays._refuse", "if known.id == new.id:", "if False:"),),
+        (Code("redrive.failures.replays:Replays._refuse", "if replay.id == new.id:", "if False:"),),
         (f"{REPLAYS}test_a_replay_whose_answer_was_lost_is_not_refused",),
     ),
     Guard(
@@ -549,8 +549,8 @@ OF_THE_AUDIT = (
         "a payload being given out without a trace",
         (
             Code(
-                "redrive.failures.reveal:Reveal.payload",
-                "await self._store.audit.append(session, [entry])",
+                "redrive.failures.dead_letters:DeadLetters.reveal",
+                "await self._audit(session, Action.DEAD_LETTER_REVEALED, [letter_id], detail)",
                 "pass",
             ),
         ),

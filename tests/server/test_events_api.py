@@ -8,7 +8,7 @@ import pytest
 from tests.server.house import House, new_app, served
 from tests.server.listening import EVENTS, bearing, listening
 
-from redrive.failures import feed
+from redrive.failures import changes
 from redrive.server.document import document
 from redrive.server.stream import Streams
 
@@ -19,8 +19,8 @@ PASSWORD = "a horse, a horse, my kingdom"
 @pytest.fixture
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Changes are looked for, and signs of life given, many times a second."""
-    monkeypatch.setattr(feed, "POLL_SECONDS", 0.05)
-    monkeypatch.setattr(feed, "BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(changes, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(changes, "BEAT_SECONDS", 0.05)
 
 
 @pytest.mark.usefixtures("quickly")
@@ -86,7 +86,7 @@ async def test_a_listener_goes_on_where_it_was(house: House) -> None:
 
 @pytest.mark.usefixtures("quickly")
 async def test_who_was_away_for_too_long_begins_anew(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed, "FAR_BEHIND", 1)
+    monkeypatch.setattr(changes, "FAR_BEHIND", 1)
     key = await house.key("VIEWER")
     for number in range(3):
         await house.dead_letter(number)

@@ -21,7 +21,7 @@ from tests.server.two_orgs import HOME, OTHER, Org, TwoOrgs, two_orgs
 from tests.server.wire import Inquiry
 
 from redrive.errors import InvalidValueError
-from redrive.failures import feed
+from redrive.failures import changes
 from redrive.policy.access import Permission
 from redrive.server.api import NOUNS
 from redrive.server.app import create_app
@@ -37,7 +37,7 @@ PAGED = ("dead-letters", "workflow-dlq", "runs", "jobs", "operations", "groups",
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Changes are looked for many times a second."""
-    monkeypatch.setattr(feed, "POLL_SECONDS", 0.2)
+    monkeypatch.setattr(changes, "POLL_SECONDS", 0.2)
 
 
 def test_every_route_has_an_entry_and_every_entry_a_route() -> None:

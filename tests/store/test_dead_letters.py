@@ -11,6 +11,7 @@ from tests.store.build import ask, buried, claimed
 from tests.store.letters import column_of, letter, put, put_failed
 
 from redrive.clock import SYSTEM_CLOCK
+from redrive.engine.encryption import NO_ENCRYPTION
 from redrive.engine.event_bus import EventBus
 from redrive.engine.ids import Ids
 from redrive.errors import NotFoundError
@@ -285,7 +286,7 @@ async def test_lifetime_figures_outlive_the_letters_m7(letters: DeadLetters, dat
 
 def desk(database: Database, name: str) -> Triage:
     ids = Ids(SYSTEM_CLOCK, Random(name))
-    return Triage(Store(database), ids, EventBus(), DEFAULT_REDACTOR, Caller("default", name))
+    return Triage(Store(database), ids, EventBus(), DEFAULT_REDACTOR, NO_ENCRYPTION, Caller("default", name))
 
 
 async def test_links_made_in_the_same_moment_make_no_circle_m12(database: Database) -> None:

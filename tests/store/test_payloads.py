@@ -7,6 +7,7 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import asyncpg
@@ -15,14 +16,18 @@ from tests.servers import PostgresServer
 from tests.store.build import ask, value
 
 from redrive.app import Redrive
+from redrive.clock import SYSTEM_CLOCK
 from redrive.engine.context import Context
 from redrive.engine.encryption import Encryption, key_id, new_encryption_key
+from redrive.engine.event_bus import EventBus
+from redrive.engine.ids import Ids
 from redrive.engine.key_rotation import Rotation
 from redrive.errors import InvalidValueError, NotFoundError, RunFailedError, SealedError
 from redrive.failures.audit import Audit
-from redrive.failures.reveal import Reveal
+from redrive.failures.dead_letters import DeadLetters
 from redrive.model.caller import Caller
 from redrive.policy import Backoff, Immediate, RetryPolicy
+from redrive.policy.redact import DEFAULT_REDACTOR
 from redrive.settings import Settings
 from redrive.store.database import Database
 from redrive.store.postgres import PostgresDatabase
@@ -265,6 +270,11 @@ async def test_rotation_is_in_the_audit_and_needs_a_key(database: Database) -> N
 # Revealing
 
 
+def letters(store: Store, *keys: str, caller: Caller = ANA) -> DeadLetters:
+    ids = Ids(SYSTEM_CLOCK, Random(7))
+    return DeadLetters(store, ids, EventBus(), DEFAULT_REDACTOR, Encryption(keys), caller)
+
+
 @pytest.mark.parametrize("keys", [(), (OLD,)])
 async def test_a_payload_is_revealed_with_an_entry_in_the_audit(
     database: Database, keys: tuple[str, ...]
@@ -272,9 +282,8 @@ async def test_a_payload_is_revealed_with_an_entry_in_the_audit(
     async with at_work(defined(app_on(database, *keys))) as app:
         letter_id = await executed(app, "canary")
     store = Store(database)
-    assert await Reveal(store, Encryption(keys), ANA).payload(letter_id, "ticket 7, password=hunter2") == {
-        "secret": "canary"
-    }
+    revealed = await letters(store, *keys).reveal(letter_id, reason="ticket 7, password=hunter2")
+    assert revealed == {"secret": "canary"}
     page = await Audit(store, ANA).list(action="dead_letter.revealed")
     [entry] = page.entries
     assert (entry.actor, entry.subjects) == ("ana", (letter_id,))
@@ -290,28 +299,28 @@ async def test_the_payload_of_a_first_step_is_the_input_of_the_run(database: Dat
             await run.result()
         letter = await run.dead_letter()
     assert letter is not None
-    reveal = Reveal(Store(database), Encryption([OLD]), ANA)
-    assert await reveal.payload(letter.id, "why") == {"password": "canary"}
+    known = letters(Store(database), OLD)
+    assert await known.reveal(letter.id, reason="why") == {"password": "canary"}
     other = Encryption([OLD]).encrypt("1")
     await ask(database, "UPDATE redrive.runs SET step_index = 1, step_input = :other", other=other)
-    assert await reveal.payload(letter.id, "why") == {"password": "canary"}
+    assert await known.reveal(letter.id, reason="why") == {"password": "canary"}
 
 
 async def test_what_is_not_revealed_leaves_no_entry(database: Database) -> None:
     async with at_work(defined(app_on(database, OLD))) as app:
         letter_id = await executed(app, "canary")
     store = Store(database)
-    for caller, letter, encryption, error in (
-        (Caller("other", "eve"), letter_id, Encryption([OLD]), NotFoundError),
-        (ANA, "nothing", Encryption([OLD]), NotFoundError),
-        (ANA, letter_id, Encryption([NEW]), SealedError),
-        (ANA, letter_id, Encryption(), SealedError),
+    for caller, letter, keys, error in (
+        (Caller("other", "eve"), letter_id, (OLD,), NotFoundError),
+        (ANA, "nothing", (OLD,), NotFoundError),
+        (ANA, letter_id, (NEW,), SealedError),
+        (ANA, letter_id, (), SealedError),
     ):
         with pytest.raises(error):
-            await Reveal(store, encryption, caller).payload(letter, "why")
+            await letters(store, *keys, caller=caller).reveal(letter, reason="why")
     for reason in ("", "  ", "x" * 2001, None):
         with pytest.raises(InvalidValueError, match="reason must"):
-            await Reveal(store, Encryption([OLD]), ANA).payload(letter_id, reason)  # type: ignore[arg-type]
+            await letters(store, OLD).reveal(letter_id, reason=reason)  # type: ignore[arg-type]
     assert (await Audit(store, ANA).list(action="dead_letter.revealed")).entries == []
     assert (await Audit(store, Caller("other", "eve")).list()).entries == []
 
@@ -323,6 +332,6 @@ async def test_nothing_is_revealed_when_the_audit_cannot_be_written(database: Da
     await ask(database, "ALTER TABLE redrive.audit RENAME TO hidden")
     shown: list[Any] = []
     with pytest.raises(Exception, match="audit"):
-        shown.append(await Reveal(store, Encryption([OLD]), ANA).payload(letter_id, "why"))
+        shown.append(await letters(store, OLD).reveal(letter_id, reason="why"))
     assert shown == []
     assert isinstance(database, SqliteDatabase | PostgresDatabase)

@@ -12,9 +12,9 @@ from redrive.engine.dead_letter_policy import DeadLetterPolicy
 from redrive.engine.definition import Definition
 from redrive.engine.worker import Worker
 from redrive.errors import InvalidValueError
-from redrive.failures.clearing import DEFAULT_MAX_SIZE, PREFIX
-from redrive.failures.external_tasks import ExternalTaskPolicy, ExternalTasks, redrive_config
+from redrive.failures.external_tasks import DEFAULT_MAX_SIZE, PREFIX, ExternalTasks
 from redrive.failures.redrive_processor import ProcessorOptions
+from redrive.failures.reported_failure import ExternalTaskPolicy, redrive_config
 from redrive.policy.presets import REDRIVE_NEVER
 from redrive.policy.redriving import BY_CATEGORY, Function
 from redrive.policy.redriving import Redrive as Choice

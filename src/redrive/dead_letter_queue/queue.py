@@ -28,7 +28,7 @@ from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.engine.evidence import Evidence
 from redrive.engine.task import checked_name, reject_unknown
 from redrive.errors import InvalidValueError, NotFoundError, ReplayRefusedError, TransitionError
-from redrive.failures.clearing import clear_queue
+from redrive.failures.external_tasks import clear_queue
 from redrive.failures.redrive_processor import RUNNING
 from redrive.failures.service import Failures
 from redrive.failures.statistics import statistics

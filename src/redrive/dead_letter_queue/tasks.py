@@ -12,7 +12,8 @@ from redrive.engine.evidence import Evidence
 from redrive.engine.payload import json_and_text
 from redrive.engine.task import reject_unknown
 from redrive.errors import InvalidValueError
-from redrive.failures.external_tasks import Report, category_of, evidence_of_report
+from redrive.failures.external_tasks import TaskReport
+from redrive.failures.reported_failure import category_of, evidence_of_report
 from redrive.model.dead_letter import DeadLetterLine, DeadLetterState
 from redrive.model.failed_task import FailedTask, FailedTaskRow, NewFailedTask
 from redrive.model.failure import Category
@@ -75,7 +76,7 @@ class FailedTasks:
             now=self._app.clock.now(),
         )
 
-    def report(self, task_id: str, task: object, evidence: Evidence, fields: TaskFields) -> Report:
+    def report(self, task_id: str, task: object, evidence: Evidence, fields: TaskFields) -> TaskReport:
         """Everything that could be wrong with it is said here."""
         app = self._app
         definition = app.definition(self._policy(fields), _max_redrives(fields))
@@ -98,9 +99,9 @@ class FailedTasks:
             code_version=app.settings.code_version or "unversioned",
         )
         after = {other: self._key(other) for other in _after(fields)}
-        return Report(new, definition, evidence, after)
+        return TaskReport(new, definition, evidence, after)
 
-    async def keep(self, report: Report) -> None:
+    async def keep(self, report: TaskReport) -> None:
         await self._external.keep(report, self._app.max_size)
 
     async def find(self, task_id: str) -> FailedTask | None:

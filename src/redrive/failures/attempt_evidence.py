@@ -1,4 +1,4 @@
-"""Troubles: what the recorded attempts of a step tell, as values for `redrive.policy.what_if`."""
+"""What the recorded attempts of a step show, as values for `redrive.policy.what_if`."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ _BY_POLICY = frozenset(
         Reason.NOT_REPEATABLE,
     }
 )
-"""Why a policy decides as it does. Of other reasons it is not asked."""
+"""Reasons that a retry policy decides by; decisions for other reasons did not ask it."""
 
 
-class Left(StrEnum):
-    """Why attempts tell nothing about a policy."""
+class Exclusion(StrEnum):
+    """Why attempts show nothing about a policy."""
 
-    UNTROUBLED = "untroubled"
-    UNDER_WAY = "under_way"
-    FOREIGN = "foreign"
+    NO_FAILURE = "no_failure"
+    IN_PROGRESS = "in_progress"
+    EXTERNAL = "external"
 
 
-class Told(NamedTuple):
-    """A trouble, and what followed it.
+class FailureStory(NamedTuple):
+    """The failures of a step until it ended first, and what followed.
 
     last_failed_at  when it failed last, also in replays
-    works           if it succeeded itself, or in a replay of the same payload
+    works           since when it works, if it succeeded itself or in a replay of the same payload
     """
 
     trouble: Trouble
@@ -61,24 +61,22 @@ class Told(NamedTuple):
         return self.trouble.failed[0].started_at
 
 
-def told(rows: Sequence[TriedRow], step: StepDefinition) -> Told | Left:
-    """What the attempts of one step of one run, in order, tell. Those after the first ending are replays."""
+def read_attempts(rows: Sequence[TriedRow], step: StepDefinition) -> FailureStory | Exclusion:
+    """Read the attempts of one step of one run, in order. Those after the first ending are replays."""
     first, rest = _until_ended(rows)
     if rows[0].reason == Reason.REPORTED:
-        return Left.FOREIGN
+        return Exclusion.EXTERNAL
     ended = first[-1]
     success = _success(ended, rows)
     if success is None and (ended.delay is not None or ended.outcome == AttemptOutcome.CANCELLED):
-        return Left.UNDER_WAY
+        return Exclusion.IN_PROGRESS
     failed = _failed(first, step)
     if not failed:
-        return Left.UNTROUBLED
+        return Exclusion.NO_FAILURE
     trouble = Trouble(failed, success, step.retry, step.effect is not Effect.UNSAFE)
-    last = max(
-        [failed[-1].ended_at, *(each.ended_at for each in rest if each.outcome == AttemptOutcome.FAILED)]
-    )
+    last = max([failed[-1].ended_at, *(row.ended_at for row in rest if row.outcome == AttemptOutcome.FAILED)])
     since = success if success is not None else _replayed(rest, rows[0])
-    return Told(trouble, last, None if since is None else Works(since, Proof.ITSELF))
+    return FailureStory(trouble, last, None if since is None else Works(since, Proof.ITSELF))
 
 
 def _until_ended(rows: Sequence[TriedRow]) -> tuple[Sequence[TriedRow], Sequence[TriedRow]]:
@@ -89,7 +87,8 @@ def _until_ended(rows: Sequence[TriedRow]) -> tuple[Sequence[TriedRow], Sequence
 
 
 def _success(ended: TriedRow, rows: Sequence[TriedRow]) -> float | None:
-    """When the attempt started that succeeded without a replay. It is a row if one went back behind it."""
+    """When the attempt started that succeeded without a replay. It has a row only if a replay went back
+    behind it."""
     if ended.outcome == AttemptOutcome.SUCCEEDED:
         return ended.started_at or ended.ended_at
     if ended.delay is None or ended is not rows[-1] or (ended.success_number or 0) <= ended.number:
@@ -97,16 +96,16 @@ def _success(ended: TriedRow, rows: Sequence[TriedRow]) -> float | None:
     return ended.success_started_at
 
 
-def _replayed(rest: Sequence[TriedRow], row: TriedRow) -> float | None:
-    """When the first attempt of a replay started that succeeded with the payload as it was."""
-    if row.edited:
+def _replayed(rest: Sequence[TriedRow], first: TriedRow) -> float | None:
+    """When the first attempt of a replay started that succeeded with the unchanged payload."""
+    if first.edited:
         return None
-    kept = [each.started_at or each.ended_at for each in rest if each.outcome == AttemptOutcome.SUCCEEDED]
-    return min(kept, default=row.success_started_at)
+    kept = [row.started_at or row.ended_at for row in rest if row.outcome == AttemptOutcome.SUCCEEDED]
+    return min(kept, default=first.success_started_at)
 
 
 def _failed(rows: Iterable[TriedRow], step: StepDefinition) -> tuple[Failed, ...]:
-    """What was given back or lost did not fail, unless it ended so."""
+    """The failed attempts. One that was given back or lost did not fail, unless the step ended with it."""
     found: list[Failed] = []
     hint: float | None = None
     for row in rows:
@@ -124,7 +123,7 @@ def _failed(rows: Iterable[TriedRow], step: StepDefinition) -> tuple[Failed, ...
 
 
 def _asked(row: TriedRow, before: float | None) -> float | None:
-    """The wait that a server has asked for; of one too many only those before are known."""
+    """The wait that the server asked for. Of the wait that spent the budget, only the one before is known."""
     if row.reason == Reason.RATE_LIMIT_HINT:
         return row.delay
     if row.reason == Reason.RATE_LIMIT_WAITS_SPENT:
@@ -145,9 +144,9 @@ def _failure(row: TriedRow, step: StepDefinition, asked: float | None) -> Failur
         public_code="",
         public_message="",
         retry_after=asked,
-        # It was repeated although it must not be executed twice, so it cannot have been executed.
+        # It was repeated although it must not execute twice, so it cannot have been executed.
         delivery=Delivery.NEVER_SEEN if row.delay is not None else Delivery.MAYBE_SEEN,
-        said=_said(category, stored, row.reason),
+        said=_is_class_explicit(category, stored, row.reason),
     )
 
 
@@ -157,7 +156,7 @@ def _error_class(row: TriedRow) -> ErrorClass:
     return ErrorClass.FINAL if row.delay is None else ErrorClass.RETRYABLE
 
 
-def _said(category: Category, stored: ErrorClass, reason: str) -> bool:
+def _is_class_explicit(category: Category, stored: ErrorClass, reason: str) -> bool:
     if category is Category.UNKNOWN:
         return reason == Reason.FINAL_ERROR
     return stored is not CLASS_OF_CATEGORY.get(category, ErrorClass.FINAL)

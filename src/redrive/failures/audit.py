@@ -1,4 +1,4 @@
-"""The audit as its readers see it: list it, take its head away, verify it (W16)."""
+"""The audit as its readers see it: list it, take its head, verify it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BEYOND = 2**62
 
 
 class AuditEntry(NamedTuple):
-    """What was done. `subjects` are the ids of what it was done to; `at` is in seconds since 1970."""
+    """Who did what. `subjects` are the ids of what it was done to; `at` is in seconds since 1970."""
 
     sequence: int
     at: Instant
@@ -56,12 +56,12 @@ class AuditVerdict(NamedTuple):
         if self.sound:
             return f"The audit of {self.head.org!r} is sound: {self.checked:,} entries checked."
         title = f"The audit of {self.head.org!r} has {self.found:,} faults in {self.checked:,} entries."
-        listed = [f"  {each.kind} at {each.sequence:,}: {each.text}" for each in self.faults]
+        listed = [f"  {fault.kind} at {fault.sequence:,}: {fault.text}" for fault in self.faults]
         return "\n".join([title, *listed])
 
 
 class Audit:
-    """The audit of the caller's org."""
+    """The audit of the caller's organization."""
 
     def __init__(self, store: Store, caller: Caller) -> None:
         self._store = store
@@ -78,7 +78,7 @@ class Audit:
         size: int = 50,
         cursor: str | None = None,
     ) -> AuditPage:
-        """A page of entries, newest first. A subject finds what was done to it alone; see `about`."""
+        """A page of entries, newest first. `subject` finds entries about it alone; see `about`."""
         require_whole("size", size, 1, MAX_PAGE_SIZE)
         known = None if action is None else choice("action", action, Action)
         wanted = Wanted(known, actor, subject, _seconds("since", since), _seconds("until", until))
@@ -87,10 +87,10 @@ class Audit:
         return AuditPage(entries, str(entries[-1].sequence) if len(found) > size else None)
 
     async def about(self, subject: str, since: float = 0.0, *, size: int = 100) -> Sequence[AuditEntry]:
-        """What was done to this, newest first: alone, and together with others.
+        """Entries about this subject, newest first, alone and together with others.
 
-        The latter is looked for among the first and the newest 5,000 entries since that moment: give the one
-        in which it came to be.
+        Entries about several subjects are searched among the first and the newest 5,000 since that instant;
+        give the one at which the subject came to be.
         """
         require_whole("size", size, 1, MAX_PAGE_SIZE)
         since = _seconds("since", since) or 0.0
@@ -100,13 +100,13 @@ class Audit:
         return [_readable(entry) for entry in found[:size]]
 
     async def head(self) -> Head:
-        """Where the chain ends. Keep it outside of this database, and give it to `verify` later."""
+        """The head of the chain. Keep it outside this database, and pass it to `verify` later."""
         return (await self._store.audit.end(self._org)).head
 
     async def verify(self, head: Head | str | None = None) -> AuditVerdict:
-        """Is the chain whole, and does it still hold the entry that this head was taken from?
+        """Check that the chain is whole and still holds the entry that this head was taken from.
 
-        Others may go on appending. Without a head, a cut end and a chain that was written anew look sound.
+        Others may append meanwhile. Without a head, a cut end and a rewritten chain look sound.
         """
         head = _known(head)
         head_now, last = await self._store.audit.end(self._org)
@@ -132,7 +132,7 @@ def _readable(entry: Entry) -> AuditEntry:
 
 
 def _decoded(text: str, instead: Any) -> Any:
-    """An entry that somebody has damaged is still to be listed; `verify` tells that it was."""
+    """`instead` for a damaged text: the entry is still listed, and `verify` reports the damage."""
     try:
         value = decode(text)
     except NotStorableError:

@@ -1,23 +1,41 @@
-"""The changes of an org, as the audit tells them, for whoever watches. No payload, no reason, no detail."""
+"""Changes of an organization, as the audit records them, for pages and streams that follow along.
+
+One poller per organization serves all listeners of this process, while there are any. A listener reads at its
+own pace: the newest audit entries out of a short ring, older ones out of the database. Its place is the
+sequence number of the last entry that it has seen, and it can continue from there later. A listener that is
+too far behind gets a RESET and reads everything again. Changes carry no payload, no reason and no detail.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from random import Random
 
 from redrive.clock import Clock
 from redrive.engine.breakers import Breakers
-from redrive.failures.feed import BreakerStates, Feed
-from redrive.model.change import Change
+from redrive.engine.waiting import wait_for
+from redrive.errors import NotStorableError, StoreError
+from redrive.model.change import Change, Counters, Kind
 from redrive.policy.bounds import require_whole
+from redrive.policy.codec import decode
+from redrive.store.audit import Mark
 from redrive.store.store import Store
 
-_BEYOND = 2**62
+POLL_SECONDS = 1.0
+MAX_PAUSE_SECONDS = 10.0
+BEAT_SECONDS = 15.0
+PAGE = 200
+FAR_BEHIND = 1_000
+"""A listener that has missed more entries than this gets a RESET."""
+MAX_SUBJECTS = 100
+_MAX_SEQUENCE = 2**62
 
 
 class Changes:
-    """`store_of` gives the store of an org."""
+    """Starts a feed for each organization that somebody follows. `store_of` gives the store of one."""
 
     def __init__(
         self, store_of: Callable[[str], Store], breakers: Breakers, clock: Clock, random: Random
@@ -30,13 +48,13 @@ class Changes:
 
     @property
     def watched(self) -> frozenset[str]:
-        """The orgs that somebody listens to."""
+        """The organizations that have listeners."""
         return frozenset(self._feeds)
 
     async def follow(self, org: str, after: int | None = None) -> AsyncGenerator[Change, None]:
-        """What happens from now on, or has happened after that entry; ends when the application is closed."""
+        """Yield changes from now on, or from behind the entry `after`, until the application is closed."""
         if after is not None:
-            require_whole("after", after, 0, _BEYOND)
+            require_whole("after", after, 0, _MAX_SEQUENCE)
         feed = self._joined(org)
         try:
             await feed.ready()
@@ -47,7 +65,7 @@ class Changes:
             self._leave(feed)
 
     def close(self) -> None:
-        """All listeners come to their end."""
+        """End all listeners."""
         for feed in self._feeds.values():
             feed.close()
         self._feeds.clear()
@@ -65,3 +83,161 @@ class Changes:
             feed.close()
             if self._feeds.get(feed.org) is feed:
                 del self._feeds[feed.org]
+
+
+class BreakerStates:
+    """The states of all breakers, read once for all feeds."""
+
+    def __init__(self, breakers: Breakers, clock: Clock) -> None:
+        self._breakers = breakers
+        self._clock = clock
+        self._read_at: float | None = None
+        self._states: Mapping[str, str] = {}
+
+    async def states(self) -> Mapping[str, str]:
+        now = self._clock.monotonic()
+        if self._read_at is None or now - self._read_at >= POLL_SECONDS / 2:
+            self._read_at = now
+            self._states = {breaker.row.name: str(breaker.state) for breaker in await self._breakers.all()}
+        return self._states
+
+
+class Feed:
+    """Polls the audit of one organization for all its listeners."""
+
+    def __init__(
+        self,
+        org: str,
+        store_of: Callable[[str], Store],
+        breakers: BreakerStates,
+        clock: Clock,
+        random: Random,
+    ) -> None:
+        self.org = org
+        self.listeners = 0
+        self._store_of = store_of
+        self._breakers = breakers
+        self._clock = clock
+        self._random = random
+        self._ring: deque[Change] = deque(maxlen=PAGE)
+        self._last = 0
+        self._counters: Counters | None = None
+        self._news = asyncio.Event()
+        self._starting = asyncio.Lock()
+        self._poller: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
+
+    async def ready(self) -> None:
+        async with self._starting:
+            if self._poller is None:
+                self._last = (await self._store.audit.end(self.org)).last
+                self._counters = await self._counted()
+                self._poller = asyncio.create_task(self._poll())
+
+    def close(self) -> None:
+        self._closing.set()
+        self._news.set()
+        if self._poller is not None:
+            self._poller.cancel()
+
+    async def changes(self, after: int | None) -> AsyncGenerator[Change, None]:
+        """Yield changes to one listener."""
+        place, counters = self._last if after is None else after, self._counters
+        yield self._change(Kind.COUNTERS, place, counters)
+        while not self._closing.is_set():
+            news = self._news
+            for change in await self._following(place):
+                place = change.sequence
+                yield change
+            if counters != self._counters:
+                counters = self._counters
+                yield self._change(Kind.COUNTERS, place, counters)
+            if news is self._news and place == self._last and not await self._heard(news):
+                self._check_poller()
+                yield self._change(Kind.BEAT, place)
+
+    @property
+    def _store(self) -> Store:
+        return self._store_of(self.org)
+
+    async def _heard(self, news: asyncio.Event) -> bool:
+        """True when there is news, False when it is time for a BEAT."""
+        return await wait_for(news, BEAT_SECONDS, self._clock)
+
+    async def _following(self, place: int) -> Sequence[Change]:
+        """The next changes behind `place`; not necessarily all of them."""
+        if not 0 <= self._last - place <= FAR_BEHIND:
+            return [self._change(Kind.RESET, self._last)]
+        if place == self._last:
+            return ()
+        if self._ring and self._ring[0].sequence <= place + 1:
+            return [change for change in self._ring if change.sequence > place]
+        return await self._read(place)
+
+    async def _read(self, place: int) -> Sequence[Change]:
+        try:
+            found = await self._store.audit.after(self.org, place, PAGE)
+        except StoreError:  # tried again at the next news or beat
+            await self._heard(self._news)
+            return ()
+        # Entries that the poller has not seen yet are left to it: no listener is ever ahead of it.
+        seen = [_entry(mark) for mark in found if mark.sequence <= self._last]
+        return seen or [self._change(Kind.RESET, self._last)]
+
+    def _change(self, kind: Kind, place: int, counters: Counters | None = None) -> Change:
+        return Change(kind, place, self._clock.now(), counters=counters)
+
+    # Polling, for all listeners
+
+    async def _poll(self) -> None:
+        pause = POLL_SECONDS
+        while not await wait_for(self._closing, pause * (0.75 + self._random.random() / 2), self._clock):
+            try:
+                changed = await self._look()
+            except StoreError:
+                pause = min(pause * 2, MAX_PAUSE_SECONDS)
+                continue
+            pause = POLL_SECONDS
+            if changed:
+                self._news.set()
+                self._news = asyncio.Event()
+
+    def _check_poller(self) -> None:
+        if self._poller is not None and self._poller.done() and not self._closing.is_set():
+            self._poller.result()
+
+    async def _look(self) -> bool:
+        """Poll once. True when something changed."""
+        found = await self._store.audit.after(self.org, self._last, PAGE)
+        breakers = await self._breakers.states()
+        known = None if self._counters is None else self._counters.breakers
+        if not found and breakers == known:
+            return False
+        counters = await self._counted()
+        last = found[-1].sequence if found else self._last
+        if len(found) == PAGE:  # listeners read those in between from the database
+            last = (await self._store.audit.end(self.org)).last
+            self._ring.clear()
+        else:
+            self._ring.extend(map(_entry, found))
+        self._last, self._counters = last, counters
+        return True
+
+    async def _counted(self) -> Counters:
+        figures = await self._store.dead_letters.figures(self.org)
+        return Counters(dict(figures.by_state), dict(await self._breakers.states()))
+
+
+def _entry(mark: Mark) -> Change:
+    subjects = [mark.subject] if mark.subject else _subjects(mark.subjects)
+    shown = tuple(map(str, subjects[:MAX_SUBJECTS]))
+    return Change(Kind.ENTRY, mark.sequence, mark.at, mark.action, shown, len(subjects))
+
+
+def _subjects(text: str | None) -> Sequence[object]:
+    """Subjects of an entry; none when the entry was damaged."""
+    try:
+        value = None if text is None else decode(text)
+    except NotStorableError:
+        return ()
+    return value if isinstance(value, list) else ()

@@ -1,4 +1,4 @@
-"""The book of failure groups: finding them, and reading what is known about one."""
+"""Finding failure groups and reading what is known about one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from redrive.clock import Clock
 from redrive.errors import InvalidValueError, NotFoundError
-from redrive.failures.trends import sparklines
 from redrive.model.caller import Caller
 from redrive.model.failure_group import (
     GroupDetail,
@@ -18,6 +17,7 @@ from redrive.model.failure_group import (
     GroupSort,
     Timeline,
 )
+from redrive.model.overview import first_part, part_number
 from redrive.model.query import Count
 from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require, require_kind, require_whole
 from redrive.policy.fingerprint import VERSION
@@ -29,6 +29,8 @@ from redrive.store.store import Store
 
 MAX_PAGE_SIZE = 500
 MAX_BUCKETS = 1_000
+MAX_SPARKLINES = 500
+HOUR_SECONDS, HOURS = 3600, 24
 MIN_BEGINNING_LENGTH = 6
 MAX_FINGERPRINT_LENGTH = 200
 
@@ -36,7 +38,7 @@ _BEGINNING = re.compile(rf"(v\d+:)?([0-9a-f]{{{MIN_BEGINNING_LENGTH},40}})")
 
 
 class GroupQueries:
-    """The groups of the caller's org. One of another org does not exist."""
+    """The groups of the caller's organization. A group of another organization does not exist."""
 
     def __init__(self, store: Store, clock: Clock, caller: Caller) -> None:
         self._store = store
@@ -51,13 +53,13 @@ class GroupQueries:
         size: int = 50,
         cursor: str | None = None,
     ) -> GroupPage:
-        """A page of those that fulfil the query (redrive.policy.group_language), the greatest first."""
+        """A page of those that match the query (redrive.policy.group_language), the greatest first."""
         require_whole("size", size, 1, MAX_PAGE_SIZE)
         order = choice("sort", sort, GroupSort)
         return await self._store.groups.page(parse(query, GROUPS), self._caller.org, size, cursor, order)
 
     async def count(self, query: str = "") -> Count:
-        """How many fulfil the query; counted up to 10,000."""
+        """How many match the query; counted up to 10,000."""
         return await self._store.groups.count(parse(query, GROUPS), self._caller.org)
 
     async def get(self, fingerprint: str) -> GroupDetail:
@@ -72,7 +74,7 @@ class GroupQueries:
     async def occurrences(
         self, fingerprint: str, *, seconds: float = 86_400.0, buckets: int = 24
     ) -> Timeline:
-        """When its dead letters came, over the last seconds."""
+        """How many of its dead letters came in each part of the last `seconds`."""
         require("seconds", seconds, 1.0, MAX_DELAY_SECONDS)
         require_whole("buckets", buckets, 1, MAX_BUCKETS)
         group = (await self._found(fingerprint)).group
@@ -83,11 +85,24 @@ class GroupQueries:
         return Timeline(self._clock.now() - seconds, seconds / buckets, tuple(numbers), capped)
 
     async def sparklines(self, fingerprints: Sequence[str]) -> dict[str, Timeline]:
-        """The same of several, in the hours of the last day, also of those that there is no group of."""
-        return await sparklines(self._store, self._caller.org, fingerprints, self._clock.now())
+        """How many dead letters each of these failures had in each hour of the last day, in one query."""
+        if len(fingerprints) > MAX_SPARKLINES:
+            raise InvalidValueError(
+                f"ask for the sparklines of at most {MAX_SPARKLINES} failures at once, "
+                f"got {len(fingerprints)}"
+            )
+        start = first_part(self._clock.now(), HOUR_SECONDS, HOURS)
+        numbers = {fingerprint: [0] * HOURS for fingerprint in fingerprints}
+        tallies, org = self._store.tallies, self._caller.org
+        for fingerprint, place, number in await tallies.occurred(org, fingerprints, start, HOUR_SECONDS):
+            numbers[fingerprint][part_number(place, HOURS)] += number
+        return {
+            fingerprint: Timeline(float(start), float(HOUR_SECONDS), tuple(hours))
+            for fingerprint, hours in numbers.items()
+        }
 
     async def records(self, fingerprints: Sequence[str]) -> dict[str, GroupRecord]:
-        """What is to come of several by itself, and how their replays went, up to 1,000 of each kind."""
+        """The scheduled redrives of several groups, and how their replays went, up to 1,000 of each kind."""
         if len(fingerprints) > MAX_PAGE_SIZE:
             raise InvalidValueError(
                 f"ask for the records of at most {MAX_PAGE_SIZE} failures at once, got {len(fingerprints)}"
@@ -95,16 +110,16 @@ class GroupQueries:
         return await records(self._store.database, self._caller.org, fingerprints)
 
     async def spread(self, fingerprint: str) -> Sequence[GroupShare]:
-        """How all its dead letters are spread over states and queues."""
+        """How many of its dead letters are in each state and queue."""
         group = (await self._found(fingerprint)).group
         return await spread(self._store.database, self._caller.org, group.fingerprint)
 
     async def _found(self, fingerprint: str) -> GroupLine:
-        return await found_group(self._store, self._caller.org, fingerprint)
+        return await find_group(self._store, self._caller.org, fingerprint)
 
 
-async def found_group(store: Store, org: str, fingerprint: str) -> GroupLine:
-    """The group of this fingerprint, or of the only one that begins so."""
+async def find_group(store: Store, org: str, fingerprint: str) -> GroupLine:
+    """The group with this fingerprint, or the only one whose fingerprint begins with it."""
     require_kind("fingerprint", fingerprint, str)
     if not fingerprint.isprintable() or len(fingerprint) > MAX_FINGERPRINT_LENGTH:
         raise not_found(fingerprint[:MAX_FINGERPRINT_LENGTH])
@@ -128,6 +143,6 @@ def not_found(fingerprint: str) -> NotFoundError:
 
 
 def _beginning(fingerprint: str) -> str | None:
-    """What the fingerprints begin with that are meant; the version may be left out."""
+    """The prefix to search for; the caller may omit its version."""
     found = _BEGINNING.fullmatch(fingerprint)
     return None if found is None else (found[1] or f"{VERSION}:") + found[2]

@@ -1,4 +1,4 @@
-"""Failure groups as a person works with them: saying what becomes of them, and what comes by itself."""
+"""Failure groups as a person works with them: acknowledge, resolve, ignore, reopen."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from redrive.engine.event_bus import EventBus
 from redrive.engine.event_reporter import group_changed
 from redrive.errors import InvalidValueError
 from redrive.failures.group_queries import GroupQueries, not_found
-from redrive.failures.refusal import Version, refuse_group_drift, refuse_other_version
+from redrive.failures.preconditions import Version, check_number_resolved, check_version
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import SELF, Caller
 from redrive.model.dead_letter import DeadLetterState
@@ -41,8 +41,6 @@ _ACTIONS = {
     GroupState.IGNORED: Action.GROUP_IGNORED,
     GroupState.OPEN: Action.GROUP_REOPENED,
 }
-
-
 _UNATTENDED = (DeadLetterState.OPEN, DeadLetterState.EXHAUSTED)
 _CONDITIONS = ("ignored_until", "ignored_beyond", "ignored_version")
 _Condition = tuple[float | None, int | None, str | None]
@@ -55,9 +53,9 @@ def _unconditional(group: FailureGroup) -> _Condition:
 
 
 class FailureGroups(GroupQueries):
-    """The groups of the caller's org. One of another org does not exist.
+    """The groups of the caller's organization. A group of another organization does not exist.
 
-    Whoever names the version that they have `read` is refused with DriftError when it has changed since.
+    A caller that names the version it has `read` gets DriftError when the group has changed since.
     """
 
     def __init__(
@@ -68,7 +66,7 @@ class FailureGroups(GroupQueries):
         self._redactor = redactor
 
     async def acknowledge(self, fingerprint: str, reason: str = "", *, read: Version = None) -> FailureGroup:
-        """Say that somebody looks after it. It stays so when it occurs again."""
+        """Mark it as being looked after. It stays so when it occurs again."""
         return await self._change(fingerprint, GroupState.ACKNOWLEDGED, reason, read)
 
     async def resolve(
@@ -80,10 +78,10 @@ class FailureGroups(GroupQueries):
         expect: int | None = None,
         read: Version = None,
     ) -> GroupResolution:
-        """Say that its cause is gone: when it occurs again it is open, and has regressed.
+        """Mark its cause as fixed. When it occurs again, it is open and has regressed.
 
         With `letters`, up to 10,000 of its open dead letters are resolved too; call it again for more.
-        Exactly as many as you `expect`, if you do: otherwise DriftError, and nothing was changed.
+        DriftError, and nothing is changed, unless these are as many as `expect`.
         """
         if letters:
             return await self._resolve_with_letters(fingerprint, reason, expect, read)
@@ -101,10 +99,10 @@ class FailureGroups(GroupQueries):
         version: str | None = None,
         read: Version = None,
     ) -> FailureGroup:
-        """Say that nobody need look, until one of these is met; without any, until it is reopened.
+        """Ignore it until one of these conditions is met; without any, until it is reopened.
 
-        until    a moment, or so many seconds from now
-        beyond   it has occurred more often than so many times from now on
+        until    an instant, or a number of seconds from now
+        beyond   it has occurred more than this many times from now on
         version  it occurs in another version of the code than this
         """
         instant = None if until is None else _instant(until, self._clock.now())
@@ -133,27 +131,27 @@ class FailureGroups(GroupQueries):
             before = await self._locked(session, whole, read)
             after = await self._changed(session, before, state, text, conditions)
             await self._store.audit.append(session, [self._entry(before, after)])
-        self._tell(before, after)
+        self._emit(before, after)
         return after
 
     async def _resolve_with_letters(
         self, fingerprint: str, reason: str, expect: int | None, read: Version
     ) -> GroupResolution:
-        """A group that is resolved already stays so, and its letters are resolved nevertheless."""
+        """A group that is resolved already stays so; its letters are resolved all the same."""
         whole, text = (await self._found(fingerprint)).group.fingerprint, clean_reason(reason, self._redactor)
         async with self._store.database.transaction() as session:
             letters = await self._resolve_letters(session, whole, text)
             before = after = await self._locked(session, whole, read)
-            refuse_group_drift(len(letters), expect)
+            check_number_resolved(len(letters), expect)
             if before.state != GroupState.RESOLVED:
                 after = await self._changed(session, before, GroupState.RESOLVED, text)
             closed = self._letter_entries(letters, whole, text)
             changed = [] if before == after else [self._entry(before, after)]
             await self._store.audit.append(session, [*closed, *changed])
-        self._tell_letters(letters)
-        self._tell(before, after)
+        self._emit_letters(letters)
+        self._emit(before, after)
         left = (await self._found(whole)).letters
-        ids = tuple(each for each, _ in letters)
+        ids = tuple(letter_id for letter_id, _ in letters)
         return GroupResolution(after, ids, left.open + left.exhausted)
 
     async def _changed(
@@ -172,16 +170,17 @@ class FailureGroups(GroupQueries):
         group = await self._store.groups.lock(session, self._caller.org, fingerprint)
         if group is None:
             raise not_found(fingerprint)
-        refuse_other_version(f"failure group {fingerprint}", group.state, group.version, read)
+        check_version(f"failure group {fingerprint}", group.state, group.version, read)
         return group
 
     async def _resolve_letters(self, session: Session, fingerprint: str, reason: str) -> _Letters:
         org, by = self._caller
         ids = await self._store.groups.open_letters(session, org, fingerprint, MAX_LETTERS)
         locked = await self._store.dead_letters.lock(session, ids, org)
-        letters = [(each.id, each.state) for each in locked.values() if each.state in _UNATTENDED]
+        letters = [(letter.id, letter.state) for letter in locked.values() if letter.state in _UNATTENDED]
         closing = Closing(org, DeadLetterState.RESOLVED, by, reason)
-        await self._store.dead_letters.close_if_unattended(session, [each for each, _ in letters], closing)
+        letter_ids = [letter_id for letter_id, _ in letters]
+        await self._store.dead_letters.close_if_unattended(session, letter_ids, closing)
         return letters
 
     def _entry(self, before: FailureGroup, after: FailureGroup) -> NewEntry:
@@ -196,32 +195,32 @@ class FailureGroups(GroupQueries):
             detail = {"group": fingerprint, "reason": reason}
             yield NewEntry(self._caller.org, self._caller.name, Action.DEAD_LETTER_RESOLVED, ids, detail)
 
-    def _tell(self, before: FailureGroup, after: FailureGroup) -> None:
+    def _emit(self, before: FailureGroup, after: FailureGroup) -> None:
         if before != after:
             org, by = self._caller
             self._event_bus.emit(GroupChanged(org, after.fingerprint, before.state, after.state, by))
 
-    def _tell_letters(self, letters: _Letters) -> None:
+    def _emit_letters(self, letters: _Letters) -> None:
         org, by = self._caller
         for letter_id, state in letters if self._event_bus.is_subscribed(DeadLetterChanged) else ():
             self._event_bus.emit(DeadLetterChanged(org, letter_id, state, DeadLetterState.RESOLVED, by))
 
 
 async def settle(store: Store, event_bus: EventBus, most: int = MAX_SETTLED) -> int:
-    """Open the groups of all orgs again whose time to be ignored is over; how many there were."""
+    """Reopen the groups of all organizations whose time to be ignored is over; how many."""
     async with store.database.transaction() as session:
         changes = await store.groups.settle(session, most)
         await store.audit.append(session, list(_settlements(changes)))
-    for each in changes:
-        event_bus.emit(group_changed(each))
+    for change in changes:
+        event_bus.emit(group_changed(change))
     return len(changes)
 
 
 def _settlements(changes: Iterable[GroupChange]) -> Iterable[NewEntry]:
-    for org, own in groupby(changes, key=attrgetter("org")):
-        several = list(own)
-        fingerprints = tuple(each.fingerprint for each in several)
-        yield NewEntry(org, SELF, Action.GROUP_REOPENED, fingerprints, {"reason": several[0].reason})
+    for org, grouped in groupby(changes, key=attrgetter("org")):
+        own = list(grouped)
+        fingerprints = tuple(change.fingerprint for change in own)
+        yield NewEntry(org, SELF, Action.GROUP_REOPENED, fingerprints, {"reason": own[0].reason})
 
 
 def _instant(until: datetime | float, now: float) -> float:

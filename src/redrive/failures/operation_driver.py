@@ -1,7 +1,7 @@
-"""The driver of bulk replays: looks at every running operation, decides, and does what is next.
+"""The driver of bulk replays: polls every running operation, decides its next move, and makes it.
 
-Whatever it does to an operation is one transaction, in which it alone has the operation: it can be killed at
-any point, and any other driver goes on from there. Most looks find nothing to do, and lock nothing.
+Each move is one transaction that locks the operation: a driver can be killed at any point, and any other one
+continues from there. Most polls find nothing to do and lock nothing.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ BLOCKED_NOTE = "it depends on a dead letter that is not resolved"
 NOTHING_BEGUN = Begun((), ())
 
 
-class Step(NamedTuple):
-    """What was done with an operation, and in how many seconds it is worth another look."""
+class Advance(NamedTuple):
+    """The operation before and after a move, and the seconds until the next poll is worthwhile."""
 
     before: ReplayOperation
     after: ReplayOperation
@@ -50,7 +50,7 @@ class Step(NamedTuple):
 
 
 class OperationDriver:
-    """Several may work at once, in any number of processes."""
+    """Several drivers may work at once, in any number of processes."""
 
     def __init__(self, store: Store, breakers: Breakers, event_bus: EventBus) -> None:
         self._store = store
@@ -59,7 +59,7 @@ class OperationDriver:
         self._event_bus = event_bus
 
     async def tick(self) -> float:
-        """Bring every running operation forward; seconds until there may be more to do, 0 when there is."""
+        """Advance every running operation; the seconds until there may be more to do, 0 when there is."""
         running = await self._operations.running()
         if not running:
             return IDLE_SECONDS
@@ -70,22 +70,22 @@ class OperationDriver:
         move = await self._decide(self._store.database, moment, open_breakers)
         if isinstance(move, Wait):
             return move.seconds
-        step = await self._advance(moment.operation.id, open_breakers)
-        if step is None:
+        advance = await self._advance(moment.operation.id, open_breakers)
+        if advance is None:
             return POLL_SECONDS
-        self._tell(step)
-        if step.begun.queues:
-            await self._store.database.hint(step.begun.queues)
-        return step.seconds
+        self._emit(advance)
+        if advance.begun.queues:
+            await self._store.database.hint(advance.begun.queues)
+        return advance.seconds
 
-    async def _advance(self, operation_id: str, open_breakers: Iterable[str]) -> Step | None:
-        """Decided anew: others may have been here since the look."""
+    async def _advance(self, operation_id: str, open_breakers: Iterable[str]) -> Advance | None:
+        """Decide again under the lock, since others may have moved it, and make the move."""
         async with self._store.database.transaction() as session:
             moment = await self._operations.lock_running(session, operation_id)
             if moment is None:
                 return None
             move = await self._decide(session, moment, open_breakers)
-            return await self._done(session, moment, move)
+            return await self._apply(session, moment, move)
 
     async def _decide(self, session: Session, moment: Moment, open_breakers: Iterable[str]) -> Move:
         operation, now = moment
@@ -108,7 +108,7 @@ class OperationDriver:
     async def _breakers_ahead(
         self, session: Session, operation: ReplayOperation, open_breakers: Iterable[str]
     ) -> list[str]:
-        """The open breakers that items depend on which were not begun yet."""
+        """The open breakers that items still to be started depend on."""
         if not open_breakers:
             return []
         known = plan_of(operation).breakers
@@ -118,17 +118,17 @@ class OperationDriver:
             if name in known and await self._operations.depends_on(session, operation.id, name)
         ]
 
-    async def _done(self, session: Session, moment: Moment, move: Move) -> Step:
+    async def _apply(self, session: Session, moment: Moment, move: Move) -> Advance:
         operation, now = moment
         match move:
             case Wait(seconds):
-                return Step(operation, operation, seconds)
+                return Advance(operation, operation, seconds)
             case Release(number, released_at):
                 return await self._release(session, operation, number, released_at)
             case Ramp():
                 after = operation._replace(ramped_at=now, released_at=now)
                 await self._operations.save(session, after)
-                return Step(operation, after)
+                return Advance(operation, after)
             case Stop(reason):
                 after = operation._replace(state=OperationState.STOPPED, stopped_because=reason)
                 return await self._end(session, operation, after, Action.OPERATION_STOPPED)
@@ -137,36 +137,36 @@ class OperationDriver:
 
     async def _release(
         self, session: Session, operation: ReplayOperation, number: int, released_at: float
-    ) -> Step:
+    ) -> Advance:
         changed = await self._operations.next_obstacles(session, operation.id, number)
         await self._operations.refuse(session, changed)
         begun = await self._store.replays.begin_planned(session, operation.id, number - len(changed))
         after = operation._replace(released=operation.released + len(begun.replays), released_at=released_at)
         await self._operations.save(session, after)
         moved = begun.replays or begun.refused or changed
-        return Step(operation, after, 0.0 if moved else POLL_SECONDS, begun)
+        return Advance(operation, after, 0.0 if moved else POLL_SECONDS, begun)
 
-    async def _finish(self, session: Session, operation: ReplayOperation, now: float) -> Step:
-        """Nothing is under way: what waits for a dead letter of somebody else's care waits in vain."""
+    async def _finish(self, session: Session, operation: ReplayOperation, now: float) -> Advance:
+        """Nothing is running, so the remaining items depend on unresolved dead letters, and are refused."""
         if await self._operations.refuse_blocked(session, operation.id, BLOCKED_NOTE):
-            return Step(operation, operation, POLL_SECONDS)
+            return Advance(operation, operation, POLL_SECONDS)
         after = operation._replace(state=OperationState.DONE, ended_at=now)
         return await self._end(session, operation, after, Action.OPERATION_FINISHED)
 
     async def _end(
         self, session: Session, before: ReplayOperation, after: ReplayOperation, action: Action
-    ) -> Step:
+    ) -> Advance:
         detail = {"begun": after.released, "reason": after.stopped_because or ""}
         await self._operations.save(session, after)
         await self._store.audit.append(session, [NewEntry(after.org, SELF, action, (after.id,), detail)])
-        return Step(before, after)
+        return Advance(before, after)
 
-    def _tell(self, step: Step) -> None:
-        before, after = step.before, step.after
+    def _emit(self, advance: Advance) -> None:
+        before, after = advance.before, advance.after
         if before.state != after.state:
             reason = after.stopped_because or ""
             self._event_bus.emit(OperationChanged(after.org, after.id, before.state, after.state, reason))
         if self._event_bus.is_subscribed(ReplayRequested):
-            for each in step.begun.replays:
-                asked = (each.org, each.letter_id, each.run_id, each.mode, each.requested_by)
-                self._event_bus.emit(ReplayRequested(*asked))
+            for replay in advance.begun.replays:
+                names = (replay.org, replay.letter_id, replay.run_id, replay.mode, replay.requested_by)
+                self._event_bus.emit(ReplayRequested(*names))

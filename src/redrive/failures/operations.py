@@ -1,7 +1,8 @@
-"""Bulk replays of a caller's org: planned first, started when the plan still holds, then steered.
+"""Bulk replays of an organization: planned, started when the plan still holds, then paused, resumed,
+cancelled.
 
-What a plan is made of is in `engine.planner`, what happens after the start in `engine.driver`. Whatever is
-said here is durable when it returns.
+`failures.planner` makes the plans, `failures.operation_driver` drives a started operation. Every call is
+durable when it returns.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from redrive.engine.event_bus import EventBus
 from redrive.engine.ids import Ids
 from redrive.errors import DriftError, InvalidValueError, TransitionError
 from redrive.failures.planner import Planner, PlanRequest, plan_of
-from redrive.failures.refusal import refuse_start_drift
+from redrive.failures.preconditions import check_number_replayed
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import SELF, Caller
 from redrive.model.event import OperationChanged
@@ -61,7 +62,7 @@ class Operations:
         self._planner = Planner(store, breakers, ids, event_bus, redactor, caller)
 
     async def plan(self, **request: Unpack[PlanRequest]) -> Plan:
-        """Freeze what is to be replayed, and say what will happen: see PlanRequest."""
+        """Freeze what is to be replayed, and forecast what will happen; see PlanRequest."""
         return await self._planner.plan(request)
 
     # Steering
@@ -69,9 +70,11 @@ class Operations:
     async def start(
         self, operation_id: str, *, accept_drift: bool = False, expect: int | None = None
     ) -> ReplayOperation:
-        """Begin what was planned. Dead letters that have changed since are refused: all of the operation, or
-        with `accept_drift` these alone. Whoever says how many they `expect` to be replayed is refused when
-        it is another number."""
+        """Start what was planned.
+
+        DriftError when dead letters have changed since; `accept_drift` leaves those out instead. DriftError,
+        too, when another number than `expect` would be replayed.
+        """
         if expect is not None:
             require_whole("expect", expect, 0, MAX_ITEMS)
         async with self._store.database.transaction() as session:
@@ -81,7 +84,7 @@ class Operations:
                 raise _drift(before, drifted)
             await self._operations.refuse(session, drifted)
             remaining = (await self._operations.counts(session, operation_id))[ReplayState.PLANNED]
-            refuse_start_drift(remaining, expect)
+            check_number_replayed(remaining, expect)
             after = before._replace(
                 state=OperationState.RUNNING, started_by=self._caller.name, started_at=now, updated_at=now
             )
@@ -92,21 +95,22 @@ class Operations:
                 entries.append(self._entry(after, Action.OPERATION_FINISHED, {"begun": 0}, by=SELF))
             await self._operations.save(session, after)
             await self._store.audit.append(session, entries)
-        self._tell(before, after, "")
+        self._emit(before, after, "")
         return after
 
     async def pause(self, operation_id: str, reason: str = "") -> ReplayOperation:
-        """Begin nothing more until it is resumed; what is under way is finished."""
-        said = self._said(reason)
+        """Start no more items until it is resumed; running items finish."""
+        why = clean_reason(reason, self._redactor)
         async with self._store.database.transaction() as session:
             before, now = await self._locked(session, operation_id, "paused")
             after = before._replace(state=OperationState.PAUSED, updated_at=now)
-            await self._save(session, after, Action.OPERATION_PAUSED, said)
-        return self._tell(before, after, said)
+            await self._save(session, after, Action.OPERATION_PAUSED, why)
+        return self._emit(before, after, why)
 
     async def resume(self, operation_id: str, reason: str = "") -> ReplayOperation:
-        """Go on. One that has stopped itself begins with a canary again, and its failures are pardoned."""
-        said = self._said(reason)
+        """Continue. An operation that stopped itself starts with a canary again, and its failures are
+        pardoned."""
+        why = clean_reason(reason, self._redactor)
         async with self._store.database.transaction() as session:
             before, now = await self._locked(session, operation_id, "resumed")
             after = before._replace(state=OperationState.RUNNING, updated_at=now)
@@ -114,21 +118,21 @@ class Operations:
                 after = after._replace(
                     options=await self._pardoned(session, before), ramped_at=None, stopped_because=None
                 )
-            await self._save(session, after, Action.OPERATION_RESUMED, said)
-        return self._tell(before, after, said)
+            await self._save(session, after, Action.OPERATION_RESUMED, why)
+        return self._emit(before, after, why)
 
     async def cancel(self, operation_id: str, reason: str = "") -> ReplayOperation:
-        """Begin nothing more, for good; what is under way is finished."""
-        said = self._said(reason)
+        """Start no more items; running items finish."""
+        why = clean_reason(reason, self._redactor)
         async with self._store.database.transaction() as session:
             before, now = await self._locked(session, operation_id, "cancelled")
             await self._operations.cancel_planned(session, operation_id, CANCELLED_NOTE)
             after = before._replace(state=OperationState.CANCELLED, ended_at=now, updated_at=now)
-            await self._save(session, after, Action.OPERATION_CANCELLED, said)
-        return self._tell(before, after, said)
+            await self._save(session, after, Action.OPERATION_CANCELLED, why)
+        return self._emit(before, after, why)
 
     async def _locked(self, session: Session, operation_id: str, verb: str) -> Moment:
-        """The operation, if it can be started, paused, resumed or cancelled: a cause in the table."""
+        """Lock the operation. TransitionError unless its state allows `verb`, a cause in the table."""
         moment = await self._operations.lock(session, operation_id, self._caller.org)
         allowed = OPERATION_TRANSITIONS.before(verb)
         if moment.operation.state not in allowed:
@@ -152,7 +156,7 @@ class Operations:
     ) -> NewEntry:
         return NewEntry(operation.org, by or self._caller.name, action, (operation.id,), detail)
 
-    def _tell(self, before: ReplayOperation, after: ReplayOperation, reason: str) -> ReplayOperation:
+    def _emit(self, before: ReplayOperation, after: ReplayOperation, reason: str) -> ReplayOperation:
         self._event_bus.emit(OperationChanged(after.org, after.id, before.state, after.state, reason))
         return after
 
@@ -162,14 +166,14 @@ class Operations:
         return await self._operations.get(operation_id, self._caller.org)
 
     async def drift(self, operation_id: str) -> Drifting:
-        """What has changed since it was planned, and how many would be replayed without that."""
+        """The dead letters that have changed since it was planned, and how many would still be replayed."""
         operation, session = await self.get(operation_id), self._store.database
         planned = (await self._operations.counts(session, operation.id))[ReplayState.PLANNED]
         drifted = await self._operations.blocked(session, operation.id, operation.org)
         return Drifting(planned - len(drifted), len(drifted), _changes(drifted))
 
     async def report(self, operation_id: str) -> OperationReport:
-        """What came of it so far."""
+        """Its plan, its results so far, and why items failed or were refused."""
         operation, session = await self.get(operation_id), self._store.database
         counts = await self._operations.counts(session, operation_id)
         return OperationReport(
@@ -189,7 +193,7 @@ class Operations:
         size: int = 50,
         cursor: str | None = None,
     ) -> ItemPage:
-        """A page of its items, in the order in which they are begun."""
+        """A page of its items, in the order in which they start."""
         require_whole("size", size, 1, MAX_PAGE_SIZE)
         wanted = None if state is None else choice("state", state, ReplayState)
         operation = await self.get(operation_id)
@@ -198,23 +202,24 @@ class Operations:
         return ItemPage(tuple(found[:size]), last)
 
     async def failures(self, operation_id: str) -> Sequence[FailedAs]:
-        """In which ways items have failed, the most frequent first."""
+        """The failures of its items by fingerprint, the most frequent first."""
         return await self._operations.failed_as((await self.get(operation_id)).id)
 
     async def under_way(self) -> Sequence[ReplayOperation]:
-        """Those that run, are paused, or have stopped themselves; the newest of them."""
+        """Operations that run, are paused, or have stopped themselves; the newest first."""
         return await self._operations.under_way(self._caller.org, MAX_PAGE_SIZE)
 
     async def reaching(self, fingerprint: str) -> Mapping[str, int]:
-        """Those that run or are paused, with how many dead letters of the failure they have yet to begin."""
+        """Operations that run or are paused, each with how many letters of this failure it has still to
+        start."""
         return dict(await self._operations.reached(self._caller.org, fingerprint))
 
     async def progress(self, operations: Sequence[ReplayOperation]) -> Mapping[str, Mapping[str, int]]:
-        """How many items of each of these are in each state. What is in no other has succeeded."""
-        found = await self._operations.progress(self._caller.org, [each.id for each in operations])
-        for each in operations:
-            others = sum(found[each.id].values())
-            found[each.id][ReplayState.SUCCEEDED] = max(0, plan_of(each).selected - others)
+        """How many items of each operation are in each state."""
+        found = await self._operations.progress(self._caller.org, [operation.id for operation in operations])
+        for operation in operations:  # an item that is in no other state has succeeded
+            others = sum(found[operation.id].values())
+            found[operation.id][ReplayState.SUCCEEDED] = max(0, plan_of(operation).selected - others)
         return found
 
     async def list(self, *, size: int = 50, cursor: str | None = None) -> OperationPage:
@@ -224,9 +229,6 @@ class Operations:
             await self.get(cursor)
         found = await self._operations.page(self._caller.org, size + 1, cursor)
         return OperationPage(tuple(found[:size]), found[size - 1].id if len(found) > size else None)
-
-    def _said(self, reason: str) -> str:
-        return clean_reason(reason, self._redactor)
 
 
 def _drift(operation: ReplayOperation, obstacles: Sequence[Obstacle]) -> DriftError:
@@ -241,7 +243,7 @@ def _drift(operation: ReplayOperation, obstacles: Sequence[Obstacle]) -> DriftEr
 
 
 def _changes(obstacles: Sequence[Obstacle]) -> tuple[Drift, ...]:
-    return tuple(Drift(each.position, each.letter_id, each.note) for each in obstacles[:MAX_CHANGES])
+    return tuple(Drift(item.position, item.letter_id, item.note) for item in obstacles[:MAX_CHANGES])
 
 
 def _position(cursor: str | None) -> int:

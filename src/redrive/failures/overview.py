@@ -1,8 +1,8 @@
-"""The overview of an org: what needs somebody, what heals by itself, and what has come and gone.
+"""The overview of an organization: what needs you, what heals itself, and what has come and gone.
 
-Nothing here grows with what is stored. How many dead letters are live, and what has happened to them, is kept
-by the database as it happens; runs that wait or are held are counted up to 10,000; runs that have ended are
-what workers have told of them (engine.tally), some seconds ago.
+No query here grows with what is stored. The database counts live dead letters and what happens to them as it
+happens; waiting and held runs are counted up to 10,000; workers report the runs that have ended some seconds
+later (engine.tally).
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 from redrive.clock import Clock
 from redrive.engine.breakers import HELD_BY_BREAKER
-from redrive.failures.trends import beginning, placed
 from redrive.model.caller import Caller
 from redrive.model.dead_letter import NEEDS_YOU
 from redrive.model.field import Instant
-from redrive.model.overview import Span
+from redrive.model.overview import Span, first_part, part_number
 from redrive.model.query import MAX_COUNTED, Count, Order, Query, Term
 from redrive.model.run import ENDED_RUNS, RunState
 from redrive.model.run import Standing as RunStanding
@@ -29,7 +28,7 @@ BETWEEN_ATTEMPTS = Query((Term("is", (RunStanding.WAITING,)), Term("is", (RunSta
 
 
 class NeedsYou(NamedTuple):
-    """Dead letters that stay as they are until somebody does something about them."""
+    """Dead letters that wait for a person."""
 
     open: int
     exhausted: int
@@ -40,11 +39,11 @@ class NeedsYou(NamedTuple):
 
 
 class HealsItself(NamedTuple):
-    """What goes on without anybody. A run that is replayed and waits is counted with both.
+    """Work that continues without a person. A replayed run that waits is counted twice.
 
     held       runs that wait for breakers
     retrying   runs that wait for their next attempt
-    replaying  dead letters whose replay is under way
+    replaying  dead letters whose replay is in progress
     scheduled  open dead letters that will be redriven automatically
     """
 
@@ -59,13 +58,13 @@ class HealsItself(NamedTuple):
         return Count(number, self.held.capped or self.retrying.capped)
 
 
-class Standing(NamedTuple):
+class OverviewTotals(NamedTuple):
     needs_you: NeedsYou
     heals_itself: HealsItself
 
 
 class OldestLetter(NamedTuple):
-    """Of those that need somebody, the one that came first; `seconds` is its age."""
+    """The oldest dead letter that needs you; `seconds` is its age."""
 
     id: str
     title: str
@@ -74,7 +73,7 @@ class OldestLetter(NamedTuple):
 
 
 class ReplayRecord(NamedTuple):
-    """`rate` is the part that has succeeded; None as long as none has ended."""
+    """`rate` is the share that succeeded; None while none has ended."""
 
     succeeded: int
     failed: int
@@ -86,7 +85,8 @@ class ReplayRecord(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """Numbers over time are one for each part, of `width` seconds from `start` on; the last is under way.
+    """Numbers over time have one value for each part of `width` seconds from `start` on; the last part is in
+    progress.
 
     came  dead letters that were written or reopened
     left  dead letters that were closed or removed
@@ -97,7 +97,7 @@ class Overview(NamedTuple):
     now: Instant
     start: Instant
     width: float
-    standing: Standing
+    totals: OverviewTotals
     oldest: OldestLetter | None
     came: tuple[int, ...]
     left: tuple[int, ...]
@@ -106,12 +106,12 @@ class Overview(NamedTuple):
 
     @property
     def moments(self) -> tuple[float, ...]:
-        """When each part begins."""
+        """When each part starts."""
         return tuple(self.start + number * self.width for number in range(len(self.came)))
 
 
 class OverviewQueries:
-    """`store` is that of the caller's org."""
+    """`store` is that of the caller's organization."""
 
     def __init__(self, store: Store, clock: Clock, caller: Caller) -> None:
         self._store = store
@@ -120,15 +120,15 @@ class OverviewQueries:
 
     async def read(self, span: Span | str = Span.DAY) -> Overview:
         chosen, now = choice("span", span, Span), self._clock.now()
-        start = beginning(now, chosen.width, chosen.parts)
+        start = first_part(now, chosen.width, chosen.parts)
         parts = await self._store.tallies.flow(self._caller.org, start, chosen.width)
-        replays = ReplayRecord(*(_sum(parts, each) for each in ("replayed", "replay_failed")))
+        replays = ReplayRecord(_sum(parts, "replayed"), _sum(parts, "replay_failed"))
         return Overview(
             chosen,
             now,
             float(start),
             float(chosen.width),
-            await self.standing(),
+            await self.totals(),
             await self._oldest(now),
             _over_time(parts, chosen, "came"),
             _over_time(parts, chosen, "left"),
@@ -136,19 +136,18 @@ class OverviewQueries:
             {state: _over_time(parts, chosen, "ended", state) for state in ENDED_RUNS},
         )
 
-    async def standing(self) -> Standing:
-        """How things are now."""
+    async def totals(self) -> OverviewTotals:
         live = await self._store.tallies.live(self._caller.org)
         heals = HealsItself(await self._held(), await self._retrying(), live.replaying, live.scheduled)
-        return Standing(NeedsYou(live.open, live.exhausted), heals)
+        return OverviewTotals(NeedsYou(live.open, live.exhausted), heals)
 
     async def needs_you(self) -> NeedsYou:
-        """Of it, what every page tells."""
+        """The part of the totals that every page shows."""
         live = await self._store.tallies.live(self._caller.org)
         return NeedsYou(live.open, live.exhausted)
 
     async def _held(self) -> Count:
-        """What a limit holds is not broken."""
+        """Runs held by breakers; runs held by limits are not counted."""
         held = await self._store.run_lists.held(self._caller.org)
         broken = (number for holder, number in held.numbers.items() if holder.startswith(HELD_BY_BREAKER))
         return Count(min(sum(broken), MAX_COUNTED), held.capped)
@@ -165,11 +164,11 @@ class OverviewQueries:
 
 def _over_time(parts: Iterable[Part], span: Span, figure: str, subject: str = "") -> tuple[int, ...]:
     numbers = [0] * span.parts
-    for each in parts:
-        if (each.figure, each.subject) == (figure, subject):
-            numbers[placed(each.place, span.parts)] += each.number
+    for part in parts:
+        if (part.figure, part.subject) == (figure, subject):
+            numbers[part_number(part.place, span.parts)] += part.number
     return tuple(numbers)
 
 
 def _sum(parts: Iterable[Part], figure: str) -> int:
-    return sum(each.number for each in parts if each.figure == figure)
+    return sum(part.number for part in parts if part.figure == figure)

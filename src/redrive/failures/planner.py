@@ -1,4 +1,4 @@
-"""Plans of bulk replays: which dead letters belong to one, frozen, and what replaying them will mean."""
+"""Plans of bulk replays: the dead letters that belong to one, frozen, and what replaying them means."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from redrive.engine.event_bus import EventBus
 from redrive.engine.ids import Ids
 from redrive.engine.task import reject_unknown
 from redrive.errors import DriftError, InvalidValueError, NotFoundError
-from redrive.failures.group_queries import found_group
+from redrive.failures.group_queries import find_group
 from redrive.failures.replays import policy_text
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import Caller
@@ -40,16 +40,16 @@ _ROLLOUT = ("canary", "rate", "failure_rate", "minimum", "same_failures", "stop_
 
 
 class PlanRequest(TypedDict, total=False):
-    """What is to be replayed, and how. One of `query`, `ids` and `group` says what.
+    """What to replay, and how. Exactly one of `query`, `ids` and `group` is given.
 
     query           a query over dead letters
     ids             their ids
-    group           the fingerprint of a failure group: its live ones
-    mode            FROM_STEP unless given: the runs go on to their end; STEP_ONLY: the failed step alone
+    group           the fingerprint of a failure group: its live dead letters
+    mode            FROM_STEP (default): the runs go on to their end; STEP_ONLY: the failed step alone
     retry           the retry policy of the first step of each, for this replay only
-    exclude_unsafe  leave out what may repeat an effect that is not safe to repeat
-    expect          how many are to be replayed: if they are not as many, nothing is planned
-    reason          why, for those who read about it later
+    exclude_unsafe  skip letters that may repeat an unsafe effect
+    expect          how many letters will be replayed; with another number nothing is planned
+    reason          why, for the audit
 
     canary, rate, failure_rate, minimum, same_failures, stop_on_breaker: see redrive.policy.rollout
     """
@@ -71,10 +71,10 @@ class PlanRequest(TypedDict, total=False):
 
 
 class Selection(NamedTuple):
-    """The dead letters that are meant, by their ids or by a query, and how a person named them."""
+    """The dead letters to replay, by ids or by a query, and how the caller named them."""
 
     letters: Sequence[str] | Query
-    told: Mapping[str, Any]
+    named: Mapping[str, Any]
 
 
 class Planner:
@@ -100,27 +100,27 @@ class Planner:
         selection, expect = await self._selection(request), request.get("expect")
         draft = self._draft(request, selection)
         open_breakers = await self._breakers.opened()
-        await self._refuse_too_many(selection)
+        await self._check_size(selection)
         async with self._store.database.transaction() as session:
             await self._freeze(session, draft, selection.letters)
             if request.get("exclude_unsafe"):
                 await self._operations.skip_unsafe(session, draft.id, SKIPPED_NOTE)
             plan = await self._planned(session, draft, open_breakers)
-            _refuse_unexpected(plan, expect)
+            _check_expected(plan, expect)
             await self._operations.insert(session, draft._replace(plan=encode(plan.to_json())))
             await self._store.audit.append(session, [_entry(draft, plan)])
         self._event_bus.emit(OperationChanged(draft.org, draft.id, "", OperationState.PLANNED, draft.reason))
         return plan
 
     def _draft(self, request: PlanRequest, selection: Selection) -> NewOperation:
-        told = {**selection.told, "exclude_unsafe": bool(request.get("exclude_unsafe"))}
+        named = {**selection.named, "exclude_unsafe": bool(request.get("exclude_unsafe"))}
         options = {name: value for name, value in request.items() if name in _ROLLOUT}
         retry = request.get("retry")
         return NewOperation(
             id=self._ids.new(),
             org=self._caller.org,
             mode=choice("mode", request.get("mode", Mode.FROM_STEP), Mode).value,
-            selection=encode(told),
+            selection=encode(named),
             options=Rollout(RolloutOptions(**options)).to_text(),  # type: ignore[arg-type]
             policy_override=None if retry is None else policy_text(retry),
             reason=clean_reason(request.get("reason", ""), self._redactor),
@@ -138,12 +138,12 @@ class Planner:
         if query is not None:
             asked = parse(query).asked_by(self._caller.name)
             return Selection(asked, {"query": self._redactor.text(str(asked))})
-        fingerprint = (await found_group(self._store, self._caller.org, group or "")).group.fingerprint
+        fingerprint = (await find_group(self._store, self._caller.org, group or "")).group.fingerprint
         live = Query((Term("is", LIVE), Term("fp", (fingerprint,))))
         return Selection(live, {"group": fingerprint})
 
-    async def _refuse_too_many(self, selection: Selection) -> None:
-        """Before anything is written: on SQLite a plan keeps all other writers waiting."""
+    async def _check_size(self, selection: Selection) -> None:
+        """Count before anything is written: on SQLite a plan blocks all other writers."""
         if not isinstance(selection.letters, Query):
             return
         found = await self._store.dead_letters.count(selection.letters, self._caller.org, MAX_ITEMS)
@@ -158,12 +158,12 @@ class Planner:
         if isinstance(letters, Query):
             await self._operations.freeze(session, item, Filter.of(letters, self._caller.org))
         else:
-            await self._refuse_unknown(session, letters)
+            await self._check_known(session, letters)
             await self._operations.freeze_ids(session, item, letters)
         blocked = await self._operations.blocked(session, draft.id, draft.org)
         await self._operations.refuse(session, blocked)
 
-    async def _refuse_unknown(self, session: Session, ids: Sequence[str]) -> None:
+    async def _check_known(self, session: Session, ids: Sequence[str]) -> None:
         unknown = await self._operations.unknown_ids(session, self._caller.org, ids, 1)
         if unknown:
             raise NotFoundError(f"there is no dead letter {unknown[0]!r}; nothing was planned")
@@ -200,13 +200,13 @@ def plan_of(operation: ReplayOperation) -> Plan:
 
 
 def _listed(ids: Sequence[str]) -> list[str]:
-    if isinstance(ids, str) or not all(isinstance(each, str) for each in ids):
+    if isinstance(ids, str) or not all(isinstance(letter_id, str) for letter_id in ids):
         raise InvalidValueError(f"ids must be a list of ids of dead letters, got {ids!r:.80}")
     require_whole("the number of ids", len(ids), 0, MAX_ITEMS)
     return list(dict.fromkeys(ids))
 
 
-def _refuse_unexpected(plan: Plan, expect: int | None) -> None:
+def _check_expected(plan: Plan, expect: int | None) -> None:
     if expect is not None and plan.will_run != expect:
         raise DriftError(
             f"{plan.will_run:,} of {plan.selected:,} selected dead letters would be replayed, not {expect:,} "

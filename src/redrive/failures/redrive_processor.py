@@ -1,8 +1,8 @@
-"""The redrive processor: executes dead letters again by their policies, without anybody asking (M3).
+"""The redrive processor: replays dead letters automatically, by their redrive policies.
 
-Every interval it takes all that is due and puts it back to work: workers execute it in parallel, and record
-what came of it. Several processors may run at once, each in a process of its own: what one has taken, the
-others do not see any more.
+Every interval it starts a replay of each letter that is due; workers execute and record them. Several
+processors may run at once, each in its own process: a letter that one has taken is no longer due for the
+others.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from redrive.engine.ids import Ids
 from redrive.engine.store_retrier import StoreRetrier
 from redrive.engine.waiting import wait_for
 from redrive.errors import StoreError, TransitionError
-from redrive.failures.alarms import Alarms
 from redrive.failures.groups import settle
+from redrive.failures.statistics import Alarms
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import SELF
 from redrive.model.dead_letter import DeadLetterState
@@ -36,23 +36,23 @@ from redrive.store.replays import Begun, NewReplay
 from redrive.store.store import Store
 
 MAX_DUE_BATCH = 10_000
+"""Letters per query."""
 MAX_BATCH_SIZE = 500
-"""Letters that are looked up, and that are changed in one transaction."""
-PROCESSORS_REMEMBERED = 86_400.0
-STOP_GRACE = 5.0
+"""Letters per transaction."""
+PROCESSOR_MEMORY_SECONDS = 86_400.0
+STOP_GRACE_SECONDS = 5.0
 STOPPED, RUNNING = "stopped", "running"
 REASON = "redriven automatically"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessorOptions:
-    """How a processor works.
-
-    interval_seconds  how often it looks
-    archive_seconds   what has been exhausted for so long is archived; None: never
+    """
+    interval_seconds  time between two passes
+    archive_seconds   letters that were exhausted for longer are archived; None: never
     queue             the queue it serves; None: all
-    max_size          how many live letters there may be, for the alert; None: any number
-    functions         custom policies by name; a letter by another one is left alone
+    max_size          live letters at most, for the alert; None: no limit
+    functions         custom policies by name; a letter with an unknown one is left alone
     """
 
     interval_seconds: float = 60.0
@@ -67,7 +67,7 @@ class ProcessorOptions:
 
 
 class Pass(NamedTuple):
-    """What one look has come to."""
+    """What one pass has changed."""
 
     redriven: int
     archived: int
@@ -113,19 +113,19 @@ class Processor:
         return STOPPED if self._running is None or self._running.done() else RUNNING
 
     def start(self) -> None:
-        """Look every interval from now on, in the background."""
+        """Make a pass every interval, in the background."""
         if self.state == RUNNING:
             raise TransitionError("the processor is already running; stop it before it is started again")
         self._stopping = asyncio.Event()
         self._running = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Finish the look that is under way, if the database lets it. One that is not running stays so."""
+        """Finish the current pass, or cancel it after 5 seconds. A processor that is not running stays so."""
         self._stopping.set()
         running, self._running = self._running, None
         if running is None:
             return
-        await asyncio.wait({running}, timeout=STOP_GRACE)
+        await asyncio.wait({running}, timeout=STOP_GRACE_SECONDS)
         if not running.done():
             running.cancel()
             await asyncio.wait({running})
@@ -136,35 +136,35 @@ class Processor:
         self._event_bus.emit(ProcessorChanged(self.id, RUNNING))
         try:
             while not self._stopping.is_set():
-                await self._retrier.run("redrive", self._look)
+                await self._retrier.run("redrive", self._pass)
                 await wait_for(self._stopping, self.options.interval_seconds, self._clock)
-            with suppress(StoreError):  # others see that it is silent
+            with suppress(StoreError):  # others notice the missing heartbeat
                 await self._retrier.run("redrive", partial(self._heartbeat, STOPPED), tries=3)
         finally:
             self._event_bus.emit(ProcessorChanged(self.id, STOPPED))
 
-    async def _look(self) -> None:
+    async def _pass(self) -> None:
         await self._heartbeat(RUNNING)
-        await self._redrives.forget_processors(PROCESSORS_REMEMBERED)
+        await self._redrives.forget_processors(PROCESSOR_MEMORY_SECONDS)
         await self.run_once()
 
     async def _heartbeat(self, state: str) -> None:
         queue, interval = self.options.queue or "", self.options.interval_seconds
         await self._redrives.heartbeat(self.id, queue, state, interval, self.redriven)
 
-    # One look
+    # One pass
 
     async def run_once(self) -> Pass:
-        """Redrive all that is due, archive what is exhausted for long, look at the figures."""
+        """Redrive letters that are due, archive exhausted ones, reopen groups, check the alarms."""
         redriven = await self._redrive()
         archived = await self._archive()
         reopened = await settle(self._store, self._event_bus) if self.options.queue is None else 0
         census = await self._redrives.census(queue=self.options.queue)
-        self._alarms.look(census, self.options.interval_seconds)
+        self._alarms.check(census, self.options.interval_seconds)
         return Pass(redriven, archived, reopened)
 
     async def _redrive(self) -> int:
-        """Until nothing is due any more, or nothing of what is due can be begun just now."""
+        """Start replays until nothing is due, or nothing that is due can be started now."""
         total = 0
         while due := await self._due():
             begun = 0
@@ -188,9 +188,9 @@ class Processor:
             locked = await self._redrives.lock_due(session, due)
             if not locked:
                 return 0
-            begun = await self._store.replays.begin(session, [self._replay(each) for each in locked])
+            begun = await self._store.replays.begin(session, [self._replay(letter) for letter in locked])
         await self._store.database.hint(begun.queues)
-        self._tell(begun)
+        self._emit(begun)
         return len(begun.replays)
 
     def _replay(self, due: Due) -> NewReplay:
@@ -207,19 +207,20 @@ class Processor:
             reason=REASON,
         )
 
-    def _tell(self, begun: Begun) -> None:
+    def _emit(self, begun: Begun) -> None:
         if self._event_bus.is_subscribed(ReplayRequested):
-            for each in begun.replays:
-                self._event_bus.emit(ReplayRequested(each.org, each.letter_id, each.run_id, each.mode, SELF))
+            for replay in begun.replays:
+                names = (replay.org, replay.letter_id, replay.run_id, replay.mode)
+                self._event_bus.emit(ReplayRequested(*names, SELF))
 
     async def _archive(self) -> int:
         age, total = self.options.archive_seconds, 0
         while age is not None:
             archived = await self._archive_some(age)
             total += len(archived)
-            for each in archived:
+            for letter in archived:
                 change = (DeadLetterState.EXHAUSTED, DeadLetterState.ARCHIVED)
-                self._event_bus.emit(DeadLetterChanged(each.org, each.letter_id, *change, SELF))
+                self._event_bus.emit(DeadLetterChanged(letter.org, letter.letter_id, *change, SELF))
             if len(archived) < MAX_BATCH_SIZE:
                 break
         return total
@@ -234,10 +235,10 @@ class Processor:
 
 
 def _archivings(archived: Sequence[Archived], reason: str) -> list[NewEntry]:
-    """One entry for all letters of an org."""
+    """One entry for all letters of an organization."""
     by_org: dict[str, list[str]] = {}
-    for each in archived:
-        by_org.setdefault(each.org, []).append(each.letter_id)
+    for letter in archived:
+        by_org.setdefault(letter.org, []).append(letter.letter_id)
     return [
         NewEntry(org, SELF, Action.DEAD_LETTER_ARCHIVED, tuple(ids), {"reason": reason})
         for org, ids in by_org.items()

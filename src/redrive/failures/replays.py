@@ -1,12 +1,9 @@
-"""Replaying one dead letter: what makes no sense is refused, everything else is one transaction (W9, W10)."""
+"""Replaying one dead letter, in one transaction."""
 
 from __future__ import annotations
 
 from types import EllipsisType
-from typing import NamedTuple
 
-from redrive.clock import Clock
-from redrive.engine.dead_letter_policy import DeadLetterPolicy
 from redrive.engine.definition import Definition
 from redrive.engine.encryption import Encryption
 from redrive.engine.event_bus import EventBus
@@ -35,27 +32,31 @@ MAX_TRIES = 4
 HIDDEN = "(changed, not shown)"
 
 
-class Kit(NamedTuple):
-    """What everybody needs who puts failed runs back to work."""
-
-    store: Store
-    definitions: Definitions
-    registry: Registry
-    ids: Ids
-    event_bus: EventBus
-    retrier: StoreRetrier
-    redactor: Redactor
-    limits: Limits
-    clock: Clock
-    encryption: Encryption
-    letter_policy: DeadLetterPolicy
-
-
 class Replays:
-    """On behalf of one caller."""
+    """The replays of dead letters of the caller's organization."""
 
-    def __init__(self, kit: Kit, caller: Caller) -> None:
-        self._kit = kit
+    def __init__(
+        self,
+        store: Store,
+        definitions: Definitions,
+        registry: Registry,
+        ids: Ids,
+        event_bus: EventBus,
+        retrier: StoreRetrier,
+        redactor: Redactor,
+        limits: Limits,
+        encryption: Encryption,
+        caller: Caller,
+    ) -> None:
+        self._store = store
+        self._definitions = definitions
+        self._registry = registry
+        self._ids = ids
+        self._event_bus = event_bus
+        self._retrier = retrier
+        self._redactor = redactor
+        self._limits = limits
+        self._encryption = encryption
         self._caller = caller
 
     async def start(
@@ -79,55 +80,56 @@ class Replays:
         letter = await self._letter(letter_id)
         run = await self._run(letter)
         await self._check_dependencies(letter)
-        definition = await self._kit.definitions.get(run.definition)
+        definition = await self._definitions.get(run.definition)
         index = _index(from_step, letter, definition, mode)
         override = None if retry is None else policy_text(retry)
         text, edit = await self._edited(payload, reason, run, definition, index)
         if text is None:
-            text = await input_of(self._kit.store, run, index)
+            text = await input_of(self._store, run, index)
         queue = None if index == run.step_index else definition.steps[index].queue
         new = NewReplay(
-            self._kit.ids.new(),
-            self._caller.org,
-            letter.id,
-            run.id,
-            run.step_index,
-            index,
-            mode,
-            0,
-            self._caller.name,
-            clean_reason(reason, self._kit.redactor),
-            override,
-            edit,
-            text,
-            queue,
+            id=self._ids.new(),
+            org=self._caller.org,
+            letter_id=letter.id,
+            run_id=run.id,
+            step_index=run.step_index,
+            from_step=index,
+            mode=mode,
+            automatic=0,
+            requested_by=self._caller.name,
+            reason=clean_reason(reason, self._redactor),
+            policy_override=override,
+            edit=edit,
+            step_input=text,
+            queue=queue,
         )
         return await self._begin(new)
 
     async def get(self, replay_id: str) -> Replay:
-        return await self._kit.store.replays.get(replay_id, self._caller.org)
+        return await self._store.replays.get(replay_id, self._caller.org)
 
     async def of(self, letter_id: str) -> list[Replay]:
         """Every replay of a dead letter, the newest first."""
-        return await self._kit.store.replays.of_letter(letter_id, self._caller.org)
+        return await self._store.replays.of_letter(letter_id, self._caller.org)
 
     async def _begin(self, new: NewReplay) -> Replay:
         async def begin() -> Begun:
-            async with self._kit.store.database.transaction() as session:
-                return await self._kit.store.replays.begin(session, [new])
+            async with self._store.database.transaction() as session:
+                return await self._store.replays.begin(session, [new])
 
-        begun = await self._kit.retrier.run("replay", begin, errors=StoreUnavailableError, tries=MAX_TRIES)
+        begun = await self._retrier.run("replay", begin, errors=StoreUnavailableError, tries=MAX_TRIES)
         if not begun.replays:
             await self._refuse(new)
-        await self._kit.store.database.hint(begun.queues)
+        await self._store.database.hint(begun.queues)
         names = (new.org, new.letter_id, new.run_id, new.mode, new.requested_by)
-        self._kit.event_bus.emit(ReplayRequested(*names))
+        self._event_bus.emit(ReplayRequested(*names))
         return await self.get(new.id)
 
     async def _refuse(self, new: NewReplay) -> None:
-        """It was changed in the last moment; an answer that got lost may have begun it, too."""
-        for known in await self.of(new.letter_id):
-            if known.id == new.id:
+        """Raise why it was not begun. It returns when an earlier try began it, and only its answer was
+        lost."""
+        for replay in await self.of(new.letter_id):
+            if replay.id == new.id:
                 return
         letter = await self._letter(new.letter_id)
         await self._run(letter)
@@ -136,10 +138,10 @@ class Replays:
         )
 
     async def _letter(self, letter_id: str) -> DeadLetter:
-        return await self._kit.store.dead_letters.get(letter_id, self._caller.org)
+        return await self._store.dead_letters.get(letter_id, self._caller.org)
 
     async def _run(self, letter: DeadLetter) -> Run:
-        """The run of the letter, in a state that it can be replayed from."""
+        """The run of the letter. ReplayRefusedError unless it can be replayed now."""
         run = await self._known_run(letter)
         if run is not None and _replayable(letter, run):
             return run
@@ -148,7 +150,7 @@ class Replays:
         raise ReplayRefusedError(f"the dead letter {letter.id} cannot be replayed: {why}")
 
     async def _check_dependencies(self, letter: DeadLetter) -> None:
-        for other in await self._kit.store.dead_letters.dependencies(letter.id, self._caller.org):
+        for other in await self._store.dead_letters.dependencies(letter.id, self._caller.org):
             if other.state != DeadLetterState.RESOLVED:
                 raise ReplayRefusedError(
                     f"the dead letter {letter.id} cannot be replayed: it waits for {other.id}, which is "
@@ -157,39 +159,42 @@ class Replays:
 
     async def _known_run(self, letter: DeadLetter) -> Run | None:
         try:
-            return await self._kit.store.runs.get(letter.run_id, self._caller.org)
+            return await self._store.runs.get(letter.run_id, self._caller.org)
         except NotFoundError:
             return None
 
     async def _edited(
         self, payload: object | EllipsisType, reason: str, run: Run, definition: Definition, index: int
     ) -> tuple[str | None, str | None]:
-        """The payload that takes the place of the old one, and what is remembered of the change."""
+        """The new payload, and the difference to the old one, redacted."""
         if payload is ...:
             return None, None
         if not reason.strip():
             raise InvalidValueError("give a reason for changing the payload: it is kept with the replay")
-        value, text = json_and_text(payload, limits=self._kit.limits)
-        task = self._kit.registry.tasks.get(definition.steps[index].task)
+        value, text = json_and_text(payload, limits=self._limits)
+        task = self._registry.tasks.get(definition.steps[index].task)
         if task is not None:
             task.signature.check(value)
-        before = await input_of(self._kit.store, run, index) or run.step_input or run.input
-        encryption = self._kit.encryption
-        return encryption.encrypt(text), self._difference(decode(encryption.decrypt(before)), value)
+        before = await input_of(self._store, run, index) or run.step_input or run.input
+        difference = self._difference(decode(self._encryption.decrypt(before)), value)
+        return self._encryption.encrypt(text), difference
 
     def _difference(self, before: JsonValue, after: JsonValue) -> str:
-        redactor = self._kit.redactor
-        shown = {each.path: each for each in differences(redactor.value(before), redactor.value(after))}
+        redactor = self._redactor
+        visible = {
+            change.path: (change.before, change.after)
+            for change in differences(redactor.value(before), redactor.value(after))
+        }
         changes: list[JsonValue] = []
-        for each in differences(before, after):
-            seen = shown.get(each.path)
-            told = (HIDDEN, HIDDEN) if seen is None else (seen.before, seen.after)
-            changes.append({"path": redactor.text(each.path), "before": told[0], "after": told[1]})
+        for change in differences(before, after):
+            old, new = visible.get(change.path, (HIDDEN, HIDDEN))
+            changes.append({"path": redactor.text(change.path), "before": old, "after": new})
         return snapshot(changes, redactor)
 
 
 async def input_of(store: Store, run: Run, index: int) -> str | None:
-    """What another step than the current one receives: what the one before has given, or the run's input."""
+    """The input of another step than the current one: the output of the step before it, or the run's
+    input."""
     if index == run.step_index:
         return None
     if index == 0:
@@ -204,7 +209,7 @@ def _replayable(letter: DeadLetter, run: Run) -> bool:
 
 
 def policy_text(retry: RetryPolicy) -> str:
-    """A policy as it overrides that of a step."""
+    """A retry policy as the JSON text that overrides that of a step."""
     require_kind("retry", retry, RetryPolicy)
     return encode(policy_to_json(retry))
 

@@ -1,4 +1,4 @@
-"""Saved views as the people of an org share them. Removing one loses nothing: the audit has what it was."""
+"""Saved views: queries under a name, shared in an organization. The audit keeps those that were removed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_NAME_LENGTH = 60
 
 
 class SavedViews:
-    """The saved views of the caller's org. One of another org does not exist."""
+    """The saved views of the caller's organization. A view of another organization does not exist."""
 
     def __init__(self, store: Store, ids: Ids, redactor: Redactor, caller: Caller) -> None:
         self._store = store
@@ -38,9 +38,9 @@ class SavedViews:
     async def create(
         self, name: str, page: ViewedPage | str, query: str = "", *, view: str = "", sort: str = ""
     ) -> SavedView:
-        """Save what a page shows, under a name. The same once more is the one that there is.
+        """Save what a page shows under a name; saving the same again returns the existing view.
 
-        `query`, `view` and `sort` are as in the address of the page; `me` in a query is whoever looks.
+        `query`, `view` and `sort` are as in the address of the page; `me` in a query is the person who looks.
         """
         new = self._new(name, self._looking(page, query, view, sort))
         async with self._store.database.transaction() as session:
@@ -48,7 +48,7 @@ class SavedViews:
             if made is None:
                 return await self._same(session, new)
             await self._audit(session, Action.SAVED_VIEW_CREATED, made)
-            # Now that this org's audit is locked, nobody else can be saving in the same moment.
+            # The audit of the organization is locked by now, so nobody else saves concurrently.
             if await self._store.saved_views.number(session, self._caller.org) > MAX_VIEWS:
                 raise TransitionError(
                     f"there are {MAX_VIEWS} saved views already, which is the most; remove one first"
@@ -56,7 +56,7 @@ class SavedViews:
         return made
 
     async def remove(self, view_id: str) -> SavedView:
-        """What was removed."""
+        """Remove a view and return it."""
         async with self._store.database.transaction() as session:
             gone = await self._store.saved_views.remove(session, self._caller.org, findable(view_id))
             if gone is None:

@@ -1,4 +1,4 @@
-"""The verdict on a dead letter, from what is stored about it and what is going on now."""
+"""Verdicts on dead letters, from what is stored about them and what happens now."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from redrive.store.limits import WorkerRow
 from redrive.store.store import Store
 
 SILENT_SECONDS = 60.0
-"""A worker that says nothing for so long is not at work."""
+"""A worker whose last heartbeat is older than this is probably dead."""
 
 
 class _Since(NamedTuple):
@@ -27,7 +27,7 @@ class _Since(NamedTuple):
 
 
 class Verdicts:
-    """The verdicts on the dead letters of the caller's org."""
+    """Verdicts on the dead letters of the caller's organization."""
 
     def __init__(self, store: Store, breakers: Breakers, caller: Caller) -> None:
         self._store = store
@@ -68,7 +68,7 @@ class Verdicts:
 
 
 def _known(since: _Since) -> Facts:
-    """What the letter itself and its replays tell."""
+    """The facts that the letter itself and its replays hold."""
     letter = since.letter
     return Facts(
         state=letter.state,
@@ -85,8 +85,8 @@ def _known(since: _Since) -> Facts:
         effect=letter.effect,
         may_have_executed=bool(letter.may_have_executed),
         most=MAX_COUNT,
-        replays=_record(each for each in since.replays if each.own),
-        other_replays=_record(each for each in since.replays if not each.own),
+        replays=_record(replays for replays in since.replays if replays.own),
+        other_replays=_record(replays for replays in since.replays if not replays.own),
         redrives=letter.redrives,
         max_redrives=letter.max_redrives,
         next_redrive_at=letter.next_redrive_at,
@@ -94,25 +94,25 @@ def _known(since: _Since) -> Facts:
 
 
 def _failed_at(letter: FailedLetter, replays: Iterable[EndedReplays]) -> float:
-    """The last failure that is known of: that of a replay, too."""
-    failed = [each.last_ended_at for each in replays if each.own and each.state == ReplayState.FAILED]
+    """When it failed last, by itself or in a replay."""
+    failed = [ended.last_ended_at for ended in replays if ended.own and ended.state == ReplayState.FAILED]
     moments = [letter.created_at, letter.last_failed_at, *failed]
     return max(moment for moment in moments if moment is not None)
 
 
 def _record(replays: Iterable[EndedReplays]) -> ReplayRecord:
-    numbers = {each.state: each.number for each in replays}
+    numbers = {ended.state: ended.number for ended in replays}
     return ReplayRecord(numbers.get(ReplayState.SUCCEEDED, 0), numbers.get(ReplayState.FAILED, 0))
 
 
 def _started(workers: Iterable[WorkerRow], since: _Since) -> frozenset[str]:
-    """The versions of workers for its queue that were started after it had failed, and are at work."""
+    """The code versions of live workers for its queue that were started after it failed."""
     return frozenset(
-        each.code_version
-        for each in workers
-        if each.started_at > since.failed_at
-        and each.seconds_silent < SILENT_SECONDS
-        and since.letter.queue in _queues(each)
+        worker.code_version
+        for worker in workers
+        if worker.started_at > since.failed_at
+        and worker.seconds_silent < SILENT_SECONDS
+        and since.letter.queue in _queues(worker)
     )
 
 

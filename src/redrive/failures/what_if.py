@@ -1,7 +1,7 @@
-"""A changed policy against the recorded attempts of an org: what would have become of everything that failed.
+"""What if: a changed retry policy applied to the recorded failures of an organization.
 
-The attempts are read twice, so that no more than a page of them is held: first to learn when dependencies
-worked again, then to live through each failure.
+The attempts are read twice, so that no more than a page of them is in memory: first to learn when
+dependencies worked again, then to replay each failure under the changed policy.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from redrive.engine.definition import Definition, StepDefinition
 from redrive.errors import NotFoundError, RedriveError
-from redrive.failures.attempt_evidence import Left, Told, told
+from redrive.failures.attempt_evidence import Exclusion, FailureStory, read_attempts
 from redrive.policy.alteration import Alteration
 from redrive.policy.comparison import Comparison
 from redrive.policy.recovery import Recoveries
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.what_if import Works, relive, unseen
-from redrive.store.attempt_history import AttemptHistory, TriedRow
+from redrive.store.attempt_history import AttemptHistory
 from redrive.words.suggestion import suggest
 
 if TYPE_CHECKING:
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from redrive.store.store import Store
 
 CLOCKS_APART = 3600.0
-"""Seconds by which the clock that has made an id may be behind that of the database."""
+"""Seconds by which the clock that made an id may be behind that of the database."""
 
-Tell = Callable[[int], object]
+Progress = Callable[[int], object]
 
 
-class Wanted(NamedTuple):
-    """Which failures: of runs that were submitted at `since` or later. None is any."""
+class FailureSelection(NamedTuple):
+    """Which failures: those of runs that were submitted at `since` or later. None is any."""
 
     org: str
     since: float
@@ -42,13 +42,13 @@ class Wanted(NamedTuple):
     queue: str | None = None
 
 
-class Place(NamedTuple):
+class StepName(NamedTuple):
     workflow: str
     step: str
 
 
-class Outcome(NamedTuple):
-    """Of one step; the policies are those of its newest run."""
+class StepOutcome(NamedTuple):
+    """The comparison for one step; the policies are those of its newest run."""
 
     task: str
     dependency: str
@@ -59,65 +59,77 @@ class Outcome(NamedTuple):
 
 class WhatIf(NamedTuple):
     """
-    runs        that were looked at
-    attempts    that were written down for them
-    under_way   failures that are left out since they have not ended, or were cancelled
-    unreadable  those that are left out since the definition of their run cannot be read
+    runs        runs that were read
+    attempts    their recorded attempts
+    under_way   failures left out because they have not ended, or were cancelled
+    unreadable  failures left out because the definition of their run cannot be read
     """
 
     since: float
     runs: int
     attempts: int
     total: Comparison
-    steps: dict[Place, Outcome]
+    steps: dict[StepName, StepOutcome]
     under_way: int
     unreadable: int
 
 
-class _Story(NamedTuple):
-    place: Place
+class _StepStory(NamedTuple):
+    name: StepName
     step: StepDefinition
     queue: str
-    told: Told | Left
+    attempts: FailureStory | Exclusion
 
 
 async def what_if(
-    store: Store, definitions: Definitions, wanted: Wanted, alteration: Alteration, tell: Tell | None = None
+    store: Store,
+    definitions: Definitions,
+    wanted: FailureSelection,
+    alteration: Alteration,
+    progress: Progress | None = None,
 ) -> WhatIf:
-    """`tell` is told how many more rows were read, of as many as `to_be_read` says."""
-    return await _Inquiry(store, definitions, wanted, alteration, tell or _nobody).answer()
+    """Compare the recorded policies with the changed ones.
+
+    `progress` is called with the number of rows after each page, of as many as `rows_to_read` says.
+    """
+    return await _Simulation(store, definitions, wanted, alteration, progress or _ignore).run()
 
 
-async def to_be_read(store: Store, wanted: Wanted) -> int:
+async def rows_to_read(store: Store, wanted: FailureSelection) -> int:
     numbers = await _history(store, wanted).numbers()
     return numbers.runs + 2 * numbers.attempts
 
 
-class _Inquiry:
+class _Simulation:
     def __init__(
-        self, store: Store, definitions: Definitions, wanted: Wanted, alteration: Alteration, tell: Tell
+        self,
+        store: Store,
+        definitions: Definitions,
+        wanted: FailureSelection,
+        alteration: Alteration,
+        progress: Progress,
     ) -> None:
         self._history = _history(store, wanted)
         self._definitions = definitions
         self._wanted = wanted
         self._alteration = alteration
-        self._tell = tell
+        self._progress = progress
         self._known: dict[str, tuple[StepDefinition, ...] | None] = {}
         self._changed: dict[int, RetryPolicy] = {}
         self._recoveries = Recoveries()
         self._total = Comparison()
-        self._steps: dict[Place, Outcome] = {}
+        self._steps: dict[StepName, StepOutcome] = {}
         self._under_way = self._unreadable = self._read = 0
 
-    async def answer(self) -> WhatIf:
+    async def run(self) -> WhatIf:
         runs = await self._learn_successes()
         await self._learn_recoveries()
         self._recoveries.settle()
         self._unreadable = self._read = 0  # everything is read a second time
         async for story in self._stories():
             if self._is_wanted(story):
-                self._live_through(story)
-        self._refuse_unknown()
+                self._compare(story)
+        self._check_names()
         return WhatIf(
             self._wanted.since,
             runs,
@@ -128,12 +140,12 @@ class _Inquiry:
             self._unreadable,
         )
 
-    # What is known of dependencies
+    # Learning when dependencies worked
 
     async def _learn_successes(self) -> int:
         runs = 0
         async for page in self._history.succeeded():
-            self._tell(len({row.run_id for row in page}))
+            self._progress(len({row.run_id for row in page}))
             runs += len({row.run_id for row in page})
             for row in page:
                 step = await self._step(row.definition, row.step_index)
@@ -143,46 +155,51 @@ class _Inquiry:
 
     async def _learn_recoveries(self) -> None:
         async for story in self._stories():
-            told, dependency = story.told, _dependency(story.step)
-            if isinstance(told, Left):
+            failures, dependency = story.attempts, _dependency(story.step)
+            if isinstance(failures, Exclusion):
                 continue
-            self._recoveries.retried(dependency, told.category, told.trouble)
-            if told.works is not None:
-                self._recoveries.recovered(dependency, told.category, told.began, told.works.since)
+            self._recoveries.retried(dependency, failures.category, failures.trouble)
+            if failures.works is not None:
+                self._recoveries.recovered(
+                    dependency, failures.category, failures.began, failures.works.since
+                )
 
-    # Each failure
+    # Comparing each failure
 
-    def _live_through(self, story: _Story) -> None:
-        told = story.told
-        if not isinstance(told, Told):
-            self._under_way += told is Left.UNDER_WAY
+    def _compare(self, story: _StepStory) -> None:
+        failures = story.attempts
+        if isinstance(failures, Exclusion):
+            self._under_way += failures is Exclusion.IN_PROGRESS
             return
-        trouble = told.trouble
-        changed, works = self._changed_policy(trouble.policy), self._works(story.step, told)
+        trouble = failures.trouble
+        changed, works = self._changed_policy(trouble.policy), self._works(story.step, failures)
         relived = relive(trouble, changed, works)
-        known, dependency = self._steps.get(story.place), _dependency(story.step)
+        known, dependency = self._steps.get(story.name), _dependency(story.step)
         comparison = Comparison() if known is None else known.comparison
-        chance = self._recoveries.chance(dependency, told.category, unseen(trouble, relived))
-        self._steps[story.place] = Outcome(story.step.task, dependency, trouble.policy, changed, comparison)
-        for each in (self._total, comparison):
-            each.add(trouble, relived, works, chance)
+        chance = self._recoveries.chance(dependency, failures.category, unseen(trouble, relived))
+        self._steps[story.name] = StepOutcome(
+            story.step.task, dependency, trouble.policy, changed, comparison
+        )
+        self._total.add(trouble, relived, works, chance)
+        comparison.add(trouble, relived, works, chance)
 
     def _changed_policy(self, policy: RetryPolicy) -> RetryPolicy:
-        """Computed once for each step of a definition, which are kept."""
+        """Computed once for each step of a definition: these are kept, so their policies have stable ids."""
         if id(policy) not in self._changed:
             self._changed[id(policy)] = self._alteration.of(policy)
         return self._changed[id(policy)]
 
-    def _works(self, step: StepDefinition, told: Told) -> Works | None:
-        if told.works is not None:
-            return told.works
-        return self._recoveries.works(_dependency(step), told.category, told.began, told.last_failed_at)
+    def _works(self, step: StepDefinition, failures: FailureStory) -> Works | None:
+        if failures.works is not None:
+            return failures.works
+        moments = failures.began, failures.last_failed_at
+        return self._recoveries.works(_dependency(step), failures.category, *moments)
 
-    def _is_wanted(self, story: _Story) -> bool:
+    def _is_wanted(self, story: _StepStory) -> bool:
         wanted = self._wanted
         asked = (
-            (wanted.workflow, story.place.workflow),
-            (wanted.step, story.place.step),
+            (wanted.workflow, story.name.workflow),
+            (wanted.step, story.name.step),
             (wanted.task, story.step.task),
             (wanted.queue, story.queue),
         )
@@ -190,9 +207,9 @@ class _Inquiry:
 
     # Reading
 
-    async def _stories(self) -> AsyncIterator[_Story]:
+    async def _stories(self) -> AsyncIterator[_StepStory]:
         async for page in self._history.tried():
-            self._tell(len(page))
+            self._progress(len(page))
             self._read += len(page)
             for (_, index), group in groupby(page, key=lambda row: (row.run_id, row.step_index)):
                 rows = list(group)
@@ -200,7 +217,8 @@ class _Inquiry:
                 if step is None:
                     self._unreadable += 1
                 else:
-                    yield _story(rows, step)
+                    name = StepName(rows[0].workflow, step.name)
+                    yield _StepStory(name, step, rows[0].queue or step.queue, read_attempts(rows, step))
 
     async def _step(self, digest: str, index: int) -> StepDefinition | None:
         if digest not in self._known:
@@ -215,10 +233,8 @@ class _Inquiry:
             return None
         return definition.steps
 
-    # Names that nobody has
-
-    def _refuse_unknown(self) -> None:
-        """Only now is it known what there is; a name without failures is right, one without runs is wrong."""
+    def _check_names(self) -> None:
+        """NotFoundError for a step or task that no run has; known only after everything was read."""
         if not self._known:
             return
         for what, name in (("step", self._wanted.step), ("task", self._wanted.task)):
@@ -230,17 +246,12 @@ class _Inquiry:
         return (step for steps in self._known.values() if steps is not None for step in steps)
 
 
-def _story(rows: list[TriedRow], step: StepDefinition) -> _Story:
-    place = Place(rows[0].workflow, step.name)
-    return _Story(place, step, rows[0].queue or step.queue, told(rows, step))
-
-
 def _dependency(step: StepDefinition) -> str:
-    """What shows that it works again is shared by all that use it."""
+    """The breaker of a step, or its task: steps that share it recover together."""
     return step.task if step.breaker is None else step.breaker
 
 
-def _history(store: Store, wanted: Wanted) -> AttemptHistory:
+def _history(store: Store, wanted: FailureSelection) -> AttemptHistory:
     return AttemptHistory(store.database, wanted.org, wanted.since, id_before(wanted.since - CLOCKS_APART))
 
 
@@ -259,9 +270,9 @@ def _parsed(body: str) -> Definition | None:
 
 
 def id_before(moment: float) -> str:
-    """Every id that was made at this moment or later (engine.ids) lies behind it."""
+    """A bound below every id that was made at this instant or later (engine.ids)."""
     return f"{int(max(0.0, moment) * 1000) << 16:015x}"
 
 
-def _nobody(rows: int) -> None:
-    """Nobody wants to know how far it is."""
+def _ignore(rows: int) -> None:
+    """Report no progress."""

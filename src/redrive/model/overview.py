@@ -1,4 +1,4 @@
-"""How far back an overview looks."""
+"""Numbers over time: how far back an overview looks, and the parts that it counts in."""
 
 from __future__ import annotations
 
@@ -23,6 +23,18 @@ class Span(StrEnum):
     @property
     def seconds(self) -> int:
         return self.width * self.parts
+
+
+def first_part(now: float, width: int, parts: int) -> int:
+    """When the first of `parts` parts starts, the last of which is in progress. Parts are aligned to the
+    clock, so that they are the same for everybody."""
+    return (int(now // width) + 1 - parts) * width
+
+
+def part_number(place: int, parts: int) -> int:
+    """The part that counts what happened at `place`: the last one for what lies in the future, since the
+    clock of the database may be ahead."""
+    return min(place, parts - 1)
 
 
 _WIDTHS = {Span.HOUR: 300, Span.SIX_HOURS: 600, Span.DAY: 1800, Span.WEEK: 7200}

@@ -13,7 +13,7 @@ from tests.server.house import House
 from tests.store.build import ask
 
 from redrive.errors import RetryableError
-from redrive.failures.overview import HealsItself, NeedsYou, Overview, ReplayRecord, Standing
+from redrive.failures.overview import HealsItself, NeedsYou, Overview, OverviewTotals, ReplayRecord
 from redrive.model.overview import Span
 from redrive.model.query import Count
 from redrive.model.run import ENDED_RUNS
@@ -34,7 +34,7 @@ def section(page: Reading, name: str) -> Element:
 
 
 def seen(came: tuple[int, ...]) -> Overview:
-    standing = Standing(NeedsYou(0, 0), HealsItself(NONE, NONE, 0, 0))
+    standing = OverviewTotals(NeedsYou(0, 0), HealsItself(NONE, NONE, 0, 0))
     empty = tuple(0 for _ in came)
     now = 1000.0 + len(came) * 300.0 - 60.0
     return Overview(

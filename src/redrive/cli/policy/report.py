@@ -9,7 +9,7 @@ from typing import Any
 from redrive.cli.output import Column, chosen, show_json, show_rows, terminal_width
 from redrive.cli.policy.simulate import ASSUMPTIONS, HIGH, MEDIAN, STEPS, as_json, flat
 from redrive.cli.terminal import bad, bold, dim, good, instant, notice, out
-from redrive.failures.what_if import Outcome, Place, WhatIf
+from redrive.failures.what_if import StepName, StepOutcome, WhatIf
 from redrive.policy.comparison import Comparison, Peak, Side
 from redrive.policy.what_if import Proof
 from redrive.words.duration import duration
@@ -146,10 +146,10 @@ def _hope(total: Comparison, what: str) -> str:
 def _show_policies(found: WhatIf) -> None:
     """Each change once, with the steps that it is about."""
     changes: dict[tuple[str, str], list[str]] = {}
-    for place, outcome in found.steps.items():
+    for name, outcome in found.steps.items():
         pair = (outcome.recorded.explain(), outcome.changed.explain())
         texts = [f"{each.max_attempts} attempts, {each.formula}" for each in pair]
-        changes.setdefault((texts[0], texts[1]), []).append(_name(place))
+        changes.setdefault((texts[0], texts[1]), []).append(_name(name))
     for (recorded, changed), names in changes.items():
         listed = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
         for word, text in (("recorded", recorded), ("changed", changed), ("of", listed)):
@@ -157,11 +157,11 @@ def _show_policies(found: WhatIf) -> None:
                 out(f"{word:10}{text}")
 
 
-def _shown(place: Place, outcome: Outcome) -> dict[str, Any]:
+def _shown(name: StepName, outcome: StepOutcome) -> dict[str, Any]:
     comparison = outcome.comparison
     recorded, changed = comparison.recorded, comparison.changed
     return {
-        "place": _name(place),
+        "place": _name(name),
         "dependency": outcome.dependency,
         "failures": comparison.failures,
         "letters": f"{recorded.dead_letters:,} → {changed.dead_letters:,}",
@@ -170,8 +170,8 @@ def _shown(place: Place, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _name(place: Place) -> str:
-    return place.step if place.workflow == place.step else f"{place.workflow}.{place.step}"
+def _name(name: StepName) -> str:
+    return name.step if name.workflow == name.step else f"{name.workflow}.{name.step}"
 
 
 def _more(recorded: Side, changed: Side) -> str:

@@ -13,7 +13,7 @@ from redrive.cli.policy.options import alteration_options
 from redrive.cli.policy.policies import on_database
 from redrive.cli.progress import progress
 from redrive.cli.terminal import instant
-from redrive.failures.what_if import Outcome, Place, WhatIf
+from redrive.failures.what_if import StepName, StepOutcome, WhatIf
 from redrive.model.identity import HOME
 from redrive.policy.alteration import Alteration, preset
 from redrive.policy.comparison import Comparison, Peak, Side
@@ -66,10 +66,10 @@ def simulate(
         raise click.UsageError("Say what to change: a preset, or an option such as --attempts 6.")
 
     async def ask(app: Redrive) -> WhatIf:
-        from redrive.failures.what_if import Wanted, to_be_read, what_if
+        from redrive.failures.what_if import FailureSelection, rows_to_read, what_if
 
-        wanted = Wanted(org, app.clock.now() - since, workflow, step, task, queue)
-        with progress("Reading attempts", await to_be_read(app.store, wanted)) as tell:
+        wanted = FailureSelection(org, app.clock.now() - since, workflow, step, task, queue)
+        with progress("Reading attempts", await rows_to_read(app.store, wanted)) as tell:
             return await what_if(app.store, app.definitions, wanted, alteration, tell)
 
     from redrive.cli.policy.report import show
@@ -102,12 +102,12 @@ STEPS = (
 )
 
 
-def flat(place: Place, outcome: Outcome) -> dict[str, Any]:
+def flat(name: StepName, outcome: StepOutcome) -> dict[str, Any]:
     comparison = outcome.comparison
     recorded, changed = comparison.recorded, comparison.changed
     return {
-        "workflow": place.workflow,
-        "step": place.step,
+        "workflow": name.workflow,
+        "step": name.step,
         "dependency": outcome.dependency,
         "failures": comparison.failures,
         "dead_letters": recorded.dead_letters,
@@ -129,14 +129,14 @@ def as_json(found: WhatIf) -> dict[str, Any]:
         "attempts_read": found.attempts,
         "left_out": {"under_way": found.under_way, "unreadable": found.unreadable},
         **_compared(found.total),
-        "steps": [_step(place, outcome) for place, outcome in found.steps.items()],
+        "steps": [_step(name, outcome) for name, outcome in found.steps.items()],
         "assumptions": list(ASSUMPTIONS),
     }
 
 
-def _step(place: Place, outcome: Outcome) -> dict[str, Any]:
+def _step(name: StepName, outcome: StepOutcome) -> dict[str, Any]:
     return {
-        **place._asdict(),
+        **name._asdict(),
         "task": outcome.task,
         "dependency": outcome.dependency,
         **_compared(outcome.comparison),

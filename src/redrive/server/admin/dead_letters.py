@@ -11,7 +11,7 @@ from fastapi import Query
 from starlette.responses import Response
 
 from redrive.errors import InvalidValueError, StatementTimeoutError
-from redrive.failures.overview import Standing
+from redrive.failures.overview import OverviewTotals
 from redrive.failures.service import Failures
 from redrive.model.dead_letter import CLOSED, DeadLetterLine, DeadLetterState
 from redrive.model.query import Count
@@ -104,7 +104,7 @@ async def listed(
         asked=asked,
         problem=problem,
         meant=meant(query, problem),
-        standing=await _standing(page.visit),
+        totals=await _totals(page.visit),
         states=STATES,
         sorts=SORTS[asked.view],
         views=await views_of(desk, "dlq"),
@@ -200,5 +200,5 @@ def state_of(line: DeadLetterLine) -> str:
     return "SCHEDULED" if waits else line.state
 
 
-async def _standing(visit: RequestContext) -> Standing:
-    return await (await visit.app.overview(org=visit.org, by=visit.principal.name)).standing()
+async def _totals(visit: RequestContext) -> OverviewTotals:
+    return await (await visit.app.overview(org=visit.org, by=visit.principal.name)).totals()

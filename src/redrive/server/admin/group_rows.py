@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from redrive.failures.group_queries import GroupQueries
-from redrive.failures.refusal import MAX_CONCURRENT
+from redrive.failures.preconditions import MAX_CONCURRENT
 from redrive.model.failure_group import (
     REGRESSED,
     FailureGroup,

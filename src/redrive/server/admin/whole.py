@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from redrive.errors import InvalidValueError
-from redrive.failures.refusal import MAX_CONCURRENT
+from redrive.failures.preconditions import MAX_CONCURRENT
 from redrive.failures.service import Failures
 from redrive.model.dead_letter import DeadLetterState
 from redrive.model.query import Count, Query, letter_states

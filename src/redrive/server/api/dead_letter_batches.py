@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from starlette.responses import Response
 
-from redrive.failures.clearing import clear_queue
+from redrive.failures.external_tasks import clear_queue
 from redrive.failures.service import Failures
 from redrive.model.dead_letter import DeadLetterState
 from redrive.policy.access import Permission

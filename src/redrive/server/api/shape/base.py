@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from redrive.errors import InvalidValueError
-from redrive.failures.refusal import MAX_CONCURRENT
+from redrive.failures.preconditions import MAX_CONCURRENT
 from redrive.policy.user_text import MAX_REASON_LENGTH
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from redrive.errors import InvalidValueError
-from redrive.failures.refusal import MAX_CONCURRENT
+from redrive.failures.preconditions import MAX_CONCURRENT
 from redrive.model.replay import Mode
 from redrive.policy.user_text import MAX_NOTE_LENGTH, MAX_REASON_LENGTH, MAX_TAGS, MAX_WORD_LENGTH
 from redrive.server.api.shape.base import Asked, Ids, IdText, Reason

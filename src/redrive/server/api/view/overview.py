@@ -9,7 +9,7 @@ from redrive.server.answer import when
 
 
 def overview_view(overview: Overview) -> dict[str, Any]:
-    needs_you, heals_itself = overview.standing
+    needs_you, heals_itself = overview.totals
     return {
         "span": overview.span,
         "now": when(overview.now),

@@ -1,4 +1,4 @@
-"""What cannot be done to dead letters, and what to say about it: which of them, why, and what to do next."""
+"""Checks before dead letters are changed. Each error names the letters, the reason and what to do next."""
 
 from __future__ import annotations
 
@@ -17,39 +17,41 @@ from redrive.model.run import RunState
 from redrive.store.dead_letters import Locked, Standing
 
 MAX_CONCURRENT = 10_000
+"""Dead letters that one call changes."""
 MAX_NAMED = 3
+"""Dead letters that an error message names."""
 
 Version: TypeAlias = str | Collection[str] | None
-"""One that something must have, or one of several; None: whichever it has."""
+"""The version that something must have, or several of which it must have one; None: any version."""
 
 
 def checked_ids(ids: Any) -> list[str]:
-    """Each of them once. What cannot be an id is one that does not exist."""
+    """Return each id once. NotFoundError for what cannot be an id."""
     named = list(dict.fromkeys([ids] if isinstance(ids, str) else ids))
     if not 1 <= len(named) <= MAX_CONCURRENT:
         raise InvalidValueError(f"name 1 to {MAX_CONCURRENT:,} dead letters at once, got {len(named):,}")
-    refuse_missing([each for each in named if not isinstance(each, str) or not each.isprintable()])
+    reject_missing([letter for letter in named if not isinstance(letter, str) or not letter.isprintable()])
     return named
 
 
-def refuse_missing(missing: Sequence[object]) -> None:
+def reject_missing(missing: Sequence[object]) -> None:
     if len(missing) == 1:
         raise NotFoundError(f"there is no dead letter {missing[0]!r}")
     if missing:
         raise NotFoundError(f"there are no dead letters {_named(missing)}; nothing was changed")
 
 
-def refuse_stale(locked: Mapping[str, Locked], version: Version) -> None:
-    """Of a single letter: has it changed since somebody has read it?"""
+def check_letter_version(locked: Mapping[str, Locked], version: Version) -> None:
+    """DriftError when the one letter has changed since the caller read it."""
     if version is None:
         return
     if len(locked) != 1:
         raise InvalidValueError("a version is that of one dead letter; name one, or leave the version away")
     [letter] = locked.values()
-    refuse_other_version(f"dead letter {letter.id}", letter.state, version_of(letter), version)
+    check_version(f"dead letter {letter.id}", letter.state, version_of(letter), version)
 
 
-def refuse_other_version(noun: str, state: str, now: str, version: Version) -> None:
+def check_version(noun: str, state: str, now: str, version: Version) -> None:
     if version is not None and now not in ({version} if isinstance(version, str) else version):
         raise DriftError(
             f"the {noun} has changed since it was read, it is {state} now; nothing was done. Read it again",
@@ -57,14 +59,14 @@ def refuse_other_version(noun: str, state: str, now: str, version: Version) -> N
         )
 
 
-def refuse_states(locked: Mapping[str, Locked], after: DeadLetterState) -> None:
-    """What is being replayed is decided by its run alone."""
+def check_states(locked: Mapping[str, Locked], after: DeadLetterState) -> None:
+    """TransitionError unless all may become `after`. A letter that is being replayed is left to its run."""
     allowed = {
-        str(each.before)
-        for each in DEAD_LETTER_TRANSITIONS.transitions
-        if each.after is after and each.before is not DeadLetterState.REPLAYING
+        str(transition.before)
+        for transition in DEAD_LETTER_TRANSITIONS.transitions
+        if transition.after is after and transition.before is not DeadLetterState.REPLAYING
     }
-    wrong = [f"{each.id} is {each.state}" for each in locked.values() if each.state not in allowed]
+    wrong = [f"{letter.id} is {letter.state}" for letter in locked.values() if letter.state not in allowed]
     if wrong:
         raise TransitionError(
             f"only dead letters that are {' or '.join(sorted(allowed))} can become {after}, but "
@@ -72,8 +74,9 @@ def refuse_states(locked: Mapping[str, Locked], after: DeadLetterState) -> None:
         )
 
 
-def refuse_standings(standings: Iterable[Standing]) -> None:
-    reasons = [(each.id, _obstacle(each)) for each in standings]
+def check_reopenable(standings: Iterable[Standing]) -> None:
+    """TransitionError when the run of a letter has gone on since."""
+    reasons = [(standing.id, _obstacle(standing)) for standing in standings]
     wrong = [f"{letter_id}: {reason}" for letter_id, reason in reasons if reason]
     if wrong:
         raise TransitionError(f"not every dead letter can be reopened, nothing was changed: {_named(wrong)}")
@@ -87,30 +90,31 @@ def _obstacle(standing: Standing) -> str:
     return "" if standing.run_step_index == standing.step_index else "its run is at another step"
 
 
-def refuse_drift(found: int, expect: int) -> None:
+def check_number_matching(found: int, expect: int) -> None:
+    """DriftError unless exactly as many letters match a query as the caller expects."""
     if found > MAX_CONCURRENT:
         raise DriftError(
             f"more than {MAX_CONCURRENT:,} dead letters fulfil the query, and at most so many are changed at "
             f"once; narrow it, for example with since: or until:",
             number=found,
         )
-    _refuse_number(f"{found:,} dead letters fulfil the query", found, expect)
+    _check_number(f"{found:,} dead letters fulfil the query", found, expect)
 
 
-def refuse_group_drift(found: int, expect: int | None) -> None:
-    """Of the letters that would be resolved with their group."""
+def check_number_resolved(found: int, expect: int | None) -> None:
+    """DriftError unless as many letters would be resolved with their group as the caller expects."""
     if expect is not None:
         what = f"{found:,} dead letter{'s' * (found != 1)} would be resolved with the group"
-        _refuse_number(what, found, expect)
+        _check_number(what, found, expect)
 
 
-def refuse_start_drift(found: int, expect: int | None) -> None:
-    """Of the letters that an operation would replay."""
+def check_number_replayed(found: int, expect: int | None) -> None:
+    """DriftError unless an operation would replay as many letters as the caller expects."""
     if expect is not None:
-        _refuse_number(f"{found:,} dead letter{'s' * (found != 1)} would be replayed", found, expect)
+        _check_number(f"{found:,} dead letter{'s' * (found != 1)} would be replayed", found, expect)
 
 
-def _refuse_number(what: str, found: int, expect: int) -> None:
+def _check_number(what: str, found: int, expect: int) -> None:
     if found != expect:
         raise NumberDriftError(
             f"{what}, {expect:,} were expected; nothing was changed. Look at them again, then say the new "
@@ -119,12 +123,11 @@ def _refuse_number(what: str, found: int, expect: int) -> None:
         )
 
 
-def require_all(changed: int, ids: Sequence[str]) -> None:
+def check_all_changed(changed: int, ids: Sequence[str]) -> None:
     if changed != len(ids):
         raise TransitionError("a dead letter has changed in this very moment; nothing was done, try again")
 
 
 def _named(several: Sequence[object]) -> str:
-    """The first few of them."""
     more = f" and {len(several) - MAX_NAMED:,} more" if len(several) > MAX_NAMED else ""
-    return ", ".join(str(each) for each in several[:MAX_NAMED]) + more
+    return ", ".join(map(str, several[:MAX_NAMED])) + more

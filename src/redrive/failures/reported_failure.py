@@ -1,0 +1,114 @@
+"""Failures reported by other systems: their category, their evidence and how they are redriven."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from redrive.engine.dead_letter_policy import DeadLetterPolicy
+from redrive.engine.evidence import MAX_MESSAGE_LENGTH, Evidence, clean, evidence_of, evidence_without_error
+from redrive.engine.work import Work
+from redrive.errors import InvalidValueError
+from redrive.model.failure import Category, ErrorClass, Failure
+from redrive.policy.classify import Classifier
+from redrive.policy.codec import JsonValue, encode
+from redrive.policy.presets import REDRIVE_NEVER
+from redrive.policy.redact import Redactor
+from redrive.policy.redriving import BY_CATEGORY, Redrive, Redriving, choice_of, chosen, redriving
+from redrive.policy.retry import RetryPolicy
+from redrive.policy.stored import policy_to_json
+from redrive.policy.template import Template
+from redrive.policy.triage import Triage, redrive_policy
+
+REPORTED = "reported"
+_CATEGORIES = {
+    Triage.TRANSIENT: Category.PROVIDER_5XX,
+    Triage.NETWORK: Category.NETWORK,
+    Triage.RESOURCE: Category.RESOURCE,
+    Triage.PERMISSION: Category.PERMISSION,
+    Triage.VALIDATION: Category.VALIDATION,
+    Triage.PERMANENT: Category.UNKNOWN,
+}
+"""The category that each coarse kind stands for; `triage` leads back."""
+
+
+def category_of(word: str) -> Category:
+    """Parse a category, or a coarse kind such as transient."""
+    lower = str(word).lower()
+    if lower in list(Category):
+        return Category(lower)
+    if lower in list(Triage):
+        return _CATEGORIES[Triage(lower)]
+    known = ", ".join(dict.fromkeys([*Triage, *Category]))
+    raise InvalidValueError(f"category must be one of {known}, got {word!r}")
+
+
+def evidence_of_report(
+    error: BaseException | str,
+    category: Category | None,
+    *,
+    classifier: Classifier | None,
+    redactor: Redactor,
+    step: str,
+    now: float,
+) -> Evidence:
+    """Evidence of a failure elsewhere: classified from its exception, or taken from a message."""
+    if isinstance(error, BaseException):
+        evidence = evidence_of(error, classifier=classifier, redactor=redactor, step=step, now=now)
+        if category is None:
+            return evidence
+        failure = evidence.failure._replace(
+            category=category, error_class=_class_of(category), rule=REPORTED, said=True
+        )
+        return evidence._replace(failure=failure)
+    kind = Category.UNKNOWN if category is None else category
+    text = clean(error, MAX_MESSAGE_LENGTH, redactor) or "no message"
+    return evidence_without_error(kind, _class_of(kind), REPORTED, text, step=step)
+
+
+def _class_of(category: Category) -> ErrorClass:
+    return ErrorClass.FINAL if redrive_policy(category) is REDRIVE_NEVER else ErrorClass.RETRYABLE
+
+
+def redrive_config(choice: Redrive, max_redrives: int | None) -> dict[str, JsonValue]:
+    """The redrive policy of one task as the config of its step, so that its run keeps it."""
+    policy = policy_to_json(choice) if isinstance(choice, RetryPolicy) else None
+    name = choice.name if isinstance(choice, RetryPolicy) else choice
+    return {"redrive": name, "policy": policy, "max_redrives": max_redrives}
+
+
+@dataclass(slots=True)
+class ExternalTaskPolicy(DeadLetterPolicy):
+    """Redrives each task by its own policy and maximum; where it has none, by a template, then by its
+    category with `default` instead of exponential."""
+
+    default: Redrive = "exponential"
+
+    def _redriving(self, work: Work, failure: Failure, template: Template | None) -> Redriving:
+        config = work.step.config
+        if not isinstance(config, dict):
+            return DeadLetterPolicy._redriving(self, work, failure, template)
+        return redriving(
+            chosen(_choice(config, template), failure.category, self.default),
+            failure.category,
+            redrives=work.claim.redrives,
+            max_redrives=self._most(config, template),
+            effect=work.step.effect,
+            may_have_executed=failure.may_have_executed,
+            functions=self.functions,
+            draw=self.draw(),
+        )
+
+    def _most(self, config: Mapping[str, JsonValue], template: Template | None) -> int | None:
+        own = config["max_redrives"]
+        if own is not None:
+            return int(str(own))
+        matched = None if template is None else template.max_redrives
+        return self.max_redrives if matched is None else matched
+
+
+def _choice(config: Mapping[str, JsonValue], template: Template | None) -> Redrive:
+    name, policy = str(config["redrive"]), config["policy"]
+    if name == BY_CATEGORY and template is not None and template.redrive is not None:
+        return template.redrive
+    return choice_of(name, None if policy is None else encode(policy))
