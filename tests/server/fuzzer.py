@@ -30,7 +30,7 @@ from tests.server.two_orgs import NOBODY, AuthenticatedCaller, Org, TwoOrgs
 from tests.server.wire import Reply, send
 
 from redrive.errors import RedriveError
-from redrive.server.document import document
+from redrive.server.api.reference import document
 
 Case = schemathesis.Case[Any]
 

@@ -26,8 +26,8 @@ from redrive import Redrive
 from redrive.settings import Settings
 from redrive.server import connection, serve
 
-connection.HEAD_SECONDS = {patience}
-connection.READING_SECONDS = {patience}
+connection.HEAD_SECONDS = {client_seconds}
+connection.READING_SECONDS = {client_seconds}
 serve.KEEP_ALIVE = {keep_alive}
 app = Redrive(settings=Settings.load(), durable=False)
 
@@ -38,12 +38,16 @@ async def greet(name=None):
 
 
 class Served:
-    """A running server. `patience` seconds are how long it waits for its clients."""
+    """A running server. It waits `client_seconds` for its clients."""
 
-    def __init__(self, path: Path, *, retrier: float = 10.0, keep_alive: int = 15, **settings: Any) -> None:
+    def __init__(
+        self, path: Path, *, client_seconds: float = 10.0, keep_alive: int = 15, **settings: Any
+    ) -> None:
         self._path = path
         self._clients: list[Client] = []
-        (path / "served_of_test.py").write_text(MODULE.format(retrier=retrier, keep_alive=keep_alive))
+        (path / "served_of_test.py").write_text(
+            MODULE.format(client_seconds=client_seconds, keep_alive=keep_alive)
+        )
         given = {"database_url": f"sqlite:///{path}/work.db", "server_port": "0", **settings}
         clean = {name: value for name, value in os.environ.items() if not name.startswith("REDRIVE_")}
         self._environment = clean | {f"REDRIVE_{name.upper()}": str(value) for name, value in given.items()}

@@ -9,7 +9,7 @@ from tests.server.house import House, new_app, served
 from tests.server.listening import EVENTS, bearing, listening
 
 from redrive.failures import changes
-from redrive.server.document import document
+from redrive.server.api.reference import document
 from redrive.server.stream import Streams
 
 SECRET = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
@@ -166,7 +166,7 @@ async def test_it_ends_when_the_client_has_gone(small_house: House) -> None:
 @pytest.mark.usefixtures("quickly")
 async def test_a_client_that_does_not_read_is_left(small_house: House) -> None:
     site = small_house.api.state.site
-    site.streams.retrier = 0.05
+    site.streams.write_timeout = 0.05
     async with listening(small_house, bearing(await small_house.key())) as stream:
         assert await stream.next() is not None
         stream.reads = False

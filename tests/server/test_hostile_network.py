@@ -61,7 +61,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 @pytest.fixture(scope="module")
 def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server that waits for its clients half a second."""
-    with served(tmp_path_factory.mktemp("hasty"), retrier=0.5, keep_alive=1) as running:
+    with served(tmp_path_factory.mktemp("hasty"), client_seconds=0.5, keep_alive=1) as running:
         yield running
 
 
@@ -261,7 +261,7 @@ def _until(holds: Any) -> None:
 
 def test_told_to_stop_it_finishes_what_it_has_begun(tmp_path: Path) -> None:
     """Requests in flight are answered, streams end, who idles delays nothing, the exit says all is well."""
-    with served(tmp_path, retrier=60.0, server_drain_sec=5) as server:
+    with served(tmp_path, client_seconds=60.0, server_drain_sec=5) as server:
         key = server.key("client")
         stream, halfway, idle = (server.connected() for _ in range(3))
         stream.say(request("GET", "/api/v1/events", key))
@@ -287,7 +287,7 @@ def test_told_to_stop_it_finishes_what_it_has_begun(tmp_path: Path) -> None:
 
 
 def test_a_client_that_does_not_read_cannot_hold_up_the_end(tmp_path: Path) -> None:
-    with served(tmp_path, retrier=0.5, server_drain_sec=60) as server:
+    with served(tmp_path, client_seconds=0.5, server_drain_sec=60) as server:
         deaf = server.connected(narrow=True)
         deaf.say(request("GET", "/api/openapi.json") * 20)
         assert status_of(server.asked(HEALTH)) == 200

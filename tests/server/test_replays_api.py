@@ -13,7 +13,7 @@ from tests.server.truth import truthful
 from redrive.errors import FinalError
 from redrive.policy.presets import GATEWAY
 from redrive.policy.stored import policy_to_json
-from redrive.server.document import document
+from redrive.server.api.reference import document
 
 LETTERS, ALIAS, REPLAYS = "/api/v1/dead-letters", "/api/v1/workflow-dlq", "/api/v1/replays"
 SECRET = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"

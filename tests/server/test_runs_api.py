@@ -14,7 +14,7 @@ from tests.server.truth import truthful
 from tests.store.build import ask
 
 from redrive.errors import FinalError
-from redrive.server.document import document
+from redrive.server.api.reference import document
 
 RUNS, JOBS, P8 = "/api/v1/runs", "/api/v1/jobs", "/api/jobs"
 SECRET = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"

@@ -23,7 +23,6 @@ from tests.server.two_orgs import HOME, OTHER
 from tests.servers import PostgresServer
 
 from redrive.server.api import members
-from redrive.server.api.view.identity import member_view
 
 EVERY = 5
 """Of the requests at the bounds, one in so many is asked; on each database others."""
@@ -89,7 +88,8 @@ async def _drop(url: str, schema: str) -> None:
 def test_an_answer_that_is_not_as_documented_would_be_noticed(
     small_fuzzer: Fuzzer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(members, "member_view", lambda member: {**member_view(member), "active": "yes"})
+    view = members.MEMBER.view
+    monkeypatch.setattr(members.MEMBER, "view", lambda member: {**view(member), "active": "yes"})
     _ask(small_fuzzer, f"GET {MEMBERS}", GenerationMode.POSITIVE)
     assert any("violates schema" in each for each in small_fuzzer.faults.values())
 
@@ -97,7 +97,7 @@ def test_an_answer_that_is_not_as_documented_would_be_noticed(
 def test_a_fault_of_the_server_would_be_noticed(
     small_fuzzer: Fuzzer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(members, "member_view")
+    monkeypatch.delattr(members.MEMBER, "view")
     _ask(small_fuzzer, f"GET {MEMBERS}", GenerationMode.POSITIVE)
     assert any("Server error" in each for each in small_fuzzer.faults.values())
 

@@ -11,7 +11,7 @@ import jsonschema_rs
 from fastapi import FastAPI
 
 from redrive.server.api import NOUNS
-from redrive.server.document import document
+from redrive.server.api.reference import document
 
 _PARAMETER = re.compile(r"\{[^}]+\}")
 _known: list[Truth] = []

@@ -8,8 +8,8 @@ from typing import Any
 from docs.reference.generate.page import NOTE, cell, code, page, sentence, table
 
 from redrive import Redrive
+from redrive.server.api.reference import DESCRIPTION, document
 from redrive.server.app import create_app
-from redrive.server.document import DESCRIPTION, document
 
 Json = dict[str, Any]
 TITLES = {"oidc": "OpenID", "forward": "Trusted proxies", "workflow_dlq": "Workflow DLQ"}

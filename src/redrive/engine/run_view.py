@@ -90,7 +90,7 @@ class LetterMark(NamedTuple):
 class RunView(RunSummary):
     """A run with what it was given and has given, redacted. What no key opens is shown as `$sealed`.
 
-    step_only  it is being replayed up to the end of its current step, or was (W10)
+    step_only  it is being replayed up to the end of its current step, or was
     """
 
     steps: tuple[PlannedStep, ...]
@@ -107,7 +107,7 @@ class RunView(RunSummary):
 
 
 class StepView(NamedTuple):
-    """One position of a run (W6)."""
+    """One position of a run."""
 
     step_index: int
     name: str

@@ -56,7 +56,10 @@ def version_of(letter: Changeable) -> str:
 
 
 class DeadLetter(NamedTuple):
-    """A failed step with its whole story. Payload, config and texts are redacted."""
+    """A failed step with its whole story. Payload, config and texts are redacted.
+
+    policy  the retry policy that it failed under
+    """
 
     id: str
     org: str

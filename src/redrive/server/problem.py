@@ -1,10 +1,11 @@
-"""Problems: every answer that is not what was asked for (RFC 9457), with a code and a hint."""
+"""Problems: every response that is not what was asked for (RFC 9457), with a code and a hint."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -53,7 +54,7 @@ class ProblemError(HTTPException):
 
 
 def problem_response(problem: ProblemError, request_id: str, redactor: Redactor) -> Response:
-    """What is wrong often repeats what was sent, which may hold a secret in the wrong place (I9)."""
+    """What is wrong often repeats what was sent, which may hold a secret in the wrong place."""
     body = {
         "type": f"urn:redrive:problem:{problem.code}",
         "title": TITLES.get(problem.status_code, "Problem"),
@@ -65,3 +66,23 @@ def problem_response(problem: ProblemError, request_id: str, redactor: Redactor)
         **redactor.value(problem.more),
     }
     return Response(encoded(body), problem.status_code, problem.headers, MEDIA_TYPE)
+
+
+class FieldProblem(BaseModel):
+    at: str
+    problem: str
+
+
+class Problem(BaseModel):
+    """`code` is for programs and stays as it is; `detail` and `hint` are for people. Some carry more."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    hint: str
+    request_id: str
+    errors: list[FieldProblem] = []

@@ -16,7 +16,7 @@ from redrive.policy.codec import encode
 from redrive.server.admin.environment import link, segment
 from redrive.server.admin.page import OnPage, Pages
 from redrive.server.admin.words import short
-from redrive.server.api.parameter import Cursor
+from redrive.server.api.request import Cursor
 
 pages = Pages("audit")
 

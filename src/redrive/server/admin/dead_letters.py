@@ -23,7 +23,7 @@ from redrive.server.admin.meant import meant
 from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.admin.views import views_of
 from redrive.server.admin.whole import actionable, whole_of
-from redrive.server.api.parameter import Cursor
+from redrive.server.api.request import Cursor
 from redrive.server.request_context import RequestContext
 
 pages = Pages("dead_letters")

@@ -26,8 +26,8 @@ from redrive.server.admin.policy_words import policy_words
 from redrive.server.admin.stack import stack_of
 from redrive.server.admin.ticket import ticket_of
 from redrive.server.admin.tree import tree_of
-from redrive.server.api.parameter import Id
-from redrive.server.api.view.stored import words
+from redrive.server.api.request import Id
+from redrive.server.api.resource import strings_in
 from redrive.server.site import site_of
 
 pages = Pages("letter")
@@ -46,7 +46,7 @@ async def letter(page: OnPage, letter_id: Id, compare: Compared = None) -> Respo
         letter=found,
         version=version_of(found),
         reaching=await _reaching(desk, replays),
-        tags=words(found.tags),
+        tags=strings_in(found.tags),
         verdict=verdict,
         advice=verdict.advice.removesuffix(CAREFUL).rstrip(),
         careful=CAREFUL if verdict.advice.endswith(CAREFUL) else "",

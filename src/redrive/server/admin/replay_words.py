@@ -9,7 +9,7 @@ from redrive.errors import RedriveError
 from redrive.model.operation import UNDER_WAY_NOTE, Plan, ReplayOperation
 from redrive.policy.rollout import Rollout, RolloutOptions
 from redrive.server.admin.words import number, percent, plural
-from redrive.server.api.view.stored import decoded, mapping
+from redrive.server.api.resource import object_in, value_in
 
 MODES = {
     "FROM_STEP": (
@@ -37,7 +37,7 @@ class Chosen(NamedTuple):
 
 
 def chosen(operation: ReplayOperation) -> Chosen:
-    told = mapping(operation.selection)
+    told = object_in(operation.selection)
     if "query" in told:
         query = str(told["query"])
         return Chosen("query", query or "all dead letters", None, {"query": query})
@@ -107,7 +107,7 @@ def plan_again(operation: ReplayOperation, ids: Sequence[str] = ()) -> dict[str,
     if not selected:
         return None
     options = rollout_of(operation).options
-    told = mapping(operation.selection)
+    told = object_in(operation.selection)
     again = {
         **selected,
         "mode": operation.mode,
@@ -116,5 +116,5 @@ def plan_again(operation: ReplayOperation, ids: Sequence[str] = ()) -> dict[str,
         **{name: getattr(options, name) for name in RolloutOptions.__slots__},
     }
     if operation.policy_override is not None:
-        again["override_retry_policy"] = decoded(operation.policy_override)
+        again["override_retry_policy"] = value_in(operation.policy_override)
     return again

@@ -19,7 +19,7 @@ from redrive.server.admin.replay_meant import Meant, meant
 from redrive.server.admin.replay_progress import Part, bar, ended, replayed
 from redrive.server.admin.replay_view import common, progress
 from redrive.server.admin.replay_words import MODES, Chosen, chosen
-from redrive.server.api.parameter import Cursor, Id
+from redrive.server.api.request import Cursor, Id
 
 pages = Pages("replays")
 

@@ -19,7 +19,7 @@ from redrive.server.admin.policy_words import policy_words
 from redrive.server.admin.timeline import timeline
 from redrive.server.admin.tree import Tree, tree_of_value
 from redrive.server.admin.views import views_of
-from redrive.server.api.parameter import Cursor, Id, QueryText
+from redrive.server.api.request import Cursor, Id, QueryText
 
 pages = Pages("runs")
 

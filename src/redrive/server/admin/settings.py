@@ -19,7 +19,7 @@ from redrive.policy.monitor import DEFAULT_THRESHOLDS, alerts
 from redrive.policy.principal import SESSION
 from redrive.server.admin.environment import link
 from redrive.server.admin.page import OnPage, Page, Pages
-from redrive.server.api.parameter import Cursor
+from redrive.server.api.request import Cursor
 from redrive.server.cookie import session_token
 from redrive.server.problem import ProblemError
 from redrive.server.site import site_of

@@ -1,4 +1,4 @@
-"""The audit: what was done, by whom, and whether the record of it is whole (W16)."""
+"""The audit: what was done, by whom, and whether the record of it is whole."""
 
 from __future__ import annotations
 
@@ -6,31 +6,58 @@ from datetime import datetime, timedelta
 from typing import Annotated
 
 from fastapi import Query
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from redrive.errors import InvalidValueError
-from redrive.failures.audit import LATEST
-from redrive.model.audit import Action
+from redrive.failures.audit import LATEST, AuditEntry, AuditVerdict
+from redrive.model.audit import Action, Head
 from redrive.policy.access import Permission
 from redrive.server.answer import answer, page
-from redrive.server.api.parameter import Cursor, Size, at_most
-from redrive.server.api.shape.audit import ChainShape, EntryPage, HeadShape, Verification
-from redrive.server.api.shape.base import Instant
-from redrive.server.api.view.audit import chain_view, entry_view, head_view
+from redrive.server.api.request import Asked, Cursor, Size, Timestamp, at_most
+from redrive.server.api.resource import Resource
 from redrive.server.request_context import AtDesk, RequestContext, Visiting
 from redrive.server.route import Routes
 from redrive.server.rule import may
 from redrive.server.site import site_of
 
 Word = Annotated[str | None, Query(min_length=1, max_length=200)]
-Moment = Annotated[Instant | None, Query()]
+Moment = Annotated[Timestamp | None, Query()]
 
 routes = Routes("audit", "/api/v1/audit")
 READ = may(Permission.READ)
 
 
-@routes.get("", READ, responses={200: {"model": EntryPage}})
+class Verification(Asked):
+    """`head` is the text of one that was taken before: the chain must still hold its entry."""
+
+    head: Annotated[str | None, Field(min_length=1, max_length=500)] = None
+
+
+def _text(head: Head) -> str:
+    return str(head)
+
+
+ENTRY = Resource(
+    AuditEntry,
+    "EntryShape",
+    description="What was done, by whom, to what. `hash` ties it to the entry before it.",
+)
+HEAD = Resource(
+    Head,
+    description="Where the chain ends. Keep `text` elsewhere, and have it verified later.",
+    computed={"text": _text},
+)
+CHAIN = Resource(
+    AuditVerdict,
+    "ChainShape",
+    description="`found` counts all faults, `faults` lists the first of them.",
+    properties=("sound",),
+)
+
+
+@routes.get("", READ, responses={200: {"model": ENTRY.page("EntryPage")}})
 async def list_(
     visit: Visiting,
     action: Annotated[Action | None, Query()] = None,
@@ -55,16 +82,16 @@ async def list_(
         size=at_most(size, visit),
         cursor=cursor,
     )
-    return page([entry_view(each) for each in found.entries], found.next_cursor)
+    return page(ENTRY.views(found.entries), found.next_cursor)
 
 
-@routes.get("/head", READ, responses={200: {"model": HeadShape}})
+@routes.get("/head", READ, responses={200: {"model": HEAD.model}})
 async def head(desk: AtDesk) -> Response:
     """Where the chain ends, to be kept elsewhere and verified later."""
-    return answer(head_view(await desk.audit.head()))
+    return answer(HEAD.view(await desk.audit.head()))
 
 
-@routes.post("/verify", may(Permission.READ, repeatable=False), responses={200: {"model": ChainShape}})
+@routes.post("/verify", may(Permission.READ, repeatable=False), responses={200: {"model": CHAIN.model}})
 async def verify(
     request: Request, desk: AtDesk, visit: Visiting, body: Verification | None = None
 ) -> Response:
@@ -73,7 +100,7 @@ async def verify(
     The whole chain is read: one at a time for each organization.
     """
     with site_of(request.scope).verifying.taken(visit.org):
-        return answer(chain_view(await desk.audit.verify(None if body is None else body.head)))
+        return answer(CHAIN.view(await desk.audit.verify(None if body is None else body.head)))
 
 
 def _span(

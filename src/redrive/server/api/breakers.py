@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
+from pydantic import Field
 from starlette.responses import Response
 
-from redrive.engine.breaker_queries import BreakerQueries
+from redrive.engine.breaker_queries import BreakerQueries, BreakerView, ForceView
 from redrive.policy.access import Permission
+from redrive.policy.bounds import MAX_DELAY_SECONDS
+from redrive.policy.breaker_policy import BreakerPolicy
+from redrive.policy.user_text import MAX_REASON_LENGTH
 from redrive.server.answer import answer, page
-from redrive.server.api.parameter import Name
-from redrive.server.api.shape.shared import BreakerList, BreakerShape, Forcing
-from redrive.server.api.view.shared import breaker_view
+from redrive.server.api.request import Asked, Name
+from redrive.server.api.resource import Resource
 from redrive.server.request_context import RequestContext, Visiting
 from redrive.server.route import Routes
 from redrive.server.rule import may
@@ -17,39 +22,62 @@ from redrive.server.rule import may
 routes = Routes("breakers", "/api/v1/breakers")
 READ, CONTROL = may(Permission.READ), may(Permission.CONTROL, home=True)
 
-_BREAKER = {200: {"model": BreakerShape}}
+
+class Forcing(Asked):
+    """For so many seconds, or until it is released."""
+
+    state: Literal["OPEN", "CLOSED"]
+    reason: Annotated[str, Field(min_length=1, max_length=MAX_REASON_LENGTH)]
+    seconds: Annotated[float | None, Field(ge=1, le=MAX_DELAY_SECONDS, allow_inf_nan=False)] = None
 
 
-@routes.get("", READ, responses={200: {"model": BreakerList}})
+FORCE = Resource(ForceView, "ForceShape")
+POLICY = Resource(
+    BreakerPolicy,
+    "PolicyShape",
+    description="When it opens, for how long, and how it closes again; times in seconds.",
+)
+BREAKER = Resource(
+    BreakerView,
+    "BreakerShape",
+    description=(
+        "From `open_until` on it is probed. `waiting` is how much of the organization's work it holds."
+    ),
+)
+
+_BREAKER = {200: {"model": BREAKER.model}}
+
+
+@routes.get("", READ, responses={200: {"model": BREAKER.page("BreakerList")}})
 async def list_(visit: Visiting) -> Response:
     """All of them, by name."""
-    return page([breaker_view(each) for each in await (await _book(visit)).list()], None)
+    return page(BREAKER.views(await (await _queries(visit)).list()), None)
 
 
 @routes.get("/{name:path}", READ, responses=_BREAKER)
 async def get(visit: Visiting, name: Name) -> Response:
     """One breaker, and how much of the organization's work waits for it."""
-    return answer(breaker_view(await (await _book(visit)).get(name)))
+    return answer(BREAKER.view(await (await _queries(visit)).get(name)))
 
 
 @routes.post("/{name:path}/force", CONTROL, responses=_BREAKER)
 async def force(visit: Visiting, name: Name, body: Forcing) -> Response:
     """Open or close it by hand, for so many seconds or until it is released."""
-    book = await _book(visit)
-    await book.get(name)  # one that nobody names is not made
+    queries = await _queries(visit)
+    await queries.get(name)  # one that nobody names is not made
     by, reason, seconds = visit.principal.name, body.reason, body.seconds
     await visit.app.force_breaker(name, body.state, reason=reason, by=by, seconds=seconds)
-    return answer(breaker_view(await book.get(name)))
+    return answer(BREAKER.view(await queries.get(name)))
 
 
 @routes.post("/{name:path}/release", CONTROL, responses=_BREAKER)
 async def release(visit: Visiting, name: Name) -> Response:
     """Leave it to itself again."""
-    book = await _book(visit)
-    await book.get(name)
+    queries = await _queries(visit)
+    await queries.get(name)
     await visit.app.release_breaker(name, by=visit.principal.name)
-    return answer(breaker_view(await book.get(name)))
+    return answer(BREAKER.view(await queries.get(name)))
 
 
-async def _book(visit: RequestContext) -> BreakerQueries:
+async def _queries(visit: RequestContext) -> BreakerQueries:
     return await visit.app.breaker_book(org=visit.org, by=visit.principal.name)

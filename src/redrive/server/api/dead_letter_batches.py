@@ -6,34 +6,76 @@ Each is looked up in the organization of whoever asks; one that is not there mak
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Annotated, Literal, Self
 
+from pydantic import Field, model_validator
 from starlette.responses import Response
 
+from redrive.errors import InvalidValueError
 from redrive.failures.external_tasks import clear_queue
+from redrive.failures.preconditions import MAX_CONCURRENT
 from redrive.failures.service import Failures
 from redrive.model.dead_letter import DeadLetterState
 from redrive.policy.access import Permission
 from redrive.server.answer import answer
+from redrive.server.api.dead_letter_changes import Assignment, Changed, Tagging
 from redrive.server.api.dead_letters import ALIASES, PREFIX
-from redrive.server.api.shape.base import Changed, Closed
-from redrive.server.api.shape.dead_letter_change import (
-    Assignments,
-    Clearing,
-    Closing,
-    Reopening,
-    Taggings,
-)
+from redrive.server.api.request import Asked, Ids, Reason
 from redrive.server.request_context import AtDesk, Visiting
 from redrive.server.route import Routes
 from redrive.server.rule import may
 
 routes = Routes("dead_letters", PREFIX, ALIASES)
-OPERATE, NOTE = may(Permission.OPERATE), may(Permission.NOTE)
+OPERATE, ANNOTATE = may(Permission.OPERATE), may(Permission.NOTE)
+
+Closer = Callable[..., Awaitable[int]]
+
+
+class Closing(Asked):
+    """Those with these ids, or all that fulfil a query: exactly as many as expected, or none."""
+
+    ids: Ids | None = None
+    query: Annotated[str | None, Field(max_length=2000)] = None
+    expect: Annotated[int | None, Field(ge=1, le=MAX_CONCURRENT)] = None
+    reason: Reason = ""
+
+    @model_validator(mode="after")
+    def _one_selection(self) -> Self:
+        by_query = self.query is not None and self.expect is not None
+        if (self.ids is not None) == by_query or (self.query is None) != (self.expect is None):
+            raise InvalidValueError("name the dead letters by ids, or by query and expect: how many they are")
+        return self
+
+
+class Reopening(Asked):
+    ids: Ids
+    reason: Reason = ""
+
+
+class Assignments(Assignment):
+    ids: Ids
+
+
+class Taggings(Tagging):
+    ids: Ids
+
+
+class Clearing(Asked):
+    """A stand-alone queue is emptied for ever: say how many dead letters that is, and the word "clear"."""
+
+    queue: Annotated[str, Field(min_length=1, max_length=200, pattern="^dlq:", examples=["dlq:default"])]
+    expect: Annotated[int, Field(ge=0, le=1_000_000)]
+    confirm: Literal["clear"]
+
+
+class Closed(Changed):
+    """`ids` are those that the query has found, to reopen just these; whoever has named them is not told."""
+
+    ids: list[str] = Field(default_factory=list)
+
 
 _CHANGED = {200: {"model": Changed}}
 _CLOSED = {200: {"model": Closed}}
-
-Closer = Callable[..., Awaitable[int]]
 
 
 @routes.post("/resolve", OPERATE, responses=_CLOSED)
@@ -60,13 +102,13 @@ async def reopen_many(desk: AtDesk, body: Reopening) -> Response:
     return _changed(await desk.dead_letters.reopen(body.ids, body.reason))
 
 
-@routes.post("/assign", NOTE, responses=_CHANGED)
+@routes.post("/assign", ANNOTATE, responses=_CHANGED)
 async def assign_many(desk: AtDesk, body: Assignments) -> Response:
     """Say who looks after them."""
     return _changed(await desk.dead_letters.assign(body.ids, body.name))
 
 
-@routes.post("/tags", NOTE, responses=_CHANGED)
+@routes.post("/tags", ANNOTATE, responses=_CHANGED)
 async def tag_many(desk: AtDesk, body: Taggings) -> Response:
     """Add tags to them, and remove others."""
     return _changed(await desk.dead_letters.tag(body.ids, body.add, body.remove))

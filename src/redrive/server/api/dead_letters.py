@@ -1,4 +1,4 @@
-"""Dead letters: finding them, and looking at them from all sides."""
+"""Dead letters: find them, and read everything about one."""
 
 from __future__ import annotations
 
@@ -7,33 +7,19 @@ from typing import Annotated
 from fastapi import Query
 from starlette.responses import Response
 
-from redrive.model.dead_letter import version_of
+from redrive.model.dead_letter import DeadLetter, DeadLetterLine, DeadLetterState, Note, version_of
+from redrive.model.failure import Category, ErrorClass
 from redrive.model.query import Order
+from redrive.model.step import Effect
 from redrive.policy.access import Permission
+from redrive.policy.verdict import Verdict
 from redrive.server.answer import answer, page
-from redrive.server.api import statistics
-from redrive.server.api.parameter import Cursor, Id, QueryText, Size, at_most
-from redrive.server.api.shape.attempt import AttemptList
-from redrive.server.api.shape.dead_letter import (
-    CountShape,
-    DeadLetterPage,
-    DeadLetterShape,
-    NoteList,
-    PayloadShape,
-    VerdictShape,
-)
-from redrive.server.api.shape.replay import HistoryShape
-from redrive.server.api.shape.statistics import StatisticsShape
-from redrive.server.api.view.attempt import attempt_view
-from redrive.server.api.view.audit import entry_view
-from redrive.server.api.view.dead_letter import (
-    letter_view,
-    line_view,
-    note_view,
-    payload_view,
-    verdict_view,
-)
-from redrive.server.api.view.replay import replay_view
+from redrive.server.api.audit import ENTRY
+from redrive.server.api.overview import STATISTICS, QueueName, statistics_of
+from redrive.server.api.replays import REPLAY
+from redrive.server.api.request import Cursor, Id, QueryText, Size, at_most
+from redrive.server.api.resource import Resource, Shown
+from redrive.server.api.runs import ATTEMPT, ATTEMPTS, COUNT
 from redrive.server.precondition import etag
 from redrive.server.request_context import AtDesk, Runs, Visiting
 from redrive.server.route import Routes
@@ -45,8 +31,50 @@ ALIASES = ("/api/v1/workflow-dlq",)
 routes = Routes("dead_letters", PREFIX, ALIASES)
 READ = may(Permission.READ)
 
+_APART = ("payload", "config")
+_TYPES = {"state": DeadLetterState, "category": Category, "error_class": ErrorClass, "effect": Effect}
 
-@routes.get("", READ, responses={200: {"model": DeadLetterPage}})
+
+def _may_have_executed(letter: DeadLetter | DeadLetterLine) -> bool:
+    return bool(letter.may_have_executed)
+
+
+_COMPUTED = {"may_have_executed": _may_have_executed, "version": version_of}
+
+LINE = Resource(
+    DeadLetterLine,
+    description="As lists show it; `message` is its beginning. `version` is its ETag.",
+    types=_TYPES,
+    computed=_COMPUTED,
+)
+LINES = LINE.page("DeadLetterPage")
+LETTER = Resource(
+    DeadLetter,
+    description="The whole story, redacted; its payload and config are apart.",
+    hidden=_APART,
+    types=_TYPES,
+    computed=_COMPUTED,
+)
+PAYLOAD = Resource(
+    DeadLetter,
+    "PayloadShape",
+    description="What the failed step was given, and its config, redacted before they were stored.",
+    only=_APART,
+)
+NOTE = Resource(Note, renamed={"body": "text"})
+VERDICT = Resource(
+    Verdict, description="Why it stopped, what has changed since, and whether a replay is likely to help."
+)
+
+
+class HistoryShape(Shown):
+    """What was done to a dead letter, and its replays; the newest first."""
+
+    entries: list[ENTRY.model]  # type: ignore[name-defined]
+    replays: list[REPLAY.model]  # type: ignore[name-defined]
+
+
+@routes.get("", READ, responses={200: {"model": LINES}})
 async def list_(
     visit: Visiting,
     q: QueryText = "",
@@ -57,40 +85,40 @@ async def list_(
     """Those that fulfil a query, a page of them."""
     letters = (await visit.desk()).dead_letters
     found = await letters.list(q, size=at_most(size, visit), cursor=cursor, order=order)
-    return page([line_view(each) for each in found.lines], found.next_cursor)
+    return page(LINE.views(found.lines), found.next_cursor)
 
 
-@routes.get("/count", READ, responses={200: {"model": CountShape}})
+@routes.get("/count", READ, responses={200: {"model": COUNT.model}})
 async def count(desk: AtDesk, q: QueryText = "") -> Response:
     """How many fulfil a query; counted up to 10,000."""
-    return answer((await desk.dead_letters.count(q))._asdict())
+    return answer(COUNT.view(await desk.dead_letters.count(q)))
 
 
-@routes.get("/statistics", READ, responses={200: {"model": StatisticsShape}})
-async def figures(visit: Visiting, queue: statistics.Queue = None) -> Response:
+@routes.get("/statistics", READ, responses={200: {"model": STATISTICS.model}})
+async def figures(visit: Visiting, queue: QueueName = None) -> Response:
     """The figures of the organization, or of one of its queues."""
-    return await statistics.get(visit, queue)
+    return answer(STATISTICS.view(await statistics_of(visit, queue)))
 
 
-@routes.get("/{id}", READ, responses={200: {"model": DeadLetterShape}})
+@routes.get("/{id}", READ, responses={200: {"model": LETTER.model}})
 async def get(desk: AtDesk, letter_id: Id) -> Response:
     """One dead letter, with its ETag."""
     letter = await desk.dead_letters.get(letter_id)
-    return answer(letter_view(letter), headers=etag(version_of(letter)))
+    return answer(LETTER.view(letter), headers=etag(version_of(letter)))
 
 
-@routes.get("/{id}/payload", READ, responses={200: {"model": PayloadShape}})
+@routes.get("/{id}/payload", READ, responses={200: {"model": PAYLOAD.model}})
 async def payload(desk: AtDesk, letter_id: Id) -> Response:
     """What the failed step was given, and its config, redacted."""
-    return answer(payload_view(await desk.dead_letters.get(letter_id)))
+    return answer(PAYLOAD.view(await desk.dead_letters.get(letter_id)))
 
 
-@routes.get("/{id}/attempts", READ, responses={200: {"model": AttemptList}})
+@routes.get("/{id}/attempts", READ, responses={200: {"model": ATTEMPTS}})
 async def attempts(desk: AtDesk, runs: Runs, letter_id: Id) -> Response:
     """How its step was executed, in order, with what came of it."""
     letter = await desk.dead_letters.get(letter_id)
     found = [each for each in await runs.attempts(letter.run_id) if each.step_index == letter.step_index]
-    return page([attempt_view(each) for each in found], None)
+    return page(ATTEMPT.views(found), None)
 
 
 @routes.get("/{id}/history", READ, responses={200: {"model": HistoryShape}})
@@ -99,29 +127,22 @@ async def history(desk: AtDesk, letter_id: Id) -> Response:
     letter = await desk.dead_letters.get(letter_id)
     entries = await desk.audit.about(letter.id, letter.created_at)
     replays = await desk.replays.of(letter.id)
-    return answer(
-        {
-            "entries": [entry_view(each) for each in entries],
-            "replays": [replay_view(each) for each in replays],
-        }
-    )
+    return answer({"entries": ENTRY.views(entries), "replays": REPLAY.views(replays)})
 
 
-@routes.get("/{id}/verdict", READ, responses={200: {"model": VerdictShape}})
+@routes.get("/{id}/verdict", READ, responses={200: {"model": VERDICT.model}})
 async def verdict(desk: AtDesk, letter_id: Id) -> Response:
     """Why it stopped, what has changed since, and what is likely to help."""
-    return answer(verdict_view(await desk.verdict(letter_id)))
+    return answer(VERDICT.view(await desk.verdict(letter_id)))
 
 
-@routes.get("/{id}/notes", READ, responses={200: {"model": NoteList}})
+@routes.get("/{id}/notes", READ, responses={200: {"model": NOTE.page("NoteList")}})
 async def notes(desk: AtDesk, letter_id: Id) -> Response:
     """What was written about it, the oldest first."""
-    found = await desk.dead_letters.notes(letter_id)
-    return page([note_view(each) for each in found], None)
+    return page(NOTE.views(await desk.dead_letters.notes(letter_id)), None)
 
 
-@routes.get("/{id}/dependencies", READ, responses={200: {"model": DeadLetterPage}})
+@routes.get("/{id}/dependencies", READ, responses={200: {"model": LINES}})
 async def dependencies(desk: AtDesk, letter_id: Id) -> Response:
     """Those that must be resolved before it is redriven."""
-    found = await desk.dead_letters.dependencies(letter_id)
-    return page([line_view(each) for each in found], None)
+    return page(LINE.views(await desk.dead_letters.dependencies(letter_id)), None)

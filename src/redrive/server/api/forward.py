@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from redrive.server.access_control import check_origin
 from redrive.server.api.onward import NextPath, onward
-from redrive.server.api.shape.identity import SessionShape
+from redrive.server.api.session import SessionShape
 from redrive.server.cookie import session_token
 from redrive.server.problem import ProblemError
 from redrive.server.route import Routes

@@ -5,30 +5,41 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Path, Query
+from pydantic import Field
 from starlette.responses import Response
 
 from redrive.failures.group_queries import MAX_BUCKETS
-from redrive.model.failure_group import GroupSort, GroupState
+from redrive.failures.groups import MAX_LETTERS
+from redrive.model.failure_group import (
+    FailureGroup,
+    GroupDetail,
+    GroupLine,
+    GroupResolution,
+    GroupSort,
+    GroupState,
+    LetterCounts,
+    Timeline,
+)
 from redrive.model.query import TEXT, Term
-from redrive.model.query import Query as Asked
+from redrive.model.query import Query as GroupQuery
 from redrive.policy.access import Permission
 from redrive.policy.bounds import MAX_DELAY_SECONDS
 from redrive.policy.group_language import GROUPS
 from redrive.policy.query import parse
 from redrive.server.answer import answer, page
-from redrive.server.api.parameter import Cursor, QueryText, Size, at_most
-from redrive.server.api.shape.base import Reasoned, reason_of
-from redrive.server.api.shape.dead_letter import CountShape
-from redrive.server.api.shape.group import (
-    GroupIgnoring,
-    GroupPage,
-    GroupResolving,
-    GroupShape,
-    GroupStandingShape,
-    ResolutionShape,
-    TimelineShape,
+from redrive.server.api.request import (
+    Asked,
+    Cursor,
+    QueryText,
+    Reason,
+    Reasoned,
+    Size,
+    Timestamp,
+    at_most,
+    reason_of,
 )
-from redrive.server.api.view.group import detail_view, group_view, line_view, resolution_view, timeline_view
+from redrive.server.api.resource import Resource
+from redrive.server.api.runs import COUNT
 from redrive.server.precondition import IfMatch, etag, unchanged, versions
 from redrive.server.request_context import AtDesk, Visiting
 from redrive.server.route import Routes
@@ -42,10 +53,70 @@ routes = Routes("groups", "/api/v1/groups")
 MAX_TEXT_LENGTH = 200
 READ, OPERATE = may(Permission.READ), may(Permission.OPERATE)
 
-_STANDING = {200: {"model": GroupStandingShape}}
+
+class GroupResolving(Asked):
+    """With `dead_letters`, up to 10,000 of its open ones are resolved too.
+
+    `expect` is how many these are: if they are not as many, nothing is changed.
+    """
+
+    reason: Reason = ""
+    dead_letters: bool = False
+    expect: Annotated[int | None, Field(ge=0, le=MAX_LETTERS)] = None
 
 
-@routes.get("", READ, responses={200: {"model": GroupPage}})
+class GroupIgnoring(Asked):
+    """Until one of these is met: a moment, more occurrences than so many, another version of the code."""
+
+    reason: Reason = ""
+    until: Timestamp | None = None
+    beyond: Annotated[int | None, Field(ge=1, le=10**9)] = None
+    version: Annotated[str | None, Field(min_length=1, max_length=100)] = None
+
+
+LETTERS = Resource(
+    LetterCounts, description="How many of its dead letters are in each state.", properties=("live",)
+)
+GROUP = Resource(
+    FailureGroup,
+    "GroupStandingShape",
+    description=(
+        "All failures of one fingerprint. `reason` tells why they are taken for one; `version` is its ETag."
+    ),
+    hidden=("org", "sample"),
+    types={"state": GroupState},
+    properties=("version",),
+)
+LINE = Resource(GroupLine, flattened=("group",), renamed={"letters": "dead_letters"})
+DETAIL = Resource(
+    GroupDetail,
+    "GroupShape",
+    description="`sample` is its newest dead letter; `replays` counts those of this failure by state.",
+    flattened=("group",),
+    renamed={"letters": "dead_letters"},
+)
+RESOLUTION = Resource(
+    GroupResolution,
+    "ResolutionShape",
+    description=(
+        "`resolved` dead letters were resolved with it, by these `ids`; `left` could be, and were not."
+    ),
+    flattened=("group",),
+    properties=("letters",),
+    renamed={"letters": "resolved"},
+)
+TIMELINE = Resource(
+    Timeline,
+    description=(
+        "How many of its dead letters came in each part of `seconds`. `capped`: earlier ones may be missing."
+    ),
+    renamed={"width": "seconds"},
+)
+
+_GROUP = {200: {"model": GROUP.model}}
+
+
+@routes.get("", READ, responses={200: {"model": LINE.page("GroupPage")}})
 async def list_(
     visit: Visiting,
     q: QueryText = "",
@@ -59,23 +130,23 @@ async def list_(
     groups = (await visit.desk()).groups
     asked = _asked(q, state, text)
     found = await groups.search(asked, sort=sort, size=at_most(size, visit), cursor=cursor)
-    return page([line_view(each) for each in found.lines], found.next_cursor)
+    return page(LINE.views(found.lines), found.next_cursor)
 
 
-@routes.get("/count", READ, responses={200: {"model": CountShape}})
+@routes.get("/count", READ, responses={200: {"model": COUNT.model}})
 async def count(desk: AtDesk, q: QueryText = "") -> Response:
     """How many fulfil a query; counted up to 10,000."""
-    return answer((await desk.groups.count(q))._asdict())
+    return answer(COUNT.view(await desk.groups.count(q)))
 
 
-@routes.get("/{fingerprint}", READ, responses={200: {"model": GroupShape}})
+@routes.get("/{fingerprint}", READ, responses={200: {"model": DETAIL.model}})
 async def get(desk: AtDesk, fingerprint: Fingerprint) -> Response:
     """One group with all that is known about it."""
     found = await desk.groups.get(fingerprint)
-    return answer(detail_view(found), headers=etag(found.group.version))
+    return answer(DETAIL.view(found), headers=etag(found.group.version))
 
 
-@routes.get("/{fingerprint}/occurrences", READ, responses={200: {"model": TimelineShape}})
+@routes.get("/{fingerprint}/occurrences", READ, responses={200: {"model": TIMELINE.model}})
 async def occurrences(
     desk: AtDesk,
     fingerprint: Fingerprint,
@@ -84,20 +155,20 @@ async def occurrences(
 ) -> Response:
     """When its dead letters came, over the last seconds."""
     found = await desk.groups.occurrences(fingerprint, seconds=seconds, buckets=buckets)
-    return answer(timeline_view(found))
+    return answer(TIMELINE.view(found))
 
 
-@routes.post("/{fingerprint}/acknowledge", OPERATE, responses=_STANDING)
+@routes.post("/{fingerprint}/acknowledge", OPERATE, responses=_GROUP)
 async def acknowledge(
     desk: AtDesk, fingerprint: Fingerprint, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:
     """Say that somebody looks after it."""
     with unchanged():
         group = await desk.groups.acknowledge(fingerprint, reason_of(body), read=versions(if_match))
-    return answer(group_view(group), headers=etag(group.version))
+    return answer(GROUP.view(group), headers=etag(group.version))
 
 
-@routes.post("/{fingerprint}/resolve", OPERATE, responses={200: {"model": ResolutionShape}})
+@routes.post("/{fingerprint}/resolve", OPERATE, responses={200: {"model": RESOLUTION.model}})
 async def resolve(
     desk: AtDesk, fingerprint: Fingerprint, body: GroupResolving | None = None, if_match: IfMatch = None
 ) -> Response:
@@ -111,10 +182,10 @@ async def resolve(
             expect=asked.expect,
             read=versions(if_match),
         )
-    return answer(resolution_view(done), headers=etag(done.group.version))
+    return answer(RESOLUTION.view(done), headers=etag(done.group.version))
 
 
-@routes.post("/{fingerprint}/ignore", OPERATE, responses=_STANDING)
+@routes.post("/{fingerprint}/ignore", OPERATE, responses=_GROUP)
 async def ignore(
     desk: AtDesk, fingerprint: Fingerprint, body: GroupIgnoring | None = None, if_match: IfMatch = None
 ) -> Response:
@@ -129,17 +200,17 @@ async def ignore(
             version=asked.version,
             read=versions(if_match),
         )
-    return answer(group_view(group), headers=etag(group.version))
+    return answer(GROUP.view(group), headers=etag(group.version))
 
 
-@routes.post("/{fingerprint}/reopen", OPERATE, responses=_STANDING)
+@routes.post("/{fingerprint}/reopen", OPERATE, responses=_GROUP)
 async def reopen(
     desk: AtDesk, fingerprint: Fingerprint, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:
     """Undo what was said about it."""
     with unchanged():
         group = await desk.groups.reopen(fingerprint, reason_of(body), read=versions(if_match))
-    return answer(group_view(group), headers=etag(group.version))
+    return answer(GROUP.view(group), headers=etag(group.version))
 
 
 def _asked(q: str, state: GroupState | None, text: str) -> str:
@@ -149,4 +220,4 @@ def _asked(q: str, state: GroupState | None, text: str) -> str:
         terms.append(Term("group", (state.lower(),)))
     if text:
         terms.append(Term(TEXT, (text,)))
-    return str(Asked(tuple(terms)))
+    return str(GroupQuery(tuple(terms)))

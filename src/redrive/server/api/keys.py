@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Path
+from pydantic import Field
 from starlette.responses import Response
 
-from redrive.model.identity import NewKey
+from redrive.identity.keys import MAX_GRACE_SECONDS, MAX_LIFETIME_SECONDS
+from redrive.model.identity import ApiKey, NewKey
 from redrive.policy.access import Permission
+from redrive.policy.user_text import MAX_WORD_LENGTH
 from redrive.server.answer import answer, nothing, page
-from redrive.server.api.parameter import Cursor, Size, at_most
-from redrive.server.api.shape.identity import KeyPage, KeyShape, MadeKey, NewKeyRequest, Rotation
-from redrive.server.api.view.identity import key_view
+from redrive.server.api.members import AskedRole
+from redrive.server.api.request import Asked, Cursor, Size, at_most
+from redrive.server.api.resource import Resource
 from redrive.server.request_context import Visiting
 from redrive.server.route import Routes
 from redrive.server.rule import may
@@ -24,45 +27,71 @@ Id = Annotated[
 ]
 MANAGE = may(Permission.MANAGE)
 SECRET = may(Permission.MANAGE, repeatable=False)
-"""The answer holds a secret, so it is not kept to be given again."""
+"""The response holds a secret, so it is not stored to be given again."""
+
+Scope = Annotated[Permission, Field(strict=False)]
 
 
-@routes.get("", MANAGE, responses={200: {"model": KeyPage}})
+class NewKeyRequest(Asked):
+    """`scopes` limits the key to some of what its role may do."""
+
+    name: Annotated[str, Field(min_length=1, max_length=MAX_WORD_LENGTH)]
+    role: AskedRole
+    scopes: Annotated[list[Scope] | None, Field(min_length=1, max_length=8)] = None
+    expires_in_seconds: Annotated[float | None, Field(ge=60, le=MAX_LIFETIME_SECONDS)] = None
+
+
+class Rotation(Asked):
+    """`expires_in_seconds` is when the key ends from now on; without it, when it ended before."""
+
+    grace_seconds: Annotated[float, Field(ge=0, le=MAX_GRACE_SECONDS)] = 0.0
+    expires_in_seconds: Annotated[float | None, Field(ge=60, le=MAX_LIFETIME_SECONDS)] = None
+
+
+KEY = Resource(
+    ApiKey, "KeyShape", hidden=("org",), types={"scopes": list[Permission] | None}, properties=("prefix",)
+)
+MADE_KEY = Resource(
+    NewKey,
+    "MadeKey",
+    description="`text` is the key itself. It is shown this once, and kept nowhere.",
+)
+
+
+@routes.get("", MANAGE, responses={200: {"model": KEY.page("KeyPage")}})
 async def list_(visit: Visiting, size: Size = 50, cursor: Cursor = None) -> Response:
     """The keys of the organization, the newest first; what they begin with, never the keys themselves."""
     found = await (await visit.directory()).keys.list(size=at_most(size, visit), cursor=cursor)
-    return page([key_view(key) for key in found.keys], found.next_cursor)
+    return page(KEY.views(found.keys), found.next_cursor)
 
 
-@routes.post("", SECRET, status_code=201, responses={201: {"model": MadeKey}})
+@routes.post("", SECRET, status_code=201, responses={201: {"model": MADE_KEY.model}})
 async def create(visit: Visiting, body: NewKeyRequest) -> Response:
     """A new key. Its text is in this answer, and nowhere else afterwards."""
     keys = (await visit.directory()).keys
     scopes, expires_in = body.scopes, body.expires_in_seconds
-    return _made(await keys.create(body.name, body.role, scopes=scopes, expires_in=expires_in), 201)
+    made = await keys.create(body.name, body.role, scopes=scopes, expires_in=expires_in)
+    return answer(MADE_KEY.view(made), 201)
 
 
-@routes.get("/{id}", MANAGE, responses={200: {"model": KeyShape}})
+@routes.get("/{id}", MANAGE, responses={200: {"model": KEY.model}})
 async def get(visit: Visiting, key_id: Id) -> Response:
     """One key, without its text."""
-    return answer(key_view(await (await visit.directory()).keys.get(key_id)))
+    return answer(KEY.view(await (await visit.directory()).keys.get(key_id)))
 
 
-@routes.post("/{id}/rotate", SECRET, responses={200: {"model": MadeKey}})
+@routes.post("/{id}/rotate", SECRET, responses={200: {"model": MADE_KEY.model}})
 async def rotate(visit: Visiting, key_id: Id, body: Rotation | None = None) -> Response:
     """Another text for the same key; the one before stays valid for the grace."""
     asked = body or Rotation()
     keys = (await visit.directory()).keys
     grace, expires_in = asked.grace_seconds, asked.expires_in_seconds
-    return _made(await keys.rotate(key_id, grace_seconds=grace, expires_in=expires_in), 200)
+    made = await keys.rotate(key_id, grace_seconds=grace, expires_in=expires_in)
+    return answer(MADE_KEY.view(made))
 
 
 @routes.delete("/{id}", MANAGE, status_code=204)
 async def revoke(visit: Visiting, key_id: Id) -> Response:
-    """Revoke a key, for ever and at once."""
+    """Revoke a key, forever and at once."""
     await (await visit.directory()).keys.revoke(key_id)
     return nothing()
-
-
-def _made(made: NewKey, status: int) -> Response:
-    return answer({"key": key_view(made.key), "text": made.text}, status)

@@ -1,28 +1,26 @@
-"""Members of an organization and their accounts. Only owners manage them."""
+"""Organizations, their members and the accounts of these. Only owners manage them.
+
+Owners of the home organization see and create all organizations; everybody else sees their own.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Path
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from redrive.model.identity import Member
+from redrive.engine.task import MAX_NAME_LENGTH
+from redrive.model.identity import Member, Organization
 from redrive.policy.access import Permission
+from redrive.policy.user_text import MAX_WORD_LENGTH
 from redrive.server.answer import answer, nothing, page, when
-from redrive.server.api.parameter import Cursor, Size, at_most
-from redrive.server.api.shape.identity import (
-    LinkRequest,
-    LinkShape,
-    MemberChange,
-    MemberPage,
-    MemberShape,
-    NewMember,
-)
-from redrive.server.api.view.identity import member_view
+from redrive.server.api.request import Asked, Cursor, Size, at_most
+from redrive.server.api.resource import Moment, Resource, Shown
 from redrive.server.precondition import IfMatch, etag, unchanged, versions
 from redrive.server.request_context import Visiting
 from redrive.server.route import Routes
@@ -30,20 +28,72 @@ from redrive.server.rule import SIGNED_IN, may
 from redrive.server.site import site_of
 
 routes = Routes("members", "/api/v1/members")
+organization_routes = Routes("organizations", "/api/v1/organizations")
 
 Id = Annotated[str, Path(alias="id", max_length=200, description="The id or the name of a member.")]
 _NUMBER = re.compile("[0-9]{1,9}")
-MANAGE = may(Permission.MANAGE)
+READ, MANAGE = may(Permission.READ), may(Permission.MANAGE)
+
+UserName = Annotated[str, Field(min_length=1, max_length=200)]
+AskedRole = Literal["VIEWER", "STAFF", "ADMIN", "OWNER", "SUPER_ADMIN", "ORG_ADMIN"]
+OrgName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]
 
 
-@routes.get("", may(Permission.READ), responses={200: {"model": MemberPage}})
+class NewOrganization(Asked):
+    name: OrgName
+    title: Annotated[str, Field(max_length=MAX_WORD_LENGTH)] = ""
+
+
+class NewMember(Asked):
+    name: UserName
+    role: AskedRole
+
+
+class MemberChange(Asked):
+    role: AskedRole | None = None
+    active: bool | None = None
+
+
+class LinkRequest(Asked):
+    minutes: Annotated[float, Field(ge=1, le=10_080)] = 60.0
+
+
+class LinkShape(Shown):
+    """`url` signs this member in once."""
+
+    name: str
+    url: str
+    expires_at: Moment
+
+
+ORGANIZATION = Resource(Organization)
+MEMBER = Resource(Member, hidden=("org",), renamed={"user_id": "id"})
+
+
+@organization_routes.get("", READ, responses={200: {"model": ORGANIZATION.page("OrganizationPage")}})
+async def _list(visit: Visiting, size: Size = 50, cursor: Cursor = None) -> Response:
+    """Those that the caller may see, by name."""
+    found = await (await visit.directory()).organizations.list(size=at_most(size, visit), cursor=cursor)
+    return page(ORGANIZATION.views(found.organizations), found.next_cursor)
+
+
+@organization_routes.post(
+    "", may(Permission.MANAGE, home=True), status_code=201, responses={201: {"model": ORGANIZATION.model}}
+)
+async def _create(visit: Visiting, body: NewOrganization) -> Response:
+    """A new organization, without members so far."""
+    made = await (await visit.directory()).organizations.create(body.name, body.title)
+    return answer(ORGANIZATION.view(made), 201)
+
+
+@routes.get("", READ, responses={200: {"model": MEMBER.page("MemberPage")}})
 async def list_(visit: Visiting, size: Size = 50, cursor: Cursor = None) -> Response:
     """The members of the organization, by name."""
     found = await (await visit.directory()).members.list(size=at_most(size, visit), cursor=cursor)
-    return page([member_view(member) for member in found.members], found.next_cursor)
+    return page(MEMBER.views(found.members), found.next_cursor)
 
 
-@routes.post("", MANAGE, status_code=201, responses={201: {"model": MemberShape}})
+@routes.post("", MANAGE, status_code=201, responses={201: {"model": MEMBER.model}})
 async def add(visit: Visiting, body: NewMember) -> Response:
     """Make somebody a member."""
     member = await (await visit.directory()).members.add(body.name, body.role)
@@ -58,13 +108,13 @@ async def leave(visit: Visiting) -> Response:
     return nothing()
 
 
-@routes.get("/{id}", may(Permission.READ), responses={200: {"model": MemberShape}})
+@routes.get("/{id}", READ, responses={200: {"model": MEMBER.model}})
 async def get(visit: Visiting, member_id: Id) -> Response:
     """One member."""
     return _answer(await (await visit.directory()).members.get(member_id))
 
 
-@routes.patch("/{id}", MANAGE, responses={200: {"model": MemberShape}})
+@routes.patch("/{id}", MANAGE, responses={200: {"model": MEMBER.model}})
 async def change(
     visit: Visiting,
     member_id: Id,
@@ -120,7 +170,7 @@ async def enable(visit: Visiting, member_id: Id) -> Response:
 
 
 def _answer(member: Member, status: int = 200) -> Response:
-    return answer(member_view(member), status, etag(str(member.version)))
+    return answer(MEMBER.view(member), status, etag(str(member.version)))
 
 
 def _newest(asked: Sequence[str] | None) -> int | None:

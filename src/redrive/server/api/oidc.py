@@ -15,7 +15,7 @@ from redrive.identity.oidc.login_state import LOGIN_SECONDS, LoginState, new_log
 from redrive.policy.credential import SECRET_BYTES, is_token, secret_text
 from redrive.server import oidc
 from redrive.server.api.onward import NextPath, onward
-from redrive.server.api.shape.identity import SessionShape
+from redrive.server.api.session import SessionShape
 from redrive.server.cookie import session_token
 from redrive.server.route import Routes
 from redrive.server.rule import PUBLIC, SIGNING_IN

@@ -1,28 +1,23 @@
-"""Bulk replays: planned first, started when the plan still holds, then steered and looked at."""
+"""Bulk replays: planned first, started when the plan still holds, then controlled and read."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Query
+from pydantic import Field
 from starlette.responses import Response
 
-from redrive.model.replay import ReplayState
+from redrive.failures.planner import plan_of
+from redrive.model.operation import MAX_ITEMS, Drifting, OperationReport, Plan, ReplayOperation
+from redrive.model.replay import Mode, OperationState, ReplayState
 from redrive.policy.access import Permission
 from redrive.policy.override import override_from_json
+from redrive.policy.rollout import Rollout, RolloutOptions
 from redrive.server.answer import answer, page
-from redrive.server.api.parameter import Cursor, Id, Size, at_most
-from redrive.server.api.shape.base import Reasoned, reason_of
-from redrive.server.api.shape.operation import (
-    DriftingShape,
-    ItemPage,
-    OperationPage,
-    OperationShape,
-    PlanRequest,
-    ReportShape,
-    Start,
-)
-from redrive.server.api.view.replay import drifting_view, operation_view, replay_view, report_view
+from redrive.server.api.replays import REPLAY, Policy
+from redrive.server.api.request import Asked, Cursor, Id, Ids, Reason, Reasoned, Size, at_most, reason_of
+from redrive.server.api.resource import Resource
 from redrive.server.request_context import AtDesk, Visiting
 from redrive.server.route import Routes
 from redrive.server.rule import may
@@ -32,30 +27,96 @@ PREFIX = "/api/v1/operations"
 routes = Routes("operations", PREFIX)
 READ, OPERATE = may(Permission.READ), may(Permission.OPERATE)
 
-_OPERATION = {200: {"model": OperationShape}}
+Number = Annotated[int, Field(ge=1, le=MAX_ITEMS)]
 
 
-@routes.post("", may(Permission.PLAN), status_code=201, responses={201: {"model": OperationShape}})
+class PlanRequest(Asked):
+    """What is to be replayed, by one of query, ids and group, and how carefully.
+
+    `expect` is how many are to be replayed: if they are not as many, nothing is planned.
+    """
+
+    query: Annotated[str | None, Field(max_length=2000)] = None
+    ids: Ids | None = None
+    group: Annotated[str | None, Field(min_length=1, max_length=200)] = None
+    mode: Annotated[Mode, Field(strict=False)] = Mode.FROM_STEP
+    override_retry_policy: Policy = None
+    exclude_unsafe: bool = False
+    expect: Annotated[int | None, Field(ge=0, le=MAX_ITEMS)] = None
+    reason: Reason = ""
+    canary: Annotated[int, Field(ge=0, le=MAX_ITEMS)] = 10
+    rate: Annotated[float | None, Field(ge=0.001, le=100_000, allow_inf_nan=False)] = None
+    failure_rate: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.2
+    minimum: Number = 10
+    same_failures: Number | None = 5
+    stop_on_breaker: bool = True
+
+
+class Start(Asked):
+    """With `accept_drift`, dead letters that have changed since are left out; else nothing is started. Nor is
+    anything when not exactly as many as `expect` says would be replayed."""
+
+    accept_drift: bool = False
+    expect: Annotated[int | None, Field(ge=0, le=MAX_ITEMS)] = None
+
+
+def _options(operation: ReplayOperation) -> RolloutOptions:
+    return Rollout.from_text(operation.options).options
+
+
+OPTIONS = Resource(RolloutOptions, "OptionsShape")
+PLAN = Resource(
+    Plan,
+    description="What it will do, frozen: the numbers shown are the numbers affected.",
+    types={"mode": Mode},
+)
+OPERATION = Resource(
+    ReplayOperation,
+    "OperationShape",
+    description="`released` items were begun so far.",
+    hidden=("org",),
+    renamed={"policy_override": "override_retry_policy"},
+    types={"state": OperationState, "mode": Mode},
+    computed={"options": _options, "plan": plan_of},
+)
+REPORT = Resource(
+    OperationReport,
+    "ReportShape",
+    description=(
+        "What came of it so far: items by state, failed ones by fingerprint, refused and skipped ones by why."
+    ),
+    hidden=("plan",),
+    properties=("failure_rate", "seconds"),
+)
+DRIFTING = Resource(Drifting)
+
+_OPERATION = {200: {"model": OPERATION.model}}
+
+
+@routes.post("", may(Permission.PLAN), status_code=201, responses={201: {"model": OPERATION.model}})
 async def plan(desk: AtDesk, body: PlanRequest) -> Response:
     """Freeze what is to be replayed, and say what will happen; nothing is started."""
-    made = (await desk.operations.plan(**_request(body))).operation_id
-    return answer(operation_view(await desk.operations.get(made)), 201, {"Location": f"{PREFIX}/{made}"})
+    given = body.model_dump()
+    policy = given.pop("override_retry_policy")
+    retry = None if policy is None else override_from_json(policy)
+    made = (await desk.operations.plan(**given, retry=retry)).operation_id
+    return answer(OPERATION.view(await desk.operations.get(made)), 201, {"Location": f"{PREFIX}/{made}"})
 
 
-@routes.get("", READ, responses={200: {"model": OperationPage}})
+@routes.get("", READ, responses={200: {"model": OPERATION.page("OperationPage")}})
 async def list_(visit: Visiting, size: Size = 50, cursor: Cursor = None) -> Response:
     """The newest first."""
     found = await (await visit.desk()).operations.list(size=at_most(size, visit), cursor=cursor)
-    return page([operation_view(each) for each in found.operations], found.next_cursor)
+    return page(OPERATION.views(found.operations), found.next_cursor)
 
 
 @routes.get("/{id}", READ, responses=_OPERATION)
 async def get(desk: AtDesk, operation_id: Id) -> Response:
     """One bulk replay, with its plan."""
-    return answer(operation_view(await desk.operations.get(operation_id)))
+    return answer(OPERATION.view(await desk.operations.get(operation_id)))
 
 
-@routes.get("/{id}/items", READ, responses={200: {"model": ItemPage}})
+@routes.get("/{id}/items", READ, responses={200: {"model": REPLAY.page("ItemPage")}})
 async def items(
     visit: Visiting,
     operation_id: Id,
@@ -66,48 +127,42 @@ async def items(
     """Its replays, in the order in which they are begun."""
     operations = (await visit.desk()).operations
     found = await operations.items(operation_id, state=state, size=at_most(size, visit), cursor=cursor)
-    return page([replay_view(each) for each in found.items], found.next_cursor)
+    return page(REPLAY.views(found.items), found.next_cursor)
 
 
-@routes.get("/{id}/drift", READ, responses={200: {"model": DriftingShape}})
+@routes.get("/{id}/drift", READ, responses={200: {"model": DRIFTING.model}})
 async def drift(desk: AtDesk, operation_id: Id) -> Response:
     """What has changed since it was planned, and how many would be replayed without that."""
-    return answer(drifting_view(await desk.operations.drift(operation_id)))
+    return answer(DRIFTING.view(await desk.operations.drift(operation_id)))
 
 
-@routes.get("/{id}/report", READ, responses={200: {"model": ReportShape}})
+@routes.get("/{id}/report", READ, responses={200: {"model": REPORT.model}})
 async def report(desk: AtDesk, operation_id: Id) -> Response:
     """What came of it so far."""
-    return answer(report_view(await desk.operations.report(operation_id)))
+    return answer(REPORT.view(await desk.operations.report(operation_id)))
 
 
-@routes.post("/{id}/start", OPERATE, status_code=202, responses={202: {"model": OperationShape}})
+@routes.post("/{id}/start", OPERATE, status_code=202, responses={202: {"model": OPERATION.model}})
 async def start(desk: AtDesk, operation_id: Id, body: Start | None = None) -> Response:
     """Begin what was planned; refused when dead letters have changed since, unless these may be left out."""
     asked = body or Start()
     started = await desk.operations.start(operation_id, accept_drift=asked.accept_drift, expect=asked.expect)
-    return answer(operation_view(started), 202)
+    return answer(OPERATION.view(started), 202)
 
 
 @routes.post("/{id}/pause", OPERATE, responses=_OPERATION)
 async def pause(desk: AtDesk, operation_id: Id, body: Reasoned | None = None) -> Response:
     """Begin nothing more until it is resumed."""
-    return answer(operation_view(await desk.operations.pause(operation_id, reason_of(body))))
+    return answer(OPERATION.view(await desk.operations.pause(operation_id, reason_of(body))))
 
 
 @routes.post("/{id}/resume", OPERATE, responses=_OPERATION)
 async def resume(desk: AtDesk, operation_id: Id, body: Reasoned | None = None) -> Response:
     """Go on; one that has stopped itself begins carefully again."""
-    return answer(operation_view(await desk.operations.resume(operation_id, reason_of(body))))
+    return answer(OPERATION.view(await desk.operations.resume(operation_id, reason_of(body))))
 
 
 @routes.post("/{id}/cancel", OPERATE, responses=_OPERATION)
 async def cancel(desk: AtDesk, operation_id: Id, body: Reasoned | None = None) -> Response:
     """Begin nothing more, for good; what is under way is finished."""
-    return answer(operation_view(await desk.operations.cancel(operation_id, reason_of(body))))
-
-
-def _request(body: PlanRequest) -> Any:
-    given = body.model_dump()
-    policy = given.pop("override_retry_policy")
-    return {**given, "retry": None if policy is None else override_from_json(policy)}
+    return answer(OPERATION.view(await desk.operations.cancel(operation_id, reason_of(body))))

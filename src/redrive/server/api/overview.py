@@ -1,28 +1,87 @@
-"""The overview: what needs somebody, what heals by itself, and what has come and gone."""
+"""The overview of an organization, and the statistics of its dead letters."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from fastapi import Query
 from starlette.responses import Response
 
+from redrive.failures.overview import HealsItself, NeedsYou, OldestLetter, Overview, ReplayRecord
+from redrive.failures.statistics import statistics
 from redrive.model.overview import Span
+from redrive.model.statistics import LifetimeStats, Statistics
 from redrive.policy.access import Permission
 from redrive.server.answer import answer
-from redrive.server.api.shape.overview import OverviewShape
-from redrive.server.api.view.overview import overview_view
-from redrive.server.request_context import Visiting
+from redrive.server.api.resource import Resource
+from redrive.server.request_context import RequestContext, Visiting
 from redrive.server.route import Routes
 from redrive.server.rule import may
 
 Back = Annotated[Span, Query(description="How far it looks back")]
+QueueName = Annotated[str | None, Query(min_length=1, max_length=200, description="Of this queue alone")]
 
 routes = Routes("overview", "/api/v1/overview")
+statistics_routes = Routes("statistics", "/api/v1/statistics")
 
 
-@routes.get("", may(Permission.READ), responses={200: {"model": OverviewShape}})
+class Flow(NamedTuple):
+    """Dead letters that were written or reopened, and those that were closed or removed."""
+
+    came: tuple[int, ...]
+    left: tuple[int, ...]
+
+
+def _flow(overview: Overview) -> Flow:
+    return Flow(overview.came, overview.left)
+
+
+NEEDS_YOU = Resource(NeedsYou, properties=("total",))
+HEALS_ITSELF = Resource(
+    HealsItself,
+    description=(
+        "What goes on without anybody: runs that breakers hold, runs between two attempts, dead letters that "
+        "are replayed, and open ones that will be redriven."
+    ),
+    properties=("total",),
+)
+OLDEST = Resource(OldestLetter, "OldestShape")
+REPLAYS = Resource(ReplayRecord, description="`rate` is the part that has succeeded.", properties=("rate",))
+OVERVIEW = Resource(
+    Overview,
+    description="Lists have one number for each part, of `seconds` from `start` on; the last is under way.",
+    hidden=("came", "left"),
+    renamed={"width": "seconds"},
+    flattened=("totals",),
+    computed={"dead_letters": _flow},
+)
+LIFETIME = Resource(LifetimeStats, "LifetimeShape")
+STATISTICS = Resource(
+    Statistics,
+    description="`queue_size` counts live dead letters; `max_size` is null where there is no limit.",
+)
+
+
+@routes.get("", may(Permission.READ), responses={200: {"model": OVERVIEW.model}})
 async def get(visit: Visiting, span: Back = Span.DAY) -> Response:
     """How the organization's work stands, and what has happened to it lately."""
-    book = await visit.app.overview(org=visit.org, by=visit.principal.name)
-    return answer(overview_view(await book.read(span)))
+    queries = await visit.app.overview(org=visit.org, by=visit.principal.name)
+    return answer(OVERVIEW.view(await queries.read(span)))
+
+
+@statistics_routes.get("", may(Permission.READ), responses={200: {"model": STATISTICS.model}})
+async def _get(visit: Visiting, queue: QueueName = None) -> Response:
+    """The figures of the dead letters of the organization; those of a lifetime survive restarts."""
+    return answer(STATISTICS.view(await statistics_of(visit, queue)))
+
+
+async def statistics_of(visit: RequestContext, queue: str | None) -> Statistics:
+    app, settings = visit.app, visit.app.settings
+    await app.open()
+    return await statistics(
+        app.store_of(visit.org),
+        visit.org,
+        queue,
+        max_size=settings.dlq_max_size,
+        interval=settings.dlq_interval_sec,
+    )

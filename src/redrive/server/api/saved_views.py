@@ -9,14 +9,16 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Query
+from pydantic import Field
 from starlette.responses import Response
 
-from redrive.model.saved_view import ViewedPage
+from redrive.failures.saved_views import MAX_NAME_LENGTH
+from redrive.model.saved_view import SavedView, ViewedPage
 from redrive.policy.access import Permission
+from redrive.policy.saved_view import MAX_SAVED_LENGTH
 from redrive.server.answer import answer, nothing, page
-from redrive.server.api.parameter import Id
-from redrive.server.api.shape.saved_view import NewSavedView, SavedViewList, SavedViewShape
-from redrive.server.api.view.saved_view import saved_view_view
+from redrive.server.api.request import Asked, Id
+from redrive.server.api.resource import Resource
 from redrive.server.request_context import AtDesk
 from redrive.server.route import Routes
 from redrive.server.rule import may
@@ -24,22 +26,44 @@ from redrive.server.rule import may
 routes = Routes("saved_views", "/api/v1/saved-views")
 READ, NOTE = may(Permission.READ), may(Permission.NOTE)
 
+Word = Annotated[str, Field(max_length=20)]
 
-@routes.get("", READ, responses={200: {"model": SavedViewList}})
+
+class NewSavedView(Asked):
+    """What a page shows, as its address says it; what is left out is left to the page."""
+
+    name: Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]
+    page: Annotated[ViewedPage, Field(strict=False)]
+    query: Annotated[
+        str, Field(max_length=MAX_SAVED_LENGTH, description="In the query language of the page")
+    ] = ""
+    view: Annotated[Word, Field(description="Of dead letters: groups or flat")] = ""
+    sort: Annotated[Word, Field(description="An order of that list, such as last_seen or newest")] = ""
+
+
+SAVED_VIEW = Resource(
+    SavedView,
+    description="`query`, `view` and `sort` are empty where the page decides.",
+    hidden=("org",),
+    types={"page": ViewedPage},
+)
+
+
+@routes.get("", READ, responses={200: {"model": SAVED_VIEW.page("SavedViewList")}})
 async def list_(
     desk: AtDesk,
     of: Annotated[ViewedPage | None, Query(alias="page", description="Of this page only")] = None,
 ) -> Response:
     """All of them, by page and name: there are at most 100."""
-    return page([saved_view_view(each) for each in await desk.saved_views.list(of)], None)
+    return page(SAVED_VIEW.views(await desk.saved_views.list(of)), None)
 
 
-@routes.post("", NOTE, status_code=201, responses={201: {"model": SavedViewShape}})
+@routes.post("", NOTE, status_code=201, responses={201: {"model": SAVED_VIEW.model}})
 async def create(desk: AtDesk, body: NewSavedView) -> Response:
     """Save what a page shows, under a name. The same once more is the one that there is."""
     views = desk.saved_views
     made = await views.create(body.name, body.page, body.query, view=body.view, sort=body.sort)
-    return answer(saved_view_view(made), 201)
+    return answer(SAVED_VIEW.view(made), 201)
 
 
 @routes.delete("/{id}", NOTE, status_code=204)

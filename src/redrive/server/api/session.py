@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from redrive.engine.task import MAX_NAME_LENGTH
 from redrive.identity.sessions import UserSessions
 from redrive.identity.sign_in import NewSession
-from redrive.model.identity import Membership
+from redrive.model.identity import Membership, SessionLine
+from redrive.model.role import Role
+from redrive.policy.access import Permission
 from redrive.policy.principal import SESSION, Principal
 from redrive.server.access_control import check_origin
 from redrive.server.answer import answer, nothing, page
-from redrive.server.api.parameter import Id
-from redrive.server.api.shape.identity import (
-    Credentials,
-    NewPassword,
-    OrganizationName,
-    SessionList,
-    SessionShape,
-    Token,
-)
-from redrive.server.api.view.identity import session_view
+from redrive.server.api.request import Asked, Id
+from redrive.server.api.resource import Resource, Shown
 from redrive.server.cookie import drop_session, session_token, set_session
 from redrive.server.problem import ProblemError
 from redrive.server.request_context import RequestContext, Visiting
@@ -31,6 +27,46 @@ from redrive.server.rule import SIGNED_IN, SIGNING_IN
 from redrive.server.site import Site, site_of
 
 routes = Routes("session", "/api/v1/session")
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Password = Annotated[str, Field(min_length=1, max_length=1024)]
+OrgName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]
+
+
+class Credentials(Asked):
+    name: Name
+    password: Password
+
+
+class Token(Asked):
+    token: Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class OrganizationName(Asked):
+    name: OrgName
+
+
+class NewPassword(Asked):
+    """`current` is needed where there is one already."""
+
+    password: Annotated[str, Field(min_length=12, max_length=1024)]
+    current: Annotated[str | None, Field(max_length=1024)] = None
+
+
+MEMBERSHIP = Resource(Membership, "StandingShape")
+LINE = Resource(SessionLine)
+
+
+class SessionShape(Shown):
+    """Who is signed in. `csrf_token` is for browsers, which send it with every change."""
+
+    kind: Literal["key", "session"]
+    org: str
+    name: str
+    role: Role
+    permissions: list[Permission]
+    csrf_token: str | None
+    organizations: list[MEMBERSHIP.model]  # type: ignore[name-defined]
 
 
 @routes.post("", SIGNING_IN, responses={200: {"model": SessionShape}})
@@ -92,11 +128,11 @@ async def sign_out(request: Request, visit: Visiting) -> Response:
     return response
 
 
-@routes.get("/all", SIGNED_IN, responses={200: {"model": SessionList}})
+@routes.get("/all", SIGNED_IN, responses={200: {"model": LINE.page("SessionList")}})
 async def list_(request: Request, visit: Visiting) -> Response:
     """One's own sessions, the newest first."""
     lines = await (await _sessions(visit)).list(_token(request))
-    return page([session_view(line) for line in lines], None)
+    return page(LINE.views(lines), None)
 
 
 @routes.delete("/others", SIGNED_IN, status_code=204)
@@ -142,5 +178,5 @@ def _view(principal: Principal, csrf: str | None, standings: list[Membership]) -
         "role": principal.role,
         "permissions": sorted(principal.permissions),
         "csrf_token": csrf,
-        "organizations": [standing._asdict() for standing in standings],
+        "organizations": MEMBERSHIP.views(standings),
     }

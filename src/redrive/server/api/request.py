@@ -1,0 +1,61 @@
+"""What many requests have in common: parameters of the address, and parts of bodies."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from fastapi import Path, Query
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+
+from redrive.errors import InvalidValueError
+from redrive.failures.preconditions import MAX_CONCURRENT
+from redrive.policy.user_text import MAX_REASON_LENGTH
+from redrive.server.request_context import RequestContext
+
+MAX_PAGE_SIZE = 500
+_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
+
+# Parameters
+
+Id = Annotated[str, Path(alias="id", min_length=1, max_length=200)]
+Name = Annotated[str, Path(min_length=1, max_length=200, description="Blanks and slashes percent-encoded")]
+QueryText = Annotated[str, Query(max_length=2000, description="In the query language, such as is:open")]
+Size = Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE, description="The most items of the page")]
+Cursor = Annotated[str | None, Query(max_length=500, description="The next_cursor of the page before")]
+
+
+def at_most(size: int, visit: RequestContext) -> int:
+    """The size that was asked for, up to the maximum of the settings."""
+    return min(size, visit.app.settings.server_page_size)
+
+
+# Bodies
+
+
+class Asked(BaseModel):
+    """The body of a request. It rejects fields that it does not know; "yes" and 1 are not true."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+def _timestamp(value: object) -> object:
+    if not isinstance(value, str) or not _TIMESTAMP.fullmatch(value):
+        raise InvalidValueError("a time is written as in RFC 3339, such as 2030-01-31T12:00:00Z")
+    return value
+
+
+Timestamp = Annotated[AwareDatetime, BeforeValidator(_timestamp), Field(strict=False)]
+"""A time in RFC 3339. By itself, pydantic accepts numbers too."""
+IdText = Annotated[str, Field(min_length=1, max_length=200)]
+Ids = Annotated[list[IdText], Field(min_length=1, max_length=MAX_CONCURRENT)]
+Reason = Annotated[str, Field(max_length=MAX_REASON_LENGTH, description="Kept in the audit, without secrets")]
+
+
+class Reasoned(Asked):
+    reason: Reason = ""
+
+
+def reason_of(body: Reasoned | None) -> str:
+    """The reason, which a caller may omit together with the whole body."""
+    return "" if body is None else body.reason

@@ -1,0 +1,262 @@
+"""Resources: the OpenAPI schema and the JSON of a model class, both derived from its declaration.
+
+Fields, types and meanings are those of the class, which may be a NamedTuple, a dataclass or a Struct.
+Instants become RFC 3339, JSON text becomes its value, nested classes become objects. A resource lists only
+what differs: a field that is added to the class is in the API without a change here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import fields as dataclass_fields
+from enum import Enum
+from inspect import cleandoc
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from redrive.errors import NotStorableError
+from redrive.model.field import Meaning
+from redrive.policy.codec import decode
+from redrive.server.answer import when
+
+T = TypeVar("T")
+
+Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+_FIELD_LINE = re.compile(r"^(\w+) {2,}(\S.*)$")
+
+
+class Shown(BaseModel):
+    """The body of a response. It is written, never validated: the tests compare every response with it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Resource(Generic[T]):
+    """`model` is the schema of a class, `view` returns the JSON value for one of its instances."""
+
+    def __init__(
+        self,
+        cls: type[T],
+        name: str = "",
+        *,
+        description: str = "",
+        only: Collection[str] = (),
+        hidden: Collection[str] = (),
+        renamed: Mapping[str, str] | None = None,
+        types: Mapping[str, Any] | None = None,
+        properties: Collection[str] = (),
+        computed: Mapping[str, Callable[[T], Any]] | None = None,
+        flattened: Collection[str] = (),
+    ) -> None:
+        """
+        name         of the schema in the OpenAPI document
+        description  of the schema; by default, the docstring of the class
+        only         the fields to show; by default, all that are not hidden
+        renamed      fields that have another name in the API
+        types        fields that are declared more precisely here than in the class
+        properties   of the class that are shown like fields
+        computed     further fields, or other values of fields, with the functions that return them
+        flattened    fields that hold another class, whose fields are shown in their place
+        """
+        computed = computed or {}
+        text, documented = _documentation(cls)
+        hints = {**get_type_hints(cls, include_extras=True), **(types or {})}
+        hints |= {each: _return_type(getattr(cls, each).fget) for each in properties}
+        shown = [*(only or (each for each in _field_names(cls) if each not in hidden)), *properties]
+        self.members: list[_Member] = []
+        for field in shown:
+            if field in flattened:
+                nested = resource_of(hints[field])
+                self.members += [each.within(field) for each in nested.members]
+            elif field not in computed:
+                public = (renamed or {}).get(field, field)
+                form = _form(hints[field])
+                self.members.append(_Member(public, f"value.{field}", None, form, documented.get(field)))
+        for public, function in computed.items():
+            form = _form(_return_type(function))
+            self.members.append(_Member(public, "value", function, form, documented.get(public)))
+        self.view: Callable[[T], dict[str, Any]] = _compile(self.members)
+        fields: Any = {
+            member.name: (member.form.kind, Field(description=member.description)) for member in self.members
+        }
+        schema, text = name or f"{cls.__name__}Shape", description or text
+        self.model: type[BaseModel] = create_model(schema, __base__=Shown, __doc__=text, **fields)
+        _resources.setdefault(cls, self)
+
+    def views(self, values: Sequence[T]) -> list[dict[str, Any]]:
+        view = self.view
+        return [view(value) for value in values]
+
+    def page(self, name: str) -> type[BaseModel]:
+        """The schema of a page of them."""
+        items: Any = list[self.model]  # type: ignore[name-defined]  # a class that is made at run time
+        return create_model(name, __base__=Shown, items=(items, ...), next_cursor=(str | None, ...))
+
+
+_resources: dict[type, Resource[Any]] = {}
+
+
+def resource_of(cls: type[T]) -> Resource[T]:
+    """The first resource of this class that was declared, or one that shows all of its fields."""
+    return _resources[cls] if cls in _resources else Resource(cls)
+
+
+class _Form(NamedTuple):
+    """How values of a type are shown. `convert` is None where JSON has the value as it is."""
+
+    kind: Any
+    convert: Callable[[Any], Any] | None = None
+    optional: bool = False
+
+
+class _Member(NamedTuple):
+    """A member of the JSON object: the value at `source`, or what `function` returns for it."""
+
+    name: str
+    source: str
+    function: Callable[[Any], Any] | None
+    form: _Form
+    description: str | None
+
+    def within(self, field: str) -> _Member:
+        return self._replace(source=self.source.replace("value", f"value.{field}", 1))
+
+
+def _compile(members: Sequence[_Member]) -> Callable[[Any], dict[str, Any]]:
+    """One expression for the whole object: it is evaluated for every row of every page."""
+    names: dict[str, Any] = {}
+    entries = []
+    for number, member in enumerate(members):
+        names[f"function{number}"], names[f"convert{number}"] = member.function, member.form.convert
+        text = member.source if member.function is None else f"function{number}({member.source})"
+        if member.form.convert is not None and member.form.optional:
+            text = f"None if (it := {text}) is None else convert{number}(it)"
+        elif member.form.convert is not None:
+            text = f"convert{number}({text})"
+        entries.append(f"{member.name!r}: {text}")
+    view: Callable[[Any], dict[str, Any]] = eval(f"lambda value: {{{', '.join(entries)}}}", names)  # noqa: S307
+    return view
+
+
+def _form(annotation: Any) -> _Form:
+    """How a declared type is shown."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return next(
+            (_MEANINGS[each] for each in arguments[1:] if isinstance(each, Meaning)), _form(arguments[0])
+        )
+    if origin in (Union, UnionType):
+        return _union_form([each for each in arguments if each is not type(None)])
+    if origin in (Mapping, dict):
+        return _mapping_form(*arguments)
+    if origin in (tuple, list, Sequence):
+        return _list_form(_form(arguments[0]))
+    if annotation in (Any, object):
+        return _Form(Any)
+    if origin is Literal or issubclass(annotation, (str, int, float, Enum)):
+        return _Form(annotation)
+    nested = resource_of(annotation)
+    return _Form(nested.model, nested.view)
+
+
+def _union_form(parts: Sequence[Any]) -> _Form:
+    if len(parts) > 1:  # the union of what JSON can hold
+        return _Form(Any)
+    form = _form(parts[0])
+    if form.kind is Any or form.convert in (strings_in, object_in):  # they know what None is
+        return form
+    return _Form(form.kind | None, form.convert, True)
+
+
+def _list_form(inner: _Form) -> _Form:
+    convert = inner.convert
+    if convert is None:
+        return _Form(list[inner.kind])  # type: ignore[name-defined]
+    return _Form(list[inner.kind], lambda values: [convert(value) for value in values])  # type: ignore[name-defined]
+
+
+def _mapping_form(key: Any, value: Any) -> _Form:
+    inner = _form(value)
+    convert = inner.convert
+    kind: Any = dict[key, inner.kind]  # type: ignore[name-defined]
+    if convert is None:
+        return _Form(kind, dict)
+    return _Form(kind, lambda values: {name: convert(value) for name, value in values.items()})
+
+
+# JSON that is stored as text. Text that somebody has damaged by hand must not keep the rest from being shown.
+
+
+def value_in(text: str | None) -> Any:
+    if text is None:
+        return None
+    try:
+        return decode(text)
+    except NotStorableError:
+        return None
+
+
+def strings_in(text: str | None) -> list[str]:
+    value = value_in(text)
+    return [str(each) for each in value] if isinstance(value, list) else []
+
+
+def object_in(text: str | None) -> dict[str, Any]:
+    value = value_in(text)
+    return value if isinstance(value, dict) else {}
+
+
+_MEANINGS = {
+    Meaning.INSTANT: _Form(Moment, when),
+    Meaning.JSON: _Form(Any, value_in),
+    Meaning.JSON_LIST: _Form(list[str], strings_in),
+    Meaning.JSON_OBJECT: _Form(dict[str, Any], object_in),
+}
+
+
+# What a class says about itself
+
+
+def _field_names(cls: type) -> Sequence[str]:
+    for attribute in ("_fields", "__struct_fields__"):
+        if (names := getattr(cls, attribute, None)) is not None:
+            return tuple(names)
+    return [field.name for field in dataclass_fields(cls)]
+
+
+def _return_type(function: Callable[..., Any]) -> Any:
+    return get_type_hints(function, include_extras=True)["return"]
+
+
+def _documentation(cls: type) -> tuple[str | None, Mapping[str, str]]:
+    """The docstring of a class, and what lines such as "field  meaning" say, also in its bases."""
+    fields: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        prose: list[str] = []
+        last = ""
+        for line in cleandoc(base.__doc__ or "").splitlines():
+            if (found := _FIELD_LINE.match(line)) and found[1] in _field_names(cls):
+                last = found[1]
+                fields[last] = found[2].replace("None", "null")
+            elif last and line.startswith(" "):
+                fields[last] += f" {line.strip()}"
+            else:
+                prose.append(line)
+                last = ""
+    text = "\n".join(prose).strip()
+    is_generated = text.startswith(f"{cls.__name__}(")  # by NamedTuple or dataclass
+    return None if is_generated or not text else text, fields

@@ -1,0 +1,153 @@
+"""Starts of runs: one, or many of the same work. A worker executes them, never a request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from redrive.asgi.types import header_values
+from redrive.engine.enqueue import (
+    MAX_KEY_LENGTH,
+    MAX_PRIORITY,
+    MAX_START_DELAY_SECONDS,
+    MAX_TAGS,
+    StartOptions,
+)
+from redrive.engine.task import MAX_NAME_LENGTH
+from redrive.errors import InvalidKeyError, NotFoundError
+from redrive.model.run import RunState
+from redrive.policy.access import Permission
+from redrive.policy.credential import digest
+from redrive.policy.idempotency_request import key_in_header
+from redrive.policy.user_text import MAX_WORD_LENGTH
+from redrive.server.answer import answer
+from redrive.server.api.request import Asked, Timestamp
+from redrive.server.api.resource import Shown
+from redrive.server.api.runs import ALIASES, PREFIX, RunMark
+from redrive.server.problem import ProblemError
+from redrive.server.request_context import RequestContext, Visiting
+from redrive.server.route import Routes
+from redrive.server.rule import may
+
+routes = Routes("runs", PREFIX, ALIASES)
+START, START_WITH_KEY = may(Permission.START), may(Permission.START, own_key=True)
+
+MAX_RUNS = 1_000
+
+Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]
+Key = Annotated[str, Field(min_length=1, max_length=MAX_KEY_LENGTH)]
+Tag = Annotated[str, Field(min_length=1, max_length=MAX_WORD_LENGTH)]
+
+
+class Options(Asked):
+    """`work` is the name of a task or a workflow. It is due at once, after `delay_seconds`, or at `at`."""
+
+    work: Name
+    priority: Annotated[int, Field(ge=-MAX_PRIORITY, le=MAX_PRIORITY)] = 0
+    delay_seconds: Annotated[float, Field(ge=0, le=MAX_START_DELAY_SECONDS, allow_inf_nan=False)] = 0.0
+    at: Timestamp | None = None
+    queue: Annotated[Name | None, Field(description="Another queue than that of its first task")] = None
+    correlation_id: Key | None = None
+    tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] = Field(default_factory=list)
+    metadata: Annotated[dict[str, Any] | None, Field(max_length=1_000)] = None
+
+
+class StartRequest(Options):
+    payload: Any = None
+
+
+class StartManyRequest(Options):
+    """All of them, or none. `keys` are their idempotency keys, one for each payload."""
+
+    payloads: Annotated[list[Any], Field(min_length=1, max_length=MAX_RUNS)]
+    keys: Annotated[list[Key] | None, Field(max_length=MAX_RUNS)] = None
+
+
+class Started(RunMark):
+    """`existed`: it was started before, under the same key."""
+
+    existed: bool
+
+
+class StartedOne(Shown):
+    id: str
+    existed: bool
+
+
+class StartedMany(Shown):
+    """In the order of the payloads."""
+
+    items: list[StartedOne]
+
+
+@routes.post("", START_WITH_KEY, status_code=202, responses={202: {"model": Started}})
+async def start(request: Request, visit: Visiting, body: StartRequest) -> Response:
+    """Start a run. An Idempotency-Key becomes its own: the same key is the same run."""
+    options = _options(visit, body, _key_of(request))
+    run = await visit.app.start(body.work, body.payload, **options)
+    state = await run.state() if run.existed else RunState.PENDING
+    headers = {"Location": f"{PREFIX}/{run.id}", **({"Idempotency-Replayed": "true"} if run.existed else {})}
+    return answer({"id": run.id, "state": state, "existed": run.existed}, 202, headers)
+
+
+@routes.post("/many", START, status_code=202, responses={202: {"model": StartedMany}})
+async def start_many(request: Request, visit: Visiting, body: StartManyRequest) -> Response:
+    """Start many runs of the same work, all of them or none."""
+    keys = _keys_of(request, visit, len(body.payloads)) if body.keys is None else body.keys
+    runs = await visit.app.start_many(body.work, body.payloads, keys=keys, **_options(visit, body))
+    return answer({"items": [{"id": each.id, "existed": each.existed} for each in runs]}, 202)
+
+
+def _options(visit: RequestContext, body: Options, key: str | None = None) -> StartOptions:
+    _check_names(visit, body)
+    return {
+        "org": visit.org,
+        "key": key,
+        "priority": body.priority,
+        "delay": body.delay_seconds,
+        "at": body.at,
+        "queue": body.queue,
+        "correlation_id": body.correlation_id,
+        "tags": body.tags,
+        "metadata": body.metadata,
+    }
+
+
+def _check_names(visit: RequestContext, body: Options) -> None:
+    registry = visit.app.registry
+    _check_name("unknown_work", registry.workflow, body.work)
+    if body.queue is not None:
+        _check_name("unknown_queue", registry.queue, body.queue)
+
+
+def _check_name(code: str, look_up: Callable[[str], object], name: str) -> None:
+    """Of a thing that a body names, and not the address, the absence is no 404."""
+    try:
+        look_up(name)
+    except NotFoundError as error:
+        hint = "the server knows the work and the queues of the application that it was started with"
+        raise ProblemError(422, code, str(error), hint=hint) from None
+
+
+def _keys_of(request: Request, visit: RequestContext, number: int) -> list[str] | None:
+    """Out of that of the request: should the server be killed before the answer is kept, the request is
+    executed again, and finds its runs."""
+    key = _key_of(request)
+    if key is None:
+        return None
+    principal = visit.principal
+    mark = digest(f"{principal.kind}:{principal.user_id or principal.id}:{key}")[:32]
+    return [f"many:{mark}:{each}" for each in range(number)]
+
+
+def _key_of(request: Request) -> str | None:
+    values = header_values(request.scope, b"idempotency-key")
+    try:
+        return key_in_header(values) if values else None
+    except InvalidKeyError as error:
+        hint = 'send it as Idempotency-Key: "order-7", with a value of your own'
+        raise ProblemError(400, "key_malformed", str(error), hint=hint) from None

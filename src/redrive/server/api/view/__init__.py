@@ -1,1 +1,0 @@
-"""From what the application gives to what an answer holds."""
