@@ -251,7 +251,7 @@ def _documentation(cls: type) -> tuple[str | None, Mapping[str, str]]:
         for line in cleandoc(base.__doc__ or "").splitlines():
             if (found := _FIELD_LINE.match(line)) and found[1] in _field_names(cls):
                 last = found[1]
-                fields[last] = found[2].replace("None", "null")
+                fields[last] = found[2]
             elif last and line.startswith(" "):
                 fields[last] += f" {line.strip()}"
             else:
@@ -259,4 +259,5 @@ def _documentation(cls: type) -> tuple[str | None, Mapping[str, str]]:
                 last = ""
     text = "\n".join(prose).strip()
     is_generated = text.startswith(f"{cls.__name__}(")  # by NamedTuple or dataclass
-    return None if is_generated or not text else text, fields
+    in_json = {field: meaning.replace("None", "null") for field, meaning in fields.items()}
+    return None if is_generated or not text else text, in_json
