@@ -93,11 +93,11 @@ async def redeem(request: Request, body: Token) -> Response:
 @routes.get("", SIGNED_IN, responses={200: {"model": SessionShape}})
 async def who(request: Request, visit: Visiting) -> Response:
     """Who is signed in, what they may do here, and where else they may go."""
-    standings: list[Membership] = []
+    memberships: list[Membership] = []
     if visit.principal.kind == SESSION:
         token = _token(request)
-        standings = await (await visit.app.sessions()).organizations(token)
-    return answer(_view(visit.principal, visit.csrf, standings))
+        memberships = await (await visit.app.sessions()).organizations(token)
+    return answer(_view(visit.principal, visit.csrf, memberships))
 
 
 @routes.put("/organization", SIGNED_IN, responses={200: {"model": SessionShape}})
@@ -155,8 +155,8 @@ async def begun(site: Site, sessions: UserSessions, new: NewSession | None, why_
         raise ProblemError(401, "sign_in_refused", why_not, hint="ask an owner for a new link")
     site.authenticator.forget()  # the session that they had before has ended
     signed_in = new.signed_in
-    standings = await sessions.organizations(new.token)
-    response = answer(_view(signed_in.principal, signed_in.csrf, standings))
+    memberships = await sessions.organizations(new.token)
+    response = answer(_view(signed_in.principal, signed_in.csrf, memberships))
     set_session(response, site, new.token)
     return response
 
@@ -170,7 +170,7 @@ def _token(request: Request) -> str:
     return session_token(request, site_of(request.scope)) or ""
 
 
-def _view(principal: Principal, csrf: str | None, standings: list[Membership]) -> dict[str, Any]:
+def _view(principal: Principal, csrf: str | None, memberships: list[Membership]) -> dict[str, Any]:
     return {
         "kind": principal.kind,
         "org": principal.org,
@@ -178,5 +178,5 @@ def _view(principal: Principal, csrf: str | None, standings: list[Membership]) -
         "role": principal.role,
         "permissions": sorted(principal.permissions),
         "csrf_token": csrf,
-        "organizations": MEMBERSHIP.views(standings),
+        "organizations": MEMBERSHIP.views(memberships),
     }
