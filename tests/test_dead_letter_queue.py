@@ -27,7 +27,7 @@ from redrive.errors import (
 from redrive.model.event import AlertRaised, DeadLetterChanged, Event, ReplayEnded, StepDied
 from redrive.model.failed_task import FailedTask
 from redrive.policy import Backoff, Immediate, RetryPolicy
-from redrive.policy.codec import Limits
+from redrive.policy.codec import JsonLimits
 from redrive.policy.monitor import Thresholds
 from redrive.policy.redact import Redactor
 from redrive.policy.template import Template
@@ -891,7 +891,7 @@ class TestChecks:
         """M9, M10."""
         thresholds = Thresholds(exhausted=0)
         options: Any = {"thresholds": thresholds, "redactor": Redactor(extra_keys=["flavour"])}
-        options |= {"limits": Limits(size=2_000), "default_policy": "immediate", "archive_days": None}
+        options |= {"limits": JsonLimits(size=2_000), "default_policy": "immediate", "archive_days": None}
         url = f"sqlite:///{tmp_path / 'x.db'}"
         async with DeadLetterQueue(url, log=False, max_size=500, interval=30, **options) as dlq:
             found = dlq.app.processor().options

@@ -35,9 +35,8 @@ from redrive.identity.sign_in import SessionLimits
 from redrive.model.breaker import BreakerState
 from redrive.model.caller import APPLICATION, Caller, checked_caller
 from redrive.policy.bounds import require_kind
-from redrive.policy.breaker_policy import BreakerPolicy
+from redrive.policy.breaker_policy import BreakerPolicy, Ramp
 from redrive.policy.principal import Principal, program
-from redrive.policy.ramp import Ramp
 from redrive.policy.redriving import Function
 from redrive.policy.template import Template
 from redrive.store.foreign import ForeignSession, foreign_session

@@ -39,12 +39,12 @@ from redrive.idempotency.key_keeper import KeyLeaseRenewer
 from redrive.identity.passwords import Passwords
 from redrive.identity.services import IdentityServices
 from redrive.observe.log import LogListener
-from redrive.policy.codec import DEFAULT_LIMITS, Limits
+from redrive.policy.codec import DEFAULT_LIMITS, JsonLimits
 from redrive.policy.monitor import DEFAULT_THRESHOLDS, Thresholds
 from redrive.policy.redact import DEFAULT_REDACTOR, Redactor
 from redrive.policy.redriving import CUSTOM_PREFIX, Function
-from redrive.policy.strategy import Strategy
 from redrive.policy.template import Template
+from redrive.policy.triage import Strategy
 from redrive.settings import Settings
 from redrive.store.database import Database
 from redrive.store.postgres import PostgresDatabase
@@ -66,7 +66,7 @@ class Wiring:
         pooler: bool = False,
         durable: bool = True,
         redactor: Redactor = DEFAULT_REDACTOR,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: JsonLimits = DEFAULT_LIMITS,
         thresholds: Thresholds = DEFAULT_THRESHOLDS,
         log: bool = True,
         clock: Clock = SYSTEM_CLOCK,

@@ -21,7 +21,7 @@ from redrive.app import Redrive
 from redrive.asgi import IdempotencyMiddleware, Scope
 from redrive.asgi.types import Http, Message, Receive, Send
 from redrive.clock import SYSTEM_CLOCK
-from redrive.policy.codec import Limits
+from redrive.policy.codec import JsonLimits
 from redrive.store.database import Database
 
 PATIENCE = 20.0
@@ -414,7 +414,7 @@ async def test_a_cookie_is_never_kept_and_the_request_not_executed_again(world: 
 async def test_an_answer_too_large_to_be_kept_is_sent_and_the_request_not_executed_again(
     database: Database, answer: bytes
 ) -> None:
-    app = new_app(limits=Limits(size=1_024))
+    app = new_app(limits=JsonLimits(size=1_024))
     app.wire(database, SYSTEM_CLOCK, Random(7))
     shop = Shop(whole(200, answer))
     async with World(app, database).client(shop) as client:
@@ -486,7 +486,7 @@ async def test_a_client_that_has_gone_finds_the_answer_when_it_comes_again(world
 
 
 async def test_an_endless_answer_ends_with_its_client(database: Database) -> None:
-    app = new_app(limits=Limits(size=1_024))
+    app = new_app(limits=JsonLimits(size=1_024))
     app.wire(database, SYSTEM_CLOCK, Random(7))
     world = World(app, database)
 

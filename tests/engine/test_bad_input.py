@@ -25,7 +25,7 @@ from redrive.errors import (
 )
 from redrive.model.dead_letter import DeadLetter
 from redrive.model.event import StoreFailed
-from redrive.policy.codec import Limits
+from redrive.policy.codec import JsonLimits
 from redrive.testing import EPOCH
 
 
@@ -143,7 +143,7 @@ async def test_odd_values_come_back_as_they_are(value: Any) -> None:
 
 
 async def test_limits_hold_exactly() -> None:
-    app = new_app(limits=Limits(size=1_024))
+    app = new_app(limits=JsonLimits(size=1_024))
 
     @app.task
     async def echo(value: Any) -> Any:
@@ -163,7 +163,7 @@ async def test_limits_hold_exactly() -> None:
 
 
 async def test_a_payload_beyond_the_usual_limits_can_still_become_a_dead_letter() -> None:
-    app = new_app(limits=Limits(size=10_000_000))
+    app = new_app(limits=JsonLimits(size=10_000_000))
 
     @app.task
     async def fail(value: Any) -> None:

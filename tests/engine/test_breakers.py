@@ -16,7 +16,7 @@ from redrive.engine.breakers import SharedBreaker
 from redrive.errors import HttpStatusError, InvalidValueError, RateLimitedError
 from redrive.model.event import BreakerChanged, StepHeld
 from redrive.policy import Exponential
-from redrive.policy.ramp import Ramp
+from redrive.policy.breaker_policy import Ramp
 from redrive.testing import EPOCH, Harness
 
 ONCE = RetryPolicy(max_attempts=1, backoff=Backoff(Exponential(1.0)))

@@ -23,7 +23,7 @@ from redrive.engine.payload import from_json, reader, to_json
 from redrive.errors import InvalidValueError, NotStorableError, PayloadError
 from redrive.model.failure import Category, ErrorClass
 from redrive.policy.classify import classify
-from redrive.policy.codec import DEFAULT_LIMITS, JsonValue, Limits, decode, encode
+from redrive.policy.codec import DEFAULT_LIMITS, JsonLimits, JsonValue, decode, encode
 
 NOON = dt.datetime(2024, 2, 29, 12, 0, 0, 123456, tzinfo=dt.UTC)
 SOME_ID = uuid.UUID(int=7)
@@ -404,7 +404,7 @@ def test_the_depth_that_the_codec_allows_is_allowed() -> None:
 
 def test_other_limits() -> None:
     with pytest.raises(NotStorableError, match="over the limit of 2 items"):
-        to_json((1, 2, 3), limits=Limits(items=2))
+        to_json((1, 2, 3), limits=JsonLimits(items=2))
     assert to_json([1, 2, 3], limits=DEFAULT_LIMITS) == [1, 2, 3]
 
 

@@ -150,7 +150,7 @@ def _kept_keys() -> Iterator[Guard]:
         "a key that comes with another request being given the answer of the first",
         (
             Code(
-                "redrive.policy.idempotency_request:standing",
+                "redrive.policy.idempotency:standing",
                 "if state.request_hash != request_hash:",
                 "if False:",
             ),

@@ -32,8 +32,8 @@ from redrive.idempotency.hold import Hold
 from redrive.idempotency.service import SWEPT_EVERY, Idempotency
 from redrive.model.idempotency import KeyState, KeyStatus
 from redrive.policy.classify import classify
-from redrive.policy.codec import Limits
-from redrive.policy.idempotency_request import retry_after
+from redrive.policy.codec import JsonLimits
+from redrive.policy.idempotency import retry_after
 from redrive.settings import Settings
 from redrive.store.database import Database
 from redrive.testing import EPOCH
@@ -307,7 +307,7 @@ async def test_a_result_that_cannot_be_stored_is_refused_and_the_key_released(
 
 
 async def test_the_size_of_a_result_is_that_of_the_application(database: Database) -> None:
-    app = new_app(limits=Limits(size=1_024))
+    app = new_app(limits=JsonLimits(size=1_024))
     app.wire(database, SYSTEM_CLOCK, Random(7))
     with pytest.raises(NotStorableError, match="1,024"):
         await World(app, database).run(Work("x" * 1_100))

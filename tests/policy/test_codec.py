@@ -20,10 +20,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from redrive.errors import InvalidValueError, NotStorableError
-from redrive.policy.codec import Limits, canonical, decode, encode, storable
+from redrive.policy.codec import JsonLimits, canonical, decode, encode, storable
 
 NUL_SPELLED_OUT = "\\u0000"
-SMALL = Limits(size=1_024, depth=4, items=20)
+SMALL = JsonLimits(size=1_024, depth=4, items=20)
 
 
 class Shade(Enum):
@@ -89,7 +89,7 @@ def same(left: object, right: object) -> bool:
     return left == right
 
 
-def refusal(value: object, limits: Limits = SMALL) -> str:
+def refusal(value: object, limits: JsonLimits = SMALL) -> str:
     with pytest.raises(NotStorableError) as caught:
         encode(value, limits=limits)
     return str(caught.value)
@@ -252,8 +252,8 @@ class TestRefusals:
         wide: object = [0] * 1_000
         for _ in range(20):
             wide = [wide] * 1_000
-        assert "items" in refusal(wide, Limits())
-        assert "bytes" in refusal(["x" * 1_000_000] * 100_000, Limits())
+        assert "items" in refusal(wide, JsonLimits())
+        assert "bytes" in refusal(["x" * 1_000_000] * 100_000, JsonLimits())
 
     @pytest.mark.parametrize("character", ["x", "é", "😀", "\0", '"'])
     def test_size_is_counted_in_bytes_of_the_stored_text(self, character: str) -> None:
@@ -263,7 +263,7 @@ class TestRefusals:
 
     def test_one_mebibyte_is_the_default_size(self) -> None:
         assert len(encode("x" * 1_048_574)) == 1_048_576
-        assert "1,048,577 bytes" in refusal("x" * 1_048_575, Limits())
+        assert "1,048,577 bytes" in refusal("x" * 1_048_575, JsonLimits())
 
     def test_paths_of_odd_keys_are_readable_and_bounded(self) -> None:
         assert refusal({"a b": {"\0": {1}}}).startswith("$['a b']['\\x00'] ")
@@ -272,7 +272,7 @@ class TestRefusals:
     @pytest.mark.parametrize("change", [{"size": 0}, {"depth": 0}, {"depth": 101}, {"items": 0}])
     def test_limits_have_bounds(self, change: dict[str, int]) -> None:
         with pytest.raises(InvalidValueError, match="allowed is"):
-            Limits(**change)
+            JsonLimits(**change)
 
 
 class TestHostileText:
@@ -520,10 +520,10 @@ def with_hostile(value: object) -> object:
 class TestStorable:
     """W8 and decision 9: a dead letter can always be written, whatever the failure carries."""
 
-    @pytest.mark.parametrize("limits", [Limits(), SMALL], ids=["default", "small"])
+    @pytest.mark.parametrize("limits", [JsonLimits(), SMALL], ids=["default", "small"])
     @pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
     def test_hostile_values_become_something_that_encode_accepts(
-        self, make: Callable[[], object], limits: Limits
+        self, make: Callable[[], object], limits: JsonLimits
     ) -> None:
         kept = storable({"payload": [make()]}, limits=limits)
         assert same(decode(encode(kept, limits=limits)), kept)

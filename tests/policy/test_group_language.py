@@ -13,8 +13,8 @@ from redrive.model.dead_letter import CLOSED, DeadLetterState
 from redrive.model.failure_group import GroupState
 from redrive.model.query import Ago, Beginning, Between, Term, Value
 from redrive.policy.criterion import GROUPS_ONLY, KEYS
-from redrive.policy.group_language import GROUP_WORDS, GROUPS, SHARED, about_groups
 from redrive.policy.query import parse
+from redrive.policy.query_languages import GROUP_WORDS, GROUPS, SHARED, about_groups
 
 OF_LETTERS = sorted(set(KEYS) - set(SHARED))
 

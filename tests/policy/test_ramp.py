@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redrive.errors import InvalidValueError
-from redrive.policy.ramp import MAX_RELEASED, Ramp
+from redrive.policy.breaker_policy import MAX_RELEASED, Ramp
 
 RAMPS = st.builds(Ramp, st.integers(1, 1_000_000), st.floats(1.0, 1000.0), st.floats(0.001, 1e6)) | st.builds(
     Ramp, st.integers(1, 50), st.sampled_from([1.0, math.nextafter(1.0, 2.0), 1.000001, 1.1, 1.5])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from redrive.model.failure import Category
-from redrive.policy.strategy import Strategy, enters
+from redrive.policy.triage import Strategy, enters
 
 HELPED = {
     Category.TIMEOUT,

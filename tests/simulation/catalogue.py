@@ -16,10 +16,9 @@ from redrive.engine.context import Context
 from redrive.engine.registry import Registry
 from redrive.engine.task import Task
 from redrive.policy.backoff import Backoff
-from redrive.policy.breaker_policy import BreakerPolicy
+from redrive.policy.breaker_policy import BreakerPolicy, Ramp
 from redrive.policy.curve import Curve, Exponential, Immediate, Linear
 from redrive.policy.jitter import Additive, Decorrelated, Equal, Full, Jitter, NoJitter, Proportional
-from redrive.policy.ramp import Ramp
 from redrive.policy.retry import RetryPolicy
 from redrive.settings import Settings
 from redrive.store.database import Database

@@ -9,8 +9,8 @@ from tests.store.by_hand import letters, replay
 from tests.store.test_groups import occur, occurrence
 
 from redrive.model.failure_group import GroupRecord, GroupShare
-from redrive.policy.group_language import GROUPS
 from redrive.policy.query import parse
+from redrive.policy.query_languages import GROUPS
 from redrive.store.database import Database
 from redrive.store.dead_letters import DeadLetters
 from redrive.store.group_records import records, spread

@@ -13,9 +13,8 @@ from redrive.model.query import MAX_COUNTED
 from redrive.model.run import FAILED_RUNS, RunState, Standing
 from redrive.model.step import Effect
 from redrive.policy.criterion import KEYS, MIN_PREFIX_LENGTH
-from redrive.policy.group_language import GROUP_WORDS, GROUPS
 from redrive.policy.query import MAX_QUERY_LENGTH, MAX_TERMS, MAX_VALUES
-from redrive.policy.run_language import RUNS
+from redrive.policy.query_languages import GROUP_WORDS, GROUPS, RUNS
 from redrive.store.filter import _RARE, _WALKED
 from redrive.store.run_filter import _IN_KEYS as RUN_WALKED
 from redrive.store.run_filter import _RARE as RUN_RARE

@@ -14,7 +14,7 @@ from redrive.asgi.types import Http, Message, Send
 from redrive.errors import LeaseLostError, NotStorableError, StoreError
 from redrive.idempotency.hold import Hold
 from redrive.policy.codec import JsonValue
-from redrive.policy.idempotency_request import is_kept
+from redrive.policy.idempotency import is_kept
 
 KEPT_HEADERS = frozenset(
     {

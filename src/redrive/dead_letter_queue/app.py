@@ -18,8 +18,8 @@ from redrive.failures.reported_failure import ExternalTaskPolicy, redrive_config
 from redrive.policy.presets import REDRIVE_NEVER
 from redrive.policy.redriving import BY_CATEGORY, Function
 from redrive.policy.redriving import Redrive as Choice
-from redrive.policy.strategy import Strategy
 from redrive.policy.template import Template
+from redrive.policy.triage import Strategy
 from redrive.settings import Settings
 
 Execute = Callable[..., Any]

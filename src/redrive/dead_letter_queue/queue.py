@@ -38,12 +38,12 @@ from redrive.model.failed_task import FailedTask, RetryOutcome
 from redrive.model.run import RunState
 from redrive.model.statistics import Statistics
 from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_whole
-from redrive.policy.codec import DEFAULT_LIMITS, Limits
+from redrive.policy.codec import DEFAULT_LIMITS, JsonLimits
 from redrive.policy.monitor import DEFAULT_THRESHOLDS, Thresholds
 from redrive.policy.redact import DEFAULT_REDACTOR, Redactor
 from redrive.policy.redriving import Function
-from redrive.policy.strategy import Strategy, enters
 from redrive.policy.template import Template
+from redrive.policy.triage import Strategy, enters
 from redrive.settings import Settings
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class DeadLetterQueue:
         templates: Sequence[Template] = (),
         thresholds: Thresholds = DEFAULT_THRESHOLDS,
         redactor: Redactor = DEFAULT_REDACTOR,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: JsonLimits = DEFAULT_LIMITS,
         log: bool = True,
         **options: Any,
     ) -> None:

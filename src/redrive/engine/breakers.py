@@ -21,9 +21,8 @@ from redrive.model.audit import NewEntry
 from redrive.model.breaker import BreakerSnapshot, BreakerState, CallOutcome, Force, Permit, Refusal
 from redrive.model.event import BreakerChanged
 from redrive.policy.breaker import Breaker
-from redrive.policy.breaker_policy import BreakerPolicy
+from redrive.policy.breaker_policy import BreakerPolicy, Ramp
 from redrive.policy.codec import decode, encode
-from redrive.policy.ramp import Ramp
 from redrive.store.limits import BreakerRow
 from redrive.store.record import EventRow
 from redrive.store.store import Store

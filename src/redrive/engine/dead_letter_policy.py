@@ -12,8 +12,8 @@ from redrive.model.failure import Failure
 from redrive.policy.codec import decode, encode
 from redrive.policy.redact import Redactor
 from redrive.policy.redriving import Function, Redrive, Redriving, redriving
-from redrive.policy.strategy import Strategy, enters
 from redrive.policy.template import Circumstances, Template, template_for
+from redrive.policy.triage import Strategy, enters
 
 
 class Handling(NamedTuple):

@@ -23,7 +23,7 @@ from redrive.errors import InvalidValueError, StoreUnavailableError
 from redrive.model.event import RunQueued
 from redrive.model.run import NewRun
 from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_kind, require_whole
-from redrive.policy.codec import DEFAULT_LIMITS, Limits, encode
+from redrive.policy.codec import DEFAULT_LIMITS, JsonLimits, encode
 from redrive.policy.idempotency import request_hash
 from redrive.store.foreign import ForeignSession
 from redrive.store.runs import DefinitionRow
@@ -116,7 +116,7 @@ class Enqueuer:
         ids: Ids,
         event_bus: EventBus,
         retrier: StoreRetrier,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: JsonLimits = DEFAULT_LIMITS,
         encryption: Encryption = NO_ENCRYPTION,
     ) -> None:
         self._store = store
@@ -345,7 +345,7 @@ def _checked_tags(tags: Sequence[str]) -> str | None:
     return encode(words) if words else None
 
 
-def _checked_metadata(metadata: Mapping[str, Any] | None, limits: Limits) -> str | None:
+def _checked_metadata(metadata: Mapping[str, Any] | None, limits: JsonLimits) -> str | None:
     if metadata is None:
         return None
     require_kind("metadata", metadata, Mapping)

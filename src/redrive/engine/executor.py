@@ -29,7 +29,7 @@ from redrive.model.breaker import CallOutcome
 from redrive.model.claim import Claim
 from redrive.model.run import Place
 from redrive.policy.breaker import outcome_of
-from redrive.policy.codec import JsonValue, Limits, decode
+from redrive.policy.codec import JsonLimits, JsonValue, decode
 from redrive.store.foreign import ForeignSession, foreign_session
 from redrive.store.record import Record
 from redrive.store.store import Store
@@ -47,7 +47,7 @@ class Executor:
     breakers: Breakers
     event_bus: EventBus
     failure_handler: FailureHandler
-    limits: Limits
+    limits: JsonLimits
     lease_seconds: float
     org_concurrency: int | None
     code_version: str

@@ -21,9 +21,8 @@ from msgspec import UNSET, Struct, ValidationError, convert, to_builtins
 
 from redrive.errors import InvalidValueError, NotStorableError, PayloadError
 from redrive.policy import probe
-from redrive.policy.codec import DEFAULT_LIMITS, JsonValue, Limits, encode, plain_text
-from redrive.policy.codec.limits import Path
-from redrive.policy.codec.refusing import FLATTEN, KEEP_ELSEWHERE, refuse, type_name
+from redrive.policy.codec import DEFAULT_LIMITS, JsonLimits, JsonValue, encode, plain_text
+from redrive.policy.codec.limits import FLATTEN, KEEP_ELSEWHERE, Path, refuse, type_name
 
 Read: TypeAlias = Callable[[JsonValue], Any]
 
@@ -32,12 +31,12 @@ _UNTYPED = (None, Any, object, Parameter.empty)
 _MAX_SHOWN = 5
 
 
-def to_json(value: object, *, limits: Limits = DEFAULT_LIMITS) -> JsonValue:
+def to_json(value: object, *, limits: JsonLimits = DEFAULT_LIMITS) -> JsonValue:
     """The value as JSON that the codec accepts, or NotStorableError."""
     return json_and_text(value, limits=limits)[0]
 
 
-def json_and_text(value: object, *, limits: Limits = DEFAULT_LIMITS) -> tuple[JsonValue, str]:
+def json_and_text(value: object, *, limits: JsonLimits = DEFAULT_LIMITS) -> tuple[JsonValue, str]:
     """The value as JSON, and its text."""
     text = plain_text(value, limits=limits)
     if text is not None:
@@ -164,7 +163,7 @@ def _place(kind: type, location: Iterable[object]) -> str:
 class _Writing:
     """One walk through a value. `typed` says that a type around it tells how to read the keys of a dict."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: JsonLimits) -> None:
         self._limits = limits
         self._items = limits.items
 

@@ -33,7 +33,7 @@ from redrive.engine.payload import from_json, to_json
 from redrive.engine.task import Task
 from redrive.errors import DeferredError, InvalidValueError, ProcessDiedError, RedriveError
 from redrive.model.claim import Claim
-from redrive.policy.codec import Limits, decode, encode
+from redrive.policy.codec import JsonLimits, decode, encode
 from redrive.policy.redact import DEFAULT_REDACTOR
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ GRACE: Final = 1.0
 _PAUSE = 0.002
 _SIZE_BYTES = 4
 _MAX_ANSWER_BYTES = 16_777_216
-_ROOMY = Limits(size=268_435_456, depth=100, items=10_000_000)
+_ROOMY = JsonLimits(size=268_435_456, depth=100, items=10_000_000)
 _READY, _PROGRESS, _RESULT, _FAILURE = "ready", "progress", "result", "failure"
 
 

@@ -35,7 +35,7 @@ from redrive.model.run import Run, RunState
 from redrive.policy.codec import decode
 from redrive.policy.fingerprint import Fingerprint, fingerprint
 from redrive.policy.redact import Redactor
-from redrive.policy.strategy import enters
+from redrive.policy.triage import enters
 from redrive.policy.user_text import clean_reason
 from redrive.store.database import Session
 from redrive.store.dead_letter_writer import TOO_MANY, RejectedLetter

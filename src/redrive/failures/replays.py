@@ -19,7 +19,7 @@ from redrive.model.event import ReplayRequested
 from redrive.model.replay import Mode, Replay
 from redrive.model.run import Run
 from redrive.policy.bounds import choice, require_kind, require_whole
-from redrive.policy.codec import JsonValue, Limits, decode, encode
+from redrive.policy.codec import JsonLimits, JsonValue, decode, encode
 from redrive.policy.difference import differences
 from redrive.policy.redact import Redactor
 from redrive.policy.retry import RetryPolicy
@@ -44,7 +44,7 @@ class Replays:
         event_bus: EventBus,
         retrier: StoreRetrier,
         redactor: Redactor,
-        limits: Limits,
+        limits: JsonLimits,
         encryption: Encryption,
         caller: Caller,
     ) -> None:

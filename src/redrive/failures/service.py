@@ -21,7 +21,7 @@ from redrive.failures.replays import Replays
 from redrive.failures.saved_views import SavedViews
 from redrive.failures.verdicts import Verdicts
 from redrive.model.caller import Caller
-from redrive.policy.codec import JsonValue, Limits
+from redrive.policy.codec import JsonLimits, JsonValue
 from redrive.policy.redact import Redactor
 from redrive.policy.verdict import Verdict
 from redrive.store.store import Store
@@ -39,7 +39,7 @@ class FailureServices:
     event_bus: EventBus
     retrier: StoreRetrier
     redactor: Redactor
-    limits: Limits
+    limits: JsonLimits
     clock: Clock
     encryption: Encryption
     letter_policy: DeadLetterPolicy

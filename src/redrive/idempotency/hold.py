@@ -27,7 +27,7 @@ from redrive.engine.store_retrier import StoreRetrier
 from redrive.errors import LeaseLostError, StoreError, StoreUnavailableError
 from redrive.idempotency.key_keeper import Kept, KeyLeaseRenewer
 from redrive.model.idempotency import KeyName
-from redrive.policy.codec import JsonValue, Limits, encode
+from redrive.policy.codec import JsonLimits, JsonValue, encode
 from redrive.policy.redact import Redactor
 from redrive.store.idempotency import IdempotencyKeys
 
@@ -47,7 +47,7 @@ class KeyServices:
     retrier: StoreRetrier
     encryption: Encryption
     redactor: Redactor
-    limits: Limits
+    limits: JsonLimits
     open: Callable[[], Awaitable[None]]
     executed: Iterator[int] = field(default_factory=lambda: count(1))
     unfinished: set[asyncio.Task[Any]] = field(default_factory=set)

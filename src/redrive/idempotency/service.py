@@ -30,8 +30,7 @@ from redrive.model.idempotency import KeyName, KeyState, Standing
 from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_kind
 from redrive.policy.classify import DEFAULT_CLASSIFIER, Classifier
 from redrive.policy.codec import JsonValue, decode
-from redrive.policy.idempotency import MAX_KEY_LENGTH, request_hash
-from redrive.policy.idempotency_request import checked_key, retry_after, standing
+from redrive.policy.idempotency import MAX_KEY_LENGTH, checked_key, request_hash, retry_after, standing
 
 DAY = 86_400.0
 LEASE_SECONDS = 60.0

@@ -1,19 +1,20 @@
-"""A change to a retry policy as somebody asks for it: some numbers are others, the rest stays as it is."""
+"""Changes of a retry policy: an alteration of some of its fields, and an override for one replay."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, NamedTuple
 
-from redrive.errors import InvalidFieldError, NotFoundError
+from redrive.errors import InvalidFieldError, InvalidValueError, NotFoundError
 from redrive.model.failure import Category
 from redrive.policy.backoff import Backoff
 from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require, require_whole
-from redrive.policy.curve import CURVES, Curve
-from redrive.policy.jitter import parse_jitter
+from redrive.policy.curve import CURVES, Curve, Exponential
+from redrive.policy.jitter import Proportional, parse_jitter
 from redrive.policy.presets import PRESETS
 from redrive.policy.retry import RetryPolicy
+from redrive.policy.stored import policy_from_json
 from redrive.words.suggestion import suggest
 
 MAX_ATTEMPTS = 1_000
@@ -22,8 +23,21 @@ _INCREMENT = {"step": "increment"}
 """The field here of a curve's `step`: in an alteration a step would be one of a workflow."""
 
 
+MAX_RETRIES = 1_000
+OVERRIDE_NAME = "override"
+
+_DEFAULTS: Mapping[str, float] = {
+    "max_retries": 3,
+    "base_delay_ms": 2_000,
+    "factor": 2.0,
+    "max_delay_ms": 120_000,
+    "jitter_ratio": 0.25,
+}
+_MAX_MS = MAX_DELAY_SECONDS * 1000.0
+
+
 class Alteration(NamedTuple):
-    """What is None or empty stays as it is. `preset` names a policy to begin with instead of the old one."""
+    """Fields that are None or empty stay as they are; `preset` names a policy to start from instead."""
 
     preset: str | None = None
     attempts: int | None = None
@@ -42,7 +56,7 @@ class Alteration(NamedTuple):
         return self == Alteration()
 
     def of(self, policy: RetryPolicy) -> RetryPolicy:
-        """The policy, changed; refuses what is out of bounds, and what the curve does not have."""
+        """Return the changed policy; reject values out of bounds, and fields that the curve does not have."""
         self.check()
         begun = policy if self.preset is None else preset(self.preset)
         also, never = _categories(self.also_retry), _categories(self.never_retry)
@@ -79,7 +93,7 @@ class Alteration(NamedTuple):
 
     def _backoff(self, backoff: Backoff) -> Backoff:
         curve = self._curve(backoff.curve)
-        # Whoever asks for a base beyond the cap, and for no cap, has not asked for the old one.
+        # A base above the old cap raises the cap, unless a cap is given.
         cap = max(backoff.cap, self.base or 0.0) if self.cap is None else self.cap
         return Backoff(curve, cap, backoff.jitter if self.jitter is None else parse_jitter(self.jitter))
 
@@ -113,3 +127,31 @@ def preset(name: str) -> RetryPolicy:
 
 def _categories(words: Iterable[str]) -> frozenset[Category]:
     return frozenset(choice("category", word, Category) for word in words)
+
+
+def override_from_json(value: object) -> RetryPolicy:
+    """Read a policy: all fields of `policy_to_json`, or any of the short ones, `_DEFAULTS`."""
+    if not isinstance(value, Mapping):
+        raise InvalidValueError(
+            f"a retry policy must be a JSON object, for example {{'max_retries': 5}}, got {value!r:.80}"
+        )
+    if "backoff" in value or "max_attempts" in value:
+        return policy_from_json(value)
+    unknown = sorted(str(name)[:80] for name in value.keys() - _DEFAULTS.keys())
+    if unknown:
+        raise InvalidValueError(
+            f"a retry policy has no {', '.join(map(repr, unknown[:3]))}; it takes {', '.join(_DEFAULTS)}, or "
+            f"all the fields of a stored policy"
+        )
+    return _short({**_DEFAULTS, **value})
+
+
+def _short(given: Mapping[str, Any]) -> RetryPolicy:
+    require_whole("max_retries", given["max_retries"], 0, MAX_RETRIES)
+    for name in ("base_delay_ms", "max_delay_ms"):
+        require(name, given[name], 0.0, _MAX_MS)
+    require("factor", given["factor"], 1.0, 1000.0)
+    require("jitter_ratio", given["jitter_ratio"], 0.0, 1.0)
+    curve = Exponential(given["base_delay_ms"] / 1000.0, float(given["factor"]))
+    backoff = Backoff(curve, given["max_delay_ms"] / 1000.0, Proportional(float(given["jitter_ratio"])))
+    return RetryPolicy(name=OVERRIDE_NAME, max_attempts=given["max_retries"] + 1, backoff=backoff)

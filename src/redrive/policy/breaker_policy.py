@@ -1,18 +1,23 @@
-"""When a circuit breaker opens, and how it closes again."""
+"""Policies of circuit breakers: when one opens and closes, and how fast held work is released afterwards."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from redrive.errors import InvalidValueError
 from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_whole
+
+MAX_RELEASED = 1_000_000_000
+_ENOUGH = 100.0
+"""A power of e at which every ramp has released MAX_RELEASED."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerPolicy:
     """When a breaker opens, for how long, and how it closes again.
 
-    It opens when either window holds at least `minimum_calls` calls (or is full) and the share of failed or
+    It opens when either window has at least `minimum_calls` calls (or is full) and the share of failed or
     of slow ones has reached its rate. A window of None is not watched.
     """
 
@@ -45,3 +50,41 @@ class BreakerPolicy:
         require_whole("probe_slots", self.probe_slots, 1, 1000)
         require("probe_seconds", self.probe_seconds, 0.001, MAX_DELAY_SECONDS)
         require_whole("successes_to_close", self.successes_to_close, 1, 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Ramp:
+    """Releases held work in growing steps; all at once, it would overload the dependency again.
+
+    `first` items start at once; every `every` seconds, `factor` times as many as in the step before follow.
+    """
+
+    first: int = 10
+    factor: float = 2.0
+    every: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_whole("first", self.first, 1, 1_000_000)
+        require("factor", self.factor, 1.0, 1000.0)
+        require("every", self.every, 0.001, MAX_DELAY_SECONDS)
+
+    def released_by(self, seconds: float) -> int:
+        """Count the items that may be released within the seconds after the recovery."""
+        if not seconds >= 0.0:
+            return 0
+        steps = 1 + math.floor(min(seconds / self.every, MAX_RELEASED))
+        released = self.first * _sum_of_powers(self.factor, steps)
+        # Rounded first: a step of 21 must not become 20 because it was computed as 20.999999999999996.
+        return math.floor(round(min(released, MAX_RELEASED), 3))
+
+    def allowance(self, since: float, now: float, released: int) -> int:
+        """Count the items that may be released now, after `released` since the recovery."""
+        return max(0, self.released_by(now - since) - released)
+
+
+def _sum_of_powers(factor: float, count: int) -> float:
+    """Add up 1 + factor + factor² + …, accurately also for a factor of nearly 1."""
+    if factor == 1.0:
+        return count
+    growth = factor - 1.0
+    return math.expm1(min(count * math.log1p(growth), _ENOUGH)) / growth

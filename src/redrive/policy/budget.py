@@ -1,12 +1,13 @@
-"""A retry budget: retries of a dependency cost tokens, successes give some back.
+"""Token buckets: the retry budget of a dependency, and a rate of requests. Time is an argument.
 
-While all is well the bucket is full and nobody notices it. When a dependency fails for everybody, it runs dry
-and retries stop, so that they cannot multiply the load on something that is already down.
+Retries cost tokens, and successes give some back. While a dependency works, its budget stays full. When it
+fails for every caller, the budget runs dry and retries stop, so that they do not multiply the load on it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from redrive.policy.bounds import require
 
@@ -26,7 +27,7 @@ class BudgetPolicy:
 
 
 class Budget:
-    """The bucket of one dependency. Not thread-safe: whoever shares it locks it."""
+    """The retry budget of one dependency. Not thread-safe: callers that share it need a lock."""
 
     __slots__ = ("policy", "tokens")
 
@@ -35,12 +36,30 @@ class Budget:
         self.tokens = self.policy.capacity
 
     def take(self) -> bool:
-        """May one retry be made? If so, it is paid for."""
+        """Pay for one retry; False if there are not enough tokens."""
         if self.tokens < self.policy.retry_cost:
             return False
         self.tokens -= self.policy.retry_cost
         return True
 
     def give_back(self) -> None:
-        """A call succeeded."""
+        """Add the tokens that a successful call earns."""
         self.tokens = min(self.policy.capacity, self.tokens + self.policy.success_gain)
+
+
+class Bucket(NamedTuple):
+    """The tokens that were left at a time."""
+
+    tokens: float
+    at: float
+
+
+def take(bucket: Bucket | None, now: float, rate: float, burst: float) -> tuple[Bucket, float]:
+    """Take one token; return the new bucket, and the seconds to wait if there was none (0 otherwise).
+
+    None is a full bucket. A caller that has to wait took nothing.
+    """
+    filled = burst if bucket is None else min(burst, bucket.tokens + max(0.0, now - bucket.at) * rate)
+    if filled >= 1.0:
+        return Bucket(filled - 1.0, now), 0.0
+    return Bucket(filled, now), (1.0 - filled) / rate

@@ -166,6 +166,6 @@ KEYS = tuple(READERS)
 """Every key of the language of dead letters."""
 
 GROUPS_ONLY = ("group", "occurrences")
-"""Keys of failure groups that a single dead letter does not have (see group_language)."""
+"""Keys of failure groups that a single dead letter does not have (see `query_languages`)."""
 
 DEAD_LETTERS = Language("dead letters", READERS, elsewhere=dict.fromkeys(GROUPS_ONLY, "failure groups"))

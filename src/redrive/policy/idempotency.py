@@ -1,4 +1,4 @@
-"""Idempotency keys: `<domain>:<userId>:<entityId>:<operation>:<version>` (G5).
+"""Idempotency keys: `<domain>:<userId>:<entityId>:<operation>:<version>`, and answers to requests with one.
 
 The operation may have several words: `"module:resume"` and `("module", "resume")` are the same operation. All
 other parts are one word each, so a key can be read back from its two ends. In a word, a colon and whatever is
@@ -16,12 +16,23 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from redrive.errors import InvalidKeyError
-from redrive.policy.codec import DEFAULT_LIMITS, Limits, canonical
+from redrive.model.idempotency import KeyState, KeyStatus, Standing
+from redrive.policy.codec import DEFAULT_LIMITS, JsonLimits, canonical
 
 MAX_KEY_LENGTH = 255
 _MAX_BITS = 512
 _SAFE = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
 _ESCAPES = {byte: chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in range(256)}
+
+
+MIN_RETRY_AFTER_SECONDS = 1.0
+
+_QUOTED = re.compile(r'"((?:[ !#-\[\]-~]|\\["\\])*)"')
+_PLAIN = re.compile(r"[!#-+\--:<-\[\]-~]*")
+_ESCAPED = re.compile(r"\\(.)")
+
+_PASSING = frozenset({401, 403, 408, 409, 425, 429})
+"""Statuses of responses that may change a moment later, or with other credentials."""
 
 
 class KeyParts(NamedTuple):
@@ -75,7 +86,7 @@ def parse_idempotency_key(key: str) -> KeyParts:
     return parts
 
 
-def request_hash(value: object, *, limits: Limits = DEFAULT_LIMITS) -> str:
+def request_hash(value: object, *, limits: JsonLimits = DEFAULT_LIMITS) -> str:
     """Tells whether a key came back with the same request (G6), whatever the order of keys in its dicts."""
     from hashlib import sha256  # here, since it loads OpenSSL: `import redrive` stays quick
 
@@ -137,3 +148,50 @@ def _refuse_length(key: str, parts: Sequence[str]) -> NoReturn:
 
 def _shown(text: str) -> str:
     return ascii(text if len(text) <= 60 else f"{text[:60]}…")
+
+
+def standing(state: KeyState, request_hash: str) -> Standing:
+    """Compare a request with its key; the key of a crashed worker is free for the same request only."""
+    if state.time_left <= 0.0 and not state.is_held:
+        return Standing.FREE
+    if state.request_hash != request_hash:
+        return Standing.REUSED
+    if state.status is KeyStatus.PROCESSING:
+        return Standing.IN_PROGRESS if state.is_held else Standing.FREE
+    return Standing.COMPLETED if state.status is KeyStatus.COMPLETED else Standing.FAILED
+
+
+def retry_after(state: KeyState) -> float:
+    """Return how long to wait: as long as the work took so far, but no longer than its lease lasts."""
+    return max(MIN_RETRY_AFTER_SECONDS, min(state.age, state.lease_left))
+
+
+def checked_key(key: object) -> str:
+    if not isinstance(key, str) or not 1 <= len(key) <= MAX_KEY_LENGTH or not key.isprintable():
+        raise InvalidKeyError(
+            f"an idempotency key must have 1 to {MAX_KEY_LENGTH} printable characters, got {key!r:.300}"
+        )
+    return key
+
+
+def key_in_header(values: Sequence[str]) -> str:
+    """Read the key out of its header: a quoted string, as in structured fields, or bare text.
+
+    Bare text must not contain spaces, quotes, backslashes, commas or semicolons.
+    """
+    if len(values) != 1:
+        raise InvalidKeyError("there are several Idempotency-Key headers; send one")
+    text = values[0].strip(" ")
+    quoted = _QUOTED.fullmatch(text)
+    if quoted:
+        return checked_key(_ESCAPED.sub(r"\1", quoted[1]))
+    if not _PLAIN.fullmatch(text):
+        raise InvalidKeyError(
+            "the header Idempotency-Key must hold one text in double quotes, of printable ASCII characters"
+        )
+    return checked_key(text)
+
+
+def is_kept(status: int) -> bool:
+    """Tell whether a response is repeated, rather than the request executed again."""
+    return status < 500 and status not in _PASSING

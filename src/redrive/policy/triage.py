@@ -1,9 +1,10 @@
-"""What to do with a dead letter by its category (M4)."""
+"""Triage by category: which failures become dead letters, and how those are redriven."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from types import MappingProxyType
+from typing import NamedTuple
 
 from redrive.model.failure import Category
 from redrive.policy.presets import REDRIVE_EXPONENTIAL, REDRIVE_LINEAR, REDRIVE_NEVER
@@ -11,7 +12,7 @@ from redrive.policy.retry import RetryPolicy
 
 
 class Triage(StrEnum):
-    """The coarse kinds by which dead letters are redriven."""
+    """Groups of categories that are redriven alike."""
 
     TRANSIENT = "transient"
     NETWORK = "network"
@@ -48,5 +49,39 @@ def triage(category: Category) -> Triage:
 
 
 def redrive_policy(category: Category) -> RetryPolicy:
-    """How dead letters of this category are redriven unless somebody says otherwise."""
+    """Return how dead letters of this category are redriven by default."""
     return _REDRIVE.get(triage(category), REDRIVE_NEVER)
+
+
+class Strategy(StrEnum):
+    """Which failures become dead letters: with `SELECTIVE` those that a redrive can fix."""
+
+    AUTOMATIC = "automatic"
+    SELECTIVE = "selective"
+    MANUAL = "manual"
+    DISABLED = "disabled"
+
+
+class QueueAdmission(NamedTuple):
+    """Whether a failure becomes a dead letter, and why."""
+
+    admitted: bool
+    reason: str
+
+    def __bool__(self) -> bool:
+        return self.admitted
+
+
+def enters(strategy: Strategy, category: Category, requested: bool = False) -> QueueAdmission:
+    """Decide whether a failure becomes a dead letter; `requested`: the caller asked for this one."""
+    if strategy is Strategy.DISABLED:
+        return QueueAdmission(False, "the dead-letter queue is disabled")
+    if requested:
+        return QueueAdmission(True, "it was requested")
+    if strategy is Strategy.AUTOMATIC:
+        return QueueAdmission(True, "every failure enters")
+    if strategy is Strategy.MANUAL:
+        return QueueAdmission(False, "only requested failures enter")
+    if redrive_policy(category) is REDRIVE_NEVER:
+        return QueueAdmission(False, f"trying again later does not help against {category}")
+    return QueueAdmission(True, f"trying again later may help against {category}")

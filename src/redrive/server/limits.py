@@ -9,7 +9,7 @@ from ipaddress import IPv6Address
 
 from starlette.requests import Request
 
-from redrive.policy.bucket import Bucket, take
+from redrive.policy.budget import Bucket, take
 from redrive.policy.credential import findable_user
 from redrive.policy.principal import Principal
 from redrive.server.forward import Proxies

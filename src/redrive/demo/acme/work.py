@@ -8,7 +8,7 @@ from typing import Any
 
 from redrive import Backoff, BreakerPolicy, Redrive, RetryPolicy
 from redrive.policy import Exponential, Proportional
-from redrive.policy.ramp import Ramp
+from redrive.policy.breaker_policy import Ramp
 from redrive.policy.template import Template
 from redrive.settings import Settings
 

@@ -1,4 +1,4 @@
-"""The gate before persistence: whatever Redrive stores is JSON text made here (decision 9).
+"""The gate before persistence: all that Redrive stores is JSON text made here.
 
 Nothing changes silently on the way. A value comes back equal and of the same type, or `encode` refuses it
 before anything is written, saying where it is, what is wrong and what to do. One exception: the tuple.
@@ -13,19 +13,28 @@ before anything is written, saying where it is, what is wrong and what to do. On
     keys that are not str                           refused: 1 and "1" would become one key
     subclasses: enums, named tuples, OrderedDict    refused: they would come back as their base type
     bytes, set, datetime, Decimal, UUID, others     refused, with the conversion to use
-    too deep (cycles too), too large, too many      refused, see `Limits`
+    too deep (cycles too), too large, too many      refused, see `JsonLimits`
 
 `decode` reads that text and any other JSON, except repeated keys, NaN, numbers that overflow and numbers of
-more than 4,000 digits. It knows no `Limits`: lowering them must not make stored work unreadable.
+more than 4,000 digits. It knows no `JsonLimits`: lowering them must not make stored work unreadable.
 
 A text or json column gives back what it got. PostgreSQL's jsonb does not: the float 1e16 becomes an integer.
 
 `storable` is for failures. It takes anything at all and makes something of it that `encode` accepts.
 """
 
-from redrive.policy.codec.limits import DEFAULT_LIMITS, JsonValue, Limits
+from redrive.policy.codec.limits import DEFAULT_LIMITS, JsonLimits, JsonValue
 from redrive.policy.codec.reading import decode
 from redrive.policy.codec.salvaging import storable
 from redrive.policy.codec.writing import canonical, encode, plain_text
 
-__all__ = ["DEFAULT_LIMITS", "JsonValue", "Limits", "canonical", "decode", "encode", "plain_text", "storable"]
+__all__ = [
+    "DEFAULT_LIMITS",
+    "JsonLimits",
+    "JsonValue",
+    "canonical",
+    "decode",
+    "encode",
+    "plain_text",
+    "storable",
+]

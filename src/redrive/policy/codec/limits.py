@@ -1,11 +1,11 @@
-"""What may be stored, and the signs by which peculiar values are written."""
+"""The limits of stored values, the escapes of unusual ones, and the messages about rejected ones."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
-from redrive.errors import InvalidValueError
+from redrive.errors import InvalidValueError, NotStorableError
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 Path: TypeAlias = "tuple[str | int, ...]"
@@ -20,7 +20,7 @@ MAX_NUMBER_LENGTH = 4_000
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class JsonLimits:
     """How large a stored value may be: bytes of UTF-8, levels of nesting, entries of all lists and dicts."""
 
     size: int = 1_048_576
@@ -34,4 +34,61 @@ class Limits:
 
 
 _BOUNDS = (("size", 1_024, 268_435_456), ("depth", 1, 100), ("items", 1, 10_000_000))
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = JsonLimits()
+
+
+KEEP_ELSEWHERE = "keep large data elsewhere and store a reference to it"
+FLATTEN = "flatten it, or break the cycle if it contains itself"
+_ADVICE = {
+    "datetime": "value.isoformat()",
+    "date": "value.isoformat()",
+    "time": "value.isoformat()",
+    "timedelta": "value.total_seconds()",
+    "Decimal": "str(value)",
+    "UUID": "str(value)",
+    "set": "sorted(value)",
+    "frozenset": "sorted(value)",
+    "bytes": "value.hex() or base64 text",
+    "bytearray": "value.hex() or base64 text",
+    "str": "str(value)",
+    "int": "int(value)",
+    "float": "float(value)",
+    "dict": "dict(value)",
+    "list": "list(value)",
+    "tuple": "value._asdict() or list(value)",
+    "Enum": "value.value",
+    "BaseException": "str(value)",
+    "object": "its fields as a dict of None, bool, int, float, str, list and dict",
+}
+
+
+def refuse(path: Path, problem: str, advice: str) -> NoReturn:
+    raise NotStorableError(f"{_written(path)} {problem}; {advice}")
+
+
+def refuse_type(value: object, path: Path) -> NoReturn:
+    names = [type_name(kind) for kind in type.__dict__["__mro__"].__get__(type(value))]
+    advice = next((_ADVICE[name] for name in names if name in _ADVICE), _ADVICE["object"])
+    refuse(path, f"is of type {names[0]} and would come back as something else", f"store {advice}")
+
+
+def type_name(kind: type) -> str:
+    """Read the name from `type` itself, since a metaclass may return anything, or raise."""
+    return str(type.__dict__["__name__"].__get__(kind))[:100]
+
+
+def _written(path: Path) -> str:
+    steps = (f".{step}" if str(step).isidentifier() else f"[{shown(ascii(step))}]" for step in path)
+    return cut("$" + "".join(steps), 200)
+
+
+def shown(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def cut(text: str, length: int) -> str:
+    """Keep the head and the tail of a long text, with the number of omitted characters between them."""
+    omitted, tail = len(text) - length, length // 2
+    if omitted <= 0:
+        return text
+    return f"{text[: length - tail]}… {omitted:,} characters left out …{text[len(text) - tail :]}"

@@ -16,8 +16,8 @@ from redrive.policy.codec.limits import (
     LARGE_INTEGER,
     MAX_NUMBER_LENGTH,
     JsonValue,
+    shown,
 )
-from redrive.policy.codec.refusing import shown
 
 
 def decode(text: str) -> JsonValue:

@@ -8,9 +8,8 @@ from math import isfinite
 from typing import Any, ClassVar
 
 from redrive.errors import NotStorableError
-from redrive.policy.codec.limits import DEFAULT_LIMITS, MAX_BITS, JsonValue, Limits
+from redrive.policy.codec.limits import DEFAULT_LIMITS, MAX_BITS, JsonLimits, JsonValue, cut, type_name
 from redrive.policy.codec.reading import decode
-from redrive.policy.codec.refusing import cut, type_name
 from redrive.policy.codec.writing import encode
 
 _LOST = "<not storable>"
@@ -18,7 +17,7 @@ _SQUEEZES = 12
 _ORDERED = ({int}, {str})
 
 
-def storable(value: object, *, limits: Limits = DEFAULT_LIMITS) -> JsonValue:
+def storable(value: object, *, limits: JsonLimits = DEFAULT_LIMITS) -> JsonValue:
     """Something that tells about `value` and that `encode` accepts under the same limits. Never raises."""
     try:
         return _salvaged(value, limits)
@@ -30,7 +29,7 @@ class _Overflow(Exception):  # noqa: N818 — not an error: it asks for the next
     pass
 
 
-def _salvaged(value: object, limits: Limits) -> JsonValue:
+def _salvaged(value: object, limits: JsonLimits) -> JsonValue:
     """The whole value if it can be kept, else as little less as fits."""
     for squeeze in range(-1, _SQUEEZES):
         try:
@@ -44,7 +43,7 @@ def _salvaged(value: object, limits: Limits) -> JsonValue:
 class _Salvage:
     """One attempt to make a value storable; a squeeze keeps less of texts and lists, in the end of levels."""
 
-    def __init__(self, limits: Limits, squeeze: int) -> None:
+    def __init__(self, limits: JsonLimits, squeeze: int) -> None:
         self._text_length = max(limits.size >> 1 + 2 * squeeze, 24)
         self._width = max(limits.items >> 2 * squeeze, 3)
         self._depth = max(limits.depth >> max(squeeze - 4, 0), 1)

@@ -13,13 +13,17 @@ from msgspec.json import Encoder
 from redrive.policy.codec.limits import (
     DEFAULT_LIMITS,
     ESCAPE,
+    FLATTEN,
+    KEEP_ELSEWHERE,
     MAX_BITS,
     NUL_SPELLED_OUT,
+    JsonLimits,
     JsonValue,
-    Limits,
     Path,
+    refuse,
+    refuse_type,
+    type_name,
 )
-from redrive.policy.codec.refusing import FLATTEN, KEEP_ELSEWHERE, refuse, refuse_type, type_name
 
 _LEAVES = frozenset({bool, type(None)})
 
@@ -29,18 +33,18 @@ _SORTED = JSONEncoder(
 )
 
 
-def encode(value: object, *, limits: Limits = DEFAULT_LIMITS) -> str:
+def encode(value: object, *, limits: JsonLimits = DEFAULT_LIMITS) -> str:
     text = plain_text(value, limits=limits)
     return _checked(_quick(_Escaping(limits).value(value, ())), limits) if text is None else text
 
 
-def canonical(value: object, *, limits: Limits = DEFAULT_LIMITS) -> str:
+def canonical(value: object, *, limits: JsonLimits = DEFAULT_LIMITS) -> str:
     """As `encode`, with sorted keys: equal values give equal text, whatever the order of their keys."""
     plain = plain_text(value, limits=limits) is not None
     return _checked(_SORTED.encode(value if plain else _Escaping(limits).value(value, ())), limits)
 
 
-def plain_text(value: object, *, limits: Limits = DEFAULT_LIMITS) -> str | None:
+def plain_text(value: object, *, limits: JsonLimits = DEFAULT_LIMITS) -> str | None:
     """The text of a value that is JSON as it is, without any peculiarity; None for any other."""
     if not _is_plain(value, limits):
         return None
@@ -57,18 +61,18 @@ def _quick(value: object) -> str:
     return _QUICK.encode(value).decode()
 
 
-def _is_too_large(text: str, limits: Limits) -> bool:
+def _is_too_large(text: str, limits: JsonLimits) -> bool:
     return 4 * len(text) > limits.size and len(text.encode()) > limits.size
 
 
-def _checked(text: str, limits: Limits) -> str:
+def _checked(text: str, limits: JsonLimits) -> str:
     if _is_too_large(text, limits):
         size = len(text.encode())
         refuse((), f"is {size:,} bytes as JSON, over the limit of {limits.size:,}", KEEP_ELSEWHERE)
     return text
 
 
-def _is_plain(value: object, limits: Limits) -> bool:
+def _is_plain(value: object, limits: JsonLimits) -> bool:
     """JSON's own types only, and within the limits. One flat loop: the speed of `encode` is decided here."""
     level: list[Any] = [value]
     items, size = limits.items, limits.size
@@ -105,7 +109,7 @@ def _is_plain(value: object, limits: Limits) -> bool:
 class _Escaping:
     """The careful way: escapes what can be escaped, and refuses the rest with its path."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: JsonLimits) -> None:
         self._limits = limits
         self._items = limits.items
         self._size = limits.size

@@ -1,6 +1,7 @@
-"""Secret assignments: `password=…`, `"token": "…"`, `--api-key …` and the like, in any text.
+"""Secrets after their names: assignments (`password=…`, `"token": "…"`, `--api-key …`) and mentions.
 
-The text is read once from left to right; where a secret name is followed by a value, the value is replaced.
+Assignments are found in one pass from left to right: the value after a secret name is replaced. A mention is
+a secret word in a sentence, soon followed by a value that looks like a secret: `the token Zk3… was rejected`.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from redrive.policy.redact.contexts import replace_group
 from redrive.policy.redact.marker import MARKER
 from redrive.policy.redact.names import SecretName, SecretNames
 from redrive.policy.redact.patterns import Mark
@@ -38,6 +40,19 @@ _WORD_BEFORE = re.compile(r"(?<![A-Za-z])[A-Za-z]{2,16}[ ](?=$)")
 _TWO_WORD_ENDS = frozenset({"key", "keys", "code", "string", "number", "id", "phrase"})
 _PAIR_OPENINGS = ("[('", '[("', "), ('", '), ("', "[(b'", "), (b'")
 _QUERY_NAMES = frozenset({"code", "key"})
+_MENTION = re.compile(
+    r"(?P<word>(?i:passw(?:or)?d|passphrase|pwd|secret|token|(?:api|access|private|signing)[ _-]?key"
+    r"|credentials?|session(?:[ _-]?id)?))(?:Str)?[\"'`*\])>]{0,3}+"
+    r"(?:[ ](?:is|was|provided|given|value|->|of|for[ ][^\n:=]{1,80}+))?"
+    r"[\s:=|,\-(<\[\"'`*>]{1,8}+(?:value=[\"']?)?"
+    r"(?P<secret>[^\s\"'`<>()\[\],;]{8,}+)"
+)
+_CODE_MENTION = re.compile(
+    r"(?i:verification|security|confirmation|login|one-time|auth\w{0,12}+)[ ](?i:code|pin|passcode)"
+    r"(?:[ ](?i:is|was))?:?[ ](?P<secret>[0-9]{4,8})(?![\w.])"
+)
+_CAMEL_CASE = re.compile(r"(?:[A-Z][a-z]+)+[0-9]*")
+_HEXADECIMAL = re.compile(r"[0-9a-fA-F\-]{16,}")
 
 Found = tuple[SecretName, Span]
 
@@ -126,3 +141,22 @@ def _is_name_itself(text: str, span: Span, names: SecretNames) -> bool:
     value = text[slice(*span)]
     is_name = text[span[1] : span[1] + 1] == ":" or _VARIABLE.fullmatch(value)
     return bool(is_name) and len(value) <= _MAX_NAME_LENGTH and names.find(value) is not None
+
+
+def mark_mentions(text: str, names: SecretNames, mark: Mark) -> str:
+    def marked(match: re.Match[str]) -> str:
+        secret, name = match["secret"], names.find(match["word"])
+        if name is None or MARKER.search(secret) or not _looks_made_by_a_machine(secret):
+            return match[0]
+        return replace_group(match, mark(name.kind, secret))
+
+    text = _MENTION.sub(marked, text)
+    return _CODE_MENTION.sub(lambda match: replace_group(match, mark("otp", match["secret"])), text)
+
+
+def _looks_made_by_a_machine(text: str) -> bool:
+    if len(text) < 10 or not any(map(str.isdigit, text)) or "://" in text:
+        return False
+    if any(map(str.isupper, text)) and any(map(str.islower, text)):
+        return _CAMEL_CASE.fullmatch(text) is None
+    return _HEXADECIMAL.fullmatch(text) is not None and any(map(str.isalpha, text))

@@ -14,10 +14,9 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from redrive.policy.redact.assignments import mark_assignments
+from redrive.policy.redact.assignments import mark_assignments, mark_mentions
 from redrive.policy.redact.contexts import has_context, mark_contexts
 from redrive.policy.redact.marker import MARKER, REST, TOO_DEEP, UNSTABLE, Marker
-from redrive.policy.redact.mentions import mark_mentions
 from redrive.policy.redact.names import SecretNames
 from redrive.policy.redact.patterns import has_token_shape, mark_patterns
 from redrive.policy.redact.walk import MAX_DEPTH, Walk

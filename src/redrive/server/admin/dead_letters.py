@@ -16,8 +16,8 @@ from redrive.failures.service import Failures
 from redrive.model.dead_letter import CLOSED, DeadLetterLine, DeadLetterState
 from redrive.model.query import Count
 from redrive.policy.codec import decode
-from redrive.policy.group_language import about_groups
 from redrive.policy.query import parse
+from redrive.policy.query_languages import about_groups
 from redrive.server.admin.group_rows import rows_of, sections_of
 from redrive.server.admin.meant import meant
 from redrive.server.admin.page import OnPage, Page, Pages

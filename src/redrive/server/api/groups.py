@@ -24,8 +24,8 @@ from redrive.model.query import TEXT, Term
 from redrive.model.query import Query as GroupQuery
 from redrive.policy.access import Permission
 from redrive.policy.bounds import MAX_DELAY_SECONDS
-from redrive.policy.group_language import GROUPS
 from redrive.policy.query import parse
+from redrive.policy.query_languages import GROUPS
 from redrive.server.answer import answer, page
 from redrive.server.api.request import (
     Asked,

@@ -12,7 +12,7 @@ from redrive.failures.planner import plan_of
 from redrive.model.operation import MAX_ITEMS, Drifting, OperationReport, Plan, ReplayOperation
 from redrive.model.replay import Mode, OperationState, ReplayState
 from redrive.policy.access import Permission
-from redrive.policy.override import override_from_json
+from redrive.policy.alteration import override_from_json
 from redrive.policy.rollout import Rollout, RolloutOptions
 from redrive.server.answer import answer, page
 from redrive.server.api.replays import REPLAY, Policy

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from redrive.errors import InvalidValueError
 from redrive.model.replay import Mode, Replay, ReplayState
 from redrive.policy.access import Permission
-from redrive.policy.override import override_from_json
+from redrive.policy.alteration import override_from_json
 from redrive.server.answer import answer
 from redrive.server.api.request import Asked, Id, Reason
 from redrive.server.api.resource import Resource
