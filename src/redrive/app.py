@@ -16,13 +16,13 @@ from redrive.engine.enqueue import DEFAULT_ORG, Prepared, StartOptions
 from redrive.engine.event_bus import Listener
 from redrive.engine.handle import RunHandle
 from redrive.engine.key_rotation import Rotated, Rotation
-from redrive.engine.options import WorkerOptions
 from redrive.engine.queue_queries import QueueQueries
 from redrive.engine.redacted_view import RedactedView
 from redrive.engine.run_queries import RunQueries
 from redrive.engine.task import Task, TaskOptions, checked_name, reject_unknown
 from redrive.engine.threads import Threads
 from redrive.engine.worker import Worker
+from redrive.engine.worker_parts import WorkerOptions
 from redrive.errors import InvalidValueError
 from redrive.failures.overview import OverviewQueries
 from redrive.failures.service import Failures
@@ -102,8 +102,7 @@ class Redrive(Wiring):
         """Say how the breaker of a dependency works. `probe` is a function that tells whether it is back."""
         checked_name("breaker", name)
         policy = self.settings.breaker_policy if policy is None else policy
-        settings = BreakerSettings(policy, probe, Ramp() if ramp is None else ramp)
-        self._breaker_settings[name] = self.breakers.settings[name] = settings
+        self._breaker_settings[name] = BreakerSettings(policy, probe, Ramp() if ramp is None else ramp)
 
     def listen(self, listener: Listener) -> None:
         """Call `listener` with every event of the engine (redrive.model.event). It must be quick."""

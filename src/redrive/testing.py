@@ -190,7 +190,7 @@ class Harness:
         if await self.drain():
             return True
         if len(worker.in_flight):  # somebody else executes it just now
-            await worker.in_flight.landed.wait()
+            await worker.in_flight.removed.wait()
             return True
         before = self.clock.time
         wait = await self._next_due()

@@ -15,20 +15,23 @@ from redrive.engine.dead_letter_policy import DeadLetterPolicy
 from redrive.engine.encryption import Encryption
 from redrive.engine.enqueue import Enqueuer
 from redrive.engine.event_bus import EventBus
-from redrive.engine.event_reporter import EventReporter
+from redrive.engine.event_reporter import EventReporter, Tally
 from redrive.engine.executor import Executor
 from redrive.engine.failure_handler import FailureHandler
 from redrive.engine.gate import Gate
 from redrive.engine.handle import Waiters
 from redrive.engine.ids import Ids
+from redrive.engine.in_flight import InFlight
 from redrive.engine.invoker import Invoker
-from redrive.engine.options import WorkerOptions
 from redrive.engine.recorder import Recorder
 from redrive.engine.registry import Definitions, Registry
+from redrive.engine.signals import Signals
 from redrive.engine.store_retrier import StoreRetrier
 from redrive.engine.task import Task, checked_name
 from redrive.engine.threads import Threads
+from redrive.engine.work import WorkFactory
 from redrive.engine.worker import Worker
+from redrive.engine.worker_parts import WorkerOptions, WorkerParts
 from redrive.errors import InvalidValueError
 from redrive.failures.changes import Changes
 from redrive.failures.operation_driver import OperationDriver
@@ -98,8 +101,14 @@ class Wiring:
         self.random = random
         self.store = self._new_store(database)
         self.ids = Ids(clock, random)
-        self.breakers = Breakers(self.store, self.event_bus, self.ids, random, self.settings.breaker_policy)
-        self.breakers.settings |= self._breaker_settings
+        self.breakers = Breakers(
+            self.store,
+            self.event_bus,
+            self.ids,
+            random,
+            self.settings.breaker_policy,
+            self._breaker_settings,
+        )
         self.changes = Changes(self.store_of, self.breakers, clock, random)
         self.definitions = Definitions(self.store)
         self.waiters = Waiters()
@@ -173,9 +182,7 @@ class Wiring:
         return self._tenants[org]
 
     def _new_store(self, database: Database) -> Store:
-        store = Store(database)
-        store.letter_writer.max_size = self._max_letters
-        return store
+        return Store(database, self._max_letters)
 
     @property
     def _max_letters(self) -> int | None:
@@ -245,35 +252,60 @@ class Wiring:
         }
 
     def _make_worker(self, options: WorkerOptions, threads: Threads | None) -> Worker:
-        reporter = EventReporter(self.event_bus, self.clock, self.waiters.finished)
+        processor, signals, tally = self.processor(), Signals(self.clock), Tally()
+        in_flight = InFlight(self.database, self.clock, options.lease_seconds, self._retrier, signals)
+        reporter = EventReporter(self.event_bus, self.clock, in_flight, signals, tally, self.waiters.finished)
         recorder = Recorder(self.store, self._retrier)
+        failure_handler = FailureHandler(
+            self.clock, self.random, self.ids, recorder, reporter, self._letter_policy()
+        )
+        works = WorkFactory(
+            self.registry, self.definitions, self._retrier, self.encryption, self.settings.org_concurrency
+        )
+        invoker = Invoker(threads, self.event_bus)
         executor = Executor(
             store=self.store,
             clock=self.clock,
-            ids=self.ids,
-            registry=self.registry,
-            definitions=self.definitions,
-            recorder=recorder,
-            invoker=Invoker(threads, self.event_bus),
+            retrier=self._retrier,
+            signals=signals,
+            in_flight=in_flight,
+            works=works,
+            invoker=invoker,
             breakers=self.breakers,
-            event_bus=self.event_bus,
-            failure_handler=FailureHandler(
-                self.clock, self.random, self.ids, recorder, reporter, self._letter_policy()
-            ),
+            recorder=recorder,
+            reporter=reporter,
+            failure_handler=failure_handler,
             limits=self.limits,
             lease_seconds=options.lease_seconds,
-            org_concurrency=self.settings.org_concurrency,
-            code_version=self.settings.code_version or "unversioned",
             encryption=self.encryption,
         )
         return Worker(
-            executor,
-            Gate(self.store, self.breakers),
-            self._retrier,
-            options,
-            self.open,
-            OperationDriver(self.store, self.breakers, self.event_bus),
-            self.processor(),
+            WorkerParts(
+                id=self.ids.new(),
+                options=options,
+                code_version=self.settings.code_version or "unversioned",
+                open=self.open,
+                store=self.store,
+                clock=self.clock,
+                random=self.random,
+                ids=self.ids,
+                event_bus=self.event_bus,
+                retrier=self._retrier,
+                redactor=self.redactor,
+                signals=signals,
+                in_flight=in_flight,
+                works=works,
+                breakers=self.breakers,
+                gate=Gate(self.store, self.breakers),
+                invoker=invoker,
+                executor=executor,
+                failure_handler=failure_handler,
+                recorder=recorder,
+                reporter=reporter,
+                tally=tally,
+                driver=OperationDriver(self.store, self.breakers, self.event_bus),
+                processor=processor,
+            )
         )
 
     def _check_custom_policies(self) -> None:

@@ -121,7 +121,7 @@ async def test_unsafe_work_that_was_never_begun_is_given_back(tmp_path: Path) ->
             time.sleep(0.01)
 
     async with working(app, grace_seconds=0.1) as worker:
-        threads = worker._executor.invoker._threads
+        threads = worker.parts.invoker._threads
         assert threads is not None
         threads._room = asyncio.Semaphore(1)
         runs = [await app.start(pay, number) for number in range(4)]
@@ -262,8 +262,8 @@ async def test_leases_that_expired_in_an_outage_speak_against_nobody(after_outag
         worker = app.worker_in_test()
         await app.store.leases.claim("default", 1, Holder(1, "another", "", 60.0))
         test.clock.advance(61)
-        await worker.upkeep.maintain(after_outage=after_outage)
-        await worker._executor.recorder.flush()
+        await worker.maintenance.maintain(after_outage=after_outage)
+        await worker.parts.recorder.flush()
         assert await sql(app, "SELECT losses, holds, place FROM runs") == [
             (0 if after_outage else 1, 1, "ready")
         ]
@@ -328,8 +328,8 @@ async def test_only_a_death_while_it_was_executed_alone_is_a_lonely_one(
         if alone == 2:
             assert await app.store.leases.begin_alone(claim)
         test.clock.advance(61)
-        await worker.upkeep.reclaim()
-        await worker._executor.recorder.flush()
+        await worker.maintenance.reclaim()
+        await worker.parts.recorder.flush()
         assert await sql(app, "SELECT losses, lonely_losses, alone FROM runs") == [expected]
 
 

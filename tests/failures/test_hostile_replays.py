@@ -953,7 +953,7 @@ async def test_retention_never_removes_what_is_live() -> None:
         await desk.dead_letters.link(waiting.id, opened.id)
         await desk.dead_letters.ignore(closed.id, "r")
         head = await desk.audit.head()
-        upkeep = app.worker_in_test().upkeep
+        upkeep = app.worker_in_test().maintenance
         for _ in range(60):
             await test.advance(86_400.0)
             await upkeep.remove_expired()

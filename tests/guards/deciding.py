@@ -25,7 +25,7 @@ BEFORE_THE_GATE = Code(
     "redrive.engine.claimer:Claimer._take_through",
     """    for work in works:
         if work.claim.cancel_requested_at is not None:
-            self._executor.failure_handler.cancelled(work)
+            self._failure_handler.cancelled(work)
     works = [work for work in works if work.claim.cancel_requested_at is None]
 """,
     "",
@@ -222,7 +222,7 @@ GUARDS = (
         (
             Code(
                 "redrive.engine.claimer:Claimer.claim",
-                "if self._executor.stopping:\n            break",
+                "if self._signals.stopping.is_set():\n            break",
                 "if False:\n            break",
             ),
         ),
@@ -231,7 +231,7 @@ GUARDS = (
     Guard(
         "drain.in place",
         "a worker that is told to stop going on to the next step",
-        (Code("redrive.engine.executor:Executor._goes_on", "self.stopping or", ""),),
+        (Code("redrive.engine.executor:Executor._goes_on", "self.signals.stopping.is_set() or", ""),),
         (f"{WORKERS}test_a_worker_that_is_told_to_stop_begins_no_further_step",),
     ),
     Guard(
@@ -270,7 +270,7 @@ GUARDS = (
         (
             Code(
                 "redrive.engine.claimer:Claimer.free",
-                "if self._executor.recorder.pending >= MAX_PENDING_RECORDS:",
+                "if self._recorder.pending >= MAX_PENDING_RECORDS:",
                 "if False:",
             ),
         ),

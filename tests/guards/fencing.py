@@ -306,7 +306,7 @@ GUARDS = (
     Guard(
         "no step under an expired lease",
         "beginning what somebody else may have begun",
-        (Code("redrive.engine.work:Work.check_lease", "self.in_flight.has_expired(self)", "False"),),
+        (Code("redrive.engine.executor:Executor._run", "self.in_flight.has_expired(work)", "False"),),
         (f"{RECORDER}test_the_database_may_be_away_for_long",),
     ),
     Guard(

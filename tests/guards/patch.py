@@ -68,7 +68,7 @@ class Sql:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """In a function, `redrive.engine.work:Work.check_lease`: `fragment` of its text becomes `replacement`."""
+    """In a function, `redrive.engine.work:Work.interrupt`: `fragment` of its text becomes `replacement`."""
 
     name: str
     fragment: str

@@ -165,7 +165,7 @@ async def test_who_takes_over_from_himself_stops_the_first_attempt() -> None:
     """A worker that slept past its lease reclaims its own work: the first attempt must not go on beside."""
     async with in_flight(new_app()) as (test, worker, stopped):
         test.clock.advance(61)
-        assert await worker.upkeep.reclaim() == 1
+        assert await worker.maintenance.reclaim() == 1
         await asyncio.wait_for(stopped.wait(), 2)
 
 

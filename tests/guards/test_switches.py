@@ -72,7 +72,7 @@ def test_a_guard_that_has_moved_is_said_to_have() -> None:
         Sql("records.complete", "no such condition"),
         Sql("records.no_such_statement", "token"),
         Sql("leases.claim", "SKIP LOCKED"),
-        Code("redrive.engine.work:Work.check_lease", "no such line", ""),
+        Code("redrive.engine.work:Work.interrupt", "no such line", ""),
         Code("redrive.engine.work:Work.no_such_function", "", ""),
     ]
     for patch in moved:

@@ -29,7 +29,7 @@ async def test_a_worker_that_is_told_to_stop_claims_no_suspect(
         worker = app.worker(poll_seconds=0.01)
 
         async def told_to_stop(stopping: asyncio.Event) -> int:
-            worker.claimer.lonely = ["default"]
+            worker.claimer.isolate(["default"])
             worker.stop()
             return 1
 
@@ -146,7 +146,7 @@ async def test_nothing_is_claimed_while_too_much_waits_to_be_written(monkeypatch
         await asyncio.gather(*worker.in_flight.tasks)
 
         assert worker.claimer.free() == 0
-        await worker._executor.recorder.flush()
+        await worker.parts.recorder.flush()
         assert worker.claimer.free() > 0
 
 
@@ -182,5 +182,5 @@ async def test_leases_that_expired_while_nobody_looked_speak_against_nobody() ->
         await app.store.leases.claim("default", 1, Holder(1, "another", "", 60.0))
         test.clock.advance(61)
         await worker._maintain()
-        await worker._executor.recorder.flush()
+        await worker.parts.recorder.flush()
         assert await sql(app, "SELECT place, losses FROM runs") == [("ready", 0)]

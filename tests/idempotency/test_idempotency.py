@@ -514,7 +514,7 @@ async def test_what_is_stored_is_sealed_anew_with_a_new_key_m11(database: Databa
 
 async def test_workers_remove_expired_keys(world: World) -> None:
     await world.run(Work())
-    upkeep = world.app.worker_in_test().upkeep
+    upkeep = world.app.worker_in_test().maintenance
     assert await upkeep.remove_expired() is False
     assert len(await world.rows()) == 1
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from redrive.engine.options import WorkerOptions
 from redrive.engine.task import DEFAULT_TIMEOUT
+from redrive.engine.worker_parts import WorkerOptions
 from redrive.errors import InvalidValueError
 from redrive.policy import STEP, Additive, BreakerPolicy, Exponential, Proportional
 from redrive.settings import ALIASES, DEFAULT_TASK_TIMEOUT, SETTINGS, Argument, Setting, Settings

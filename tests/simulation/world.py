@@ -28,6 +28,7 @@ from tests.simulation.watcher import Blind
 from redrive.app import Redrive
 from redrive.engine.worker import Worker
 from redrive.errors import StoreError
+from redrive.failures.redrive_processor import Processor
 from redrive.store.database import Database, Row
 
 MAX_LENGTH = 1000.0
@@ -120,6 +121,7 @@ class World:
                 redrive=plan.redrives,
             )
         )
+        assert isinstance(worker.processor, Processor)
         worker.processor.options = replace(worker.processor.options, interval_seconds=REDRIVE_INTERVAL)
         self.workers[plan.name] = process, worker
         self.working.add(process)

@@ -67,15 +67,23 @@ class SharedBreaker(NamedTuple):
 
 
 class Breakers:
+    """`settings` are those of breakers that the application has named; the others follow `policy`."""
+
     def __init__(
-        self, store: Store, event_bus: EventBus, ids: Ids, random: Random, policy: BreakerPolicy | None = None
+        self,
+        store: Store,
+        event_bus: EventBus,
+        ids: Ids,
+        random: Random,
+        policy: BreakerPolicy,
+        settings: dict[str, BreakerSettings],
     ) -> None:
         self._random = random
-        self._default = BreakerSettings(policy or BreakerPolicy(), None, Ramp())
+        self._default = BreakerSettings(policy, None, Ramp())
         self._store = store
         self._ids = ids
         self._event_bus = event_bus
-        self.settings: dict[str, BreakerSettings] = {}
+        self.settings = settings
         self._reports: dict[str, list[Report]] = {}
         self._filled = asyncio.Event()
         self._probes: dict[str, asyncio.Task[None]] = {}

@@ -6,25 +6,18 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from redrive.clock import Clock
 from redrive.engine import outcome
-from redrive.engine.executor import Executor
-from redrive.engine.gate import Gate
-from redrive.engine.in_flight import InFlight
-from redrive.engine.options import WorkerOptions
-from redrive.engine.store_retrier import StoreRetrier
-from redrive.engine.waiting import wait_for
+from redrive.engine.signals import wait_for
 from redrive.engine.work import Work
+from redrive.engine.worker_parts import WorkerParts
 from redrive.errors import RedriveError
 from redrive.model.claim import Claim
 from redrive.store.leases import Holder
 from redrive.store.record import Record, Recorded, Rescheduled
-from redrive.store.store import Store
 
 MAX_PENDING_RECORDS = 2_000
 UNREADABLE_DELAY = 60.0
 SHORT_WAIT = 0.005
-MIN_ABSTENTION_SECONDS = 1.0
 MAX_ALONE_WAIT_SECONDS, ALONE_INTERVAL = 10.0, 60.0
 """How long others may take to land before a suspect is given back, and when it is tried again."""
 
@@ -32,34 +25,31 @@ _UNREADABLE = (RedriveError, LookupError, TypeError, ValueError)
 
 
 class Claimer:
-    def __init__(
-        self,
-        worker_id: str,
-        executor: Executor,
-        gate: Gate,
-        in_flight: InFlight,
-        retrier: StoreRetrier,
-        options: WorkerOptions,
-    ) -> None:
-        self.lonely: list[str] = []
+    def __init__(self, parts: WorkerParts) -> None:
+        self._worker_id = parts.id
+        self._code_version = parts.code_version
+        self._options = parts.options
+        self._store = parts.store
+        self._clock = parts.clock
+        self._ids = parts.ids
+        self._retrier = parts.retrier
+        self._signals = parts.signals
+        self._in_flight = parts.in_flight
+        self._works = parts.works
+        self._gate = parts.gate
+        self._executor = parts.executor
+        self._failure_handler = parts.failure_handler
+        self._recorder = parts.recorder
+        self._reporter = parts.reporter
+        self._isolated_queues: list[str] = []
         self._alone_after = 0.0
-        self._abstained: dict[str, float] = {}
-        self.wake = asyncio.Event()
-        self._worker_id = worker_id
-        self._executor = executor
-        self._store: Store = executor.store
-        self._clock: Clock = executor.clock
-        self._gate = gate
-        self._in_flight = in_flight
-        self._retrier = retrier
-        self._options = options
         self._turn = 0
         self._unsure: tuple[int, float] | None = None
 
     # Room
 
     def free(self) -> int:
-        if self._executor.recorder.pending >= MAX_PENDING_RECORDS:
+        if self._recorder.pending >= MAX_PENDING_RECORDS:
             return 0
         return self._options.concurrency - self._in_flight.executing
 
@@ -75,22 +65,32 @@ class Claimer:
 
     # Claims
 
-    async def claim(self, room: int) -> int:
-        """Claim up to `room` runs and set them going; how many there were."""
+    async def claim(self, room: int, *, abstain: bool = True) -> int:
+        """Claim up to `room` runs and set them going; how many there were.
+
+        Without `abstain` also those of workflows that were found to have an unknown step.
+        """
         await self.adopt()
         self._turn += 1
-        if self.lonely and self._clock.monotonic() >= self._alone_after:
-            claimed = await self._claim_alone(self.lonely.pop(0))
-            if claimed or self._executor.stopping:
+        if self._isolated_queues and self._clock.monotonic() >= self._alone_after:
+            claimed = await self._claim_alone(self._isolated_queues.pop(0))
+            if claimed or self._signals.stopping.is_set():
                 return claimed
         claimed = 0
+        without = self._signals.abstained_workflows() if abstain else []
         for queue in await self._queues():
-            if self._executor.stopping:
+            if self._signals.stopping.is_set():
                 break
-            claimed += await self._claim_from(queue, room - claimed)
+            claimed += await self._claim_from(queue, room - claimed, without)
             if claimed >= room:
                 break
         return claimed
+
+    def isolate(self, queues: Sequence[str]) -> None:
+        """In these queues are runs that must be executed alone, because workers have died of them."""
+        self._isolated_queues = list(queues)
+        if queues:
+            self._signals.ready.set()
 
     async def adopt(self) -> None:
         """When the answer to a claim never arrived: take what was committed nevertheless."""
@@ -110,18 +110,9 @@ class Claimer:
         first = self._turn % len(queues)
         return [queue for queue in queues[first:] + queues[:first] if queue in ready]
 
-    async def _claim_from(self, queue: str, room: int) -> int:
-        leases, workflows, without = self._store.leases, self._options.workflows, self._without()
+    async def _claim_from(self, queue: str, room: int, without: Sequence[str]) -> int:
+        leases, workflows = self._store.leases, self._options.workflows
         return await self._claimed(lambda holder: leases.claim(queue, room, holder, workflows, without))
-
-    def abstain(self, workflow: str, seconds: float) -> None:
-        """A step of it is not known here: leave it to others for longer than until it is due again."""
-        self._abstained[workflow] = self._clock.monotonic() + max(MIN_ABSTENTION_SECONDS, 2.0 * seconds)
-
-    def _without(self) -> list[str]:
-        now = self._clock.monotonic()
-        self._abstained = {name: end for name, end in self._abstained.items() if end > now}
-        return sorted(self._abstained)
 
     async def _claim_alone(self, queue: str) -> int:
         """Something that is suspected of killing its worker gets one for itself, or is given back.
@@ -139,29 +130,29 @@ class Claimer:
         end = self._clock.monotonic() + MAX_ALONE_WAIT_SECONDS
         while self._has_others(works) and self._clock.monotonic() < end:
             await self._in_flight.wait_for_one(self._options.poll_seconds)
-        if self._has_others(works) or self._executor.stopping:
+        if self._has_others(works) or self._signals.stopping.is_set():
             for work in works:
                 self._executor.give_back(work)
             return
         for work in works:
             await self._retrier.run("claim", partial(self._store.leases.begin_alone, work.claim))
         await self._take_through(works)
-        while any(work in self._in_flight.works for work in works) and not self._executor.stopping:
-            await self._in_flight.landed.wait()
-            self._in_flight.landed.clear()
+        while any(work in self._in_flight.works for work in works) and not self._signals.stopping.is_set():
+            await self._in_flight.removed.wait()
+            self._in_flight.removed.clear()
         self._alone_after = 0.0
 
     def _has_others(self, works: Sequence[Work]) -> bool:
-        return len(self._in_flight) > len(works) and not self._executor.stopping
+        return len(self._in_flight) > len(works) and not self._signals.stopping.is_set()
 
     async def _claimed(
         self,
         claim: Callable[[Holder], Awaitable[Sequence[Claim]]],
         take: Callable[[Sequence[Claim], float], Awaitable[None]] | None = None,
     ) -> int:
-        token, since = self._unsure = self._executor.ids.token(), self._clock.monotonic()
-        version = self._executor.code_version
-        claims = await claim(Holder(token, self._worker_id, version, self._options.lease_seconds))
+        token, since = self._unsure = self._ids.token(), self._clock.monotonic()
+        lease_seconds = self._options.lease_seconds
+        claims = await claim(Holder(token, self._worker_id, self._code_version, lease_seconds))
         await (take or self._take)(claims, since)
         self._unsure = None  # not before: who is told to stop meanwhile gives back what was not yet taken
         return len(claims)
@@ -173,7 +164,7 @@ class Claimer:
     async def _take_through(self, works: Sequence[Work]) -> None:
         for work in works:
             if work.claim.cancel_requested_at is not None:
-                self._executor.failure_handler.cancelled(work)
+                self._failure_handler.cancelled(work)
         works = [work for work in works if work.claim.cancel_requested_at is None]
         if not any(work.is_bound for work in works):
             self._launch(works)
@@ -186,17 +177,15 @@ class Claimer:
     async def _pass(self, works: Sequence[Work]) -> None:
         passage = await self._retrier.run("gate", lambda: self._gate.pass_(works))
         for work, held_by, refusal in passage.held:
-            self._executor.failure_handler.hold(
-                work, held_by, None if refusal is None else refusal.retry_after
-            )
+            self._failure_handler.hold(work, held_by, None if refusal is None else refusal.retry_after)
         for work in passage.lost:
-            self._executor.reporter.lost(work)
+            self._reporter.lost(work)
         self._launch(passage.admitted)  # last: what is launched must not be passed a second time
 
     async def _pass_one_by_one(self, works: Sequence[Work], error: Exception) -> None:
         if len(works) == 1:
-            failure_handler = self._executor.failure_handler
-            failure_handler.failed(works[0], failure_handler.evidence(works[0], error), error, 0.0)
+            evidence = self._failure_handler.evidence(works[0], error)
+            self._failure_handler.failed(works[0], evidence, error, 0.0)
             return
         for work in works:
             await self._take_through([work])
@@ -208,21 +197,19 @@ class Claimer:
     async def readable(self, claim: Claim, since: float | None = None) -> Work | None:
         """The work that a claim stands for; a row that cannot be read stops no other and is not lost."""
         try:
-            definitions = self._executor.definitions
-            definition = definitions.known(claim.definition) or await self._executor.learn(claim.definition)
-            work = self._executor.work_of(claim, definition)
+            work = await self._works.of(claim)
         except _UNREADABLE as error:
             record = _cancelled(claim) if claim.cancel_requested_at is not None else _postponed(claim, since)
-            self._executor.recorder.put(record, self._recorded_unreadable)
+            self._recorder.put(record, self._recorded_unreadable)
             self._retrier.report_failure("read", f"run {claim.id}: {error}", UNREADABLE_DELAY)
             return None
         self._in_flight.add(work, self._clock.monotonic() if since is None else since)
         return work
 
     def _recorded_unreadable(self, recorded: Recorded | None) -> None:
-        self._in_flight.landed.set()
+        self._in_flight.removed.set()
         if recorded is not None:
-            self._executor.reporter.changed_besides(recorded)
+            self._reporter.changed_besides(recorded)
 
 
 def _postponed(claim: Claim, since: float | None) -> Record:

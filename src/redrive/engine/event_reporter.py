@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from redrive.clock import Clock
 from redrive.engine.event_bus import EventBus
 from redrive.engine.evidence import Evidence
+from redrive.engine.in_flight import InFlight
 from redrive.engine.outcome import run_state
-from redrive.engine.tally import Tally
+from redrive.engine.signals import Signals
 from redrive.engine.work import Work
 from redrive.model import event
 from redrive.model.caller import SELF
@@ -19,9 +21,34 @@ from redrive.model.run import RunState
 from redrive.store.dead_letter_writer import TOO_MANY
 from redrive.store.record import Recorded
 from redrive.store.replays import Resolved
+from redrive.store.tallies import Tallies
 
 
-@dataclass(slots=True)
+class Tally:
+    """How many runs have ended in which state since the last heartbeat, for charts.
+
+    It is counted in memory, so that recording needs no further statement. A worker that is killed loses the
+    counts of the last seconds; the runs themselves are right. A run that is cancelled before it starts is
+    counted where it is cancelled.
+    """
+
+    def __init__(self) -> None:
+        self._ended: Counter[tuple[str, str]] = Counter()
+
+    def run_ended(self, org: str, state: str) -> None:
+        self._ended[org, state] += 1
+
+    async def write(self, tallies: Tallies) -> None:
+        """Write the counts; those that cannot be written are kept for the next time."""
+        ended, self._ended = self._ended, Counter()
+        try:
+            await tallies.count_ended(ended)
+        except BaseException:
+            self._ended.update(ended)
+            raise
+
+
+@dataclass(frozen=True, slots=True)
 class EventReporter:
     """Emits the events of a record and takes its work out of flight.
 
@@ -30,10 +57,10 @@ class EventReporter:
 
     event_bus: EventBus
     clock: Clock
+    in_flight: InFlight
+    signals: Signals
+    tally: Tally
     finished: Callable[[str, str], None]
-    due_in: Callable[[float], None] = lambda seconds: None
-    abstain: Callable[[str, float], None] = lambda workflow, seconds: None
-    tally: Tally = field(default_factory=Tally)
 
     def started(self, work: Work) -> None:
         if self.event_bus.is_subscribed(event.StepStarted):
@@ -56,13 +83,13 @@ class EventReporter:
 
     def run_cancelled(self, work: Work, recorded: Recorded | None) -> None:
         if recorded is None:
-            work.land()
+            self.in_flight.remove(work)
         else:
             self.changed_besides(recorded)
             self._run_ended(work, RunState.CANCELLED)
 
     def _run_ended(self, work: Work, state: RunState) -> None:
-        work.land()
+        self.in_flight.remove(work)
         claim = work.claim
         self.finished(claim.id, state)
         self.tally.run_ended(claim.org, state)
@@ -72,16 +99,16 @@ class EventReporter:
             self.event_bus.emit(event.RunFinished(*names, state, seconds))
 
     def held(self, work: Work, held_by: str, recorded: Recorded | None) -> None:
-        work.land()
+        self.in_flight.remove(work)
         if recorded is not None:
             self.event_bus.emit(event.StepHeld(work.ref, held_by))
 
     def unknown(self, work: Work, delay: float) -> None:
-        self.abstain(work.claim.workflow, delay)
+        self.signals.abstain(work.claim.workflow, delay)
         self.event_bus.emit(event.TaskUnknown(work.ref, delay))
 
     def lost(self, work: Work) -> None:
-        work.land()
+        self.in_flight.remove(work)
         self.event_bus.emit(event.LeaseLost(work.ref))
 
     def decided(
@@ -111,17 +138,17 @@ class EventReporter:
         self._run_ended(work, state)
 
     def _will_retry(self, work: Work, evidence: Evidence, decision: Retry, seconds: float) -> None:
-        work.land()
-        self.due_in(decision.delay)
+        self.in_flight.remove(work)
+        self.signals.due_in(decision.delay)
         why, delay = decision.explanation, decision.delay
         self.event_bus.emit(
             event.RetryScheduled(work.ref, seconds, evidence.failure, why, delay, decision.counted)
         )
 
     def _was_released(self, work: Work, decision: Release) -> None:
-        work.land()
+        self.in_flight.remove(work)
         delay = max(0.0, decision.at - self.clock.now())
-        self.due_in(delay)
+        self.signals.due_in(delay)
         self.event_bus.emit(event.StepReleased(work.ref, decision.explanation.reason, delay))
 
     def changed_besides(self, recorded: Recorded) -> None:

@@ -11,22 +11,20 @@ from redrive.clock import Clock
 from redrive.engine import outcome
 from redrive.engine.breakers import Breakers, Report
 from redrive.engine.context import Context
-from redrive.engine.definition import Definition
-from redrive.engine.encryption import NO_ENCRYPTION, Encryption
-from redrive.engine.event_bus import EventBus
+from redrive.engine.encryption import Encryption
 from redrive.engine.event_reporter import EventReporter
 from redrive.engine.evidence import Evidence
 from redrive.engine.failure_handler import FailureHandler
-from redrive.engine.ids import Ids
+from redrive.engine.in_flight import InFlight
 from redrive.engine.invoker import Invoker
 from redrive.engine.payload import json_and_text
 from redrive.engine.recorder import Recorder
-from redrive.engine.registry import Definitions, Registry
+from redrive.engine.signals import Signals
+from redrive.engine.store_retrier import StoreRetrier
 from redrive.engine.task import Task
-from redrive.engine.work import Completion, Interruption, Work
+from redrive.engine.work import Completion, Interruption, Work, WorkFactory
 from redrive.errors import LeaseLostError, NotStorableError, StoreError
 from redrive.model.breaker import CallOutcome
-from redrive.model.claim import Claim
 from redrive.model.run import Place
 from redrive.policy.breaker import outcome_of
 from redrive.policy.codec import JsonLimits, JsonValue, decode
@@ -37,37 +35,23 @@ from redrive.store.store import Store
 
 @dataclass(slots=True)
 class Executor:
+    """`attempts` counts the calls of users' functions."""
+
     store: Store
     clock: Clock
-    ids: Ids
-    registry: Registry
-    definitions: Definitions
-    recorder: Recorder
+    retrier: StoreRetrier
+    signals: Signals
+    in_flight: InFlight
+    works: WorkFactory
     invoker: Invoker
     breakers: Breakers
-    event_bus: EventBus
+    recorder: Recorder
+    reporter: EventReporter
     failure_handler: FailureHandler
     limits: JsonLimits
     lease_seconds: float
-    org_concurrency: int | None
-    code_version: str
-    encryption: Encryption = NO_ENCRYPTION
-    stopping: bool = False
+    encryption: Encryption
     attempts: int = 0
-
-    @property
-    def reporter(self) -> EventReporter:
-        return self.failure_handler.reporter
-
-    async def learn(self, digest: str) -> Definition:
-        """Read the definition with this digest, so that the work of its claims can be made."""
-        return await self.recorder.patiently("read", lambda: self.definitions.get(digest))
-
-    def work_of(self, claim: Claim, definition: Definition) -> Work:
-        task = self.registry.tasks.get(definition.steps[claim.step_index].task)
-        work = Work(claim, definition, task, self.encryption)
-        work.limits = self._limits(work)
-        return work
 
     async def execute(self, work: Work) -> None:
         """One step after the other, as long as the run can go on under the same lease."""
@@ -96,7 +80,8 @@ class Executor:
 
     async def _run(self, task: Task, work: Work, context: Context) -> tuple[str, BaseException | None]:
         """What the function gives: a result that can be stored, or an error."""
-        work.check_lease()
+        if self.in_flight.has_expired(work):  # another worker may have started it
+            work.interrupt(Interruption.LOST)
         if work.interruption is not None:
             return "", asyncio.CancelledError()
         self.attempts += 1
@@ -133,24 +118,23 @@ class Executor:
         recorded = await self.recorder.record(record)
         self.reporter.step_succeeded(work, seconds, recorded)
         if recorded is None or recorded.place != Place.LEASED:
-            work.land()
+            self.in_flight.remove(work)
             await self.store.database.hint([following.claim.queue])
             return None
         following.results = {**(work.results or {}), work.step.name: decode(result)}
         following.interruption = work.interruption
-        work.hand_over(following)
+        self.in_flight.follow(work, following)
         return following
 
     def _following(self, work: Work, result: str, seconds: float) -> Work:
         step = work.definition.steps[work.claim.step_index + 1]
         queue, started_at = outcome.next_queue(work, step), work.claim.attempt_started_at + seconds
         claim = outcome.next_claim(work.claim, result, queue, started_at)
-        following = Work(claim, work.definition, self.registry.tasks.get(step.task), self.encryption)
-        following.limits = self._limits(following)
-        return following
+        return self.works.make(claim, work.definition)
 
     def _goes_on(self, work: Work, following: Work) -> bool:
-        if self.stopping or work.interruption is not None or following.task is None or work.claim.replays:
+        stopped = self.signals.stopping.is_set() or work.interruption is not None
+        if stopped or following.task is None or work.claim.replays:
             return False
         return not following.is_bound and following.claim.queue == work.claim.queue
 
@@ -193,7 +177,8 @@ class Executor:
         self, work: Work, context: Context, completion: Completion, error: BaseException | None
     ) -> None:
         """Look whether the transaction was committed in which the task has recorded its success."""
-        written, _ = await self.recorder.applied(completion.record)
+        look = partial(self.store.records.applied, [completion.record])
+        written, _ = await self.retrier.run("record", look)
         seconds = context.elapsed()
         if work.claim.id not in written:
             self._failed(work, error or StoreError(_NOT_COMMITTED), seconds)
@@ -203,7 +188,7 @@ class Executor:
             self.reporter.run_succeeded(work, seconds, completion.recorded)
         else:
             self.reporter.step_succeeded(work, seconds, completion.recorded)
-            work.land()
+            self.in_flight.remove(work)
             await self.store.database.hint([self._following(work, "null", seconds).claim.queue])
 
     # What is around an attempt: the context, limits, breakers.
@@ -211,9 +196,8 @@ class Executor:
     async def _results(self, work: Work) -> dict[str, JsonValue]:
         """What the earlier steps have given."""
         if work.results is None:
-            rows = await self.recorder.patiently(
-                "results", lambda: self.store.runs.steps(work.claim.id, work.claim.org)
-            )
+            read = partial(self.store.runs.steps, work.claim.id, work.claim.org)
+            rows = await self.retrier.run("results", read)
             work.results = {row.name: self._opened(row.output) for row in rows}
         return work.results
 
@@ -230,14 +214,6 @@ class Executor:
             report=work.note_progress,
             complete=partial(self._complete_within, work),
         )
-
-    def _limits(self, work: Work) -> dict[str, int]:
-        limits: dict[str, int] = {}
-        if self.org_concurrency is not None:
-            limits[f"org:{work.claim.org}"] = self.org_concurrency
-        if work.task is not None and work.task.concurrency is not None:
-            limits |= work.task.limit_for(work.claim.org, lambda: work.payload)
-        return limits
 
     def _report(self, work: Work, what: CallOutcome, seconds: float = 0.0) -> None:
         if work.permit is not None and work.step.breaker is not None:

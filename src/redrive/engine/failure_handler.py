@@ -24,7 +24,6 @@ from redrive.model.failure import Category, Delivery, ErrorClass
 from redrive.model.step import Effect
 from redrive.policy.bounds import MAX_DELAY_SECONDS
 from redrive.policy.breaker import outcome_of
-from redrive.policy.redact import Redactor
 from redrive.policy.retry import decide, end
 from redrive.store.record import EventRow
 
@@ -38,7 +37,7 @@ EXECUTED_ALONE = 2
 """Of a claim: 1 says that it is to be executed alone, 2 that it is."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class FailureHandler:
     clock: Clock
     random: Random
@@ -47,15 +46,11 @@ class FailureHandler:
     reporter: EventReporter
     letter_policy: DeadLetterPolicy
 
-    @property
-    def redactor(self) -> Redactor:
-        return self.letter_policy.redactor
-
     def evidence(self, work: Work, error: BaseException) -> Evidence:
         return evidence_of(
             error,
             classifier=None if work.task is None else work.task.classifier,
-            redactor=self.redactor,
+            redactor=self.letter_policy.redactor,
             step=work.step.name,
             now=self.clock.now(),
         )

@@ -10,7 +10,7 @@ from redrive.clock import Clock
 from redrive.engine.encryption import NO_ENCRYPTION, Encryption
 from redrive.engine.event_bus import EventBus
 from redrive.engine.history import History, history_of
-from redrive.engine.waiting import wait_for
+from redrive.engine.signals import wait_for
 from redrive.errors import RunFailedError, StoreUnavailableError
 from redrive.model.caller import APPLICATION
 from redrive.model.dead_letter import DeadLetter

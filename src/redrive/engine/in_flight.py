@@ -8,7 +8,8 @@ from typing import Any
 
 from redrive.clock import Clock
 from redrive.engine.lease_renewer import Key, LeaseRenewer
-from redrive.engine.waiting import wait_for
+from redrive.engine.signals import Signals, wait_for
+from redrive.engine.store_retrier import StoreRetrier
 from redrive.engine.work import Interruption, Work
 from redrive.store.database import Database
 
@@ -16,18 +17,23 @@ ABANDON_SECONDS = 0.5
 
 
 class InFlight:
-    """`failed` is called with what has escaped the executor: a mistake of ours, and no step's failure."""
+    """
+    executing  how many works are executed just now
+    removed    set when a work was removed
+    room_made  set when a work was removed, or its execution has ended
+    """
 
     def __init__(
-        self, database: Database, clock: Clock, lease_seconds: float, failed: Callable[[BaseException], None]
+        self, database: Database, clock: Clock, lease_seconds: float, retrier: StoreRetrier, signals: Signals
     ) -> None:
         self.lease_renewer = LeaseRenewer(database, clock, lease_seconds, self._lost_from_thread)
         self.executing = 0
         self.room_made = asyncio.Event()
-        self.landed = asyncio.Event()
-        self.slots_freed: Callable[[], None] = lambda: None
+        self.removed = asyncio.Event()
         self._clock = clock
-        self._failed = failed
+        self._lease_seconds = lease_seconds
+        self._retrier = retrier
+        self._signals = signals
         self._works: dict[str, Work] = {}
         self.tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -43,7 +49,7 @@ class InFlight:
         return run_id in self._works
 
     def add(self, work: Work, since: float) -> None:
-        """From here on its lease is kept, until it lands. `since` is when it was claimed, at the latest."""
+        """Renew its lease from now on, until it is removed. `since` is when it was claimed, at the latest."""
         if self._loop is None or self._loop.is_closed():
             self._loop = (
                 asyncio.get_running_loop()
@@ -52,13 +58,12 @@ class InFlight:
         if before is not None and before.claim.token != work.claim.token:
             before.interrupt(Interruption.LOST)
         self._works[work.claim.id] = work
-        work.in_flight = self
         self.lease_renewer.hold(work.claim, since)
 
     def launch(self, work: Work, execute: Callable[[Work], Coroutine[Any, Any, None]]) -> None:
         loop = self._loop or asyncio.get_running_loop()
         self.executing += 1
-        work.carrier = loop.create_task(self._fly(work, execute))
+        work.carrier = loop.create_task(self._execute(work, execute))
         if not work.carrier.done():  # an eager task may be
             self.tasks.add(work.carrier)
 
@@ -71,7 +76,6 @@ class InFlight:
 
     def follow(self, work: Work, following: Work) -> None:
         """The next step of the same run goes on under the same lease."""
-        following.in_flight = self
         following.carrier = work.carrier
         if self._works.get(work.claim.id) is work:
             self._works[work.claim.id] = following
@@ -82,8 +86,8 @@ class InFlight:
         if self._works.get(work.claim.id) is work:
             del self._works[work.claim.id]
         if work.slots is not None:
-            self.slots_freed()
-        self.landed.set()
+            self._signals.due.set()
+        self.removed.set()
         self.room_made.set()  # too many records that are not written yet leave no room either
 
     def interrupt(self, run_id: str, token: int, why: Interruption) -> None:
@@ -95,17 +99,17 @@ class InFlight:
         return self.lease_renewer.has_expired(work.claim)
 
     async def wait_for_one(self, seconds: float) -> None:
-        """Wait until something lands, at most so long."""
-        await wait_for(self.landed, seconds, self._clock)
-        self.landed.clear()
+        """Wait until a work is removed, for that many seconds at most."""
+        await wait_for(self.removed, seconds, self._clock)
+        self.removed.clear()
 
-    async def _fly(self, work: Work, execute: Callable[[Work], Coroutine[Any, Any, None]]) -> None:
+    async def _execute(self, work: Work, execute: Callable[[Work], Coroutine[Any, Any, None]]) -> None:
         try:
             await execute(work)
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 — it is told; nobody else waits for it
-            # Its lease is not kept any more: it will expire, and somebody will judge it.
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 — a mistake of ours, not a failed step
+            # Its lease is not renewed any more: it will expire, and another worker takes over.
             self.remove(self._works.get(work.claim.id, work))
-            self._failed(error)
+            self._retrier.report_failure("execute", repr(error), self._lease_seconds)
         finally:
             self.tasks.discard(work.carrier)
             self.executing -= 1

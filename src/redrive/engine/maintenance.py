@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from os import getpid
 from socket import gethostname
 
 from redrive.engine.breakers import HELD_BY_BREAKER
 from redrive.engine.claimer import Claimer
-from redrive.engine.executor import Executor
 from redrive.engine.gate import HELD_BY_LIMIT
-from redrive.engine.in_flight import InFlight
-from redrive.engine.options import WorkerOptions
 from redrive.engine.work import Interruption, Work
+from redrive.engine.worker_parts import WorkerParts
 from redrive.model.event import HeldReleased
 from redrive.policy.codec import encode
 
@@ -23,76 +20,53 @@ WORKERS_REMEMBERED = 86_400.0
 
 
 class Maintenance:
-    def __init__(
-        self,
-        worker_id: str,
-        executor: Executor,
-        claimer: Claimer,
-        in_flight: InFlight,
-        options: WorkerOptions,
-    ) -> None:
-        self.due = asyncio.Event()
-        self._worker_id = worker_id
-        self._executor = executor
-        self._store = executor.store
-        self._clock = executor.clock
+    def __init__(self, parts: WorkerParts, claimer: Claimer) -> None:
+        self._worker_id = parts.id
+        self._code_version = parts.code_version
+        self._options = parts.options
+        self._store = parts.store
+        self._ids = parts.ids
+        self._event_bus = parts.event_bus
+        self._retrier = parts.retrier
+        self._redactor = parts.redactor
+        self._signals = parts.signals
+        self._in_flight = parts.in_flight
+        self._breakers = parts.breakers
+        self._failure_handler = parts.failure_handler
+        self._tally = parts.tally
         self._claimer = claimer
-        self._in_flight = in_flight
-        self._options = options
-        self._soonest: float | None = None
 
     # What time brings
 
     async def promote(self) -> bool:
-        """Make ready what has become due, and release what need not be held any more; is there more of it?"""
-        self._soonest = None
-        self.due.clear()
+        """Make due runs ready, and release runs that need not be held any more; True if there are more."""
+        self._signals.forget_due()
         due = await self._store.leases.promote(MAX_PROMOTION_BATCH)
         released, more = await self._release_held()
         if due or released:
-            self._claimer.wake.set()
+            self._signals.ready.set()
         next_due = await self._store.leases.next_due()
         if next_due is not None:
-            self._expect(next_due)
+            self._signals.expect_due(next_due)
         return len(due) == MAX_PROMOTION_BATCH or more
-
-    def wait(self, longest: float) -> float:
-        """How long nothing will become due, as far as is known; at most so long."""
-        if self._soonest is None:
-            return longest
-        return min(longest, max(0.0, self._soonest - self._clock.monotonic()))
-
-    def due_in(self, seconds: float) -> None:
-        """Something will be due in so many seconds: do not sleep beyond it."""
-        if seconds <= 0.0:
-            self._claimer.wake.set()
-        if self._expect(seconds):
-            self.due.set()
-
-    def _expect(self, seconds: float) -> bool:
-        at = self._clock.monotonic() + max(0.0, seconds)
-        if self._soonest is not None and self._soonest <= at:
-            return False
-        self._soonest = at
-        return True
 
     async def _release_held(self) -> tuple[int, bool]:
         count, more = 0, False
         for holder in await self._store.limits.holders(HELD_BY_BREAKER):
-            queues, again = await self._executor.breakers.tend(holder.removeprefix(HELD_BY_BREAKER))
-            count += self._told(holder, len(queues))
+            queues, again = await self._breakers.tend(holder.removeprefix(HELD_BY_BREAKER))
+            count += self._report_released(holder, len(queues))
             more = more or (again and bool(queues))
         holds = self._store.limits
         room = {HELD_BY_LIMIT + name: free for name, free in await holds.limits_with_room()}
         # One is enough: when it is claimed, the limit is known again.
         forgotten = dict.fromkeys(await holds.forgotten_limits(HELD_BY_LIMIT), 1)
         for holder, free in (room | forgotten).items():
-            count += self._told(holder, len(await holds.release(holder, free)))
+            count += self._report_released(holder, len(await holds.release(holder, free)))
         return count, more
 
-    def _told(self, holder: str, released: int) -> int:
+    def _report_released(self, holder: str, released: int) -> int:
         if released:
-            self._executor.event_bus.emit(HeldReleased(holder, released))
+            self._event_bus.emit(HeldReleased(holder, released))
         return released
 
     # Looking after oneself and the others
@@ -101,15 +75,11 @@ class Maintenance:
         """Take over expired leases, pass on cancellations, write down progress."""
         await self.reclaim(blame=not after_outage)
         queues, workflows = self._options.queues, self._options.workflows
-        self._claimer.lonely = sorted(await self._store.leases.lonely_queues(queues, workflows))
-        if self._claimer.lonely:
-            self._claimer.wake.set()
+        self._claimer.isolate(sorted(await self._store.leases.lonely_queues(queues, workflows)))
         for run_id, token in await self._store.leases.cancelling(self._worker_id):
             self._in_flight.interrupt(run_id, token, Interruption.CANCELLED)
         noted = [
-            work.take_progress(self._executor.failure_handler.redactor)
-            for work in self._in_flight.works
-            if work.progress is not None
+            work.take_progress(self._redactor) for work in self._in_flight.works if work.progress is not None
         ]
         if noted:
             await self._store.records.note_progress(noted)
@@ -119,7 +89,7 @@ class Maintenance:
 
         After a time in which nobody could renew a lease, an expired one says nothing against its attempt.
         """
-        token = self._executor.ids.token()
+        token = self._ids.token()
         claims = await self._store.leases.reclaim(token, self._options.lease_seconds, MAX_RECLAIM_BATCH)
         for claim in claims:
             work = await self._claimer.readable(claim)
@@ -129,10 +99,10 @@ class Maintenance:
 
     def _judge_lost(self, work: Work, blame: bool) -> None:
         try:
-            self._executor.failure_handler.lost(work, blame=blame)
+            self._failure_handler.lost(work, blame=blame)
         except Exception as error:  # noqa: BLE001 — one bad row must not stop the recovery of the others
-            work.land()
-            self._executor.recorder.report_failure("reclaim", repr(error))
+            self._in_flight.remove(work)
+            self._retrier.report_failure("reclaim", repr(error), 0.0)
 
     async def remove_expired(self) -> bool:
         """Remove what is old: finished runs, idempotency keys, sessions, a few at a time; is there more?"""
@@ -150,7 +120,7 @@ class Maintenance:
 
     async def heartbeat(self, state: str) -> None:
         queues = encode(list(self._options.queues))
-        concurrency, version = self._options.concurrency, self._executor.code_version
+        concurrency, version = self._options.concurrency, self._code_version
         await self._store.limits.heartbeat(
             self._worker_id,
             version,
@@ -161,8 +131,7 @@ class Maintenance:
             gethostname(),
             getpid(),
         )
-        await self.tell_ended()
+        await self.write_tally()
 
-    async def tell_ended(self) -> None:
-        """Write down how many runs have ended, for plots."""
-        await self._executor.reporter.tally.write(self._store.tallies)
+    async def write_tally(self) -> None:
+        await self._tally.write(self._store.tallies)

@@ -7,8 +7,7 @@ were written although no answer came.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Sequence
 
 from redrive.engine.store_retrier import StoreRetrier
 from redrive.errors import StoreError, StoreUnavailableError
@@ -16,8 +15,6 @@ from redrive.store.record import Record, Recorded
 from redrive.store.store import Store
 
 MAX_BATCH_SIZE = 500
-
-T = TypeVar("T")
 
 Report = Callable[[Recorded | None], None]
 """Receives what a record has changed, or None if the lease was lost."""
@@ -46,16 +43,6 @@ class Recorder:
         done: asyncio.Future[Recorded | None] = asyncio.get_running_loop().create_future()
         self.put(record, lambda recorded: None if done.done() else done.set_result(recorded))
         return await done
-
-    async def applied(self, record: Record) -> tuple[dict[str, str], set[str]]:
-        """Was this record written, by somebody's own transaction? See Records.applied."""
-        return await self.patiently("record", lambda: self._store.records.applied([record]))
-
-    def report_failure(self, doing: str, error: str) -> None:
-        self._retrier.report_failure(doing, error, 0.0)
-
-    async def patiently(self, doing: str, action: Callable[[], Awaitable[T]]) -> T:
-        return await self._retrier.run(doing, action)
 
     async def run(self) -> None:
         """Write until cancelled."""

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT, for the time that a worker runs."""
+"""What wakes and stops a worker: signals between its parts, the passing of time, SIGTERM and SIGINT."""
 
 from __future__ import annotations
 
@@ -7,17 +7,84 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+from redrive.clock import Clock
+
+MIN_ABSTENTION_SECONDS = 1.0
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Signals:
+    """What the parts of one worker tell each other.
+
+    ready     there may be runs to claim
+    due       runs may have become due, or need not be held any more
+    stopping  the worker starts nothing more
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.ready = asyncio.Event()
+        self.due = asyncio.Event()
+        self.stopping = asyncio.Event()
+        self._clock = clock
+        self._next_due: float | None = None
+        self._abstentions: dict[str, float] = {}
+
+    def due_in(self, seconds: float) -> None:
+        """A run is due in that many seconds: do not sleep beyond it."""
+        if seconds <= 0.0:
+            self.ready.set()
+        if self.expect_due(seconds):
+            self.due.set()
+
+    def expect_due(self, seconds: float) -> bool:
+        """The same without waking anybody; False if something is due before it anyway."""
+        at = self._clock.monotonic() + max(0.0, seconds)
+        if self._next_due is not None and self._next_due <= at:
+            return False
+        self._next_due = at
+        return True
+
+    def forget_due(self) -> None:
+        self._next_due = None
+        self.due.clear()
+
+    def seconds_until_due(self, longest: float) -> float:
+        if self._next_due is None:
+            return longest
+        return min(longest, max(0.0, self._next_due - self._clock.monotonic()))
+
+    def abstain(self, workflow: str, seconds: float) -> None:
+        """Leave a workflow with an unknown step to other workers, for longer than until it is due again."""
+        self._abstentions[workflow] = self._clock.monotonic() + max(MIN_ABSTENTION_SECONDS, 2.0 * seconds)
+
+    def abstained_workflows(self) -> list[str]:
+        now = self._clock.monotonic()
+        self._abstentions = {name: end for name, end in self._abstentions.items() if end > now}
+        return sorted(self._abstentions)
+
+
+async def wait_for(event: asyncio.Event, seconds: float, clock: Clock) -> bool:
+    """True as soon as the event is set, False after that many seconds of the injected clock."""
+    if event.is_set():
+        return True
+    waiting = asyncio.ensure_future(event.wait())
+    timer = asyncio.ensure_future(clock.sleep(seconds))
+    try:
+        await asyncio.wait({waiting, timer}, return_when=asyncio.FIRST_COMPLETED)
+        return event.is_set()
+    finally:
+        waiting.cancel()
+        timer.cancel()
 
 
 @contextmanager
-def until_signalled(told: Callable[[], None]) -> Iterator[None]:
-    """Call `told` at every signal to end, instead of dying of it."""
+def on_stop_signal(stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` at every SIGTERM and SIGINT, instead of ending the process."""
     loop = asyncio.get_running_loop()
-    for each in SIGNALS:
-        loop.add_signal_handler(each, told)
+    for number in STOP_SIGNALS:
+        loop.add_signal_handler(number, stop)
     try:
         yield
     finally:
-        for each in SIGNALS:
-            loop.remove_signal_handler(each)
+        for number in STOP_SIGNALS:
+            loop.remove_signal_handler(number)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from enum import StrEnum
+from functools import partial
 from types import EllipsisType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from redrive.engine.context import Context
 from redrive.engine.definition import Definition, StepDefinition
 from redrive.engine.encryption import NO_ENCRYPTION, Encryption
+from redrive.engine.registry import Definitions, Registry
+from redrive.engine.store_retrier import StoreRetrier
 from redrive.engine.task import Task
 from redrive.model.breaker import Permit
 from redrive.model.claim import Claim
@@ -37,16 +40,6 @@ class Completion(NamedTuple):
     recorded: Recorded
 
 
-class InFlight(Protocol):
-    """Where a work is while it is executed."""
-
-    def remove(self, work: Work) -> None: ...
-
-    def follow(self, work: Work, following: Work) -> None: ...
-
-    def has_expired(self, work: Work) -> bool: ...
-
-
 class Work:
     """`task` is None when no task of that name is registered here.
 
@@ -67,7 +60,6 @@ class Work:
         "context",
         "definition",
         "encryption",
-        "in_flight",
         "interruption",
         "limits",
         "permit",
@@ -102,22 +94,6 @@ class Work:
         self.begun = False
         self.completion: Completion | None = None
         self.progress: tuple[float | None, str] | None = None
-        self.in_flight: InFlight | None = None
-
-    def check_lease(self) -> None:
-        """Do not begin what somebody else may have begun."""
-        if self.in_flight is not None and self.in_flight.has_expired(self):
-            self.interrupt(Interruption.LOST)
-
-    def land(self) -> None:
-        """Nothing more will be written for this claim."""
-        if self.in_flight is not None:
-            self.in_flight.remove(self)
-
-    def hand_over(self, following: Work) -> None:
-        """The next step of the run goes on under the same lease."""
-        if self.in_flight is not None:
-            self.in_flight.follow(self, following)
 
     def interrupt(self, why: Interruption) -> None:
         """Stop it: at once where the function can be stopped, else as soon as it listens."""
@@ -183,3 +159,37 @@ class Work:
             claim.attempt,
             claim.correlation_id,
         )
+
+
+class WorkFactory:
+    """Makes the work of a claim: finds its definition, its task and the limits it counts against."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        definitions: Definitions,
+        retrier: StoreRetrier,
+        encryption: Encryption,
+        org_concurrency: int | None,
+    ) -> None:
+        self._registry = registry
+        self._definitions = definitions
+        self._retrier = retrier
+        self._encryption = encryption
+        self._org_concurrency = org_concurrency
+
+    async def of(self, claim: Claim) -> Work:
+        definition = self._definitions.known(claim.definition)
+        if definition is None:
+            read = partial(self._definitions.get, claim.definition)
+            definition = await self._retrier.run("read", read)
+        return self.make(claim, definition)
+
+    def make(self, claim: Claim, definition: Definition) -> Work:
+        task = self._registry.tasks.get(definition.steps[claim.step_index].task)
+        work = Work(claim, definition, task, self._encryption)
+        if self._org_concurrency is not None:
+            work.limits[f"org:{claim.org}"] = self._org_concurrency
+        if task is not None and task.concurrency is not None:
+            work.limits |= task.limit_for(claim.org, lambda: work.payload)
+        return work

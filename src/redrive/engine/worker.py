@@ -9,25 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from redrive.engine.claimer import Claimer
-from redrive.engine.executor import Executor
-from redrive.engine.gate import Gate
-from redrive.engine.in_flight import InFlight
 from redrive.engine.maintenance import Maintenance
-from redrive.engine.options import WorkerOptions
-from redrive.engine.signals import until_signalled
-from redrive.engine.store_retrier import StoreRetrier
-from redrive.engine.waiting import wait_for
+from redrive.engine.signals import on_stop_signal, wait_for
 from redrive.engine.work import Interruption, Work
+from redrive.engine.worker_parts import WorkerParts
 from redrive.errors import StoreError, StoreUnavailableError
-from redrive.failures.operation_driver import OperationDriver
-from redrive.failures.redrive_processor import Processor
 from redrive.model.event import WorkerStarted, WorkerStopped, WorkerStopping
 
 UNHEALTHY_AFTER = 30.0
@@ -45,31 +38,24 @@ class Health(NamedTuple):
 
 
 class Worker:
-    def __init__(
-        self,
-        executor: Executor,
-        gate: Gate,
-        retrier: StoreRetrier,
-        options: WorkerOptions,
-        opened: Callable[[], Awaitable[None]],
-        driver: OperationDriver,
-        processor: Processor,
-    ) -> None:
-        self.driver = driver
-        self.processor = processor
-        self.id = executor.ids.new()
-        self.options = options
-        self._open = opened
-        self._executor = executor
-        self._clock = executor.clock
-        self._database = executor.store.database
-        self._retrier = retrier
-        self.in_flight = InFlight(self._database, self._clock, options.lease_seconds, self._escaped)
-        self.claimer = Claimer(self.id, executor, gate, self.in_flight, retrier, options)
-        self.upkeep = Maintenance(self.id, executor, self.claimer, self.in_flight, options)
-        self.in_flight.slots_freed = self.upkeep.due.set
-        executor.reporter.due_in = self.upkeep.due_in
-        self._stopping = asyncio.Event()
+    def __init__(self, parts: WorkerParts) -> None:
+        self.id = parts.id
+        self.options = parts.options
+        self.parts = parts
+        self.in_flight = parts.in_flight
+        self.driver = parts.driver
+        self.processor = parts.processor
+        self.claimer = Claimer(parts)
+        self.maintenance = Maintenance(parts, self.claimer)
+        self._clock = parts.clock
+        self._database = parts.store.database
+        self._event_bus = parts.event_bus
+        self._retrier = parts.retrier
+        self._signals = parts.signals
+        self._stopping = parts.signals.stopping
+        self._executor = parts.executor
+        self._recorder = parts.recorder
+        self._breakers = parts.breakers
         self._hurry = asyncio.Event()
         self._polled = dict.fromkeys(("claim", "promote", "maintain"), self._clock.monotonic())
         self._background: asyncio.Task[None] | None = None
@@ -77,18 +63,13 @@ class Worker:
 
     async def run(self, *, signals: bool = False) -> None:
         """Work until `stop` is called; with `signals`, SIGTERM and SIGINT call it. A second one hurries."""
-        self._executor.reporter.abstain = (
-            self.claimer.abstain
-        )  # in a test there is nobody else to leave it to
         async with AsyncExitStack() as stack:
-            stack.callback(self._tell_stopped)
-            stack.callback(self._executor.invoker.close)
+            stack.callback(self._emit_stopped)
+            stack.callback(self.parts.invoker.close)
             if signals:
-                stack.enter_context(until_signalled(self.stop))
+                stack.enter_context(on_stop_signal(self.stop))
             # Not before the signals are heard: whoever is told of it may send one.
-            self._executor.event_bus.emit(
-                WorkerStarted(self.id, self.options.queues, self.options.concurrency)
-            )
+            self._event_bus.emit(WorkerStarted(self.id, self.options.queues, self.options.concurrency))
             if not await self._opened():
                 return
             await stack.enter_async_context(self._database.listen(self._heard))
@@ -97,7 +78,7 @@ class Worker:
             if self.options.redrive:
                 self.processor.start()
                 stack.push_async_callback(self.processor.stop)
-            records = [self._executor.recorder.run, self._executor.breakers.run, *renewal]
+            records = [self._recorder.run, self._breakers.run, *renewal]
             stack.push_async_callback(self.in_flight.abandon)
             async with _running(records) as recording, _running(work) as working:
                 await self._until_stopped([*working, *recording])
@@ -120,9 +101,13 @@ class Worker:
         if self._stopping.is_set():
             self._hurry.set()
         self._stopping.set()
-        self._executor.stopping = True
-        for each in (self.claimer.wake, self.upkeep.due, self.in_flight.room_made, self.in_flight.landed):
-            each.set()
+        for event in (
+            self._signals.ready,
+            self._signals.due,
+            self.in_flight.room_made,
+            self.in_flight.removed,
+        ):
+            event.set()
 
     def health(self) -> Health:
         loops = self._polled if self.claimer.free() > 0 else {**self._polled, "claim": math.inf}
@@ -132,19 +117,19 @@ class Worker:
     async def work_off(self) -> int:
         """Execute what is ready, and what becomes ready by that, until nothing is: how many. For tests."""
         before = self._executor.attempts
-        async with _running([self._executor.recorder.run]):
+        async with _running([self._recorder.run]):
             while True:
-                await self.upkeep.maintain()
+                await self.maintenance.maintain()
                 await self._written()
-                await self.upkeep.promote()
+                await self.maintenance.promote()
                 await self._tend()
                 others = set(self.in_flight.tasks)
-                claimed = await self.claimer.claim(self.options.concurrency)
+                claimed = await self.claimer.claim(self.options.concurrency, abstain=False)
                 await asyncio.gather(*(self.in_flight.tasks - others), return_exceptions=True)
                 await self._written()
-                await self._executor.breakers.settle()
+                await self._breakers.settle()
                 if not claimed:
-                    await self.upkeep.tell_ended()
+                    await self.maintenance.write_tally()
                     return self._executor.attempts - before
 
     async def _tend(self) -> None:
@@ -155,13 +140,13 @@ class Worker:
             pass
 
     async def _written(self) -> None:
-        while self._executor.recorder.pending:
-            await self.in_flight.landed.wait()
-            self.in_flight.landed.clear()
+        while self._recorder.pending:
+            await self.in_flight.removed.wait()
+            self.in_flight.removed.clear()
 
     async def _opened(self) -> bool:
         """Wait for the database; False when the worker is told to stop before it is there."""
-        action = self._retrier.run("open", self._open, errors=StoreUnavailableError)
+        action = self._retrier.run("open", self.parts.open, errors=StoreUnavailableError)
         opening, stopping = asyncio.create_task(action), asyncio.create_task(self._stopping.wait())
         await asyncio.wait({opening, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
@@ -178,19 +163,19 @@ class Worker:
             room = await self.claimer.wait_for_room(self._stopping)
             if self._stopping.is_set():
                 return
-            self.claimer.wake.clear()
+            self._signals.ready.clear()
             claimed = await self._retrier.run("claim", partial(self.claimer.claim, room))
             self._polled["claim"] = self._clock.monotonic()
             if claimed < room:
-                await wait_for(self.claimer.wake, self._jittered(self.options.poll_seconds), self._clock)
+                await wait_for(self._signals.ready, self._jittered(self.options.poll_seconds), self._clock)
 
     async def _promote_loop(self) -> None:
         while not self._stopping.is_set():
-            more = await self._retrier.run("promote", self.upkeep.promote)
+            more = await self._retrier.run("promote", self.maintenance.promote)
             self._polled["promote"] = self._clock.monotonic()
             if not more:
-                wait = self.upkeep.wait(self._jittered(self.options.poll_seconds))
-                await wait_for(self.upkeep.due, wait, self._clock)
+                wait = self._signals.seconds_until_due(self._jittered(self.options.poll_seconds))
+                await wait_for(self._signals.due, wait, self._clock)
 
     async def _drive_loop(self) -> None:
         """Bring bulk replays forward."""
@@ -204,22 +189,22 @@ class Worker:
             await self._retrier.run("maintain", self._maintain)
             now = self._polled["maintain"] = self._clock.monotonic()
             if now >= heartbeat:
-                await self._retrier.run("heartbeat", partial(self.upkeep.heartbeat, "running"))
+                await self._retrier.run("heartbeat", partial(self.maintenance.heartbeat, "running"))
                 heartbeat = now + self.options.heartbeat_seconds
             if now >= retention:
-                more = await self._retrier.run("retention", self.upkeep.remove_expired)
+                more = await self._retrier.run("retention", self.maintenance.remove_expired)
                 retention = now + (0.0 if more else RETENTION_INTERVAL)
             await wait_for(self._stopping, self._jittered(self.options.poll_seconds), self._clock)
 
     async def _maintain(self) -> None:
         """A lease is renewed after a third of its time: two thirds of silence can have ended any of them."""
         silent = self._clock.monotonic() - self._polled["maintain"]
-        await self.upkeep.maintain(after_outage=silent > self.options.lease_seconds * 2.0 / 3.0)
+        await self.maintenance.maintain(after_outage=silent > self.options.lease_seconds * 2.0 / 3.0)
 
     async def _renew_loop(self) -> None:
         while True:
             await self._clock.sleep(self.options.lease_seconds / 3.0)
-            await self.in_flight.lease_renewer.renew(self._executor.store.leases)
+            await self.in_flight.lease_renewer.renew(self.parts.store.leases)
 
     def _renew_by(self, stack: AsyncExitStack) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """On a thread of its own; only a database in memory cannot be reached from there."""
@@ -240,40 +225,40 @@ class Worker:
             if loop.done() and not self._stopping.is_set():
                 loop.result()
 
-    def _tell_stopped(self) -> None:
-        self._executor.event_bus.emit(WorkerStopped(self.id, self._requeued))
+    def _emit_stopped(self) -> None:
+        self._event_bus.emit(WorkerStopped(self.id, self._requeued))
 
     async def _drain(self, loops: Sequence[asyncio.Task[None]]) -> None:
         """Finish what is in flight, give back what cannot be finished in time."""
         grace = self.options.grace_seconds
         end = self._clock.monotonic() + grace
-        self._executor.event_bus.emit(WorkerStopping(self.id, len(self.in_flight), grace))
+        self._event_bus.emit(WorkerStopping(self.id, len(self.in_flight), grace))
         await asyncio.wait(loops, timeout=min(LOOPS_GRACE, grace))
         await _cancel(loops)
         with suppress(StoreError, TimeoutError):
             async with asyncio.timeout(LOOPS_GRACE):
                 await self.claimer.adopt()
-        await self._land(end, hurry=True)
+        await self._wait_until_idle(end, hurry=True)
         left = self.in_flight.works
         self._requeued = len(left)
         await self._give_back(left)
         with suppress(StoreError, TimeoutError):
             async with asyncio.timeout(LOOPS_GRACE):
-                await self._executor.breakers.flush()
-                await self.upkeep.heartbeat("stopped")
+                await self._breakers.flush()
+                await self.maintenance.heartbeat("stopped")
 
     async def _give_back(self, works: Sequence[Work]) -> None:
         """What is executed is told to stop; what does not listen, or was never begun, is given back."""
         for work in works:
             work.interrupt(Interruption.DRAINED)
-        await self._land(self._clock.monotonic() + STOP_GRACE, hurry=False)
+        await self._wait_until_idle(self._clock.monotonic() + STOP_GRACE, hurry=False)
         for work in self.in_flight.works:
             self._executor.give_back(work)
-        await self._land(self._clock.monotonic() + LOOPS_GRACE, hurry=False)
+        await self._wait_until_idle(self._clock.monotonic() + LOOPS_GRACE, hurry=False)
 
-    async def _land(self, end: float, *, hurry: bool) -> None:
+    async def _wait_until_idle(self, end: float, *, hurry: bool) -> None:
         """Wait until nothing is in flight and everything is written, or the time is over."""
-        while len(self.in_flight) or self._executor.recorder.pending:
+        while len(self.in_flight) or self._recorder.pending:
             if self._clock.monotonic() >= end or (hurry and self._hurry.is_set()):
                 return
             await self.in_flight.wait_for_one(0.05)
@@ -282,13 +267,10 @@ class Worker:
 
     def _heard(self, queue: str) -> None:
         if not queue or queue in self.options.queues:
-            self.claimer.wake.set()
-
-    def _escaped(self, error: BaseException) -> None:
-        self._retrier.report_failure("execute", repr(error), self.options.lease_seconds)
+            self._signals.ready.set()
 
     def _jittered(self, seconds: float) -> float:
-        return seconds * (0.75 + 0.5 * self._executor.failure_handler.random.random())
+        return seconds * (0.75 + 0.5 * self.parts.random.random())
 
 
 @asynccontextmanager

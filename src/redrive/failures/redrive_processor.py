@@ -18,8 +18,8 @@ from redrive.clock import Clock
 from redrive.engine.breakers import Breakers
 from redrive.engine.event_bus import EventBus
 from redrive.engine.ids import Ids
+from redrive.engine.signals import wait_for
 from redrive.engine.store_retrier import StoreRetrier
-from redrive.engine.waiting import wait_for
 from redrive.errors import StoreError, TransitionError
 from redrive.failures.groups import settle
 from redrive.failures.statistics import Alarms

@@ -30,7 +30,9 @@ _WRITE = statement("store", "write")
 
 
 class Store:
-    def __init__(self, database: Database) -> None:
+    """`max_letters` bounds the live dead letters of an organization; None: no limit."""
+
+    def __init__(self, database: Database, max_letters: int | None = None) -> None:
         self.database = database
         self.leases = Leases(database)
         self.limits = Limits(database)
@@ -45,7 +47,7 @@ class Store:
         self.redrives = Redrives(database)
         self.idempotency = IdempotencyKeys(database)
         self.saved_views = SavedViews(database)
-        self.letter_writer = DeadLetterWriter(database, self.limits, self.groups, self.audit)
+        self.letter_writer = DeadLetterWriter(database, self.limits, self.groups, self.audit, max_letters)
         self.records = Records(database, self.replays, self.letter_writer)
         self.organizations = Organizations(database)
         self.users = Users(database)
