@@ -16,7 +16,7 @@ from random import Random
 
 from redrive.clock import Clock
 from redrive.engine.breakers import Breakers
-from redrive.engine.waiting import wait_for
+from redrive.engine.signals import wait_for
 from redrive.errors import NotStorableError, StoreError
 from redrive.model.change import Change, Counters, Kind
 from redrive.policy.bounds import require_whole

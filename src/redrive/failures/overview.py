@@ -2,7 +2,7 @@
 
 No query here grows with what is stored. The database counts live dead letters and what happens to them as it
 happens; waiting and held runs are counted up to 10,000; workers report the runs that have ended some seconds
-later (engine.tally).
+later (engine.event_reporter).
 """
 
 from __future__ import annotations
