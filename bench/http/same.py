@@ -17,7 +17,7 @@ ORG = "default"
 PAGE = 50
 ENQUEUE = statement("runs", "enqueue")
 LETTER = statement("dead_letters", "get")
-LINE_FIELDS, LETTER_FIELDS = DeadLetterLine._fields, DeadLetter._fields
+LINE_FIELDS, LETTER_FIELDS = DeadLetterLine.__struct_fields__, DeadLetter.__struct_fields__
 
 
 class Asked(NamedTuple):

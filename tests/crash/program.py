@@ -100,8 +100,8 @@ async def _replay(app: Redrive, spec: Spec, line: Line) -> None:
 
 
 async def _opened(app: Redrive) -> None:
-    retrier = StoreRetrier(app.clock, app.random, app.event_bus)
-    await retrier.run("open", app.open, errors=StoreUnavailableError)
+    timeout = StoreRetrier(app.clock, app.random, app.event_bus)
+    await timeout.run("open", app.open, errors=StoreUnavailableError)
 
 
 _ROLES = {"worker": _work, "enqueuer": _enqueue, "replayer": _replay}

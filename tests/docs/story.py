@@ -108,8 +108,8 @@ class Place:
 
 
 class Story:
-    def __init__(self, page: Path, place: Place, retrier: float = SECONDS) -> None:
-        self._retrier = retrier
+    def __init__(self, page: Path, place: Place, timeout: float = SECONDS) -> None:
+        self._retrier = timeout
         self.blocks = [Block(*found) for found in _BLOCK.findall(page.read_text())]
         self.place = place
         self.ids: dict[str, str] = {}
@@ -201,7 +201,7 @@ def rewritten(page: Path) -> str:
     with TemporaryDirectory() as directory:
         place = Place(Path(directory))
         try:
-            story = Story(page, place, retrier=5.0)
+            story = Story(page, place, timeout=5.0)
             for typed, shown, really in story.play():
                 if shown:  # all of them, so that their times belong together
                     told = story.told(really)

@@ -656,7 +656,7 @@ async def test_a_run_whose_definition_cannot_be_read_stops_no_other_and_is_not_l
         return "good"
 
     heard = Ear(app)
-    async with bench(app, retrier=3.0) as test:
+    async with bench(app, timeout=3.0) as test:
         run, other = await app.start(bad), await app.start(good)
         [[before]] = await sql(app, "SELECT body FROM definitions WHERE workflow = 'bad'")
         await sql(app, "UPDATE definitions SET body = ?1 WHERE workflow = 'bad'", body)
@@ -692,7 +692,7 @@ async def test_a_run_with_a_bad_column_stops_no_other_and_is_not_lost(change: st
     async def good() -> str:
         return "good"
 
-    async with bench(app, retrier=3.0) as test:
+    async with bench(app, timeout=3.0) as test:
         run, other = await app.start(bad), await app.start(good)
         await sql(app, f"UPDATE runs SET {change} WHERE id = ?1", run.id)
         await test.drain()
@@ -712,7 +712,7 @@ async def test_a_run_with_an_unreadable_input_becomes_a_dead_letter(change: str)
     async def bad(value: Any, context: Context) -> Any:
         return [value, context.tags, context.metadata]
 
-    async with bench(app, retrier=3.0) as test:
+    async with bench(app, timeout=3.0) as test:
         run = await app.start(bad, 1)
         await sql(app, f"UPDATE runs SET {change} WHERE id = ?1", run.id)
         await test.drain()
@@ -730,7 +730,7 @@ async def test_a_breaker_that_cannot_be_read_starts_anew(body: str) -> None:
     async def pay() -> str:
         return "paid"
 
-    async with bench(app, retrier=3.0) as test:
+    async with bench(app, timeout=3.0) as test:
         await app.force_breaker("bank", "CLOSED", reason="make the row")
         await sql(app, "UPDATE breakers SET body = ?1", body)
         assert await test.execute(pay) == "paid"

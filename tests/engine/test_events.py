@@ -321,7 +321,7 @@ async def test_a_listener_that_cannot_say_what_it_wants_harms_nothing() -> None:
     async def work() -> int:
         return 1
 
-    async with bench(app, retrier=3.0) as test:
+    async with bench(app, timeout=3.0) as test:
         assert await test.execute(work) == 1
 
 

@@ -279,7 +279,7 @@ async def test_what_escapes_the_executor_is_not_leased_for_ever(tmp_path: Path) 
     async def good() -> str:
         return "good"
 
-    async with working(app, lease_seconds=0.2, retrier=5.0) as worker:
+    async with working(app, lease_seconds=0.2, timeout=5.0) as worker:
         run = await app.start(bad, delay=0.1)
         await sql(app, "UPDATE runs SET policy_override = 'not json'")
         assert await (await app.start(good)).result(3) == "good"

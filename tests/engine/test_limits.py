@@ -133,7 +133,7 @@ async def test_odd_keys_work_as_limits(key: Any) -> None:
     async def work() -> int:
         return 1
 
-    async with bench(app, retrier=3.0) as test:
+    async with bench(app, timeout=3.0) as test:
         runs = await app.start_many(work, [None] * 3)
         await test.drain()
         assert [await run.state() for run in runs] == ["SUCCESS"] * 3
@@ -262,7 +262,7 @@ async def test_a_lost_answer_at_the_gate_takes_no_slot_for_ever() -> None:
     async def work() -> int:
         return 1
 
-    async with seamed(app, retrier=3.0) as (test, seam):
+    async with seamed(app, timeout=3.0) as (test, seam):
         run = await app.start(work)
         seam.fail("occupy", after=True)
         await test.drain()
@@ -280,7 +280,7 @@ async def test_a_lost_answer_at_the_gate_counts_no_slot_twice(runs: int) -> None
     async def work() -> int:
         return 1
 
-    async with seamed(app, retrier=3.0) as (test, seam):
+    async with seamed(app, timeout=3.0) as (test, seam):
         await app.start_many(work, [None] * runs)
         seam.fail("occupy", after=True)
         await test.drain()
@@ -295,7 +295,7 @@ async def test_a_failure_at_the_gate_takes_no_slot() -> None:
     async def work() -> int:
         return 1
 
-    async with seamed(app, retrier=3.0) as (test, seam):
+    async with seamed(app, timeout=3.0) as (test, seam):
         runs = await app.start_many(work, [None] * 3)
         seam.fail("occupy", times=3)
         await test.drain()
@@ -310,7 +310,7 @@ async def test_a_lease_that_is_lost_before_the_gate_leaves_nothing_behind() -> N
     async def work() -> int:
         return 1
 
-    async with seamed(app, retrier=3.0) as (test, seam):
+    async with seamed(app, timeout=3.0) as (test, seam):
         run = await app.start(work)
         seam.after("claim", lambda: lose_lease(app, run.id))
         await test.drain()
@@ -349,7 +349,7 @@ async def test_no_payload_can_end_the_worker_by_its_key(tmp_path: Path) -> None:
     async def other() -> str:
         return "done"
 
-    async with working(app, retrier=5.0):
+    async with working(app, timeout=5.0):
         run = await app.start(work, {"user": "lone \ud800 surrogate"})
         await asyncio.sleep(0.1)
         assert await (await app.start(other)).result(3) == "done"

@@ -176,7 +176,7 @@ async def test_an_odd_error_of_the_database_does_not_end_the_recorder() -> None:
     async def work(number: int) -> int:
         return number
 
-    async with seamed(app, retrier=3.0) as (test, seam):
+    async with seamed(app, timeout=3.0) as (test, seam):
         run = await app.start(work, 1)
         seam.fail("complete", error=StoreError("odd"))
         await test.drain()

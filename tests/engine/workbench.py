@@ -41,21 +41,21 @@ def app_at(path: Path) -> Redrive:
 
 @asynccontextmanager
 async def bench(
-    app: Redrive, *, seed: int = 0, inline: bool = False, retrier: float = PATIENCE
+    app: Redrive, *, seed: int = 0, inline: bool = False, timeout: float = PATIENCE
 ) -> AsyncIterator[Harness]:
     """As in_memory, and failed after a while instead of hanging for ever."""
-    async with in_memory(app, seed=seed, inline=inline) as test, asyncio.timeout(retrier):
+    async with in_memory(app, seed=seed, inline=inline) as test, asyncio.timeout(timeout):
         yield test
 
 
 @asynccontextmanager
-async def working(app: Redrive, *, retrier: float = PATIENCE, **options: Any) -> AsyncIterator[Worker]:
+async def working(app: Redrive, *, timeout: float = PATIENCE, **options: Any) -> AsyncIterator[Worker]:
     """A real worker on real time, in this process."""
     await app.open()
     worker = app.worker(**{"poll_seconds": 0.05, "grace_seconds": 2.0, **options})
     running = asyncio.create_task(worker.run())
     try:
-        async with asyncio.timeout(retrier):
+        async with asyncio.timeout(timeout):
             yield worker
             worker.stop()
             await running
@@ -276,10 +276,10 @@ def _check_change(before: tuple[str, int, str], after: tuple[str, int, str]) -> 
 
 @asynccontextmanager
 async def seamed(
-    app: Redrive, *, seed: int = 0, watch: bool = False, retrier: float = PATIENCE
+    app: Redrive, *, seed: int = 0, watch: bool = False, timeout: float = PATIENCE
 ) -> AsyncIterator[tuple[Harness, Seam]]:
     """As bench, with faults at the seam of the database."""
-    async with bench(app, seed=seed, retrier=retrier) as test:
+    async with bench(app, seed=seed, timeout=timeout) as test:
         database = app.database
         assert isinstance(database, SqliteDatabase)
         seam = Seam(database, watch=watch)

@@ -125,8 +125,8 @@ async def test_closing_changes_nothing_but_the_letter(
 
     after = await world.ana.get(mine)
     changed = {"state", "resolved_by", "resolved_at", "resolution", "updated_at"}
-    kept = {name: value for name, value in before._asdict().items() if name not in changed}
-    assert kept.items() <= after._asdict().items()
+    kept = {name: value for name, value in before.asdict().items() if name not in changed}
+    assert kept.items() <= after.asdict().items()
     assert await world.app.store.runs.all() == runs
     assert runs[0].state == "DLQ_PENDING"
 

@@ -39,7 +39,7 @@ async def test_who_has_lost_the_lease_is_told_to_roll_back(
 
     await app.open()
     await ask(app.database, "CREATE TABLE redrive.bookings (attempt integer)")
-    async with working(app, retrier=20.0):
+    async with working(app, timeout=20.0):
         run = await app.start(book)
         assert await run.result(15) == "booked"
         booked = await ask(app.database, "SELECT attempt FROM redrive.bookings")
@@ -58,7 +58,7 @@ async def test_a_completion_that_was_rolled_back_is_a_failure(
         await transaction.rollback()
         await connection.close()
 
-    async with working(app, retrier=20.0):
+    async with working(app, timeout=20.0):
         run = await app.start(book)
         assert await run.wait(5) == "DLQ_PENDING"
         letter = await run.dead_letter()

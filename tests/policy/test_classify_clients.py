@@ -335,7 +335,7 @@ class Mishap:
     expected: Verdict
     unlike: tuple[tuple[Client, Verdict], ...] = ()
     immune: tuple[Client, ...] = ()
-    retrier: float = PATIENT
+    timeout: float = PATIENT
 
     def expected_of(self, client: Client) -> Verdict:
         return dict(self.unlike).get(client, self.expected)
@@ -345,8 +345,8 @@ TELL_WHERE_THE_ANSWER_BROKE = (requests_session, aiohttp_session, urllib_request
 NOT_PARSING = tuple(client for client in HTTP_CLIENTS if client not in PARSE_JSON)
 
 MISHAPS = (
-    Mishap("silence", silence(), TIMEOUT_MAYBE, retrier=IMPATIENT),
-    Mishap("drip", drip(60), TIMEOUT_MAYBE, retrier=IMPATIENT),
+    Mishap("silence", silence(), TIMEOUT_MAYBE, timeout=IMPATIENT),
+    Mishap("drip", drip(60), TIMEOUT_MAYBE, timeout=IMPATIENT),
     Mishap("reset", reset(), NETWORK_MAYBE),
     Mishap("close", close(), NETWORK_MAYBE),
     Mishap("close on accept", close_on_accept(), NETWORK_MAYBE),
@@ -402,7 +402,7 @@ def test_mishap_after_the_connection(mishap: Mishap, client: Client, server: Mis
     """G3: network errors and timeouts are retried, content that cannot be read is not. And nobody may
     claim that a request was never seen once it has been sent."""
     server.otherwise(mishap.behaviour)
-    assert verdict(raised(lambda: client(server.url + "/", mishap.retrier))) == mishap.expected_of(client)
+    assert verdict(raised(lambda: client(server.url + "/", mishap.timeout))) == mishap.expected_of(client)
 
 
 @every_client

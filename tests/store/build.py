@@ -11,6 +11,8 @@ from typing import Any
 from redrive.model.attempt import AttemptRecord
 from redrive.model.claim import Claim
 from redrive.model.dead_letter import DeadLetter
+from redrive.model.decision import Reason
+from redrive.model.failure import Category, ErrorClass
 from redrive.model.run import NewRun
 from redrive.store.database import Database, Session
 from redrive.store.leases import Holder
@@ -20,8 +22,8 @@ from redrive.store.record import (
     AttemptRow,
     Change,
     Completed,
-    DeadLetterRow,
     EventRow,
+    NewDeadLetter,
     Parked,
     Record,
     Recorded,
@@ -227,23 +229,23 @@ def event_row(claim: Claim, **changes: Any) -> EventRow:
     return EventRow(uuid.uuid4().hex, claim.id, "held", claim.step_index, "{}")._replace(**changes)
 
 
-def dead_letter_row(claim: Claim, **changes: Any) -> DeadLetterRow:
-    row = DeadLetterRow(
+def dead_letter_row(claim: Claim, **changes: Any) -> NewDeadLetter:
+    row = NewDeadLetter(
         id=uuid.uuid4().hex,
         org=claim.org,
         run_id=claim.id,
         workflow=claim.workflow,
         step="first",
         task="greet",
-        category="validation",
-        error_class="final",
+        category=Category.VALIDATION,
+        error_class=ErrorClass.FINAL,
         error_type="ValueError",
         message="no such name",
         stack="Traceback",
         http_status=None,
         public_code="invalid",
         public_message="The input is not valid.",
-        reason="final",
+        reason=Reason.FINAL_ERROR,
         explanation="validation is never retried",
         fingerprint="f" * 16,
         fingerprint_reason="type and place",
@@ -256,7 +258,7 @@ def dead_letter_row(claim: Claim, **changes: Any) -> DeadLetterRow:
         tags=claim.tags,
         metadata=claim.metadata,
     )
-    return row._replace(**changes)
+    return row.replace(**changes)
 
 
 def full(change: Change, claim: Claim) -> Record:

@@ -47,7 +47,7 @@ async def test_a_letter_has_every_column_of_its_table(letters: DeadLetters, data
 
     assert found == DeadLetter(**made)
     [line] = await letters.lines_by_ids([made["id"]], "default")
-    assert line == DeadLetterLine(**{name: made[name] for name in DeadLetterLine._fields})
+    assert line == DeadLetterLine(**{name: made[name] for name in DeadLetterLine.__struct_fields__})
 
 
 async def test_what_a_worker_has_buried_is_found(database: Database, letters: DeadLetters) -> None:

@@ -30,7 +30,7 @@ from redrive.store.postgres_hint import channel_of
 from redrive.store.record import Record
 from redrive.store.runs import DefinitionRow
 from redrive.store.sqlite import SqliteDatabase
-from redrive.store.statement import Query, Statement
+from redrive.store.statement import Query, Statement, statements
 from redrive.store.store import Store
 
 Opened = Callable[[str], AbstractAsyncContextManager[Any]]
@@ -390,11 +390,21 @@ def attempt(run_id: str) -> record.AttemptRow:
     return record.AttemptRow(run_id, 0, 1, "RETRIED", "worker", "1", 1.5, None, *error, "reason", "why")
 
 
-def dead_letter(run_id: str) -> record.DeadLetterRow:
-    texts = dict.fromkeys(record.DeadLetterRow._fields, "100% of :it $1")
+_GIVEN = statements("records")["insert_dead_letter"].postgres.names
+
+
+def dead_letter(run_id: str) -> record.NewDeadLetter:
+    texts = dict.fromkeys(_GIVEN, "100% of :it $1")
     numbers = dict.fromkeys(("may_have_executed", "redrives", "max_redrives"), 1)
-    own = {"id": uuid.uuid4().hex, "run_id": run_id, "http_status": None, "redrive_delay": 1.5}
-    return record.DeadLetterRow(**{**texts, **numbers, **own})  # type: ignore[arg-type]
+    own = {
+        "id": uuid.uuid4().hex,
+        "run_id": run_id,
+        "http_status": None,
+        "redrive_delay": 1.5,
+        "org": ORG,
+        "workflow": "greet",
+    }
+    return record.NewDeadLetter(**{**texts, **numbers, **own})  # type: ignore[arg-type]
 
 
 async def test_every_kind_of_record(

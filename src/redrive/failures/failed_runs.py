@@ -39,7 +39,7 @@ from redrive.policy.triage import enters
 from redrive.policy.user_text import clean_reason
 from redrive.store.database import Session
 from redrive.store.dead_letter_writer import TOO_MANY, RejectedLetter
-from redrive.store.record import UNBURIED, DeadLetterRow, Recorded
+from redrive.store.record import UNBURIED, NewDeadLetter, Recorded
 from redrive.store.replays import NewReplay
 from redrive.store.runs import RunEvent
 from redrive.store.store import Store
@@ -182,13 +182,13 @@ class FailedRuns:
             rejected = [RejectedLetter.read(event.detail) for event in events if event.kind == UNBURIED]
             return await self._bury(session, self._row(claim, own[-1], rejected[-1] if rejected else None))
 
-    async def _bury(self, session: Session, row: DeadLetterRow) -> Recorded:
+    async def _bury(self, session: Session, row: NewDeadLetter) -> Recorded:
         if await self._store.letter_writer.refused(session, [row]):
             most = self._store.letter_writer.max_size or 0
             raise QueueFullError(f"the run {row.run_id} was {TOO_MANY}", max_size=most)
         return await self._store.records.add_letter(session, row, self._caller.name)
 
-    def _row(self, claim: Claim, attempt: AttemptRecord, rejected: RejectedLetter | None) -> DeadLetterRow:
+    def _row(self, claim: Claim, attempt: AttemptRecord, rejected: RejectedLetter | None) -> NewDeadLetter:
         definition = self._definitions.known(claim.definition)
         if definition is None:
             raise InvalidValueError(f"the definition of the run {claim.id} is not known any more; try again")
@@ -201,7 +201,7 @@ class FailedRuns:
         evidence = Evidence(failure, attempt.stack or "", _fingerprint(attempt, rejected, work.step.name))
         why = Explanation(Reason.FINAL_ERROR)
         row = dead_letter_row(work, evidence, why, self._ids.new(), self._letter_policy)
-        return row._replace(reason=attempt.reason, explanation=attempt.explanation)
+        return row.replace(reason=attempt.reason, explanation=attempt.explanation)
 
 
 async def _source_exists(task: Task, payload: object) -> bool:

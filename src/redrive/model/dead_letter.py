@@ -6,7 +6,11 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import NamedTuple, Protocol
 
+from redrive.model.decision import Reason
+from redrive.model.failure import Category, ErrorClass
 from redrive.model.field import Instant, JsonList, JsonText
+from redrive.model.row import Row
+from redrive.model.step import Effect
 from redrive.model.transition import TransitionTable, moves
 
 
@@ -51,119 +55,81 @@ class Changeable(Protocol):
 
 def version_of(letter: Changeable) -> str:
     """Equal as long as nobody has changed it."""
-    content = (letter.state, letter.updated_at, letter.replay_count, letter.assignee, letter.tags)
+    content = (str(letter.state), letter.updated_at, letter.replay_count, letter.assignee, letter.tags)
     return sha256(repr(content).encode(errors="replace")).hexdigest()[:16]
 
 
-class DeadLetter(NamedTuple):
+class DeadLetterLine(Row, frozen=True, kw_only=True):
+    """A dead letter as lists show it, without payload, stack, config and policy.
+
+    Fields with a default are set by the database when the letter is stored. Of `message` a list has the
+    beginning only.
+    """
+
+    id: str
+    run_id: str
+    step_index: int = 0
+    step: str
+    task: str
+    workflow: str
+    queue: str = ""
+    state: DeadLetterState = DeadLetterState.OPEN
+    category: Category
+    error_class: ErrorClass
+    error_type: str
+    http_status: int | None = None
+    public_code: str
+    reason: Reason
+    fingerprint: str
+    title: str
+    attempts: int = 0
+    failures: int = 0
+    first_failed_at: Instant | None = None
+    last_failed_at: Instant | None = None
+    correlation_id: str
+    tags: JsonList | None = None
+    created_at: Instant = 0.0
+    updated_at: Instant = 0.0
+    replay_count: int = 0
+    last_replayed_at: Instant | None = None
+    resolved_by: str | None = None
+    resolved_at: Instant | None = None
+    effect: Effect = Effect.IDEMPOTENT
+    may_have_executed: bool = True
+    breaker: str | None = None
+    code_version: str = ""
+    priority: int = 0
+    assignee: str | None = None
+    template: str | None = None
+    runbook: str | None = None
+    redrive: str = "never"
+    redrives: int = 0
+    max_redrives: int = 0
+    next_redrive_at: Instant | None = None
+    exhausted_at: Instant | None = None
+    message: str
+
+
+class DeadLetter(DeadLetterLine, frozen=True, kw_only=True):
     """A failed step with its whole story. Payload, config and texts are redacted.
 
     policy  the retry policy that it failed under
     """
 
-    id: str
     org: str
-    run_id: str
-    step_index: int
-    step: str
-    task: str
-    workflow: str
-    queue: str
-    state: str
-    category: str
-    error_class: str
-    error_type: str
-    message: str
     stack: str
-    http_status: int | None
-    public_code: str
     public_message: str
-    reason: str
     explanation: str
-    fingerprint: str
     fingerprint_reason: str
-    title: str
-    attempts: int
-    failures: int
-    first_failed_at: Instant | None
-    last_failed_at: Instant | None
     payload: JsonText
     config: JsonText
     policy: JsonText
     idempotency_key: str
-    correlation_id: str
-    tags: JsonList | None
-    metadata: JsonText | None
-    created_at: Instant
-    updated_at: Instant
-    replay_count: int
-    last_replayed_at: Instant | None
-    last_replayed_by: str | None
-    replay_override: JsonText | None
-    resolved_by: str | None
-    resolved_at: Instant | None
-    resolution: str | None
-    effect: str
-    may_have_executed: int
-    breaker: str | None
-    code_version: str
-    priority: int
-    assignee: str | None
-    template: str | None
-    runbook: str | None
-    redrive: str
-    redrive_policy: JsonText | None
-    redrives: int
-    max_redrives: int
-    next_redrive_at: Instant | None
-    exhausted_at: Instant | None
-
-
-class DeadLetterLine(NamedTuple):
-    """A dead letter as lists show it, without payload, stack, config, policy; `message` is its beginning."""
-
-    id: str
-    run_id: str
-    step_index: int
-    step: str
-    task: str
-    workflow: str
-    queue: str
-    state: str
-    category: str
-    error_class: str
-    error_type: str
-    message: str
-    http_status: int | None
-    public_code: str
-    reason: str
-    fingerprint: str
-    title: str
-    attempts: int
-    failures: int
-    first_failed_at: Instant | None
-    last_failed_at: Instant | None
-    correlation_id: str
-    tags: JsonList | None
-    created_at: Instant
-    updated_at: Instant
-    replay_count: int
-    last_replayed_at: Instant | None
-    resolved_by: str | None
-    resolved_at: Instant | None
-    effect: str
-    may_have_executed: int
-    breaker: str | None
-    code_version: str
-    priority: int
-    assignee: str | None
-    template: str | None
-    runbook: str | None
-    redrive: str
-    redrives: int
-    max_redrives: int
-    next_redrive_at: Instant | None
-    exhausted_at: Instant | None
+    metadata: JsonText | None = None
+    last_replayed_by: str | None = None
+    replay_override: JsonText | None = None
+    resolution: str | None = None
+    redrive_policy: JsonText | None = None
 
 
 class Related(NamedTuple):

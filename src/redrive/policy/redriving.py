@@ -45,7 +45,7 @@ class Redriving(NamedTuple):
     policy: str | None
     max_redrives: int
     redrives: int
-    state: str
+    state: DeadLetterState
     delay: float | None
 
 

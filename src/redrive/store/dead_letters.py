@@ -90,12 +90,12 @@ class DeadLetters(Listing):
         rows = await self._database.fetch(_SQL["get"], {"id": findable(letter_id), "org": org})
         if not rows:
             raise NotFoundError(f"there is no dead letter {letter_id!r:.200}")
-        return DeadLetter._make(rows[0])
+        return DeadLetter.from_row(rows[0])
 
     async def lines_by_ids(self, ids: Sequence[str], org: str) -> list[DeadLetterLine]:
         """Those of these that there are, in the same order."""
         rows = await self._database.fetch_many(_SQL["lines"], _in_order(ids, org))
-        known = {row[0]: DeadLetterLine._make(row) for row in rows}
+        known = {row[0]: DeadLetterLine.from_row(row) for row in rows}
         return [known[each] for each in ids if each in known]
 
     async def lock_runs(self, session: Session, ids: Sequence[str], org: str) -> None:
@@ -152,7 +152,7 @@ class DeadLetters(Listing):
     async def dependencies(self, letter_id: str, org: str) -> list[DeadLetterLine]:
         """What the letter waits for."""
         rows = await self._database.fetch(_SQL["dependencies"], {"id": letter_id, "org": org})
-        return [DeadLetterLine._make(row) for row in rows]
+        return [DeadLetterLine.from_row(row) for row in rows]
 
     async def by_state(self) -> dict[str, int]:
         """Over all orgs."""

@@ -7,7 +7,8 @@ Placeholders in a text name the row classes of the Python module beside the `.sq
     {columns:DeadLetter except a, b}   all fields but these
     {assign:DeadLetter except a, b}    id = excluded.id, …           for ON CONFLICT … DO UPDATE SET
     {batch:Completed}                  the rows of a batch, one column per field, under the name `batch`
-    {batch:NewRun only id, input}      these fields only; other parameters are the same for the whole batch
+    {batch:NewRun only id, input}      these fields only, or all `except` some; a parameter that is not of the
+                                       batch is the same for all its rows
     {items:ids}                        the strings of a JSON list, as a table with the column `value`
 
 PostgreSQL takes a batch as arrays, in one execution. SQLite executes the statement once per row, with the
@@ -25,7 +26,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 RowClass = Callable[[str], type]
 
 _COLUMNS = re.compile(r"\{(columns|assign):(\w+)(?: (?!except\b)(\w+))?(?:\s+except\s+([\w\s,]+))?\}")
-_BATCH = re.compile(r"\{batch:(\w+)(?:\s+only\s+([\w\s,]+))?\}")
+_BATCH = re.compile(r"\{batch:(\w+)(?:\s+(only|except)\s+([\w\s,]+))?\}")
 _ITEMS = re.compile(r"\{items:(\w+)\}")
 _LOCK = re.compile(r"\s+FOR UPDATE(?: OF [a-z_]+(?:, [a-z_]+)*)?(?: SKIP LOCKED)?")
 _RETURNING = re.compile(r"(?<=\bRETURNING )[^()]+$")
@@ -65,7 +66,8 @@ def for_postgres(text: str, row_class: RowClass) -> str:
 
     def batch(match: re.Match[str]) -> str:
         row = row_class(match[1])
-        names = _words(match[2]) or fields_of(row)
+        listed = _words(match[3])
+        names = listed if match[2] == "only" else [name for name in fields_of(row) if name not in listed]
         arrays = ", ".join(f"CAST(:{name} AS {_column_type(row, name)}[])" for name in names)
         return f"unnest({arrays}) AS batch ({', '.join(names)})"
 

@@ -44,7 +44,7 @@ class Listing:
         more = {} if last is None else {"last_at": last.at, "last_id": last.id}
         statement = _listing("_page", wanted, order, onwards=last is not None)
         rows = await self._database.fetch(statement, {**wanted.parameters, **more, "most": size + 1})
-        lines = [DeadLetterLine._make(row) for row in rows[:size]]
+        lines = [DeadLetterLine.from_row(row) for row in rows[:size]]
         if len(rows) <= size:
             return Page(lines, None)
         return Page(lines, str(Cursor(order, lines[-1].created_at, lines[-1].id)))

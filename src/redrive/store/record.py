@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from redrive.model.dead_letter import DeadLetter
 from redrive.model.failure_group import GroupChange, Occurrence
 from redrive.model.field import BigInt
 from redrive.store.replays import Resolved, Settled, Settlement
@@ -52,47 +53,9 @@ class EventRow(NamedTuple):
     detail: str
 
 
-class DeadLetterRow(NamedTuple):
-    """`redrive_delay` is the time until it is redriven automatically; the rest is as in model.DeadLetter."""
+class NewDeadLetter(DeadLetter, frozen=True, kw_only=True):
+    """A dead letter to be stored. `redrive_delay` is the time until it is redriven automatically."""
 
-    id: str
-    org: str
-    run_id: str
-    workflow: str
-    step: str
-    task: str
-    category: str
-    error_class: str
-    error_type: str
-    message: str
-    stack: str
-    http_status: int | None
-    public_code: str
-    public_message: str
-    reason: str
-    explanation: str
-    fingerprint: str
-    fingerprint_reason: str
-    title: str
-    payload: str
-    config: str
-    policy: str
-    idempotency_key: str
-    correlation_id: str
-    tags: str | None
-    metadata: str | None
-    effect: str = "idempotent"
-    may_have_executed: int = 1
-    breaker: str | None = None
-    code_version: str = ""
-    assignee: str | None = None
-    template: str | None = None
-    runbook: str | None = None
-    state: str = "OPEN"
-    redrive: str = "never"
-    redrive_policy: str | None = None
-    redrives: int = 0
-    max_redrives: int = 0
     redrive_delay: float | None = None
 
     @property
@@ -226,7 +189,7 @@ class Record(NamedTuple):
     change: Change
     attempt: AttemptRow | None = None
     step: StepRow | None = None
-    dead_letter: DeadLetterRow | None = None
+    dead_letter: NewDeadLetter | None = None
     event: EventRow | None = None
     settlement: Settlement | None = None
     limited: bool = False

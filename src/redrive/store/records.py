@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from redrive.errors import NotStorableError
+from redrive.model.dead_letter import DeadLetter
 from redrive.model.run import Place, RunState
 from redrive.model.step import StepState
 from redrive.policy.codec import decode
@@ -19,8 +20,8 @@ from redrive.store.record import (
     Change,
     Completed,
     CompletedPartly,
-    DeadLetterRow,
     EventRow,
+    NewDeadLetter,
     Occupied,
     Parked,
     Progress,
@@ -46,7 +47,8 @@ _SQL = statements(
     AttemptRow,
     StepRow,
     EventRow,
-    DeadLetterRow,
+    DeadLetter,
+    NewDeadLetter,
 )
 _STATEMENTS = {
     Completed: _SQL["complete"],
@@ -128,7 +130,7 @@ class Records:
             change = reopened.pop((letter.org, letter.fingerprint), None)
             won[letter.run_id] = won[letter.run_id]._replace(letter_id=letter.id, group_change=change)
 
-    async def add_letter(self, session: Session, letter: DeadLetterRow, by: str) -> Recorded:
+    async def add_letter(self, session: Session, letter: NewDeadLetter, by: str) -> Recorded:
         """Write a dead letter of a run that has ended before, unless the run has a live one already."""
         [written] = await self._insert_letters(session, [letter])
         if written.id != letter.id:
@@ -137,11 +139,11 @@ class Records:
         return Recorded(Place.ENDED, letter.id, group_change=changes[0] if changes else None)
 
     async def _insert_letters(
-        self, session: Session, letters: Sequence[DeadLetterRow]
-    ) -> list[DeadLetterRow]:
+        self, session: Session, letters: Sequence[NewDeadLetter]
+    ) -> list[NewDeadLetter]:
         """The letters with their ids: a step that already has a live letter keeps that one's."""
         ids = {row[0]: row[1] for row in await session.fetch_many(_SQL["insert_dead_letter"], letters)}
-        return [letter._replace(id=ids.get(letter.run_id, letter.id)) for letter in letters]
+        return [letter.replace(id=ids.get(letter.run_id, letter.id)) for letter in letters]
 
     async def applied(self, records: Sequence[Record]) -> tuple[dict[str, str], set[str]]:
         """After a commit whose outcome is unknown: what was written, and the ids that still can be."""
@@ -243,7 +245,7 @@ def _without_letter(record: Record) -> Record:
     if letter is None or not isinstance(change, Stopped):
         return record
     mark = (letter.fingerprint, letter.fingerprint_reason, letter.title)
-    told = str(RejectedLetter(TOO_MANY, *mark, letter.may_have_executed))
+    told = str(RejectedLetter(TOO_MANY, *mark, int(letter.may_have_executed)))
     step_index = 0 if record.attempt is None else record.attempt.step_index
     event = EventRow(letter.id, letter.run_id, UNBURIED, step_index, told)
     failed = change._replace(state=RunState.FAILED, step_state=StepState.FAILED)

@@ -144,7 +144,7 @@ class Runs:
 
     async def dead_letters(self, run_id: str, org: str) -> list[DeadLetter]:
         return [
-            DeadLetter._make(row)
+            DeadLetter.from_row(row)
             for row in await self._database.fetch(_SQL["dead_letters"], {"id": run_id, "org": org})
         ]
 

@@ -1,9 +1,5 @@
 -- name: _line
-letter.id, run_id, step_index, step, task, workflow, queue, state, category, error_class, error_type,
-    substr(message, 1, 300), http_status, public_code, reason, fingerprint, title, attempts, failures, first_failed_at,
-    last_failed_at, correlation_id, tags, created_at, updated_at, replay_count, last_replayed_at, resolved_by,
-    resolved_at, effect, may_have_executed, breaker, code_version, priority, assignee, template, runbook, redrive,
-    redrives, max_redrives, next_redrive_at, exhausted_at
+{columns:DeadLetterLine letter except message}, substr(letter.message, 1, 300)
 
 -- name: get
 SELECT {columns:DeadLetter} FROM redrive.dead_letters WHERE id = :id AND org = :org

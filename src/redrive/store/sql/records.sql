@@ -127,24 +127,25 @@ SELECT {columns:EventRow batch}, :now
 FROM {batch:EventRow}
 
 -- name: _set_by_database
-org, workflow, step_index, queue, attempts, failures, first_failed_at, last_failed_at, created_at, updated_at, replay_count, priority,
-    next_redrive_at, exhausted_at
+org, workflow, step_index, queue, attempts, failures, first_failed_at, last_failed_at, created_at, updated_at,
+    replay_count, priority, next_redrive_at, exhausted_at
+
+-- name: _set_by_people
+last_replayed_at, last_replayed_by, replay_override, resolved_by, resolved_at, resolution
 
 -- name: insert_dead_letter
 -- The live letter of the step, where there is one, gets the newer evidence and keeps what people did with it.
-INSERT INTO redrive.dead_letters ({columns:DeadLetterRow except org, workflow, redrive_delay}, {_set_by_database})
-SELECT {columns:DeadLetterRow batch except org, workflow, redrive_delay},
-    run.org, run.workflow, run.step_index, run.queue, run.attempt, run.failures, run.first_failed_at, run.last_failed_at, :now, :now, 0,
-    run.priority, :now + batch.redrive_delay, CASE WHEN batch.state = 'EXHAUSTED' THEN :now END
-FROM {batch:DeadLetterRow}
+INSERT INTO redrive.dead_letters ({columns:DeadLetter except {_set_by_database}, {_set_by_people}}, {_set_by_database})
+SELECT {columns:DeadLetter batch except {_set_by_database}, {_set_by_people}},
+    run.org, run.workflow, run.step_index, run.queue, run.attempt, run.failures, run.first_failed_at,
+    run.last_failed_at, :now, :now, 0, run.priority, :now + batch.redrive_delay,
+    CASE WHEN batch.state = 'EXHAUSTED' THEN :now END
+FROM {batch:NewDeadLetter except {_set_by_database}, {_set_by_people}}
 JOIN redrive.runs AS run ON run.id = batch.run_id
 WHERE true
 ON CONFLICT (run_id, step_index) WHERE state IN ('OPEN', 'REPLAYING', 'EXHAUSTED') DO UPDATE
-SET {assign:DeadLetterRow except id, org, run_id, step, task, workflow, idempotency_key, correlation_id, tags, metadata,
-        assignee, redrive_delay},
-    attempts = excluded.attempts, failures = excluded.failures, first_failed_at = excluded.first_failed_at,
-    last_failed_at = excluded.last_failed_at, updated_at = excluded.updated_at,
-    next_redrive_at = excluded.next_redrive_at, exhausted_at = excluded.exhausted_at
+SET {assign:DeadLetter except id, org, run_id, step_index, step, task, workflow, queue, idempotency_key, correlation_id,
+        tags, metadata, created_at, replay_count, priority, assignee, {_set_by_people}}
 RETURNING redrive.dead_letters.run_id, redrive.dead_letters.id
 
 -- name: free_slots
