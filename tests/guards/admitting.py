@@ -465,6 +465,18 @@ def _openid() -> Iterator[Guard]:
         (f"{OIDC}test_an_answer_may_be_long_but_not_without_end",),
     )
     yield Guard(
+        "openid.time",
+        "a provider that answers drop by drop holding up a sign-in for ever",
+        (
+            Code(
+                f"{connection}ProviderConnection.exchange",
+                "asyncio.timeout(EXCHANGE_SECONDS)",
+                "asyncio.timeout(None)",
+            ),
+        ),
+        (f"{OIDC}test_a_provider_that_answers_drop_by_drop_holds_nobody_up",),
+    )
+    yield Guard(
         "openid.redirects",
         "a provider sending the server to any other address",
         (

@@ -11,7 +11,7 @@ import threading
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -23,6 +23,7 @@ from tests.servers import HOST
 
 CLIENT, SECRET = "redrive", "the-secret-of-the-client"
 ACCESS = "the-access-token"
+DRIPS = 100
 EVERY = list(jws.JWSRegistry.algorithms)
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
@@ -42,6 +43,7 @@ class CrookedProvider:
     header    of the ID token; `signing` signs it
     token     instead of the ID token
     answers   instead of the honest ones, by path
+    drips     whether it sends its answers blank by blank first, which takes two seconds
     asked     the paths that were asked for
     """
 
@@ -61,6 +63,7 @@ class CrookedProvider:
         self.metadata: Change = dict
         self.userinfo: dict[str, Any] = {}
         self.answers: dict[str, Answer] = {}
+        self.drips = False
         self.sent: dict[str, str] = {}
         self.asked: list[str] = []
 
@@ -136,11 +139,16 @@ def crooked_provider() -> Iterator[CrookedProvider]:
 
         def _tell(self, form: dict[str, str]) -> None:
             status, headers, body = provider.answer(urlsplit(self.path).path, form, self.headers)
+            blanks = DRIPS if provider.drips else 0
             self.send_response(status)
-            for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            for name, value in {**headers, "Content-Length": str(blanks + len(body))}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(body)
+            with suppress(ConnectionError):  # nobody waits for the rest
+                for _ in range(blanks):
+                    self.wfile.write(b" ")
+                    provider.released.wait(2 / DRIPS)
+                self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
             """Not in the output of the tests."""

@@ -684,6 +684,18 @@ async def test_a_provider_that_never_answers_holds_nobody_up(
     assert (answer.status_code, answer.json()["code"]) == (503, "oidc_unavailable")
 
 
+async def test_a_provider_that_answers_drop_by_drop_holds_nobody_up(
+    house: House, crooked: CrookedProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each drop comes in time, and all of them would make a token."""
+    browser = Browser(house)
+    state = crooked.meet(await browser.begin())
+    monkeypatch.setattr(connection, "EXCHANGE_SECONDS", 0.3)
+    crooked.drips = True
+    answer = await browser.returns(state=state, code="a-code")
+    assert (answer.status_code, answer.json()["code"]) == (503, "oidc_unavailable")
+
+
 @pytest.mark.parametrize(
     ("field", "address"),
     [

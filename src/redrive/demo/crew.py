@@ -24,7 +24,7 @@ PATIENCE = 15.0
 Hear = Callable[[str], None]
 
 
-class Member:
+class CrewMember:
     def __init__(self, name: str, process: Process, log: Path) -> None:
         self.name = name
         self.process = process
@@ -46,12 +46,12 @@ class Crew:
     def __init__(self, place: Place, outside: Mapping[str, str]) -> None:
         self._place = place
         self._outside = outside
-        self.members: list[Member] = []
+        self.members: list[CrewMember] = []
         self.leaned_on: list[Crew] = []
         """Others that this one cannot do without."""
         self._listening: list[asyncio.Task[None]] = []
 
-    async def start(self, name: str, *arguments: str, hear: Hear | None = None) -> Member:
+    async def start(self, name: str, *arguments: str, hear: Hear | None = None) -> CrewMember:
         """A child that does what `python -m redrive.demo` is told. `hear` gets the lines that it says."""
         log = self._place.log_of(name)
         with log.open("ab") as file:
@@ -67,7 +67,7 @@ class Crew:
                 cwd=self._place.folder,
                 start_new_session=True,  # Ctrl-C is for the demo, which ends them in order
             )
-        member = Member(name, process, log)
+        member = CrewMember(name, process, log)
         self.members.append(member)
         if hear is not None:
             self._listening.append(asyncio.create_task(_listen(process, hear)))
@@ -82,7 +82,7 @@ class Crew:
         }
         return {**clean, FILE_VARIABLE: str(self._place.settings), **self._outside}
 
-    def missing(self) -> Member | None:
+    def missing(self) -> CrewMember | None:
         """One that has ended although nobody has told it to."""
         all_ = [*self.members, *(member for crew in self.leaned_on for member in crew.members)]
         return next((each for each in all_ if each.is_gone), None)
@@ -102,7 +102,7 @@ class Crew:
             task.cancel()
 
 
-async def _stop(member: Member) -> None:
+async def _stop(member: CrewMember) -> None:
     process = member.process
     with suppress(ProcessLookupError):
         if process.returncode is None:

@@ -1,7 +1,7 @@
 """Credentials as texts: how keys, tokens, names and passwords are written, and what of them is kept.
 
 A key is `rdk_<id>_<secret>`. Secrets and tokens have 256 random bits, so that a plain SHA-256 of them is all
-that has to be kept; passwords have fewer, and are hashed by argon2 (engine/passwords).
+that has to be kept; passwords have fewer, and are hashed by argon2 (`identity.passwords`).
 """
 
 from __future__ import annotations
