@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from redrive.calls.dependency import Dependency, dependency
     from redrive.calls.guard import Guard
     from redrive.calls.http import AsyncHttpClient, HttpClient
-    from redrive.calls.log import log_fields
+    from redrive.calls.reporter import log_fields
     from redrive.calls.retry import call, retry
     from redrive.dead_letter_queue import DeadLetterQueue
     from redrive.engine.context import Context
@@ -76,7 +76,7 @@ _HOME = {
     "current_attempt": "redrive.calls.attempt",
     "dependency": "redrive.calls.dependency",
     "idempotency_key": "redrive.policy.idempotency",
-    "log_fields": "redrive.calls.log",
+    "log_fields": "redrive.calls.reporter",
     "new_encryption_key": "redrive.engine.encryption",
     "retry": "redrive.calls.retry",
 }

@@ -21,7 +21,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The clock of the machine, or for the time of a test another one (see redrive.testing)."""
+    """The clock of the machine; a test replaces it for its duration (see redrive.testing)."""
 
     now = staticmethod(time.time)
     monotonic = staticmethod(time.monotonic)
@@ -33,8 +33,8 @@ class SystemClock:
         await sleep(seconds)
 
     def follow(self, other: Clock | None) -> None:
-        """Show the time of the other clock; None: of the machine again."""
-        # Set on the object, so that the ordinary case pays for no detour.
+        """Show the time of another clock; None: of the machine again."""
+        # Set on the object, so that the ordinary case has no indirection.
         self.__dict__.clear()
         if other is not None:
             names = ("now", "monotonic", "pause", "sleep")

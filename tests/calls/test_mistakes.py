@@ -123,6 +123,6 @@ async def test_what_a_sync_function_leaves_to_be_awaited_is_refused_and_counts_f
     async def later() -> None: ...
 
     for work in (lambda attempt: later(), lambda attempt: asyncio.get_running_loop().create_future()):
-        with pytest.raises(InvalidValueError, match="'work' gave something that is still to be awaited"):
+        with pytest.raises(InvalidValueError, match="'work' returned an awaitable"):
             Guard("work", dependency=shared).call(work)
     assert shared.snapshot().calls == 0

@@ -16,7 +16,7 @@ _FRESH = Tally()
 
 
 class Attempt:
-    """Its number (1 is the first), the key that stays the same over all attempts, and the time left."""
+    """An attempt: its number (1 is the first), the key that all attempts share, and the time left."""
 
     __slots__ = (
         "_clock",
@@ -57,19 +57,19 @@ class Attempt:
         self._clock = clock
 
     def remaining(self) -> float:
-        """Seconds that this attempt may still take. Hand it to your client as its timeout."""
+        """Return the seconds left. Pass them to your client as its timeout."""
         return max(0.0, self.expires - self._clock.monotonic())
 
     def elapsed(self) -> float:
         return self._clock.monotonic() - self.started
 
     def check(self) -> None:
-        """Raise AttemptTimeoutError when the time is over. For sync code, between its pieces of work."""
+        """Raise AttemptTimeoutError when the time is up; sync code calls it between its pieces of work."""
         if self._clock.monotonic() >= self.expires:
             raise self.out_of_time()
 
     def expires_by(self, clock: Clock) -> float:
-        """When the time is over, as another clock shows it."""
+        """Return when the time is up, by another clock."""
         return self.expires if clock is self._clock else clock.monotonic() + self.remaining()
 
     def out_of_time(self) -> AttemptTimeoutError:

@@ -21,7 +21,7 @@ from redrive.policy.retry import RetryPolicy, decide
 KeyOf = Callable[..., str | None]
 
 MAX_FAILURES = 20
-"""A call that is tried again for days remembers its last failures only."""
+"""The number of failures that a call remembers."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class CallController:
     random: Callable[[], float]
 
     def first(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Attempt:
-        """The first attempt. A call inside another guarded call never outlives the attempt around it."""
+        """Return the first attempt. A call inside another guarded call ends with the attempt around it."""
         key = self.key_of
         if callable(key):
             key = key(*args, **kwargs)
@@ -54,7 +54,7 @@ class CallController:
         return self._attempt(1, key, started, deadline)
 
     def next(self, attempt: Attempt, error: Exception) -> Attempt | None:
-        """The attempt after a failed one; None when the wait ended too late, or others opened the breaker."""
+        """Return the next attempt; None if the wait ended too late or the breaker has opened meanwhile."""
         now = self.clock.monotonic()
         late = attempt.deadline is not None and now >= attempt.deadline
         if late or (self.breaks and self.dependency.is_open_for(0.0)):
@@ -77,13 +77,13 @@ class CallController:
             self.reporter.recovered(attempt)
 
     def abandoned(self, attempt: Attempt, permit: Permit | None) -> None:
-        """Cancelled or interrupted: that is nobody's failure."""
+        """Release the permit of a cancelled or interrupted attempt, without counting a failure."""
         attempt.over = True
         if permit is not None:
             self.dependency.report_nothing(permit)
 
     def failed(self, attempt: Attempt, permit: Permit | None, error: Exception) -> float | None:
-        """How long to wait before the next attempt; None: there is none, and the error is the caller's."""
+        """Return the wait before the next attempt; None: the caller gets the error."""
         attempt.over = True
         seconds = self.clock.monotonic() - attempt.started
         now = self.clock.now()
@@ -111,7 +111,7 @@ class CallController:
         return None
 
     def _within(self, outer: Attempt, deadline: float | None) -> float:
-        """The deadline inside of another attempt, which must have time left."""
+        """Return the deadline within another attempt, which must have time left."""
         outer.check()
         limit = outer.expires_by(self.clock)
         return limit if deadline is None or limit < deadline else deadline
@@ -121,7 +121,7 @@ class CallController:
         return Attempt(number, self.operation, attempts, key, started, self.timeout, deadline, self.clock)
 
     def _reason_to_stop(self, attempt: Attempt, permit: Permit | None, delay: float) -> Reason | None:
-        """What a call respects beyond the policy. The budget comes last: only a real retry is charged."""
+        """Check the limits besides the policy. The budget comes last: only a real retry is charged."""
         if delay > self.longest_wait:
             return Reason.TOO_LONG
         if attempt.deadline is not None and self.clock.monotonic() + delay >= attempt.deadline:
@@ -145,7 +145,7 @@ class CallController:
 
 
 def usable_key(key: object) -> str:
-    """With anything else, an unsafe call would be repeated and nobody could recognise the repetition."""
+    """Reject keys by which a server could not recognise a repeated unsafe call."""
     if not isinstance(key, str) or not key or not key.isprintable():
         raise InvalidValueError(f"an idempotency key must be a text without control characters, got {key!r}")
     return key
@@ -163,7 +163,7 @@ def _add_note(error: Exception, attempt: Attempt, reason: Reason) -> None:
     ]
     note = "\n".join(lines)
     try:
-        # One and the same object may be raised again and again: by a future, or out of a cache.
+        # The same object may be raised several times: by a future, or out of a cache.
         if note not in getattr(error, "__notes__", ()):
             error.add_note(note)
     except BaseException:  # noqa: BLE001

@@ -10,9 +10,9 @@ from functools import wraps
 from threading import Lock
 from typing import ParamSpec, TypeVar, cast
 
+from redrive.callables import is_async
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.errors import BreakerOpenError, InvalidValueError
-from redrive.kind import is_async
 from redrive.model.breaker import BreakerSnapshot, CallOutcome, Permit, Refusal
 from redrive.model.failure import Failure
 from redrive.policy.breaker import Breaker, outcome_of
@@ -27,7 +27,7 @@ _SUCCEEDED, _NOTHING = CallOutcome.SUCCEEDED, CallOutcome.NOTHING
 
 
 class Dependency:
-    """Also a decorator: it guards a function, sync or async, with the breaker alone, without retries."""
+    """A service that is called. As a decorator, it guards a function with its breaker, without retries."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Dependency:
     def configure(
         self, breaker: BreakerPolicy | None, budget: BudgetPolicy | None, classifier: Classifier
     ) -> None:
-        """Start anew under these policies."""
+        """Reset the breaker and the budget to these policies."""
         with self._lock:
             self._breaker = Breaker(breaker)
             self._budget = Budget(budget)
@@ -56,7 +56,7 @@ class Dependency:
         return f"<Dependency {self.name!r}: breaker {self.snapshot().state}>"
 
     def admit(self) -> Permit:
-        """The right to make one call; raises BreakerOpenError when none may be made now."""
+        """Return a permit for one call, or raise BreakerOpenError."""
         permit = self._breaker.closed_permit
         if permit is not None:
             return permit
@@ -82,12 +82,12 @@ class Dependency:
             self._breaker.report(permit, outcome_of(failure), ended, ended - started, failure.retry_after)
 
     def report_nothing(self, permit: Permit) -> None:
-        """The call was cancelled: it tells nothing, and its probe slot is free again."""
+        """Release the permit of a cancelled call, without counting it."""
         with self._lock:
             self._breaker.report(permit, _NOTHING, self._clock.monotonic())
 
     def is_open_for(self, seconds: float) -> bool:
-        """Will the breaker still be open in so many seconds?"""
+        """Tell whether the breaker will still be open after the seconds."""
         with self._lock:
             open_until = self._breaker.snapshot(self._clock.monotonic()).open_until
             return open_until is not None and open_until > self._clock.monotonic() + seconds
@@ -193,7 +193,7 @@ class Dependencies:
         return known
 
     def forget(self) -> None:
-        """Start anew: all breakers closed, all budgets full. What is configured stays so."""
+        """Close all breakers and fill all budgets; configured policies stay."""
         with self._lock:
             for known in (*self._others.values(), *self._operations.values()):
                 known.configure(None, None, DEFAULT_CLASSIFIER)
@@ -201,14 +201,14 @@ class Dependencies:
                 known.configure(*self._settings[name])
 
     def get(self, name: str) -> Dependency:
-        """The dependency of that name, with the default policies unless it was configured.
+        """Return the dependency of that name, with the default policies unless it was configured.
 
         Names made at run time cannot fill the memory: the oldest unconfigured ones are forgotten.
         """
         return self._configured.get(name) or self._others.get(name) or self._make(name, self._others)
 
     def of_operation(self, name: str) -> Dependency:
-        """Where the retry budget of an operation is kept that names no dependency."""
+        """Return the dependency that holds the retry budget of an operation without one."""
         return self._configured.get(name) or self._operations.get(name) or self._make(name, self._operations)
 
     def _make(self, name: str, among: dict[str, Dependency]) -> Dependency:
@@ -232,5 +232,5 @@ def dependency(
     budget: BudgetPolicy | None = None,
     classifier: Classifier = DEFAULT_CLASSIFIER,
 ) -> Dependency:
-    """Say how a dependency of this process is guarded, at start-up. Saying the same again changes nothing."""
+    """Configure how a dependency of this process is guarded, at start-up. Repeating it changes nothing."""
     return DEPENDENCIES.configure(name, breaker, budget, classifier)

@@ -1,12 +1,14 @@
-"""Driving a sync function through its attempts. The controller decides, the driver executes and waits."""
+"""Drivers of a guarded call, sync and async: the controller decides, the driver executes and waits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import lru_cache
 from types import CoroutineType
 from typing import NoReturn, ParamSpec, TypeVar
 
+from redrive.callables import bounded
 from redrive.calls.attempt import CURRENT
 from redrive.calls.controller import CallController
 from redrive.errors import InvalidValueError
@@ -44,7 +46,7 @@ def drive(function: Callable[P, R], controller: CallController) -> Callable[P, R
                 CURRENT.reset(token)
                 if _is_awaited(type(result)):
                     controller.abandoned(attempt, permit)
-                    _refuse(attempt.operation, result)
+                    _reject_awaitable(attempt.operation, result)
                 controller.succeeded(attempt, permit)
                 return result
 
@@ -55,14 +57,52 @@ def _has_await(kind: type) -> bool:
     return hasattr(kind, "__await__")
 
 
-# Asking a type for something it does not have is slow, so the answers are kept.
+# A failed lookup on a type is slow, so the answers are cached.
 _is_awaited: Callable[[type], bool] = lru_cache(maxsize=1024)(_has_await)
 
 
-def _refuse(operation: str, result: object) -> NoReturn:
+def _reject_awaitable(operation: str, result: object) -> NoReturn:
     if isinstance(result, CoroutineType):
         result.close()
     raise InvalidValueError(
-        f"{operation!r} gave something that is still to be awaited, and may fail then; "
-        "guard the async function itself"
+        f"{operation!r} returned an awaitable, which may still fail; guard the async function itself"
     )
+
+
+def drive_async(function: Callable[P, Awaitable[R]], controller: CallController) -> Callable[P, Awaitable[R]]:
+    async def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        attempt = controller.first(args, kwargs)
+        while True:
+            permit = None
+            token = CURRENT.set(attempt)
+            try:
+                if controller.breaks:
+                    permit = controller.dependency.admit()
+                result = await bounded(function(*args, **kwargs), attempt)
+            except Exception as error:
+                CURRENT.reset(token)
+                wait = controller.failed(attempt, permit, error)
+                if wait is None:
+                    raise
+                if wait > 0.0:
+                    await controller.clock.sleep(wait)
+                following = controller.next(attempt, error)
+                if following is None:
+                    raise
+                attempt = following
+            except GeneratorExit:
+                controller.abandoned(attempt, permit)
+                # Discarded while waiting; this may run in another context, where a token cannot be reset.
+                with suppress(ValueError):
+                    CURRENT.reset(token)
+                raise
+            except BaseException:
+                CURRENT.reset(token)
+                controller.abandoned(attempt, permit)
+                raise
+            else:
+                CURRENT.reset(token)
+                controller.succeeded(attempt, permit)
+                return result
+
+    return guarded

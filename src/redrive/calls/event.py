@@ -1,4 +1,4 @@
-"""What a guarded call tells: past-tense events for logs, metrics and your own hooks."""
+"""Events of a guarded call, for logs, metrics and hooks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def name_of(event: CallEvent) -> str:
 
 
 def fields_of(event: CallEvent) -> dict[str, Any]:
-    """The event as flat fields, under the names that all logs use."""
+    """Return the event as flat fields, with the names that all logs use."""
     fields: dict[str, Any] = {
         "event": name_of(event),
         "operation": event.operation,

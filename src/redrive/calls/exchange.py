@@ -1,4 +1,4 @@
-"""One HTTP exchange: what to send and what the answer means. Shared by the sync and the async client."""
+"""One HTTP exchange, for the sync and the async client: what to send, and what the response means."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from redrive.calls import log
 from redrive.calls.attempt import Attempt
+from redrive.calls.reporter import log_response
 from redrive.errors import HttpContentError, HttpStatusError, InvalidValueError
 from redrive.model.step import Effect
 
@@ -38,12 +38,12 @@ class Exchange(Generic[R]):
 
     @property
     def effect(self) -> Effect:
-        """POST, PATCH and methods nobody knows may do something twice."""
+        """POST, PATCH and unknown methods have side effects that must not happen twice."""
         return _EFFECTS.get(self.method, Effect.UNSAFE)
 
     def answer(self, attempt: Attempt, status: int, headers: Mapping[str, str], body: bytes) -> R | None:
-        """The result, or the error that the answer stands for."""
-        log.write_answer(attempt, status)
+        """Return the result, or raise the error that the response stands for."""
+        log_response(attempt, status)
         if 200 <= status < 300:
             return self._parsed(body)
         if status == 409 and self.create_if_absent:
@@ -77,7 +77,7 @@ class Exchange(Generic[R]):
 
 
 class Body:
-    """The body of an answer, gathered piece by piece within its limits of size and time."""
+    """The body of a response, read in chunks within limits of size and time."""
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt

@@ -6,23 +6,63 @@ import random as dice
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import update_wrapper
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, cast
 
+from redrive.callables import is_async, name_of
 from redrive.calls.attempt import CURRENT, Attempt
 from redrive.calls.controller import CallController, KeyOf, usable_key
 from redrive.calls.dependency import DEPENDENCIES, Dependency
-from redrive.calls.drive import drive
-from redrive.calls.options import EffectWord
+from redrive.calls.drive import drive, drive_async
 from redrive.calls.reporter import CallReporter, Hook
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.errors import InvalidValueError
-from redrive.kind import is_async, name_of
 from redrive.model.step import Effect
 from redrive.policy.backoff import Backoff
 from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require, require_kind
 from redrive.policy.classify import Classifier
 from redrive.policy.presets import CALL
 from redrive.policy.retry import RetryPolicy
+from redrive.words.suggestion import suggest
+
+EffectWord = Literal["none", "idempotent", "unsafe"]
+
+
+class CallOptions(TypedDict, total=False):
+    """Options that guards and HTTP clients share: see `Guard`."""
+
+    policy: RetryPolicy
+    max_attempts: int | None
+    backoff: Backoff | None
+    timeout: float
+    deadline: float | None
+    longest_wait: float
+    dependency: Dependency | str | None
+    classifier: Classifier | None
+    hooks: Iterable[Hook]
+
+
+class GuardOptions(CallOptions, total=False):
+    """All options of `Guard`."""
+
+    effect: Effect | EffectWord
+    idempotency_key: KeyOf | str | None
+    fields: Mapping[str, Any] | None
+    clock: Clock
+    random: Callable[[], float]
+
+
+def names_of(options: type) -> list[str]:
+    """List the names of a TypedDict of options."""
+    return sorted(options.__optional_keys__)  # type: ignore[attr-defined]
+
+
+def reject_unknown(options: Mapping[str, object], known: type) -> None:
+    """Raise TypeError for an unknown option, with a suggestion."""
+    names = names_of(known)
+    for name in options:
+        if name not in names:
+            raise TypeError(f"unknown option {name!r}; {suggest(name, names)}")
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -73,7 +113,7 @@ class Guard:
         require("longest_wait", longest_wait, 0.0, MAX_DELAY_SECONDS)
         if deadline is not None:
             require("deadline", deadline, 0.001, MAX_DELAY_SECONDS)
-        self._failure_handler = CallController(
+        self._controller = CallController(
             operation=operation,
             policy=_merged(policy, max_attempts, backoff),
             timeout=timeout,
@@ -95,21 +135,21 @@ class Guard:
 
     @property
     def operation(self) -> str:
-        return self._failure_handler.operation
+        return self._controller.operation
 
     @property
     def policy(self) -> RetryPolicy:
-        return self._failure_handler.policy
+        return self._controller.policy
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Decorate a function or method, sync or async."""
         if isinstance(function, staticmethod | classmethod):
             return cast("Callable[P, R]", type(function)(self(function.__func__)))
-        return update_wrapper(_driven(function, self._failure_handler), function)
+        return update_wrapper(_driven(function, self._controller), function)
 
     def call(self, function: Callable[[Attempt], R], *, idempotency_key: str | None = None) -> R:
         """Call `function(attempt)`. An async function gives an awaitable of its result."""
-        controller = self._failure_handler
+        controller = self._controller
         if idempotency_key is not None:
             controller = replace(controller, key_of=_checked_key(idempotency_key))
         if is_async(function):
@@ -120,8 +160,6 @@ class Guard:
 def _driven(function: Callable[P, R], controller: CallController) -> Callable[P, R]:
     if not is_async(function):
         return drive(function, controller)
-    from redrive.calls.drive_async import drive_async  # only then asyncio has to be imported
-
     driven = drive_async(cast("Callable[P, Awaitable[object]]", function), controller)
     return cast("Callable[P, R]", driven)
 

@@ -1,4 +1,4 @@
-"""HTTP clients on httpx: guarded, authenticated, traced, with typed JSON answers (G7).
+"""HTTP clients on httpx: guarded, authenticated, traced, with typed JSON responses.
 
 Every request has a time limit, is retried by its policy and only where that is safe, carries `x-request-id`
 and its idempotency key, and shares the breaker and the retry budget of its host.
@@ -22,9 +22,8 @@ except ModuleNotFoundError as error:
 
 from redrive.calls.attempt import Attempt
 from redrive.calls.exchange import Body, Exchange, encode_json
-from redrive.calls.guard import Guard
-from redrive.calls.log import current_log_fields
-from redrive.calls.options import CallOptions, names_of, reject_unknown
+from redrive.calls.guard import CallOptions, Guard, names_of, reject_unknown
+from redrive.calls.reporter import current_log_fields
 from redrive.errors import InvalidValueError
 from redrive.policy.bounds import require_kind
 
@@ -67,7 +66,7 @@ class RequestOptions(TypedDict, total=False):
 
 
 class _Client:
-    """What the two clients have in common: everything but the sending."""
+    """Everything that both clients share, except for sending."""
 
     def __init__(self, base_url: str, options: ClientOptions) -> None:
         reject_unknown(options, ClientOptions)
@@ -265,7 +264,7 @@ _QUIET: ContextVar[bool] = ContextVar("redrive_http_quiet", default=False)
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """httpx logs every request with its whole query, secrets included. Ours are logged by us, redacted."""
+    """Silence the log of httpx, which shows queries with their secrets; ours is redacted."""
     token = _QUIET.set(True)
     try:
         yield
@@ -288,14 +287,14 @@ def _whole_url(base_url: str) -> httpx.URL:
 
 
 def _sendable(name: str, value: object) -> str:
-    """httpx would refuse the value too, and show it; it may be a token with a line break at its end."""
+    """Reject a bad header without showing it: it may be a token with a line break at its end."""
     if not isinstance(value, str) or not (value.isascii() and value.isprintable()):
         raise InvalidValueError(f"the header {name!r} must be a text of printable ASCII characters")
     return value
 
 
 def _refuse_other_place(path: str) -> None:
-    """Token, breaker and budget are those of one place; httpx would follow a path out of it."""
+    """Reject a path that leaves the base URL, to which token, breaker and budget belong."""
     url = httpx.URL(path)
     if url.scheme or url.host or ".." in url.path.split("/"):
         raise InvalidValueError("path must be a path under base_url, not a URL of its own, and without '..'")

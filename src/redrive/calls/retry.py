@@ -1,15 +1,14 @@
-"""The two ways into a guarded call: `@retry` on a function, and `call` for a single call."""
+"""Entry points of guarded calls: `@retry` for a function, `call` for a single call."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
+from redrive.callables import name_of
 from redrive.calls.attempt import Attempt
-from redrive.calls.guard import Guard
-from redrive.calls.options import GuardOptions, reject_unknown
+from redrive.calls.guard import Guard, GuardOptions, reject_unknown
 from redrive.errors import InvalidValueError
-from redrive.kind import name_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,7 +29,7 @@ def retry(
 ) -> Callable[..., Any]:
     """Guard a function, sync or async: `@retry`, `@retry("charge card", max_attempts=5)`.
 
-    The operation is named after the function unless a name is given. `help(redrive.Guard)` has the options.
+    Without a name, the operation is called like the function. `help(redrive.Guard)` lists the options.
     """
     reject_unknown(options, GuardOptions)
     if isinstance(operation, type) and issubclass(operation, BaseException):

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from redrive.bounded import bounded
+from redrive.callables import bounded
 from redrive.engine.context import Context
 from redrive.engine.event_bus import EventBus
 from redrive.engine.process import run_in_process

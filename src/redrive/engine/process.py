@@ -24,7 +24,7 @@ from socket import socket, socketpair
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
-from redrive.bounded import bounded
+from redrive.callables import bounded
 from redrive.clock import SYSTEM_CLOCK
 from redrive.engine.context import Context
 from redrive.engine.definition import StepDefinition

@@ -33,9 +33,9 @@ from typing import (
     get_type_hints,
 )
 
+from redrive.callables import innermost
 from redrive.engine.payload import is_resolved, is_untyped, reader
 from redrive.errors import InvalidValueError, PayloadError
-from redrive.kind import innermost
 from redrive.policy.codec import JsonValue
 from redrive.words.suggestion import suggest
 

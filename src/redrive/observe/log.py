@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from redrive import structured
 from redrive.clock import SYSTEM_CLOCK, Clock
+from redrive.log_line import write_log_line
 from redrive.model import event as events
 from redrive.model.breaker import BreakerState
 from redrive.model.decision import Explanation, Reason
@@ -98,7 +98,7 @@ class LogListener:
         if suppressed is not None:
             more = {"suppressed": suppressed} if suppressed else {}
             fields = _fields(event) | more
-            structured.write(LOGGER, level, _ordered(fields), _redundant(fields))
+            write_log_line(LOGGER, level, _ordered(fields), _redundant(fields))
 
 
 def _most(event: Event) -> int:

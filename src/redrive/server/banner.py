@@ -17,8 +17,8 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import Response
 
-from redrive import structured
 from redrive.errors import InvalidValueError
+from redrive.log_line import write_log_line
 from redrive.model.caller import Caller
 from redrive.server.problem import ProblemError
 from redrive.server.route import Routes
@@ -73,7 +73,7 @@ class Banner:
         except Exception as error:  # noqa: BLE001 - whatever an extension does wrong
             stack = "".join(traceback.format_exception(error))[-MAX_TRACEBACK_LENGTH:]
             fields = {"event": "banner_failed", "error": type(error).__name__, "stack": stack}
-            structured.write(LOGGER, logging.ERROR, fields)
+            write_log_line(LOGGER, logging.ERROR, fields)
             return None
         return RenderedBanner(html, self._addresses("css"), self._addresses("js")) if html else None
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from redrive import structured
 from redrive.app import Redrive
 from redrive.errors import InvalidValueError
 from redrive.identity.oidc import CodeRefusedError, OpenIdError, ProviderUnavailableError, TokenRefusedError
+from redrive.log_line import write_log_line
 from redrive.server.problem import ProblemError
 from redrive.settings.addresses import is_loopback
 
@@ -83,4 +83,4 @@ def unverified() -> ProblemError:
 
 
 def _log(step: str, reason: str) -> None:
-    structured.write(LOGGER, logging.WARNING, {"event": "oidc_failed", "step": step, "error": reason})
+    write_log_line(LOGGER, logging.WARNING, {"event": "oidc_failed", "step": step, "error": reason})

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from redrive import structured
+from redrive.log_line import write_log_line
 from redrive.policy.redact import DEFAULT_REDACTOR
 from redrive.server.admin.problem_page import is_page, problem_page
 from redrive.server.failure import problem_of
@@ -104,7 +104,7 @@ class ResponseMiddleware:
     def _unforeseen(self, error: Exception, request_id: str) -> ProblemError:
         stack = "".join(traceback.format_exception(error))[-MAX_STACK_LENGTH:]
         fields = {"event": "request_failed", "request_id": request_id, "error": type(error).__name__}
-        structured.write(LOGGER, logging.ERROR, {**fields, "stack": stack})
+        write_log_line(LOGGER, logging.ERROR, {**fields, "stack": stack})
         return ProblemError(
             500,
             "internal",
@@ -127,7 +127,7 @@ class ResponseMiddleware:
         }
         if visit is not None:
             fields |= {"org_id": _shown(visit.org), "actor_key": _shown(visit.principal.name)}
-        structured.write(LOGGER, level, fields, clean=True)
+        write_log_line(LOGGER, level, fields, clean=True)
 
 
 @lru_cache(maxsize=10_000)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.calls.script import run_through
 
 from redrive import Attempt, Guard, RetryableError, retry
-from redrive.bounded import bounded
+from redrive.callables import bounded
 from redrive.errors import AttemptTimeoutError
 from redrive.testing import VirtualClock
 
