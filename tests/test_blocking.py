@@ -161,7 +161,7 @@ def test_it_can_be_closed_and_used_again(app: Redrive) -> None:
 def test_closing_leaves_neither_a_loop_nor_a_thread_behind(app: Redrive) -> None:
     before = background_threads()
     app.sync.start("double", 1)
-    loop = app.sync._background()
+    loop = app.sync.loop._started()
     app.sync.close()
     for thread in background_threads() - before:
         thread.join(SECONDS)

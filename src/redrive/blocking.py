@@ -1,93 +1,142 @@
-"""The application for programs without an event loop: the same methods, waiting for their results.
+"""The application for programs without an event loop: the same methods, which wait for their results.
 
-Everything is done by the async application, on a loop in a thread of its own.
+The async application does everything, on an event loop in a background thread.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from functools import wraps
 from inspect import iscoroutinefunction
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 
-from redrive.engine.breakers import SharedBreaker
+from redrive.app import Redrive
+from redrive.engine.definition import Definition
 from redrive.engine.enqueue import DEFAULT_ORG, Prepared, StartOptions
 from redrive.engine.handle import RunHandle
-from redrive.engine.history import History
+from redrive.engine.task import Task
 from redrive.errors import InvalidValueError
 from redrive.model.caller import APPLICATION
-from redrive.model.dead_letter import DeadLetter
-from redrive.model.run import Cancellation, Run, RunState
 from redrive.store.foreign import foreign_session
-from redrive.store.limits import QueueRow, WorkerRow
 
-if TYPE_CHECKING:
-    from redrive.app import Redrive
-    from redrive.engine.definition import Definition
-    from redrive.engine.task import Task
-
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class BlockingHandle:
-    def __init__(self, handle: RunHandle, blocking: Blocking) -> None:
-        self._handle = handle
-        self._wait = blocking.wait_for
+class BackgroundLoop:
+    """An event loop in a thread, started when it is first needed."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: Thread | None = None
+
+    def wait_for(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run the coroutine on the loop, and wait for its result."""
+        try:
+            running: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+        except RuntimeError:
+            running = None
+        if running is not None:
+            coroutine.close()
+            raise InvalidValueError("inside of an event loop use the application itself, not app.sync")
+        return asyncio.run_coroutine_threadsafe(coroutine, self._started()).result()
+
+    def stop(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Close on the loop what runs there, then stop the loop; nothing when it was never started."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is not None and thread is not None:
+            asyncio.run_coroutine_threadsafe(close(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = Thread(target=self._loop.run_forever, name="redrive-sync", daemon=True)
+                self._thread.start()
+            return self._loop
+
+
+class Facade:
+    """An async object whose methods wait: those of its class by `waiting`."""
+
+    def __init__(self, target: Any, loop: BackgroundLoop) -> None:
+        self._target = target
+        self._loop = loop
+
+    def __repr__(self) -> str:
+        return f"<blocking {self._target!r}>"
+
+
+def waiting(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Any, P], T]:
+    """A method of a facade that calls this async method of its target, and waits for the result."""
+
+    @wraps(method)
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        result: T = self._loop.wait_for(getattr(self._target, method.__name__)(*args, **kwargs))
+        return result
+
+    return call
+
+
+class Waiting(Facade):
+    """A facade without types, for objects that are reached from the application: their parts wait, too."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._target, name)
+        if iscoroutinefunction(found):
+            return wraps(found)(lambda *args, **kwargs: self._loop.wait_for(found(*args, **kwargs)))
+        return Waiting(found, self._loop) if _has_async_methods(type(found)) else found
+
+
+def _has_async_methods(kind: type) -> bool:
+    return any(iscoroutinefunction(getattr(kind, name, None)) for name in dir(kind))
+
+
+class BlockingHandle(Facade):
+    def __init__(self, handle: RunHandle, loop: BackgroundLoop) -> None:
+        super().__init__(handle, loop)
         self.id = handle.id
         self.org = handle.org
 
     def __repr__(self) -> str:
         return f"<BlockingHandle {self.id}>"
 
-    def get(self) -> Run:
-        return self._wait(self._handle.get())
-
-    def state(self) -> RunState:
-        return self._wait(self._handle.state())
-
-    def wait(self, timeout: float | None = None) -> RunState:
-        return self._wait(self._handle.wait(timeout))
-
-    def result(self, timeout: float | None = None) -> Any:
-        return self._wait(self._handle.result(timeout))
-
-    def cancel(self, *, by: str = APPLICATION, reason: str = "") -> Cancellation:
-        return self._wait(self._handle.cancel(by=by, reason=reason))
-
-    def history(self) -> History:
-        return self._wait(self._handle.history())
-
-    def dead_letter(self) -> DeadLetter | None:
-        return self._wait(self._handle.dead_letter())
+    get = waiting(RunHandle.get)
+    state = waiting(RunHandle.state)
+    wait = waiting(RunHandle.wait)
+    result = waiting(RunHandle.result)
+    cancel = waiting(RunHandle.cancel)
+    history = waiting(RunHandle.history)
+    dead_letter = waiting(RunHandle.dead_letter)
 
 
-class Waiting:
-    """The same object, whose methods wait for their results."""
+class Blocking(Facade):
+    """`loop` runs the application; facades of its queues share it."""
 
-    def __init__(self, target: object, blocking: Blocking) -> None:
-        self._target = target
-        self._blocking = blocking
-
-    def __repr__(self) -> str:
-        return f"<blocking {type(self._target).__name__}>"
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._target, name)
-        if iscoroutinefunction(found):
-            return wraps(found)(lambda *args, **kwargs: self._blocking.wait_for(found(*args, **kwargs)))
-        return (
-            Waiting(found, self._blocking) if type(found).__module__.startswith("redrive.engine") else found
-        )
-
-
-class Blocking:
     def __init__(self, app: Redrive) -> None:
+        super().__init__(app, BackgroundLoop())
         self._app = app
-        self._lock = Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: Thread | None = None
+        self.loop = self._loop
+        self.wait_for = self._loop.wait_for
+
+    pause = waiting(Redrive.pause)
+    resume = waiting(Redrive.resume)
+    queues = waiting(Redrive.queues)
+    workers = waiting(Redrive.workers)
+    counts = waiting(Redrive.counts)
+    breaker_states = waiting(Redrive.breaker_states)
+    force_breaker = waiting(Redrive.force_breaker)
+    release_breaker = waiting(Redrive.release_breaker)
 
     def start(
         self,
@@ -97,7 +146,7 @@ class Blocking:
         connection: object = None,
         **options: Unpack[StartOptions],
     ) -> BlockingHandle:
-        """As Redrive.start; a connection is one of psycopg or SQLAlchemy, and is used on this very thread."""
+        """As Redrive.start; a connection of psycopg or SQLAlchemy is used on the calling thread."""
         if connection is None:
             return self._handle(self.wait_for(self._app.start(work, payload, **options)))
         key = options.pop("key", None)
@@ -118,73 +167,23 @@ class Blocking:
             return [self._handle(handle) for handle in handles]
         return self._start_within(connection, self._app.prepare(work, payloads, keys, options))
 
-    def desk(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> Any:
-        """As Redrive.desk; every method of it, and of its parts, waits for its result."""
-        return Waiting(self.wait_for(self._app.desk(org=org, by=by)), self)
-
-    def directory(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> Any:
-        """As Redrive.directory: organizations, members and keys."""
-        return Waiting(self.wait_for(self._app.directory(org=org, by=by)), self)
-
-    def idempotency(self, *, org: str = DEFAULT_ORG) -> Any:
-        """As Redrive.idempotency; its `run` waits for the result, and calls the function in a thread."""
-        return Waiting(self._app.idempotency(org=org), self)
-
     def run(self, run_id: str, org: str = DEFAULT_ORG) -> BlockingHandle:
         return self._handle(self._app.run(run_id, org))
 
-    def pause(self, queue: str, *, by: str = APPLICATION, reason: str = "") -> None:
-        self.wait_for(self._app.pause(queue, by=by, reason=reason))
+    def desk(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> Any:
+        """As Redrive.desk; the methods of its parts wait, too."""
+        return Waiting(self.wait_for(self._app.desk(org=org, by=by)), self._loop)
 
-    def resume(self, queue: str, *, by: str = APPLICATION) -> None:
-        self.wait_for(self._app.resume(queue, by=by))
+    def directory(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> Any:
+        """As Redrive.directory: organizations, members and keys."""
+        return Waiting(self.wait_for(self._app.directory(org=org, by=by)), self._loop)
 
-    def queues(self) -> list[QueueRow]:
-        return self.wait_for(self._app.queues())
-
-    def workers(self) -> list[WorkerRow]:
-        return self.wait_for(self._app.workers())
-
-    def counts(self, org: str = DEFAULT_ORG) -> dict[str, int]:
-        return self.wait_for(self._app.counts(org))
-
-    def breaker_states(self) -> list[SharedBreaker]:
-        return self.wait_for(self._app.breaker_states())
-
-    def force_breaker(
-        self,
-        name: str,
-        state: str,
-        *,
-        reason: str,
-        by: str = APPLICATION,
-        seconds: float | None = None,
-    ) -> None:
-        self.wait_for(self._app.force_breaker(name, state, reason=reason, by=by, seconds=seconds))
-
-    def release_breaker(self, name: str, *, by: str = APPLICATION) -> None:
-        self.wait_for(self._app.release_breaker(name, by=by))
+    def idempotency(self, *, org: str = DEFAULT_ORG) -> Any:
+        """As Redrive.idempotency; its `run` calls the function in a thread."""
+        return Waiting(self._app.idempotency(org=org), self._loop)
 
     def close(self) -> None:
-        with self._lock:
-            loop, thread = self._loop, self._thread
-            self._loop = self._thread = None
-        if loop is not None and thread is not None:
-            asyncio.run_coroutine_threadsafe(self._app.close(), loop).result()
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
-            loop.close()
-
-    def wait_for(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Have it done on the loop in the background, and wait for it."""
-        try:
-            running: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
-        except RuntimeError:
-            running = None
-        if running is not None:
-            coroutine.close()
-            raise InvalidValueError("inside of an event loop use the application itself, not app.sync")
-        return asyncio.run_coroutine_threadsafe(coroutine, self._background()).result()
+        self._loop.stop(self._app.close)
 
     def _start_within(self, connection: object, prepared: list[Prepared]) -> list[BlockingHandle]:
         session = foreign_session(connection, self._app.database)
@@ -195,12 +194,4 @@ class Blocking:
         return [self._handle(handle) for handle in handles]
 
     def _handle(self, handle: RunHandle) -> BlockingHandle:
-        return BlockingHandle(handle, self)
-
-    def _background(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = Thread(target=self._loop.run_forever, name="redrive-sync", daemon=True)
-                self._thread.start()
-            return self._loop
+        return BlockingHandle(handle, self._loop)

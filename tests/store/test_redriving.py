@@ -120,7 +120,7 @@ async def test_the_figures_follow_every_change(shop: Shop, redrives: Redrives) -
     await shop.work_off()
     census = await redrives.census()
     assert set(census) == {"default", "other"}
-    assert census["default"].statuses == {"completed": 3}
+    assert census["default"].states == {"RESOLVED": 3}
     assert census["default"].lifetime == LifetimeStats(enqueued_total=3, retry_success=3, retry_failed=3)
     assert (census["default"].live, census["default"].categories) == (0, Counter())
     assert set(await redrives.census(org="other")) == {"other"}
@@ -130,7 +130,7 @@ async def test_the_figures_follow_every_change(shop: Shop, redrives: Redrives) -
 async def test_live_letters_by_category_and_policy(shop: Shop, redrives: Redrives) -> None:
     await shop.fail(1, 2)
     census = (await redrives.census(queue="default"))["default"]
-    assert (census.live, census.statuses) == (2, {"pending": 2})
+    assert (census.live, census.states) == (2, {"OPEN": 2})
     assert (census.categories, census.policies) == ({"network": 2}, {"immediate": 2})
 
 

@@ -1,4 +1,4 @@
-"""The application behind a stand-alone dead-letter queue: one task, your function, in a queue of its own."""
+"""The application behind a stand-alone dead-letter queue: one task, your function, in its own queue."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Execute = Callable[..., Any]
 
 
 class QueueApp(Redrive):
-    """What is executed is `execute(task)` or `execute(task, context)`, sync or async."""
+    """Executes `execute(task)` or `execute(task, context)`, sync or async."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class QueueApp(Redrive):
 
     @property
     def _max_letters(self) -> int | None:
-        return None  # the queue has a limit of its own
+        return None  # ExternalTasks.keep enforces the limit of the queue
 
     @property
     def max_size(self) -> int:
@@ -63,7 +63,7 @@ class QueueApp(Redrive):
         return Strategy(self.settings.dlq_strategy) if self.settings.dlq_enabled else Strategy.DISABLED
 
     def definition(self, choice: Choice, max_redrives: int | None) -> Definition:
-        """What a run of a failed task with this policy consists of."""
+        """The definition of a run of a failed task with this policy."""
         step = self._execute.step(config=redrive_config(choice, max_redrives))
         return Definition(self.queue, (step,))
 
@@ -82,7 +82,7 @@ class QueueApp(Redrive):
         return ExternalTaskPolicy(
             self.redactor,
             self.random.random,
-            Strategy.AUTOMATIC,  # what enters is decided before
+            Strategy.AUTOMATIC,  # the queue decides before whether a task enters
             BY_CATEGORY,
             self.settings.dlq_default_max_retries,
             self.templates,
@@ -92,7 +92,7 @@ class QueueApp(Redrive):
 
 
 def _adapted(execute: Execute | None) -> Execute:
-    """As a task: its payload holds what your function is called with."""
+    """A task function that calls `execute` with the task, and the context, out of its payload."""
     if execute is None:
         return _nothing
     if not callable(execute):
@@ -117,8 +117,8 @@ def _adapted(execute: Execute | None) -> Execute:
 def _arity(execute: Execute) -> int:
     kinds = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
     parameters = signature(execute).parameters.values()
-    several = any(each.kind is Parameter.VAR_POSITIONAL for each in parameters)
-    number = 2 if several else sum(each.kind in kinds for each in parameters)
+    several = any(parameter.kind is Parameter.VAR_POSITIONAL for parameter in parameters)
+    number = 2 if several else sum(parameter.kind in kinds for parameter in parameters)
     if not 1 <= number <= 2:
         raise InvalidValueError(
             f"execute must take a task, or a task and its context; {execute!r} takes {number} arguments"

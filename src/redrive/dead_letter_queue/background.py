@@ -1,4 +1,4 @@
-"""Executing the tasks of a stand-alone queue: all that are due, in the background, or one that is awaited."""
+"""Executing the tasks of a stand-alone queue: those that are due in the background, or one at once."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Background:
             await running
 
     async def ending(self, run: RunHandle, timeout: float | None) -> RunState:
-        """How a run has ended that was put back to work. It goes on after a TimeoutError."""
+        """Wait for the end of a replayed run. The run continues after a TimeoutError."""
         helper = self._helper(run)
         state = await run.wait(timeout)
         if helper is not None:
@@ -52,7 +52,7 @@ class Background:
         return state
 
     def _helper(self, run: RunHandle) -> asyncio.Task[None] | None:
-        """Somebody executes what is ready: the background, a test, or a worker for this one run."""
+        """A worker for this one run, unless the background or a test executes it."""
         if self.state == RUNNING or self._app.waiters.help is not None:
             return None
         helper = asyncio.create_task(self._help(run))

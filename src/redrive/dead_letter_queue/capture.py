@@ -1,4 +1,4 @@
-"""Capturing failures: of a block, or of every call of a function. By the strategy of the queue (M5)."""
+"""Capturing failures of a block, or of every call of a function, by the strategy of the queue."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from redrive.dead_letter_queue.tasks import TaskFields
 
 Describe = Callable[[], tuple[str, object]]
-"""The id and the task; asked only when something has failed."""
+"""Returns the id and the task; called only after a failure."""
 
 
 class Capturing:
-    """`async with`, or `with` in programs without an event loop. The error goes on, unless `quiet`."""
+    """`async with`, or `with` in programs without an event loop. The exception propagates, unless `quiet`."""
 
     def __init__(self, queue: DeadLetterQueue, describe: Describe, quiet: bool, fields: TaskFields) -> None:
         self._queue = queue
@@ -37,8 +37,8 @@ class Capturing:
             return False
         try:
             return await self._keep(error)
-        except Exception as own:  # noqa: BLE001 — what happened first is what the caller must see
-            return _noted(error, own)
+        except Exception as own:  # noqa: BLE001 — the caller must see the first exception
+            return _add_note(error, own)
 
     def __enter__(self) -> None: ...
 
@@ -50,16 +50,16 @@ class Capturing:
         try:
             return self._queue.app.sync.wait_for(self._keep(error))
         except Exception as own:  # noqa: BLE001
-            return _noted(error, own)
+            return _add_note(error, own)
 
     def _keep(self, error: Exception) -> Coroutine[Any, Any, bool]:
-        task_id, task = self._describe()
-        return self._kept(task_id, task, error)
+        """Offer the task to the queue. It is described on the calling thread, not on the background loop."""
+        return self._offer(*self._describe(), error)
 
-    async def _kept(self, task_id: str, task: object, error: Exception) -> bool:
-        """Is that all? What is not kept is never hidden."""
-        item = await self._queue.offer(task_id, task, error=error, **self._fields)
-        return item is not None and self._quiet
+    async def _offer(self, task_id: str, task: object, error: Exception) -> bool:
+        """True to swallow the exception: only when the task was kept."""
+        kept = await self._queue.offer(task_id, task, error=error, **self._fields)
+        return kept is not None and self._quiet
 
 
 def captured(
@@ -69,7 +69,7 @@ def captured(
     quiet: bool,
     fields: TaskFields,
 ) -> Callable[..., Any]:
-    """The function, with its failures kept."""
+    """Wrap the function, so that the queue keeps its failures."""
 
     def capturing(*args: Any, **kwargs: Any) -> Capturing:
         describe = partial(_described, function, task_id, args, kwargs)
@@ -98,13 +98,13 @@ def _described(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> tuple[str, object]:
-    """Unless told otherwise, the same call is the same task."""
+    """Id and task of a call. Without `task_id`, the same call is the same task."""
     task = to_json({"args": list(args), "kwargs": kwargs})
     if task_id is not None:
         return task_id(*args, **kwargs), task
     return f"{function.__name__}:{request_hash(task)[:16]}", task
 
 
-def _noted(error: Exception, own: Exception) -> bool:
+def _add_note(error: Exception, own: Exception) -> bool:
     error.add_note(f"it was not kept in the dead-letter queue: {own}")
     return False

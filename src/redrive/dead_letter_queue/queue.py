@@ -1,4 +1,4 @@
-"""The dead-letter queue on its own, for programs that have their own way of executing tasks (M2).
+"""The stand-alone dead-letter queue, for programs that execute tasks in their own way.
 
 dlq = DeadLetterQueue("sqlite:///failed.db", execute=resend)
 
@@ -7,7 +7,10 @@ await dlq.get("order-7")                                      what is known abou
 await dlq.retry("order-7")                                    execute it again, here and now
 async with dlq.processing(): ...                              execute all again, each when it is due
 
-`resend(task)` or `resend(task, context)` executes a task again; what it raises is the next failure.
+`resend(task)` or `resend(task, context)` executes a task again; an exception is the next failure.
+
+Inside, a failed task is a run with a dead letter. Its states get the words of the queue (pending, retrying,
+completed, …) where they leave it, in `FailedTask` and `Statistics`.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ from redrive.failures.service import Failures
 from redrive.failures.statistics import statistics
 from redrive.model.alias import dead_letter_state
 from redrive.model.caller import APPLICATION, Caller, checked_caller
-from redrive.model.failed_task import FailedTask, RetryOutcome
+from redrive.model.failed_task import FailedTask, FailedTaskRow, RetryOutcome
 from redrive.model.run import RunState
 from redrive.model.statistics import Statistics
 from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_whole
@@ -54,18 +57,18 @@ _OPTIONS = frozenset({"timeout", "breaker", "effect", "classifier", "concurrency
 
 
 class DeadLetterQueue:
-    """Failed tasks, kept until they are done.
+    """Failed tasks, kept until they succeed, or are archived or removed.
 
     Settings come from redrive.settings (dlq_…); what is given here wins.
 
-    max_retries     automatic redrives of a task that names no other number
-    interval        seconds between two looks for what is due
+    max_retries     automatic redrives of a task that has no maximum of its own
+    interval        seconds between two searches for due tasks
     default_policy  instead of exponential, where the policy is by category
-    archive_days    what is exhausted for so long is archived; None: never
-    policies        functions of your own for policy="custom:<name>", by name: redrives so far → seconds, None
+    archive_days    exhausted tasks are archived after this time; None: never
+    policies        your functions for policy="custom:<name>", by name: redrives so far → seconds, or None
     templates       handling of common patterns (redrive.policy.template)
-    thresholds      beyond them an alert is raised (redrive.policy.monitor)
-    redactor        what is a secret; limits: how large what is kept may be
+    thresholds      an alert is raised beyond them (redrive.policy.monitor)
+    redactor        what is a secret; limits: how large a task may be
     options         of the function: timeout, breaker, effect, classifier, concurrency, as of a task
     """
 
@@ -129,8 +132,8 @@ class DeadLetterQueue:
     async def enqueue(
         self, task_id: str, task: object = None, *, error: BaseException | str, **fields: Unpack[TaskFields]
     ) -> FailedTask:
-        """Keep a failed task: see TaskFields. The same id again, while it is not done, is the same task with
-        the newer error. A full queue refuses it with QueueFullError, and loses nothing."""
+        """Keep a failed task; see TaskFields. While the task is live, the same id updates it with the newer
+        error. QueueFullError when the queue is full."""
         evidence = self._tasks.evidence(error, fields)
         admission = enters(self.app.strategy, evidence.failure.category, requested=True)
         if not admission:
@@ -140,35 +143,35 @@ class DeadLetterQueue:
     async def offer(
         self, task_id: str, task: object = None, *, error: BaseException | str, **fields: Unpack[TaskFields]
     ) -> FailedTask | None:
-        """Keep a failed task if the strategy of the queue takes it; None if not."""
+        """Keep a failed task if the strategy of the queue takes it; otherwise return None."""
         evidence = self._tasks.evidence(error, fields)
         if not enters(self.app.strategy, evidence.failure.category):
             return None
         return await self._keep(task_id, task, evidence, fields)
 
     async def get(self, task_id: str) -> FailedTask | None:
-        """None when the queue has no such task."""
-        await self.app.open()
-        return await self._tasks.find(task_id)
+        """The task with this id; None when the queue has none."""
+        row = await self._find(task_id)
+        return None if row is None else self._tasks.view(row)
 
     async def list(self, status: str | None = None, *, limit: int = 100) -> list[FailedTask]:
         """The oldest first; by status: pending, retrying, exhausted, completed, discarded, archived."""
         require_whole("limit", limit, 1, MAX_LIST_SIZE)
         state = None if status is None else dead_letter_state(status)
         await self.app.open()
-        return await self._tasks.page(state, limit)
+        return [self._tasks.view(row) for row in await self._tasks.page(state, limit)]
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        """Ids of the tasks that are not done with, the oldest first."""
+        """Ids of the live tasks, the oldest first."""
         await self.app.open()
         async for task_id in self._tasks.live():
             yield task_id
 
     async def contains(self, task_id: str) -> bool:
-        return await self.get(task_id) is not None
+        return await self._find(task_id) is not None
 
     async def size(self) -> int:
-        """How many are not done with."""
+        """How many tasks are live: pending, retrying or exhausted."""
         return (await self.statistics()).queue_size
 
     async def statistics(self) -> Statistics:
@@ -179,46 +182,46 @@ class DeadLetterQueue:
         running = figures.is_processor_running or self.state == RUNNING
         return figures._replace(is_processor_running=running)
 
-    # Doing something about it
+    # Working on tasks
 
     async def retry(self, task_id: str, *, reason: str = "", timeout: float | None = None) -> RetryOutcome:
-        """Execute it here and now, whatever its policy says.
+        """Execute a task now, regardless of its policy.
 
-        TimeoutError when it has not ended after `timeout` seconds; it goes on in the background.
+        TimeoutError when it has not ended after `timeout` seconds; it continues in the background.
         """
         self._require_execute()
         if timeout is not None:
             require("timeout", timeout, 0.0, MAX_DELAY_SECONDS)
-        item = await self._existing(task_id)
-        await self._begin(item, reason)
-        run = self.app.run(item.run_id, self.org)
+        row = await self._existing(task_id)
+        await self._begin(row, reason)
+        run = self.app.run(row.run_id, self.org)
         try:
             succeeded = await self._background.ending(run, timeout) is RunState.SUCCESS
         except TimeoutError:
             raise TimeoutError(not_ended(task_id, timeout)) from None
         result = await run.result() if succeeded else None
-        now = await self._existing(task_id)
-        return RetryOutcome(succeeded, None if succeeded else now.last_error, result, now)
+        task = self._tasks.view(await self._existing(task_id))
+        return RetryOutcome(succeeded, None if succeeded else task.last_error, result, task)
 
     async def archive(self, task_id: str, *, reason: str = "") -> FailedTask:
-        """Put it away; nothing about it is lost."""
-        item = await self._existing(task_id)
+        """Archive a task. It is never redriven, and nothing about it is lost."""
+        row = await self._existing(task_id)
         try:
-            await (await self._desk()).dead_letters.archive(item.id, reason)
+            await (await self._desk()).dead_letters.archive(row.letter_id, reason)
         except (TransitionError, NotFoundError):
             raise TransitionError(not_archived(await self._existing(task_id))) from None
-        return await self._existing(task_id)
+        return self._tasks.view(await self._existing(task_id))
 
     async def unlink(self, task_id: str, other: str) -> bool:
-        """Let a task wait no longer for another one (`after`). False when it did not."""
-        item, letters = await self._existing(task_id), (await self._desk()).dead_letters
-        awaited = [each for each in await self._tasks.awaited(item) if each.task_id == other]
-        return any([await letters.unlink(item.id, each.letter_id) for each in awaited])
+        """Remove a dependency on another task (`after`). False when there was none."""
+        row, letters = await self._existing(task_id), (await self._desk()).dead_letters
+        awaited = [letter for letter in await self._tasks.awaited(row) if letter.task_id == other]
+        return any([await letters.unlink(row.letter_id, letter.letter_id) for letter in awaited])
 
     async def clear(self, *, confirm: str) -> int:
-        """Remove everything in this queue for ever, but for what is being executed; how many it were.
+        """Remove all tasks of this queue forever but those being executed; how many were removed.
 
-        `confirm` is the name of the queue, so that nobody does it by mistake.
+        `confirm` is the name of the queue, against mistakes.
         """
         if confirm != self.name:
             raise InvalidValueError(
@@ -237,17 +240,17 @@ class DeadLetterQueue:
         return self._background.state
 
     def start(self) -> None:
-        """Execute tasks again in the background, each when it is due."""
+        """Execute tasks in the background, each when it is due."""
         self._require_execute()
         self._background.start()
 
     async def stop(self) -> None:
-        """Finish what is being executed. A queue that is not running stays so."""
+        """Stop executing; running tasks finish. A queue that is not running stays so."""
         await self._background.stop()
 
     @asynccontextmanager
     async def processing(self) -> AsyncIterator[Self]:
-        """Execute tasks in the background for the time of a block."""
+        """Execute tasks in the background during a block."""
         self.start()
         try:
             yield self
@@ -259,9 +262,9 @@ class DeadLetterQueue:
     def capturing(
         self, task_id: str, task: object = None, *, quiet: bool = False, **fields: Unpack[TaskFields]
     ) -> Capturing:
-        """`async with dlq.capturing("order-7", order): ...` keeps what fails in the block, by the strategy.
+        """`async with dlq.capturing("order-7", order): ...` keeps a failure of the block, by the strategy.
 
-        The error goes on; with `quiet` only when it could not be kept.
+        The exception propagates; with `quiet` only when it was not kept.
         """
         return Capturing(self, lambda: (task_id, task), quiet, fields)
 
@@ -274,7 +277,7 @@ class DeadLetterQueue:
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """`@dlq.capture()` keeps failed calls of a function, sync or async, as {"args": …, "kwargs": …}.
 
-        `task_id` makes an id of the arguments; unless given, the same call is the same task.
+        `task_id` makes an id of the arguments; without it, the same call is the same task.
         """
         return lambda function: captured(self, function, task_id, quiet, fields)
 
@@ -312,21 +315,25 @@ class DeadLetterQueue:
         report = self._tasks.report(task_id, task, evidence, fields)
         await self.app.open()
         await self._tasks.keep(report)
-        return await self._existing(task_id)
+        return self._tasks.view(await self._existing(task_id))
 
-    async def _begin(self, item: FailedTask, reason: str) -> None:
+    async def _begin(self, row: FailedTaskRow, reason: str) -> None:
         try:
-            await (await self._desk()).replays.start(item.id, reason=reason)
+            await (await self._desk()).replays.start(row.letter_id, reason=reason)
         except (ReplayRefusedError, NotFoundError) as error:
-            now = await self._existing(item.task_id)
+            now = await self._existing(row.task_id)
             awaited = await self._tasks.awaited(now)
             raise ReplayRefusedError(not_retried(now, awaited, str(error))) from None
 
-    async def _existing(self, task_id: str) -> FailedTask:
-        found = await self.get(task_id)
-        if found is None:
+    async def _find(self, task_id: str) -> FailedTaskRow | None:
+        await self.app.open()
+        return await self._tasks.find(task_id)
+
+    async def _existing(self, task_id: str) -> FailedTaskRow:
+        row = await self._find(task_id)
+        if row is None:
             raise NotFoundError(f"there is no task {task_id!r} in the queue {self.name!r}")
-        return found
+        return row
 
     async def _desk(self) -> Failures:
         return await self.app.desk(org=self.org, by=self._by)
@@ -341,11 +348,11 @@ class DeadLetterQueue:
 def _settings(
     known: Settings | None, given: Mapping[str, Any], archive_days: float | EllipsisType | None
 ) -> Settings:
-    """What is given wins; that nothing is archived can be given, too."""
-    said = {key: value for key, value in given.items() if value is not None}
+    """The settings, with the arguments that were given; None is a value of `archive_days` only."""
+    changes = {key: value for key, value in given.items() if value is not None}
     if archive_days is not ...:
-        said["dlq_archive_days"] = archive_days
-    return replace(Settings.load() if known is None else known, **said)
+        changes["dlq_archive_days"] = archive_days
+    return replace(Settings.load() if known is None else known, **changes)
 
 
 def _keywords() -> frozenset[str]:

@@ -1,45 +1,47 @@
-"""What cannot be done to a failed task, in the words of those who know only the queue: why, what to do."""
+"""Messages about what cannot be done to a failed task: why, and what to do."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from redrive.model.failed_task import FailedTask
+from redrive.model.dead_letter import DeadLetterState
+from redrive.model.failed_task import FailedTaskRow
+from redrive.model.statistics import STATUS_WORDS
 
-PENDING, RETRYING, EXHAUSTED, COMPLETED = "pending", "retrying", "exhausted", "completed"
-_AT_REST = (PENDING, EXHAUSTED)
-_CHANGED = "it has changed in this very moment; nothing was done, try again"
+_AT_REST = (DeadLetterState.OPEN, DeadLetterState.EXHAUSTED)
 
 
 class Awaited(NamedTuple):
-    """What a task waits for. `task_id` is None when that is a dead letter of another queue."""
+    """A dead letter that a task waits for. `task_id` is None when it belongs to another queue."""
 
     letter_id: str
     task_id: str | None
-    status: str
+    state: DeadLetterState
 
 
-def not_retried(item: FailedTask, awaited: Sequence[Awaited], otherwise: str) -> str:
-    """`otherwise` is what the engine says; it is told when nothing is to be seen from here."""
-    open_ones = [each for each in awaited if each.status != COMPLETED]
-    if item.status == RETRYING:
+def not_retried(row: FailedTaskRow, awaited: Sequence[Awaited], otherwise: str) -> str:
+    """`otherwise` is the reason of the engine, for what the queue cannot see."""
+    state = DeadLetterState(row.state)
+    unresolved = [letter for letter in awaited if letter.state is not DeadLetterState.RESOLVED]
+    if state is DeadLetterState.REPLAYING:
         why = "it is being retried already; wait for the outcome"
-    elif item.status not in _AT_REST:
-        why = f"it is {item.status}; if it has failed again, put it in again with enqueue"
+    elif state not in _AT_REST:
+        why = f"it is {STATUS_WORDS[state]}; if it has failed again, put it in again with enqueue"
     else:
-        why = _waiting(item.task_id, open_ones[0]) if open_ones else otherwise
-    return f"the task {item.task_id!r} cannot be retried: {why}"
+        why = _waiting(row.task_id, unresolved[0]) if unresolved else otherwise
+    return f"the task {row.task_id!r} cannot be retried: {why}"
 
 
-def not_archived(item: FailedTask) -> str:
-    if item.status == RETRYING:
+def not_archived(row: FailedTaskRow) -> str:
+    state = DeadLetterState(row.state)
+    if state is DeadLetterState.REPLAYING:
         why = "it is being retried; wait for the outcome"
-    elif item.status in _AT_REST:
-        why = _CHANGED
+    elif state in _AT_REST:
+        why = "it has changed in this very moment; nothing was done, try again"
     else:
-        why = f"it is {item.status}; only tasks that are pending or exhausted can be archived"
-    return f"the task {item.task_id!r} cannot be archived: {why}"
+        why = f"it is {STATUS_WORDS[state]}; only tasks that are pending or exhausted can be archived"
+    return f"the task {row.task_id!r} cannot be archived: {why}"
 
 
 def not_ended(task_id: str, timeout: float | None) -> str:
@@ -51,13 +53,14 @@ def not_ended(task_id: str, timeout: float | None) -> str:
 
 
 def _waiting(task_id: str, other: Awaited) -> str:
+    status = STATUS_WORDS[other.state]
     if other.task_id is None:
         return (
-            f"it waits for the dead letter {other.letter_id} of another queue, which is {other.status}; see "
+            f"it waits for the dead letter {other.letter_id} of another queue, which is {status}; see "
             f"to that one first, or unlink them: desk.dead_letters.unlink"
         )
-    first = "see to that one first, or " if other.status in (*_AT_REST, RETRYING) else ""
+    first = "see to that one first, or " if other.state in (*_AT_REST, DeadLetterState.REPLAYING) else ""
     return (
-        f"it waits for the task {other.task_id!r}, which is {other.status}; {first}let it wait no longer: "
+        f"it waits for the task {other.task_id!r}, which is {status}; {first}let it wait no longer: "
         f"dlq.unlink({task_id!r}, {other.task_id!r})"
     )

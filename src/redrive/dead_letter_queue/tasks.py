@@ -1,4 +1,4 @@
-"""Failed tasks of a stand-alone queue: put in, each becomes a run that has failed, and is read from there."""
+"""Failed tasks of a stand-alone queue: checked, stored as failed runs, and read from there."""
 
 from __future__ import annotations
 
@@ -29,19 +29,18 @@ from redrive.policy.triage import triage
 
 PAGE = 500
 REPORTER = "reported"
-"""Instead of a worker: the attempt was made elsewhere."""
+"""Stored instead of a worker, since the attempt was made elsewhere."""
 BETWEEN = "\x1f"
-"""Neither names nor ids have it in them, nor has a key that somebody gives to a run of his own."""
+"""Separates queue and task id in the key of a run: neither contains it, nor does a key of the user."""
 
 
 class TaskFields(TypedDict, total=False):
-    """What there is to say about a failed task.
-
-    context      what it needs beside itself, such as a list of repositories; given to your function
-    policy       never, linear, exponential, immediate, custom:<name>, a RetryPolicy; by category unless given
+    """
+    context      what the function needs besides the task, such as a list of repositories
+    policy       never, linear, exponential, immediate, custom:<name> or a RetryPolicy; default: by category
     max_retries  automatic redrives at most
-    category     transient, network, resource, permission, validation, permanent; found out unless given
-    metadata     whatever describes it: team, objectives
+    category     transient, network, resource, permission, validation, permanent; default: classified
+    metadata     anything that describes the task: team, objectives
     priority     from -100 to 100, higher first
     after        ids of tasks that must succeed before this one is redriven
     """
@@ -77,7 +76,7 @@ class FailedTasks:
         )
 
     def report(self, task_id: str, task: object, evidence: Evidence, fields: TaskFields) -> TaskReport:
-        """Everything that could be wrong with it is said here."""
+        """Check everything about a task, and make it ready to be stored."""
         app = self._app
         definition = app.definition(self._policy(fields), _max_redrives(fields))
         payload, text = json_and_text({"task": task, "context": fields.get("context")}, limits=app.limits)
@@ -104,16 +103,14 @@ class FailedTasks:
     async def keep(self, report: TaskReport) -> None:
         await self._external.keep(report, self._app.max_size)
 
-    async def find(self, task_id: str) -> FailedTask | None:
-        item = await self._external.find(self._org, self._key(task_id))
-        return None if item is None else self._read(item)
+    async def find(self, task_id: str) -> FailedTaskRow | None:
+        return await self._external.find(self._org, self._key(task_id))
 
-    async def page(self, state: DeadLetterState | None, most: int) -> list[FailedTask]:
-        found = await self._external.page(self._org, self._app.queue, state, most)
-        return [self._read(item) for item in found]
+    async def page(self, state: DeadLetterState | None, most: int) -> list[FailedTaskRow]:
+        return await self._external.page(self._org, self._app.queue, state, most)
 
     async def live(self) -> AsyncIterator[str]:
-        """The ids of those that are not done with, the oldest first."""
+        """The ids of live tasks, the oldest first."""
         query, cursor, more = parse(f'is:live queue:"{self._app.queue}"'), None, True
         while more:
             page = await self._letters.page(query, self._org, PAGE, cursor, Order.OLDEST)
@@ -121,10 +118,17 @@ class FailedTasks:
                 yield await self._task_id(line)
             cursor, more = page.next_cursor, page.next_cursor is not None
 
-    async def awaited(self, item: FailedTask) -> list[Awaited]:
-        """What must succeed before this one is redriven."""
-        lines = await self._letters.dependencies(item.id, self._org)
-        return [await self._awaited(line) for line in lines]
+    async def awaited(self, row: FailedTaskRow) -> list[Awaited]:
+        """The dead letters that must be resolved before this task is redriven."""
+        lines = await self._letters.dependencies(row.letter_id, self._org)
+        return [
+            Awaited(
+                line.id,
+                await self._task_id(line) if line.queue == self._app.queue else None,
+                DeadLetterState(line.state),
+            )
+            for line in lines
+        ]
 
     def _key(self, task_id: str) -> str:
         return f"{self._app.queue}{BETWEEN}{_checked_id(task_id)}"
@@ -134,19 +138,15 @@ class FailedTasks:
         if isinstance(choice, str) and choice.startswith(CUSTOM_PREFIX):
             name = choice.removeprefix(CUSTOM_PREFIX)
             if name not in functions:
-                known = ", ".join(CUSTOM_PREFIX + each for each in sorted(functions)) or "none"
+                known = ", ".join(CUSTOM_PREFIX + function for function in sorted(functions)) or "none"
                 raise InvalidValueError(
                     f"this queue knows no policy {choice!r}; known are: {known}. Name yours with "
                     f"DeadLetterQueue(..., policies={{{name!r}: function}})"
                 )
         return choice
 
-    async def _awaited(self, line: DeadLetterLine) -> Awaited:
-        task_id = await self._task_id(line) if line.queue == self._app.queue else None
-        return Awaited(line.id, task_id, STATUS_WORDS[DeadLetterState(line.state)])
-
     async def _task_id(self, line: DeadLetterLine) -> str:
-        """A letter shows the id redacted; its run has it as it was given."""
+        """The id as the caller gave it: a letter shows it redacted, its run does not."""
         if not MARKER.search(line.correlation_id):
             return line.correlation_id
         return (await self._app.store.runs.get(line.run_id, self._org)).correlation_id
@@ -158,31 +158,32 @@ class FailedTasks:
         require_kind("metadata", metadata, Mapping)
         return self._encryption.encrypt(json_and_text(dict(metadata), limits=self._app.limits)[1])
 
-    def _opened(self, text: str) -> Any:
-        return decode(self._encryption.decrypt(text))
-
-    def _read(self, item: FailedTaskRow) -> FailedTask:
-        given = self._opened(item.input)
+    def view(self, row: FailedTaskRow) -> FailedTask:
+        """The task in the words of the queue, decrypted."""
+        state, given = DeadLetterState(row.state), self._decrypted(row.input)
         return FailedTask(
-            task_id=item.task_id,
+            task_id=row.task_id,
             task=given["task"],
             context=given["context"],
-            error=item.first_message or item.message,
-            error_category=triage(Category(item.category)).value,
-            retry_policy=item.redrive,
-            retry_count=item.redrives,
-            max_retries=item.max_redrives,
-            next_retry_at=item.next_redrive_at if item.state == DeadLetterState.OPEN else None,
-            status=STATUS_WORDS[DeadLetterState(item.state)],
-            failed_at=item.created_at,
-            total_attempts=item.attempts,
-            last_error=item.message,
-            metadata={} if item.metadata is None else self._opened(item.metadata),
-            priority=item.priority,
-            updated_at=item.updated_at,
-            id=item.letter_id,
-            run_id=item.run_id,
+            error=row.first_message or row.message,
+            error_category=triage(Category(row.category)).value,
+            retry_policy=row.redrive,
+            retry_count=row.redrives,
+            max_retries=row.max_redrives,
+            next_retry_at=row.next_redrive_at if state is DeadLetterState.OPEN else None,
+            status=STATUS_WORDS[state],
+            failed_at=row.created_at,
+            total_attempts=row.attempts,
+            last_error=row.message,
+            metadata={} if row.metadata is None else self._decrypted(row.metadata),
+            priority=row.priority,
+            updated_at=row.updated_at,
+            id=row.letter_id,
+            run_id=row.run_id,
         )
+
+    def _decrypted(self, text: str) -> Any:
+        return decode(self._encryption.decrypt(text))
 
 
 def _max_redrives(fields: TaskFields) -> int | None:

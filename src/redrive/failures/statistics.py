@@ -10,7 +10,7 @@ from redrive.engine.event_bus import EventBus
 from redrive.failures.external_tasks import DEFAULT_MAX_SIZE, is_stand_alone
 from redrive.model.event import AlertRaised
 from redrive.model.failure import Category
-from redrive.model.statistics import LifetimeStats, Statistics, utilization
+from redrive.model.statistics import STATUS_WORDS, LifetimeStats, Statistics, utilization
 from redrive.policy.monitor import DEFAULT_THRESHOLDS, Alert, Thresholds, alerts
 from redrive.policy.triage import triage
 from redrive.store.identifier import findable
@@ -50,7 +50,7 @@ def _statistics(census: Census, max_size: int | None, interval: float, *, runnin
         queue_size=census.live,
         max_size=max_size,
         utilization_percent=utilization(census.live, max_size),
-        status_breakdown=dict(census.statuses),
+        status_breakdown={STATUS_WORDS[state]: number for state, number in census.states.items()},
         error_categories=dict(census.categories),
         retry_policies=dict(census.policies),
         is_processor_running=running,

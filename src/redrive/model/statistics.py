@@ -1,4 +1,4 @@
-"""Statistics of a dead-letter queue, under the names that others know them by (M7)."""
+"""Statistics of dead letters, in the words of a stand-alone queue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STATUS_WORDS = MappingProxyType(
         DeadLetterState.ARCHIVED: "archived",
     }
 )
-"""What those who know only the queue call the states."""
+"""The words of a stand-alone queue for the states of dead letters."""
 
 
 class LifetimeStats(NamedTuple):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from redrive.model.caller import SELF
 from redrive.model.dead_letter import LIVE, DeadLetterState
-from redrive.model.statistics import STATUS_WORDS, LifetimeStats
+from redrive.model.statistics import LifetimeStats
 from redrive.policy.codec import encode
 from redrive.store.database import Database, Session
 from redrive.store.statement import statements
@@ -49,16 +49,16 @@ class ProcessorRow(NamedTuple):
 
 @dataclass(slots=True)
 class Census:
-    """The dead letters of one org. Categories and policies are those of live ones."""
+    """Counts of the dead letters of one organization. Categories and policies are those of live ones."""
 
-    statuses: Counter[str] = field(default_factory=Counter)
+    states: Counter[DeadLetterState] = field(default_factory=Counter)
     categories: Counter[str] = field(default_factory=Counter)
     policies: Counter[str] = field(default_factory=Counter)
     lifetime: LifetimeStats = field(default_factory=LifetimeStats)
     live: int = 0
 
     def add(self, state: str, category: str, policy: str, number: int) -> None:
-        self.statuses[STATUS_WORDS[DeadLetterState(state)]] += number
+        self.states[DeadLetterState(state)] += number
         if state in LIVE:
             self.live += number
             self.categories[category] += number
