@@ -13,7 +13,7 @@ import pytest
 from tests.cli.conftest import Command
 from tests.cli.shop import Shop
 
-from redrive.server.admin.dead_letters import Asked, Sort, View
+from redrive.server.admin.dead_letters import ListRequest, Sort, View
 
 
 def ids(text: str) -> list[str]:
@@ -71,7 +71,7 @@ def test_a_query_that_begins_with_a_minus(redrive: Command, shop: Shop) -> None:
 def test_as_the_pages_spell_it(redrive: Command, shop: Shop, view: View, query: str) -> None:
     """What they give to be copied is understood as it is."""
     shop.dead_letter(1)
-    program, *words = shlex.split(Asked(query, view, Sort.NEWEST, None).command)
+    program, *words = shlex.split(ListRequest(query, view, Sort.NEWEST, None).command)
     found = redrive(*words, "-o", "json")
     assert (program, found.code, len(json.loads(found.out))) == ("redrive", 0, 1)
 

@@ -12,10 +12,8 @@ import pytest
 
 from redrive.cli.options import GlobalOptions
 from redrive.cli.program import program
-from redrive.model.query import Count
-from redrive.server.admin.dead_letters import Asked, Sort, View
-from redrive.server.admin.replay_meant import Meant
-from redrive.server.admin.replays import _command
+from redrive.server.admin.dead_letters import ListRequest, Sort, View
+from redrive.server.admin.replays import command_of
 
 SOURCE = Path(__file__).parents[2] / "src" / "redrive"
 TEMPLATES = SOURCE / "server" / "admin" / "templates"
@@ -69,7 +67,7 @@ def test_pages(command: str) -> None:
 @pytest.mark.parametrize("query", ["is:open", 'is:open -step:charge "no answer"', "it's:open"])
 @pytest.mark.parametrize(("view", "sort"), [(View.GROUPS, Sort.LAST_SEEN), (View.FLAT, Sort.NEWEST)])
 def test_the_list_of_dead_letters(view: View, sort: Sort, query: str) -> None:
-    assert parse(Asked(query, view, sort, None).command).params["query"] == query
+    assert parse(ListRequest(query, view, sort, None).command).params["query"] == query
 
 
 @pytest.mark.parametrize("query", ["is:failed", '-workflow:checkout "no answer"'])
@@ -86,7 +84,7 @@ def test_the_list_of_runs(query: str) -> None:
     ],
 )
 def test_the_dialog_of_a_replay(body: dict[str, object], name: str) -> None:
-    params = parse(_command(Meant(body, Count(1, False)))).params
+    params = parse(command_of(body)).params
     given = params[name]
     assert (list(given) if name == "ids" else given) == body[name]
 

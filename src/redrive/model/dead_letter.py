@@ -32,6 +32,8 @@ class Prospect(StrEnum):
 
 LIVE = (DeadLetterState.OPEN, DeadLetterState.REPLAYING, DeadLetterState.EXHAUSTED)
 CLOSED = (DeadLetterState.RESOLVED, DeadLetterState.IGNORED, DeadLetterState.ARCHIVED)
+ACTIONABLE = (DeadLetterState.OPEN, DeadLetterState.EXHAUSTED)
+"""Those that can be replayed and closed."""
 NEEDS_YOU = (Prospect.UNSCHEDULED, DeadLetterState.EXHAUSTED)
 """They stay as they are until somebody sees to them; the rest of the live ones heal by themselves."""
 HEALS_ITSELF = (Prospect.SCHEDULED, DeadLetterState.REPLAYING)

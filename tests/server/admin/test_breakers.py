@@ -10,7 +10,7 @@ from tests.server.admin.reading import read
 from tests.server.house import House
 
 from redrive.policy.breaker_policy import BreakerPolicy
-from redrive.server.admin.breaker_words import closes, opens
+from redrive.policy.description import describe_closing, describe_opening
 
 PAGE, API = "/app/admin/breakers", "/api/v1/breakers"
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
@@ -29,13 +29,13 @@ EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
         ),
         (
             BreakerPolicy(window_seconds=None, slow_seconds=5.0),
-            "Opens when 50 % of the last 20 calls fail or 50 % take 5.0 s or longer, from 20 calls on.",
+            "Opens when 50 % of the last 20 calls fail or 50 % take 5 s or longer, from 20 calls on.",
         ),
     ],
 )
 def test_a_policy_in_words(policy: BreakerPolicy, words: str) -> None:
-    assert opens(policy) == words
-    assert closes(policy) == "Probed after 30 s; closes after 3 good probes."
+    assert describe_opening(policy) == words
+    assert describe_closing(policy) == "Probed after 30 s; closes after 3 good probes."
 
 
 async def test_an_open_one_tells_what_waits_and_when_it_is_probed(house: House) -> None:

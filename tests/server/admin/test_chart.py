@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from redrive.server.admin.axis import amount, anchored, round_numbers, round_times, time_label
 from redrive.server.admin.chart import (
     HEIGHT,
-    LEAST,
+    MIN_HEIGHT,
     SPARK_HEIGHT,
     SPARK_WIDTH,
     Chart,
@@ -136,7 +136,7 @@ def test_what_goes_out_is_drawn_downwards_on_the_same_scale() -> None:
 
 def test_the_exact_numbers_are_told_and_stand_in_a_table() -> None:
     chart = drawn(Series("Succeeded", "good", [1234, 0, 3]), Series("Failed", "bad", [0, 0, 1]))
-    assert chart.columns[0].told == "Wed 04 Mar 12:00 – 12:05\nSucceeded: 1,234\nFailed: 0"
+    assert chart.columns[0].title == "Wed 04 Mar 12:00 – 12:05\nSucceeded: 1,234\nFailed: 0"
     assert [(row.since - NOON, list(row.numbers)) for row in chart.rows] == [(0, [1234, 0]), (600, [3, 1])]
 
 
@@ -157,7 +157,7 @@ def test_everything_is_inside_of_the_box(shown: list[tuple[list[int], bool]], se
         assert column.x + column.width <= 100 + CLOSE
         for box in column.boxes:
             assert box.width > 0
-            assert box.height >= LEAST
+            assert box.height >= MIN_HEIGHT
             assert box.x >= column.x - CLOSE
             assert box.x + box.width <= column.x + column.width + CLOSE
             assert box.y >= 0

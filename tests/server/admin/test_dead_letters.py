@@ -15,10 +15,9 @@ from tests.store.build import ask
 from redrive.errors import FinalError, RetryableError, StatementTimeoutError
 from redrive.failures.service import Failures
 from redrive.model.query import Count
-from redrive.server.admin import whole
-from redrive.server.admin.dead_letters import SIZE
+from redrive.server.admin.dead_letters import SIZE, corrected
 from redrive.server.admin.group_rows import short
-from redrive.server.admin.meant import meant
+from redrive.server.admin.selection import QuerySelection, select_query
 
 DLQ = "/app/admin/dlq"
 LETTER_TEXTS = (
@@ -276,7 +275,7 @@ async def test_what_the_page_does_not_know_is_refused(small_house: House, asked:
     ],
 )
 def test_the_suggestion_is_put_in_its_place(query: str, problem: str, expected: str) -> None:
-    assert meant(query, problem) == expected
+    assert corrected(query, problem) == expected
 
 
 # Nothing to show
@@ -400,7 +399,7 @@ async def test_more_than_can_be_counted_cannot_be_selected_at_once(
     monkeypatch.setattr("redrive.failures.dead_letters.DeadLetters.count", many)
     page = await read(admin, f"{DLQ}?view=flat")
     assert "10,000+ dead letters" in page.text
-    assert "More than 10,000 match, and at most so many are changed at once: narrow the query." in page.text
+    assert "More than 10,000 match, the maximum that can be changed at once: narrow the query." in page.text
     [button] = [each for each in page.find("button") if each.text == "Select all that match"]
     assert "disabled" in button.attributes
     assert "data-query" not in selection(page)
@@ -428,11 +427,11 @@ async def test_a_count_that_takes_too_long_is_left_out(
 async def test_what_only_groups_or_only_letters_have_is_no_query_for_both(house: House) -> None:
     desk = await desk_of(house)
     await letters(house, 2)
-    assert await whole.whole_of(desk, "group:open", grouped=True) is None
+    assert await select_query(desk, "group:open", grouped=True) is None
     for query in ("is:open since:2h", "is:open workflow:charge", "declined"):
-        assert await whole.whole_of(desk, query, grouped=True) is None
-    both = await whole.whole_of(desk, "is:open step:charge", grouped=True)
-    assert both == whole.Whole("is:open step:charge", 2, narrowed=False)
+        assert await select_query(desk, query, grouped=True) is None
+    both = await select_query(desk, "is:open step:charge", grouped=True)
+    assert both == QuerySelection("is:open step:charge", 2, narrowed=False)
 
 
 def test_fifty_failures_fit_into_one_query() -> None:

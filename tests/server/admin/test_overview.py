@@ -207,7 +207,7 @@ async def test_the_age_of_what_is_ready_is_the_same_on_the_page_of_queues(
         await ask(house.app.database, older, seconds=seconds, id=run.id)
     assert "default 2 h 2 0" in section(await read(viewer, OVERVIEW), "queues-title").text
     [queue] = (await read(viewer, "/app/admin/queues")).find("td", data_label="Oldest ready")
-    assert queue.text == "2 h 1 min"
+    assert queue.text == "2 h 2 min"
 
 
 async def test_the_failures_with_the_most_that_need_somebody_come_first(

@@ -10,7 +10,7 @@ import pytest
 from tests.server.admin.reading import Reading, read
 from tests.server.house import House
 
-from redrive.server.admin import replay_meant
+from redrive.server.admin import selection
 from redrive.server.api.operations import PlanRequest
 
 REPLAYS, NEW, API = "/app/admin/replays", "/app/admin/replays/new", "/api/v1/operations"
@@ -98,7 +98,7 @@ async def test_what_cannot_be_replayed_is_told_in_place_of_the_form(house: House
     assert "Nothing fulfils this any more" in (await read(client, f"{NEW}?q=step:nothing")).text
     some = await read(client, f"{NEW}?ids={','.join(known)}")
     assert "Replay 2 dead letters" in some.text
-    assert "1 more is meant, and cannot be replayed now" in some.text
+    assert "1 more is selected, and cannot be replayed now" in some.text
 
 
 async def test_a_mistaken_question_is_told_where_it_was_typed(house: House) -> None:
@@ -116,7 +116,7 @@ async def test_more_than_one_operation_takes_are_not_planned(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await letters(house, 3)
-    monkeypatch.setattr(replay_meant, "MAX_ITEMS", 2)
+    monkeypatch.setattr(selection, "MAX_ITEMS", 2)
     page = await read(await house.keyed(), f"{NEW}?q=is:open")
     assert "more than 2, the most for one replay" in page.text
     assert f"POST {API}" not in page.actions

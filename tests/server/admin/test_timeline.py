@@ -15,8 +15,8 @@ from redrive.engine.history import Happening
 from redrive.engine.run_queries import Story
 from redrive.engine.run_view import AttemptView, RunSummary, StepView
 from redrive.model.run import Place
-from redrive.server.admin.broken_axis import SHARE
-from redrive.server.admin.course import Stretch, course
+from redrive.server.admin.axis import MAX_SHARE
+from redrive.server.admin.run_phases import Phase, run_phases
 from redrive.server.admin.timeline import Timeline, timeline
 
 START = 1_800_000_000.0
@@ -60,7 +60,7 @@ def happened(since: float, what: str, detail: str = "") -> Happening:
 
 
 def walked(run: RunSummary, story: Story, now: float = 100.0) -> list[tuple[str, int, float, float]]:
-    found = course(run, story, START + now)
+    found = run_phases(run, story, START + now)
     return [
         (each.kind, each.step_index, round(each.since - START, 3), round(each.until - START, 3))
         for each in found
@@ -107,7 +107,7 @@ def test_a_breaker_holds_it_and_lets_it_go() -> None:
         ("queued", 0, 9, 10),
         ("running", 0, 10, 11),
     ]
-    [held] = [each for each in course(run, story, START) if each.kind == "held"]
+    [held] = [each for each in run_phases(run, story, START) if each.kind == "held"]
     assert held.detail == "by breaker:bank"
 
 
@@ -126,7 +126,7 @@ def test_it_is_being_executed_now() -> None:
     assert walked(run, a_story(), now=9) == [("queued", 0, 0, 7), ("running", 0, 7, 9)]
     [lane, other] = drawn(run, a_story(), now=9).lanes
     assert [(each.number, each.outcome) for each in lane.attempts] == [(1, "")]
-    assert (other.segments, other.told) == ([], "charge: not begun")
+    assert (other.segments, other.title) == ([], "charge: not started")
 
 
 def test_a_replay_comes_after_the_time_that_it_lay_where_it_had_stopped() -> None:
@@ -174,17 +174,17 @@ def test_waits_of_days_do_not_press_everything_else_together() -> None:
     assert all(later - earlier > 1 for earlier, later in pairwise(starts))
     broken = [each for each in lane.segments if each.broken]
     assert {each.kind for each in broken} == {"queued", "waiting"}
-    assert all(each.width <= 100 * SHARE + 0.01 for each in broken)
-    assert any("1 d 23 h" in each.label for each in broken)
+    assert all(each.width <= 100 * MAX_SHARE + 0.01 for each in broken)
+    assert any(each.label == "2 d" for each in broken)
     assert shown.ticks[0].label.startswith("Fri 15")
 
 
 def test_what_is_told_about_a_segment_is_exact() -> None:
     story = a_story([an_attempt(3, 1, 0.25, error_type="TimeoutError", delay=4.0)])
     [_, attempt, waiting] = drawn(a_run(place=Place.WAITING), story, now=5).lanes[0].segments
-    assert attempt.told == "attempt 3 failed: TimeoutError\nfor 250 ms\nfrom 2027-01-15 08:00:01 UTC"
-    assert waiting.told == "waiting for its retry\nfor 3.8 s\nfrom 2027-01-15 08:00:01 UTC"
-    assert waiting.label == "3.8 s"
+    assert attempt.title == "attempt 3 failed: TimeoutError\nfor 250 ms\nfrom 2027-01-15 08:00:01 UTC"
+    assert waiting.title == "waiting for its retry\nfor 3.75 s\nfrom 2027-01-15 08:00:01 UTC"
+    assert waiting.label == "3.75 s"
 
 
 def test_a_short_run_is_measured_from_its_start() -> None:
@@ -243,10 +243,10 @@ def test_whatever_clocks_say_time_only_goes_forward_and_everything_is_inside(
     run: RunSummary, attempts: list[AttemptView], events: list[Happening], now: float
 ) -> None:
     story = a_story(attempts, events)
-    stretches: list[Stretch] = course(run, story, START + now)
-    assert all(each.until >= each.since >= START for each in stretches)
-    assert all(later.since == earlier.until for earlier, later in pairwise(stretches))
-    assert sum(each.kind == "running" for each in stretches) >= len(attempts)
+    phases: list[Phase] = run_phases(run, story, START + now)
+    assert all(each.until >= each.since >= START for each in phases)
+    assert all(later.since == earlier.until for earlier, later in pairwise(phases))
+    assert sum(each.kind == "running" for each in phases) >= len(attempts)
     shown = drawn(run, story, now)
     for lane in shown.lanes:
         for each in lane.segments:
@@ -254,7 +254,7 @@ def test_whatever_clocks_say_time_only_goes_forward_and_everything_is_inside(
             assert 0 <= each.x <= each.x + each.width <= 100.01
     assert all(0 <= each.place <= 100 for each in shown.ticks)
     assert [each.place for each in shown.ticks] == sorted(each.place for each in shown.ticks)
-    assert sum(len(lane.segments) for lane in shown.lanes) == len(stretches)
+    assert sum(len(lane.segments) for lane in shown.lanes) == len(phases)
 
 
 @given(st.lists(st.floats(0.01, 1e6), min_size=2, max_size=40))
@@ -265,7 +265,7 @@ def test_in_a_broken_axis_no_wait_takes_more_than_its_share(waits: list[float]) 
         at += 0.1 + wait
     [lane, _] = drawn(a_run(place=Place.WAITING), a_story(attempts), now=at).lanes
     broken = [each for each in lane.segments if each.broken]
-    assert all(each.width <= 100 * SHARE * 1.001 for each in broken)
+    assert all(each.width <= 100 * MAX_SHARE * 1.001 for each in broken)
     whole = [each for each in lane.segments if each.kind == "waiting" and not each.broken]
     if broken and whole:
         assert max(each.width for each in whole) <= max(each.width for each in broken) + 0.01

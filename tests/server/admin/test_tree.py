@@ -9,16 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redrive.server.admin.beginning import MAX_LENGTH, beginning
 from redrive.server.admin.environment import environment
 from redrive.server.admin.tree import (
     MAX_DEPTH,
     MAX_ENTRIES,
+    MAX_LENGTH,
     MAX_ROWS,
     MAX_STRING_LENGTH,
     Part,
     Row,
     Tree,
+    beginning,
     tree_of,
     tree_of_value,
 )

@@ -1,69 +1,227 @@
-"""Attempts as rows of a table, and the two of them that somebody wants to compare."""
+"""Attempts: the rows of their table, and two of them side by side.
+
+A comparison says what was different when the attempts failed, and where their stacks part.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from redrive.engine.run_view import AttemptView
 from redrive.policy.fingerprint import normalize
-from redrive.server.admin.compare import Comparison, compared, seconds_of
+from redrive.words.duration import duration
+from redrive.words.number import plural
+from redrive.words.state import state_label
 
 MAX_ROWS = 50
+MAX_LINES = 300
+MAX_DIFF_LINES = 400
+MAX_LINE_LENGTH = 500
+CONTEXT_LINES = 3
+NOTICEABLE = 1.5
+"""An attempt that takes this many times as long as another is marked."""
+
+_MAX_EQUAL_LINES = 8
+_NONE = "–"
 
 
 class AttemptRow(NamedTuple):
-    """`same`: it failed like the one before it, but for numbers and ids; None when there is none before it.
-
-    begins  it is the first of a replay
-    """
+    """An attempt in the table. `same`: it failed like the one before it, apart from numbers and ids."""
 
     attempt: AttemptView
     seconds: float | None
-    same: bool | None
-    begins: bool
+    same: bool
 
 
-class Chosen(NamedTuple):
+class Pair(NamedTuple):
+    """The numbers of two attempts to compare, or what was wrong with the request for it."""
+
     numbers: tuple[int, int] | None = None
     problem: str = ""
 
 
 def attempt_rows(attempts: Sequence[AttemptView]) -> Sequence[AttemptRow]:
-    """The newest first, at most 50."""
+    """Return the newest `MAX_ROWS` attempts, the newest first."""
     pairs = zip(attempts, [None, *attempts], strict=False)
-    rows = [_row(each, before) for each, before in pairs]
+    rows = [_row(attempt, before) for attempt, before in pairs]
     return rows[::-1][:MAX_ROWS]
 
 
-def chosen(given: Sequence[str] | None, attempts: Sequence[AttemptView]) -> Chosen:
-    """Two numbers, as in 2,5; each may also be given by itself."""
-    if not given:
-        return Chosen()
-    known = {str(each.number): each.number for each in attempts}
-    asked = dict.fromkeys(part.strip() for part in ",".join(given).split(",") if part.strip())
-    if len(asked) != 2:
-        return Chosen(problem=f"Choose two attempts to compare; {len(asked):,} were chosen.")
-    missing = [each for each in asked if each not in known]
-    if missing:
-        return Chosen(problem=f"There is no attempt {missing[0][:20]} to compare.")
-    first, second = sorted(known[each] for each in asked)
-    return Chosen((first, second))
-
-
-def compared_rows(attempts: Sequence[AttemptView], numbers: tuple[int, int] | None) -> Comparison | None:
-    if numbers is None:
-        return None
-    by_number = {each.number: each for each in attempts}
-    return compared(by_number[numbers[0]], by_number[numbers[1]])
-
-
 def _row(attempt: AttemptView, before: AttemptView | None) -> AttemptRow:
-    same = None if before is None else _manner(attempt) == _manner(before)
-    begins = before is not None and attempt.replay != before.replay
-    return AttemptRow(attempt, seconds_of(attempt), same, begins)
+    same = before is not None and _manner(attempt) == _manner(before)
+    return AttemptRow(attempt, seconds_of(attempt), same)
 
 
 def _manner(attempt: AttemptView) -> tuple[object, ...]:
     message = normalize(attempt.message or "")
     return attempt.outcome, attempt.category, attempt.error_type, attempt.http_status, message
+
+
+def seconds_of(attempt: AttemptView) -> float | None:
+    if attempt.started_at is None or attempt.ended_at is None:
+        return None
+    return max(0.0, attempt.ended_at - attempt.started_at)
+
+
+def pair_of(given: Sequence[str] | None, attempts: Sequence[AttemptView]) -> Pair:
+    """Read two numbers of attempts, as in "2,5" or given one by one."""
+    if not given:
+        return Pair()
+    known = {str(attempt.number): attempt.number for attempt in attempts}
+    wanted = dict.fromkeys(part.strip() for part in ",".join(given).split(",") if part.strip())
+    if len(wanted) != 2:
+        return Pair(problem=f"Choose two attempts to compare; {len(wanted):,} were chosen.")
+    missing = [number for number in wanted if number not in known]
+    if missing:
+        return Pair(problem=f"There is no attempt {missing[0][:20]} to compare.")
+    first, second = sorted(known[number] for number in wanted)
+    return Pair((first, second))
+
+
+# Comparing
+
+
+class Field(NamedTuple):
+    name: str
+    before: str
+    after: str
+    changed: bool
+
+
+class DiffLine(NamedTuple):
+    """`sign`: "-" only the first has it, "+" only the second has it, "…" a number of lines is left out."""
+
+    sign: str
+    text: str
+
+
+class StackDiff(NamedTuple):
+    """`equal`: the stacks do not differ. `left`: lines at the end that were not compared."""
+
+    lines: tuple[DiffLine, ...]
+    equal: bool
+    left: int = 0
+
+
+class Comparison(NamedTuple):
+    before: AttemptView
+    after: AttemptView
+    fields: tuple[Field, ...]
+    stack: StackDiff
+
+    @property
+    def changed(self) -> tuple[Field, ...]:
+        return tuple(field for field in self.fields if field.changed)
+
+    @property
+    def unchanged(self) -> tuple[Field, ...]:
+        return tuple(field for field in self.fields if not field.changed)
+
+
+def compare_attempts(before: AttemptView, after: AttemptView) -> Comparison:
+    fields = tuple(_fields(before, after))
+    return Comparison(before, after, fields, stack_diff(before.stack or "", after.stack or ""))
+
+
+def _fields(before: AttemptView, after: AttemptView) -> Iterator[Field]:
+    for name, text in _FIELDS.items():
+        one, other = text(before), text(after)
+        yield Field(name, one, other, one != other)
+    # Explanations contain moments and draws, which are never the same twice.
+    decided = before.reason != after.reason
+    yield Field("Decision", _text(before.explanation), _text(after.explanation), decided)
+    yield _took(seconds_of(before), seconds_of(after))
+
+
+def _took(before: float | None, after: float | None) -> Field:
+    """No two attempts take equally long; only one that takes much longer is a difference."""
+    if before is None or after is None:
+        return Field("Took", _duration(before), _duration(after), before is not after)
+    longer, shorter = max(before, after), max(min(before, after), 1e-3)
+    return Field("Took", _duration(before), _duration(after), longer / shorter >= NOTICEABLE)
+
+
+def _text(value: object) -> str:
+    return _NONE if value is None or value == "" else str(value)
+
+
+def _duration(seconds: float | None) -> str:
+    return _NONE if seconds is None else duration(seconds)
+
+
+_FIELDS: dict[str, Callable[[AttemptView], str]] = {
+    "Outcome": lambda attempt: state_label(attempt.outcome).word,
+    "Worker": lambda attempt: _text(attempt.worker),
+    "Version": lambda attempt: _text(attempt.code_version),
+    "Category": lambda attempt: _text(attempt.category),
+    "Class": lambda attempt: _text(attempt.error_class),
+    "Error": lambda attempt: _text(attempt.error_type),
+    "HTTP status": lambda attempt: _text(attempt.http_status),
+    "Message": lambda attempt: _text(attempt.message),
+    "Wait after it": lambda attempt: _duration(attempt.delay),
+}
+
+
+def stack_diff(before: str, after: str) -> StackDiff:
+    """Return the lines that differ, with some around them. The time it takes doesn't depend on their text."""
+    if before == after:
+        return StackDiff((), True)
+    one, other = before.split("\n"), after.split("\n")
+    start = _equal_lines(one, other)
+    end = _equal_lines(one[start:][::-1], other[start:][::-1])
+    middle, others = one[start : len(one) - end], other[start : len(other) - end]
+    left = max(0, len(middle) - MAX_LINES) + max(0, len(others) - MAX_LINES)
+    lines = [DiffLine(" ", line) for line in one[:start]]
+    lines += _differences(middle[:MAX_LINES], others[:MAX_LINES])
+    if not left:
+        lines += [DiffLine(" ", line) for line in one[len(one) - end :]]
+    shown = [DiffLine(sign, _cut(text)) for sign, text in _with_context(lines)]
+    return StackDiff(tuple(shown[:MAX_DIFF_LINES]), False, left + max(0, len(shown) - MAX_DIFF_LINES))
+
+
+def _equal_lines(one: Sequence[str], other: Sequence[str]) -> int:
+    """Count the equal lines at the beginning."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _differences(one: list[str], other: list[str]) -> Iterator[DiffLine]:
+    """Lines that occur again and again are no landmarks, and would take quadratic time."""
+    times = Counter(other)
+    matcher = SequenceMatcher(lambda line: times[line] > _MAX_EQUAL_LINES, one, other, autojunk=False)
+    for kind, first, last, other_first, other_last in matcher.get_opcodes():
+        if kind == "equal":
+            yield from (DiffLine(" ", line) for line in one[first:last])
+            continue
+        yield from (DiffLine("-", line) for line in one[first:last])
+        yield from (DiffLine("+", line) for line in other[other_first:other_last])
+
+
+def _with_context(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:
+    """Yield the lines that differ and a few around them, and count the others."""
+    near: set[int] = set()
+    for index, line in enumerate(lines):
+        if line.sign != " ":
+            near.update(range(index - CONTEXT_LINES, index + CONTEXT_LINES + 1))
+    hidden = 0
+    for index, line in enumerate(lines):
+        if index not in near:
+            hidden += 1
+            continue
+        yield from _hidden(hidden)
+        hidden = 0
+        yield line
+    yield from _hidden(hidden)
+
+
+def _hidden(number: int) -> Iterator[DiffLine]:
+    if number:
+        yield DiffLine("…", plural(number, "equal line"))
+
+
+def _cut(line: str) -> str:
+    more = len(line) - MAX_LINE_LENGTH
+    return line if more <= 0 else f"{line[:MAX_LINE_LENGTH]} … {more:,} more"

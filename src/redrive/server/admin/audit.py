@@ -1,4 +1,4 @@
-"""The page of the audit: what was done, by whom, to what; and whether the record of it is whole (W16)."""
+"""The audit: what was done, by whom, to what; and whether its chain is unbroken."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from redrive.model.audit import Action
 from redrive.policy.codec import encode
 from redrive.server.admin.environment import link, segment
 from redrive.server.admin.page import OnPage, Pages
-from redrive.server.admin.words import short
 from redrive.server.api.request import Cursor
+from redrive.words.headline import short
 
 pages = Pages("audit")
 
-SIZE = 50
+PAGE_SIZE = 50
 MAX_SUBJECTS, MAX_DETAILS = 3, 12
 SPANS = {"1h": 3_600.0, "24h": 86_400.0, "7d": 604_800.0, "30d": 2_592_000.0}
 _NONE = AuditPage([], None)
@@ -35,9 +35,10 @@ Kind = Annotated[str, Query(max_length=60)]
 
 
 class Line(NamedTuple):
-    """An entry as it is listed. `subjects` are the first of them, with the addresses of their pages.
+    """An entry in the list.
 
-    detail  by name; a number is a moment
+    subjects  the first of them, with the addresses of their pages; `more` counts the others
+    detail    values by name; a number is a moment
     """
 
     entry: AuditEntry
@@ -65,8 +66,8 @@ async def audit(
         "audit.html",
         place="audit",
         status=422 if problem else 200,
-        lines=[_line(each) for each in found.entries],
-        actions=[str(each) for each in Action],
+        lines=[_line(entry) for entry in found.entries],
+        actions=[str(known) for known in Action],
         spans=tuple(SPANS),
         chosen=chosen,
         problem=problem,
@@ -86,20 +87,20 @@ async def _found(
         actor=actor or None,
         subject=subject or None,
         since=now - SPANS[since] if since else None,
-        size=SIZE,
+        size=PAGE_SIZE,
         cursor=cursor,
     )
 
 
 def _line(entry: AuditEntry) -> Line:
     detail = [
-        (name, _shown(name, value)) for name, value in entry.detail.items() if value not in (None, "", [], {})
+        (name, _value(name, value)) for name, value in entry.detail.items() if value not in (None, "", [], {})
     ]
-    shown = list(_linked(entry))[:MAX_SUBJECTS]
-    return Line(entry, shown, len(entry.subjects) - len(shown), detail[:MAX_DETAILS])
+    links = list(_links(entry))[:MAX_SUBJECTS]
+    return Line(entry, links, len(entry.subjects) - len(links), detail[:MAX_DETAILS])
 
 
-def _shown(name: str, value: Any) -> str | float:
+def _value(name: str, value: Any) -> str | float:
     is_moment = name.endswith(_MOMENTS) and isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_moment else _text(value)
 
@@ -109,8 +110,8 @@ def _text(value: Any) -> str:
     return f"{text[:16]}…" if _ID.fullmatch(text) else short(text)
 
 
-def _linked(entry: AuditEntry) -> Iterator[tuple[str, str]]:
-    """Replays are about dead letters, too."""
+def _links(entry: AuditEntry) -> Iterator[tuple[str, str]]:
+    """Yield each subject and the address of its page; the subject of a replay is a dead letter."""
     place = _PLACES.get(entry.action.partition(".")[0])
     for subject in entry.subjects:
         yield subject, link(f"{place}{segment(subject)}") if place else ""

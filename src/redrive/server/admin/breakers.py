@@ -1,4 +1,4 @@
-"""Breakers: which dependencies fail, how it is known, what waits for them, and taking them by hand."""
+"""Breakers: which dependencies fail, by which rule, what waits for them, and forcing them open or closed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from redrive.engine.breaker_queries import BreakerView
 from redrive.model.breaker import BreakerState
-from redrive.server.admin.breaker_words import closes, opens
+from redrive.policy.description import describe_closing, describe_opening
 from redrive.server.admin.page import OnPage, Pages
 
 pages = Pages("breakers")
@@ -25,7 +25,7 @@ _ORDER = (BreakerState.OPEN, BreakerState.HALF_OPEN, BreakerState.CLOSED)
 
 
 class Line(NamedTuple):
-    """`rate` is the part of the calls that failed, of the window that it judges by."""
+    """`rate` is the share of calls that failed within the breaker's window."""
 
     breaker: BreakerView
     rate: float | None
@@ -39,15 +39,15 @@ class Line(NamedTuple):
 
 @pages.get("/breakers")
 async def list_(page: OnPage) -> Response:
-    """Those that fail first."""
+    """Show open breakers first."""
     visit = page.visit
     book = await visit.app.breaker_book(org=visit.org, by=visit.principal.name)
-    found = sorted(await book.list(), key=lambda each: (_ORDER.index(each.state), each.name))
+    breakers = sorted(await book.list(), key=lambda breaker: (_ORDER.index(breaker.state), breaker.name))
     return await page.render(
-        "breakers.html", place="breakers", lines=[_line(each) for each in found], durations=DURATIONS
+        "breakers.html", place="breakers", lines=[_line(breaker) for breaker in breakers], durations=DURATIONS
     )
 
 
 def _line(breaker: BreakerView) -> Line:
     rate = breaker.failures / breaker.calls if breaker.calls else None
-    return Line(breaker, rate, opens(breaker.policy), closes(breaker.policy))
+    return Line(breaker, rate, describe_opening(breaker.policy), describe_closing(breaker.policy))

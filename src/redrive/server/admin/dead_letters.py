@@ -1,7 +1,8 @@
-"""The list of dead letters, grouped by their failure or one by one: of those that need somebody, at first."""
+"""The list of dead letters, grouped by their failure or one by one; at first of those that need somebody."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Sequence
 from enum import StrEnum
 from shlex import quote
@@ -13,16 +14,14 @@ from starlette.responses import Response
 from redrive.errors import InvalidValueError, StatementTimeoutError
 from redrive.failures.overview import OverviewTotals
 from redrive.failures.service import Failures
-from redrive.model.dead_letter import CLOSED, DeadLetterLine, DeadLetterState
+from redrive.model.dead_letter import ACTIONABLE, CLOSED, DeadLetterLine, DeadLetterState
 from redrive.model.query import Count
 from redrive.policy.codec import decode
 from redrive.policy.query import parse
 from redrive.policy.query_languages import about_groups
 from redrive.server.admin.group_rows import rows_of, sections_of
-from redrive.server.admin.meant import meant
 from redrive.server.admin.page import OnPage, Page, Pages
-from redrive.server.admin.views import views_of
-from redrive.server.admin.whole import actionable, whole_of
+from redrive.server.admin.selection import select_query
 from redrive.server.api.request import Cursor
 from redrive.server.request_context import RequestContext
 
@@ -30,6 +29,10 @@ pages = Pages("dead_letters")
 
 SIZE = 50
 NEEDS_YOU, HEALS_ITSELF, EVERYTHING = "is:needs-you", "is:heals-itself", "is:any"
+_SUGGESTION = re.compile(
+    r"unknown (?:key|value) '(?P<wrong>[^']+)'(?: of '\w+')? at position (?P<place>\d+); "
+    r"did you mean '(?P<right>[^']+)'\?"
+)
 STATES = ("OPEN", "EXHAUSTED", "REPLAYING", "RESOLVED", "IGNORED", "ARCHIVED")
 
 
@@ -48,8 +51,8 @@ class Sort(StrEnum):
 SORTS = {View.GROUPS: (Sort.LAST_SEEN, Sort.OCCURRENCES), View.FLAT: (Sort.NEWEST, Sort.OLDEST)}
 
 
-class Asked(NamedTuple):
-    """What the list shows. `forced`: the query can be shown in this view only."""
+class ListRequest(NamedTuple):
+    """What the list shows. `forced`: only this view has the keys of the query."""
 
     query: str
     view: View
@@ -59,7 +62,7 @@ class Asked(NamedTuple):
 
     @property
     def parameters(self) -> dict[str, str | None]:
-        """Of the address, without the query: what is the default is left out."""
+        """The parameters of the address, without the query and without defaults."""
         view = None if self.view is View.GROUPS or self.forced else self.view
         return {"view": view, "sort": None if self.sort is SORTS[self.view][0] else self.sort}
 
@@ -70,7 +73,7 @@ class Asked(NamedTuple):
 
 
 class LetterRow(NamedTuple):
-    """`state` tells more than that of the letter: whether a redrive will come by itself."""
+    """`state` is SCHEDULED for an open dead letter that will be redriven automatically."""
 
     line: DeadLetterLine
     state: str
@@ -89,9 +92,9 @@ async def listed(
 ) -> Response:
     query = (NEEDS_YOU if q is None else q.strip()) or EVERYTHING
     desk, problem, status, found = await page.visit.desk(), "", 200, _nothing()
-    asked = _shown(query, view or View.GROUPS, sort, cursor)
+    asked = _request(query, view or View.GROUPS, sort, cursor)
     try:
-        asked = _asked(query, view, sort, cursor)
+        asked = _checked_request(query, view, sort, cursor)
         found |= await (_grouped if asked.view is View.GROUPS else _flat)(page, desk, asked)
     except InvalidValueError as error:
         problem, status = str(error), 422
@@ -103,27 +106,39 @@ async def listed(
         status=status,
         asked=asked,
         problem=problem,
-        meant=meant(query, problem),
+        correction=corrected(query, problem),
         totals=await _totals(page.visit),
         states=STATES,
         sorts=SORTS[asked.view],
-        views=await views_of(desk, "dlq"),
+        views=await page.saved_views("dlq"),
         **found,
     )
 
 
-def _asked(query: str, view: View | None, sort: Sort | None, cursor: str | None) -> Asked:
-    """A query with keys that only one of them has is shown as that one, whatever was asked for."""
+def corrected(query: str, problem: str) -> str:
+    """Return the query with the word that the problem suggests; empty if it suggests none."""
+    found = _SUGGESTION.search(problem)
+    if found is None:
+        return ""
+    start = int(found["place"]) - 1
+    end = start + len(found["wrong"])
+    return query[:start] + found["right"] + query[end:] if query[start:end] == found["wrong"] else ""
+
+
+def _checked_request(query: str, view: View | None, sort: Sort | None, cursor: str | None) -> ListRequest:
+    """Choose the view that has the keys of the query; if both have them, the requested one."""
     if not about_groups(query):
-        return _shown(query, View.FLAT, sort, cursor, forced=True)
+        return _request(query, View.FLAT, sort, cursor, forced=True)
     if not _is_about_letters(query):
-        return _shown(query, View.GROUPS, sort, cursor, forced=True)
-    return _shown(query, view or View.GROUPS, sort, cursor)
+        return _request(query, View.GROUPS, sort, cursor, forced=True)
+    return _request(query, view or View.GROUPS, sort, cursor)
 
 
-def _shown(query: str, view: View, sort: Sort | None, cursor: str | None, *, forced: bool = False) -> Asked:
+def _request(
+    query: str, view: View, sort: Sort | None, cursor: str | None, *, forced: bool = False
+) -> ListRequest:
     known = SORTS[view]
-    return Asked(query, view, sort if sort in known and sort is not None else known[0], cursor, forced)
+    return ListRequest(query, view, sort if sort in known and sort is not None else known[0], cursor, forced)
 
 
 def _is_about_letters(query: str) -> bool:
@@ -134,7 +149,7 @@ def _is_about_letters(query: str) -> bool:
     return True
 
 
-async def _grouped(page: Page, desk: Failures, asked: Asked) -> dict[str, Any]:
+async def _grouped(page: Page, desk: Failures, asked: ListRequest) -> dict[str, Any]:
     found = await desk.groups.search(
         asked.query, sort=asked.sort.value, size=_size(page), cursor=asked.cursor
     )
@@ -144,40 +159,40 @@ async def _grouped(page: Page, desk: Failures, asked: Asked) -> dict[str, Any]:
         "sections": sections_of(rows),
         "next_cursor": found.next_cursor,
         "count": known or await _in_time(desk.groups.count(asked.query)),
-        "letters": sum(each.actionable for each in rows) if known else None,
-        "whole": None if known else await _in_time(whole_of(desk, asked.query, grouped=True)),
+        "letters": sum(row.actionable for row in rows) if known else None,
+        "selection": None if known else await _in_time(select_query(desk, asked.query, grouped=True)),
     }
 
 
-async def _flat(page: Page, desk: Failures, asked: Asked) -> dict[str, Any]:
+async def _flat(page: Page, desk: Failures, asked: ListRequest) -> dict[str, Any]:
     found = await desk.dead_letters.list(
         asked.query, size=_size(page), cursor=asked.cursor, order=asked.sort.value
     )
     known = _known(asked, found.next_cursor, len(found.lines))
     count = known or await _in_time(desk.dead_letters.count(asked.query))
     return {
-        "lines": [row_of(each) for each in found.lines],
+        "lines": [row_of(line) for line in found.lines],
         "next_cursor": found.next_cursor,
         "count": count,
-        "whole": None if known else await _in_time(whole_of(desk, asked.query, count)),
+        "selection": None if known else await _in_time(select_query(desk, asked.query, count)),
     }
 
 
-def _known(asked: Asked, next_cursor: str | None, number: int) -> Count | None:
-    """How many there are, when all are on this page: nothing need be counted, nor selected beyond it."""
+def _known(asked: ListRequest, next_cursor: str | None, number: int) -> Count | None:
+    """Return how many there are if all are on this page. Then there is nothing to count."""
     return Count(number, capped=False) if asked.cursor is None and next_cursor is None else None
 
 
-async def _in_time(asked: Awaitable[T]) -> T | None:
-    """A list without its number is better than none."""
+async def _in_time(counting: Awaitable[T]) -> T | None:
+    """Return None if counting takes too long: a list without its number is better than none."""
     try:
-        return await asked
+        return await counting
     except StatementTimeoutError:
         return None
 
 
 def _nothing() -> dict[str, Any]:
-    return dict.fromkeys(("count", "letters", "next_cursor", "whole")) | {"lines": (), "sections": ()}
+    return dict.fromkeys(("count", "letters", "next_cursor", "selection")) | {"lines": (), "sections": ()}
 
 
 def _size(page: Page) -> int:
@@ -189,8 +204,8 @@ def row_of(line: DeadLetterLine) -> LetterRow:
     return LetterRow(
         line,
         state_of(line),
-        [str(each) for each in tags] if isinstance(tags, list) else [],
-        line.state in actionable,
+        [str(tag) for tag in tags] if isinstance(tags, list) else [],
+        line.state in ACTIONABLE,
         line.state in CLOSED,
     )
 

@@ -1,4 +1,4 @@
-"""Rows of a list of failure groups: those that need somebody apart from those that heal by themselves."""
+"""Rows of a list of failure groups, in sections: those that need somebody, those that heal themselves."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from redrive.model.failure_group import (
     Timeline,
 )
 
-SHORT = 16
-"""So many digits of a fingerprint tell it from all others, and fifty of them fit into a query."""
+SHORT_LENGTH = 16
+"""Digits of a fingerprint in a query: enough to be unique, and fifty fingerprints fit into one query."""
 
 
 class GroupRow(NamedTuple):
     """
-    needs, heals  how many of its dead letters need somebody, and how many heal by themselves
+    needs, heals  how many of its dead letters need somebody, and how many heal themselves
     found         the query for those that can be replayed and closed
     """
 
@@ -58,7 +58,7 @@ class GroupRow(NamedTuple):
 
     @property
     def sign(self) -> str:
-        """Its state; calm where that asks for somebody and no dead letter of it is left to be done with."""
+        """The state to show: settled if the group is open and none of its dead letters is live."""
         settled = self.letters.live == 0 and self.group.state == GroupState.OPEN
         return f"settled_{self.state}" if settled else self.state
 
@@ -79,13 +79,13 @@ class Section(NamedTuple):
 
     @property
     def letters(self) -> int:
-        return sum(each.heals if self.kind == "heals" else each.needs for each in self.rows)
+        return sum(row.heals if self.kind == "heals" else row.needs for row in self.rows)
 
 
 async def rows_of(groups: GroupQueries, lines: Iterable[GroupLine]) -> list[GroupRow]:
-    """With their sparklines and records, each in one query for all."""
+    """Add the sparklines and records, with one query each for all groups."""
     known = list(lines)
-    names = [each.group.fingerprint for each in known]
+    names = [line.group.fingerprint for line in known]
     days, records = await groups.sparklines(names), await groups.records(names)
     return [
         GroupRow(line.group, line.letters, days[name], records.get(name, GroupRecord()))
@@ -94,7 +94,7 @@ async def rows_of(groups: GroupQueries, lines: Iterable[GroupLine]) -> list[Grou
 
 
 def sections_of(rows: Sequence[GroupRow]) -> list[Section]:
-    """In each of them the order stays."""
+    """Split rows into sections; the order within a section stays."""
     kinds: dict[str, list[GroupRow]] = {"needs": [], "heals": [], "ignored": [], "closed": []}
     for row in rows:
         kinds[_kind(row)].append(row)
@@ -108,16 +108,16 @@ def _kind(row: GroupRow) -> str:
 
 
 def needs_of(letters: LetterCounts, record: GroupRecord) -> int:
-    """How many need somebody: those that will be redriven automatically do not."""
+    """Count those that need somebody: not those that will be redriven automatically."""
     return letters.open - record.scheduled + letters.exhausted
 
 
 def state_of(group: FailureGroup) -> str:
-    """A group that is open once more says so."""
+    """Return REGRESSED for a group that was closed and is open again."""
     is_back = group.state == GroupState.OPEN and group.regressed_at is not None
     return REGRESSED.upper() if is_back else group.state
 
 
 def short(fingerprint: str) -> str:
     version, mark, digits = fingerprint.rpartition(":")
-    return f"{version}{mark}{digits[:SHORT]}"
+    return f"{version}{mark}{digits[:SHORT_LENGTH]}"

@@ -1,7 +1,8 @@
-"""The page of one failure group: is it still happening, what is it, and what is to be done about it?"""
+"""The page of one failure group: whether it still happens, what it is, and what can be done about it."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -13,11 +14,11 @@ from redrive.failures.service import Failures
 from redrive.model.dead_letter import DeadLetter, DeadLetterState
 from redrive.model.failure_group import GROUP_TRANSITIONS, GroupDetail, GroupShare, GroupState, Timeline
 from redrive.model.query import Query, Term
+from redrive.policy.stack import stack_of
 from redrive.server.admin.chart import Chart, Series, bars
 from redrive.server.admin.dead_letters import row_of
 from redrive.server.admin.group_rows import GroupRow, short
 from redrive.server.admin.page import OnPage, Page, Pages
-from redrive.server.admin.stack import stack_of
 from redrive.server.api.groups import Fingerprint
 
 pages = Pages("groups")
@@ -40,7 +41,7 @@ class Span(StrEnum):
 
 
 class Share(NamedTuple):
-    """A part of the whole; `query` finds it."""
+    """A part of the whole. `query` finds it."""
 
     name: str
     number: int
@@ -65,9 +66,9 @@ async def group(page: OnPage, fingerprint: Fingerprint, span: Span = Span.DAY) -
         spans=list(Span),
         chart=_chart(page, over_time, span),
         capped=over_time.capped,
-        newest=[row_of(each) for each in newest.lines],
+        newest=[row_of(line) for line in newest.lines],
         replays=_replays(detail.replays),
-        reaching=await desk.operations.reaching(name),
+        planned_in=await desk.operations.reaching(name),
         **await _sample(desk, detail),
         **_shares(detail, await desk.groups.spread(name)),
     )
@@ -80,7 +81,7 @@ async def _row(desk: Failures, detail: GroupDetail) -> GroupRow:
 
 
 async def _sample(desk: Failures, detail: GroupDetail) -> dict[str, Any]:
-    """Its newest dead letter, which somebody may have removed in this very moment."""
+    """Return the newest dead letter, unless it was removed a moment ago."""
     letter: DeadLetter | None = None
     if detail.sample is not None:
         try:
@@ -91,49 +92,49 @@ async def _sample(desk: Failures, detail: GroupDetail) -> dict[str, Any]:
 
 
 def _steps(detail: GroupDetail) -> frozenset[str]:
-    """The states that a person can give it now."""
+    """Return the states that a person can set now."""
     now = GroupState(detail.group.state)
     return frozenset(str(state) for state in GroupState if GROUP_TRANSITIONS.allows(now, state))
 
 
 def _chart(page: Page, line: Timeline, span: Span) -> Chart:
     series = [Series("Dead letters", "came", line.numbers)]
-    return bars(f"Occurrences in the last {span}", line.start, line.width, series, page.look.zone)
+    return bars(f"Occurrences in the last {span}", line.start, line.width, series, page.preferences.zone)
 
 
 def _replays(numbers: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Those that have happened, in the order in which one asks for them."""
+    """Return the states that occurred, the most important first."""
     order = ("SUCCEEDED", "FAILED", "RUNNING", "PLANNED", "CANCELLED", "REFUSED", "SKIPPED")
     return [(state, numbers[state]) for state in order if numbers.get(state)]
 
 
 def _shares(detail: GroupDetail, spread: Sequence[GroupShare]) -> dict[str, Any]:
     asked = f"fp:{short(detail.group.fingerprint)}"
-    states = _summed((each.state, each.number) for each in spread)
-    queues = _summed((each.queue, each.number) for each in spread)
-    versions = [(each.code_version, each.occurrences) for each in detail.versions]
+    states = _summed((share.state, share.number) for share in spread)
+    queues = _summed((share.queue, share.number) for share in spread)
+    versions = [(version.code_version, version.occurrences) for version in detail.versions]
     return {
         "asked": asked,
         "by_state": _parts(
-            [(str(each), states.get(each, 0)) for each in DeadLetterState],
+            [(str(state), states.get(state, 0)) for state in DeadLetterState],
             lambda name: f"{asked} is:{name.lower()}",
         ),
         "by_queue": _parts(
-            sorted(queues.items(), key=lambda each: -each[1])[:QUEUES],
+            sorted(queues.items(), key=lambda item: -item[1])[:QUEUES],
             lambda name: f"{asked} {Query((Term('queue', (name,)),))}",
         ),
         "by_version": _parts(
             versions[:VERSIONS], lambda name: f"{asked} {Query((Term('version', (name,)),))}" if name else ""
         ),
-        "newest_version": next((each.code_version for each in detail.versions if each.code_version), ""),
+        "newest_version": next((name for name, _ in versions if name), ""),
     }
 
 
 def _summed(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    sums: Counter[str] = Counter()
     for name, number in pairs:
-        found[name] = found.get(name, 0) + number
-    return found
+        sums[name] += number
+    return sums
 
 
 def _parts(pairs: Sequence[tuple[str, int]], query: Any) -> list[Share]:

@@ -1,4 +1,4 @@
-"""The overview: what is broken, is it still happening, does it need somebody."""
+"""The overview: what is broken, whether it still happens, and whether it needs somebody."""
 
 from __future__ import annotations
 
@@ -42,8 +42,10 @@ _OUTCOMES = (
 
 
 class Inflow(NamedTuple):
-    """Is it still happening? `lately` is what came from `since` on; otherwise the last came in a part
-    of the time that ended at `quiet_since`, or none came in all of it."""
+    """Whether dead letters still arrive: `lately` counts those since `since`.
+
+    If there are none, the last one arrived before `quiet_since`, or none arrived in the whole span.
+    """
 
     lately: int
     since: float
@@ -51,11 +53,11 @@ class Inflow(NamedTuple):
 
 
 class Standstill(NamedTuple):
-    """What else does not go on until somebody does something about it.
+    """What else waits for somebody.
 
-    replays  bulk replays that were paused, or have stopped themselves
-    queues   those that are paused while work is ready in them
-    idle     work is ready, and no worker is there
+    replays  bulk replays that were paused, or stopped themselves
+    queues   paused queues with ready work
+    idle     work is ready, and no worker is running
     """
 
     replays: Sequence[ReplayOperation]
@@ -74,7 +76,7 @@ class UnderWay(NamedTuple):
 
 @pages.get("")
 async def overview(page: OnPage, span: Span = Span.DAY) -> Response:
-    visit, zone = page.visit, page.look.zone
+    visit, zone = page.visit, page.preferences.zone
     desk = await visit.desk()
     house, under_way = await _house(page), await _under_way(desk)
     seen = await (await visit.app.overview(org=visit.org, by=visit.principal.name)).read(span)
@@ -98,7 +100,7 @@ async def overview(page: OnPage, span: Span = Span.DAY) -> Response:
 
 
 def inflow_of(seen: Overview) -> Inflow:
-    """The last part of the time is under way, so the one before it counts as well."""
+    """Count the last two parts of the span: the very last one is still in progress."""
     lately = sum(seen.came[-2:])
     since = seen.start + (len(seen.came) - 2) * seen.width
     last = max((at for at, number in enumerate(seen.came) if number), default=None)
@@ -108,18 +110,18 @@ def inflow_of(seen: Overview) -> Inflow:
 def standstill_of(
     under_way: Sequence[UnderWay], queues: Sequence[QueueView], workers: Sequence[WorkerView]
 ) -> Standstill:
-    ready = [each for each in queues if each.own.ready.number]
+    ready = [queue for queue in queues if queue.own.ready.number]
     return Standstill(
-        [each.operation for each in under_way if each.operation.state != OperationState.RUNNING],
-        [each for each in ready if each.paused],
+        [line.operation for line in under_way if line.operation.state != OperationState.RUNNING],
+        [queue for queue in ready if queue.paused],
         bool(ready) and not workers,
     )
 
 
 def runs_chart(seen: Overview, zone: tzinfo) -> Chart:
-    """What has failed lies at the bottom, where it can be compared; the rest upon it."""
+    """Draw failed runs at the bottom, where they are easy to compare, and the others above them."""
     series = [Series(name, tone, seen.runs[state]) for state, name, tone in _OUTCOMES]
-    shown = [each for each in series if each.tone in ("dead", "succeeded") or any(each.numbers)]
+    shown = [line for line in series if line.tone in ("dead", "succeeded") or any(line.numbers)]
     return bars("Runs by outcome", seen.start, seen.width, shown, zone)
 
 
@@ -129,43 +131,46 @@ def letters_chart(seen: Overview, zone: tzinfo) -> Chart:
 
 
 async def _top(desk: Failures) -> Sequence[GroupRow]:
-    """Those with the most that need somebody. No group has more of them than it has occurrences: where the
-    next ones have occurred less often than the last one here needs somebody, nothing is missed."""
-    chosen: list[tuple[int, GroupLine]] = []
+    """Return the groups with the most dead letters that need somebody.
+
+    A group has no more of them than it has occurrences. So the search can end when the next groups have fewer
+    occurrences than the last group found has dead letters that need somebody.
+    """
+    top: list[tuple[int, GroupLine]] = []
     cursor = None
     for _ in range(PAGES):
         found = await desk.groups.search(TOP, sort=GroupSort.OCCURRENCES, size=LOOKED_AT, cursor=cursor)
         needs = await _needs(desk, found.lines)
-        chosen += [(needs[each.group.fingerprint], each) for each in found.lines]
-        chosen = sorted(chosen, key=lambda each: -each[0])[:GROUPS]
+        top += [(needs[line.group.fingerprint], line) for line in found.lines]
+        top = sorted(top, key=lambda pair: -pair[0])[:GROUPS]
         cursor = found.next_cursor
-        if cursor is None or chosen[-1][0] >= found.lines[-1].group.occurrences:
+        if cursor is None or top[-1][0] >= found.lines[-1].group.occurrences:
             break
-    return await rows_of(desk.groups, [line for _, line in chosen])
+    return await rows_of(desk.groups, [line for _, line in top])
 
 
 async def _ignored(desk: Failures) -> Count:
-    """How many of those that need somebody belong to failures that are ignored, which are few."""
+    """Count the dead letters that need somebody and belong to ignored groups, of which there are few."""
     found = await desk.groups.search(IGNORED, sort=GroupSort.OCCURRENCES, size=LOOKED_AT)
     needs = await _needs(desk, found.lines)
     return Count(sum(needs.values()), found.next_cursor is not None)
 
 
 async def _needs(desk: Failures, lines: Sequence[GroupLine]) -> dict[str, int]:
-    records = await desk.groups.records([each.group.fingerprint for each in lines])
-    names = [each.group.fingerprint for each in lines]
+    names = [line.group.fingerprint for line in lines]
+    records = await desk.groups.records(names)
     return {name: needs_of(line.letters, records[name]) for name, line in zip(names, lines, strict=True)}
 
 
 async def _under_way(desk: Failures) -> Sequence[UnderWay]:
-    """Those that wait for somebody come first."""
+    """Return the replays in progress, those that wait for somebody first."""
     found = await desk.operations.under_way()
-    chosen = sorted(found, key=lambda each: each.state == OperationState.RUNNING)[:REPLAYS]
-    return [UnderWay(each, await desk.operations.report(each.id)) for each in chosen]
+    first = sorted(found, key=lambda operation: operation.state == OperationState.RUNNING)[:REPLAYS]
+    return [UnderWay(operation, await desk.operations.report(operation.id)) for operation in first]
 
 
 async def _house(page: Page) -> dict[str, Any]:
-    """Breakers, queues and workers: what belongs to all organizations."""
+    """Return breakers, queues and workers, which all organizations share."""
     visit, asking = page.visit, {"org": page.visit.org, "by": page.visit.principal.name}
     breakers = await (await visit.app.breaker_book(**asking)).list()
     book = await visit.app.queue_book(**asking)
@@ -173,7 +178,7 @@ async def _house(page: Page) -> dict[str, Any]:
     return {
         "breakers": sorted(breakers, key=_urgency),
         "queues": sorted(queues, key=_age),
-        "workers": [each for each in workers if state_of(each) == "running"],
+        "workers": [worker for worker in workers if state_of(worker) == "running"],
     }
 
 
@@ -187,5 +192,5 @@ def _age(queue: QueueView) -> tuple[bool, float, int, str]:
 
 
 async def _is_new(visit: RequestContext) -> bool:
-    """Nothing was ever started here."""
+    """Whether no run was ever started."""
     return not (await (await visit.runs()).list(size=1)).runs

@@ -1,18 +1,19 @@
-"""Pages: routes that answer with HTML. They only read; what changes something goes through the API."""
+"""Pages: routes that answer with HTML. Pages only read; forms and buttons change things through the API."""
 
 from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, NamedTuple, cast
+from urllib.parse import unquote
+from zoneinfo import ZoneInfo, available_timezones
 
 from fastapi import Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
 from redrive.policy.access import Permission
-from redrive.server.admin.environment import PAGES, environment
-from redrive.server.admin.look import Look
+from redrive.server.admin.environment import PAGES, environment, link
 from redrive.server.admin.shell import shell_of
 from redrive.server.admin.static_files import takes_gzip
 from redrive.server.cookie import session_token
@@ -22,11 +23,45 @@ from redrive.server.rule import Rule, may
 from redrive.server.site import site_of
 
 READ = may(Permission.READ)
-QUICKLY = 4
+COMPRESSION_LEVEL = 4
+"""Fast: a page is compressed for each request."""
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
+
+
+PREFERENCES_COOKIE = "redrive_look"
+Theme = Literal["auto", "light", "dark"]
+_THEMES = ("auto", "light", "dark")
+_ZONES = available_timezones()
+
+
+class Preferences(NamedTuple):
+    """How a person likes the pages. Their browser keeps it in a cookie."""
+
+    theme: Theme = "auto"
+    zone: ZoneInfo = ZoneInfo("UTC")
+
+    @classmethod
+    def of(cls, request: Request) -> Preferences:
+        return cls.parse(request.cookies.get(PREFERENCES_COOKIE, ""))
+
+    @classmethod
+    def parse(cls, text: str) -> Preferences:
+        """Read "dark|Europe/Zurich"; a part that is unknown keeps its default."""
+        theme, _, zone = unquote(text).partition("|")
+        return cls(
+            cast(Theme, theme) if theme in _THEMES else "auto", ZoneInfo(zone if zone in _ZONES else "UTC")
+        )
+
+
+class ViewLink(NamedTuple):
+    """A saved view as a link to its page."""
+
+    id: str
+    name: str
+    address: str
 
 
 class Pages(Routes):
@@ -40,19 +75,19 @@ class Pages(Routes):
 
 
 class Page:
-    """What a handler works with: who is there, and how the answer is written."""
+    """The request for a page: who asks, when, with which preferences; and how to answer."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
         self.visit: RequestContext = request.state.visit
-        self.look = Look.of(request)
+        self.preferences = Preferences.of(request)
         self.now = self.visit.app.clock.now()
 
     def may(self, permission: str) -> bool:
         return Permission(permission) in self.visit.principal.permissions
 
     async def render(self, template: str, *, place: str, status: int = 200, **values: Any) -> Response:
-        """`place` is the entry of the navigation that it belongs to."""
+        """Render a whole page. `place` is the entry of the navigation that it belongs to."""
         site = site_of(self.request.scope)
         shell = await shell_of(self.visit, session_token(self.request, site))
         banner = site.banner and await site.banner.rendered(self.request, self.visit.caller)
@@ -60,13 +95,19 @@ class Page:
         return html(self.request, template, status, **self._common(), **around, **values)
 
     def fragment(self, template: str, **values: Any) -> Response:
-        """A part of a page, without what is around it."""
+        """Render a part of a page, without the shell."""
         return html(self.request, template, 200, **self._common(), **values)
+
+    async def saved_views(self, page: str) -> list[ViewLink]:
+        return [
+            ViewLink(view.id, view.name, link(f"/{view.page}", q=view.query, view=view.view, sort=view.sort))
+            for view in await (await self.visit.desk()).saved_views.list(page)
+        ]
 
     def _common(self) -> dict[str, Any]:
         principal = self.visit.principal
         return {
-            "look": self.look,
+            "preferences": self.preferences,
             "now": self.now,
             "may": self.may,
             "principal": principal,
@@ -77,19 +118,19 @@ class Page:
 
 
 def html(request: Request, template: str, status: int, /, **values: Any) -> Response:
-    """Compressed, as lists repeat themselves. So no page may hold a token: its size would tell of it."""
+    """Render a template, compressed. So no page may contain a secret: the compressed size would reveal it."""
     text = environment().get_template(template).render(values)
-    # Without any referrer, browsers do not say either which page a form comes from.
+    # With no referrer at all, browsers would not send the origin of a form either.
     headers = {"Content-Security-Policy": POLICY, "Referrer-Policy": "same-origin"}
     content = _sendable(text)
     if takes_gzip(request):
         headers |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
-        content = gzip.compress(content, QUICKLY, mtime=0)
+        content = gzip.compress(content, COMPRESSION_LEVEL, mtime=0)
     return Response(content, status, headers, "text/html; charset=utf-8")
 
 
 def _sendable(text: str) -> bytes:
-    """Half of a character, which somebody has stored, is in no UTF-8: it is marked as lost."""
+    """Encode as UTF-8; half of a surrogate pair, which has no encoding, becomes a replacement character."""
     try:
         return text.encode()
     except UnicodeEncodeError:

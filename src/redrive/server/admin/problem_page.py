@@ -1,4 +1,4 @@
-"""Problems on pages: what went wrong, why, and what to do next, in the look of the house."""
+"""Problems as pages: what went wrong, why, and what to do next."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from redrive.policy.redact import Redactor
 from redrive.server.admin.environment import PAGES
-from redrive.server.admin.look import Look
-from redrive.server.admin.page import html
+from redrive.server.admin.page import Preferences, html
 from redrive.server.api.onward import LOCAL, MAX_LENGTH
 from redrive.server.problem import TITLES, ProblemError
 
@@ -33,7 +32,7 @@ def problem_page(request: Request, problem: ProblemError, request_id: str, redac
         request,
         "problem.html",
         problem.status_code,
-        look=Look.of(request),
+        preferences=Preferences.of(request),
         title=TITLES.get(problem.status_code, "Something is wrong"),
         detail=_detail(problem, redactor),
         hint="" if problem.code in _OF_THE_API else problem.hint,
@@ -45,30 +44,30 @@ def problem_page(request: Request, problem: ProblemError, request_id: str, redac
 
 
 def _detail(problem: ProblemError, redactor: Redactor) -> str:
-    """As a sentence."""
+    """Return the problem's detail as a sentence."""
     text = redactor.text(problem.detail) if problem.code != "no_route" else "there is no page at this address"
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}"
 
 
 def _to_sign_in(request: Request) -> Response:
-    """And from there to where they wanted to go."""
+    """Send the caller to the sign-in page, and from there to the page that they asked for."""
     by_script = "hx-request" in request.headers
     address = f"{SIGN_IN}?next={quote(_wanted(request, by_script), safe='/')}"
-    if by_script:  # a browser would follow a redirection, and put the page into another
+    if by_script:  # htmx would follow a redirect and put the sign-in page into the other page
         return Response(status_code=401, headers={"HX-Redirect": address})
     return RedirectResponse(address, 303)
 
 
 def _wanted(request: Request, by_script: bool) -> str:
-    """As it was asked for. A script asks for parts of the page that somebody is on."""
+    """Return the address that was asked for; for a script, that of the page that it runs on."""
     if by_script:
-        asked = urlsplit(request.headers.get("hx-current-url", PAGES))
-        return local(f"{asked.path}?{asked.query}" if asked.query else asked.path)
+        current = urlsplit(request.headers.get("hx-current-url", PAGES))
+        return local(f"{current.path}?{current.query}" if current.query else current.path)
     path, query = request.scope["raw_path"].decode("latin-1"), request.scope["query_string"].decode("latin-1")
     return local(f"{path}?{query}" if query else path)
 
 
 def local(path: str | None) -> str:
-    """A path of this server; where it is none, or too long to be given on, the beginning."""
+    """Return the path if it is one of this server and not too long, otherwise the first page."""
     fits = path is not None and len(path) <= MAX_LENGTH and re.fullmatch(LOCAL, path)
     return path if path is not None and fits else PAGES

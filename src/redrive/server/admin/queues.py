@@ -1,4 +1,4 @@
-"""Queues: what lies in them, for how long, who works on them, and pausing them."""
+"""Queues: how much work they have, for how long, which workers serve them, and pausing them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from redrive.server.admin.workers import state_of
 pages = Pages("queues")
 
 OLD_SECONDS = 300.0
-"""Work that is ready for longer is pointed out."""
+"""The page points out work that has been ready for longer."""
 
 
 class Line(NamedTuple):
-    """`shown` is what all have where that is told, otherwise one's own. So many `workers` serve it."""
+    """`shown` counts the work of all organizations if the caller may see it, otherwise of their own."""
 
     queue: QueueView
     shown: Depths
@@ -28,7 +28,7 @@ class Line(NamedTuple):
 
     @property
     def differs(self) -> bool:
-        """Others have something in it, too."""
+        """Whether other organizations have work in it."""
         return self.queue.overall is not None and self.queue.overall[:4] != self.queue.own[:4]
 
     @property
@@ -44,16 +44,16 @@ class Line(NamedTuple):
 
 @pages.get("/queues")
 async def list_(page: OnPage) -> Response:
-    """Those that need somebody first: not served, paused, with old work."""
+    """Show those that need somebody first: not served, paused, with old work."""
     visit = page.visit
     book = await visit.app.queue_book(org=visit.org, by=visit.principal.name)
-    at_work = [each for each in await book.workers() if state_of(each) == "running"]
-    lines = [_line(each, at_work) for each in await book.list()]
+    at_work = [worker for worker in await book.workers() if state_of(worker) == "running"]
+    lines = [_line(queue, at_work) for queue in await book.list()]
     return await page.render("queues.html", place="queues", lines=sorted(lines, key=_urgency))
 
 
 def _line(queue: QueueView, workers: Iterable[WorkerView]) -> Line:
-    serving = sum(queue.name in each.queues for each in workers)
+    serving = sum(queue.name in worker.queues for worker in workers)
     return Line(queue, queue.overall or queue.own, serving, str(Term("queue", (queue.name,))))
 
 

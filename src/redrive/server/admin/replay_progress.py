@@ -1,4 +1,4 @@
-"""How far a bulk replay is: a bar of its items by state, and what can honestly be said about the rest."""
+"""The progress of a bulk replay: a bar of its items by state, its canary, and its pace."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from redrive.model.replay import ReplayState
 from redrive.policy.rollout import Rollout
 
 WIDTH = 1000.0
-LEAST = 6.0
-"""Of a part of the bar: what is there is seen, however little it is."""
+MIN_WIDTH = 6.0
+"""The width of the smallest part of the bar, so that every part is visible."""
 
 ORDER = (
     ReplayState.SUCCEEDED,
@@ -24,14 +24,14 @@ ORDER = (
 )
 ENDED = (ReplayState.SUCCEEDED, ReplayState.FAILED, ReplayState.CANCELLED)
 
-ENOUGH_ENDED, ENOUGH_SECONDS = 20, 5.0
-"""A pace is told from so many on, over so long."""
-STANDSTILL = 30.0
-"""When nothing has ended for so long, a pace means nothing any more."""
+MIN_FINISHED, MIN_SECONDS = 20, 5.0
+"""A pace is known after this many items, over this long."""
+STANDSTILL_SECONDS = 30.0
+"""If no item has finished for this long, a pace means nothing any more."""
 
 
 class Part(NamedTuple):
-    """A piece of the bar; `x` and `width` in thousandths of it."""
+    """A part of the bar; `x` and `width` are in thousandths of it."""
 
     state: str
     number: int
@@ -40,7 +40,7 @@ class Part(NamedTuple):
 
 
 def bar(counts: Mapping[str, int]) -> tuple[Part, ...]:
-    """All states in their order, also those that nothing is in."""
+    """Return a part for every state, even if it has no items."""
     numbers = [counts.get(state, 0) for state in ORDER]
     widths = _widths(numbers)
     starts = [sum(widths[:index]) for index in range(len(widths))]
@@ -54,8 +54,8 @@ def _widths(numbers: Sequence[int]) -> list[float]:
     total = sum(numbers)
     if not total:
         return [0.0] * len(numbers)
-    raised = [max(LEAST, WIDTH * number / total) if number else 0.0 for number in numbers]
-    return [WIDTH * width / sum(raised) for width in raised]
+    widths = [max(MIN_WIDTH, WIDTH * number / total) if number else 0.0 for number in numbers]
+    return [WIDTH * width / sum(widths) for width in widths]
 
 
 def ended(counts: Mapping[str, int]) -> int:
@@ -63,44 +63,49 @@ def ended(counts: Mapping[str, int]) -> int:
 
 
 def replayed(counts: Mapping[str, int]) -> int:
-    """What runs, has run or will: all but what was refused or left out."""
+    """Count the items that run, ran or will run: all but those refused or left out."""
     return sum(number for state, number in counts.items() if state not in ("REFUSED", "SKIPPED"))
 
 
 class Pace(NamedTuple):
-    """`rate` items a second since the canary; `seconds` are left if it goes on so."""
+    """`rate` items per second since the canary; at this pace, `seconds` are left."""
 
     rate: float
     seconds: float
 
 
 def pace(report: OperationReport, rollout: Rollout, now: float) -> Pace | None:
-    """None where it could only be guessed: in the canary, after a few items, at a standstill."""
+    """Return None if it would be a guess: in the canary, after a few items, at a standstill."""
     operation, items = report.operation, report.items
     last = report.last_ended_at
-    if operation.state != "RUNNING" or operation.ramped_at is None or last is None or now - last > STANDSTILL:
+    if (
+        operation.state != "RUNNING"
+        or operation.ramped_at is None
+        or last is None
+        or now - last > STANDSTILL_SECONDS
+    ):
         return None
     judged = items[ReplayState.SUCCEEDED] + items[ReplayState.FAILED]
     done = judged - rollout.pardoned.judged - rollout.options.canary
     seconds = now - operation.ramped_at
-    if done < ENOUGH_ENDED or seconds < ENOUGH_SECONDS:
+    if done < MIN_FINISHED or seconds < MIN_SECONDS:
         return None
     rate = done / seconds
     return Pace(rate, (items[ReplayState.PLANNED] + items[ReplayState.RUNNING]) / rate)
 
 
 class Canary(NamedTuple):
-    """So many of the canary were begun and have ended."""
+    """How many items of the canary were started and have finished."""
 
     size: int
-    begun: int
-    ended: int
+    started: int
+    finished: int
 
 
 def canary(report: OperationReport, rollout: Rollout) -> Canary | None:
-    """None when there is none, or it is over."""
+    """Return None if there is no canary, or it is over."""
     size = min(rollout.options.canary, replayed(report.items))
     if report.operation.ramped_at is not None or not size:
         return None
-    begun = max(0, report.operation.released - rollout.pardoned.begun)
-    return Canary(size, min(begun, size), max(0, min(begun, size) - report.items[ReplayState.RUNNING]))
+    started = min(size, max(0, report.operation.released - rollout.pardoned.begun))
+    return Canary(size, started, max(0, started - report.items[ReplayState.RUNNING]))

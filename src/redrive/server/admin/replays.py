@@ -1,10 +1,10 @@
-"""Bulk replays: all of them, the dialog that plans one, and one of them from its plan to its report."""
+"""Bulk replays: the list, the dialog that plans one, and the page of one from its plan to its report."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import Query
 from starlette.responses import Response
@@ -15,22 +15,23 @@ from redrive.model.operation import ReplayOperation
 from redrive.model.replay import OperationState, ReplayState
 from redrive.policy.rollout import RolloutOptions
 from redrive.server.admin.page import OnPage, Pages
-from redrive.server.admin.replay_meant import Meant, meant
 from redrive.server.admin.replay_progress import Part, bar, ended, replayed
-from redrive.server.admin.replay_view import common, progress
-from redrive.server.admin.replay_words import MODES, Chosen, chosen
+from redrive.server.admin.replay_report import common, progress
+from redrive.server.admin.selection import select_replay
 from redrive.server.api.request import Cursor, Id
+from redrive.server.api.resource import object_in
+from redrive.words.replay import MODES, Selection, selection_of
 
 pages = Pages("replays")
 
-SIZE = 20
+PAGE_SIZE = 20
 
 
 class Line(NamedTuple):
-    """A bulk replay as the list shows it."""
+    """A bulk replay in the list."""
 
     operation: ReplayOperation
-    chosen: Chosen
+    selection: Selection
     bar: Sequence[Part]
     ended: int
     replayed: int
@@ -39,18 +40,18 @@ class Line(NamedTuple):
 
 @pages.get("/replays")
 async def list_(page: OnPage, cursor: Cursor = None) -> Response:
-    """What is under way comes first, on the first page."""
+    """Show those in progress first, on the first page."""
     desk = await page.visit.desk()
-    found = await desk.operations.list(size=SIZE, cursor=cursor)
+    found = await desk.operations.list(size=PAGE_SIZE, cursor=cursor)
     active = await desk.operations.under_way() if cursor is None else ()
-    shown = {each.id for each in active}
-    others = [each for each in found.operations if each.id not in shown]
+    shown = {operation.id for operation in active}
+    others = [operation for operation in found.operations if operation.id not in shown]
     counts = await desk.operations.progress([*active, *others])
     return await page.render(
         "replays.html",
         place="replays",
-        active=[_line(each, counts[each.id]) for each in active],
-        others=[_line(each, counts[each.id]) for each in others],
+        active=[_line(operation, counts[operation.id]) for operation in active],
+        others=[_line(operation, counts[operation.id]) for operation in others],
         first=cursor is not None,
         cursor=found.next_cursor,
     )
@@ -59,7 +60,7 @@ async def list_(page: OnPage, cursor: Cursor = None) -> Response:
 def _line(operation: ReplayOperation, counts: Mapping[str, int]) -> Line:
     return Line(
         operation,
-        chosen(operation),
+        selection_of(object_in(operation.selection)),
         bar(counts),
         ended(counts),
         replayed(counts),
@@ -75,10 +76,10 @@ async def new(
     group: Annotated[str | None, Query(max_length=200)] = None,
     unsafe: bool = False,
 ) -> Response:
-    """What is meant, and how carefully; the plan follows. `unsafe`: nothing is to be left out."""
+    """Show the dialog that plans a replay. `unsafe`: include those that may repeat an unsafe effect."""
     desk, problem, found, verdict = await page.visit.desk(), "", None, None
     try:
-        found = await meant(desk, q, ids, group)
+        found = await select_replay(desk, q, ids, group)
     except InvalidValueError as error:
         problem = str(error)
     if found is not None and found.one is not None:
@@ -87,26 +88,26 @@ async def new(
         "replay_new.html",
         place="replays",
         status=422 if problem else 200,
-        meant=found,
+        selection=found,
         verdict=verdict,
         problem=problem,
         query=q or "",
         unsafe=unsafe,
         under_way=await _is_under_way(desk),
-        command="" if found is None else _command(found),
+        command="" if found is None else command_of(found.body),
         modes=MODES,
         options=RolloutOptions(),
     )
 
 
 async def _is_under_way(desk: Failures) -> bool:
-    """Then only the plan knows how many will run: those that it will reach are refused."""
+    """While another replay is in progress, only the plan knows how many will run: it refuses its items."""
     known = (OperationState.RUNNING, OperationState.PAUSED)
-    return any(each.state in known for each in await desk.operations.under_way())
+    return any(operation.state in known for operation in await desk.operations.under_way())
 
 
-def _command(wanted: Meant) -> str:
-    body = wanted.body
+def command_of(body: Mapping[str, Any]) -> str:
+    """Return the command line that plans the same."""
     if "ids" in body:
         return shlex.join(["redrive", "replay", "plan", *body["ids"]])
     name = "query" if "query" in body else "group"
@@ -120,7 +121,7 @@ async def one(
     state: Annotated[ReplayState | None, Query()] = None,
     cursor: Cursor = None,
 ) -> Response:
-    """The plan until it is started, from then on how far it is."""
+    """Show the plan until the replay is started, and then its progress."""
     desk = await page.visit.desk()
     report = await desk.operations.report(operation_id)
     values = await common(desk, report)

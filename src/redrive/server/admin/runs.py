@@ -1,4 +1,4 @@
-"""Runs: the list by the query language, and the page of one with its timeline."""
+"""Runs: the list that a query selects, and the page of one run with its timeline."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from redrive.errors import InvalidValueError
 from redrive.model.query import Query, Term
 from redrive.model.run import FAILED_RUNS, LIVE_RUNS, Place
 from redrive.policy.codec import encode
+from redrive.policy.description import describe_stored_policy
 from redrive.server.admin.page import OnPage, Page, Pages
-from redrive.server.admin.policy_words import policy_words
 from redrive.server.admin.timeline import timeline
 from redrive.server.admin.tree import Tree, tree_of_value
-from redrive.server.admin.views import views_of
 from redrive.server.api.request import Cursor, Id, QueryText
 
 pages = Pages("runs")
 
-SIZE = 50
+PAGE_SIZE = 50
 MAX_ATTEMPTS = 100
 QUICK = (
     ("", "All"),
@@ -38,7 +37,7 @@ QUICK = (
 
 
 class Line(NamedTuple):
-    """`state` is what the mark of a run is, which tells more than its own state while it is live."""
+    """`state` says more about a live run than its stored state, such as HELD."""
 
     run: RunSummary
     state: str
@@ -46,7 +45,7 @@ class Line(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A step with what is shown of it; trees are None where there is nothing."""
+    """A step on the page of a run; a tree is None if there is no value."""
 
     step: StepView
     planned: PlannedStep | None
@@ -71,7 +70,7 @@ async def listed(page: OnPage, q: QueryText = "", cursor: Cursor = None) -> Resp
         problem=problem,
         quick=QUICK,
         asked=asked,
-        views=await views_of(await page.visit.desk(), "runs"),
+        views=await page.saved_views("runs"),
         command=f"redrive run list {quote(q)}" if q else "redrive run list",
         **found,
     )
@@ -88,7 +87,7 @@ async def one(page: OnPage, run_id: Id) -> Response:
         run=run,
         line=line_of(run, page.now),
         story=story,
-        drawn=timeline(run, story, page.now, page.look.zone),
+        drawn=timeline(run, story, page.now, page.preferences.zone),
         steps=_steps(run, story),
         attempts=newest[:MAX_ATTEMPTS],
         more_attempts=max(0, len(newest) - MAX_ATTEMPTS),
@@ -103,7 +102,7 @@ async def one(page: OnPage, run_id: Id) -> Response:
 
 
 def asked(key: str, value: str) -> str:
-    """A query for that one value, whatever is in it."""
+    """Return a query for that one value, quoted if it must be."""
     return str(Query((Term(key, (value,)),)))
 
 
@@ -113,7 +112,7 @@ def line_of(run: RunSummary, now: float) -> Line:
 
 
 def state_of(run: RunSummary) -> str:
-    """What is held says so, and what waits for a retry; everything else is what it is."""
+    """Return HELD, RUNNING, RETRYING, WAITING or READY for a live run, otherwise its stored state."""
     if run.ended_at is not None:
         return run.state
     if run.place == Place.HELD:
@@ -126,17 +125,19 @@ def state_of(run: RunSummary) -> str:
 
 
 async def _found(page: Page, book: RunQueries, query: str, cursor: str | None) -> dict[str, Any]:
-    found = await book.list(query, size=min(SIZE, page.visit.app.settings.server_page_size), cursor=cursor)
+    found = await book.list(
+        query, size=min(PAGE_SIZE, page.visit.app.settings.server_page_size), cursor=cursor
+    )
     return {
-        "lines": [line_of(each, page.now) for each in found.runs],
+        "lines": [line_of(run, page.now) for run in found.runs],
         "next_cursor": found.next_cursor,
         "count": await book.count(query),
     }
 
 
 def _steps(run: RunView, story: Story) -> list[Step]:
-    planned = {each.step_index: each for each in run.steps}
-    return [_step(each, planned.get(each.step_index)) for each in story.steps]
+    planned = {step.step_index: step for step in run.steps}
+    return [_step(step, planned.get(step.step_index)) for step in story.steps]
 
 
 def _step(step: StepView, planned: PlannedStep | None) -> Step:
@@ -145,7 +146,7 @@ def _step(step: StepView, planned: PlannedStep | None) -> Step:
         planned,
         tree_of_value(step.config) if step.config else None,
         tree_of_value(step.output) if step.output is not None else None,
-        policy_words(encode(step.retry_policy)),
+        describe_stored_policy(encode(step.retry_policy)),
     )
 
 

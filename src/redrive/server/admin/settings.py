@@ -1,7 +1,7 @@
-"""The pages of settings: one's own account, members, keys, and what the installation goes by.
+"""The pages of settings: the caller's account, members, keys, and the configuration of the installation.
 
-Members and keys are changed here, through the API. The rest is set where the application is started, and
-shown here with where it comes from.
+Members and keys are changed here, through the API. The rest is configured where the application is started;
+the page shows each value with its source.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from redrive.settings import SETTINGS, Setting, Settings
 
 pages = Pages("settings")
 
-SIZE = 50
+PAGE_SIZE = 50
 RETENTION = ("retention_days", "dlq_archive_days", "session_days", "session_idle_hours")
 
 RIGHTS = {
@@ -40,7 +40,7 @@ RIGHTS = {
     Permission.REVEAL: "reveal a redacted field, with a reason that is kept",
     Permission.MANAGE: "members, keys, redaction, retention",
 }
-"""What each permission is for, in words."""
+"""What each permission allows."""
 
 Section = Annotated[str, Query(max_length=40)]
 Values = dict[str, Any]
@@ -59,7 +59,7 @@ async def settings(page: OnPage, section: Section = "members", cursor: Cursor = 
 
 
 def _is_open(page: Page, section: str) -> bool:
-    """What one's role can never use is not there."""
+    """Whether the caller's role can use a section; others are hidden."""
     principal = page.visit.principal
     if section == "keys":
         return page.may("manage")
@@ -73,7 +73,9 @@ def _refused(section: str) -> ProblemError:
         return ProblemError(
             403, "forbidden", "these settings are for owners", hint="Ask an owner of the organization"
         )
-    return ProblemError(404, "not_found", "there are no such settings", hint=f"Known are {', '.join(TITLES)}")
+    return ProblemError(
+        404, "not_found", "there are no such settings", hint=f"Use one of {', '.join(TITLES)}"
+    )
 
 
 async def _me(page: Page, cursor: str | None) -> Values:
@@ -84,26 +86,26 @@ async def _me(page: Page, cursor: str | None) -> Values:
 
 
 async def _members(page: Page, cursor: str | None) -> Values:
-    found = await (await page.visit.directory()).members.list(size=SIZE, cursor=cursor)
+    found = await (await page.visit.directory()).members.list(size=PAGE_SIZE, cursor=cursor)
     return {
         "members": found.members,
-        "roles": [(str(role), each) for role, each in _roles()],
+        "roles": [(str(role), rights) for role, rights in _roles()],
         **_paging("members", cursor, found.next_cursor),
     }
 
 
 async def _keys(page: Page, cursor: str | None) -> Values:
-    found = await (await page.visit.directory()).keys.list(size=SIZE, cursor=cursor)
+    found = await (await page.visit.directory()).keys.list(size=PAGE_SIZE, cursor=cursor)
     return {
         "keys": found.keys,
         "roles": [str(role) for role in Role],
-        "scopes": [str(each) for each in Permission],
+        "scopes": [str(permission) for permission in Permission],
         **_paging("keys", cursor, found.next_cursor),
     }
 
 
 async def _organizations(page: Page, cursor: str | None) -> Values:
-    found = await (await page.visit.directory()).organizations.list(size=SIZE, cursor=cursor)
+    found = await (await page.visit.directory()).organizations.list(size=PAGE_SIZE, cursor=cursor)
     return {
         "organizations": found.organizations,
         **_paging("organizations", cursor, found.next_cursor),
@@ -126,7 +128,7 @@ async def _notifications(page: Page, cursor: str | None) -> Values:
 
 
 async def _server(page: Page, cursor: str | None) -> Values:
-    return {"settings": _shown(page, tuple(each.name for each in SETTINGS))}
+    return {"settings": _shown(page, tuple(setting.name for setting in SETTINGS))}
 
 
 TITLES = {
@@ -158,27 +160,30 @@ def _paging(section: str, cursor: str | None, next_cursor: str | None) -> Values
 
 
 def _roles() -> Iterator[tuple[Role, str]]:
-    """Each with what it may beyond the one before it."""
+    """Yield each role with the permissions that it has beyond the role before it."""
     before: Role | None = None
     for role in Role:
         less = PERMISSIONS[before] if before is not None else frozenset()
-        more = "; ".join(words for each, words in RIGHTS.items() if each in PERMISSIONS[role] - less)
+        more = "; ".join(text for right, text in RIGHTS.items() if right in PERMISSIONS[role] - less)
         yield role, more if before is None else f"what {before} may; {more}"
         before = role
 
 
 def _rights(role: Role) -> str:
-    return "; ".join(words for each, words in RIGHTS.items() if each in PERMISSIONS[role])
+    return "; ".join(text for right, text in RIGHTS.items() if right in PERMISSIONS[role])
 
 
 def _shown(page: Page, names: tuple[str, ...]) -> list[Values]:
-    """With secrets masked, and where each value comes from."""
+    """Return settings with secrets masked, and the source of each value."""
     settings = page.visit.app.settings
     origins = settings.origins()
     return [
-        {**each.as_json(getattr(settings, each.name), origins[each.name]), "text": _text(each, settings)}
-        for each in SETTINGS
-        if each.name in names
+        {
+            **setting.as_json(getattr(settings, setting.name), origins[setting.name]),
+            "text": _text(setting, settings),
+        }
+        for setting in SETTINGS
+        if setting.name in names
     ]
 
 

@@ -1,4 +1,4 @@
-"""The shell: what every page shows around its own content."""
+"""The shell: what every page shows around its own content, and the help about the keyboard."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from redrive.server.request_context import RequestContext
 
 
 class Place(NamedTuple):
-    """An entry of the navigation; `key` is typed after g."""
+    """An entry of the navigation. g and its key lead there."""
 
     name: str
     path: str
@@ -35,13 +35,49 @@ PLACES = (
 )
 
 
+KEYS = (
+    (
+        "Everywhere",
+        (
+            ("?", "this help"),
+            ("/", "search"),
+            ("u", "undo the last action"),
+            ("c", "copy as a command"),
+            ("Esc", "close"),
+        ),
+    ),
+    (
+        "In lists",
+        (
+            ("j k", "next, previous row"),
+            ("Enter", "open it"),
+            ("x", "select it"),
+            ("n", "next page"),
+        ),
+    ),
+    (
+        "Dead letters",
+        (
+            ("r", "replay: shows the plan first"),
+            ("e", "resolve"),
+            ("i", "ignore"),
+            ("a", "assign"),
+            ("t", "tag"),
+            ("p", "pause or resume a replay"),
+        ),
+    ),
+    ("Go to", tuple((f"g {place.key}", place.title) for place in PLACES)),
+)
+"""The keyboard shortcuts, by where they work."""
+
+
 class Shell(NamedTuple):
     """
     counters   dead letters by state
     attention  how many of them need somebody
     failing    breakers that are not closed, those that hold the most work first
-    watched    are there any breakers that would tell?
-    standings  the organizations that one may enter
+    watched    whether there are any breakers
+    standings  the organizations that the caller may enter
     """
 
     counters: Mapping[str, int]
@@ -53,7 +89,7 @@ class Shell(NamedTuple):
 
     @property
     def live(self) -> str:
-        """What live.js compares with the counters that it hears."""
+        """The counters that live.js compares with those of the event stream."""
         return " ".join(str(self.counters.get(state, 0)) for state in LIVE)
 
 
@@ -70,5 +106,5 @@ async def shell_of(visit: RequestContext, token: str | None) -> Shell:
 
 
 def _failing(breakers: Sequence[BreakerView]) -> Sequence[BreakerView]:
-    found = [each for each in breakers if each.state != BreakerState.CLOSED]
-    return sorted(found, key=lambda each: (-each.waiting.number, each.name))
+    failing = [breaker for breaker in breakers if breaker.state != BreakerState.CLOSED]
+    return sorted(failing, key=lambda breaker: (-breaker.waiting.number, breaker.name))

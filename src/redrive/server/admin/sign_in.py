@@ -1,36 +1,31 @@
-"""The page to sign in at, and the files that all pages share. They hold nothing that is not for everybody."""
+"""The sign-in page."""
 
 from __future__ import annotations
 
 from typing import Annotated
 from urllib.parse import parse_qs, urlencode
 
-from fastapi import Path, Query
+from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from redrive.server.access_control import check_origin
 from redrive.server.admin.environment import PAGES
-from redrive.server.admin.look import Look
-from redrive.server.admin.page import html
+from redrive.server.admin.page import Preferences, html
 from redrive.server.admin.problem_page import SIGN_IN, local
-from redrive.server.admin.static_files import static_files, static_version, takes_gzip
 from redrive.server.api.onward import onward
 from redrive.server.cookie import session_token
 from redrive.server.problem import ProblemError
 from redrive.server.route import Routes
-from redrive.server.rule import PUBLIC, SIGNING_IN, UNCOUNTED
+from redrive.server.rule import PUBLIC, SIGNING_IN
 from redrive.server.site import Site, site_of
 
 home = Routes("home", "")
 routes = Routes("pages.sign_in", "/app")
 
-FOR_EVER = "public, max-age=31536000, immutable"
 MAX_NAME_LENGTH, MAX_PASSWORD_LENGTH = 200, 1024
 
 NextPath = Annotated[str | None, Query(alias="next", max_length=8_192)]
-Version = Annotated[str, Path(max_length=40)]
-Name = Annotated[str, Path(max_length=80)]
 
 
 @home.get("/", PUBLIC, include_in_schema=False)
@@ -45,7 +40,7 @@ async def show(request: Request, next_path: NextPath = None) -> Response:
 
 @routes.post("/sign-in", SIGNING_IN, include_in_schema=False)
 async def sign_in(request: Request, next_path: NextPath = None) -> Response:
-    """By a form, so that it works without scripts too."""
+    """Sign in by a form, so that it works without scripts."""
     site = site_of(request.scope)
     check_origin(request, site)
     name, password = await _credentials(request)
@@ -55,19 +50,6 @@ async def sign_in(request: Request, next_path: NextPath = None) -> Response:
         if problem.status_code not in (401, 429):
             raise
         return _page(request, next_path, name, problem)
-
-
-@routes.get("/static/{version}/{name}", UNCOUNTED, include_in_schema=False)
-async def static(request: Request, version: Version, name: Name) -> Response:
-    found = static_files().get(name)
-    if found is None:
-        raise ProblemError(404, "no_route", "there is no such file")
-    headers = {"Cache-Control": FOR_EVER if version == static_version() else "no-cache"}
-    headers["Vary"] = "Accept-Encoding"
-    if takes_gzip(request):
-        headers["Content-Encoding"] = "gzip"
-        return Response(found.compressed, 200, headers, found.media_type)
-    return Response(found.content, 200, headers, found.media_type)
 
 
 async def _signed_in(request: Request, site: Site, name: str, password: str, path: str) -> Response:
@@ -84,7 +66,7 @@ async def _credentials(request: Request) -> tuple[str, str]:
         given = parse_qs((await request.body()).decode(errors="replace"), max_num_fields=4)
     except ValueError:  # more fields than the form has
         given = {}
-    name, password = (given.get(each, [""])[-1] for each in ("name", "password"))
+    name, password = (given.get(field, [""])[-1] for field in ("name", "password"))
     if not name or len(name) > MAX_NAME_LENGTH or len(password) > MAX_PASSWORD_LENGTH:
         raise ProblemError(422, "invalid_request", "a name and a password are needed")
     return name, password
@@ -98,7 +80,7 @@ def _page(
         request,
         "sign_in.html",
         200 if problem is None else problem.status_code,
-        look=Look.of(request),
+        preferences=Preferences.of(request),
         action=_with_next(SIGN_IN, path),
         next_path=path or PAGES,
         name=name,
@@ -112,7 +94,11 @@ def _page(
 def _other_ways(site: Site) -> list[tuple[str, str]]:
     ways = [
         ("/api/v1/session/oidc", "Sign in with your provider", site.oidc is not None),
-        ("/api/v1/session/forward", "Go on as you are signed in already", site.authenticator.proxies.sign_in),
+        (
+            "/api/v1/session/forward",
+            "Continue with the account you are signed in to",
+            site.authenticator.proxies.sign_in,
+        ),
     ]
     return [(path, text) for path, text, is_open in ways if is_open]
 

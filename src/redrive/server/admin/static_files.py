@@ -1,6 +1,6 @@
-"""The files that all pages share: scripts and styles, under an address that changes when they do.
+"""Static files: the scripts and styles of all pages, at an address that changes when they do.
 
-They are the same for everybody, so they are compressed once, and kept by browsers for as long as they like.
+They are the same for every caller, so they are compressed once, and browsers may cache them forever.
 """
 
 from __future__ import annotations
@@ -10,14 +10,28 @@ from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+from fastapi import Path
 from starlette.requests import Request
+from starlette.responses import Response
+
+from redrive.server.problem import ProblemError
+from redrive.server.route import Routes
+from redrive.server.rule import UNCOUNTED
+
+routes = Routes("pages.static", "/app")
+
+FOREVER = "public, max-age=31536000, immutable"
 
 TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 STYLES = "app.css"
 _FIRST_STYLES = ("tokens.css", "base.css", "parts.css")
 _LICENCE = "htmx-licence.txt"
+
+
+Version = Annotated[str, Path(max_length=40)]
+Name = Annotated[str, Path(max_length=80)]
 
 
 class StaticFile(NamedTuple):
@@ -26,10 +40,23 @@ class StaticFile(NamedTuple):
     compressed: bytes
 
 
+@routes.get("/static/{version}/{name}", UNCOUNTED, include_in_schema=False)
+async def static(request: Request, version: Version, name: Name) -> Response:
+    found = static_files().get(name)
+    if found is None:
+        raise ProblemError(404, "no_route", "there is no such file")
+    headers = {"Cache-Control": FOREVER if version == static_version() else "no-cache"}
+    headers["Vary"] = "Accept-Encoding"
+    if takes_gzip(request):
+        headers["Content-Encoding"] = "gzip"
+        return Response(found.compressed, 200, headers, found.media_type)
+    return Response(found.content, 200, headers, found.media_type)
+
+
 @cache
 def static_files() -> dict[str, StaticFile]:
-    """By name. All style sheets are one file: tokens first, pages last."""
-    found = {each.name: each.read_bytes() for each in (files("redrive.server.admin") / "static").iterdir()}
+    """Return the files by name. All style sheets become one file: tokens first, pages last."""
+    found = {file.name: file.read_bytes() for file in (files("redrive.server.admin") / "static").iterdir()}
     styles = {name: found.pop(name) for name in sorted(found) if name.endswith(".css")}
     found.pop(_LICENCE, None)
     found[STYLES] = b"\n".join(styles[name] for name in _in_order(styles))
@@ -38,10 +65,10 @@ def static_files() -> dict[str, StaticFile]:
 
 @cache
 def static_version() -> str:
-    """Of all of them together, as modules import each other."""
+    """Return one version for all files, because scripts import each other."""
     digest = sha256()
-    for name, each in sorted(static_files().items()):
-        digest.update(name.encode() + b"\0" + each.content)
+    for name, file in sorted(static_files().items()):
+        digest.update(name.encode() + b"\0" + file.content)
     return digest.hexdigest()[:12]
 
 

@@ -1,4 +1,4 @@
-"""A run as a timeline: one lane a step, drawn by parts/timeline.html."""
+"""The timeline of a run: one lane per step, drawn by parts/timeline.html."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import NamedTuple
 from redrive.engine.run_queries import Story
 from redrive.engine.run_view import RunSummary
 from redrive.model.attempt import AttemptOutcome
-from redrive.server.admin.axis import Tick
-from redrive.server.admin.broken_axis import BrokenAxis
-from redrive.server.admin.course import HELD, QUEUED, RUNNING, STOPPED, WAITING, Stretch, course
-from redrive.server.admin.words import absolute, duration, plural
+from redrive.server.admin.axis import BrokenAxis, Tick
+from redrive.server.admin.run_phases import HELD, QUEUED, RUNNING, STOPPED, WAITING, Phase, run_phases
+from redrive.words.duration import duration
+from redrive.words.moment import absolute
+from redrive.words.number import plural
 
-_LABELLED = 9.0
-SAID = {
+_MIN_LABEL_WIDTH = 9.0
+KINDS = {
     QUEUED: "queued",
     RUNNING: "running",
     WAITING: "waiting for its retry",
@@ -25,12 +26,15 @@ SAID = {
 
 
 class Segment(NamedTuple):
-    """`x` and `width` are in percent. `broken`: it is drawn shorter than the axis says."""
+    """A phase as it is drawn; `x` and `width` are in percent. `broken`: it is cut short.
+
+    title  what a browser shows where the pointer rests
+    """
 
     kind: str
     x: float
     width: float
-    told: str
+    title: str
     label: str = ""
     outcome: str = ""
     number: int = 0
@@ -38,19 +42,19 @@ class Segment(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """`running` is the time that attempts took; `resting`, all other time."""
+    """`running` is the time that attempts took, `resting` all other time."""
 
     step_index: int
     name: str
     state: str
     segments: Sequence[Segment]
-    told: str
+    title: str
     running: float
     resting: float
 
     @property
     def attempts(self) -> list[Segment]:
-        return [each for each in self.segments if each.kind == RUNNING]
+        return [segment for segment in self.segments if segment.kind == RUNNING]
 
 
 class Timeline(NamedTuple):
@@ -66,60 +70,52 @@ class Timeline(NamedTuple):
 
 
 def timeline(run: RunSummary, story: Story, now: float, zone: tzinfo) -> Timeline:
-    stretches = course(run, story, now)
-    axis = BrokenAxis.of(stretches)
-    lanes = [
-        _lane(step.step_index, step.name, str(step.state), stretches, axis, zone) for step in story.steps
-    ]
-    kinds, outcomes = {each.kind for each in stretches}, {each.outcome for each in stretches}
-    seconds = stretches[-1].until - stretches[0].since if stretches else 0.0
+    phases = run_phases(run, story, now)
+    axis = BrokenAxis.of(phases)
+    lanes = [_lane(step.step_index, step.name, str(step.state), phases, axis, zone) for step in story.steps]
+    kinds, outcomes = {phase.kind for phase in phases}, {phase.outcome for phase in phases}
+    seconds = phases[-1].until - phases[0].since if phases else 0.0
     return Timeline(
         lanes,
         axis.ticks(zone),
-        {each: said for each, said in SAID.items() if each in kinds},
-        [each for each in AttemptOutcome if each in outcomes],
+        {kind: text for kind, text in KINDS.items() if kind in kinds},
+        [outcome for outcome in AttemptOutcome if outcome in outcomes],
         seconds,
         axis.broken,
         run.ended_at is None,
     )
 
 
-def _lane(
-    index: int, name: str, state: str, stretches: Sequence[Stretch], axis: BrokenAxis, zone: tzinfo
-) -> Lane:
-    own = [each for each in stretches if each.step_index == index]
-    running = sum(each.seconds for each in own if each.kind == RUNNING)
-    resting = sum(each.seconds for each in own if each.kind != RUNNING)
-    number = sum(each.kind == RUNNING for each in own)
-    said = f"{plural(number, 'attempt')}, {duration(running)} running, {duration(resting)} at rest"
-    told = f"{name}: {said if own else 'not begun'}"
-    return Lane(index, name, state, [_segment(each, axis, zone) for each in own], told, running, resting)
+def _lane(index: int, name: str, state: str, phases: Sequence[Phase], axis: BrokenAxis, zone: tzinfo) -> Lane:
+    own = [phase for phase in phases if phase.step_index == index]
+    running = sum(phase.seconds for phase in own if phase.kind == RUNNING)
+    resting = sum(phase.seconds for phase in own if phase.kind != RUNNING)
+    attempts = plural(sum(phase.kind == RUNNING for phase in own), "attempt")
+    summary = (
+        f"{attempts}, {duration(running)} running, {duration(resting)} at rest" if own else "not started"
+    )
+    segments = [_segment(phase, axis, zone) for phase in own]
+    return Lane(index, name, state, segments, f"{name}: {summary}", running, resting)
 
 
-def _segment(stretch: Stretch, axis: BrokenAxis, zone: tzinfo) -> Segment:
-    left, right = axis.place(stretch.since), axis.place(stretch.until)
-    x, width = round(left, 3), round(max(0.0, right - left), 3)
-    label = duration(stretch.seconds) if width >= _LABELLED else ""
+def _segment(phase: Phase, axis: BrokenAxis, zone: tzinfo) -> Segment:
+    left, right = axis.place(phase.since), axis.place(phase.until)
+    width = round(max(0.0, right - left), 3)
+    lines = (_text(phase), f"for {duration(phase.seconds)}", f"from {absolute(phase.since, zone)}")
     return Segment(
-        stretch.kind,
-        x,
+        phase.kind,
+        round(left, 3),
         width,
-        _told(stretch, zone),
-        label,
-        stretch.outcome,
-        stretch.number,
-        axis.breaks_in(stretch),
+        "\n".join(lines),
+        duration(phase.seconds) if width >= _MIN_LABEL_WIDTH else "",
+        phase.outcome,
+        phase.number,
+        axis.breaks_in(phase),
     )
 
 
-def _told(stretch: Stretch, zone: tzinfo) -> str:
-    return "\n".join(
-        [_said(stretch), f"for {duration(stretch.seconds)}", f"from {absolute(stretch.since, zone)}"]
-    )
-
-
-def _said(stretch: Stretch) -> str:
-    if stretch.kind != RUNNING:
-        return f"{SAID[stretch.kind]} {stretch.detail}".strip()
-    said = f"attempt {stretch.number} {stretch.outcome or 'is running'}"
-    return f"{said}: {stretch.detail}" if stretch.detail else said
+def _text(phase: Phase) -> str:
+    if phase.kind != RUNNING:
+        return f"{KINDS[phase.kind]} {phase.detail}".strip()
+    attempt = f"attempt {phase.number} {phase.outcome or 'is running'}"
+    return f"{attempt}: {phase.detail}" if phase.detail else attempt

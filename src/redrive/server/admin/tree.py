@@ -1,7 +1,7 @@
-"""JSON as a page shows it: rows of keys and values, folded where they are many, and never more than fit.
+"""JSON as a page shows it: rows of keys and values, folded where there are many, up to a maximum.
 
-The rows come one after the other, so that a template needs no recursion: `open` begins what `close` ends.
-Every container gets a fair part of the rows that are left, so that one long list does not use up all.
+The rows are flat, so that a template needs no recursion: a row `open` starts a container, `close` ends it.
+Every container gets a fair share of the rows that are left, so that one long list doesn't use up all of them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Literal, NamedTuple
 from redrive.errors import NotStorableError
 from redrive.policy.codec import JsonValue, decode
 from redrive.policy.redact.marker import MARKER
-from redrive.server.admin.beginning import MAX_LENGTH, beginning
 
+MAX_LENGTH = 32_768
+"""A page parses only the beginning of a longer JSON text."""
 MAX_ROWS = 300
 MAX_ENTRIES = 100
 MAX_DEPTH = 12
@@ -28,6 +29,8 @@ SEALED, UNREADABLE = "$sealed", "$unreadable"
 _FEW = 6
 _LEAST = 2
 _SHORT = 60
+_TOKEN = re.compile(r'"(?:[^"\\]++|\\(?:u[0-9a-fA-F]{4}|[^u]))*+("?)|[\[\]{},:]', re.DOTALL)
+_CLOSERS = {"{": "}", "[": "]"}
 _MARK = re.compile(rf"({MARKER.pattern}|\[REDACTED\])")
 
 _Container = dict[str, JsonValue] | list[JsonValue]
@@ -35,7 +38,7 @@ Kind = Literal["open", "close", "string", "number", "word", "empty", "sealed", "
 
 
 class Part(NamedTuple):
-    """A piece of a string. `redacted` is the kind of secret that was in its place."""
+    """A part of a string. `redacted` is the kind of secret that it replaces."""
 
     text: str
     redacted: str = ""
@@ -45,8 +48,8 @@ class Row(NamedTuple):
     """
     key     the name or the index; empty for the value itself
     parts   the text; of a long string, its beginning
-    more    of a long string: all of it that is shown
-    size    of a container, its entries; of a long string, its characters; of a rest, what is not shown
+    more    of a long string: as much as the page shows
+    size    entries of a container, characters of a long string, or entries that a rest leaves out
     shown   whether a container is unfolded at first
     """
 
@@ -65,9 +68,9 @@ class Row(NamedTuple):
 
 class Tree(NamedTuple):
     """
-    cut    only the first so many characters of the text were read; 0: all
+    cut    how many characters of the text were parsed; 0: all
     size   characters of the whole text
-    copy   the text to copy; empty when it is too long for that
+    copy   the text to copy; empty if it is too long for that
     whole  every value is in it
     """
 
@@ -84,12 +87,12 @@ class Tree(NamedTuple):
 
     @property
     def redacted(self) -> int:
-        """How many values have lost a secret, among those that are shown."""
+        """How many of the values shown have a redacted secret."""
         return sum(any(part.redacted for part in (*row.parts, *row.more)) for row in self.rows)
 
 
 def tree_of(text: str | None) -> Tree:
-    """Of JSON as it is stored."""
+    """Return the tree of stored JSON."""
     if text is None:
         return tree_of_value(None)
     cut = MAX_LENGTH if len(text) > MAX_LENGTH else 0
@@ -125,7 +128,7 @@ def _rows(key: str, value: JsonValue, depth: int, budget: int) -> Iterator[Row]:
 
 
 def _entries(value: _Container, depth: int, budget: int) -> Iterator[Row]:
-    """Each entry has its row for certain; what is left of the budget is shared by those that need more."""
+    """Give each entry one row, and share the rest of the budget among those that need more."""
     entries = _first(value, budget)
     spare = budget - len(entries)
     waiting = sum(isinstance(each, dict | list) for _, each in entries)
@@ -144,7 +147,7 @@ def _entries(value: _Container, depth: int, budget: int) -> Iterator[Row]:
 
 
 def _first(value: _Container, budget: int) -> list[tuple[str, JsonValue]]:
-    """Those that are shown: of an object most names, of a list only so many that each can be seen whole."""
+    """Return the entries to show: most names of an object, but only as many items of a list as fit whole."""
     if isinstance(value, dict):
         return list(islice(value.items(), min(MAX_ENTRIES, max(1, budget))))
     needed = 0
@@ -158,7 +161,7 @@ def _first(value: _Container, budget: int) -> list[tuple[str, JsonValue]]:
 
 
 def _hidden(key: str, value: _Container) -> Row | None:
-    """What could not be opened says so under a name of its own."""
+    """Return the row of a value that could not be decrypted or read, if it is one."""
     if isinstance(value, dict) and len(value) == 1:
         for name, kind in ((SEALED, "sealed"), (UNREADABLE, "unreadable")):
             if name in value:
@@ -194,7 +197,7 @@ def _secret(text: str) -> str:
 
 
 def _gist(value: _Container) -> tuple[Part, ...]:
-    """Of a folded object, the names of its first entries."""
+    """Return the names of the first entries of a folded object."""
     if isinstance(value, list):
         return ()
     names = ", ".join(name[:_SHORT] for name in islice(value, _FEW))
@@ -207,3 +210,41 @@ def _unfolded(value: _Container, depth: int) -> bool:
 
 def _noun(value: JsonValue) -> str:
     return "entry" if isinstance(value, dict) else "item"
+
+
+# The beginning of a long text
+
+
+def beginning(text: str, limit: int = MAX_LENGTH) -> str:
+    """Cut JSON to a length, after a whole value or within a string, and close all brackets.
+
+    Invalid JSON stays invalid.
+    """
+    if len(text) <= limit:
+        return text
+    head = text[:limit]
+    closers: list[str] = []
+    end, before = 0, ""
+    for token in _TOKEN.finditer(head):
+        sign = token[0][0]
+        if sign == '"' and not token[1]:  # it was cut
+            if _is_value(before, closers):
+                return f'{head[: token.end()]}"{_closing(closers)}'
+            break
+        if sign in _CLOSERS:
+            closers.append(_CLOSERS[sign])
+        elif sign in "]}" and closers:
+            closers.pop()
+        if sign not in '":':
+            end = token.start() if sign == "," else token.end()
+        before = before if sign == '"' else sign
+    return head[:end] + _closing(closers)
+
+
+def _is_value(before: str, closers: list[str]) -> bool:
+    """A string is a value, and not a key, after a colon, in a list, and alone."""
+    return before == ":" or not closers or closers[-1] == "]"
+
+
+def _closing(closers: list[str]) -> str:
+    return "".join(reversed(closers))

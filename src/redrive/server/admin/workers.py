@@ -1,4 +1,4 @@
-"""Workers: who works, since when, on what, and with which version of the code."""
+"""Workers: which are running, since when, on what, and with which version of the code."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _ORDER = ("silent", "running", "stopping", "stopped")
 
 
 class Line(NamedTuple):
-    """`state` is silent for one that should be at work, and has said nothing for a minute."""
+    """`state` is "silent" for a running worker that has sent no heartbeat for a minute."""
 
     worker: WorkerView
     state: str
 
 
 class Crew(NamedTuple):
-    """Those that are at work, together. `versions`: how many of them have which, the most frequent first."""
+    """All running workers together. `versions` counts them by version, the most frequent first."""
 
     number: int
     in_flight: int
@@ -35,10 +35,10 @@ class Crew(NamedTuple):
 
 @pages.get("/workers")
 async def list_(page: OnPage) -> Response:
-    """Those that have fallen silent first, those that have stopped last."""
+    """Show silent workers first, stopped ones last."""
     visit = page.visit
     book = await visit.app.queue_book(org=visit.org, by=visit.principal.name)
-    lines = sorted([Line(each, state_of(each)) for each in await book.workers()], key=_urgency)
+    lines = sorted([Line(worker, state_of(worker)) for worker in await book.workers()], key=_urgency)
     return await page.render("workers.html", place="workers", lines=lines, crew=crew(lines))
 
 
@@ -50,12 +50,12 @@ def state_of(worker: WorkerView) -> str:
 
 def crew(lines: Sequence[Line]) -> Crew:
     at_work = [line.worker for line in lines if line.state == "running"]
-    versions = Counter(each.code_version for each in at_work)
+    versions = Counter(worker.code_version for worker in at_work)
     return Crew(
         len(at_work),
-        sum(each.in_flight for each in at_work),
-        sum(each.concurrency for each in at_work),
-        dict(sorted(versions.items(), key=lambda each: (-each[1], each[0]))),
+        sum(worker.in_flight for worker in at_work),
+        sum(worker.concurrency for worker in at_work),
+        dict(sorted(versions.items(), key=lambda item: (-item[1], item[0]))),
     )
 
 

@@ -11,8 +11,7 @@ from tests.server.house import BASE, ORIGIN, House, until
 
 from redrive.model.breaker import BreakerState
 from redrive.server.admin.environment import environment
-from redrive.server.admin.look import Look
-from redrive.server.admin.page import POLICY
+from redrive.server.admin.page import POLICY, Preferences
 
 PASSWORD = "a horse, a horse, my kingdom"
 FORM = {"Content-Type": "application/x-www-form-urlencoded", **ORIGIN}
@@ -209,7 +208,7 @@ async def test_theme_and_zone_are_those_of_the_cookie(small_house: House) -> Non
     "text", ["", "|", "pink|Mars/Olympus", "dark", "|../../etc/passwd", "%00|%ff", "a" * 5_000]
 )
 def test_a_cookie_that_is_not_ours_changes_nothing(text: str) -> None:
-    look = Look.read(text)
+    look = Preferences.parse(text)
     assert look.theme in ("auto", "dark")
     assert look.zone.key == "UTC"
 

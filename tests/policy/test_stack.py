@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import redrive
 from redrive.engine.evidence import clean
 from redrive.policy.redact import DEFAULT_REDACTOR
-from redrive.server.admin.stack import MAX_EXCEPTIONS, MAX_FRAMES, Stack, stack_of
+from redrive.policy.stack import MAX_EXCEPTIONS, MAX_FRAMES, Stack, stack_of
 
 JAVA = """java.lang.IllegalStateException: no card
 \tat com.example.Shop.charge(Shop.java:12)
@@ -69,12 +69,12 @@ def grouped() -> None:
 
 
 def kinds(stack: Stack) -> list[str]:
-    return [each.said.partition(":")[0] for each in stack.raised]
+    return [each.message.partition(":")[0] for each in stack.exceptions]
 
 
 def test_the_frames_of_the_application_come_first_and_deepest_first() -> None:
-    [*_, caught] = stack_of(printed(lambda: json.loads("{"))).raised
-    assert caught.said.startswith("json.decoder.JSONDecodeError: Expecting property name")
+    [*_, caught] = stack_of(printed(lambda: json.loads("{"))).exceptions
+    assert caught.message.startswith("json.decoder.JSONDecodeError: Expecting property name")
     assert [each.function for each in caught.application] == ["<lambda>", "printed"]
     assert caught.application[0].name == "test_stack.py"
     assert caught.application[0].folder.endswith("/")
@@ -84,14 +84,14 @@ def test_the_frames_of_the_application_come_first_and_deepest_first() -> None:
 
 
 def test_what_was_caught_comes_before_what_led_to_it() -> None:
-    told = stack_of(printed(handling)).raised
+    told = stack_of(printed(handling)).exceptions
     assert kinds(stack_of(printed(handling))) == ["json.decoder.JSONDecodeError", "KeyError", "ValueError"]
     assert [each.relation for each in told] == ["", "while handling", "caused by"]
-    assert told[1].said == "KeyError: 'no such order'"
+    assert told[1].message == "KeyError: 'no such order'"
 
 
 def test_a_group_comes_before_its_members_and_each_before_what_led_to_it() -> None:
-    told = stack_of(printed(grouped)).raised
+    told = stack_of(printed(grouped)).exceptions
     assert [(each.depth, each.member, each.relation) for each in told] == [
         (0, "", ""),
         (1, "1", ""),
@@ -102,38 +102,38 @@ def test_a_group_comes_before_its_members_and_each_before_what_led_to_it() -> No
         (1, "", "caused by"),
         (0, "", "caused by"),
     ]
-    assert told[0].said == "ExceptionGroup: outer (2 sub-exceptions)"
-    assert told[4].said.startswith("json.decoder.JSONDecodeError")
+    assert told[0].message == "ExceptionGroup: outer (2 sub-exceptions)"
+    assert told[4].message.startswith("json.decoder.JSONDecodeError")
     assert told[4].application[0].function == "handling"
     assert [each.function for each in told[4].libraries] == ["raw_decode", "decode", "loads"]
 
 
 def test_a_function_that_called_itself_says_how_often() -> None:
-    [told] = stack_of(printed(endless)).raised
+    [told] = stack_of(printed(endless)).exceptions
     assert told.application[0].repeated > 500
     assert len(told.application) < 10
 
 
 def test_where_the_code_cannot_be_read_belongs_to_the_message() -> None:
-    [told] = stack_of(printed(broken)).raised
-    assert told.said.splitlines()[0] == '  File "settings.py", line 1'
-    assert told.said.splitlines()[-1] == "SyntaxError: invalid syntax"
+    [told] = stack_of(printed(broken)).exceptions
+    assert told.message.splitlines()[0] == '  File "settings.py", line 1'
+    assert told.message.splitlines()[-1] == "SyntaxError: invalid syntax"
     assert [each.function for each in told.application] == ["broken", "printed"]
 
 
 def test_a_message_of_many_lines_stays_whole() -> None:
     text = 'Traceback (most recent call last):\n  File "/srv/a.py", line 1, in f\n    g()\n'
     text += 'ValueError: first\n\n  File "/srv/b.py", line 2, in looks_like_a_frame\n    second\nlast'
-    [told] = stack_of(text).raised
+    [told] = stack_of(text).exceptions
     assert [each.function for each in told.application] == ["f"]
-    assert told.said.splitlines()[0] == "ValueError: first"
-    assert told.said.splitlines()[-1] == "last"
+    assert told.message.splitlines()[0] == "ValueError: first"
+    assert told.message.splitlines()[-1] == "last"
 
 
 def test_what_was_left_out_is_said() -> None:
     frames = "".join(f'  File "/srv/a{n}.py", line {n}, in f{n}\n    call({n})\n' for n in range(2_000))
     text = f"Traceback (most recent call last):\n{frames}ValueError: too deep"
-    [told] = stack_of(clean(text, 4_000, DEFAULT_REDACTOR)).raised
+    [told] = stack_of(clean(text, 4_000, DEFAULT_REDACTOR)).exceptions
     assert told.gap.endswith("characters left out")
     assert told.application[0].function == "f1999"
     assert told.application[-1].function == "f0"
@@ -166,7 +166,7 @@ def test_nothing_is_nothing() -> None:
 def test_whose_a_frame_is(file: str, application: bool) -> None:
     [told] = stack_of(
         f'Traceback (most recent call last):\n  File "{file}", line 3, in f\n    x\nE: y'
-    ).raised
+    ).exceptions
     assert (len(told.application), len(told.libraries)) == ((1, 0) if application else (0, 1))
 
 
@@ -174,8 +174,8 @@ def test_it_is_bounded() -> None:
     frames = '  File "/srv/a.py", line 1, in f\n    g()\n' * 400
     one = f"Traceback (most recent call last):\n{frames}ValueError: x\n"
     told = stack_of(one * 50)
-    assert (len(told.raised), told.left) == (MAX_EXCEPTIONS, 50 - MAX_EXCEPTIONS)
-    assert {len(each.application) for each in told.raised} == {MAX_FRAMES}
+    assert (len(told.exceptions), told.left) == (MAX_EXCEPTIONS, 50 - MAX_EXCEPTIONS)
+    assert {len(each.application) for each in told.exceptions} == {MAX_FRAMES}
 
 
 LINES = st.sampled_from(

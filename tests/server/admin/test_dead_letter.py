@@ -17,11 +17,10 @@ from redrive.errors import RetryableError
 from redrive.model.dead_letter import DeadLetter, version_of
 from redrive.policy.backoff import Backoff
 from redrive.policy.curve import Immediate
+from redrive.policy.description import describe_stored_policy
 from redrive.policy.retry import RetryPolicy
-from redrive.server.admin.letter import web_address
-from redrive.server.admin.policy_words import policy_words
-from redrive.server.admin.stack import stack_of
-from redrive.server.admin.ticket import ticket_of
+from redrive.policy.stack import stack_of
+from redrive.server.admin.dead_letter import ticket_lines, web_address
 
 PAGE = "/app/admin/dlq"
 API = "/api/v1/dead-letters"
@@ -113,7 +112,7 @@ async def test_where_it_failed_and_what_it_was_given(house: House, admin: httpx.
     [frame] = page.find("span", class_="frame-function")
     assert frame.text == "charge"
     [place] = page.find("span", class_="frame-place")
-    assert place.text.endswith("house.py:35")
+    assert place.text.endswith("house.py:36")
     assert "redacted password" in [each.text for each in page.find("span", class_="secret")]
     assert "hunter2" not in answer.text
     assert SECRET not in answer.text
@@ -129,7 +128,7 @@ async def test_its_facts(house: House, admin: httpx.AsyncClient) -> None:
     found = await letter_of(house, letter)
     page = await read(admin, f"{PAGE}/{letter}")
     facts = page.text
-    assert "At most 4 attempts, 2.0 s, 4.0 s, 8.0 s apart." in facts
+    assert "At most 4 attempts, 2 s, 4 s, 8 s apart." in facts
     assert "min(120, 2 · 2^(failures - 1)) s, jitter ±25%" in facts
     assert found.idempotency_key in facts
     assert f"/app/admin/runs/{found.run_id}" in page.links
@@ -215,7 +214,7 @@ async def test_its_history_in_one_list(house: House, admin: httpx.AsyncClient) -
         "paid by hand",
         "ada saw its payload with its secrets",
         "to compare",
-        f"ada let it wait for {other}",
+        f"ada made it depend on {other}",
         "ada replayed it Failed",
         "after the fix",
         "ada noted",
@@ -347,7 +346,7 @@ async def test_what_cannot_be_done_now_says_why(
         return
     assert not replays(page)
     assert disabled
-    [reason] = page.find("p", id="hindrance")
+    [reason] = page.find("p", id="obstacle")
     assert {each.attributes["title"] for each in disabled} == {reason.text}
     assert ("wait for the outcome" if state == "REPLAYING" else "reopen it") in reason.text
 
@@ -451,20 +450,20 @@ async def test_changed_attempts_are_text_too(house: House, admin: httpx.AsyncCli
 
 
 def test_a_policy_in_words() -> None:
-    assert policy_words(None) == ()
-    assert policy_words("null") == ()
-    assert policy_words('{"name": 1}') == ()
+    assert describe_stored_policy(None) == ()
+    assert describe_stored_policy("null") == ()
+    assert describe_stored_policy('{"name": 1}') == ()
 
 
 async def test_a_ticket_says_what_matters(small_house: House) -> None:
     letter = await small_house.dead_letter()
     desk = await small_house.app.desk()
     found, verdict = await desk.dead_letters.get(letter), await desk.verdict(letter)
-    text = ticket_of(found, verdict, stack_of(found.stack), "https://redrive.example/x")
+    text = "\n".join(ticket_lines(found, verdict, stack_of(found.stack), "https://redrive.example/x"))
     assert text.startswith("## the card of 7 was declined\n")
     assert "charge › charge · open · unknown · redrive.errors.FinalError" in text
     assert "Unlikely to work: A replay would fail again" in text
-    assert "house.py:35` in `charge`" in text
+    assert "house.py:36` in `charge`" in text
     assert "https://redrive.example/x" in text
     assert f"redrive dlq view {letter}" in text
 

@@ -9,13 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redrive.engine.run_view import AttemptView
-from redrive.server.admin.attempts import MAX_ROWS, attempt_rows, chosen
-from redrive.server.admin.compare import (
+from redrive.server.admin.attempts import (
+    MAX_DIFF_LINES,
     MAX_LINE_LENGTH,
     MAX_LINES,
-    MAX_SHOWN,
+    MAX_ROWS,
     Field,
-    compared,
+    attempt_rows,
+    compare_attempts,
+    pair_of,
     stack_diff,
 )
 
@@ -45,15 +47,19 @@ ATTEMPT = AttemptView(
 
 
 def marked(after: AttemptView) -> dict[str, tuple[str, str]]:
-    return {each.name: (each.before, each.after) for each in compared(ATTEMPT, after).fields if each.changed}
+    return {
+        each.name: (each.before, each.after)
+        for each in compare_attempts(ATTEMPT, after).fields
+        if each.changed
+    }
 
 
 def test_equal_attempts_have_nothing_marked() -> None:
     assert marked(ATTEMPT._replace(number=2, started_at=300.0, ended_at=301.2)) == {}
-    again = compared(ATTEMPT, ATTEMPT._replace(explanation="trying again may help; due later"))
+    again = compare_attempts(ATTEMPT, ATTEMPT._replace(explanation="trying again may help; due later"))
     assert again.changed == ()
     assert [each.name for each in again.unchanged][-2:] == ["Decision", "Took"]
-    spent = compared(ATTEMPT, ATTEMPT._replace(reason="attempts_spent"))
+    spent = compare_attempts(ATTEMPT, ATTEMPT._replace(reason="attempts_spent"))
     assert [each.name for each in spent.changed] == ["Decision"]
 
 
@@ -67,7 +73,7 @@ def test_what_differs_is_marked() -> None:
         "Version": ("1.0", "–"),
         "Category": ("timeout", "network"),
         "HTTP status": ("–", "503"),
-        "Wait after it": ("2.0 s", "–"),
+        "Wait after it": ("2 s", "–"),
     }
 
 
@@ -75,14 +81,14 @@ def test_what_differs_is_marked() -> None:
     ("ended_at", "noticed"), [(101.0, False), (101.4, False), (101.6, True), (100.1, True), (None, True)]
 )
 def test_how_long_it_took_is_marked_when_that_is_noticeable(ended_at: float | None, noticed: bool) -> None:
-    took = compared(ATTEMPT, ATTEMPT._replace(ended_at=ended_at)).fields[-1]
+    took = compare_attempts(ATTEMPT, ATTEMPT._replace(ended_at=ended_at)).fields[-1]
     assert took.name == "Took"
     assert took.changed is noticed
 
 
 def test_both_may_be_unknown() -> None:
     empty = ATTEMPT._replace(started_at=None, stack=None)
-    told = compared(empty, empty)
+    told = compare_attempts(empty, empty)
     assert told.fields[-1] == Field("Took", "–", "–", False)
     assert told.stack.equal
 
@@ -109,8 +115,8 @@ def test_long_stacks_are_compared_in_part() -> None:
     before = "\n".join(f"before {n}" for n in range(5_000))
     after = "\n".join(f"after {n}" for n in range(5_000))
     told = stack_diff(before, after)
-    assert len(told.lines) == MAX_SHOWN
-    assert told.left == 2 * (5_000 - MAX_LINES) + 2 * MAX_LINES - MAX_SHOWN
+    assert len(told.lines) == MAX_DIFF_LINES
+    assert told.left == 2 * (5_000 - MAX_LINES) + 2 * MAX_LINES - MAX_DIFF_LINES
     assert len(stack_diff("a" * 100_000, "b").lines[0].text) < MAX_LINE_LENGTH + 30
 
 
@@ -120,7 +126,7 @@ def test_no_two_stacks_take_long() -> None:
     for kinds in (1, 2, 8, 30, 300):
         words = [f"line {n}" for n in range(kinds)]
         one, other = ("\n".join(random.choices(words, k=10_000)) for _ in range(2))
-        assert len(stack_diff(one, other).lines) <= MAX_SHOWN
+        assert len(stack_diff(one, other).lines) <= MAX_DIFF_LINES
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=20), st.lists(st.sampled_from("abc"), max_size=20))
@@ -148,7 +154,7 @@ THREE = [ATTEMPT._replace(number=number) for number in (1, 2, 5)]
 
 @pytest.mark.parametrize("given_", [["2,5"], ["5,2"], ["2", "5"], [" 5 , 2 "], ["5", "2", "5"]])
 def test_two_are_chosen_in_any_spelling(given_: list[str]) -> None:
-    assert chosen(given_, THREE).numbers == (2, 5)
+    assert pair_of(given_, THREE).numbers == (2, 5)
 
 
 @pytest.mark.parametrize(
@@ -162,13 +168,13 @@ def test_two_are_chosen_in_any_spelling(given_: list[str]) -> None:
     ],
 )
 def test_what_cannot_be_compared_is_said(given_: list[str], problem: str) -> None:
-    assert chosen(given_, THREE).problem == problem
-    assert chosen(given_, THREE).numbers is None
+    assert pair_of(given_, THREE).problem == problem
+    assert pair_of(given_, THREE).numbers is None
 
 
 def test_nothing_chosen_is_no_problem() -> None:
-    assert chosen(None, THREE) == (None, "")
-    assert chosen([], THREE) == (None, "")
+    assert pair_of(None, THREE) == (None, "")
+    assert pair_of([], THREE) == (None, "")
 
 
 def test_rows_come_newest_first_and_tell_repetitions() -> None:
@@ -178,9 +184,5 @@ def test_rows_come_newest_first_and_tell_repetitions() -> None:
         ATTEMPT._replace(number=3, message="refused", replay=1),
     ]
     rows = attempt_rows(attempts)
-    assert [(each.attempt.number, each.same, each.begins) for each in rows] == [
-        (3, False, True),
-        (2, True, False),
-        (1, None, False),
-    ]
+    assert [(row.attempt.number, row.same) for row in rows] == [(3, False), (2, True), (1, False)]
     assert len(attempt_rows([ATTEMPT._replace(number=n) for n in range(80)])) == MAX_ROWS

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redrive.server.admin.headline import headline, pieces
+from redrive.words.headline import headline, short
 
 
 @pytest.mark.parametrize(
@@ -29,12 +29,8 @@ def test_a_message_that_says_nothing_by_itself_is_told_with_its_kind(
     assert headline(message, error_type, "the title") == text
 
 
-def test_an_address_is_broken_after_its_slashes() -> None:
-    assert pieces("POST https://api.example/v1/charges") == ["POST https://api.example/", "v1/", "charges"]
-    assert pieces("over / and out/") == ["over /", " and out/"]
-    assert pieces("") == [""]
-
-
-@given(st.text())
-def test_nothing_is_lost_by_that(text: str) -> None:
-    assert "".join(pieces(text)) == text
+@given(st.text(), st.integers(2, 50))
+def test_a_short_text_is_short_and_one_line(text: str, limit: int) -> None:
+    line = short(text, limit)
+    assert len(line) <= limit
+    assert "\n" not in line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from redrive.server.admin.decided import decided
+from redrive.words.decision import summarize_explanation
 
 WAIT = "wait min(120, 2 · 2^(3 - 1)) = 8 s, jitter ±25% [6 … 10], draw 0.5612 → 8.24493 s"
 
@@ -32,4 +32,4 @@ WAIT = "wait min(120, 2 · 2^(3 - 1)) = 8 s, jitter ±25% [6 … 10], draw 0.561
     ],
 )
 def test_how_it_was_computed_is_left_out(explanation: str, text: str) -> None:
-    assert decided(explanation) == text
+    assert summarize_explanation(explanation) == text

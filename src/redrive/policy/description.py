@@ -1,0 +1,70 @@
+"""Policies in sentences: how often a task is retried, and when a breaker opens and closes again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from redrive.errors import RedriveError
+from redrive.policy.breaker_policy import BreakerPolicy
+from redrive.policy.codec import decode
+from redrive.policy.retry import RetryPolicy
+from redrive.policy.schedule import Schedule
+from redrive.policy.stored import policy_from_json
+from redrive.words.duration import duration
+from redrive.words.number import percent, plural
+
+MAX_WAITS = 5
+
+
+def describe_stored_policy(text: str | None) -> tuple[str, ...]:
+    """Return the sentences about a retry policy in stored JSON; none if it can't be read."""
+    if not text:
+        return ()
+    try:
+        return tuple(describe_retry_policy(policy_from_json(decode(text))))
+    except (RedriveError, LookupError, TypeError, ValueError):
+        return ()
+
+
+def describe_retry_policy(policy: RetryPolicy) -> Iterator[str]:
+    schedule = policy.explain()
+    if len(schedule.attempts) == 1:
+        yield "One attempt, no retries."
+    else:
+        yield f"At most {plural(policy.max_attempts, 'attempt')}, {_typical_waits(schedule)} apart."
+        yield f"Wait: {schedule.formula}."
+    for category, backoff in policy.backoff_by_category.items():
+        yield f"After {category}: {backoff.formula('failures')} s, {backoff.jitter.describe()}."
+    if policy.also_retry:
+        yield f"Also retries {', '.join(sorted(policy.also_retry))}."
+    if policy.never_retry:
+        yield f"Never retries {', '.join(sorted(policy.never_retry))}."
+
+
+def _typical_waits(schedule: Schedule) -> str:
+    waits = [duration(attempt.wait[1]) for attempt in schedule.attempts[1:]]
+    first = ", ".join(waits[:MAX_WAITS])
+    return f"{first} …" if len(waits) > MAX_WAITS else first
+
+
+def describe_opening(policy: BreakerPolicy) -> str:
+    """Say when a breaker opens: "Opens when 50 % of the last 20 calls fail, from 10 calls on."."""
+    rules = [f"{percent(policy.failure_rate)} {_window(policy)} fail"]
+    if policy.slow_seconds is not None:
+        rules.append(f"{percent(policy.slow_rate)} take {duration(policy.slow_seconds)} or longer")
+    return f"Opens when {' or '.join(rules)}, from {plural(policy.minimum_calls, 'call')} on."
+
+
+def _window(policy: BreakerPolicy) -> str:
+    calls = None if policy.window_calls is None else f"of the last {plural(policy.window_calls, 'call')}"
+    if policy.window_seconds is None:
+        return str(calls)
+    recent = f"of those within {duration(policy.window_seconds)}"
+    return recent if calls is None else f"{calls}, or {recent},"
+
+
+def describe_closing(policy: BreakerPolicy) -> str:
+    return (
+        f"Probed after {duration(policy.cool_down)}; closes after "
+        f"{plural(policy.successes_to_close, 'good probe')}."
+    )

@@ -1,0 +1,237 @@
+"""The page of one dead letter: the verdict, the possible actions, and everything that is known about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import urlsplit
+
+from fastapi import Query
+from starlette.responses import Response
+
+from redrive.engine.run_view import AttemptView
+from redrive.errors import NotFoundError
+from redrive.failures.audit import AuditEntry
+from redrive.failures.service import Failures
+from redrive.model.caller import SELF
+from redrive.model.dead_letter import CLOSED, DeadLetter, DeadLetterLine, DeadLetterState, Note, version_of
+from redrive.model.failure_group import GroupDetail
+from redrive.model.query import Query as LetterQuery
+from redrive.model.query import Term
+from redrive.model.replay import OperationState, Replay, ReplayState
+from redrive.policy.description import describe_stored_policy
+from redrive.policy.stack import Stack, stack_of
+from redrive.policy.verdict import CAREFUL, Verdict
+from redrive.server.admin.attempts import attempt_rows, compare_attempts, pair_of
+from redrive.server.admin.environment import link
+from redrive.server.admin.page import OnPage, Page, Pages
+from redrive.server.admin.tree import tree_of
+from redrive.server.api.request import Id
+from redrive.server.api.resource import strings_in
+from redrive.server.site import site_of
+from redrive.words.decision import summarize_explanation
+from redrive.words.headline import headline, short
+from redrive.words.history import LISTED_ELSEWHERE, describe_action, describe_replay
+from redrive.words.moment import machine
+from redrive.words.number import plural
+
+pages = Pages("dead_letter")
+
+AttemptNumbers = Annotated[list[Annotated[str, Query(max_length=100)]] | None, Query(max_length=50)]
+
+
+@pages.get("/dlq/{id}")
+async def dead_letter(page: OnPage, letter_id: Id, compare: AttemptNumbers = None) -> Response:
+    desk = await page.visit.desk()
+    letter = await desk.dead_letters.get(letter_id)
+    verdict, replays = await desk.verdict(letter.id), await desk.replays.of(letter.id)
+    return await page.render(
+        "letter.html",
+        place="dlq",
+        letter=letter,
+        version=version_of(letter),
+        planned_in=await _planned_in(desk, replays),
+        tags=strings_in(letter.tags),
+        verdict=verdict,
+        advice=verdict.advice.removesuffix(CAREFUL).rstrip(),
+        careful=CAREFUL if verdict.advice.endswith(CAREFUL) else "",
+        **await _surroundings(desk, letter),
+        **_attempts(await _attempts_of(page, letter), compare),
+        **_stored_texts(page, letter, verdict),
+        history=history_of(
+            letter,
+            await desk.audit.about(letter.id, letter.created_at),
+            replays,
+            await desk.dead_letters.notes(letter.id),
+        ),
+    )
+
+
+async def _planned_in(desk: Failures, replays: Iterable[Replay]) -> str | None:
+    """Return the id of the bulk replay in progress that has yet to start this one."""
+    for replay in replays:
+        if replay.state == ReplayState.PLANNED and replay.operation_id is not None:
+            operation = await desk.operations.get(replay.operation_id)
+            if operation.state in (OperationState.RUNNING, OperationState.PAUSED):
+                return operation.id
+    return None
+
+
+async def _surroundings(desk: Failures, letter: DeadLetter) -> dict[str, Any]:
+    """Return what it depends on, and others like it."""
+    dependencies = await desk.dead_letters.dependencies(letter.id)
+    return {
+        "dependencies": dependencies,
+        "obstacle": _obstacle(letter, dependencies),
+        "group": await _group(desk, letter),
+        "related": await desk.dead_letters.related(letter.id),
+        "alike": {
+            name: str(LetterQuery((Term(name, (value,)),)))
+            for name, value in (("workflow", letter.workflow), ("step", letter.step), ("queue", letter.queue))
+        },
+    }
+
+
+async def _group(desk: Failures, letter: DeadLetter) -> GroupDetail | None:
+    try:
+        return await desk.groups.get(letter.fingerprint)
+    except NotFoundError:
+        return None
+
+
+def _obstacle(letter: DeadLetter, dependencies: Sequence[DeadLetterLine]) -> str:
+    """Say why it cannot be replayed now; empty if it can."""
+    if letter.state == DeadLetterState.REPLAYING:
+        return "It is being replayed: wait for the outcome."
+    if letter.state in CLOSED:
+        return f"It is {letter.state.lower()}: reopen it to replay it."
+    if any(other.state != DeadLetterState.RESOLVED for other in dependencies):
+        return "It waits for another dead letter: see to that one first."
+    return ""
+
+
+async def _attempts_of(page: Page, letter: DeadLetter) -> Sequence[AttemptView]:
+    """Return none if the run was removed: dead letters may be kept for longer."""
+    try:
+        attempts = await (await page.visit.runs()).attempts(letter.run_id)
+    except NotFoundError:
+        return ()
+    return [attempt for attempt in attempts if attempt.step_index == letter.step_index]
+
+
+def _attempts(attempts: Sequence[AttemptView], numbers: list[str] | None) -> dict[str, Any]:
+    pair = pair_of(numbers, attempts)
+    by_number = {attempt.number: attempt for attempt in attempts}
+    return {
+        "attempts": attempt_rows(attempts),
+        "attempt_number": len(attempts),
+        "comparison": compare_attempts(*(by_number[number] for number in pair.numbers))
+        if pair.numbers
+        else None,
+        "compare_problem": pair.problem,
+    }
+
+
+def _stored_texts(page: Page, letter: DeadLetter, verdict: Verdict) -> dict[str, Any]:
+    stack = stack_of(letter.stack)
+    address = site_of(page.request.scope).origin(page.request) + link(f"/dlq/{letter.id}")
+    return {
+        "stack": stack,
+        "payload": tree_of(letter.payload),
+        "config": tree_of(letter.config),
+        "metadata": tree_of(letter.metadata),
+        "policy": describe_stored_policy(letter.policy),
+        "redrive_policy": describe_stored_policy(letter.redrive_policy),
+        "override": describe_stored_policy(letter.replay_override),
+        "runbook": web_address(letter.runbook),
+        "ticket": "\n".join(ticket_lines(letter, verdict, stack, address)),
+    }
+
+
+def web_address(text: str | None) -> str:
+    """Return the text if it is an address that a link may have, otherwise nothing."""
+    try:
+        parts = urlsplit(text or "")
+    except ValueError:
+        return ""
+    return str(text) if parts.scheme in ("http", "https") and parts.netloc else ""
+
+
+def ticket_lines(letter: DeadLetter, verdict: Verdict, stack: Stack, address: str) -> Iterator[str]:
+    """Yield a text to paste into a ticket: Markdown that reads well as plain text too."""
+    yield f"## {short(headline(letter.message, letter.error_type, letter.title), 200)}"
+    yield ""
+    place = f"{letter.workflow} › {letter.step}"
+    yield " · ".join([place, letter.state.lower(), letter.category, letter.error_type])
+    times = f"{plural(letter.attempts, 'attempt')}, {plural(letter.replay_count, 'replay')}"
+    yield f"Failed {machine(letter.last_failed_at or letter.created_at)} after {times}"
+    yield ""
+    yield verdict.why
+    yield from (f"- {change}" for change in verdict.changed)
+    likely = "" if verdict.likely == "unknown" else f"{verdict.likely.capitalize()} to work: "
+    yield f"{likely}{verdict.advice}"
+    for frame in [frame for raised in stack.exceptions for frame in raised.application][:1]:
+        yield ""
+        yield f"At `{frame.file}:{frame.line}` in `{frame.function}`"
+    yield ""
+    yield f"Dead letter `{letter.id}`, run `{letter.run_id}`, correlation `{letter.correlation_id}`"
+    yield address
+    yield f"`redrive dlq view {letter.id}`"
+
+
+class HistoryEvent(NamedTuple):
+    """Something that happened to a dead letter.
+
+    text       the words that were given with it, or what came of it
+    state      of a replay
+    note       it is a note
+    operation  the bulk replay that a replay belongs to
+    together   how many dead letters it was done to at once
+    """
+
+    at: float
+    who: str
+    what: str
+    text: str = ""
+    state: str = ""
+    note: bool = False
+    operation: str = ""
+    together: int = 1
+
+
+def history_of(
+    letter: DeadLetter, entries: Iterable[AuditEntry], replays: Iterable[Replay], notes: Iterable[Note]
+) -> Sequence[HistoryEvent]:
+    """Return everything that happened to a dead letter, the newest first."""
+    events = [
+        HistoryEvent(
+            letter.created_at, SELF, "made it a dead letter", summarize_explanation(letter.explanation)
+        ),
+        *(_action_event(entry) for entry in entries if entry.action not in LISTED_ELSEWHERE),
+        *(_replay_event(replay) for replay in replays),
+        *(HistoryEvent(note.at, note.author, "noted", note.body, note=True) for note in notes),
+    ]
+    return sorted(events, key=lambda event: -event.at)
+
+
+def _action_event(entry: AuditEntry) -> HistoryEvent:
+    what, text = describe_action(entry.action, entry.detail)
+    return HistoryEvent(entry.at, entry.actor, what, text, together=max(1, len(entry.subjects)))
+
+
+def _replay_event(replay: Replay) -> HistoryEvent:
+    what, text = describe_replay(
+        replay.mode,
+        automatic=bool(replay.automatic),
+        edited=bool(replay.edit),
+        reason=replay.reason,
+        note=replay.note,
+    )
+    return HistoryEvent(
+        replay.requested_at,
+        replay.requested_by,
+        what,
+        text,
+        replay.state,
+        operation=replay.operation_id or "",
+    )

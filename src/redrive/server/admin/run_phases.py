@@ -1,0 +1,137 @@
+"""The phases of a run: what its work was doing at every moment, as stretches of time without gaps.
+
+They follow from what the engine has stored: attempts with the wait that was decided on after them, holds and
+releases, and replays. The engine doesn't store when a full concurrency limit holds work back; of that, only
+the present is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from redrive.engine.history import Happening
+from redrive.engine.run_queries import Story
+from redrive.engine.run_view import AttemptView, RunSummary
+from redrive.model.attempt import AttemptOutcome
+from redrive.model.run import Place
+
+QUEUED, WAITING, HELD, RUNNING, STOPPED = "queued", "waiting", "held", "running", "stopped"
+_TURNS = {"held": HELD, "released": QUEUED, "replayed": QUEUED}
+
+
+class Phase(NamedTuple):
+    """A stretch of time in which a step did one thing.
+
+    kind     queued: ready, and no worker has it yet; waiting: for a retry, or for its time; held: by a
+             breaker or a limit; running: an attempt; stopped: the run had ended, and was replayed later
+    number   of the attempt
+    outcome  of the attempt; empty while it is in progress
+    detail   what held the work, or how the attempt failed
+    """
+
+    step_index: int
+    kind: str
+    since: float
+    until: float
+    number: int = 0
+    outcome: str = ""
+    detail: str = ""
+
+    @property
+    def seconds(self) -> float:
+        return self.until - self.since
+
+
+class _Turn(NamedTuple):
+    """A moment from which on the work did something else."""
+
+    at: float
+    kind: str
+    detail: str = ""
+
+
+def run_phases(run: RunSummary, story: Story, now: float) -> list[Phase]:
+    """Return the phases in order; each starts where the one before it ends, up to `now` for a live run."""
+    walk = _Walk(run.submitted_at, story.events)
+    for attempt in sorted(story.attempts, key=_order):
+        walk.rest(attempt.step_index, _start(attempt))
+        walk.execute(attempt)
+    if run.ended_at is None:
+        walk.reach(run, now)
+    elif not walk.over:
+        walk.rest(run.step_index, run.ended_at)
+    return walk.phases
+
+
+def _order(attempt: AttemptView) -> tuple[float, int, int]:
+    return _start(attempt), attempt.step_index, attempt.number
+
+
+def _start(attempt: AttemptView) -> float:
+    return next((moment for moment in (attempt.started_at, attempt.ended_at) if moment is not None), 0.0)
+
+
+class _Walk:
+    """Walks through a run. `at`: how far it is; `due`: when the work is due; `over`: the run had ended."""
+
+    def __init__(self, since: float, events: Iterable[Happening]) -> None:
+        self.at = self.due = since
+        self.over = False
+        self.phases: list[Phase] = []
+        self._turns = [
+            _Turn(event.at, _TURNS[event.what], event.detail) for event in events if event.what in _TURNS
+        ]
+
+    def execute(self, attempt: AttemptView) -> None:
+        until = max(self.at, self.at if attempt.ended_at is None else attempt.ended_at)
+        self._add(
+            Phase(
+                attempt.step_index,
+                RUNNING,
+                self.at,
+                until,
+                attempt.number,
+                str(attempt.outcome),
+                attempt.error_type or "",
+            )
+        )
+        self.due = until + (attempt.delay or 0.0)
+        self.over = attempt.delay is None and attempt.outcome != AttemptOutcome.SUCCEEDED
+
+    def rest(self, step: int, until: float, more: Sequence[_Turn] = ()) -> None:
+        """Add what the work did until then without running."""
+        turns = [*self._first_turns(), *(turn for turn in self._turns if self.at < turn.at <= until), *more]
+        turns = sorted(turns, key=lambda turn: turn.at)
+        for turn, following in pairwise([*turns, _Turn(until, "")]):
+            self._add_rest(step, turn, min(following.at, until))
+        self.over = False
+
+    def reach(self, run: RunSummary, now: float) -> None:
+        """Add the present of a live run."""
+        if run.place == Place.LEASED:
+            started = now if run.attempt_started_at is None else min(run.attempt_started_at, now)
+            self.rest(run.step_index, started)
+            self._add(Phase(run.step_index, RUNNING, self.at, max(self.at, now), run.attempt))
+            return
+        self.due = max(self.due, run.due_at or 0.0)
+        is_known = any(turn.kind == HELD and turn.at > self.at for turn in self._turns)
+        held = run.place == Place.HELD and not is_known
+        hold = [_Turn(max(self.at, self.due), HELD, f"by {run.held_by}")] if held else ()
+        self.rest(run.step_index, now, hold)
+
+    def _first_turns(self) -> list[_Turn]:
+        if self.over:
+            return [_Turn(self.at, STOPPED)]
+        return [_Turn(self.at, WAITING), _Turn(max(self.at, self.due), QUEUED)]
+
+    def _add_rest(self, step: int, turn: _Turn, until: float) -> None:
+        if until > self.at:
+            # A stopped run stays at the step where it ended, wherever a replay starts.
+            where = self.phases[-1].step_index if turn.kind == STOPPED else step
+            self._add(Phase(where, turn.kind, self.at, until, detail=turn.detail))
+
+    def _add(self, phase: Phase) -> None:
+        self.phases.append(phase)
+        self.at = phase.until

@@ -1,0 +1,26 @@
+"""Headlines: a failure in one line, and other texts cut to one line."""
+
+from __future__ import annotations
+
+import re
+
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_WORD = re.compile(r"[^\W\d_]{2,}")
+
+
+def headline(message: str | None, error_type: str | None, title: str) -> str:
+    """Return the message, with the error's type if the message alone says nothing: "KeyError: 'postal_code'".
+
+    Without a message it is the title.
+    """
+    if not message:
+        return title
+    says_something = _WORD.search(_QUOTED.sub("", message)) is not None
+    kind = (error_type or "").rpartition(".")[2]
+    return message if says_something or not kind or kind in message else f"{kind}: {message}"
+
+
+def short(text: str, limit: int = 120) -> str:
+    """Return the beginning of a text on one line, at most `limit` characters long."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"

@@ -1,0 +1,76 @@
+"""The history of a dead letter: what somebody did to it, as "ana resolved it" says it without "ana"."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from redrive.model.audit import Action
+from redrive.model.replay import Mode
+
+_TEXTS: Mapping[str, str] = MappingProxyType(
+    {
+        Action.DEAD_LETTER_RESOLVED: "resolved it",
+        Action.DEAD_LETTER_IGNORED: "ignored it",
+        Action.DEAD_LETTER_ARCHIVED: "archived it",
+        Action.DEAD_LETTER_REOPENED: "reopened it",
+        Action.DEAD_LETTER_REVEALED: "saw its payload with its secrets",
+        Action.RUN_CANCELLED: "cancelled its run",
+        Action.RUN_RETRIED: "retried its run",
+    }
+)
+
+LISTED_ELSEWHERE = frozenset(
+    {
+        Action.DEAD_LETTER_MOVED,
+        Action.DEAD_LETTER_NOTED,
+        Action.REPLAY_REQUESTED,
+        Action.REPLAY_SUCCEEDED,
+        Action.REPLAY_FAILED,
+        Action.REPLAY_CANCELLED,
+    }
+)
+"""Actions that a history leaves out of the audit's entries: it has the notes and the replays themselves."""
+
+
+class Deed(NamedTuple):
+    """What was done, and the words that were given with it, such as a reason."""
+
+    what: str
+    text: str = ""
+
+
+def describe_action(action: str, detail: Mapping[str, Any]) -> Deed:
+    """Describe an entry of the audit about a dead letter."""
+    if action == Action.DEAD_LETTER_ASSIGNED:
+        name = detail.get("assignee")
+        return Deed(f"assigned it to {name}" if name else "unassigned it")
+    if action == Action.DEAD_LETTER_TAGGED:
+        added, removed = (_strings(detail.get(name)) for name in ("added", "removed"))
+        return Deed("tagged it", " ".join([*(f"+{tag}" for tag in added), *(f"−{tag}" for tag in removed)]))
+    if action == Action.DEAD_LETTER_LINKED:
+        return Deed(_describe_link(detail))
+    what = _TEXTS.get(action) or action.replace("_", " ").replace(".", ": ")
+    return Deed(what, str(detail.get("reason") or ""))
+
+
+def describe_replay(
+    mode: str, *, automatic: bool, edited: bool, reason: str | None, note: str | None
+) -> Deed:
+    """Describe a replay of a dead letter. `note` says what came of it."""
+    what = "replayed the failed step alone" if mode == Mode.STEP_ONLY else "replayed it"
+    what += " automatically" if automatic else ""
+    what += " with a changed payload" if edited else ""
+    return Deed(what, ". ".join(text for text in (reason, note) if text))
+
+
+def _describe_link(detail: Mapping[str, Any]) -> str:
+    if "no_longer_depends_on" in detail:
+        return f"removed its dependency on {detail['no_longer_depends_on']}"
+    others = detail.get("depends_on")
+    return f"made it depend on {', '.join(_strings(others)) or others}"
+
+
+def _strings(value: object) -> list[str]:
+    return [str(item) for item in value] if isinstance(value, list) else []

@@ -1,0 +1,92 @@
+"""States: the word that people read, and its tone, which the pages and the terminal show as a colour."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from types import MappingProxyType
+from typing import NamedTuple
+
+
+class Tone(StrEnum):
+    """What a state asks of its reader.
+
+    BAD   needs somebody      WARN  worth a look      BUSY  in progress
+    WAIT  comes by itself     GOOD  well              CALM  settled, or of no concern
+    """
+
+    BAD = "bad"
+    WARN = "warn"
+    BUSY = "busy"
+    WAIT = "wait"
+    GOOD = "good"
+    CALM = "calm"
+
+
+class StateLabel(NamedTuple):
+    tone: Tone
+    word: str
+
+
+_LABELS = MappingProxyType(
+    {
+        # Runs and steps
+        "PENDING": StateLabel(Tone.WAIT, "Pending"),
+        "RUNNING": StateLabel(Tone.BUSY, "Running"),
+        "RETRYING": StateLabel(Tone.WAIT, "Waits for retry"),
+        "SUCCESS": StateLabel(Tone.GOOD, "Succeeded"),
+        "FAILED": StateLabel(Tone.BAD, "Failed"),
+        "PARTIAL": StateLabel(Tone.WARN, "Partial"),
+        "DLQ_PENDING": StateLabel(Tone.BAD, "Dead letter"),
+        "DLQ": StateLabel(Tone.BAD, "Dead letter"),
+        "BLOCKED": StateLabel(Tone.BAD, "Blocked"),
+        "CANCELLED": StateLabel(Tone.CALM, "Cancelled"),
+        "HELD": StateLabel(Tone.WARN, "Held"),
+        "WAITING": StateLabel(Tone.WAIT, "Waiting"),
+        "READY": StateLabel(Tone.WAIT, "Ready"),
+        # Attempts
+        "SUCCEEDED": StateLabel(Tone.GOOD, "Succeeded"),
+        "RELEASED": StateLabel(Tone.CALM, "Given back"),
+        "LOST": StateLabel(Tone.WARN, "Lost its worker"),
+        # Dead letters and their groups
+        "OPEN": StateLabel(Tone.BAD, "Open"),
+        "REPLAYING": StateLabel(Tone.BUSY, "Replaying"),
+        "SCHEDULED": StateLabel(Tone.WAIT, "To be redriven"),
+        "EXHAUSTED": StateLabel(Tone.WARN, "Exhausted"),
+        "RESOLVED": StateLabel(Tone.GOOD, "Resolved"),
+        "IGNORED": StateLabel(Tone.CALM, "Ignored"),
+        "ARCHIVED": StateLabel(Tone.CALM, "Archived"),
+        "ACKNOWLEDGED": StateLabel(Tone.WAIT, "Acknowledged"),
+        "REGRESSED": StateLabel(Tone.BAD, "Regressed"),
+        "SETTLED_OPEN": StateLabel(Tone.CALM, "Open, nothing left"),
+        "SETTLED_REGRESSED": StateLabel(Tone.CALM, "Regressed, nothing left"),
+        # Bulk replays and their items
+        "PLANNED": StateLabel(Tone.WAIT, "Planned"),
+        "PAUSED": StateLabel(Tone.WARN, "Paused"),
+        "STOPPED": StateLabel(Tone.BAD, "Stopped itself"),
+        "DONE": StateLabel(Tone.GOOD, "Done"),
+        "REFUSED": StateLabel(Tone.WARN, "Refused"),
+        "SKIPPED": StateLabel(Tone.CALM, "Left out"),
+        # Breakers
+        "BREAKER_OPEN": StateLabel(Tone.BAD, "Open"),
+        "BREAKER_HALF_OPEN": StateLabel(Tone.WARN, "Probing"),
+        "BREAKER_CLOSED": StateLabel(Tone.GOOD, "Closed"),
+        # Workers
+        "WORKER_RUNNING": StateLabel(Tone.GOOD, "Working"),
+        "WORKER_STOPPING": StateLabel(Tone.BUSY, "Stopping"),
+        "WORKER_STOPPED": StateLabel(Tone.CALM, "Stopped"),
+        "WORKER_SILENT": StateLabel(Tone.BAD, "Silent"),
+        # Whether a replay is likely to succeed
+        "LIKELY": StateLabel(Tone.GOOD, "Likely to work"),
+        "UNLIKELY": StateLabel(Tone.BAD, "Unlikely to work"),
+        "UNKNOWN": StateLabel(Tone.WAIT, "Not known"),
+    }
+)
+
+
+def state_label(state: str, kind: str = "") -> StateLabel:
+    """Return the word and the tone of a state; an unknown state is its own word, and calm.
+
+    `kind` is "breaker" or "worker" for their states, some of which share a name with those of other things.
+    """
+    name = f"{kind}_{state}".upper().lstrip("_")
+    return _LABELS.get(name) or StateLabel(Tone.CALM, state.replace("_", " ").capitalize())

@@ -1,0 +1,37 @@
+"""The history of a dead letter in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from redrive.words.history import describe_action, describe_replay
+
+
+@pytest.mark.parametrize(
+    ("action", "detail", "what", "text"),
+    [
+        ("dead_letter.resolved", {"reason": "paid by hand"}, "resolved it", "paid by hand"),
+        ("dead_letter.reopened", {}, "reopened it", ""),
+        ("dead_letter.assigned", {"assignee": "ada"}, "assigned it to ada", ""),
+        ("dead_letter.assigned", {"assignee": None}, "unassigned it", ""),
+        ("dead_letter.tagged", {"added": ["a", "b"], "removed": ["c"]}, "tagged it", "+a +b −c"),
+        ("dead_letter.tagged", {"added": "damaged"}, "tagged it", ""),
+        ("dead_letter.linked", {"depends_on": ["01"]}, "made it depend on 01", ""),
+        ("dead_letter.linked", {"no_longer_depends_on": "01"}, "removed its dependency on 01", ""),
+        ("some_new.action", {"reason": "why"}, "some new: action", "why"),
+    ],
+)
+def test_an_action(action: str, detail: dict[str, Any], what: str, text: str) -> None:
+    assert describe_action(action, detail) == (what, text)
+
+
+def test_a_replay() -> None:
+    plain = describe_replay("FROM_STEP", automatic=False, edited=False, reason=None, note=None)
+    assert plain == ("replayed it", "")
+    full = describe_replay("STEP_ONLY", automatic=True, edited=True, reason="fixed", note="it succeeded")
+    assert full == (
+        "replayed the failed step alone automatically with a changed payload",
+        "fixed. it succeeded",
+    )
