@@ -143,9 +143,9 @@ class Harness:
         from redrive.app import name_of
         from redrive.model.run import Run
 
-        strangers = expected.keys() - set(Run._fields)
+        strangers = expected.keys() - set(Run.__struct_fields__)
         if strangers:
-            raise InvalidValueError(f"a run has no field {min(strangers)!r}; it has {Run._fields}")
+            raise InvalidValueError(f"a run has no field {min(strangers)!r}; it has {Run.__struct_fields__}")
         runs = await self.started(work)
         found = [run for run in runs if _fits(run, payload, expected, self._app.encryption)]
         wanted = repr(name_of(work)) + ("" if payload is ... else f" with {payload!r}")

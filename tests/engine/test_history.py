@@ -9,8 +9,8 @@ from redrive import Backoff, RetryPolicy
 from redrive.engine.context import Context
 from redrive.engine.history import Happening
 from redrive.errors import RateLimitedError
+from redrive.model.step import FinishedStep
 from redrive.policy import Exponential
-from redrive.store.runs import FinishedStep
 from redrive.testing import EPOCH
 
 TWICE = RetryPolicy(max_attempts=3, backoff=Backoff(Exponential(1.0)))

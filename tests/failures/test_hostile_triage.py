@@ -689,8 +689,8 @@ Ask = Callable[[Any, Estate], Awaitable[Any]]
 def _alike(operation_id: str) -> ReplayOperation:
     """As if somebody had got hold of another org's, with nothing in it."""
     nothing = Plan(operation_id, "", "FROM_STEP", 0, 0, {}, 0, {}, {}, 0, 0, 0, ())
-    blank = ReplayOperation._make([None] * len(ReplayOperation._fields))
-    return blank._replace(id=operation_id, plan=encode(nothing.to_json()))
+    blank = ReplayOperation.from_row([None] * len(ReplayOperation.__struct_fields__))
+    return blank.replace(id=operation_id, plan=encode(nothing.to_json()))
 
 
 ATTACKS: dict[tuple[type, str], Ask] = {

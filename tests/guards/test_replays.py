@@ -285,7 +285,7 @@ async def test_whoever_steers_an_operation_sees_what_the_other_has_just_done(
         looking = asyncio.create_task(seen())
         while not looking.done() and not await waiting(postgres_database):
             await asyncio.sleep(0.01)
-        await store.operations.save(session, operation._replace(state="RUNNING"))
+        await store.operations.save(session, operation.replace(state="RUNNING"))
 
     assert await looking == "RUNNING"
     await other.close()

@@ -8,30 +8,28 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from redrive.model.attempt import AttemptRecord
+from redrive.model.attempt import AttemptOutcome, AttemptRecord
 from redrive.model.claim import Claim
 from redrive.model.dead_letter import DeadLetter
 from redrive.model.decision import Reason
 from redrive.model.failure import Category, ErrorClass
-from redrive.model.run import NewRun
+from redrive.model.run import NewRun, RunEvent
+from redrive.model.step import FinishedStep, StepState
 from redrive.store.database import Database, Session
 from redrive.store.leases import Holder
 from redrive.store.migration import migrations
 from redrive.store.record import (
     Advanced,
-    AttemptRow,
     Change,
     Completed,
-    EventRow,
     NewDeadLetter,
     Parked,
     Record,
     Recorded,
     Rescheduled,
-    StepRow,
     Stopped,
 )
-from redrive.store.runs import DefinitionRow, FinishedStep, RunEvent
+from redrive.store.runs import DefinitionRow
 from redrive.store.statement import Statement, _postgres, _sqlite
 from redrive.store.store import Store
 
@@ -185,48 +183,50 @@ KINDS: dict[str, Callable[..., Change]] = {
 }
 
 
-def attempt_row(claim: Claim, **changes: Any) -> AttemptRow:
-    row = AttemptRow(
+def attempt_row(claim: Claim, **changes: Any) -> AttemptRecord:
+    row = AttemptRecord(
         run_id=claim.id,
         step_index=claim.step_index,
         number=claim.attempt,
-        outcome="failed",
+        outcome=AttemptOutcome.FAILED,
         worker=claim.worker,
         code_version=claim.code_version,
         started_at=claim.attempt_started_at,
         delay=60.0,
-        category="timeout",
-        error_class="transient",
+        category=Category.TIMEOUT,
+        error_class=ErrorClass.RETRYABLE,
         error_type="TimeoutError",
         message="no answer",
         stack="Traceback",
         http_status=504,
         public_code="timeout",
         public_message="It took too long.",
-        reason="retry",
+        reason=Reason.BACKOFF,
         explanation="attempt 1 of 4: timeout, again in 60 s",
     )
-    return row._replace(**changes)
+    return row.replace(**changes)
 
 
-def step_row(claim: Claim, **changes: Any) -> StepRow:
-    row = StepRow(
+def step_row(claim: Claim, **changes: Any) -> FinishedStep:
+    row = FinishedStep(
         run_id=claim.id,
         step_index=claim.step_index,
         name="first",
         task="greet",
-        state="SUCCESS",
+        state=StepState.SUCCESS,
         output='"so far"',
         attempts=claim.attempt,
         worker=claim.worker,
         code_version=claim.code_version,
         started_at=claim.attempt_started_at,
     )
-    return row._replace(**changes)
+    return row.replace(**changes)
 
 
-def event_row(claim: Claim, **changes: Any) -> EventRow:
-    return EventRow(uuid.uuid4().hex, claim.id, "held", claim.step_index, "{}")._replace(**changes)
+def event_row(claim: Claim, **changes: Any) -> RunEvent:
+    return RunEvent(
+        id=uuid.uuid4().hex, run_id=claim.id, kind="held", step_index=claim.step_index, detail="{}"
+    ).replace(**changes)
 
 
 def dead_letter_row(claim: Claim, **changes: Any) -> NewDeadLetter:

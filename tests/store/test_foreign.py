@@ -19,8 +19,12 @@ from tests.servers import PostgresServer
 from tests.store.build import places
 
 from redrive.errors import ConflictError, InvalidValueError, NotFoundError
+from redrive.model.attempt import AttemptOutcome, AttemptRecord
 from redrive.model.claim import Claim
-from redrive.model.run import NewRun
+from redrive.model.decision import Reason
+from redrive.model.failure import Category, ErrorClass
+from redrive.model.run import NewRun, RunEvent
+from redrive.model.step import FinishedStep, StepState
 from redrive.policy.codec import decode, encode
 from redrive.store import record
 from redrive.store.foreign import ForeignSession, foreign_session
@@ -374,20 +378,46 @@ def every_change(claims: Sequence[Claim]) -> list[Record]:
         Record(
             record.Stopped(*fences[4], "DLQ_PENDING", "DLQ", 3, None, 1),
             dead_letter=dead_letter(fences[4][0]),
-            event=record.EventRow(uuid.uuid4().hex, fences[4][0], "buried", 0, "{}"),
+            event=RunEvent(
+                id=uuid.uuid4().hex, run_id=fences[4][0], kind="buried", step_index=0, detail="{}"
+            ),
             limited=True,
         ),
         Record(record.Parked(*fences[5], "breaker", "PENDING", 1)),
     ]
 
 
-def step(run_id: str) -> record.StepRow:
-    return record.StepRow(run_id, 0, "first", "greet", "SUCCESS", None, 1, "worker", "1", 1.5)
+def step(run_id: str) -> FinishedStep:
+    return FinishedStep(
+        run_id=run_id,
+        step_index=0,
+        name="first",
+        task="greet",
+        state=StepState.SUCCESS,
+        output=None,
+        attempts=1,
+        worker="worker",
+        code_version="1",
+        started_at=1.5,
+    )
 
 
-def attempt(run_id: str) -> record.AttemptRow:
-    error = ("transient", "Timeout", None, "100% of :it $1", None, 503, None, None)
-    return record.AttemptRow(run_id, 0, 1, "RETRIED", "worker", "1", 1.5, None, *error, "reason", "why")
+def attempt(run_id: str) -> AttemptRecord:
+    return AttemptRecord(
+        run_id=run_id,
+        step_index=0,
+        number=1,
+        outcome=AttemptOutcome.FAILED,
+        worker="worker",
+        code_version="1",
+        started_at=1.5,
+        category=Category.TIMEOUT,
+        error_class=ErrorClass.RETRYABLE,
+        message="100% of :it $1",
+        http_status=503,
+        reason=Reason.BACKOFF,
+        explanation="why",
+    )
 
 
 _GIVEN = statements("records")["insert_dead_letter"].postgres.names

@@ -232,7 +232,7 @@ async def test_the_sample_is_a_letter_that_there_is(database: Database, groups: 
     await letters(database, age=20.0, state="ARCHIVED")
     await letters(database, org="other")
     assert await groups.sample(line.group) == newer
-    assert await groups.sample(line.group._replace(sample=older)) == older
+    assert await groups.sample(line.group.replace(sample=older)) == older
 
 
 async def test_dead_letters_are_counted_over_time(database: Database, groups: Groups) -> None:
@@ -262,7 +262,7 @@ async def test_a_group_is_changed_with_who_and_why(database: Database) -> None:
     assert (after.state, after.changed_by, after.change_reason) == ("IGNORED", "ana", "known")
     assert after.standing[2:] == (1e12, 7, "v1")
     assert after.changed_at is not None
-    assert await changed(database, GroupWish("RESOLVED", "bo", "")) == after._replace(
+    assert await changed(database, GroupWish("RESOLVED", "bo", "")) == after.replace(
         state="RESOLVED",
         changed_by="bo",
         change_reason="",

@@ -48,7 +48,7 @@ async def frozen(store: Store, ids: list[str] | None = None, query: str = "", **
 
 async def started(store: Store, operation_id: str, **changes: Any) -> ReplayOperation:
     operation = await store.operations.get(operation_id, ORG)
-    running = operation._replace(**{"state": "RUNNING", "started_by": "bob", "started_at": 5.0, **changes})
+    running = operation.replace(**{"state": "RUNNING", "started_by": "bob", "started_at": 5.0, **changes})
     async with store.database.transaction() as session:
         await store.operations.save(session, running)
     return running
@@ -351,7 +351,7 @@ async def test_drivers_at_the_same_moment_begin_every_item_once(store: Store, da
                 done = await other.replays.begin_planned(session, operation_id, 4)
                 await other.operations.save(
                     session,
-                    moment.operation._replace(released=moment.operation.released + len(done.replays)),
+                    moment.operation.replace(released=moment.operation.released + len(done.replays)),
                 )
                 letters += [each.letter_id for each in done.replays]
         return letters
@@ -394,7 +394,7 @@ async def test_only_running_operations_are_driven(store: Store, database: Databa
     running = await started(store, operation_id)
 
     [moment] = await store.operations.running()
-    assert moment.operation == running._replace(updated_at=moment.operation.updated_at)
+    assert moment.operation == running.replace(updated_at=moment.operation.updated_at)
     assert moment.now >= moment.operation.updated_at > moment.operation.planned_at - 1.0
     await started(store, operation_id, state="PAUSED")
     assert await store.operations.running() == []

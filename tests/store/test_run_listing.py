@@ -14,7 +14,7 @@ from tests.store.rows import BURIED, ENDED, LEASED, SUCCESS, put_runs, run_row
 
 from redrive.errors import InvalidValueError
 from redrive.model.query import Order
-from redrive.model.run_line import RunLine
+from redrive.model.run import RunLine
 from redrive.policy.query import parse
 from redrive.policy.query_languages import RUN_WORDS, RUNS
 from redrive.store.cursor import Cursor
@@ -308,7 +308,7 @@ async def test_a_cursor_of_the_other_order_is_refused(lists: RunListing) -> None
 def test_a_list_reads_no_payload() -> None:
     columns = re.findall(r"listed\.(\w+)", template("run_listing", "_line"))
 
-    assert tuple(columns) == RunLine._fields
+    assert tuple(columns) == RunLine.__struct_fields__
     assert not {"input", "step_input", "result", "metadata", "progress"} & set(columns)
 
 

@@ -20,11 +20,11 @@ from redrive.errors import NotStorableError, StoreError
 from redrive.model.audit import NewEntry
 from redrive.model.breaker import BreakerSnapshot, BreakerState, CallOutcome, Force, Permit, Refusal
 from redrive.model.event import BreakerChanged
+from redrive.model.run import RunEvent
 from redrive.policy.breaker import Breaker
 from redrive.policy.breaker_policy import BreakerPolicy, Ramp
 from redrive.policy.codec import decode, encode
 from redrive.store.limits import BreakerRow
-from redrive.store.record import EventRow
 from redrive.store.store import Store
 
 HELD_BY_BREAKER = "breaker:"
@@ -188,7 +188,13 @@ class Breakers:
         released = await self._store.limits.release(HELD_BY_BREAKER + name, most, skip)
         await self._store.records.note_events(
             [
-                EventRow(self._ids.new(), each.id, "released", each.step_index, f"by breaker:{name}")
+                RunEvent(
+                    id=self._ids.new(),
+                    run_id=each.id,
+                    kind="released",
+                    step_index=each.step_index,
+                    detail=f"by breaker:{name}",
+                )
                 for each in released
             ]
         )

@@ -21,11 +21,11 @@ from redrive.model.breaker import CallOutcome
 from redrive.model.claim import Claim
 from redrive.model.decision import Decision, Explanation, Reason, Release
 from redrive.model.failure import Category, Delivery, ErrorClass
+from redrive.model.run import RunEvent
 from redrive.model.step import Effect
 from redrive.policy.bounds import MAX_DELAY_SECONDS
 from redrive.policy.breaker import outcome_of
 from redrive.policy.retry import decide, end
-from redrive.store.record import EventRow
 
 UNKNOWN_TASK_DELAY, MAX_UNKNOWN_DELAY_LENGTH = 0.1, 60.0
 """Soon at first: while a new release is rolled out, another worker knows the task already."""
@@ -121,7 +121,13 @@ class FailureHandler:
         decision = self._decide(work, evidence)
         if isinstance(decision, Release):
             claim = work.claim
-            event = EventRow(self.ids.new(), claim.id, "held", claim.step_index, f"by {held_by}")
+            event = RunEvent(
+                id=self.ids.new(),
+                run_id=claim.id,
+                kind="held",
+                step_index=claim.step_index,
+                detail=f"by {held_by}",
+            )
             self._park(work, held_by, event)
         else:
             self._record(work, evidence, decision, AttemptOutcome.RELEASED, 0.0)
@@ -154,7 +160,7 @@ class FailureHandler:
         held = evidence._replace(failure=failure._replace(unavailable=True, retry_after=PROBE_DELAY))
         return _because(self._decide(work, held), Reason.PROBE)
 
-    def _park(self, work: Work, held_by: str, event: EventRow | None) -> None:
+    def _park(self, work: Work, held_by: str, event: RunEvent | None) -> None:
         self.recorder.put(outcome.parked(work, held_by, event), partial(self.reporter.held, work, held_by))
 
     def _record(

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redrive.engine.encryption import NO_ENCRYPTION, Encryption
 from redrive.errors import SealedError
 from redrive.model.attempt import AttemptOutcome, AttemptRecord
+from redrive.model.decision import Reason
 from redrive.model.field import Instant
 from redrive.model.replay import Mode, Replay
-from redrive.model.run import Run, RunState
-from redrive.model.step import StepState
+from redrive.model.run import Run, RunEvent, RunState
+from redrive.model.step import FinishedStep, StepState
 from redrive.policy.codec import JsonValue, decode
 from redrive.policy.retry import RetryPolicy
 from redrive.store.dead_letter_writer import RejectedLetter
 from redrive.store.record import UNBURIED
-from redrive.store.runs import FinishedStep, RunEvent
 from redrive.store.store import Store
 
 if TYPE_CHECKING:
@@ -85,10 +85,10 @@ async def history_of(
     records = await _of_one_moment(run, store)
     definition = await definitions.get(records.run.definition)
     finished = {
-        step.step_index: step._replace(output=_opened(step.output, encryption)) for step in records.steps
+        step.step_index: step.replace(output=_opened(step.output, encryption)) for step in records.steps
     }
-    failed = [each._replace(output=_opened(each.output, encryption)) for each in records.attempts]
-    run = records.run._replace(result=_opened(records.run.result, encryption))
+    failed = [each.replace(output=_opened(each.output, encryption)) for each in records.attempts]
+    run = records.run.replace(result=_opened(records.run.result, encryption))
     attempts = _one_after_the_other([*failed, *_successes(run, definition, finished)])
     steps = [
         _step(index, step, run, finished.get(index), attempts) for index, step in enumerate(definition.steps)
@@ -149,7 +149,7 @@ def _attributed(attempt: AttemptRecord, replays: Sequence[Replay]) -> AttemptRec
         if (each.started_at or 0.0) <= started
         and (each.from_step == index or (each.from_step < index and each.mode == Mode.FROM_STEP))
     ]
-    return attempt._replace(replay=max(through, default=0))
+    return attempt.replace(replay=max(through, default=0))
 
 
 def _replayed(replay: Replay, definition: Definition) -> Happening:
@@ -174,7 +174,7 @@ def _one_after_the_other(attempts: list[AttemptRecord]) -> list[AttemptRecord]:
     return [
         each
         if each.started_at is None
-        else each._replace(started_at=_after(ends, each.step_index, each.started_at, each.ended_at))
+        else each.replace(started_at=_after(ends, each.step_index, each.started_at, each.ended_at))
         for each in ordered
     ]
 
@@ -199,7 +199,13 @@ def _successes(run: Run, definition: Definition, finished: dict[int, FinishedSte
     """The attempts that succeeded are not written a second time: the finished step is their record."""
     made = [
         _success(
-            step.step_index, step.attempts, step.worker, step.code_version, step.started_at, step.ended_at
+            run,
+            step_index=step.step_index,
+            number=step.attempts,
+            worker=step.worker,
+            code_version=step.code_version,
+            started_at=step.started_at,
+            ended_at=step.ended_at,
         )
         for step in finished.values()
         if step.state == StepState.SUCCESS
@@ -207,35 +213,26 @@ def _successes(run: Run, definition: Definition, finished: dict[int, FinishedSte
     if run.state == RunState.SUCCESS and run.step_index not in finished:
         made.append(
             _success(
-                run.step_index,
-                run.attempt,
-                run.worker,
-                run.code_version,
-                run.attempt_started_at,
-                run.ended_at,
+                run,
+                step_index=run.step_index,
+                number=run.attempt,
+                worker=run.worker,
+                code_version=run.code_version,
+                started_at=run.attempt_started_at,
+                ended_at=run.ended_at,
             )
         )
     return made
 
 
-def _success(
-    index: int,
-    number: int,
-    worker: str | None,
-    code_version: str | None,
-    started_at: float | None,
-    ended_at: float | None,
-) -> AttemptRecord:
+def _success(run: Run, **fields: Any) -> AttemptRecord:
+    """A successful attempt: it has no row of its own, its step or run tells of it."""
     return AttemptRecord(
-        step_index=index,
-        number=number,
+        run_id=run.id,
         outcome=AttemptOutcome.SUCCEEDED,
-        worker=worker,
-        code_version=code_version,
-        started_at=started_at,
-        ended_at=ended_at,
-        reason="succeeded",
+        reason=Reason.SUCCEEDED,
         explanation="the attempt succeeded",
+        **fields,
     )
 
 

@@ -8,28 +8,25 @@ from redrive.engine.definition import StepDefinition
 from redrive.engine.evidence import Evidence, evidence_of_loss, evidence_without_error
 from redrive.engine.work import Work
 from redrive.errors import NotStorableError
-from redrive.model.attempt import AttemptOutcome
+from redrive.model.attempt import AttemptOutcome, AttemptRecord
 from redrive.model.claim import Claim
 from redrive.model.decision import Block, Bury, Decision, Explanation, Fail, Reason, Release, Retry
 from redrive.model.failure import Category, ErrorClass
 from redrive.model.replay import ReplayState
-from redrive.model.run import Place, RunState
-from redrive.model.step import StepState
+from redrive.model.run import Place, RunEvent, RunState
+from redrive.model.step import FinishedStep, StepState
 from redrive.policy.codec import JsonValue, decode, encode, storable
 from redrive.policy.redact import Redactor
 from redrive.store.dead_letter_writer import RejectedLetter
 from redrive.store.record import (
     UNBURIED,
     Advanced,
-    AttemptRow,
     Completed,
     CompletedPartly,
-    EventRow,
     NewDeadLetter,
     Parked,
     Record,
     Rescheduled,
-    StepRow,
     Stopped,
 )
 from redrive.store.replays import Settlement
@@ -91,19 +88,19 @@ def next_queue(work: Work, following: StepDefinition) -> str:
     return work.claim.queue if following.queue == work.step.queue else following.queue
 
 
-def finished_step(work: Work, output: str) -> StepRow:
+def finished_step(work: Work, output: str) -> FinishedStep:
     claim = work.claim
-    return StepRow(
-        claim.id,
-        claim.step_index,
-        work.step.name,
-        work.step.task,
-        StepState.SUCCESS,
-        output,
-        claim.attempt,
-        claim.worker,
-        claim.code_version,
-        claim.attempt_started_at,
+    return FinishedStep(
+        run_id=claim.id,
+        step_index=claim.step_index,
+        name=work.step.name,
+        task=work.step.task,
+        state=StepState.SUCCESS,
+        output=output,
+        attempts=claim.attempt,
+        worker=claim.worker,
+        code_version=claim.code_version,
+        started_at=claim.attempt_started_at,
     )
 
 
@@ -154,14 +151,20 @@ def decided(
         told = RejectedLetter(
             refusal, mark.value, mark.reason, mark.title, int(evidence.failure.may_have_executed)
         )
-        event = EventRow(letter_id, work.claim.id, UNBURIED, work.claim.step_index, str(told))
+        event = RunEvent(
+            id=letter_id,
+            run_id=work.claim.id,
+            kind=UNBURIED,
+            step_index=work.claim.step_index,
+            detail=str(told),
+        )
         return Record(change, attempt, event=event, settlement=settlement, limited=limited)
     letter = dead_letter_row(work, evidence, why, letter_id, letter_policy)
     change = _stopped(work.claim, *_ENDINGS[type(decision)], evidence, why)
     return Record(change, attempt, dead_letter=letter, settlement=settlement, limited=limited)
 
 
-def lost_row(claim: Claim, delay: float) -> AttemptRow:
+def lost_row(claim: Claim, delay: float) -> AttemptRecord:
     """Of an attempt whose worker has let its lease expire, before anything else is known about the run."""
     evidence = evidence_of_loss(claim.worker, step="")
     return attempt_row(claim, evidence, Explanation(Reason.LEASE_LOST), AttemptOutcome.LOST, delay)
@@ -178,7 +181,7 @@ def cancelled(claim: Claim, step: str, *, limited: bool) -> Record:
     return Record(change, row, settlement=settlement, limited=limited)
 
 
-def parked(work: Work, held_by: str, event: EventRow | None) -> Record:
+def parked(work: Work, held_by: str, event: RunEvent | None) -> Record:
     """Waits for a breaker are counted, and told in the history; those for a limit are not."""
     claim = work.claim
     state = StepState.RETRYING if claim.failures else StepState.PENDING
@@ -210,18 +213,28 @@ def rescheduled(claim: Claim, decision: Retry | Release, evidence: Evidence, del
 
 def attempt_row(
     claim: Claim, evidence: Evidence, why: Explanation, outcome: AttemptOutcome, delay: float | None
-) -> AttemptRow:
-    return AttemptRow(
-        claim.id,
-        claim.step_index,
-        claim.attempt,
-        outcome,
-        claim.worker,
-        claim.code_version,
-        claim.attempt_started_at,
-        delay,
-        *_told(evidence, why),
-        claim.replays,
+) -> AttemptRecord:
+    failure = evidence.failure
+    return AttemptRecord(
+        run_id=claim.id,
+        step_index=claim.step_index,
+        number=claim.attempt,
+        outcome=outcome,
+        worker=claim.worker,
+        code_version=claim.code_version,
+        started_at=claim.attempt_started_at,
+        delay=delay,
+        category=failure.category,
+        error_class=failure.error_class,
+        error_type=failure.error_type,
+        message=failure.message,
+        stack=evidence.stack,
+        http_status=failure.http_status,
+        public_code=failure.public_code,
+        public_message=failure.public_message,
+        reason=why.reason,
+        explanation=str(why),
+        replay=claim.replays,
     )
 
 
@@ -286,25 +299,6 @@ def _snapshot_of_text(text: str | None, redactor: Redactor) -> str | None:
         return snapshot(decode(text), redactor)
     except NotStorableError:
         return snapshot(text, redactor)
-
-
-def _told(
-    evidence: Evidence, why: Explanation
-) -> tuple[str, str, str, str, str, int | None, str, str, str, str]:
-    """What an attempt and a dead letter both tell of a failure, in the order of their columns."""
-    failure = evidence.failure
-    return (
-        failure.category,
-        failure.error_class,
-        failure.error_type,
-        failure.message,
-        evidence.stack,
-        failure.http_status,
-        failure.public_code,
-        failure.public_message,
-        why.reason,
-        str(why),
-    )
 
 
 def snapshot(value: JsonValue, redactor: Redactor) -> str:

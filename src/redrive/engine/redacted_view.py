@@ -20,8 +20,7 @@ from redrive.engine.run_view import (
 from redrive.errors import NotStorableError, SealedError
 from redrive.model.attempt import AttemptRecord
 from redrive.model.dead_letter import DeadLetter
-from redrive.model.run import Run, RunState
-from redrive.model.run_line import RunLine
+from redrive.model.run import Run, RunLine, RunState
 from redrive.policy.codec import JsonValue, decode, encode
 from redrive.policy.redact import Redactor
 from redrive.policy.stored import policy_to_json
@@ -31,7 +30,7 @@ SEALED = "$sealed"
 UNREADABLE = "$unreadable"
 
 _CHANGED = frozenset({"definition", "idempotency_key", "correlation_id", "tags"})
-_SAME = tuple(name for name in RunLine._fields if name not in _CHANGED)
+_SAME = tuple(name for name in RunLine.__struct_fields__ if name not in _CHANGED)
 _ERROR = tuple(name for name in RunError._fields if name not in ("attempt", "at"))
 
 
@@ -99,7 +98,7 @@ class RedactedView:
         return StepView(**step._asdict() | shown)
 
     def attempt(self, attempt: AttemptRecord, step: str) -> AttemptView:
-        return AttemptView(**attempt._asdict() | {"step": step, "output": self._stored(attempt.output)})
+        return AttemptView(**attempt.asdict() | {"step": step, "output": self._stored(attempt.output)})
 
     def _summary(self, line: RunLine | Run, definition: Definition | None) -> dict[str, Any]:
         return {name: getattr(line, name) for name in _SAME} | {

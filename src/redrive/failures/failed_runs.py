@@ -31,7 +31,7 @@ from redrive.model.dead_letter import LIVE
 from redrive.model.decision import Explanation, Reason
 from redrive.model.failure import Category, Delivery, ErrorClass, Failure
 from redrive.model.replay import Mode
-from redrive.model.run import Run, RunState
+from redrive.model.run import Run, RunEvent, RunState
 from redrive.policy.codec import decode
 from redrive.policy.fingerprint import Fingerprint, fingerprint
 from redrive.policy.redact import Redactor
@@ -41,7 +41,6 @@ from redrive.store.database import Session
 from redrive.store.dead_letter_writer import TOO_MANY, RejectedLetter
 from redrive.store.record import UNBURIED, NewDeadLetter, Recorded
 from redrive.store.replays import NewReplay
-from redrive.store.runs import RunEvent
 from redrive.store.store import Store
 
 _FAILED = (RunState.FAILED, RunState.DLQ_PENDING, RunState.PARTIAL)

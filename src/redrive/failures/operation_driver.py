@@ -126,11 +126,11 @@ class OperationDriver:
             case Release(number, released_at):
                 return await self._release(session, operation, number, released_at)
             case Ramp():
-                after = operation._replace(ramped_at=now, released_at=now)
+                after = operation.replace(ramped_at=now, released_at=now)
                 await self._operations.save(session, after)
                 return Advance(operation, after)
             case Stop(reason):
-                after = operation._replace(state=OperationState.STOPPED, stopped_because=reason)
+                after = operation.replace(state=OperationState.STOPPED, stopped_because=reason)
                 return await self._end(session, operation, after, Action.OPERATION_STOPPED)
             case Finish():
                 return await self._finish(session, operation, now)
@@ -141,7 +141,7 @@ class OperationDriver:
         changed = await self._operations.next_obstacles(session, operation.id, number)
         await self._operations.refuse(session, changed)
         begun = await self._store.replays.begin_planned(session, operation.id, number - len(changed))
-        after = operation._replace(released=operation.released + len(begun.replays), released_at=released_at)
+        after = operation.replace(released=operation.released + len(begun.replays), released_at=released_at)
         await self._operations.save(session, after)
         moved = begun.replays or begun.refused or changed
         return Advance(operation, after, 0.0 if moved else POLL_SECONDS, begun)
@@ -150,7 +150,7 @@ class OperationDriver:
         """Nothing is running, so the remaining items depend on unresolved dead letters, and are refused."""
         if await self._operations.refuse_blocked(session, operation.id, BLOCKED_NOTE):
             return Advance(operation, operation, POLL_SECONDS)
-        after = operation._replace(state=OperationState.DONE, ended_at=now)
+        after = operation.replace(state=OperationState.DONE, ended_at=now)
         return await self._end(session, operation, after, Action.OPERATION_FINISHED)
 
     async def _end(

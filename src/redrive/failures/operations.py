@@ -85,13 +85,13 @@ class Operations:
             await self._operations.refuse(session, drifted)
             remaining = (await self._operations.counts(session, operation_id))[ReplayState.PLANNED]
             check_number_replayed(remaining, expect)
-            after = before._replace(
+            after = before.replace(
                 state=OperationState.RUNNING, started_by=self._caller.name, started_at=now, updated_at=now
             )
             detail = {"reason": before.reason, "left_out": len(drifted)}
             entries = [self._entry(after, Action.OPERATION_STARTED, detail)]
             if not remaining:
-                after = after._replace(state=OperationState.DONE, ended_at=now)
+                after = after.replace(state=OperationState.DONE, ended_at=now)
                 entries.append(self._entry(after, Action.OPERATION_FINISHED, {"begun": 0}, by=SELF))
             await self._operations.save(session, after)
             await self._store.audit.append(session, entries)
@@ -103,7 +103,7 @@ class Operations:
         why = clean_reason(reason, self._redactor)
         async with self._store.database.transaction() as session:
             before, now = await self._locked(session, operation_id, "paused")
-            after = before._replace(state=OperationState.PAUSED, updated_at=now)
+            after = before.replace(state=OperationState.PAUSED, updated_at=now)
             await self._save(session, after, Action.OPERATION_PAUSED, why)
         return self._emit(before, after, why)
 
@@ -113,9 +113,9 @@ class Operations:
         why = clean_reason(reason, self._redactor)
         async with self._store.database.transaction() as session:
             before, now = await self._locked(session, operation_id, "resumed")
-            after = before._replace(state=OperationState.RUNNING, updated_at=now)
+            after = before.replace(state=OperationState.RUNNING, updated_at=now)
             if before.state == OperationState.STOPPED:
-                after = after._replace(
+                after = after.replace(
                     options=await self._pardoned(session, before), ramped_at=None, stopped_because=None
                 )
             await self._save(session, after, Action.OPERATION_RESUMED, why)
@@ -127,7 +127,7 @@ class Operations:
         async with self._store.database.transaction() as session:
             before, now = await self._locked(session, operation_id, "cancelled")
             await self._operations.cancel_planned(session, operation_id, CANCELLED_NOTE)
-            after = before._replace(state=OperationState.CANCELLED, ended_at=now, updated_at=now)
+            after = before.replace(state=OperationState.CANCELLED, ended_at=now, updated_at=now)
             await self._save(session, after, Action.OPERATION_CANCELLED, why)
         return self._emit(before, after, why)
 

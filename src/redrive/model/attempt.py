@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
 
+from redrive.model.decision import Reason
+from redrive.model.failure import Category, ErrorClass
 from redrive.model.field import Instant
+from redrive.model.row import Row
 
 
 class AttemptOutcome(StrEnum):
@@ -16,21 +18,22 @@ class AttemptOutcome(StrEnum):
     CANCELLED = "cancelled"
 
 
-class AttemptRecord(NamedTuple):
+class AttemptRecord(Row, frozen=True, kw_only=True):
     """An attempt as it is remembered. `delay` is the wait that was decided on afterwards, in seconds."""
 
+    run_id: str
     step_index: int
     number: int
-    outcome: str
+    outcome: AttemptOutcome
     worker: str | None
     code_version: str | None
     started_at: Instant | None
-    ended_at: Instant | None
-    reason: str
+    ended_at: Instant | None = None
+    reason: Reason
     explanation: str
     delay: float | None = None
-    category: str | None = None
-    error_class: str | None = None
+    category: Category | None = None
+    error_class: ErrorClass | None = None
     error_type: str | None = None
     message: str | None = None
     stack: str | None = None

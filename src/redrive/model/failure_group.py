@@ -7,7 +7,9 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import NamedTuple
 
+from redrive.model.failure import Category
 from redrive.model.field import Instant
+from redrive.model.row import Row
 from redrive.model.transition import TransitionTable, moves
 
 UNKNOWN_VERSIONS = frozenset({"", "unversioned"})
@@ -81,7 +83,7 @@ class GroupChange(NamedTuple):
     regressed: bool
 
 
-class FailureGroup(NamedTuple):
+class FailureGroup(Row, frozen=True, kw_only=True):
     """A group as it is remembered. `reason` tells why these failures are taken for one."""
 
     org: str
@@ -91,10 +93,10 @@ class FailureGroup(NamedTuple):
     workflow: str
     step: str
     task: str
-    category: str
+    category: Category
     error_type: str
     sample: str
-    state: str
+    state: GroupState
     occurrences: int
     first_seen: Instant
     last_seen: Instant

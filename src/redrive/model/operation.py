@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from redrive.model.field import Instant, JsonObject, JsonText
-from redrive.model.replay import Replay, ReplayState
+from redrive.model.replay import Mode, OperationState, Replay, ReplayState
+from redrive.model.row import Row
 
 MAX_ITEMS = 100_000
 """Dead letters in one operation."""
@@ -15,7 +16,7 @@ UNDER_WAY_NOTE = ("it is an item of the replay ", " that is under way")
 """The note of an item that another replay has taken, before and after the id of that replay."""
 
 
-class ReplayOperation(NamedTuple):
+class ReplayOperation(Row, frozen=True, kw_only=True):
     """An operation as it is remembered. `selection`, `options` and `plan` are JSON.
 
     released         items that were begun so far
@@ -26,8 +27,8 @@ class ReplayOperation(NamedTuple):
 
     id: str
     org: str
-    state: str
-    mode: str
+    state: OperationState
+    mode: Mode
     selection: JsonObject
     options: JsonObject
     policy_override: JsonText | None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
 
 from redrive.model.field import Instant, JsonText
+from redrive.model.row import Row
+from redrive.model.step import Effect
 from redrive.model.transition import TransitionTable, moves
 
 
@@ -39,7 +40,7 @@ class OperationState(StrEnum):
     CANCELLED = "CANCELLED"
 
 
-class Replay(NamedTuple):
+class Replay(Row, frozen=True, kw_only=True):
     """One replay as it is remembered.
 
     edit    what was changed in the payload, redacted, as JSON
@@ -54,16 +55,16 @@ class Replay(NamedTuple):
     run_id: str
     step_index: int
     from_step: int
-    mode: str
-    state: str
-    automatic: int
+    mode: Mode
+    state: ReplayState
+    automatic: bool
     requested_by: str
     requested_at: Instant
     reason: str
     policy_override: JsonText | None
     edit: JsonText | None
     fingerprint: str
-    effect: str
+    effect: Effect
     breaker: str | None
     started_at: Instant | None
     ended_at: Instant | None

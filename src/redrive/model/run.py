@@ -5,7 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+from redrive.model.failure import ErrorClass
 from redrive.model.field import Instant, JsonList
+from redrive.model.row import Row
+from redrive.model.step import StepState
 from redrive.model.transition import TransitionTable, moves
 
 
@@ -80,48 +83,64 @@ class NewRun(NamedTuple):
     metadata: str | None
 
 
-class Run(NamedTuple):
-    """A run as it is remembered; what is said of a step and its attempts is said of the current one."""
+class RunLine(Row, frozen=True, kw_only=True):
+    """A run as lists show it: without its input and results."""
 
     id: str
-    org: str
     workflow: str
     definition: str
     queue: str
     priority: int
-    state: str
-    place: str
+    state: RunState
+    place: Place
+    step_index: int
+    step_state: StepState
     submitted_at: Instant
     due_at: Instant | None
     held_by: str | None
-    step_index: int
-    step_state: str
-    input: str
-    step_input: str | None
-    result: str | None
     attempt: int
     failures: int
-    rate_limit_waits: int
-    holds: int
-    error_class: str | None
+    error_class: ErrorClass | None
     first_failed_at: Instant | None
     last_failed_at: Instant | None
     worker: str | None
     code_version: str | None
-    attempt_started_at: Instant | None
     started_at: Instant | None
+    attempt_started_at: Instant | None
     ended_at: Instant | None
     idempotency_key: str | None
     correlation_id: str
     tags: JsonList | None
+    cancel_requested_at: Instant | None
+    replays: int
+    redrives: int
+
+
+class Run(RunLine, frozen=True, kw_only=True):
+    """A run as it is stored. What is said of a step and its attempts is said of the current one."""
+
+    org: str
+    input: str
+    step_input: str | None
+    result: str | None
+    rate_limit_waits: int
+    holds: int
     metadata: str | None
     policy_override: str | None
-    cancel_requested_at: Instant | None
     progress: str | None
-    replays: int = 0
-    step_only: int = 0
-    redrives: int = 0
-    has_letter: int = 0
+    step_only: bool
+    has_letter: bool
+
+
+class RunEvent(Row, frozen=True, kw_only=True):
+    """Something that happened to a run besides its attempts. The database sets `at`."""
+
+    id: str
+    run_id: str
+    kind: str
+    at: Instant = 0.0
+    step_index: int
+    detail: str
 
 
 _P, _R = RunState.PENDING, RunState.RUNNING

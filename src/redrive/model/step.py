@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from redrive.model.decision import Decision, Release, Retry
+from redrive.model.field import Instant
+from redrive.model.row import Row
 from redrive.model.transition import TransitionTable, moves
 
 
@@ -80,3 +82,19 @@ STEP_TRANSITIONS = TransitionTable(
         *moves("cancelled", [_P, _R, _W, *_STOPPED], [StepState.CANCELLED]),
     ],
 )
+
+
+class FinishedStep(Row, frozen=True, kw_only=True):
+    """A step that has succeeded. The database sets `ended_at`."""
+
+    run_id: str
+    step_index: int
+    name: str
+    task: str
+    state: StepState
+    output: str | None
+    attempts: int
+    worker: str | None
+    code_version: str | None
+    started_at: Instant | None
+    ended_at: Instant | None = None

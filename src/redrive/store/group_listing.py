@@ -25,7 +25,7 @@ from redrive.store.database import Database, Row
 from redrive.store.group_filter import GroupFilter
 from redrive.store.statement import Statement, template, written
 
-_GROUP = len(FailureGroup._fields)
+_GROUP = len(FailureGroup.__struct_fields__)
 
 
 class Position(NamedTuple):
@@ -120,11 +120,11 @@ def line_of(row: Row) -> GroupLine:
 
 def as_of_now(row: Row) -> FailureGroup:
     """The group, then the moment: one whose time to be ignored is over is open, written or not."""
-    group = FailureGroup._make(row[:_GROUP])
+    group = FailureGroup.from_row(row[:_GROUP])
     why = passed(group.standing, row[_GROUP])
     if why is None:
         return group
-    return group._replace(
+    return group.replace(
         state=GroupState.OPEN,
         ignored_until=None,
         ignored_beyond=None,

@@ -110,7 +110,7 @@ class Groups(GroupListing):
 
     async def sample(self, group: FailureGroup) -> str | None:
         """A dead letter to look at: the newest. None when all were removed."""
-        rows = await self._database.fetch(_SQL["sample"], group._asdict())
+        rows = await self._database.fetch(_SQL["sample"], group.asdict())
         if rows:
             return str(rows[0][0])
         newest = await self._database.fetch_many(
@@ -141,7 +141,7 @@ class Groups(GroupListing):
         """Give a group that is locked its new state."""
         key = {"org": group.org, "fingerprint": group.fingerprint}
         [row] = await session.fetch(_SQL["change"], key | wish._asdict())
-        return FailureGroup._make(row)
+        return FailureGroup.from_row(row)
 
     async def open_letters(self, session: Session, org: str, fingerprint: str, most: int) -> list[str]:
         """Dead letters of a group that a person can resolve. They are not locked."""

@@ -197,7 +197,7 @@ class Operations:
         return _moment(rows[0]) if rows else None
 
     async def save(self, session: Session, operation: ReplayOperation) -> None:
-        await session.fetch(_SQL["save"], operation._asdict())
+        await session.fetch(_SQL["save"], operation.asdict())
 
     # Looking
 
@@ -218,13 +218,13 @@ class Operations:
         rows = await self._database.fetch(_SQL["get"], {"id": _checked(operation_id), "org": org})
         if not rows:
             raise _not_found(operation_id)
-        return ReplayOperation._make(rows[0])
+        return ReplayOperation.from_row(rows[0])
 
     async def page(self, org: str, size: int, cursor: str | None) -> list[ReplayOperation]:
         """The newest first; after `cursor`, the id of one of them."""
         name = "newest" if cursor is None else "older"
         rows = await self._database.fetch(_SQL[name], {"org": org, "size": size, "cursor": cursor})
-        return [ReplayOperation._make(row) for row in rows]
+        return [ReplayOperation.from_row(row) for row in rows]
 
     async def items(
         self, operation_id: str, org: str, state: ReplayState | None, size: int, after: int
@@ -237,7 +237,7 @@ class Operations:
         else:
             chosen = {"state": str(state), "position": after}
             rows = await self._database.fetch(_SQL["items_in_state"], parameters | chosen)
-        return [Replay._make(row) for row in rows]
+        return [Replay.from_row(row) for row in rows]
 
     async def counts(self, session: Session, operation_id: str) -> dict[ReplayState, int]:
         """How many items are in each state."""
@@ -260,7 +260,7 @@ class Operations:
     async def under_way(self, org: str, most: int) -> list[ReplayOperation]:
         """Those that are started and not over, the newest first."""
         rows = await self._database.fetch(_SQL["under_way"], {"org": org, "most": most})
-        return [ReplayOperation._make(row) for row in rows]
+        return [ReplayOperation.from_row(row) for row in rows]
 
     async def reached(self, org: str, fingerprint: str) -> list[tuple[str, int]]:
         """Which operations that are under way will reach dead letters of a failure, and how many of them."""
@@ -289,7 +289,7 @@ def item_id(operation_id: str, position: int) -> str:
 
 def _moment(row: Row) -> Moment:
     *columns, now = row
-    return Moment(ReplayOperation._make(columns), now)
+    return Moment(ReplayOperation.from_row(columns), now)
 
 
 def _numbers(rows: Sequence[Row]) -> dict[str, int]:

@@ -4,53 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from redrive.model.attempt import AttemptRecord
 from redrive.model.dead_letter import DeadLetter
 from redrive.model.failure_group import GroupChange, Occurrence
 from redrive.model.field import BigInt
+from redrive.model.run import RunEvent
+from redrive.model.step import FinishedStep
 from redrive.store.replays import Resolved, Settled, Settlement
-
-
-class AttemptRow(NamedTuple):
-    run_id: str
-    step_index: int
-    number: int
-    outcome: str
-    worker: str
-    code_version: str
-    started_at: float
-    delay: float | None
-    category: str | None
-    error_class: str | None
-    error_type: str | None
-    message: str | None
-    stack: str | None
-    http_status: int | None
-    public_code: str | None
-    public_message: str | None
-    reason: str
-    explanation: str
-    replay: int = 0
-
-
-class StepRow(NamedTuple):
-    run_id: str
-    step_index: int
-    name: str
-    task: str
-    state: str
-    output: str | None
-    attempts: int
-    worker: str
-    code_version: str
-    started_at: float
-
-
-class EventRow(NamedTuple):
-    id: str
-    run_id: str
-    kind: str
-    step_index: int
-    detail: str
 
 
 class NewDeadLetter(DeadLetter, frozen=True, kw_only=True):
@@ -187,10 +147,10 @@ class Record(NamedTuple):
     """
 
     change: Change
-    attempt: AttemptRow | None = None
-    step: StepRow | None = None
+    attempt: AttemptRecord | None = None
+    step: FinishedStep | None = None
     dead_letter: NewDeadLetter | None = None
-    event: EventRow | None = None
+    event: RunEvent | None = None
     settlement: Settlement | None = None
     limited: bool = False
 

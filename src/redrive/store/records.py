@@ -7,20 +7,19 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from redrive.errors import NotStorableError
+from redrive.model.attempt import AttemptRecord
 from redrive.model.dead_letter import DeadLetter
-from redrive.model.run import Place, RunState
-from redrive.model.step import StepState
+from redrive.model.run import Place, RunEvent, RunState
+from redrive.model.step import FinishedStep, StepState
 from redrive.policy.codec import decode
 from redrive.store.database import Database, Session
 from redrive.store.dead_letter_writer import TOO_MANY, DeadLetterWriter, RejectedLetter
 from redrive.store.record import (
     UNBURIED,
     Advanced,
-    AttemptRow,
     Change,
     Completed,
     CompletedPartly,
-    EventRow,
     NewDeadLetter,
     Occupied,
     Parked,
@@ -28,7 +27,6 @@ from redrive.store.record import (
     Record,
     Recorded,
     Rescheduled,
-    StepRow,
     Stopped,
 )
 from redrive.store.replays import Replays
@@ -44,9 +42,9 @@ _SQL = statements(
     Parked,
     Occupied,
     Progress,
-    AttemptRow,
-    StepRow,
-    EventRow,
+    AttemptRecord,
+    FinishedStep,
+    RunEvent,
     DeadLetter,
     NewDeadLetter,
 )
@@ -164,7 +162,7 @@ class Records:
     async def note_progress(self, several: Sequence[Progress]) -> None:
         await self._database.fetch_many(_SQL["progress"], sorted(several))
 
-    async def note_events(self, events: Sequence[EventRow]) -> None:
+    async def note_events(self, events: Sequence[RunEvent]) -> None:
         await self._database.fetch_many(_SQL["insert_event"], events)
 
     async def _noted_slots(self, session: Session, changes: Sequence[Change]) -> dict[str, str | None]:
@@ -247,7 +245,7 @@ def _without_letter(record: Record) -> Record:
     mark = (letter.fingerprint, letter.fingerprint_reason, letter.title)
     told = str(RejectedLetter(TOO_MANY, *mark, int(letter.may_have_executed)))
     step_index = 0 if record.attempt is None else record.attempt.step_index
-    event = EventRow(letter.id, letter.run_id, UNBURIED, step_index, told)
+    event = RunEvent(id=letter.id, run_id=letter.run_id, kind=UNBURIED, step_index=step_index, detail=told)
     failed = change._replace(state=RunState.FAILED, step_state=StepState.FAILED)
     return record._replace(change=failed, dead_letter=None, event=event)
 

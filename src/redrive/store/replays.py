@@ -102,17 +102,17 @@ class Replays:
         rows = await self._database.fetch(_SQL["get"], {"id": findable(replay_id), "org": org})
         if not rows:
             raise NotFoundError(f"there is no replay {replay_id!r:.200}")
-        return Replay._make(rows[0])
+        return Replay.from_row(rows[0])
 
     async def of_letter(self, letter_id: str, org: str, most: int = 100) -> list[Replay]:
         """The newest first."""
         parameters = {"letter_id": findable(letter_id), "org": org, "most": most}
-        return [Replay._make(row) for row in await self._database.fetch(_SQL["of_letter"], parameters)]
+        return [Replay.from_row(row) for row in await self._database.fetch(_SQL["of_letter"], parameters)]
 
     async def of_run(self, run_id: str, org: str) -> list[Replay]:
         """Those that were begun, the oldest first."""
         rows = await self._database.fetch(_SQL["of_run"], {"run_id": run_id, "org": org})
-        return [Replay._make(row) for row in rows]
+        return [Replay.from_row(row) for row in rows]
 
     async def begin(self, session: Session, replays: Sequence[NewReplay]) -> Begun:
         """Begin those whose run and letter still allow it; the others change nothing.

@@ -7,7 +7,7 @@ from functools import cache
 from typing import NamedTuple
 
 from redrive.model.query import MAX_COUNTED, Count, Order, Query
-from redrive.model.run_line import RunLine
+from redrive.model.run import RunLine
 from redrive.store.cursor import Cursor
 from redrive.store.database import Database, Row
 from redrive.store.run_filter import HELD, Branch, RunFilter
@@ -57,7 +57,7 @@ class RunListing:
     async def page(self, query: Query, org: str, size: int, cursor: str | None = None) -> RunLines:
         last = None if cursor is None else Cursor.read(cursor, Order.NEWEST)
         rows = await self._newest(RunFilter.of(query, org), last, size + 1)
-        lines = [RunLine._make(row) for row in rows[:size]]
+        lines = [RunLine.from_row(row) for row in rows[:size]]
         if len(rows) <= size:
             return RunLines(lines, None)
         return RunLines(lines, str(Cursor(Order.NEWEST, lines[-1].submitted_at, lines[-1].id)))

@@ -14,7 +14,8 @@ from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import APPLICATION, Caller
 from redrive.model.dead_letter import DeadLetter
 from redrive.model.replay import ReplayState
-from redrive.model.run import Cancellation, NewRun, Place, Run, RunState
+from redrive.model.run import Cancellation, NewRun, Place, Run, RunEvent, RunState
+from redrive.model.step import FinishedStep
 from redrive.store.audit import Audit
 from redrive.store.database import Database, Session
 from redrive.store.identifier import findable
@@ -27,27 +28,6 @@ class DefinitionRow(NamedTuple):
     digest: str
     workflow: str
     body: str
-
-
-class FinishedStep(NamedTuple):
-    step_index: int
-    name: str
-    task: str
-    state: str
-    output: str | None
-    attempts: int
-    worker: str | None
-    code_version: str | None
-    started_at: float | None
-    ended_at: float | None
-
-
-class RunEvent(NamedTuple):
-    id: str
-    kind: str
-    at: float
-    step_index: int
-    detail: str
 
 
 class RunKey(NamedTuple):
@@ -111,11 +91,11 @@ class Runs:
         rows = await self._database.fetch(_SQL["get"], {"id": findable(run_id), "org": org})
         if not rows:
             raise NotFoundError(f"there is no run {run_id!r:.200}")
-        return Run._make(rows[0])
+        return Run.from_row(rows[0])
 
     async def all(self) -> list[Run]:
         """Every run of every org, oldest first: for small databases, as in tests."""
-        return [Run._make(row) for row in await self._database.fetch(_SQL["all"], {})]
+        return [Run.from_row(row) for row in await self._database.fetch(_SQL["all"], {})]
 
     async def outcome(self, run_id: str, org: str) -> tuple[str, str | None]:
         """The state of a run, and its result where it has one."""
@@ -126,19 +106,19 @@ class Runs:
 
     async def steps(self, run_id: str, org: str) -> list[FinishedStep]:
         return [
-            FinishedStep._make(row)
+            FinishedStep.from_row(row)
             for row in await self._database.fetch(_SQL["steps"], {"id": run_id, "org": org})
         ]
 
     async def attempts(self, run_id: str, org: str) -> list[AttemptRecord]:
         return [
-            AttemptRecord._make(row)
+            AttemptRecord.from_row(row)
             for row in await self._database.fetch(_SQL["attempts"], {"id": run_id, "org": org})
         ]
 
     async def events(self, run_id: str, org: str) -> list[RunEvent]:
         return [
-            RunEvent._make(row)
+            RunEvent.from_row(row)
             for row in await self._database.fetch(_SQL["events"], {"id": run_id, "org": org})
         ]
 

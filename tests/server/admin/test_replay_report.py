@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redrive.model.operation import OperationReport, Plan, ReplayOperation
-from redrive.model.replay import ReplayState
+from redrive.model.replay import Mode, OperationState, ReplayState
 from redrive.policy.codec import encode
 from redrive.policy.rollout import Rollout, RolloutOptions, Score
 from redrive.server.admin.replay_progress import MIN_WIDTH, ORDER, WIDTH, bar, canary, ended, pace, replayed
@@ -22,8 +22,8 @@ def operation(**changes: Any) -> ReplayOperation:
     made = ReplayOperation(
         id="o",
         org="default",
-        state="RUNNING",
-        mode="FROM_STEP",
+        state=OperationState.RUNNING,
+        mode=Mode.FROM_STEP,
         selection=encode({"query": "is:open"}),
         options=Rollout(RolloutOptions(canary=5)).to_text(),
         policy_override=None,
@@ -40,7 +40,7 @@ def operation(**changes: Any) -> ReplayOperation:
         stopped_because=None,
         updated_at=0.0,
     )
-    return made._replace(**changes)
+    return made.replace(**changes)
 
 
 def report(made: ReplayOperation, last_ended_at: float | None = 200.0, **items: int) -> OperationReport:

@@ -109,22 +109,22 @@ SELECT run.id, run.token, run.epoch, run.place FROM redrive.runs AS run
 JOIN {batch:Completed only id} ON run.id = batch.id
 
 -- name: insert_attempt
-INSERT INTO redrive.attempts ({columns:AttemptRow}, ended_at)
-SELECT {columns:AttemptRow batch}, :now
-FROM {batch:AttemptRow}
+INSERT INTO redrive.attempts ({columns:AttemptRecord except ended_at, output}, ended_at)
+SELECT {columns:AttemptRecord batch except ended_at, output}, :now
+FROM {batch:AttemptRecord except ended_at, output}
 ON CONFLICT (run_id, step_index, number) DO NOTHING
 
 -- name: insert_step
-INSERT INTO redrive.steps ({columns:StepRow}, ended_at)
-SELECT {columns:StepRow batch}, :now
-FROM {batch:StepRow}
+INSERT INTO redrive.steps ({columns:FinishedStep except ended_at}, ended_at)
+SELECT {columns:FinishedStep batch except ended_at}, :now
+FROM {batch:FinishedStep except ended_at}
 ON CONFLICT (run_id, step_index) DO UPDATE
-SET {assign:StepRow except run_id, step_index, name, task}, ended_at = excluded.ended_at
+SET {assign:FinishedStep except run_id, step_index, name, task}
 
 -- name: insert_event
-INSERT INTO redrive.run_events ({columns:EventRow}, at)
-SELECT {columns:EventRow batch}, :now
-FROM {batch:EventRow}
+INSERT INTO redrive.run_events ({columns:RunEvent except at}, at)
+SELECT {columns:RunEvent batch except at}, :now
+FROM {batch:RunEvent except at}
 
 -- name: _set_by_database
 org, workflow, step_index, queue, attempts, failures, first_failed_at, last_failed_at, created_at, updated_at,
