@@ -9,7 +9,7 @@ from bench.work.statements import fetch
 from redrive import Redrive
 from redrive.model.audit import NewEntry
 from redrive.model.failure_group import GroupChange, Occurrence
-from redrive.store.audit import Audit
+from redrive.store.audit import AuditStore
 from redrive.store.database import Session
 from redrive.store.dead_letter_writer import DeadLetterWriter
 from redrive.store.groups import Decide, Groups
@@ -38,7 +38,7 @@ class NoGroups(Groups):
         return []
 
 
-class NoAudit(Audit):
+class NoAudit(AuditStore):
     async def append(self, session: Session, entries: Sequence[NewEntry]) -> None:
         return None
 

@@ -10,7 +10,7 @@ from bench.http.case import QUERY, WORK
 from redrive.model.dead_letter import DeadLetter, DeadLetterLine
 from redrive.model.run import NewRun
 from redrive.policy.query import parse
-from redrive.store.dead_letters import DeadLetters
+from redrive.store.dead_letters import DeadLetterStore
 from redrive.store.statement import Statement, statement
 
 ORG = "default"
@@ -42,7 +42,7 @@ async def pages() -> dict[str, Asked]:
 
 async def _page(query: str) -> Asked:
     database: Any = _Listening()
-    await DeadLetters(database).page(parse(query), ORG, PAGE)
+    await DeadLetterStore(database).page(parse(query), ORG, PAGE)
     asked: Asked = database.asked
     return asked
 

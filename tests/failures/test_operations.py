@@ -678,7 +678,7 @@ async def test_two_operations_over_the_same_dead_letters_replay_each_once(
     """Started in one and the same moment: neither has seen the other."""
     mill = Mill()
     monkeypatch.setattr(
-        stored.Operations,
+        stored.OperationStore,
         "blocked",
         lambda operations, session, key, _org: operations.obstacles(session, key),
     )

@@ -16,7 +16,7 @@ from redrive import Backoff, RetryPolicy
 from redrive.app import Redrive
 from redrive.errors import FinalError, InvalidValueError, RetryableError, StoreUnavailableError
 from redrive.failures.group_queries import MAX_SPARKLINES
-from redrive.failures.overview import Overview, ReplayRecord
+from redrive.failures.overview import Overview, ReplayTotals
 from redrive.model.failure_group import Timeline
 from redrive.model.overview import Span, first_part
 from redrive.model.query import Count
@@ -66,7 +66,7 @@ async def test_of_nothing_there_is_nothing(world: Redrive) -> None:
     seen = await looked(world)
 
     assert (seen.totals.needs_you.total, seen.totals.heals_itself.total) == (0, Count(0, False))
-    assert (seen.oldest, seen.replays, seen.replays.rate) == (None, ReplayRecord(0, 0), None)
+    assert (seen.oldest, seen.replays, seen.replays.rate) == (None, ReplayTotals(0, 0), None)
     assert seen.came == seen.left == (0,) * 48
     assert seen.runs == dict.fromkeys(ENDED_RUNS, (0,) * 48)
 
@@ -107,7 +107,7 @@ async def test_what_is_done_about_it_is_seen(world: Redrive) -> None:
     assert (replaying.needs_you.open, replaying.heals_itself.replaying) == (2, 1)
     seen = await looked(world)
     assert seen.totals.needs_you.open == 2
-    assert (sum(seen.came), sum(seen.left), seen.replays) == (3, 1, ReplayRecord(0, 1))
+    assert (sum(seen.came), sum(seen.left), seen.replays) == (3, 1, ReplayTotals(0, 1))
     assert seen.replays.rate == 0.0
     assert seen.oldest is not None
     assert seen.oldest.id == letters[0]

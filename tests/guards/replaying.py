@@ -92,7 +92,7 @@ BEGINNING = (
     Guard(
         "mark_replaying.all",
         "a run at work whose dead letter is closed",
-        (Code("redrive.store.replays:Replays._restart", "!= len(won):", "!= len(won) and False:"),),
+        (Code("redrive.store.replays:ReplayStore._restart", "!= len(won):", "!= len(won) and False:"),),
         _both(IN_BETWEEN),
     ),
     Guard(
@@ -525,7 +525,7 @@ OF_THE_AUDIT = (
         "an entry about a replay that never was",
         (
             Code(
-                "redrive.store.replays:Replays.begin",
+                "redrive.store.replays:ReplayStore.begin",
                 "self._audit.append(session, ",
                 "self._audit.append(self._database, ",
             ),
@@ -537,7 +537,7 @@ OF_THE_AUDIT = (
         "an entry about items that were never begun",
         (
             Code(
-                "redrive.store.replays:Replays.begin_planned",
+                "redrive.store.replays:ReplayStore.begin_planned",
                 "self._audit.append(session, ",
                 "self._audit.append(self._database, ",
             ),

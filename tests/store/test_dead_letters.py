@@ -21,15 +21,15 @@ from redrive.model.dead_letter import DeadLetter, DeadLetterLine, DeadLetterStat
 from redrive.model.statistics import LifetimeStats
 from redrive.policy.redact import DEFAULT_REDACTOR
 from redrive.store.database import Database
-from redrive.store.dead_letters import Closing, DeadLetters, Tagging
+from redrive.store.dead_letters import Closing, DeadLetterStore, Tagging
 from redrive.store.store import Store
 
 BASE = 1_700_000_000.0
 
 
 @pytest.fixture
-def letters(database: Database) -> DeadLetters:
-    return DeadLetters(database)
+def letters(database: Database) -> DeadLetterStore:
+    return DeadLetterStore(database)
 
 
 def closing(state: str = "RESOLVED", org: str = "default") -> Closing:
@@ -39,7 +39,7 @@ def closing(state: str = "RESOLVED", org: str = "default") -> Closing:
 # Reading
 
 
-async def test_a_letter_has_every_column_of_its_table(letters: DeadLetters, database: Database) -> None:
+async def test_a_letter_has_every_column_of_its_table(letters: DeadLetterStore, database: Database) -> None:
     made = letter(assignee="ana", redrive="linear", next_redrive_at=5.0, tags='["a"]')
     await put(database, [made])
 
@@ -50,7 +50,7 @@ async def test_a_letter_has_every_column_of_its_table(letters: DeadLetters, data
     assert line == DeadLetterLine(**{name: made[name] for name in DeadLetterLine.__struct_fields__})
 
 
-async def test_what_a_worker_has_buried_is_found(database: Database, letters: DeadLetters) -> None:
+async def test_what_a_worker_has_buried_is_found(database: Database, letters: DeadLetterStore) -> None:
     store = Store(database)
     claim = await claimed(store)
     letter_id = await buried(store, claim)
@@ -63,7 +63,7 @@ async def test_what_a_worker_has_buried_is_found(database: Database, letters: De
 
 @pytest.mark.parametrize("org", ["other", ""])
 async def test_a_foreign_letter_does_not_exist_w13(
-    letters: DeadLetters, database: Database, org: str
+    letters: DeadLetterStore, database: Database, org: str
 ) -> None:
     [mine] = await put(database, [letter()])
 
@@ -79,7 +79,9 @@ async def test_a_foreign_letter_does_not_exist_w13(
     assert await letters.dependencies(mine, org) == []
 
 
-async def test_lines_come_in_the_order_they_are_asked_for(letters: DeadLetters, database: Database) -> None:
+async def test_lines_come_in_the_order_they_are_asked_for(
+    letters: DeadLetterStore, database: Database
+) -> None:
     [a, b, c] = await put(database, [letter(), letter(), letter()])
 
     found = await letters.lines_by_ids([c, "unknown", a, c, b], "default")
@@ -93,7 +95,7 @@ async def test_lines_come_in_the_order_they_are_asked_for(letters: DeadLetters, 
 
 @pytest.mark.parametrize("state", list(DeadLetterState))
 async def test_only_what_nobody_works_on_is_closed(
-    letters: DeadLetters, database: Database, state: DeadLetterState
+    letters: DeadLetterStore, database: Database, state: DeadLetterState
 ) -> None:
     [mine] = await put(database, [letter(state=state)])
 
@@ -106,7 +108,7 @@ async def test_only_what_nobody_works_on_is_closed(
 
 @pytest.mark.parametrize("state", list(DeadLetterState))
 async def test_only_what_is_closed_is_reopened(
-    letters: DeadLetters, database: Database, state: DeadLetterState
+    letters: DeadLetterStore, database: Database, state: DeadLetterState
 ) -> None:
     [mine] = await put(
         database, [letter(state=state, resolved_by="ana", resolved_at=3.0, resolution="r", exhausted_at=2.0)]
@@ -120,7 +122,7 @@ async def test_only_what_is_closed_is_reopened(
     assert after == (("OPEN", None, None, None, None) if changed else (state, "ana", 3.0, "r", 2.0))
 
 
-async def test_no_write_reaches_a_foreign_letter_w13(letters: DeadLetters, database: Database) -> None:
+async def test_no_write_reaches_a_foreign_letter_w13(letters: DeadLetterStore, database: Database) -> None:
     [mine, closed] = await put(database, [letter(), letter(state="RESOLVED")])
     before = await ask(database, "SELECT * FROM redrive.dead_letters ORDER BY id")
 
@@ -135,7 +137,7 @@ async def test_no_write_reaches_a_foreign_letter_w13(letters: DeadLetters, datab
     assert await ask(database, "SELECT * FROM redrive.dead_letter_notes") == []
 
 
-async def test_many_are_closed_at_once(letters: DeadLetters, database: Database) -> None:
+async def test_many_are_closed_at_once(letters: DeadLetterStore, database: Database) -> None:
     ids = await put(database, [letter() for _ in range(40)])
 
     assert await letters.close_if_unattended(database, ids, closing()) == 40
@@ -144,7 +146,7 @@ async def test_many_are_closed_at_once(letters: DeadLetters, database: Database)
 
 
 async def test_assigning_and_tagging_is_no_change_of_the_failure(
-    letters: DeadLetters, database: Database
+    letters: DeadLetterStore, database: Database
 ) -> None:
     [mine] = await put(database, [letter(updated_at=BASE)])
 
@@ -158,7 +160,7 @@ async def test_assigning_and_tagging_is_no_change_of_the_failure(
 
 
 async def test_notes_are_read_in_the_order_they_were_written(
-    letters: DeadLetters, database: Database
+    letters: DeadLetterStore, database: Database
 ) -> None:
     [mine, other] = await put(database, [letter(), letter()])
     for number in range(3):
@@ -170,7 +172,7 @@ async def test_notes_are_read_in_the_order_they_were_written(
 
 
 async def test_two_that_close_the_same_letter_do_not_both_do_it(
-    letters: DeadLetters, database: Database
+    letters: DeadLetterStore, database: Database
 ) -> None:
     ids = await put(database, [letter() for _ in range(10)])
 
@@ -188,7 +190,7 @@ async def test_two_that_close_the_same_letter_do_not_both_do_it(
 # Where the run of a letter stands
 
 
-async def test_the_standing_of_a_letter(letters: DeadLetters, database: Database) -> None:
+async def test_the_standing_of_a_letter(letters: DeadLetterStore, database: Database) -> None:
     old = await put_failed(database, run_id="r", state="RESOLVED", created_at=BASE)
     [new] = await put(database, [letter(run_id="r", created_at=BASE + 1)])
     await put(database, [letter(run_id="r", step_index=1, created_at=BASE + 2)])
@@ -201,7 +203,7 @@ async def test_the_standing_of_a_letter(letters: DeadLetters, database: Database
     assert await letters.standings(database, [old], "other") == []
 
 
-async def test_a_locked_run_is_not_removed_meanwhile(letters: DeadLetters, database: Database) -> None:
+async def test_a_locked_run_is_not_removed_meanwhile(letters: DeadLetterStore, database: Database) -> None:
     """Retention and reopening take the run's lock first: a reopened letter never loses its run."""
     mine = await put_failed(database, state="RESOLVED", updated_at=1.0)
     store = Store(database)
@@ -223,7 +225,7 @@ async def test_a_locked_run_is_not_removed_meanwhile(letters: DeadLetters, datab
 # What waits for what
 
 
-async def test_dependencies_are_followed(letters: DeadLetters, database: Database) -> None:
+async def test_dependencies_are_followed(letters: DeadLetterStore, database: Database) -> None:
     [a, b, c] = await put(database, [letter(), letter(), letter()])
 
     assert await letters.link(database, a, b, "default")
@@ -242,7 +244,7 @@ async def test_dependencies_are_followed(letters: DeadLetters, database: Databas
 # Figures
 
 
-async def test_figures_are_exact_m7(letters: DeadLetters, database: Database) -> None:
+async def test_figures_are_exact_m7(letters: DeadLetterStore, database: Database) -> None:
     open_one: dict[str, Any] = {"category": "network", "redrive": "linear"}
     [a, b, *_] = await put(
         database,
@@ -270,7 +272,7 @@ async def test_figures_are_exact_m7(letters: DeadLetters, database: Database) ->
     assert (await letters.figures("nobody")).queue_size == 0
 
 
-async def test_lifetime_figures_outlive_the_letters_m7(letters: DeadLetters, database: Database) -> None:
+async def test_lifetime_figures_outlive_the_letters_m7(letters: DeadLetterStore, database: Database) -> None:
     [mine] = await put(database, [letter()])
     await letters.close_if_unattended(database, [mine], closing("ARCHIVED"))
     await ask(database, "DELETE FROM redrive.dead_letters")
@@ -319,9 +321,9 @@ async def test_many_people_at_once_change_each_letter_once(database: Database) -
         ["TransitionError", "TransitionError"],
     )
     assert done[3] == 6
-    figures = await DeadLetters(database).figures("default")
+    figures = await DeadLetterStore(database).figures("default")
     assert list(figures.by_state.values()) == [12]
     assert len(await ask(database, "SELECT 1 FROM redrive.audit")) == 2
 
     assert await people[0].reopen(ids) == 12
-    assert (await DeadLetters(database).figures("default")).by_state == {"OPEN": 12}
+    assert (await DeadLetterStore(database).figures("default")).by_state == {"OPEN": 12}

@@ -18,18 +18,18 @@ from redrive.policy.criterion import KEYS
 from redrive.policy.query import parse
 from redrive.store.cursor import Cursor
 from redrive.store.database import Database
-from redrive.store.dead_letters import DeadLetters
+from redrive.store.dead_letters import DeadLetterStore
 from redrive.store.filter import MAX_BRANCHES, Filter
 
 BASE = 1_700_000_000.0
 
 
 @pytest.fixture
-def letters(database: Database) -> DeadLetters:
-    return DeadLetters(database)
+def letters(database: Database) -> DeadLetterStore:
+    return DeadLetterStore(database)
 
 
-async def found(letters: DeadLetters, text: str, org: str = "default") -> list[str]:
+async def found(letters: DeadLetterStore, text: str, org: str = "default") -> list[str]:
     page = await letters.page(parse(text).asked_by("ana"), org, 500)
     assert page.next_cursor is None
     return [line.id for line in page.lines]
@@ -95,7 +95,7 @@ async def found(letters: DeadLetters, text: str, org: str = "default") -> list[s
     ],
 )
 async def test_what_a_term_finds(
-    letters: DeadLetters, database: Database, text: str, column: str, matching: Any, other: Any
+    letters: DeadLetterStore, database: Database, text: str, column: str, matching: Any, other: Any
 ) -> None:
     [wanted, _] = await put(database, [letter(**{column: matching}), letter(**{column: other})])
 
@@ -111,7 +111,9 @@ def test_every_key_is_tested_above() -> None:
     assert tested == set(KEYS)
 
 
-async def test_an_age_is_counted_from_the_moment_of_asking(letters: DeadLetters, database: Database) -> None:
+async def test_an_age_is_counted_from_the_moment_of_asking(
+    letters: DeadLetterStore, database: Database
+) -> None:
     now = (await ask(database, "SELECT :now + :zero", zero=0.0))[0][0]
     [old, new] = await put(database, [letter(created_at=now - 7_000), letter(created_at=now - 3_000)])
 
@@ -120,14 +122,16 @@ async def test_an_age_is_counted_from_the_moment_of_asking(letters: DeadLetters,
     assert await found(letters, "since:2h until:1h") == [old]
 
 
-async def test_states_that_exclude_each_other_find_nothing(letters: DeadLetters, database: Database) -> None:
+async def test_states_that_exclude_each_other_find_nothing(
+    letters: DeadLetterStore, database: Database
+) -> None:
     await put(database, [letter(), letter(state="RESOLVED")])
 
     assert await found(letters, "is:open is:closed") == []
     assert (await letters.count(parse("is:open -is:live"), "default")).number == 0
 
 
-async def test_hostile_values_are_only_values(letters: DeadLetters, database: Database) -> None:
+async def test_hostile_values_are_only_values(letters: DeadLetterStore, database: Database) -> None:
     hostile = "x' OR 1=1; DROP TABLE dead_letters; -- :org ?1 $1"
     [mine, _] = await put(database, [letter(step=hostile, message=hostile), letter()])
 
@@ -140,7 +144,7 @@ async def test_hostile_values_are_only_values(letters: DeadLetters, database: Da
     "text", ["", "is:open", "step:first", "id:same,b", "run:r", "correlation:c", "no answer"]
 )
 async def test_what_belongs_to_another_org_is_not_there_w13(
-    letters: DeadLetters, database: Database, text: str
+    letters: DeadLetterStore, database: Database, text: str
 ) -> None:
     common = {"run_id": "r", "correlation_id": "c"}
     await put(
@@ -206,7 +210,7 @@ def chosen(random: Random) -> tuple[str, Oracle]:
     return " ".join(text for text, _ in picked), lambda row: all(oracle(row) for _, oracle in picked)
 
 
-async def walked(letters: DeadLetters, query: Query, order: Order, size: int) -> list[str]:
+async def walked(letters: DeadLetterStore, query: Query, order: Order, size: int) -> list[str]:
     """All pages, one after the other."""
     ids: list[str] = []
     cursor = None
@@ -219,7 +223,9 @@ async def walked(letters: DeadLetters, query: Query, order: Order, size: int) ->
         assert len(page.lines) == size
 
 
-async def test_any_query_finds_what_it_says_page_by_page(letters: DeadLetters, database: Database) -> None:
+async def test_any_query_finds_what_it_says_page_by_page(
+    letters: DeadLetterStore, database: Database
+) -> None:
     random = Random(5)
     rows = [
         letter(step_index=number, **{name: random.choice(values) for name, values in CHOICES.items()})
@@ -252,7 +258,7 @@ async def test_any_query_finds_what_it_says_page_by_page(letters: DeadLetters, d
 
 
 async def test_pages_go_on_where_they_were_while_letters_come_and_go(
-    letters: DeadLetters, database: Database
+    letters: DeadLetterStore, database: Database
 ) -> None:
     """Nothing is shown twice, and nothing that was there all the time is left out."""
     made = [letter(created_at=BASE + number // 2) for number in range(10)]
@@ -267,14 +273,14 @@ async def test_pages_go_on_where_they_were_while_letters_come_and_go(
     assert second.next_cursor is None
 
 
-async def test_a_page_that_is_exactly_full_is_the_last(letters: DeadLetters, database: Database) -> None:
+async def test_a_page_that_is_exactly_full_is_the_last(letters: DeadLetterStore, database: Database) -> None:
     await put(database, [letter(), letter()])
 
     assert (await letters.page(Query(), "default", 2)).next_cursor is None
     assert (await letters.page(Query(), "default", 1)).next_cursor is not None
 
 
-async def test_counting_stops_at_the_limit(letters: DeadLetters, database: Database) -> None:
+async def test_counting_stops_at_the_limit(letters: DeadLetterStore, database: Database) -> None:
     await put(database, [letter(state=state) for state in ("OPEN", "OPEN", "EXHAUSTED", "RESOLVED")])
 
     assert str(await letters.count(Query(), "default", 3)) == "3+"
@@ -283,7 +289,7 @@ async def test_counting_stops_at_the_limit(letters: DeadLetters, database: Datab
 
 
 async def test_two_indexed_keys_are_walked_along_the_rarer_one(
-    letters: DeadLetters, database: Database
+    letters: DeadLetterStore, database: Database
 ) -> None:
     await put(database, [letter(step="s", category="timeout") for _ in range(3)])
     [wanted, _] = await put(
@@ -297,7 +303,7 @@ async def test_two_indexed_keys_are_walked_along_the_rarer_one(
     assert await found(letters, str(query)) == [wanted]
 
 
-async def test_a_list_reads_no_payload(letters: DeadLetters, database: Database) -> None:
+async def test_a_list_reads_no_payload(letters: DeadLetterStore, database: Database) -> None:
     await put(database, [letter(message="m" * 4_000)])
 
     [line] = (await letters.page(Query(), "default", 1)).lines
@@ -311,12 +317,12 @@ async def test_a_list_reads_no_payload(letters: DeadLetters, database: Database)
     "cursor",
     ["", "x", "äöü", "eyJhIjoxfQ==", "WzEsMiwzXQ==", "bnVsbA==", "A" * 600, "////", None.__class__.__name__],
 )
-async def test_a_cursor_of_somebody_elses_making_is_refused(letters: DeadLetters, cursor: str) -> None:
+async def test_a_cursor_of_somebody_elses_making_is_refused(letters: DeadLetterStore, cursor: str) -> None:
     with pytest.raises(InvalidValueError, match="not one that a page has given"):
         await letters.page(Query(), "default", 1, cursor)
 
 
-async def test_a_cursor_is_bound_to_its_order(letters: DeadLetters) -> None:
+async def test_a_cursor_is_bound_to_its_order(letters: DeadLetterStore) -> None:
     cursor = str(Cursor(Order.NEWEST, BASE, "l"))
 
     assert Cursor.read(cursor, Order.NEWEST) == (Order.NEWEST, BASE, "l")

@@ -19,7 +19,7 @@ from redrive.model.query import Count, Query
 from redrive.policy.query import parse
 from redrive.policy.query_languages import GROUPS
 from redrive.store.database import Database
-from redrive.store.dead_letters import DeadLetters
+from redrive.store.dead_letters import DeadLetterStore
 from redrive.store.group_listing import Position
 from redrive.store.groups import Groups
 
@@ -337,5 +337,5 @@ async def test_letters_in_every_state_are_found_by_the_beginning_of_their_finger
     """The index of their numbers begins with the state: none may be left out."""
     for number, state in enumerate(DeadLetterState):
         await letters(database, state=state, fingerprint=f"v1:abcdef{number}")
-    found = await DeadLetters(database).page(parse("fp:abcdef"), "acme", 10)
+    found = await DeadLetterStore(database).page(parse("fp:abcdef"), "acme", 10)
     assert {line.state for line in found.lines} == set(DeadLetterState)

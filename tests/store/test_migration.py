@@ -21,7 +21,7 @@ from redrive.store.migration import Migration, migrations, pending
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.sqlite import SqliteDatabase
 from redrive.store.store import Store
-from redrive.store.tallies import Live, Part
+from redrive.store.tallies import Live, TallyPart
 
 MIGRATE = """
 import asyncio, sys
@@ -250,9 +250,9 @@ async def test_what_was_there_before_is_in_the_tallies(
     tallies = Store(fresh).tallies
     assert await tallies.live("acme") == Live(open=1, scheduled=1, exhausted=1)
     assert sorted(await tallies.flow("acme", 0, 300)) == [
-        Part("came", "", 2001, 1),
-        Part("came", "", 2304, 1),
-        Part("left", "", 0, 1),
+        TallyPart("came", "", 2001, 1),
+        TallyPart("came", "", 2304, 1),
+        TallyPart("left", "", 0, 1),
     ]
     assert sorted(await tallies.occurred("acme", ["f"], 0, 3600)) == [("f", 166, 1), ("f", 192, 1)]
 

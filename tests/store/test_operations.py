@@ -16,7 +16,7 @@ from redrive.policy.query import parse
 from redrive.policy.rollout import Score
 from redrive.store.database import Database
 from redrive.store.filter import Filter
-from redrive.store.operations import NewOperation, Tally, item_id
+from redrive.store.operations import ItemTally, NewOperation, item_id
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.store import Store
 
@@ -310,7 +310,7 @@ async def test_the_tally_counts_what_became_of_the_items(store: Store, database:
 
     tally = await store.operations.tally(database, operation_id)
 
-    assert tally == Tally(running=1, failed=2, cancelled=1, repeated=1, ready=2)
+    assert tally == ItemTally(running=1, failed=2, cancelled=1, repeated=1, ready=2)
     assert tally.score(5) == Score(begun=5, succeeded=1, failed=2, repeated=1)
     counts = await store.operations.counts(database, operation_id)
     assert {state: number for state, number in counts.items() if number} == {

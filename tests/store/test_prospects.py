@@ -12,7 +12,7 @@ from redrive.model.failure_group import GroupRecord, GroupShare
 from redrive.policy.query import parse
 from redrive.policy.query_languages import GROUPS
 from redrive.store.database import Database
-from redrive.store.dead_letters import DeadLetters
+from redrive.store.dead_letters import DeadLetterStore
 from redrive.store.group_records import records, spread
 from redrive.store.groups import Groups
 
@@ -69,7 +69,7 @@ async def test_a_query_finds_letters_and_their_groups_alike(
         ids = await put(database, kind, 2)
         wanted |= set(ids) if kind in kinds else set()
         await put(database, kind, org="other")
-    lists, groups = DeadLetters(database), Groups(database)
+    lists, groups = DeadLetterStore(database), Groups(database)
     assert {each.id for each in (await lists.page(parse(text), "acme", 500)).lines} == wanted
     assert (await lists.count(parse(text), "acme")).number == len(wanted)
     assert set(await lists.ids(database, parse(text), "acme", 500)) == wanted

@@ -15,7 +15,7 @@ from redrive.model.run import Cancellation
 from redrive.store.database import Database
 from redrive.store.external_failures import ExternalFailures
 from redrive.store.store import Store
-from redrive.store.tallies import KEPT_SECONDS, Live, Part
+from redrive.store.tallies import KEPT_SECONDS, Live, TallyPart
 
 THEN = 1_700_000_100.0
 """300 seconds begin with it; the hour has begun 800 s before."""
@@ -135,11 +135,11 @@ async def test_a_burial_is_counted_now_and_a_failed_replay_is_no_new_letter(
     assert sum(number for _, _, number in await store.tallies.occurred(ORG, ["a"], start, 14_400)) == 3
 
 
-def summed(parts: list[Part]) -> list[Part]:
+def summed(parts: list[TallyPart]) -> list[TallyPart]:
     sums: Counter[tuple[str, str]] = Counter()
     for part in parts:
         sums[part.figure, part.subject] += part.number
-    return [Part(figure, subject, 0, number) for (figure, subject), number in sums.items()]
+    return [TallyPart(figure, subject, 0, number) for (figure, subject), number in sums.items()]
 
 
 async def test_runs_that_have_ended_add_up(store: Store, database: Database) -> None:
@@ -150,8 +150,8 @@ async def test_runs_that_have_ended_add_up(store: Store, database: Database) -> 
     await store.tallies.count_ended({(ORG, "SUCCESS"): 2})
 
     assert sorted(summed(await store.tallies.flow(ORG, start, 7200))) == [
-        Part("ended", "FAILED", 0, 1),
-        Part("ended", "SUCCESS", 0, 7),
+        TallyPart("ended", "FAILED", 0, 1),
+        TallyPart("ended", "SUCCESS", 0, 7),
     ]
 
 
@@ -165,7 +165,7 @@ async def test_a_cancelled_run_is_counted_where_it_is_cancelled(store: Store, da
     assert await store.runs.cancel(executed.id, ORG) is Cancellation.REQUESTED
 
     parts = await store.tallies.flow(ORG, int(now // 300) * 300 - 300, 7200)
-    assert summed(parts) == [Part("ended", "CANCELLED", 0, 1)]
+    assert summed(parts) == [TallyPart("ended", "CANCELLED", 0, 1)]
 
 
 async def test_a_cleared_queue_has_been_left(store: Store, database: Database) -> None:
@@ -178,7 +178,7 @@ async def test_a_cleared_queue_has_been_left(store: Store, database: Database) -
         assert await ExternalFailures(database, store.limits).clear(session, ORG, "dlq:a", 10) == 0
 
     parts = await store.tallies.flow(ORG, int(now // 300) * 300 - 300, 7200)
-    assert summed(parts) == [Part("left", "", 0, 2)]
+    assert summed(parts) == [TallyPart("left", "", 0, 2)]
     assert await store.tallies.live(ORG) == Live(open=1)
 
 
@@ -194,7 +194,7 @@ async def test_summing_up_while_others_write_loses_nothing(store: Store, databas
     await store.tallies.sum_up()
 
     parts = summed(await store.tallies.flow(ORG, int(now // 300) * 300 - 300, 7200))
-    assert sorted(parts) == [Part("came", "", 0, 18), Part("ended", "FAILED", 0, 10)]
+    assert sorted(parts) == [TallyPart("came", "", 0, 18), TallyPart("ended", "FAILED", 0, 10)]
     assert await store.tallies.live(ORG) == Live(open=18)
     keys = "SELECT org, figure, subject, bucket FROM redrive.tallies"
     rows = await ask(database, keys)

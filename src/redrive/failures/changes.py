@@ -21,7 +21,7 @@ from redrive.errors import NotStorableError, StoreError
 from redrive.model.change import Change, Counters, Kind
 from redrive.policy.bounds import require_whole
 from redrive.policy.codec import decode
-from redrive.store.audit import Mark
+from redrive.store.audit import AuditMark
 from redrive.store.store import Store
 
 POLL_SECONDS = 1.0
@@ -228,7 +228,7 @@ class Feed:
         return Counters(dict(figures.by_state), dict(await self._breakers.states()))
 
 
-def _entry(mark: Mark) -> Change:
+def _entry(mark: AuditMark) -> Change:
     subjects = [mark.subject] if mark.subject else _subjects(mark.subjects)
     shown = tuple(map(str, subjects[:MAX_SUBJECTS]))
     return Change(Kind.ENTRY, mark.sequence, mark.at, mark.action, shown, len(subjects))

@@ -11,8 +11,8 @@ from redrive.model.operation import MAX_ITEMS
 from redrive.model.query import MAX_COUNTED, Count, Order, Query, Term
 from redrive.policy.bounds import choice, require_whole
 from redrive.policy.query import parse
-from redrive.store.dead_letters import Figures
-from redrive.store.listing import Page
+from redrive.store.dead_letters import LetterFigures
+from redrive.store.listing import DeadLetterPage
 from redrive.store.store import Store
 
 MAX_PAGE_SIZE = 500
@@ -28,7 +28,7 @@ class DeadLetterQueries:
 
     async def list(
         self, query: str = "", *, size: int = 50, cursor: str | None = None, order: Order | str = Order.NEWEST
-    ) -> Page:
+    ) -> DeadLetterPage:
         """A page of those that match the query (redrive.policy.query), without their payloads."""
         require_whole("size", size, 1, MAX_PAGE_SIZE)
         known = choice("order", order, Order)
@@ -67,7 +67,7 @@ class DeadLetterQueries:
             same_failure=await self._others(letter, Term("fp", (letter.fingerprint,))),
         )
 
-    async def statistics(self, queue: str | None = None) -> Figures:
+    async def statistics(self, queue: str | None = None) -> LetterFigures:
         return await self._letters.figures(self._caller.org, queue)
 
     async def _others(self, letter: DeadLetterLine, *terms: Term) -> tuple[DeadLetterLine, ...]:

@@ -31,7 +31,7 @@ from redrive.policy.rollout import (
     next_move,
 )
 from redrive.store.database import Session
-from redrive.store.operations import Moment
+from redrive.store.operations import OperationSnapshot
 from redrive.store.replays import Begun
 from redrive.store.store import Store
 
@@ -66,7 +66,7 @@ class OperationDriver:
         open_breakers = await self._breakers.opened()
         return min([await self._drive(moment, open_breakers) for moment in running])
 
-    async def _drive(self, moment: Moment, open_breakers: Iterable[str]) -> float:
+    async def _drive(self, moment: OperationSnapshot, open_breakers: Iterable[str]) -> float:
         move = await self._decide(self._store.database, moment, open_breakers)
         if isinstance(move, Wait):
             return move.seconds
@@ -87,7 +87,9 @@ class OperationDriver:
             move = await self._decide(session, moment, open_breakers)
             return await self._apply(session, moment, move)
 
-    async def _decide(self, session: Session, moment: Moment, open_breakers: Iterable[str]) -> Move:
+    async def _decide(
+        self, session: Session, moment: OperationSnapshot, open_breakers: Iterable[str]
+    ) -> Move:
         operation, now = moment
         try:
             rollout = Rollout.from_text(operation.options)
@@ -118,7 +120,7 @@ class OperationDriver:
             if name in known and await self._operations.depends_on(session, operation.id, name)
         ]
 
-    async def _apply(self, session: Session, moment: Moment, move: Move) -> Advance:
+    async def _apply(self, session: Session, moment: OperationSnapshot, move: Move) -> Advance:
         operation, now = moment
         match move:
             case Wait(seconds):

@@ -14,7 +14,7 @@ from redrive.engine.breakers import Breakers
 from redrive.engine.event_bus import EventBus
 from redrive.engine.ids import Ids
 from redrive.errors import DriftError, InvalidValueError, TransitionError
-from redrive.failures.planner import Planner, PlanRequest, plan_of
+from redrive.failures.planner import BulkReplayOptions, Planner, plan_of
 from redrive.failures.preconditions import check_number_replayed
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import SELF, Caller
@@ -36,7 +36,7 @@ from redrive.policy.redact import Redactor
 from redrive.policy.rollout import Rollout
 from redrive.policy.user_text import clean_reason
 from redrive.store.database import Session
-from redrive.store.operations import Moment, Obstacle
+from redrive.store.operations import Obstacle, OperationSnapshot
 from redrive.store.store import Store
 
 MAX_PAGE_SIZE = 500
@@ -61,8 +61,8 @@ class Operations:
         self._caller = caller
         self._planner = Planner(store, breakers, ids, event_bus, redactor, caller)
 
-    async def plan(self, **request: Unpack[PlanRequest]) -> Plan:
-        """Freeze what is to be replayed, and forecast what will happen; see PlanRequest."""
+    async def plan(self, **request: Unpack[BulkReplayOptions]) -> Plan:
+        """Freeze what is to be replayed, and forecast what will happen; see BulkReplayOptions."""
         return await self._planner.plan(request)
 
     # Steering
@@ -131,7 +131,7 @@ class Operations:
             await self._save(session, after, Action.OPERATION_CANCELLED, why)
         return self._emit(before, after, why)
 
-    async def _locked(self, session: Session, operation_id: str, verb: str) -> Moment:
+    async def _locked(self, session: Session, operation_id: str, verb: str) -> OperationSnapshot:
         """Lock the operation. TransitionError unless its state allows `verb`, a cause in the table."""
         moment = await self._operations.lock(session, operation_id, self._caller.org)
         allowed = OPERATION_TRANSITIONS.before(verb)

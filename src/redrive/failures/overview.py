@@ -21,7 +21,7 @@ from redrive.model.run import ENDED_RUNS, RunState
 from redrive.model.run import Standing as RunStanding
 from redrive.policy.bounds import choice
 from redrive.store.store import Store
-from redrive.store.tallies import Part
+from redrive.store.tallies import TallyPart
 
 _NEEDS_YOU = Query((Term("is", NEEDS_YOU),))
 BETWEEN_ATTEMPTS = Query((Term("is", (RunStanding.WAITING,)), Term("is", (RunState.RUNNING,))))
@@ -72,7 +72,7 @@ class OldestLetter(NamedTuple):
     seconds: float
 
 
-class ReplayRecord(NamedTuple):
+class ReplayTotals(NamedTuple):
     """`rate` is the share that succeeded; None while none has ended."""
 
     succeeded: int
@@ -101,7 +101,7 @@ class Overview(NamedTuple):
     oldest: OldestLetter | None
     came: tuple[int, ...]
     left: tuple[int, ...]
-    replays: ReplayRecord
+    replays: ReplayTotals
     runs: Mapping[RunState, tuple[int, ...]]
 
     @property
@@ -122,7 +122,7 @@ class OverviewQueries:
         chosen, now = choice("span", span, Span), self._clock.now()
         start = first_part(now, chosen.width, chosen.parts)
         parts = await self._store.tallies.flow(self._caller.org, start, chosen.width)
-        replays = ReplayRecord(_sum(parts, "replayed"), _sum(parts, "replay_failed"))
+        replays = ReplayTotals(_sum(parts, "replayed"), _sum(parts, "replay_failed"))
         return Overview(
             chosen,
             now,
@@ -162,7 +162,7 @@ class OverviewQueries:
         return None
 
 
-def _over_time(parts: Iterable[Part], span: Span, figure: str, subject: str = "") -> tuple[int, ...]:
+def _over_time(parts: Iterable[TallyPart], span: Span, figure: str, subject: str = "") -> tuple[int, ...]:
     numbers = [0] * span.parts
     for part in parts:
         if (part.figure, part.subject) == (figure, subject):
@@ -170,5 +170,5 @@ def _over_time(parts: Iterable[Part], span: Span, figure: str, subject: str = ""
     return tuple(numbers)
 
 
-def _sum(parts: Iterable[Part], figure: str) -> int:
+def _sum(parts: Iterable[TallyPart], figure: str) -> int:
     return sum(part.number for part in parts if part.figure == figure)

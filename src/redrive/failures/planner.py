@@ -39,7 +39,7 @@ SKIPPED_NOTE = "it may have had an effect that is not safe to repeat"
 _ROLLOUT = ("canary", "rate", "failure_rate", "minimum", "same_failures", "stop_on_breaker")
 
 
-class PlanRequest(TypedDict, total=False):
+class BulkReplayOptions(TypedDict, total=False):
     """What to replay, and how. Exactly one of `query`, `ids` and `group` is given.
 
     query           a query over dead letters
@@ -70,7 +70,7 @@ class PlanRequest(TypedDict, total=False):
     stop_on_breaker: bool
 
 
-class Selection(NamedTuple):
+class LetterSelection(NamedTuple):
     """The dead letters to replay, by ids or by a query, and how the caller named them."""
 
     letters: Sequence[str] | Query
@@ -95,8 +95,8 @@ class Planner:
         self._redactor = redactor
         self._caller = caller
 
-    async def plan(self, request: PlanRequest) -> Plan:
-        reject_unknown("a bulk replay has no option", request, PlanRequest.__optional_keys__)
+    async def plan(self, request: BulkReplayOptions) -> Plan:
+        reject_unknown("a bulk replay has no option", request, BulkReplayOptions.__optional_keys__)
         selection, expect = await self._selection(request), request.get("expect")
         draft = self._draft(request, selection)
         open_breakers = await self._breakers.opened()
@@ -112,7 +112,7 @@ class Planner:
         self._event_bus.emit(OperationChanged(draft.org, draft.id, "", OperationState.PLANNED, draft.reason))
         return plan
 
-    def _draft(self, request: PlanRequest, selection: Selection) -> NewOperation:
+    def _draft(self, request: BulkReplayOptions, selection: LetterSelection) -> NewOperation:
         named = {**selection.named, "exclude_unsafe": bool(request.get("exclude_unsafe"))}
         options = {name: value for name, value in request.items() if name in _ROLLOUT}
         retry = request.get("retry")
@@ -128,21 +128,21 @@ class Planner:
             planned_by=self._caller.name,
         )
 
-    async def _selection(self, request: PlanRequest) -> Selection:
+    async def _selection(self, request: BulkReplayOptions) -> LetterSelection:
         query, ids, group = request.get("query"), request.get("ids"), request.get("group")
         if [query, ids, group].count(None) != 2:
             raise InvalidValueError("say what is to be replayed by one of query, ids and group")
         if ids is not None:
             listed = _listed(ids)
-            return Selection(listed, {"ids": listed[:MAX_REPORTED], "number": len(listed)})
+            return LetterSelection(listed, {"ids": listed[:MAX_REPORTED], "number": len(listed)})
         if query is not None:
             asked = parse(query).asked_by(self._caller.name)
-            return Selection(asked, {"query": self._redactor.text(str(asked))})
+            return LetterSelection(asked, {"query": self._redactor.text(str(asked))})
         fingerprint = (await find_group(self._store, self._caller.org, group or "")).group.fingerprint
         live = Query((Term("is", LIVE), Term("fp", (fingerprint,))))
-        return Selection(live, {"group": fingerprint})
+        return LetterSelection(live, {"group": fingerprint})
 
-    async def _check_size(self, selection: Selection) -> None:
+    async def _check_size(self, selection: LetterSelection) -> None:
         """Count before anything is written: on SQLite a plan blocks all other writers."""
         if not isinstance(selection.letters, Query):
             return

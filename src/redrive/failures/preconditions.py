@@ -14,7 +14,7 @@ from redrive.errors import (
 )
 from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS, DeadLetterState, version_of
 from redrive.model.run import RunState
-from redrive.store.dead_letters import Locked, Standing
+from redrive.store.dead_letters import LetterRunState, Locked
 
 MAX_CONCURRENT = 10_000
 """Dead letters that one call changes."""
@@ -74,7 +74,7 @@ def check_states(locked: Mapping[str, Locked], after: DeadLetterState) -> None:
         )
 
 
-def check_reopenable(standings: Iterable[Standing]) -> None:
+def check_reopenable(standings: Iterable[LetterRunState]) -> None:
     """TransitionError when the run of a letter has gone on since."""
     reasons = [(standing.id, _obstacle(standing)) for standing in standings]
     wrong = [f"{letter_id}: {reason}" for letter_id, reason in reasons if reason]
@@ -82,7 +82,7 @@ def check_reopenable(standings: Iterable[Standing]) -> None:
         raise TransitionError(f"not every dead letter can be reopened, nothing was changed: {_named(wrong)}")
 
 
-def _obstacle(standing: Standing) -> str:
+def _obstacle(standing: LetterRunState) -> str:
     if standing.newer is not None:
         return f"its step has failed again since, work on {standing.newer}"
     if standing.run_state not in (RunState.FAILED, RunState.DLQ_PENDING):

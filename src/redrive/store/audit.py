@@ -42,7 +42,7 @@ class End(NamedTuple):
     last: int
 
 
-class Mark(NamedTuple):
+class AuditMark(NamedTuple):
     """That something was done, and to what; not by whom, and not why. `subjects` as in Entry."""
 
     sequence: int
@@ -59,7 +59,7 @@ class OrgKey(NamedTuple):
 _SQL = statements("audit", Entry, OrgKey)
 
 
-class Audit:
+class AuditStore:
     def __init__(self, database: Session) -> None:
         self._database = database
         self._known: set[str] = set()
@@ -89,10 +89,10 @@ class Audit:
             yield entries
             parameters["after"] = entries[-1].sequence
 
-    async def after(self, org: str, sequence: int, most: int) -> list[Mark]:
+    async def after(self, org: str, sequence: int, most: int) -> list[AuditMark]:
         """The next entries after that one, the oldest first."""
         parameters = {"org": _plain(org), "after": sequence, "most": most}
-        return [Mark._make(row) for row in await self._database.fetch(_SQL["after"], parameters)]
+        return [AuditMark._make(row) for row in await self._database.fetch(_SQL["after"], parameters)]
 
     async def page(self, org: str, wanted: Wanted, size: int, before: int) -> list[Entry]:
         """Those before this sequence, newest first. A subject finds the entries about it alone."""

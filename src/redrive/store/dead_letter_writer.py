@@ -12,7 +12,7 @@ from redrive.model.caller import SELF
 from redrive.model.failure_group import GroupChange, Occurrence
 from redrive.policy.codec import decode, encode
 from redrive.policy.recurrence import recurred
-from redrive.store.audit import Audit
+from redrive.store.audit import AuditStore
 from redrive.store.database import Database, Session
 from redrive.store.groups import Groups
 from redrive.store.limits import Limits
@@ -63,7 +63,12 @@ class DeadLetterWriter:
     """`max_size` bounds the live dead letters of an org (M6). What is beyond it is refused, never evicted."""
 
     def __init__(
-        self, database: Database, limits: Limits, groups: Groups, audit: Audit, max_size: int | None = None
+        self,
+        database: Database,
+        limits: Limits,
+        groups: Groups,
+        audit: AuditStore,
+        max_size: int | None = None,
     ) -> None:
         self._database = database
         self._limits = limits

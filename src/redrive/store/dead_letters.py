@@ -10,7 +10,7 @@ from redrive.model.dead_letter import LIVE, DeadLetter, DeadLetterLine, Note
 from redrive.model.statistics import LifetimeStats
 from redrive.store.database import Session
 from redrive.store.identifier import findable
-from redrive.store.listing import Listing
+from redrive.store.listing import DeadLetterListing
 from redrive.store.statement import statements
 
 MAX_NOTES = 1_000
@@ -25,7 +25,7 @@ class Locked(NamedTuple):
     replay_count: int
 
 
-class Standing(NamedTuple):
+class LetterRunState(NamedTuple):
     """Where the run of a letter stands, and the newest letter of the same step that came after this one."""
 
     id: str
@@ -50,7 +50,7 @@ class Tagging(NamedTuple):
     tags: str | None
 
 
-class Figures(NamedTuple):
+class LetterFigures(NamedTuple):
     """How many letters there are. Those by category and by redrive policy are the live ones."""
 
     by_state: Mapping[str, int]
@@ -85,7 +85,7 @@ class Assignment(NamedTuple):
 _SQL = statements("dead_letters", DeadLetter, DeadLetterLine, LetterKey, ClosedLetter, Assignment, Tagging)
 
 
-class DeadLetters(Listing):
+class DeadLetterStore(DeadLetterListing):
     async def get(self, letter_id: str, org: str) -> DeadLetter:
         rows = await self._database.fetch(_SQL["get"], {"id": findable(letter_id), "org": org})
         if not rows:
@@ -106,9 +106,9 @@ class DeadLetters(Listing):
         rows = await session.fetch_many(_SQL["lock"], _in_order(ids, org))
         return {row[0]: Locked._make(row) for row in rows}
 
-    async def standings(self, session: Session, ids: Sequence[str], org: str) -> list[Standing]:
+    async def standings(self, session: Session, ids: Sequence[str], org: str) -> list[LetterRunState]:
         rows = await session.fetch_many(_SQL["standing"], _in_order(ids, org))
-        return [Standing._make(row) for row in rows]
+        return [LetterRunState._make(row) for row in rows]
 
     async def close_if_unattended(self, session: Session, ids: Sequence[str], closing: Closing) -> int:
         """Close those that are OPEN or EXHAUSTED; how many were."""
@@ -158,13 +158,13 @@ class DeadLetters(Listing):
         """Over all orgs."""
         return {row[0]: row[1] for row in await self._database.fetch(_SQL["by_state"], {})}
 
-    async def figures(self, org: str, queue: str | None = None) -> Figures:
+    async def figures(self, org: str, queue: str | None = None) -> LetterFigures:
         """Read from counts that are kept exactly: no letter is looked at (M7)."""
         parameters = {"org": org, "queue": queue}
         counts = [tuple(row) for row in await self._database.fetch(_SQL["counts"], parameters)]
         lifetime = {row[0]: row[1] for row in await self._database.fetch(_SQL["figures"], parameters)}
         live = [row for row in counts if row[0] in LIVE]
-        return Figures(_sums(counts, 0), _sums(live, 1), _sums(live, 2), LifetimeStats(**lifetime))
+        return LetterFigures(_sums(counts, 0), _sums(live, 1), _sums(live, 2), LifetimeStats(**lifetime))
 
 
 def _in_order(ids: Sequence[str], org: str) -> list[LetterKey]:

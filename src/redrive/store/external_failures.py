@@ -19,7 +19,7 @@ from redrive.store.statement import statements
 _SQL = statements("external_failures")
 
 
-class Taken(NamedTuple):
+class TakenTask(NamedTuple):
     """`letter_id` is the live letter that it has already. `claim` is None while it is being replayed."""
 
     claim: Claim | None
@@ -31,7 +31,7 @@ class ExternalFailures:
         self._database = database
         self._limits = limits
 
-    async def take(self, session: Session, new: NewFailedTask, max_size: int) -> Taken:
+    async def take(self, session: Session, new: NewFailedTask, max_size: int) -> TakenTask:
         """A claim on the run of the task: the one that its live letter belongs to, or a new one."""
         await self._lock_queue(session, new.org, new.queue, max_size)
         scope = {"org": new.org, "key": new.key}
@@ -39,11 +39,11 @@ class ExternalFailures:
             known = {**new._asdict(), "run_id": run_id}
             letters = await session.fetch(_SQL["live_letter"], known)
             if letters:
-                return Taken(await self._again(session, known, place), letters[0][0])
+                return TakenTask(await self._again(session, known, place), letters[0][0])
             await session.fetch(_SQL["give_up_key"], known)
         await self._require_room(session, new, max_size)
         [row] = await session.fetch(_SQL["insert"], new._asdict())
-        return Taken(Claim._make(row), None)
+        return TakenTask(Claim._make(row), None)
 
     async def find(self, org: str, key: str) -> FailedTaskRow | None:
         rows = await self._database.fetch(_SQL["find"], {"org": org, "key": key})

@@ -23,14 +23,14 @@ MAX_SPELLED_OUT = 20
 _DIRECTIONS = {Order.NEWEST: ("DESC", "<"), Order.OLDEST: ("ASC", ">")}
 
 
-class Page(NamedTuple):
+class DeadLetterPage(NamedTuple):
     """`next_cursor` is None on the last page."""
 
     lines: list[DeadLetterLine]
     next_cursor: str | None
 
 
-class Listing:
+class DeadLetterListing:
     """That of dead letters."""
 
     def __init__(self, database: Database) -> None:
@@ -38,7 +38,7 @@ class Listing:
 
     async def page(
         self, query: Query, org: str, size: int, cursor: str | None = None, order: Order = Order.NEWEST
-    ) -> Page:
+    ) -> DeadLetterPage:
         last = None if cursor is None else Cursor.read(cursor, order)
         wanted = await self._filter(self._database, query, org)
         more = {} if last is None else {"last_at": last.at, "last_id": last.id}
@@ -46,8 +46,8 @@ class Listing:
         rows = await self._database.fetch(statement, {**wanted.parameters, **more, "most": size + 1})
         lines = [DeadLetterLine.from_row(row) for row in rows[:size]]
         if len(rows) <= size:
-            return Page(lines, None)
-        return Page(lines, str(Cursor(order, lines[-1].created_at, lines[-1].id)))
+            return DeadLetterPage(lines, None)
+        return DeadLetterPage(lines, str(Cursor(order, lines[-1].created_at, lines[-1].id)))
 
     async def count(self, query: Query, org: str, most: int = MAX_COUNTED) -> Count:
         """How many there are; counted up to `most`."""

@@ -73,7 +73,7 @@ class _Standing(NamedTuple):
         return "it was changed since it was planned"
 
 
-class Tally(NamedTuple):
+class ItemTally(NamedTuple):
     """What became of the items that were begun, and how many could be begun now: at most a batch."""
 
     running: int
@@ -99,14 +99,14 @@ class Forecast(NamedTuple):
     awaited_letters: Mapping[str, int]
 
 
-class Moment(NamedTuple):
+class OperationSnapshot(NamedTuple):
     """An operation as it stands at `now`."""
 
     operation: ReplayOperation
     now: float
 
 
-class Operations:
+class OperationStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -185,13 +185,13 @@ class Operations:
 
     # Changing
 
-    async def lock(self, session: Session, operation_id: str, org: str) -> Moment:
+    async def lock(self, session: Session, operation_id: str, org: str) -> OperationSnapshot:
         rows = await session.fetch(_SQL["lock"], {"id": _checked(operation_id), "org": org})
         if not rows:
             raise _not_found(operation_id)
         return _moment(rows[0])
 
-    async def lock_running(self, session: Session, operation_id: str) -> Moment | None:
+    async def lock_running(self, session: Session, operation_id: str) -> OperationSnapshot | None:
         """None when it does not run any more, or somebody else drives it just now."""
         rows = await session.fetch(_SQL["lock_running"], {"id": operation_id})
         return _moment(rows[0]) if rows else None
@@ -201,13 +201,13 @@ class Operations:
 
     # Looking
 
-    async def running(self) -> list[Moment]:
+    async def running(self) -> list[OperationSnapshot]:
         """The running operations of every org."""
         return [_moment(row) for row in await self._database.fetch(_SQL["running"], {})]
 
-    async def tally(self, session: Session, operation_id: str) -> Tally:
+    async def tally(self, session: Session, operation_id: str) -> ItemTally:
         parameters = {"id": operation_id, "most": MAX_BATCH_SIZE}
-        return Tally._make((await session.fetch(_SQL["tally"], parameters))[0])
+        return ItemTally._make((await session.fetch(_SQL["tally"], parameters))[0])
 
     async def depends_on(self, session: Session, operation_id: str, breaker: str) -> bool:
         """Does a planned item depend on this breaker?"""
@@ -287,9 +287,9 @@ def item_id(operation_id: str, position: int) -> str:
     return f"{operation_id}:{_FIRST_ITEM + position}"
 
 
-def _moment(row: Row) -> Moment:
+def _moment(row: Row) -> OperationSnapshot:
     *columns, now = row
-    return Moment(ReplayOperation.from_row(columns), now)
+    return OperationSnapshot(ReplayOperation.from_row(columns), now)
 
 
 def _numbers(rows: Sequence[Row]) -> dict[str, int]:

@@ -29,7 +29,7 @@ from redrive.store.record import (
     Rescheduled,
     Stopped,
 )
-from redrive.store.replays import Replays
+from redrive.store.replays import ReplayStore
 from redrive.store.statement import statements
 
 _SQL = statements(
@@ -62,7 +62,7 @@ _AT = {str(place): Recorded(place) for place in Place}
 
 
 class Records:
-    def __init__(self, database: Database, replays: Replays, letter_writer: DeadLetterWriter) -> None:
+    def __init__(self, database: Database, replays: ReplayStore, letter_writer: DeadLetterWriter) -> None:
         self._database = database
         self._replays = replays
         self.letter_writer = letter_writer

@@ -13,7 +13,7 @@ from redrive.errors import NotFoundError, StoreUnavailableError
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import SELF
 from redrive.model.replay import Mode, Replay, ReplayState
-from redrive.store.audit import Audit
+from redrive.store.audit import AuditStore
 from redrive.store.database import Database, Session
 from redrive.store.identifier import findable
 from redrive.store.statement import statements
@@ -93,8 +93,8 @@ class Refusal(NamedTuple):
 _SQL = statements("replays", Replay, NewReplay, Settlement, Refusal)
 
 
-class Replays:
-    def __init__(self, database: Database, audit: Audit) -> None:
+class ReplayStore:
+    def __init__(self, database: Database, audit: AuditStore) -> None:
         self._database = database
         self._audit = audit
 

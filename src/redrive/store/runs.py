@@ -16,10 +16,10 @@ from redrive.model.dead_letter import DeadLetter
 from redrive.model.replay import ReplayState
 from redrive.model.run import Cancellation, NewRun, Place, Run, RunEvent, RunState
 from redrive.model.step import FinishedStep
-from redrive.store.audit import Audit
+from redrive.store.audit import AuditStore
 from redrive.store.database import Database, Session
 from redrive.store.identifier import findable
-from redrive.store.replays import Replays, Resolved, Settled, Settlement, outcomes
+from redrive.store.replays import ReplayStore, Resolved, Settled, Settlement, outcomes
 from redrive.store.statement import statements
 from redrive.store.tallies import count_ended
 
@@ -38,7 +38,7 @@ _SQL = statements("runs", Run, NewRun, FinishedStep, AttemptRecord, RunEvent, De
 
 
 class Runs:
-    def __init__(self, database: Database, replays: Replays, audit: Audit) -> None:
+    def __init__(self, database: Database, replays: ReplayStore, audit: AuditStore) -> None:
         self._database = database
         self._replays = replays
         self._audit = audit

@@ -9,7 +9,7 @@ from redrive.store.statement import statements
 _SQL = statements("saved_views")
 
 
-class SavedViews:
+class SavedViewStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 

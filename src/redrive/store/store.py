@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from redrive.store.api_keys import ApiKeys
-from redrive.store.audit import Audit
+from redrive.store.audit import AuditStore
 from redrive.store.database import Database
 from redrive.store.dead_letter_writer import DeadLetterWriter
-from redrive.store.dead_letters import DeadLetters
+from redrive.store.dead_letters import DeadLetterStore
 from redrive.store.groups import Groups
 from redrive.store.idempotency import IdempotencyKeys
 from redrive.store.leases import Leases
 from redrive.store.limits import Limits
 from redrive.store.memberships import Memberships
 from redrive.store.one_time import OneTimeTokens
-from redrive.store.operations import Operations
+from redrive.store.operations import OperationStore
 from redrive.store.organizations import Organizations
 from redrive.store.records import Records
 from redrive.store.redriving import Redrives
-from redrive.store.replays import Replays
+from redrive.store.replays import ReplayStore
 from redrive.store.run_listing import RunListing
 from redrive.store.runs import Runs
-from redrive.store.saved_views import SavedViews
+from redrive.store.saved_views import SavedViewStore
 from redrive.store.sessions import Sessions
 from redrive.store.statement import statement
 from redrive.store.tallies import Tallies
@@ -36,17 +36,17 @@ class Store:
         self.database = database
         self.leases = Leases(database)
         self.limits = Limits(database)
-        self.audit = Audit(database)
+        self.audit = AuditStore(database)
         self.tallies = Tallies(database)
         self.groups = Groups(database)
-        self.replays = Replays(database, self.audit)
+        self.replays = ReplayStore(database, self.audit)
         self.runs = Runs(database, self.replays, self.audit)
         self.run_lists = RunListing(database)
-        self.dead_letters = DeadLetters(database)
-        self.operations = Operations(database)
+        self.dead_letters = DeadLetterStore(database)
+        self.operations = OperationStore(database)
         self.redrives = Redrives(database)
         self.idempotency = IdempotencyKeys(database)
-        self.saved_views = SavedViews(database)
+        self.saved_views = SavedViewStore(database)
         self.letter_writer = DeadLetterWriter(database, self.limits, self.groups, self.audit, max_letters)
         self.records = Records(database, self.replays, self.letter_writer)
         self.organizations = Organizations(database)

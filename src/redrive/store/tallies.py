@@ -24,7 +24,7 @@ class Live(NamedTuple):
     exhausted: int = 0
 
 
-class Part(NamedTuple):
+class TallyPart(NamedTuple):
     """How often something happened in one part of a time; `subject` is the state in which runs `ended`."""
 
     figure: str
@@ -62,10 +62,10 @@ class Tallies:
         rows = await self._database.fetch(_SQL["standing"], {"org": org})
         return Live(**{subject.lower(): number for subject, number in rows})
 
-    async def flow(self, org: str, start: int, width: int) -> list[Part]:
+    async def flow(self, org: str, start: int, width: int) -> list[TallyPart]:
         """What has happened to dead letters, replays and runs since then, in parts of so many seconds."""
         rows = await self._database.fetch(_SQL["flow"], {"org": org, "start": start, "width": width})
-        return [Part._make(row) for row in rows]
+        return [TallyPart._make(row) for row in rows]
 
     async def occurred(
         self, org: str, fingerprints: Sequence[str], start: int, width: int

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
-from redrive.store.audit import Audit
+from redrive.store.audit import AuditStore
 from redrive.store.database import Row, Session
 from redrive.store.runs import RunKey
 from redrive.store.statement import statements
@@ -72,7 +72,7 @@ class ExecutedRow(NamedTuple):
 class Verification:
     def __init__(self, database: Session, *, leeway: float, tolerance: float, most: int) -> None:
         self._database = database
-        self.audit = Audit(database)
+        self.audit = AuditStore(database)
         self._parameters = {"leeway": leeway, "tolerance": tolerance, "most": most}
 
     async def ask(self, name: str, **parameters: object) -> list[Row]:

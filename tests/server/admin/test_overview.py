@@ -13,7 +13,7 @@ from tests.server.house import House
 from tests.store.build import ask
 
 from redrive.errors import RetryableError
-from redrive.failures.overview import HealsItself, NeedsYou, Overview, OverviewTotals, ReplayRecord
+from redrive.failures.overview import HealsItself, NeedsYou, Overview, OverviewTotals, ReplayTotals
 from redrive.model.overview import Span
 from redrive.model.query import Count
 from redrive.model.run import ENDED_RUNS
@@ -38,7 +38,7 @@ def seen(came: tuple[int, ...]) -> Overview:
     empty = tuple(0 for _ in came)
     now = 1000.0 + len(came) * 300.0 - 60.0
     return Overview(
-        *(Span.HOUR, now, 1000.0, 300.0, standing, None, came, empty, ReplayRecord(0, 0)),
+        *(Span.HOUR, now, 1000.0, 300.0, standing, None, came, empty, ReplayTotals(0, 0)),
         dict.fromkeys(ENDED_RUNS, empty),
     )
 

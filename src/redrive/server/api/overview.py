@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 from fastapi import Query
 from starlette.responses import Response
 
-from redrive.failures.overview import HealsItself, NeedsYou, OldestLetter, Overview, ReplayRecord
+from redrive.failures.overview import HealsItself, NeedsYou, OldestLetter, Overview, ReplayTotals
 from redrive.failures.statistics import statistics
 from redrive.model.overview import Span
 from redrive.model.statistics import LifetimeStats, Statistics
@@ -46,7 +46,12 @@ HEALS_ITSELF = Resource(
     properties=("total",),
 )
 OLDEST = Resource(OldestLetter, "OldestShape")
-REPLAYS = Resource(ReplayRecord, description="`rate` is the part that has succeeded.", properties=("rate",))
+REPLAYS = Resource(
+    ReplayTotals,
+    "ReplayRecordShape",
+    description="`rate` is the part that has succeeded.",
+    properties=("rate",),
+)
 OVERVIEW = Resource(
     Overview,
     description="Lists have one number for each part, of `seconds` from `start` on; the last is under way.",
