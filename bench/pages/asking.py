@@ -13,7 +13,7 @@ from bench.pages.timing import Timed
 
 FIRST_LOADS = (ADMIN, f"{ADMIN}?span=7d", RUNS, LETTERS, f"{LETTERS}?view=flat", f"{ADMIN}/audit")
 REFUSED = frozenset({422, 503, 504})
-"""What a page may answer when a query would take too long: see redrive.server.failure."""
+"""What a page may answer when a query would take too long: see redrive.server.problem."""
 
 
 class Asked(NamedTuple):

@@ -161,7 +161,7 @@ def test_without_the_library_for_it(
 def test_here_and_there_the_same_error_ends_the_same_way() -> None:
     """UI.md: exit codes; an error of the engine, and what the API makes of it."""
     from redrive.cli.client import ApiError
-    from redrive.server.failure import problem_of
+    from redrive.server.problem import problem_of
 
     compared = 0
     for kind, _ in EXITS:

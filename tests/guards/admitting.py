@@ -7,26 +7,26 @@ from collections.abc import Iterator
 from tests.guards.guard import Guard
 from tests.guards.patch import Code, Sql
 
-ADMISSION = "tests/server/test_admission.py::"
+ACCESS_CONTROL = "tests/server/test_access_control.py::"
 ANSWERING = "tests/server/test_answering_again.py::"
 BROWSER = "tests/server/test_hostile_browser.py::"
 CONNECTION = "tests/server/test_connection.py::"
-DOORMAN = "tests/server/test_doorman.py::"
+AUTHENTICATOR = "tests/server/test_authenticator.py::"
 EVENTS = "tests/server/test_events_api.py::"
 FORWARD = "tests/server/test_forward.py::"
-INTAKE = "tests/server/test_intake.py::"
+INTAKE = "tests/server/test_body_limits.py::"
 LIMITS = "tests/server/test_limits.py::"
 OIDC = "tests/server/test_oidc.py::"
 SERVE = "tests/server/test_serve.py::"
 SESSION = "tests/server/test_session_api.py::"
 
-OF_OUR_PAGES = f"{ADMISSION}test_a_change_needs_the_token_and_the_origin_of_our_own_pages"
+OF_OUR_PAGES = f"{ACCESS_CONTROL}test_a_change_needs_the_token_and_the_origin_of_our_own_pages"
 FOREIGN_PAGE = f"{BROWSER}test_nobody_is_signed_in_by_a_page_of_somebody_else"
 STRANGE_HOSTS = f"{BROWSER}test_a_host_that_readers_disagree_about_is_refused"
 UNCLEAR = f"{FORWARD}test_where_it_is_not_clear_whom_the_proxy_names_nobody_is_signed_in"
 LIES = f"{OIDC}test_a_token_that_does_not_hold_signs_nobody_in"
 
-_ADMISSION = "redrive.server.access_control:"
+_ACCESS_CONTROL = "redrive.server.access_control:"
 _CONNECTION = "redrive.server.connection:PatientProtocol."
 
 
@@ -94,12 +94,12 @@ def _limits() -> Iterator[Guard]:
         yield Guard(f"limit.{name}", prevents, (patch,), (f"{LIMITS}{test}",))
     asked = {
         "who is known": (
-            f"{_ADMISSION}AccessControl._admitted",
+            f"{_ACCESS_CONTROL}AccessControl._admitted",
             "site.limits.admit(principal)",
-            f"{ADMISSION}test_whoever_asks_too_much_is_told_to_wait_and_others_are_not",
+            f"{ACCESS_CONTROL}test_whoever_asks_too_much_is_told_to_wait_and_others_are_not",
         ),
         "who is nobody": (
-            f"{_ADMISSION}AccessControl._admitted",
+            f"{_ACCESS_CONTROL}AccessControl._admitted",
             "site.limits.admit_stranger(request, heavy=False)",
             f"{LIMITS}test_whoever_is_nobody_is_counted_too",
         ),
@@ -133,13 +133,13 @@ def _cookies() -> Iterator[Guard]:
     flags = {
         "HttpOnly": ("httponly=True", "httponly=False", "a script reading the token of a session"),
         "SameSite": ('samesite="lax"', "samesite=None", "other sites' forms sending the cookie along"),
-        "Secure": ("secure=site.is_secure", "secure=False", "the cookie being sent in clear"),
+        "Secure": ("secure=self.is_secure", "secure=False", "the cookie being sent in clear"),
     }
     for name, (fragment, replacement, prevents) in flags.items():
         yield Guard(
             f"cookie.{name}",
             prevents,
-            (Code("redrive.server.cookie:set_session", fragment, replacement),),
+            (Code("redrive.server.authenticator:Authenticator.set_session", fragment, replacement),),
             (f"{BROWSER}test_under_https_the_cookie_cannot_be_planted_by_a_neighbour",),
         )
     yield Guard(
@@ -147,7 +147,7 @@ def _cookies() -> Iterator[Guard]:
         "another host of the same domain planting a session",
         (
             Code(
-                "redrive.server.site:Site.__init__",
+                "redrive.server.authenticator:Authenticator.__init__",
                 'f"__Host-{COOKIE}" if self.is_secure else COOKIE',
                 "COOKIE",
             ),
@@ -203,52 +203,52 @@ def _connections() -> Iterator[Guard]:
     )
 
 
-def _doorman() -> Iterator[Guard]:
+def _authenticator() -> Iterator[Guard]:
     place = "redrive.server.authenticator:Authenticator."
     taken_away = _both(
         "tests/server/test_directory_api.py::test_a_right_that_is_taken_away_is_gone_with_the_next_request"
     )
     yield Guard(
-        "doorman forgets",
+        "authenticator forgets",
         "a right that was taken away being used for a moment more",
         (Code(f"{place}forget", "self._known.clear()", "pass"),),
         taken_away,
     )
     yield Guard(
-        "doorman is told of changes",
+        "authenticator is told of changes",
         "a right that was taken away being used after the answer that says so",
-        (Code(f"{_ADMISSION}_forgetting", "site.authenticator.forget()", "pass"),),
+        (Code(f"{_ACCESS_CONTROL}_forgetting", "site.authenticator.forget()", "pass"),),
         taken_away,
     )
     yield Guard(
-        "doorman is told of a sign-in",
+        "authenticator is told of a sign-in",
         "the session before being used after another one has taken its place",
-        (Code("redrive.server.api.session:begun", "site.authenticator.forget()", "pass"),),
+        (Code("redrive.server.api.session:session_response", "site.authenticator.forget()", "pass"),),
         _both(f"{BROWSER}test_signing_in_again_ends_the_session_before_at_once"),
     )
     yield Guard(
-        "doorman forgets what he looks up",
+        "authenticator forgets what it looks up",
         "a key that is revoked while it is looked up being remembered as good",
         (Code(f"{place}_remembered", "if before == self._times_forgotten:", "if True:"),),
-        (f"{DOORMAN}test_what_is_revoked_while_he_looks_is_not_remembered",),
+        (f"{AUTHENTICATOR}test_what_is_revoked_while_he_looks_is_not_remembered",),
     )
     yield Guard(
-        "doorman trusts for a moment",
+        "authenticator trusts for a moment",
         "what another process has revoked being good for ever",
         (Code(f"{place}_remembered", "and now < known.until", ""),),
-        (f"{DOORMAN}test_what_another_process_has_revoked_is_refused_after_a_moment",),
+        (f"{AUTHENTICATOR}test_what_another_process_has_revoked_is_refused_after_a_moment",),
     )
     yield Guard(
-        "doorman tells keys from cookies",
+        "authenticator tells keys from cookies",
         "a key in a cookie passing without a token of a page",
         (Code(f"{place}_remembered", 'f"{kind}:{text}"', "text"),),
-        (f"{DOORMAN}test_a_key_is_no_cookie_and_a_cookie_no_key",),
+        (f"{AUTHENTICATOR}test_a_key_is_no_cookie_and_a_cookie_no_key",),
     )
     yield Guard(
-        "doorman remembers so many",
+        "authenticator remembers so many",
         "those who have come filling the memory",
         (Code(f"{place}_remember", "if len(self._known) > MAX_REMEMBERED:", "if False:"),),
-        (f"{DOORMAN}test_he_remembers_so_many_and_no_more",),
+        (f"{AUTHENTICATOR}test_he_remembers_so_many_and_no_more",),
     )
     yield Guard(
         "forwarded user",
@@ -265,7 +265,7 @@ def _doorman() -> Iterator[Guard]:
 
 
 def _proxies() -> Iterator[Guard]:
-    place = "redrive.server.forward:Proxies."
+    place = "redrive.server.proxies:Proxies."
     yield Guard(
         "proxy.trusted",
         "anybody naming the user that they want to be",
@@ -511,7 +511,7 @@ GUARDS = (
         "somebody doing what their role or their key does not allow",
         (
             Code(
-                f"{_ADMISSION}AccessControl._check_rights",
+                f"{_ACCESS_CONTROL}AccessControl._check_rights",
                 "permission is not None and permission not in principal.permissions",
                 "False",
             ),
@@ -523,7 +523,7 @@ GUARDS = (
         "another organization changing what all share",
         (
             Code(
-                f"{_ADMISSION}AccessControl._check_rights",
+                f"{_ACCESS_CONTROL}AccessControl._check_rights",
                 "self._rule.home and not principal.at_home",
                 "False",
             ),
@@ -547,23 +547,26 @@ GUARDS = (
         "a foreign page changing something with the cookie of a browser",
         (
             Code(
-                f"{_ADMISSION}_check_browser",
+                f"{_ACCESS_CONTROL}_check_browser",
                 "if not hmac.compare_digest(",
                 "if False and hmac.compare_digest(",
             ),
         ),
-        (f"{OF_OUR_PAGES}[headers0-csrf]", f"{ADMISSION}test_the_token_of_another_session_does_not_help"),
+        (
+            f"{OF_OUR_PAGES}[headers0-csrf]",
+            f"{ACCESS_CONTROL}test_the_token_of_another_session_does_not_help",
+        ),
     ),
     Guard(
         "page.origin",
         "a page that has got hold of a token changing something from elsewhere",
-        (Code(f"{_ADMISSION}_check_browser", "check_origin(request, site)", "pass"),),
+        (Code(f"{_ACCESS_CONTROL}_check_browser", "check_origin(request, site)", "pass"),),
         (f"{OF_OUR_PAGES}[headers2-foreign_origin]", f"{OF_OUR_PAGES}[headers4-foreign_origin]"),
     ),
     Guard(
         "page.same origin",
         "any page with an address being one of ours",
-        (Code(f"{_ADMISSION}check_origin", "_parts(origin) != _parts(site.origin(request))", "False"),),
+        (Code(f"{_ACCESS_CONTROL}check_origin", "_parts(origin) != _parts(site.origin(request))", "False"),),
         (f"{OF_OUR_PAGES}[headers2-foreign_origin]",),
     ),
     Guard(
@@ -571,7 +574,7 @@ GUARDS = (
         "a page without an address of its own being one of ours",
         (
             Code(
-                f"{_ADMISSION}check_origin",
+                f"{_ACCESS_CONTROL}check_origin",
                 'fetched in ("same-origin", "none")',
                 "fetched is not None",
             ),
@@ -589,7 +592,7 @@ GUARDS = (
                 "False",
             ),
         ),
-        (f"{ADMISSION}test_another_host_name_is_not_answered",),
+        (f"{ACCESS_CONTROL}test_another_host_name_is_not_answered",),
     ),
     Guard(
         "host.one",
@@ -610,14 +613,20 @@ GUARDS = (
     Guard(
         "address.key",
         "keys in addresses, which logs keep",
-        (Code(f"{_ADMISSION}AccessControl._check_address", 'if b"rdk_" in query:', "if False:"),),
-        (f"{ADMISSION}test_a_key_in_the_address_is_refused_and_not_repeated",),
+        (Code(f"{_ACCESS_CONTROL}AccessControl._check_address", 'if b"rdk_" in query:', "if False:"),),
+        (f"{ACCESS_CONTROL}test_a_key_in_the_address_is_refused_and_not_repeated",),
     ),
     Guard(
         "address.parameter",
         "a mistyped filter finding everything",
-        (Code(f"{_ADMISSION}AccessControl._check_address", "if name not in self._parameters:", "if False:"),),
-        (f"{ADMISSION}test_an_unknown_parameter_is_an_error_with_a_suggestion",),
+        (
+            Code(
+                f"{_ACCESS_CONTROL}AccessControl._check_address",
+                "if name not in self._parameters:",
+                "if False:",
+            ),
+        ),
+        (f"{ACCESS_CONTROL}test_an_unknown_parameter_is_an_error_with_a_suggestion",),
     ),
     Guard(
         "body.declared",
@@ -635,7 +644,7 @@ GUARDS = (
         "body.counted",
         "a body without a length filling the memory",
         (Code("redrive.server.body_limits:BodyLimits._bounded", "self._check(taken)", "pass"),),
-        (f"{ADMISSION}test_a_body_that_is_too_large_is_refused",),
+        (f"{ACCESS_CONTROL}test_a_body_that_is_too_large_is_refused",),
     ),
     Guard(
         "body.time",
@@ -657,7 +666,7 @@ GUARDS = (
     ),
     *_connections(),
     *_limits(),
-    *_doorman(),
+    *_authenticator(),
     *_proxies(),
     *_cookies(),
     *_streams(),
@@ -667,7 +676,7 @@ GUARDS = (
         "somebody being given the answer of another key",
         (
             Code(
-                f"{_ADMISSION}AccessControl._answering",
+                f"{_ACCESS_CONTROL}AccessControl._answering",
                 "KeyScope(visit.org, visit.principal.whose)",
                 'KeyScope(visit.org, "")',
             ),
@@ -677,7 +686,7 @@ GUARDS = (
     Guard(
         "kept answer.secret",
         "the text of a new key being kept",
-        (Code(f"{_ADMISSION}AccessControl._answering", "or not self._rule.repeatable", ""),),
+        (Code(f"{_ACCESS_CONTROL}AccessControl._answering", "or not self._rule.repeatable", ""),),
         _both(f"{ANSWERING}test_an_answer_with_a_secret_is_never_kept"),
     ),
     Guard(

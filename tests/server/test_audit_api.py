@@ -73,7 +73,7 @@ async def test_a_chain_is_verified_by_one_at_a_time(small_house: House) -> None:
     """It is read from its beginning to its end, and everybody who may look may ask for it."""
     await small_house.organization("acme")
     viewer, other = await small_house.keyed("VIEWER"), await small_house.keyed("VIEWER", "acme")
-    with small_house.api.state.site.verifying.taken("default"):
+    with small_house.api.state.site.verifying.slot("default"):
         assert (await viewer.post(f"{AUDIT}/verify")).json()["code"] == "busy"
         assert (await other.post(f"{AUDIT}/verify")).status_code == 200
     assert (await viewer.post(f"{AUDIT}/verify")).status_code == 200

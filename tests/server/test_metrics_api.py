@@ -16,7 +16,7 @@ from tests.servers import PostgresServer
 from redrive.app import Redrive
 from redrive.errors import StatementTimeoutError, StoreError, StoreUnavailableError
 from redrive.observe.metrics import Metrics
-from redrive.server.scrape import StoreFailures
+from redrive.server.metrics import StoreFailures
 
 METRICS = "/metrics"
 WITHOUT_PROMETHEUS = """

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
 
-from redrive.server.forward import Proxies
+from redrive.server.proxies import Proxies
 from redrive.settings import Settings
 
 PROXY, ELSEWHERE = "10.0.0.7", "203.0.113.9"

@@ -9,8 +9,7 @@ from docs.reference.generate.page import NOTE, cell, code, page, said, table
 
 from redrive import errors
 from redrive.cli.outcome import Exit, exit_of
-from redrive.server.failure import problem_of
-from redrive.server.problem import TITLES
+from redrive.server.problem import TITLES, problem_of
 
 WORDS = {
     Exit.OK: "it went well, also when there is nothing to see",

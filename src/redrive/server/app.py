@@ -11,11 +11,11 @@ from fastapi import FastAPI
 from redrive.app import Redrive
 from redrive.server.admin import PAGES
 from redrive.server.api import NOUNS
-from redrive.server.assembly import assembled
 from redrive.server.banner import Banner
 from redrive.server.body_limits import BodyLimits
+from redrive.server.metrics import count_store_failures
 from redrive.server.response_middleware import ResponseMiddleware, told
-from redrive.server.scrape import count_store_failures
+from redrive.server.route import build_api
 from redrive.server.site import Site
 
 
@@ -23,7 +23,7 @@ def create_app(redrive: Redrive, *, banner: Banner | None = None) -> FastAPI:
     """Build the API and the admin pages as an ASGI application. `redrive.server.serve` runs it on uvicorn."""
     site = Site(redrive, banner=banner)
     extension = () if banner is None else (banner.routes,)
-    api = assembled(site, (*NOUNS, *PAGES, *extension), told, lambda _: _living(site))
+    api = build_api(site, (*NOUNS, *PAGES, *extension), told, lambda _: _living(site))
     count_store_failures(api)
     api.add_middleware(BodyLimits, most=redrive.settings.server_body_bytes)
     api.add_middleware(ResponseMiddleware, site=site)

@@ -12,11 +12,12 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from starlette.requests import Request
+from starlette.responses import Response
 
 from redrive.app import Redrive
 from redrive.model.identity import SignInKind
 from redrive.policy.principal import Principal
-from redrive.server.forward import Proxies
+from redrive.server.proxies import Proxies
 
 TRUSTED_FOR = 2.0
 MAX_REMEMBERED = 10_000
@@ -38,9 +39,10 @@ class AuthenticatedCaller(NamedTuple):
 
 
 class Authenticator:
-    def __init__(self, app: Redrive, cookie: str = COOKIE) -> None:
+    def __init__(self, app: Redrive) -> None:
         self._app = app
-        self.cookie = cookie
+        self.is_secure = (app.settings.server_url or "").startswith("https:")
+        self._cookie = f"__Host-{COOKIE}" if self.is_secure else COOKIE
         self.proxies = Proxies(app.settings)
         self._known: OrderedDict[bytes, AuthenticatedCaller] = OrderedDict()
         self._times_forgotten = 0
@@ -50,7 +52,7 @@ class Authenticator:
         bearer = _bearer(request)
         if bearer is not None:
             return await self._remembered("key", bearer)
-        token = request.cookies.get(self.cookie)
+        token = self.session_token(request)
         if token is None:
             return None
         found = await self._remembered("session", token, anew=request.method not in READING)
@@ -69,6 +71,26 @@ class Authenticator:
         """Ask the database for everybody again: something was revoked, or a right was taken."""
         self._known.clear()
         self._times_forgotten += 1
+
+    # The cookie of a session: no script can read it, and forms of other sites do not send it along
+
+    def session_token(self, request: Request) -> str | None:
+        return request.cookies.get(self._cookie)
+
+    def set_session(self, response: Response, token: str) -> None:
+        seconds = round(self._app.settings.session_days * 86_400)
+        response.set_cookie(
+            self._cookie,
+            token,
+            max_age=seconds,
+            path="/",
+            secure=self.is_secure,
+            httponly=True,
+            samesite="lax",
+        )
+
+    def drop_session(self, response: Response) -> None:
+        response.delete_cookie(self._cookie, path="/", secure=self.is_secure, httponly=True, samesite="lax")
 
     async def _remembered(self, kind: str, text: str, *, anew: bool = False) -> AuthenticatedCaller | None:
         if not text or len(text) > MAX_CREDENTIAL_LENGTH or not text.isascii():

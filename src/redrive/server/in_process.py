@@ -15,10 +15,10 @@ from redrive.app import Redrive
 from redrive.model.caller import Caller
 from redrive.policy.principal import Principal, program
 from redrive.server.api import NOUNS
-from redrive.server.assembly import assembled
 from redrive.server.authenticator import AuthenticatedCaller, Authenticator
-from redrive.server.failure import problem_of
 from redrive.server.limits import Limits
+from redrive.server.problem import problem_of
+from redrive.server.route import build_api
 from redrive.server.site import Site
 
 Scope = dict[str, Any]
@@ -68,7 +68,7 @@ class InProcess:
         nouns = [noun for noun in NOUNS if path.startswith(noun.prefix)]
         key = " ".join(noun.noun for noun in nouns)
         if key not in self._apis:
-            self._apis[key] = assembled(self._site, nouns, _raised)
+            self._apis[key] = build_api(self._site, nouns, _raised)
         return self._apis[key]
 
     def _scope(self, method: str, path: str, query: str, headers: Mapping[str, str]) -> Scope:

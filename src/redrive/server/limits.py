@@ -1,10 +1,14 @@
-"""Limits on how much somebody may ask, by token buckets in the memory of this process."""
+"""Limits of what callers may ask: requests a second by token buckets, and expensive requests at once.
+
+They are counted in the memory of this process.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from ipaddress import IPv6Address
 
 from starlette.requests import Request
@@ -12,8 +16,8 @@ from starlette.requests import Request
 from redrive.policy.budget import Bucket, take
 from redrive.policy.credential import findable_user
 from redrive.policy.principal import Principal
-from redrive.server.forward import Proxies
 from redrive.server.problem import ProblemError
+from redrive.server.proxies import Proxies
 from redrive.settings import Settings
 
 BURST = 2.0
@@ -21,6 +25,7 @@ BURST = 2.0
 STRANGER_RATE, STRANGER_BURST = 20.0, 200.0
 SIGN_IN_RATE, SIGN_IN_BURST = 0.2, 10.0
 MAX_BUCKETS = 50_000
+MAX_EXPENSIVE = 2
 
 
 class Limits:
@@ -72,3 +77,28 @@ def _too_many(wait: float, rate: float) -> ProblemError:
         hint="wait for as long as Retry-After says",
         headers={"Retry-After": str(max(1, math.ceil(wait)))},
     )
+
+
+class ConcurrencyLimiter:
+    """Expensive requests: one at a time per organization, few overall."""
+
+    def __init__(self, maximum: int = MAX_EXPENSIVE) -> None:
+        self._maximum = maximum
+        self._in_progress: set[str] = set()
+
+    @contextmanager
+    def slot(self, org: str) -> Iterator[None]:
+        """Raises a problem (429) where no slot is free."""
+        if org in self._in_progress or len(self._in_progress) >= self._maximum:
+            raise ProblemError(
+                429,
+                "busy",
+                "this takes a while, and is being done for somebody else at the moment",
+                hint="wait for as long as Retry-After says",
+                headers={"Retry-After": "5"},
+            )
+        self._in_progress.add(org)
+        try:
+            yield
+        finally:
+            self._in_progress.discard(org)

@@ -16,8 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from redrive.log_line import write_log_line
 from redrive.policy.redact import DEFAULT_REDACTOR
 from redrive.server.admin.problem_page import is_page, problem_page
-from redrive.server.failure import problem_of
-from redrive.server.problem import ProblemError, problem_response
+from redrive.server.problem import ProblemError, problem_of, problem_response
 from redrive.server.route import methods_of
 from redrive.server.site import Site
 
@@ -45,7 +44,7 @@ class ResponseMiddleware:
     def __init__(self, app: ASGIApp, site: Site) -> None:
         self._app = app
         self._site = site
-        self._headers = _raw({**PROTECTION, **(SECURE if site.is_secure else {})})
+        self._headers = _raw({**PROTECTION, **(SECURE if site.authenticator.is_secure else {})})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -1,19 +1,29 @@
-"""Routes of the API: each says what it asks of whoever comes, before it says anything else."""
+"""Routes: each has a rule that says who may use it. A route without one stops the server."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Scope
 
 from redrive.errors import InvalidValueError
 from redrive.server.rule import Rule
 
+if TYPE_CHECKING:
+    from redrive.server.site import Site
+
 F = TypeVar("F", bound=Callable[..., Any])
+Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
+
+VERSION = "1"
 
 
 class Entry(NamedTuple):
@@ -59,9 +69,9 @@ class Routes:
 
         return add
 
-    @cache  # noqa: B019 — there are as many as there are nouns, for ever
+    @cache  # noqa: B019 — there are as many as there are nouns
     def built(self) -> tuple[GuardedRoute, ...]:
-        """They belong to no application in particular: which one it is, a request says."""
+        """The routes, which any number of applications share: a request says which one it is for."""
         return tuple(self._built())
 
     def _built(self) -> Iterator[GuardedRoute]:
@@ -73,12 +83,11 @@ class Routes:
 
 
 class GuardedRoute(APIRoute):
-    """A route that lets nobody in who does not fulfil its rule."""
+    """A route that only callers reach who satisfy its rule."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], rule: Rule, **options: Any) -> None:
-        from redrive.server.access_control import (
-            AccessControl,
-        )  # it needs to know the names of this route's parameters
+        # Imported here: access control needs the site, which needs the routes of a banner.
+        from redrive.server.access_control import AccessControl
 
         super().__init__(path, endpoint, **options)
         self.rule = rule
@@ -86,14 +95,14 @@ class GuardedRoute(APIRoute):
         self._beginning = path.partition("{")[0]
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """How an address begins tells most routes from the one that is meant, sooner than their patterns."""
+        """Compare the beginning of the path first: that is cheaper than the patterns of all routes."""
         if not scope.get("root_path") and not scope["path"].startswith(self._beginning):
             return Match.NONE, {}
         return super().matches(scope)
 
 
 def _parameters(route: APIRoute) -> frozenset[str]:
-    """The names that it takes in the query of its address."""
+    """The names of its query parameters."""
     names: set[str] = set()
     for field in route.dependant.query_params:
         fields = getattr(field.field_info.annotation, "model_fields", None)
@@ -116,16 +125,37 @@ def _built(prefix: str, entry: Entry, tag: str, name: str, documented: bool) -> 
 
 
 def methods_of(routes: Sequence[BaseRoute], scope: Scope) -> list[str]:
-    """Those that an address knows, whichever of its routes has them."""
+    """The methods of an address, over all of its routes."""
     here = [route for route in routes if route.matches(scope)[0] is not Match.NONE]
     return sorted({method for route in here if isinstance(route, Route) for method in route.methods or ()})
 
 
 def refuse_without_rule(routes: Sequence[BaseRoute]) -> None:
-    """Nothing is open because somebody has forgotten to say that it is not."""
+    """Reject a route that was added without saying who may use it."""
     for route in routes:
         if not isinstance(route, GuardedRoute) or not isinstance(getattr(route, "rule", None), Rule):
             path = route.path if isinstance(route, Route) else repr(route)
             raise InvalidValueError(
                 f"the route {path} has no rule: add it with Routes, and say who may use it"
             )
+
+
+def build_api(
+    site: Site, nouns: Iterable[Routes], on_error: Callable[..., Any], lifespan: Lifespan | None = None
+) -> FastAPI:
+    """An application with these routes. `on_error` replaces FastAPI's own error handlers."""
+    api = FastAPI(
+        title="Redrive",
+        version=VERSION,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+        exception_handlers={RequestValidationError: on_error, HTTPException: on_error},
+    )
+    api.state.site = site
+    for noun in nouns:
+        api.router.routes.extend(noun.built())
+    refuse_without_rule(api.router.routes)
+    return api

@@ -10,16 +10,17 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from redrive.app import Redrive
-from redrive.server.authenticator import COOKIE, Authenticator
+from redrive.errors import StoreError
+from redrive.server.authenticator import Authenticator
 from redrive.server.banner import Banner
-from redrive.server.concurrency_limiter import ConcurrencyLimiter
-from redrive.server.limits import Limits
+from redrive.server.limits import ConcurrencyLimiter, Limits
+from redrive.server.metrics import new_metrics
 from redrive.server.oidc import provider_of
-from redrive.server.readiness import Readiness
-from redrive.server.scrape import counting
 from redrive.server.stream import Streams
 from redrive.settings.addresses import is_loopback
 
+PROBE_TRUSTED_SECONDS = 1.0
+PROBE_SECONDS = 5.0
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 # What readers of addresses disagree about, such as a backslash or an @, is in none of our names.
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{0,5})?")
@@ -36,16 +37,14 @@ class Site:
     ) -> None:
         settings = app.settings
         self.app = app
-        self.is_secure = (settings.server_url or "").startswith("https:")
-        cookie = f"__Host-{COOKIE}" if self.is_secure else COOKIE
-        self.authenticator = authenticator or Authenticator(app, cookie)
+        self.authenticator = authenticator or Authenticator(app)
         self.limits = limits or Limits(settings, app.clock.monotonic)
         self.banner = banner
         self.readiness = Readiness(app)
         self.oidc = provider_of(app)
         self.streams = Streams(settings.server_streams)
         self.verifying = ConcurrencyLimiter()
-        self.metrics = counting(app)
+        self.metrics = new_metrics(app)
         self.closing = asyncio.Event()
         self.hosts = _hosts(app)
 
@@ -84,3 +83,33 @@ def _hosts(app: Redrive) -> frozenset[str] | None:
     if is_loopback(settings.server_host):
         named |= {*LOOPBACK_NAMES, settings.server_host.lower()}
     return frozenset(each.lower() for each in named) or None
+
+
+class Readiness:
+    """Whether the database can be written. It is probed once a second, however many ask."""
+
+    def __init__(self, app: Redrive) -> None:
+        self._app = app
+        self._lock = asyncio.Lock()
+        self._until = 0.0
+        self._failure: StoreError | None = None
+
+    async def check(self) -> None:
+        """Raises StoreError where it cannot."""
+        async with self._lock:
+            if self._app.clock.monotonic() >= self._until:
+                self._failure = await self._probed()
+                self._until = self._app.clock.monotonic() + PROBE_TRUSTED_SECONDS
+            if self._failure is not None:
+                raise self._failure
+
+    async def _probed(self) -> StoreError | None:
+        """Failures are remembered too: otherwise callers would queue up while the database is silent."""
+        try:
+            async with asyncio.timeout(PROBE_SECONDS):
+                await self._app.store.probe()
+        except TimeoutError:
+            return StoreError("the database does not answer")
+        except StoreError as error:
+            return error
+        return None

@@ -16,7 +16,6 @@ from redrive.policy.access import Permission
 from redrive.server.admin.environment import PAGES, environment, link
 from redrive.server.admin.shell import shell_of
 from redrive.server.admin.static_files import takes_gzip
-from redrive.server.cookie import session_token
 from redrive.server.request_context import RequestContext
 from redrive.server.route import F, Routes
 from redrive.server.rule import Rule, may
@@ -89,7 +88,7 @@ class Page:
     async def render(self, template: str, *, place: str, status: int = 200, **values: Any) -> Response:
         """Render a whole page. `place` is the entry of the navigation that it belongs to."""
         site = site_of(self.request.scope)
-        shell = await shell_of(self.visit, session_token(self.request, site))
+        shell = await shell_of(self.visit, site.authenticator.session_token(self.request))
         banner = site.banner and await site.banner.rendered(self.request, self.visit.caller)
         around = {"shell": shell, "place": place, "banner": banner}
         return html(self.request, template, status, **self._common(), **around, **values)

@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from redrive.policy.redact import Redactor
 from redrive.server.admin.environment import PAGES
 from redrive.server.admin.page import Preferences, html
-from redrive.server.api.onward import LOCAL, MAX_LENGTH
+from redrive.server.api.session import LOCAL_PATH, MAX_PATH_LENGTH
 from redrive.server.problem import TITLES, ProblemError
 
 SIGN_IN = "/app/sign-in"
@@ -69,5 +69,5 @@ def _wanted(request: Request, by_script: bool) -> str:
 
 def local(path: str | None) -> str:
     """Return the path if it is one of this server and not too long, otherwise the first page."""
-    fits = path is not None and len(path) <= MAX_LENGTH and re.fullmatch(LOCAL, path)
+    fits = path is not None and len(path) <= MAX_PATH_LENGTH and re.fullmatch(LOCAL_PATH, path)
     return path if path is not None and fits else PAGES

@@ -20,7 +20,6 @@ from redrive.policy.principal import SESSION
 from redrive.server.admin.environment import link
 from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.api.request import Cursor
-from redrive.server.cookie import session_token
 from redrive.server.problem import ProblemError
 from redrive.server.site import site_of
 from redrive.settings import SETTINGS, Setting, Settings
@@ -79,7 +78,7 @@ def _refused(section: str) -> ProblemError:
 
 
 async def _me(page: Page, cursor: str | None) -> Values:
-    token = session_token(page.request, site_of(page.request.scope)) or ""
+    token = site_of(page.request.scope).authenticator.session_token(page.request) or ""
     lines = await (await page.visit.app.sessions()).list(token)
     principal = page.visit.principal
     return {"sessions": lines, "own": principal.id, "rights": _rights(Role(principal.role))}

@@ -13,8 +13,7 @@ from redrive.server.access_control import check_origin
 from redrive.server.admin.environment import PAGES
 from redrive.server.admin.page import Preferences, html
 from redrive.server.admin.problem_page import SIGN_IN, local
-from redrive.server.api.onward import onward
-from redrive.server.cookie import session_token
+from redrive.server.api.session import redirect
 from redrive.server.problem import ProblemError
 from redrive.server.route import Routes
 from redrive.server.rule import PUBLIC, SIGNING_IN
@@ -55,10 +54,10 @@ async def sign_in(request: Request, next_path: NextPath = None) -> Response:
 async def _signed_in(request: Request, site: Site, name: str, password: str, path: str) -> Response:
     site.limits.admit_name(name)
     sessions = await site.app.sessions()
-    new = await sessions.sign_in(name, password, ending=session_token(request, site))
+    new = await sessions.sign_in(name, password, ending=site.authenticator.session_token(request))
     if new is None:
         raise ProblemError(401, "sign_in_refused", "The name or the password is wrong.")
-    return await onward(site, sessions, new, path)
+    return await redirect(site, sessions, new, path)
 
 
 async def _credentials(request: Request) -> tuple[str, str]:

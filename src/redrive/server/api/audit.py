@@ -99,7 +99,7 @@ async def verify(
 
     The whole chain is read: one at a time for each organization.
     """
-    with site_of(request.scope).verifying.taken(visit.org):
+    with site_of(request.scope).verifying.slot(visit.org):
         return answer(CHAIN.view(await desk.audit.verify(None if body is None else body.head)))
 
 

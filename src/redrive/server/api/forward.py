@@ -8,14 +8,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from redrive.server.access_control import check_origin
-from redrive.server.api.onward import NextPath, onward
-from redrive.server.api.session import SessionShape
-from redrive.server.cookie import session_token
+from redrive.server.api.session import NextPath, SessionShape, redirect, unknown_user
 from redrive.server.problem import ProblemError
 from redrive.server.route import Routes
 from redrive.server.rule import SIGNING_IN
 from redrive.server.site import Site, site_of
-from redrive.server.vouched import unknown
 
 routes = Routes("forward", "/api/v1/session/forward")
 
@@ -42,10 +39,10 @@ async def sign_in(request: Request) -> Response:
 async def _signed_in(request: Request, site: Site, path: str | None) -> Response:
     name = _named(request, site)
     sessions = await site.app.sessions()
-    new = await sessions.sign_in_forwarded(name, ending=session_token(request, site))
+    new = await sessions.sign_in_forwarded(name, ending=site.authenticator.session_token(request))
     if new is None:
-        raise unknown(name)
-    return await onward(site, sessions, new, path)
+        raise unknown_user(name)
+    return await redirect(site, sessions, new, path)
 
 
 def _named(request: Request, site: Site) -> str:

@@ -11,11 +11,11 @@ from starlette.responses import PlainTextResponse, Response
 from redrive.policy.access import Permission
 from redrive.server.answer import answer, page
 from redrive.server.api.resource import Shown
+from redrive.server.metrics import scrape
 from redrive.server.problem import ProblemError
 from redrive.server.request_context import Visiting
 from redrive.server.route import Routes
 from redrive.server.rule import UNCOUNTED, may
-from redrive.server.scrape import scraped
 from redrive.server.site import site_of
 from redrive.settings import SETTINGS
 
@@ -78,7 +78,7 @@ async def _get(request: Request) -> Response:
             "this server has no metrics: prometheus-client is not installed",
             hint="pip install 'redrive[metrics]'",
         )
-    return Response(await scraped(site.app, site.metrics), 200, {}, CONTENT_TYPE)
+    return Response(await scrape(site.app, site.metrics), 200, {}, CONTENT_TYPE)
 
 
 @setting_routes.get("", may(Permission.MANAGE, home=True), responses={200: {"model": SettingList}})

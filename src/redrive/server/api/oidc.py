@@ -14,13 +14,10 @@ from redrive.identity.oidc import OpenIdError
 from redrive.identity.oidc.login_state import LOGIN_SECONDS, LoginState, new_login, save_login, take_login
 from redrive.policy.credential import SECRET_BYTES, is_token, secret_text
 from redrive.server import oidc
-from redrive.server.api.onward import NextPath, onward
-from redrive.server.api.session import SessionShape
-from redrive.server.cookie import session_token
+from redrive.server.api.session import NextPath, SessionShape, redirect, unknown_user
 from redrive.server.route import Routes
 from redrive.server.rule import PUBLIC, SIGNING_IN
 from redrive.server.site import Site, site_of
-from redrive.server.vouched import unknown
 
 if TYPE_CHECKING:
     from redrive.identity.oidc.provider import OpenIdProvider
@@ -86,11 +83,15 @@ async def _sign_in(
     person = await provider.person(login, code)
     name = person.name if person.is_verified else ""
     sessions = await site.app.sessions()
-    new = await sessions.sign_in_identified(person.identity, name, ending=session_token(request, site))
+    new = await sessions.sign_in_identified(
+        person.identity, name, ending=site.authenticator.session_token(request)
+    )
     if new is None:
-        raise unknown(name) if person.is_verified else oidc.unverified()
-    response = await onward(site, sessions, new, login.next)
-    response.delete_cookie(_cookie(site), path="/", secure=site.is_secure, httponly=True, samesite="lax")
+        raise unknown_user(name) if person.is_verified else oidc.unverified()
+    response = await redirect(site, sessions, new, login.next)
+    response.delete_cookie(
+        _cookie(site), path="/", secure=site.authenticator.is_secure, httponly=True, samesite="lax"
+    )
     return response
 
 
@@ -101,7 +102,7 @@ def _provider(site: Site) -> OpenIdProvider:
 
 
 def _cookie(site: Site) -> str:
-    return f"__Host-{COOKIE}" if site.is_secure else COOKIE
+    return f"__Host-{COOKIE}" if site.authenticator.is_secure else COOKIE
 
 
 def _bind(response: Response, site: Site, browser: str) -> None:
@@ -111,7 +112,7 @@ def _bind(response: Response, site: Site, browser: str) -> None:
         browser,
         max_age=LOGIN_SECONDS,
         path="/",
-        secure=site.is_secure,
+        secure=site.authenticator.is_secure,
         httponly=True,
         samesite="lax",
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+from fastapi import Query
 from pydantic import Field
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from redrive.engine.task import MAX_NAME_LENGTH
 from redrive.identity.sessions import UserSessions
@@ -19,7 +20,6 @@ from redrive.server.access_control import check_origin
 from redrive.server.answer import answer, nothing, page
 from redrive.server.api.request import Asked, Id
 from redrive.server.api.resource import Resource, Shown
-from redrive.server.cookie import drop_session, session_token, set_session
 from redrive.server.problem import ProblemError
 from redrive.server.request_context import RequestContext, Visiting
 from redrive.server.route import Routes
@@ -27,6 +27,20 @@ from redrive.server.rule import SIGNED_IN, SIGNING_IN
 from redrive.server.site import Site, site_of
 
 routes = Routes("session", "/api/v1/session")
+
+MAX_PATH_LENGTH = 2_000
+# One slash and no backslash: browsers take two of either for another host. Nothing that they would skip.
+LOCAL_PATH = r"^/([!-.0-\[\]-~][!-\[\]-~]*)?$"
+
+NextPath = Annotated[
+    str | None,
+    Query(
+        alias="next",
+        max_length=MAX_PATH_LENGTH,
+        pattern=LOCAL_PATH,
+        description="A path of this server to go to afterwards; without it, the answer tells who it is",
+    ),
+]
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Password = Annotated[str, Field(min_length=1, max_length=1024)]
@@ -76,8 +90,8 @@ async def sign_in(request: Request, body: Credentials) -> Response:
     check_origin(request, site)
     site.limits.admit_name(body.name)
     sessions = await site.app.sessions()
-    new = await sessions.sign_in(body.name, body.password, ending=session_token(request, site))
-    return await begun(site, sessions, new, "the name or the password is wrong")
+    new = await sessions.sign_in(body.name, body.password, ending=site.authenticator.session_token(request))
+    return await session_response(site, sessions, new, "the name or the password is wrong")
 
 
 @routes.post("/link", SIGNING_IN, responses={200: {"model": SessionShape}})
@@ -86,8 +100,8 @@ async def redeem(request: Request, body: Token) -> Response:
     site = site_of(request.scope)
     check_origin(request, site)
     sessions = await site.app.sessions()
-    new = await sessions.redeem(body.token, ending=session_token(request, site))
-    return await begun(site, sessions, new, "this link has been used already, or it is too old")
+    new = await sessions.redeem(body.token, ending=site.authenticator.session_token(request))
+    return await session_response(site, sessions, new, "this link has been used already, or it is too old")
 
 
 @routes.get("", SIGNED_IN, responses={200: {"model": SessionShape}})
@@ -124,7 +138,7 @@ async def sign_out(request: Request, visit: Visiting) -> Response:
     site = site_of(request.scope)
     await (await _sessions(visit)).end(_token(request))
     response = nothing()
-    drop_session(response, site)
+    site.authenticator.drop_session(response)
     return response
 
 
@@ -149,16 +163,39 @@ async def end_one(request: Request, visit: Visiting, session_id: Id) -> Response
     return nothing()
 
 
-async def begun(site: Site, sessions: UserSessions, new: NewSession | None, why_not: str) -> Response:
-    """The answer to whoever has tried to sign in."""
+async def session_response(
+    site: Site, sessions: UserSessions, new: NewSession | None, refusal: str
+) -> Response:
+    """Answer a sign-in: with a cookie and who it is, or with the problem `refusal`."""
     if new is None:
-        raise ProblemError(401, "sign_in_refused", why_not, hint="ask an owner for a new link")
+        raise ProblemError(401, "sign_in_refused", refusal, hint="ask an owner for a new link")
     site.authenticator.forget()  # the session that they had before has ended
     signed_in = new.signed_in
     memberships = await sessions.organizations(new.token)
     response = answer(_view(signed_in.principal, signed_in.csrf, memberships))
-    set_session(response, site, new.token)
+    site.authenticator.set_session(response, new.token)
     return response
+
+
+async def redirect(site: Site, sessions: UserSessions, new: NewSession, path: str | None) -> Response:
+    """Send a browser that has signed in to a page of this server; without a path, say who it is."""
+    if path is None:
+        return await session_response(site, sessions, new, "")
+    site.authenticator.forget()  # the session that they had before has ended
+    response = RedirectResponse(path, 303)
+    site.authenticator.set_session(response, new.token)
+    return response
+
+
+def unknown_user(name: str) -> ProblemError:
+    """The problem of people whom a provider or a proxy has signed in, and who are no members here."""
+    who = f"as {name!r}, " if name else ""
+    return ProblemError(
+        403,
+        "unknown_user",
+        f"you have signed in there {who}but nobody here has that name and may come in",
+        hint=f"ask an owner to add {name or 'you'} as a member; nobody is added by signing in",
+    )
 
 
 async def _sessions(visit: RequestContext) -> UserSessions:
@@ -167,7 +204,7 @@ async def _sessions(visit: RequestContext) -> UserSessions:
 
 
 def _token(request: Request) -> str:
-    return session_token(request, site_of(request.scope)) or ""
+    return site_of(request.scope).authenticator.session_token(request) or ""
 
 
 def _view(principal: Principal, csrf: str | None, memberships: list[Membership]) -> dict[str, Any]:

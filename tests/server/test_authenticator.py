@@ -1,4 +1,4 @@
-"""The doorman remembers whom he has let in for a moment, and forgets at once who was turned away (W12)."""
+"""The authenticator remembers a credential for two seconds, and forgets at once one that was revoked here."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ async def test_a_key_is_looked_up_once_in_a_moment(
 ) -> None:
     key, asked, clock = await small_house.key(), Asked(small_house, monkeypatch), HandClock()
     monkeypatch.setattr(small_house.app, "clock", clock)
-    doorman = Authenticator(small_house.app)
+    authenticator = Authenticator(small_house.app)
     for _ in range(3):
-        assert await doorman.authenticate(shown(key)) is not None
+        assert await authenticator.authenticate(shown(key)) is not None
     assert asked.times == 1
     clock.time += TRUSTED_FOR
-    assert await doorman.authenticate(shown(key)) is not None
+    assert await authenticator.authenticate(shown(key)) is not None
     assert asked.times == 2
 
 
@@ -60,35 +60,35 @@ async def test_what_another_process_has_revoked_is_refused_after_a_moment(
 ) -> None:
     key, clock = await small_house.key(name="ci"), HandClock()
     monkeypatch.setattr(small_house.app, "clock", clock)
-    doorman = Authenticator(small_house.app)
-    assert await doorman.authenticate(shown(key)) is not None
+    authenticator = Authenticator(small_house.app)
+    assert await authenticator.authenticate(shown(key)) is not None
     await (await small_house.app.directory()).keys.revoke("ci")
     clock.time += TRUSTED_FOR
-    assert await doorman.authenticate(shown(key)) is None
+    assert await authenticator.authenticate(shown(key)) is None
 
 
 async def test_what_is_revoked_while_he_looks_is_not_remembered(
     small_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key, asked = await small_house.key(name="ci"), Asked(small_house, monkeypatch)
-    doorman = Authenticator(small_house.app)
+    authenticator = Authenticator(small_house.app)
 
     async def revoke() -> None:
         asked.during = None
         await (await small_house.app.directory()).keys.revoke("ci")
-        doorman.forget()
+        authenticator.forget()
 
     asked.during = revoke
-    await doorman.authenticate(shown(key))
-    assert await doorman.authenticate(shown(key)) is None
+    await authenticator.authenticate(shown(key))
+    assert await authenticator.authenticate(shown(key)) is None
 
 
 async def test_he_remembers_so_many_and_no_more(small_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_REMEMBERED", 2)
     keys, asked = [await small_house.key() for _ in range(3)], Asked(small_house, monkeypatch)
-    doorman = Authenticator(small_house.app)
+    authenticator = Authenticator(small_house.app)
     for key in (*keys, keys[2], keys[1], keys[0]):
-        assert await doorman.authenticate(shown(key)) is not None
+        assert await authenticator.authenticate(shown(key)) is not None
     assert asked.times == 4
 
 

@@ -27,7 +27,7 @@ _PLACES = (*_READY, Place.WAITING, Place.HELD, Place.LEASED)
 _RUNNING, _SILENT, _STOPPED = "running", "silent", "stopped"
 
 
-def counting(app: Redrive) -> Metrics | None:
+def new_metrics(app: Redrive) -> Metrics | None:
     """None where prometheus_client is not installed."""
     try:
         from redrive.observe.metrics import Metrics
@@ -64,7 +64,7 @@ def count_store_failures(api: FastAPI) -> None:
         api.user_middleware.append(Middleware(StoreFailures, metrics=metrics))
 
 
-async def scraped(app: Redrive, metrics: Metrics) -> bytes:
+async def scrape(app: Redrive, metrics: Metrics) -> bytes:
     queues, breakers = await app.queue_book(), await app.breaker_book()
     readings = await take_readings(app.store, queues, breakers, app.registry.queues)
     _show(readings, metrics.gauges)  # without await from here on, so that concurrent scrapes do not mix

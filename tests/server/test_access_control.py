@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.server.house import BASE, House, new_app, served, until
 
-from redrive.server import readiness
+from redrive.server import site
 
 PASSWORD = "a horse, a horse, my kingdom"
 PROBLEM = {"type", "title", "status", "code", "detail", "hint", "request_id"}
@@ -198,8 +198,8 @@ async def test_a_database_that_is_silent_is_waited_for_once(
         asked += 1
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(readiness, "SECONDS", 0.05)
-    monkeypatch.setattr(readiness, "TRUSTED_FOR", 3600.0)
+    monkeypatch.setattr(site, "PROBE_SECONDS", 0.05)
+    monkeypatch.setattr(site, "PROBE_TRUSTED_SECONDS", 3600.0)
     monkeypatch.setattr(small_house.app.store, "probe", silent)
     client = small_house.client()
     answers = await asyncio.gather(*(client.get("/readyz") for _ in range(5)))
