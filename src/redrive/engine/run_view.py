@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from redrive.model.attempt import AttemptOutcome
+from redrive.model.dead_letter import DeadLetterState
 from redrive.model.field import Instant
+from redrive.model.run import Place, RunState
 from redrive.model.step import StepState
 from redrive.policy.codec import JsonValue
 
@@ -23,11 +26,11 @@ class RunSummary:
     workflow: str
     queue: str
     priority: int
-    state: str
-    place: str
+    state: RunState
+    place: Place
     step_index: int
     step: str
-    step_state: str
+    step_state: StepState
     submitted_at: Instant
     due_at: Instant | None
     held_by: str | None
@@ -72,8 +75,8 @@ class RunError(NamedTuple):
     at: Instant | None
     category: str | None
     error_class: str | None
-    error_type: str | None
-    message: str | None
+    error_type: str
+    message: str
     http_status: int | None
     public_code: str | None
     public_message: str | None
@@ -83,7 +86,7 @@ class RunError(NamedTuple):
 
 class LetterMark(NamedTuple):
     id: str
-    state: str
+    state: DeadLetterState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +115,7 @@ class StepView(NamedTuple):
     step_index: int
     name: str
     task: str
-    state: str
+    state: StepState
     attempt_count: int
     max_retries: int
     retry_policy: JsonValue
@@ -135,7 +138,7 @@ class AttemptView(NamedTuple):
     step_index: int
     step: str
     number: int
-    outcome: str
+    outcome: AttemptOutcome
     worker: str | None
     code_version: str | None
     started_at: Instant | None

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redrive.engine.run_view import AttemptView
+from redrive.model.attempt import AttemptOutcome
 from redrive.server.admin.attempts import (
     MAX_DIFF_LINES,
     MAX_LINE_LENGTH,
@@ -25,7 +26,7 @@ ATTEMPT = AttemptView(
     step_index=0,
     step="charge",
     number=1,
-    outcome="failed",
+    outcome=AttemptOutcome.FAILED,
     worker="w1",
     code_version="1.0",
     started_at=100.0,
@@ -65,7 +66,12 @@ def test_equal_attempts_have_nothing_marked() -> None:
 
 def test_what_differs_is_marked() -> None:
     after = ATTEMPT._replace(
-        outcome="lost", worker="w2", code_version=None, category="network", http_status=503, delay=None
+        outcome=AttemptOutcome.LOST,
+        worker="w2",
+        code_version=None,
+        category="network",
+        http_status=503,
+        delay=None,
     )
     assert marked(after) == {
         "Outcome": ("Failed", "Lost its worker"),

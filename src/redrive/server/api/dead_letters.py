@@ -7,10 +7,8 @@ from typing import Annotated
 from fastapi import Query
 from starlette.responses import Response
 
-from redrive.model.dead_letter import DeadLetter, DeadLetterLine, DeadLetterState, Note, version_of
-from redrive.model.failure import Category, ErrorClass
+from redrive.model.dead_letter import DeadLetter, DeadLetterLine, Note, version_of
 from redrive.model.query import Order
-from redrive.model.step import Effect
 from redrive.policy.access import Permission
 from redrive.policy.verdict import Verdict
 from redrive.server.answer import answer, page
@@ -32,28 +30,18 @@ routes = Routes("dead_letters", PREFIX, ALIASES)
 READ = may(Permission.READ)
 
 _APART = ("payload", "config")
-_TYPES = {"state": DeadLetterState, "category": Category, "error_class": ErrorClass, "effect": Effect}
-
-
-def _may_have_executed(letter: DeadLetter | DeadLetterLine) -> bool:
-    return bool(letter.may_have_executed)
-
-
-_COMPUTED = {"may_have_executed": _may_have_executed, "version": version_of}
 
 LINE = Resource(
     DeadLetterLine,
     description="As lists show it; `message` is its beginning. `version` is its ETag.",
-    types=_TYPES,
-    computed=_COMPUTED,
+    computed={"version": version_of},
 )
 LINES = LINE.page("DeadLetterPage")
 LETTER = Resource(
     DeadLetter,
     description="The whole story, redacted; its payload and config are apart.",
     hidden=_APART,
-    types=_TYPES,
-    computed=_COMPUTED,
+    computed={"version": version_of},
 )
 PAYLOAD = Resource(
     DeadLetter,

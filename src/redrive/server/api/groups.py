@@ -84,7 +84,6 @@ GROUP = Resource(
         "All failures of one fingerprint. `reason` tells why they are taken for one; `version` is its ETag."
     ),
     hidden=("org", "sample"),
-    types={"state": GroupState},
     properties=("version",),
 )
 LINE = Resource(GroupLine, flattened=("group",), renamed={"letters": "dead_letters"})

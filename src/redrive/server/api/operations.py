@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from redrive.failures.planner import plan_of
 from redrive.model.operation import MAX_ITEMS, Drifting, OperationReport, Plan, ReplayOperation
-from redrive.model.replay import Mode, OperationState, ReplayState
+from redrive.model.replay import Mode, ReplayState
 from redrive.policy.access import Permission
 from redrive.policy.alteration import override_from_json
 from redrive.policy.rollout import Rollout, RolloutOptions
@@ -76,7 +76,6 @@ OPERATION = Resource(
     description="`released` items were begun so far.",
     hidden=("org",),
     renamed={"policy_override": "override_retry_policy"},
-    types={"state": OperationState, "mode": Mode},
     computed={"options": _options, "plan": plan_of},
 )
 REPORT = Resource(

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from starlette.responses import Response
 
 from redrive.errors import InvalidValueError
-from redrive.model.replay import Mode, Replay, ReplayState
+from redrive.model.replay import Mode, Replay
 from redrive.policy.access import Permission
 from redrive.policy.alteration import override_from_json
 from redrive.server.answer import answer
@@ -59,10 +59,6 @@ class ReplayRequest(Asked):
         return self
 
 
-def _automatic(replay: Replay) -> bool:
-    return bool(replay.automatic)
-
-
 REPLAY = Resource(
     Replay,
     description=(
@@ -74,8 +70,6 @@ REPLAY = Resource(
         "from_step": "from_step_index",
         "policy_override": "override_retry_policy",
     },
-    types={"mode": Mode, "state": ReplayState},
-    computed={"automatic": _automatic},
 )
 
 _STARTED: Any = {"status_code": 202, "responses": {202: {"model": REPLAY.model}}}

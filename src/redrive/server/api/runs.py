@@ -8,12 +8,9 @@ from pydantic import BaseModel, create_model
 from starlette.responses import Response
 
 from redrive.engine.history import Happening
-from redrive.engine.run_view import AttemptView, LetterMark, RunError, RunSummary, RunView, StepView
-from redrive.model.attempt import AttemptOutcome
-from redrive.model.dead_letter import DeadLetterState
+from redrive.engine.run_view import AttemptView, RunSummary, RunView, StepView
 from redrive.model.query import Count
-from redrive.model.run import Cancellation, Place, RunState
-from redrive.model.step import StepState
+from redrive.model.run import Cancellation, RunState
 from redrive.policy.access import Permission
 from redrive.server.answer import answer, page
 from redrive.server.api.request import Cursor, Id, QueryText, Reasoned, Size, at_most, reason_of
@@ -32,8 +29,6 @@ jobs = Routes("jobs", "/api/jobs")
 
 READ, OPERATE = may(Permission.READ), may(Permission.OPERATE)
 
-_TYPES = {"state": RunState, "place": Place, "step_state": StepState}
-
 
 def _step_index(happening: Happening) -> int | None:
     return None if happening.step_index < 0 else happening.step_index
@@ -47,19 +42,18 @@ LINE = Resource(
         "As lists show it. `attempt` counts those of the current step, `failures` those towards its budget; "
         "`held_by` is the breaker or limit that its work waits for."
     ),
-    types=_TYPES,
     properties=("next_retry_at",),
 )
-MARK = Resource(LetterMark, types={"state": DeadLetterState})
-ERROR = Resource(RunError, types={"error_type": str, "message": str})
 RUN = Resource(
     RunView,
     "RunShape",
     description="With what it was given and has given, redacted; what no key opens is shown as `$sealed`.",
-    types=_TYPES,
     properties=("next_retry_at",),
 )
-STEP = Resource(StepView, "StepShape", types={"state": StepState})
+STEP = Resource(
+    StepView,
+    "StepShape",
+)
 ATTEMPT = Resource(
     AttemptView,
     "AttemptShape",
@@ -67,7 +61,6 @@ ATTEMPT = Resource(
         "One execution of a step, redacted. `delay` is the wait that was decided on after it, in seconds; "
         "`replay` counts the replays before it."
     ),
-    types={"outcome": AttemptOutcome},
 )
 ATTEMPTS = ATTEMPT.page("AttemptList")
 HAPPENING = Resource(
