@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from redrive.engine.breaker_queries import BreakerQueries
@@ -266,7 +266,7 @@ class Redrive(Wiring):
     def idempotency(self, *, org: str = DEFAULT_ORG) -> Idempotency:
         """Executes a function once for each key, whoever asks for it (G6)."""
         keys = self.store_of(checked_name("org", org)).idempotency
-        return Idempotency(replace(self._key_kit, keys=keys), org)
+        return Idempotency(self._key_services, keys, org)
 
     def idempotent(
         self, key: Callable[..., str], *, org: str = DEFAULT_ORG, **options: Unpack[KeyOptions]

@@ -37,8 +37,7 @@ from redrive.failures.changes import Changes
 from redrive.failures.operation_driver import OperationDriver
 from redrive.failures.redrive_processor import Processor, ProcessorOptions
 from redrive.failures.service import FailureServices
-from redrive.idempotency.hold import KeyServices
-from redrive.idempotency.key_keeper import KeyLeaseRenewer
+from redrive.idempotency.hold import HeldKeys, KeyServices
 from redrive.identity.passwords import Passwords
 from redrive.identity.services import IdentityServices
 from redrive.observe.log import LogListener
@@ -116,9 +115,9 @@ class Wiring:
         self._enqueuer = self._new_enqueuer(self.store)
         self._walled = False
         self._tenants: dict[str, tuple[Store, Enqueuer]] = {}
-        self._key_kit = KeyServices(
-            self.store.idempotency,
-            KeyLeaseRenewer(database, clock),
+        self._held_keys = HeldKeys(database, clock)
+        self._key_services = KeyServices(
+            self._held_keys,
             clock,
             self.ids,
             self._retrier,
@@ -147,7 +146,7 @@ class Wiring:
     async def close(self) -> None:
         self._opened = self._loop = None
         self.changes.close()
-        self._key_kit.lease_renewer.stop()
+        self._held_keys.stop()
         await self.store.close()
 
     async def __aenter__(self) -> Self:

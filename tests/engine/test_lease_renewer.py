@@ -25,7 +25,8 @@ from redrive import Backoff, RetryPolicy
 from redrive.app import Redrive
 from redrive.clock import SYSTEM_CLOCK
 from redrive.engine.context import Context
-from redrive.engine.lease_renewer import Key, LeaseRenewer
+from redrive.engine.in_flight import RunLease, renew_runs
+from redrive.engine.lease_renewer import LeaseRenewer
 from redrive.model.event import LeaseLost, StepReleased, WorkerStopped
 from redrive.policy import Exponential
 from redrive.store.leases import Holder
@@ -42,11 +43,11 @@ async def test_it_renews_what_is_a_third_of_its_time_old_and_nothing_else() -> N
     async def work() -> None: ...
 
     async with bench(app) as test:
-        lost: list[Key] = []
-        lease_renewer = LeaseRenewer(app.database, test.clock, 60.0, lost.extend)
+        lost: list[RunLease] = []
+        lease_renewer = LeaseRenewer("test", app.database, test.clock, renew_runs, lost.extend)
         run = await app.start(work)
         [claim] = await app.store.leases.claim("default", 1, Holder(7, "me", "", 60.0))
-        lease_renewer.hold(claim, test.clock.monotonic())
+        lease_renewer.hold((claim.id, claim.token), 60.0, test.clock.monotonic())
 
         async def expiry() -> float:
             [[expires]] = await sql(app, "SELECT lease_expires_at FROM runs")
@@ -54,11 +55,11 @@ async def test_it_renews_what_is_a_third_of_its_time_old_and_nothing_else() -> N
 
         for seconds, expected in ((19.9, 60.0), (0.1, 80.0), (19.9, 80.0), (0.2, 100.1)):
             test.clock.advance(seconds)
-            await lease_renewer.renew(app.store.leases)
+            await lease_renewer.renew(app.database)
             assert round(await expiry(), 6) == expected
-        lease_renewer.drop(claim)
+        lease_renewer.drop((claim.id, claim.token))
         test.clock.advance(59.0)
-        await lease_renewer.renew(app.store.leases)
+        await lease_renewer.renew(app.database)
         assert round(await expiry(), 6) == 100.1
         assert not lost
         assert run.id == claim.id
@@ -71,18 +72,18 @@ async def test_it_says_which_leases_somebody_else_has() -> None:
     async def work() -> None: ...
 
     async with bench(app) as test:
-        lost: list[Key] = []
-        lease_renewer = LeaseRenewer(app.database, test.clock, 60.0, lost.extend)
+        lost: list[RunLease] = []
+        lease_renewer = LeaseRenewer("test", app.database, test.clock, renew_runs, lost.extend)
         await app.start_many(work, [None] * 3)
         claims = await app.store.leases.claim("default", 3, Holder(7, "me", "", 60.0))
         for claim in claims:
-            lease_renewer.hold(claim, test.clock.monotonic())
+            lease_renewer.hold((claim.id, claim.token), 60.0, test.clock.monotonic())
         await lose_lease(app, claims[1].id)
         test.clock.advance(20.0)
-        await lease_renewer.renew(app.store.leases)
+        await lease_renewer.renew(app.database)
         assert lost == [(claims[1].id, 7)]
         test.clock.advance(20.0)
-        await lease_renewer.renew(app.store.leases)
+        await lease_renewer.renew(app.database)
         assert len(lost) == 1
 
 
@@ -93,18 +94,18 @@ async def test_while_the_database_is_away_a_lease_is_given_up_when_it_is_over_an
     async def work() -> None: ...
 
     async with seamed(app) as (test, seam):
-        lost: list[Key] = []
-        lease_renewer = LeaseRenewer(app.database, test.clock, 60.0, lost.extend)
+        lost: list[RunLease] = []
+        lease_renewer = LeaseRenewer("test", app.database, test.clock, renew_runs, lost.extend)
         await app.start(work)
         [claim] = await app.store.leases.claim("default", 1, Holder(7, "me", "", 60.0))
-        lease_renewer.hold(claim, test.clock.monotonic())
+        lease_renewer.hold((claim.id, claim.token), 60.0, test.clock.monotonic())
         seam.down = True
         for _ in range(5):
             test.clock.advance(11.9)
-            await lease_renewer.renew(app.store.leases)
+            await lease_renewer.renew(app.database)
         assert not lost
         test.clock.advance(0.5)
-        await lease_renewer.renew(app.store.leases)
+        await lease_renewer.renew(app.database)
         assert lost == [(claim.id, 7)]
 
 
@@ -297,17 +298,17 @@ async def test_a_lease_that_was_found_lost_counts_as_expired_before_the_loop_has
     async def work() -> None: ...
 
     async with bench(app) as test:
-        lost: list[Key] = []
-        lease_renewer = LeaseRenewer(app.database, test.clock, 60.0, lost.extend)
+        lost: list[RunLease] = []
+        lease_renewer = LeaseRenewer("test", app.database, test.clock, renew_runs, lost.extend)
         run = await app.start(work)
         [claim] = await app.store.leases.claim("default", 1, Holder(7, "me", "", 60.0))
-        lease_renewer.hold(claim, test.clock.monotonic())
+        lease_renewer.hold((claim.id, claim.token), 60.0, test.clock.monotonic())
         await lose_lease(app, run.id)
         test.clock.advance(20.0)
-        assert not lease_renewer.has_expired(claim)
-        await lease_renewer.renew(app.store.leases)
+        assert not lease_renewer.has_expired((claim.id, claim.token))
+        await lease_renewer.renew(app.database)
         assert lost == [(claim.id, claim.token)]
-        assert lease_renewer.has_expired(claim)
+        assert lease_renewer.has_expired((claim.id, claim.token))
 
 
 async def test_claims_that_come_while_it_looks_do_not_end_it() -> None:
@@ -318,16 +319,16 @@ async def test_claims_that_come_while_it_looks_do_not_end_it() -> None:
     async def work() -> None: ...
 
     async with bench(app) as test:
-        lease_renewer = LeaseRenewer(app.database, test.clock, 60.0, lambda keys: None)
+        lease_renewer = LeaseRenewer("test", app.database, test.clock, renew_runs, lambda keys: None)
         await app.start(work)
         [claim] = await app.store.leases.claim("default", 1, Holder(7, "me", "", 60.0))
         for token in range(5_000):
-            lease_renewer.hold(claim._replace(token=token), test.clock.monotonic())
+            lease_renewer.hold((claim.id, token), 60.0, test.clock.monotonic())
         came: list[int] = []
 
         def claimed_meanwhile(phase: str, details: dict[str, int]) -> None:
             came.append(5_000 + len(came))
-            lease_renewer.hold(claim._replace(token=came[-1]), test.clock.monotonic())
+            lease_renewer.hold((claim.id, came[-1]), 60.0, test.clock.monotonic())
 
         threshold = gc.get_threshold()
         gc.callbacks.append(claimed_meanwhile)
@@ -335,7 +336,7 @@ async def test_claims_that_come_while_it_looks_do_not_end_it() -> None:
         try:
             for rounds in range(1_000):
                 gc.set_threshold(20)  # a worker that starts in another thread makes it large
-                await lease_renewer.renew(app.store.leases)
+                await lease_renewer.renew(app.database)
                 if rounds >= 50 and came:
                     break
         finally:

@@ -272,8 +272,8 @@ GUARDS = (
         "work going on after its lease, while the database cannot be reached",
         (
             Code(
-                "redrive.engine.lease_renewer:LeaseRenewer._is_over",
-                "return since is None or",
+                "redrive.engine.lease_renewer:LeaseRenewer.has_expired",
+                "return lease is None or",
                 "return False and",
             ),
         ),
@@ -285,7 +285,7 @@ GUARDS = (
         (
             Code(
                 "redrive.engine.lease_renewer:LeaseRenewer.renew",
-                "[key for key in due if key not in renewed]",
+                "[key for key, _ in due if key not in renewed]",
                 "[]",
             ),
         ),
@@ -297,7 +297,7 @@ GUARDS = (
         (
             Code(
                 "redrive.engine.in_flight:InFlight._lost",
-                "for run_id, token in keys:",
+                "for run_id, token in leases:",
                 "for run_id, token in []:",
             ),
         ),

@@ -162,9 +162,9 @@ def _kept_keys() -> Iterator[Guard]:
         "who has lost the key giving an answer that is not kept",
         (
             Code(
-                "redrive.idempotency.hold:Hold._tell",
-                "if not await self._kit.finish(self._kit.persist(action)):",
-                "if not await self._kit.finish(self._kit.persist(action)) and False:",
+                "redrive.idempotency.hold:Hold._end",
+                "if not await self._services.finish(self._services.persist(action)):",
+                "if not await self._services.finish(self._services.persist(action)) and False:",
             ),
         ),
         _both(f"{IDEMPOTENCY}test_the_end_of_somebody_who_lost_the_key_does_not_count_i4"),
@@ -174,8 +174,8 @@ def _kept_keys() -> Iterator[Guard]:
         "work going on under a key that somebody else has",
         (
             Code(
-                "redrive.idempotency.key_keeper:KeyLeaseRenewer.renew",
-                "self._fence([kept for kept in due if kept.token not in renewed])",
+                "redrive.engine.lease_renewer:LeaseRenewer.renew",
+                "self._give_up([key for key, _ in due if key not in renewed])",
                 "pass",
             ),
         ),
@@ -186,8 +186,8 @@ def _kept_keys() -> Iterator[Guard]:
         "work going on after its lease, while the database cannot be reached",
         (
             Code(
-                "redrive.idempotency.key_keeper:KeyLeaseRenewer.renew",
-                "self._fence([kept for kept in due if kept.since + kept.lease_seconds <= now])",
+                "redrive.engine.lease_renewer:LeaseRenewer.renew",
+                "self._give_up([key for key, _ in due if self.has_expired(key)])",
                 "pass",
             ),
         ),
@@ -197,14 +197,14 @@ def _kept_keys() -> Iterator[Guard]:
         (
             "kept answer",
             "redrive.idempotency.hold:Hold.complete",
-            "self._kit.encryption.encrypt(text)",
+            "self._services.encryption.encrypt(text)",
             "text",
             f"{IDEMPOTENCY}test_what_is_stored_is_sealed_where_there_is_a_key_m11_i9",
         ),
         (
             "kept failure",
             "redrive.idempotency.hold:Hold.fail",
-            "self._kit.encryption.encrypt(encode(failure))",
+            "self._services.encryption.encrypt(encode(failure))",
             "encode(failure)",
             f"{IDEMPOTENCY}test_what_is_stored_is_sealed_where_there_is_a_key_m11_i9",
         ),

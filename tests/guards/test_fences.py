@@ -174,7 +174,7 @@ async def test_a_handler_whose_lease_somebody_else_has_is_stopped() -> None:
     async with in_flight(app) as (test, worker, stopped):
         await sql(app, "UPDATE runs SET token = token + 1, worker = 'another'")
         test.clock.advance(30)
-        await worker.in_flight.lease_renewer.renew(app.store.leases)
+        await worker.in_flight.lease_renewer.renew(app.database)
         await asyncio.wait_for(stopped.wait(), 2)
 
 

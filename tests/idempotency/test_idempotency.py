@@ -401,36 +401,36 @@ async def test_a_lease_is_renewed_although_the_event_loop_is_blocked(tmp_path: P
 async def test_the_keeper_renews_what_is_a_third_of_its_time_old_by_the_clock_given() -> None:
     app = new_app()
     async with bench(app) as test:
-        lease_renewer, keys = app._key_kit.lease_renewer, app.store.idempotency
+        lease_renewer = app._held_keys.lease_renewer
         hold = await app.idempotency().take("k", None, lease_seconds=60.0)
         assert isinstance(hold, Hold)
         async with hold:
             for seconds, expected in ((19.9, 60.0), (0.2, 80.1), (19.0, 80.1), (1.1, 100.2)):
                 test.clock.advance(seconds)
-                await lease_renewer.renew(keys)
+                await lease_renewer.renew(app.database)
                 lease = await value(app.database, "SELECT lease_expires_at FROM redrive.idempotency_keys")
                 assert lease - EPOCH == pytest.approx(expected)
             await hold.complete("done")
         test.clock.advance(30.0)
-        await lease_renewer.renew(keys)
+        await lease_renewer.renew(app.database)
         assert not hold.lost
 
 
 async def test_who_cannot_reach_the_database_for_a_whole_lease_gives_the_key_up() -> None:
     async with seamed(new_app()) as (test, seam):
         app = test._app
-        lease_renewer, keys = app._key_kit.lease_renewer, app.store.idempotency
+        lease_renewer = app._held_keys.lease_renewer
         hold = await app.idempotency().take("k", None, lease_seconds=60.0)
         assert isinstance(hold, Hold)
         with pytest.raises(LeaseLostError):
             async with hold:
                 seam.fail("renew_if_held", times=2)
                 test.clock.advance(59.0)
-                await lease_renewer.renew(keys)
+                await lease_renewer.renew(app.database)
                 await asyncio.sleep(0)
                 assert not hold.lost
                 test.clock.advance(1.0)
-                await lease_renewer.renew(keys)
+                await lease_renewer.renew(app.database)
                 await asyncio.wait_for(asyncio.Event().wait(), PATIENCE)
 
 

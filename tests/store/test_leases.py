@@ -30,6 +30,7 @@ from tests.store.build import (
     value,
 )
 
+from redrive.engine.in_flight import renew_runs
 from redrive.engine.lease_renewer import LeaseRenewer
 from redrive.model.claim import Claim
 from redrive.store.database import Database
@@ -408,14 +409,14 @@ async def test_a_lease_that_was_only_passed_over_ends_when_it_was_to_end_i4(
     store, clock = Store(postgres_database), VirtualClock()
     await enqueued(store)
     [claim] = await store.leases.claim("default", 1, holder())
-    lease_renewer = LeaseRenewer(postgres_database, clock, 60.0, lambda keys: None)
-    lease_renewer.hold(claim, clock.monotonic())
+    lease_renewer = LeaseRenewer("test", postgres_database, clock, renew_runs, lambda leases: None)
+    lease_renewer.hold((claim.id, claim.token), 60.0, clock.monotonic())
     clock.time += 30.0
     async with several(postgres_database, 1) as [other], postgres_database.transaction() as session:
         await ask(session, "SELECT id FROM redrive.runs WHERE id = :id FOR UPDATE", id=claim.id)
-        await lease_renewer.renew(other.leases)
+        await lease_renewer.renew(other.database)
     clock.time += 30.0
-    assert lease_renewer.has_expired(claim)
+    assert lease_renewer.has_expired((claim.id, claim.token))
 
 
 async def test_a_lease_that_is_being_reclaimed_is_not_kept_i4(postgres_database: PostgresDatabase) -> None:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from redrive.clock import Clock
-from redrive.engine.lease_renewer import Key, LeaseRenewer
+from redrive.engine.lease_renewer import LeaseRenewer
 from redrive.engine.signals import Signals, wait_for
 from redrive.engine.store_retrier import StoreRetrier
 from redrive.engine.work import Interruption, Work
 from redrive.store.database import Database
+from redrive.store.leases import Leases, Renewal
 
 ABANDON_SECONDS = 0.5
+
+RunLease = tuple[str, int]
+"""A run, and the token of the claim."""
+
+
+async def renew_runs(database: Database, leases: Sequence[tuple[RunLease, float]]) -> Mapping[RunLease, bool]:
+    return await Leases(database).renew([Renewal(*lease, seconds) for lease, seconds in leases])
 
 
 class InFlight:
@@ -26,7 +34,9 @@ class InFlight:
     def __init__(
         self, database: Database, clock: Clock, lease_seconds: float, retrier: StoreRetrier, signals: Signals
     ) -> None:
-        self.lease_renewer = LeaseRenewer(database, clock, lease_seconds, self._lost_from_thread)
+        self.lease_renewer = LeaseRenewer(
+            "redrive-leases", database, clock, renew_runs, self._lost_from_thread
+        )
         self.executing = 0
         self.room_made = asyncio.Event()
         self.removed = asyncio.Event()
@@ -58,7 +68,7 @@ class InFlight:
         if before is not None and before.claim.token != work.claim.token:
             before.interrupt(Interruption.LOST)
         self._works[work.claim.id] = work
-        self.lease_renewer.hold(work.claim, since)
+        self.lease_renewer.hold(_lease_of(work), self._lease_seconds, since)
 
     def launch(self, work: Work, execute: Callable[[Work], Coroutine[Any, Any, None]]) -> None:
         loop = self._loop or asyncio.get_running_loop()
@@ -82,7 +92,7 @@ class InFlight:
 
     def remove(self, work: Work) -> None:
         """Nothing more will be written for this claim."""
-        self.lease_renewer.drop(work.claim)
+        self.lease_renewer.drop(_lease_of(work))
         if self._works.get(work.claim.id) is work:
             del self._works[work.claim.id]
         if work.slots is not None:
@@ -96,7 +106,7 @@ class InFlight:
             work.interrupt(why)
 
     def has_expired(self, work: Work) -> bool:
-        return self.lease_renewer.has_expired(work.claim)
+        return self.lease_renewer.has_expired(_lease_of(work))
 
     async def wait_for_one(self, seconds: float) -> None:
         """Wait until a work is removed, for that many seconds at most."""
@@ -115,11 +125,15 @@ class InFlight:
             self.executing -= 1
             self.room_made.set()
 
-    def _lost_from_thread(self, keys: list[Key]) -> None:
+    def _lost_from_thread(self, leases: list[RunLease]) -> None:
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._lost, keys)
+            self._loop.call_soon_threadsafe(self._lost, leases)
 
-    def _lost(self, keys: list[Key]) -> None:
-        """Fence ourselves: stop the handlers, and send nothing further for them."""
-        for run_id, token in keys:
+    def _lost(self, leases: list[RunLease]) -> None:
+        """Stop the works whose leases are lost, and write nothing more for them."""
+        for run_id, token in leases:
             self.interrupt(run_id, token, Interruption.LOST)
+
+
+def _lease_of(work: Work) -> RunLease:
+    return work.claim.id, work.claim.token

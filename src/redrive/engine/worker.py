@@ -204,7 +204,7 @@ class Worker:
     async def _renew_loop(self) -> None:
         while True:
             await self._clock.sleep(self.options.lease_seconds / 3.0)
-            await self.in_flight.lease_renewer.renew(self.parts.store.leases)
+            await self.in_flight.lease_renewer.renew(self._database)
 
     def _renew_by(self, stack: AsyncExitStack) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """On a thread of its own; only a database in memory cannot be reached from there."""

@@ -11,7 +11,7 @@ it by now.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,26 +22,65 @@ from typing import Any, Self, TypeVar
 from redrive.clock import Clock
 from redrive.engine.encryption import Encryption
 from redrive.engine.ids import Ids
+from redrive.engine.lease_renewer import LeaseRenewer
 from redrive.engine.payload import json_and_text
 from redrive.engine.store_retrier import StoreRetrier
 from redrive.errors import LeaseLostError, StoreError, StoreUnavailableError
-from redrive.idempotency.key_keeper import Kept, KeyLeaseRenewer
 from redrive.model.idempotency import KeyName
 from redrive.policy.codec import JsonLimits, JsonValue, encode
 from redrive.policy.redact import Redactor
-from redrive.store.idempotency import IdempotencyKeys
+from redrive.store.database import Database
+from redrive.store.idempotency import IdempotencyKeys, KeyRenewal
 
 MAX_TRIES = 4
 
 T = TypeVar("T")
 
 
+HeldKey = tuple[KeyName, int]
+"""A key, and the token that it is held by."""
+
+
+class HeldKeys:
+    """The keys that this process holds. Their leases are renewed on a thread, from the first key on until
+    `stop`; a database in memory cannot be reached from there."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._holds: dict[HeldKey, Hold] = {}
+        self._renewed_by_thread = not database.in_memory
+        self.lease_renewer = LeaseRenewer("redrive-keys", database, clock, renew_keys, self._lost)
+
+    def add(self, hold: Hold) -> None:
+        self._holds[hold.key] = hold
+        self.lease_renewer.hold(hold.key, hold.lease_seconds, hold.since)
+        if self._renewed_by_thread:
+            self.lease_renewer.start()
+
+    def remove(self, hold: Hold) -> None:
+        self._holds.pop(hold.key, None)
+        self.lease_renewer.drop(hold.key)
+
+    def stop(self) -> None:
+        self.lease_renewer.stop()
+
+    def _lost(self, keys: Sequence[HeldKey]) -> None:
+        for key in keys:
+            hold = self._holds.pop(key, None)
+            if hold is not None:
+                hold.lose_from_thread()
+
+
+async def renew_keys(database: Database, leases: Sequence[tuple[HeldKey, float]]) -> Mapping[HeldKey, bool]:
+    rows = [KeyRenewal(*name, token, seconds) for (name, token), seconds in leases]
+    renewed = await IdempotencyKeys(database).renew_if_held(rows)
+    return {key: True for key, _ in leases if key[1] in renewed}
+
+
 @dataclass(frozen=True, slots=True)
 class KeyServices:
-    """What holding keys takes. `open` makes the tables ready."""
+    """What executing requests under a key needs. `open` brings the tables of the store up to date."""
 
-    keys: IdempotencyKeys
-    lease_renewer: KeyLeaseRenewer
+    held_keys: HeldKeys
     clock: Clock
     ids: Ids
     retrier: StoreRetrier
@@ -78,18 +117,30 @@ class KeyServices:
 
 
 class Hold:
+    """`since` is when the key was taken, at the latest, by the monotonic clock."""
+
     def __init__(
-        self, kit: KeyServices, name: KeyName, token: int, since: float, *, lease_seconds: float, ttl: float
+        self,
+        services: KeyServices,
+        keys: IdempotencyKeys,
+        name: KeyName,
+        token: int,
+        since: float,
+        *,
+        lease_seconds: float,
+        ttl: float,
     ) -> None:
-        self._kit = kit
+        self.key: HeldKey = name, token
+        self.since = since
+        self.lease_seconds = lease_seconds
+        self._services = services
+        self._keys = keys
         self._name = name
         self._token = token
-        self._since = since
-        self._lease_seconds = lease_seconds
         self._ttl = ttl
         self._loop = asyncio.get_running_loop()
         self._limit = asyncio.timeout(None)
-        self._told = False
+        self._ended = False
         self.lost = False
 
     def __repr__(self) -> str:
@@ -97,58 +148,57 @@ class Hold:
 
     async def __aenter__(self) -> Self:
         await self._limit.__aenter__()
-        kept = Kept(self._name, self._token, self._lease_seconds, self._since, self._lose_from_outside)
-        self._kit.lease_renewer.hold(kept)
+        self._services.held_keys.add(self)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._kit.lease_renewer.drop(self._token)
+        self._services.held_keys.remove(self)
         try:
             await self._limit.__aexit__(kind, error, trace)
         except TimeoutError:
             raise self._gone() from None
         finally:
-            if not self._told and not self.lost:
+            if not self._ended and not self.lost:
                 await self.release()
 
     async def complete(self, value: object) -> JsonValue:
         """Keep the value, as JSON. NotStorableError where it has no such form: then nothing has happened."""
-        plain, text = json_and_text(value, limits=self._kit.limits)
-        await self._tell(self._kit.keys.complete_if_held, self._kit.encryption.encrypt(text))
+        plain, text = json_and_text(value, limits=self._services.limits)
+        await self._end(self._keys.complete_if_held, self._services.encryption.encrypt(text))
         return plain
 
     async def fail(self, failure: JsonValue) -> None:
         """Keep the failure: the request is not executed again."""
-        await self._tell(self._kit.keys.fail_if_held, self._kit.encryption.encrypt(encode(failure)))
+        await self._end(self._keys.fail_if_held, self._services.encryption.encrypt(encode(failure)))
 
     async def release(self) -> None:
         """Let others execute it. Should that not reach the database, the lease ends by itself."""
         self._settle()
         with suppress(StoreError):
-            await self._kit.finish(self._kit.keys.release_if_held(self._name, self._token))
+            await self._services.finish(self._keys.release_if_held(self._name, self._token))
 
-    async def _tell(self, write: Callable[..., Awaitable[bool]], text: str) -> None:
+    async def _end(self, write: Callable[..., Awaitable[bool]], text: str) -> None:
         self._settle()
         if self.lost:
             raise self._gone()
         action = partial(write, self._name, self._token, text, ttl=self._ttl)
-        if not await self._kit.finish(self._kit.persist(action)):
+        if not await self._services.finish(self._services.persist(action)):
             self.lost = True
             raise self._gone()
 
     def _settle(self) -> None:
         """From here on the token alone decides whether the key is still ours."""
-        self._told = True
-        self._kit.lease_renewer.drop(self._token)
+        self._ended = True
+        self._services.held_keys.remove(self)
 
-    def _lose_from_outside(self) -> None:
+    def lose_from_thread(self) -> None:
         with suppress(RuntimeError):  # the loop has been closed
             self._loop.call_soon_threadsafe(self._lose)
 
     def _lose(self) -> None:
-        if not self._told:
+        if not self._ended:
             self.lost = True
             self._limit.reschedule(self._loop.time())
 

@@ -31,6 +31,7 @@ from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_kind
 from redrive.policy.classify import DEFAULT_CLASSIFIER, Classifier
 from redrive.policy.codec import JsonValue, decode
 from redrive.policy.idempotency import MAX_KEY_LENGTH, checked_key, request_hash, retry_after, standing
+from redrive.store.idempotency import IdempotencyKeys
 
 DAY = 86_400.0
 LEASE_SECONDS = 60.0
@@ -56,8 +57,9 @@ class _Asked(NamedTuple):
 
 
 class Idempotency:
-    def __init__(self, kit: KeyServices, org: str) -> None:
-        self._kit = kit
+    def __init__(self, services: KeyServices, keys: IdempotencyKeys, org: str) -> None:
+        self._services = services
+        self._keys = keys
         self._org = org
 
     def __repr__(self) -> str:
@@ -97,7 +99,7 @@ class Idempotency:
         if iscoroutinefunction(function):
             return await self._execute(taken, function, classifier)
         # A thread cannot be cancelled: the key stays with it until it has ended.
-        return await self._kit.begin(self._execute(taken, partial(_in_thread, function), classifier))
+        return await self._services.begin(self._execute(taken, partial(_in_thread, function), classifier))
 
     async def take(
         self,
@@ -113,8 +115,8 @@ class Idempotency:
         """What came of the request before; or else the right to execute it: see Hold."""
         asked = self._asked(key, request, ttl, lease_seconds, domain, user)
         require("wait", wait, 0.0, MAX_DELAY_SECONDS)
-        await self._kit.open()
-        clock, pause = self._kit.clock, FIRST_PAUSE
+        await self._services.open()
+        clock, pause = self._services.clock, FIRST_PAUSE
         deadline = clock.monotonic() + wait
         while not isinstance(taken := await self._take_now(asked), Replay | Hold):
             left = deadline - clock.monotonic()
@@ -130,7 +132,7 @@ class Idempotency:
         require("ttl", ttl, 1.0, MAX_DELAY_SECONDS)
         require("lease_seconds", lease_seconds, 1.0, MAX_LEASE_SECONDS)
         name = KeyName(self._org, _checked("domain", domain), _checked("user", user), checked_key(key))
-        limits = self._kit.limits
+        limits = self._services.limits
         digest = request_hash(to_json(request, limits=limits), limits=limits)
         return _Asked(name, digest, float(lease_seconds), float(ttl))
 
@@ -140,7 +142,7 @@ class Idempotency:
             hold = await self._acquired(asked)
             if hold is not None:
                 return hold
-            state = await self._kit.keys.find(asked.name)
+            state = await self._keys.find(asked.name)
             stands = Standing.FREE if state is None else standing(state, asked.request_hash)
             if state is None or stands is Standing.FREE:
                 continue
@@ -148,11 +150,11 @@ class Idempotency:
 
     async def _acquired(self, asked: _Asked) -> Hold | None:
         name, digest, lease_seconds, ttl = asked
-        token, since = self._kit.ids.token(), self._kit.clock.monotonic()
-        action = partial(self._kit.keys.acquire, name, digest, token, lease_seconds=lease_seconds, ttl=ttl)
-        hold = Hold(self._kit, name, token, since, lease_seconds=lease_seconds, ttl=ttl)
+        token, since = self._services.ids.token(), self._services.clock.monotonic()
+        action = partial(self._keys.acquire, name, digest, token, lease_seconds=lease_seconds, ttl=ttl)
+        hold = Hold(self._services, self._keys, name, token, since, lease_seconds=lease_seconds, ttl=ttl)
         try:
-            won = await self._kit.persist(action)
+            won = await self._services.persist(action)
         except BaseException:  # it may be ours nevertheless
             await hold.release()
             raise
@@ -168,10 +170,10 @@ class Idempotency:
             )
         if stands is Standing.FAILED:
             raise self._recorded(name, state)
-        return Replay(decode(self._kit.encryption.decrypt(state.response or "null")))
+        return Replay(decode(self._services.encryption.decrypt(state.response or "null")))
 
     def _recorded(self, name: KeyName, state: KeyState) -> RecordedFailureError:
-        error: Any = decode(self._kit.encryption.decrypt(state.error or "{}"))
+        error: Any = decode(self._services.encryption.decrypt(state.error or "{}"))
         kind, message = error.get("type", "an error"), error.get("message", "")
         return RecordedFailureError(
             f"the request with the idempotency key {name.key!r} has failed before with {kind}: {message}; it "
@@ -193,20 +195,20 @@ class Idempotency:
 
     async def _failed(self, hold: Hold, error: Exception, classifier: Classifier) -> None:
         """Where it is not for good, the hold releases the key by itself."""
-        now = self._kit.clock.now()
+        now = self._services.clock.now()
         if isinstance(error, StoreUnavailableError | LeaseLostError) or classifier.classify(error).retryable:
             return
         evidence = evidence_of(
-            error, classifier=classifier, redactor=self._kit.redactor, step="idempotency", now=now
+            error, classifier=classifier, redactor=self._services.redactor, step="idempotency", now=now
         )
         failure = evidence.failure
         with suppress(StoreError, LeaseLostError):  # the failure itself is what the caller has to see
             await hold.fail({"type": failure.error_type, "message": failure.message})
 
     async def _sweep(self) -> None:
-        if next(self._kit.executed) % SWEPT_EVERY == 0:
+        if next(self._services.executed) % SWEPT_EVERY == 0:
             with suppress(StoreError):
-                await self._kit.keys.remove_expired(MAX_SWEEP)
+                await self._keys.remove_expired(MAX_SWEEP)
 
 
 async def _in_thread(function: Callable[[], Any]) -> Any:
