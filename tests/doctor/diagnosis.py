@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from redrive.doctor import Finding, Report, State
+from redrive.doctor import Finding, HealthReport, State
 
 
-def about(report: Report, check: str) -> list[Finding]:
+def about(report: HealthReport, check: str) -> list[Finding]:
     return [each for each in report.findings if each.check == check]
 
 
-def only(report: Report, check: str) -> Finding:
+def only(report: HealthReport, check: str) -> Finding:
     [finding] = about(report, check)
     return finding
 

@@ -14,10 +14,15 @@ from tests.servers import PostgresServer
 
 from redrive.app import Redrive
 from redrive.clock import SystemClock
-from redrive.doctor import Limits, State, examine
-from redrive.doctor.activity import judge_connections, judge_leftovers, judge_tables
-from redrive.doctor.limits import DEFAULT_LIMITS
-from redrive.doctor.server import judge_durability, judge_server
+from redrive.doctor import DoctorLimits, State, examine
+from redrive.doctor.finding import DEFAULT_LIMITS
+from redrive.doctor.postgres import (
+    judge_connections,
+    judge_durability,
+    judge_leftovers,
+    judge_server,
+    judge_tables,
+)
 from redrive.errors import StoreUnavailableError
 from redrive.store.postgres_condition import Leftover, Server
 
@@ -73,9 +78,9 @@ async def test_a_long_transaction(
     postgres_app: Redrive, live_postgres: PostgresServer, keeps_rows: bool
 ) -> None:
     with in_transaction(live_postgres, keeps_rows=keeps_rows) as process:
-        report = await examine(postgres_app.database, limits=Limits(transaction_seconds=0.0))
+        report = await examine(postgres_app.database, limits=DoctorLimits(transaction_seconds=0.0))
         later = await examine(
-            postgres_app.database, limits=Limits(transaction_seconds=0.0, old_transaction_seconds=0.0)
+            postgres_app.database, limits=DoctorLimits(transaction_seconds=0.0, old_transaction_seconds=0.0)
         )
     found = next(each for each in about(report, "transactions") if "report" in each.seen)
     assert (found.state, "old versions of rows stay" in found.meaning) == (State.WARN, keeps_rows)
@@ -108,7 +113,7 @@ async def test_rows_that_nobody_cleans_up(postgres_app: Redrive, live_postgres: 
             connection.execute(f"UPDATE {schema}.organizations SET title = title || '.'")
         connection.execute("SELECT pg_stat_force_next_flush()")
         connection.execute("SELECT 1")
-    report = await examine(postgres_app.database, limits=Limits(dead_rows=30))
+    report = await examine(postgres_app.database, limits=DoctorLimits(dead_rows=30))
     found = only(report, "tables")
     assert found.state is State.BAD
     assert found.seen.startswith(f"{schema}.organizations: ")
@@ -128,7 +133,7 @@ async def test_a_slot_that_nobody_uses(postgres_app: Redrive, live_postgres: Pos
 
 
 async def test_hardly_any_connection_left(postgres_app: Redrive) -> None:
-    found = only(await examine(postgres_app.database, limits=Limits(connections=0.0)), "connections")
+    found = only(await examine(postgres_app.database, limits=DoctorLimits(connections=0.0)), "connections")
     assert found.state is State.WARN
     assert found.seen.endswith(" of 57 are taken")
 

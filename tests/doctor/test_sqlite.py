@@ -11,9 +11,9 @@ from tests.doctor.conftest import made
 from tests.doctor.diagnosis import is_complete, only
 
 from redrive.app import Redrive
-from redrive.doctor import Limits, State, examine
-from redrive.doctor.file import Disk, disk_of, judge_disk
-from redrive.doctor.limits import DEFAULT_LIMITS
+from redrive.doctor import DoctorLimits, State, examine
+from redrive.doctor.finding import DEFAULT_LIMITS
+from redrive.doctor.sqlite import Disk, disk_of, judge_disk
 from redrive.errors import NotFoundError, StoreError
 from redrive.testing import in_memory
 
@@ -91,7 +91,7 @@ async def test_a_log_that_cannot_be_cleaned_up(path: Path) -> None:
     reader.execute("BEGIN; SELECT count(*) FROM runs").fetchall()
     async with app:
         await app.pause("mail", by="ana")
-        found = only(await examine(app.database, limits=Limits(log_bytes=1_000)), "write-ahead log")
+        found = only(await examine(app.database, limits=DoctorLimits(log_bytes=1_000)), "write-ahead log")
     reader.close()
     assert found.state is State.WARN
 
@@ -99,9 +99,12 @@ async def test_a_log_that_cannot_be_cleaned_up(path: Path) -> None:
 async def test_a_disk_that_is_nearly_full(path: Path) -> None:
     app = await migrated(path)
     free = disk_of(str(path)).free_bytes
-    warned = only(await examine(app.database, limits=Limits(free_bytes=free * 2)), "disk")
+    warned = only(await examine(app.database, limits=DoctorLimits(free_bytes=free * 2)), "disk")
     assert warned.state is State.WARN
-    assert only(await examine(app.database, limits=Limits(free_bytes=free * 100)), "disk").state is State.BAD
+    assert (
+        only(await examine(app.database, limits=DoctorLimits(free_bytes=free * 100)), "disk").state
+        is State.BAD
+    )
 
 
 def test_a_disk_of_a_network() -> None:

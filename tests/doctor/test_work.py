@@ -15,12 +15,12 @@ from tests.store.by_hand import letters
 
 from redrive import FinalError, new_encryption_key
 from redrive.app import Redrive
-from redrive.doctor import Limits, Report, State, examine
+from redrive.doctor import DoctorLimits, HealthReport, State, examine
 from redrive.engine.encryption import Encryption, key_id
 from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.settings import Settings
 
-IMPATIENT = Limits(leeway_seconds=0.0, silent_seconds=0.0, backlog_seconds=0.0)
+IMPATIENT = DoctorLimits(leeway_seconds=0.0, silent_seconds=0.0, backlog_seconds=0.0)
 OF_THE_SERVER = {"fsync is off", "full_page_writes is off"}
 """How the PostgreSQL of tests is started: it has nothing to lose."""
 
@@ -141,7 +141,7 @@ async def test_more_than_the_workers_get_done(app: Redrive) -> None:
     await app.start_many(slow, [None] * 3)
     async with at_work(app, concurrency=1), asyncio.timeout(PATIENCE):
         await begun.wait()
-        report = await examine(app.database, limits=Limits(backlog_seconds=0.0))
+        report = await examine(app.database, limits=DoctorLimits(backlog_seconds=0.0))
     assert only(report, "workers").seen.startswith("1 worker at work, ")
     found = only(report, "queues")
     assert (found.state, found.command) == (State.WARN, "redrive workers")
@@ -264,7 +264,7 @@ def test_a_report_in_words() -> None:
     from redrive.doctor.work import judge_leases
     from redrive.store.inspection import Expired
 
-    report = Report("redrive.db", (judge_leases([Expired("w1", 3, 90.0)]), judge_leases([])))
+    report = HealthReport("redrive.db", (judge_leases([Expired("w1", 3, 90.0)]), judge_leases([])))
     assert not report.is_well()
     first, *_, last = str(report).splitlines()
     assert first.startswith("bad     leases: 3 steps leased to w1; the oldest lease expired 1 min ago")

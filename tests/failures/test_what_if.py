@@ -19,7 +19,7 @@ from redrive.failures.what_if import FailureSelection, StepName, WhatIf, id_befo
 from redrive.model.step import Effect
 from redrive.policy import STEP, Backoff, Exponential
 from redrive.policy.alteration import Alteration
-from redrive.policy.comparison import Comparison
+from redrive.policy.comparison import PolicyComparison
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.what_if import Proof
 from redrive.store.database import Database
@@ -180,7 +180,7 @@ async def test_a_replay_of_another_payload_shows_nothing() -> None:
         assert (total.unknown, total.recorded.attempts) == (1, 2)
 
 
-async def orders(seconds: float) -> Comparison:
+async def orders(seconds: float) -> PolicyComparison:
     """Orders so far apart. Every third never gets through; other odd ones do with the second attempt."""
     app = new_app()
     async with bench(app) as test:

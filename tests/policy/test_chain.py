@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redrive.model.audit import Entry, Head, no_head
-from redrive.policy.chain import MAX_FAULTS, MAX_SUSPECTS, ChainCheck, Fault, FaultKind, chain_hash, chained
+from redrive.policy.chain import (
+    MAX_FAULTS,
+    MAX_SUSPECTS,
+    ChainCheck,
+    ChainFault,
+    FaultKind,
+    chain_hash,
+    chained,
+)
 
 
 def entry(number: int, **changes: Any) -> Entry:
@@ -25,7 +33,7 @@ def head_of(entries: list[Entry]) -> Head:
     return Head("acme", entries[-1].sequence, entries[-1].hash)
 
 
-def faults(entries: list[Entry], head: Head, exported: Head | None = None) -> list[Fault]:
+def faults(entries: list[Entry], head: Head, exported: Head | None = None) -> list[ChainFault]:
     check = ChainCheck("acme", exported)
     for start in range(0, len(entries), 3):  # in pages
         check.take(entries[start : start + 3])

@@ -16,16 +16,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from redrive.policy.fingerprint import Fingerprint, Frame, fingerprint, frames_of, normalize
+from redrive.policy.fingerprint import Fingerprint, TraceFrame, fingerprint, frames_of, normalize
 
 unhurried = settings(deadline=None)
 any_text = st.text(st.characters(exclude_categories=()))
 names = st.text(string.ascii_letters + "_.", min_size=1)
-frames = st.lists(st.builds(Frame, names, names, names, st.integers(1, 999), st.booleans()), max_size=12)
+frames = st.lists(st.builds(TraceFrame, names, names, names, st.integers(1, 999), st.booleans()), max_size=12)
 
-PAY = Frame("shop.orders", "pay", "/app/shop/orders.py", 10)
-RUN = Frame("shop.main", "run", "/app/shop/main.py", 99)
-LIBRARY = Frame("httpx", "get", "/venv/lib/python3.11/site-packages/httpx.py", 5, application=False)
+PAY = TraceFrame("shop.orders", "pay", "/app/shop/orders.py", 10)
+RUN = TraceFrame("shop.main", "run", "/app/shop/main.py", 99)
+LIBRARY = TraceFrame("httpx", "get", "/venv/lib/python3.11/site-packages/httpx.py", 5, application=False)
 
 
 def value(**given: Any) -> str:
@@ -58,7 +58,9 @@ class TestForms:
         assert first == value(error_type="E", frames=[PAY], message="another")
 
     @pytest.mark.parametrize("given_frames", [[], [LIBRARY]])
-    def test_without_frames_of_the_application_the_message_counts(self, given_frames: list[Frame]) -> None:
+    def test_without_frames_of_the_application_the_message_counts(
+        self, given_frames: list[TraceFrame]
+    ) -> None:
         first = value(error_type="E", frames=given_frames, message="cannot open")
         assert first == value(error_type="E", message="cannot open")
         assert first != value(error_type="E", frames=given_frames, message="cannot close")
@@ -80,7 +82,7 @@ class TestForms:
     @unhurried
     @given(any_text.filter(bool), names, names, frames)
     def test_a_key_never_collides_with_the_other_forms(
-        self, key: str, word: str, other: str, given_frames: list[Frame]
+        self, key: str, word: str, other: str, given_frames: list[TraceFrame]
     ) -> None:
         made = value(key=key)
         assert made != value(error_type=word, frames=[*given_frames, PAY])
@@ -90,7 +92,7 @@ class TestForms:
     @unhurried
     @given(st.tuples(names, names, names), st.tuples(names, names, names), frames)
     def test_type_step_and_status_each_count_in_both_forms(
-        self, one: tuple[str, ...], other: tuple[str, ...], given_frames: list[Frame]
+        self, one: tuple[str, ...], other: tuple[str, ...], given_frames: list[TraceFrame]
     ) -> None:
         def made(situation: tuple[str, ...]) -> str:
             error_type, step, status = situation
@@ -99,7 +101,7 @@ class TestForms:
         assert (made(one) == made(other)) == (one == other)
 
     @pytest.mark.parametrize("given_frames", [[], [PAY]], ids=["message", "frames"])
-    def test_parts_cannot_slip_into_one_another(self, given_frames: list[Frame]) -> None:
+    def test_parts_cannot_slip_into_one_another(self, given_frames: list[TraceFrame]) -> None:
         situations: list[dict[str, Any]] = [
             {"step": "ab"},
             {"step": "a", "status": "b"},
@@ -120,7 +122,7 @@ class TestForms:
 
 class TestFrames:
     def test_line_numbers_and_files_do_not_count(self) -> None:
-        moved = Frame(PAY.module, PAY.function, "/srv/other/orders.py", 4_711)
+        moved = TraceFrame(PAY.module, PAY.function, "/srv/other/orders.py", 4_711)
         assert value(error_type="E", frames=[PAY]) == value(error_type="E", frames=[moved])
 
     def test_library_frames_do_not_count(self) -> None:
@@ -129,14 +131,20 @@ class TestFrames:
         )
 
     def test_function_module_and_order_count(self) -> None:
-        ways = [[PAY, RUN], [RUN, PAY], [PAY], [Frame("shop.orders", "refund")], [Frame("shop.bills", "pay")]]
+        ways = [
+            [PAY, RUN],
+            [RUN, PAY],
+            [PAY],
+            [TraceFrame("shop.orders", "refund")],
+            [TraceFrame("shop.bills", "pay")],
+        ]
         assert len({value(error_type="E", frames=way) for way in ways}) == len(ways)
 
     def test_module_and_function_cannot_slip_into_one_another(self) -> None:
-        assert value(frames=[Frame("a", "b.c")]) != value(frames=[Frame("a.b", "c")])
+        assert value(frames=[TraceFrame("a", "b.c")]) != value(frames=[TraceFrame("a.b", "c")])
 
     def test_only_the_eight_deepest_count(self) -> None:
-        many = [Frame("shop", f"function{number}") for number in range(20)]
+        many = [TraceFrame("shop", f"function{number}") for number in range(20)]
         assert value(error_type="E", frames=many) == value(error_type="E", frames=many[:8])
         assert value(error_type="E", frames=many) != value(error_type="E", frames=many[:7])
 
@@ -539,7 +547,7 @@ class TestForOperators:
     @unhurried
     @given(any_text, any_text, any_text, any_text, frames)
     def test_reason_and_title_are_one_printable_line_of_bounded_length(
-        self, key: str, error_type: str, step: str, message: str, given_frames: list[Frame]
+        self, key: str, error_type: str, step: str, message: str, given_frames: list[TraceFrame]
     ) -> None:
         for chosen in (None, key * 50):
             made = fingerprint(

@@ -14,7 +14,7 @@ from redrive.model.step import Effect
 from redrive.policy import Backoff, Custom, Full, Immediate, Linear, RetryPolicy
 from redrive.policy.codec import decode
 from redrive.policy.redriving import (
-    Redrive,
+    RedriveChoice,
     Redriving,
     checked,
     checked_redrives,
@@ -34,7 +34,7 @@ OWN = RetryPolicy(
 )
 
 
-def delays(choice: Redrive, count: int, **options: Any) -> list[float | None]:
+def delays(choice: RedriveChoice, count: int, **options: Any) -> list[float | None]:
     return [
         redriving(choice, Category.TIMEOUT, redrives=n, max_redrives=100, **options).delay
         for n in range(count)
@@ -176,7 +176,7 @@ class TestEffect:
 
 class TestStored:
     @pytest.mark.parametrize("choice", ["linear", "exponential", "immediate", OWN, "custom:own", "never"])
-    def test_the_choice_comes_back_from_the_columns(self, choice: Redrive) -> None:
+    def test_the_choice_comes_back_from_the_columns(self, choice: RedriveChoice) -> None:
         first = redriving(choice, Category.TIMEOUT, draw=0.5, functions={"own": lambda n: 5.0})
         again = choice_of(first.name, first.policy)
         most = first.max_redrives

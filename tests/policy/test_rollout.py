@@ -14,15 +14,15 @@ from redrive.policy.rollout import (
     MAX_BATCH_SIZE,
     MAX_RUNNING,
     POLL_SECONDS,
-    Figures,
+    CanaryPassed,
     Finish,
-    Ramp,
-    Release,
+    ItemRelease,
     Rollout,
+    RolloutFigures,
     RolloutOptions,
+    RolloutWait,
     Score,
     Stop,
-    Wait,
     next_move,
 )
 
@@ -32,13 +32,13 @@ OPTIONS = RolloutOptions()
 
 def figures(
     succeeded: int = 0, failed: int = 0, *, running: int = 0, repeated: int = 0, **others: Any
-) -> Figures:
+) -> RolloutFigures:
     score = Score(succeeded + failed + running, succeeded, failed, repeated)
-    known = Figures(score, ready=MAX_BATCH_SIZE, running=running, ramping=False)
+    known = RolloutFigures(score, ready=MAX_BATCH_SIZE, running=running, ramping=False)
     return known._replace(**others)
 
 
-def ramping(succeeded: int = 10, failed: int = 0, **others: Any) -> Figures:
+def ramping(succeeded: int = 10, failed: int = 0, **others: Any) -> RolloutFigures:
     return figures(succeeded, failed, **{"ramping": True, "released_at": NOW, **others})
 
 
@@ -46,7 +46,7 @@ def about(number: float) -> Any:
     return pytest.approx(number)
 
 
-def stopped(known: Figures, options: RolloutOptions = OPTIONS) -> str:
+def stopped(known: RolloutFigures, options: RolloutOptions = OPTIONS) -> str:
     move = next_move(known, options, NOW)
     assert isinstance(move, Stop), move
     return move.reason
@@ -56,37 +56,37 @@ def stopped(known: Figures, options: RolloutOptions = OPTIONS) -> str:
 
 
 def test_a_canary_is_begun_at_once_and_no_more_than_it() -> None:
-    assert next_move(figures(), OPTIONS, NOW) == Release(10, NOW)
-    assert next_move(figures(running=4), OPTIONS, NOW) == Release(6, NOW)
-    assert next_move(figures(running=10), OPTIONS, NOW) == Wait(POLL_SECONDS)
+    assert next_move(figures(), OPTIONS, NOW) == ItemRelease(10, NOW)
+    assert next_move(figures(running=4), OPTIONS, NOW) == ItemRelease(6, NOW)
+    assert next_move(figures(running=10), OPTIONS, NOW) == RolloutWait(POLL_SECONDS)
 
 
 def test_all_of_the_canary_must_end_before_the_others_begin() -> None:
-    assert next_move(figures(9, running=1), OPTIONS, NOW) == Wait(POLL_SECONDS)
-    assert next_move(figures(10), OPTIONS, NOW) == Ramp()
+    assert next_move(figures(9, running=1), OPTIONS, NOW) == RolloutWait(POLL_SECONDS)
+    assert next_move(figures(10), OPTIONS, NOW) == CanaryPassed()
 
 
 def test_an_operation_without_a_canary_begins_with_the_ramp() -> None:
-    assert next_move(figures(), replace(OPTIONS, canary=0), NOW) == Ramp()
+    assert next_move(figures(), replace(OPTIONS, canary=0), NOW) == CanaryPassed()
 
 
 def test_a_canary_larger_than_a_batch_takes_several() -> None:
     options = replace(OPTIONS, canary=700)
 
-    assert next_move(figures(), options, NOW) == Release(MAX_BATCH_SIZE, NOW)
-    assert next_move(figures(500), options, NOW) == Release(200, NOW)
+    assert next_move(figures(), options, NOW) == ItemRelease(MAX_BATCH_SIZE, NOW)
+    assert next_move(figures(500), options, NOW) == ItemRelease(200, NOW)
 
 
 def test_a_canary_is_judged_when_it_has_ended_however_small_it_is() -> None:
     options = replace(OPTIONS, canary=2, minimum=50)
 
     assert stopped(figures(1, 1), options) == "1 of 2 items failed: 50%, more than 20%"
-    assert next_move(figures(0, 1, running=1), options, NOW) == Wait(POLL_SECONDS)
-    assert next_move(figures(2), options, NOW) == Ramp()
+    assert next_move(figures(0, 1, running=1), options, NOW) == RolloutWait(POLL_SECONDS)
+    assert next_move(figures(2), options, NOW) == CanaryPassed()
 
 
 def test_a_canary_that_failed_as_often_as_is_allowed_goes_on() -> None:
-    assert next_move(figures(8, 2), OPTIONS, NOW) == Ramp()
+    assert next_move(figures(8, 2), OPTIONS, NOW) == CanaryPassed()
     assert stopped(figures(7, 3)) == "3 of 10 items failed: 30%, more than 20%"
 
 
@@ -94,63 +94,63 @@ def test_a_canary_that_failed_as_often_as_is_allowed_goes_on() -> None:
 
 
 def test_without_a_rate_as_many_are_under_way_as_the_engine_can_take() -> None:
-    assert next_move(ramping(), OPTIONS, NOW) == Release(MAX_BATCH_SIZE, NOW)
-    assert next_move(ramping(9_000, running=MAX_RUNNING - 3), OPTIONS, NOW) == Release(3, NOW)
-    assert next_move(ramping(9_000, running=MAX_RUNNING), OPTIONS, NOW) == Wait(POLL_SECONDS)
-    assert next_move(ramping(ready=7), OPTIONS, NOW) == Release(7, NOW)
+    assert next_move(ramping(), OPTIONS, NOW) == ItemRelease(MAX_BATCH_SIZE, NOW)
+    assert next_move(ramping(9_000, running=MAX_RUNNING - 3), OPTIONS, NOW) == ItemRelease(3, NOW)
+    assert next_move(ramping(9_000, running=MAX_RUNNING), OPTIONS, NOW) == RolloutWait(POLL_SECONDS)
+    assert next_move(ramping(ready=7), OPTIONS, NOW) == ItemRelease(7, NOW)
 
 
 def test_more_are_under_way_at_once_the_more_have_ended() -> None:
-    assert next_move(ramping(10, running=MAX_BATCH_SIZE - 1), OPTIONS, NOW) == Release(1, NOW)
-    assert next_move(ramping(10, running=MAX_BATCH_SIZE), OPTIONS, NOW) == Wait(POLL_SECONDS)
-    assert next_move(ramping(700, running=MAX_BATCH_SIZE), OPTIONS, NOW) == Release(200, NOW)
+    assert next_move(ramping(10, running=MAX_BATCH_SIZE - 1), OPTIONS, NOW) == ItemRelease(1, NOW)
+    assert next_move(ramping(10, running=MAX_BATCH_SIZE), OPTIONS, NOW) == RolloutWait(POLL_SECONDS)
+    assert next_move(ramping(700, running=MAX_BATCH_SIZE), OPTIONS, NOW) == ItemRelease(200, NOW)
 
 
 def test_with_a_rate_items_are_begun_as_time_passes() -> None:
     options = replace(OPTIONS, rate=10.0)
 
-    assert next_move(ramping(), options, NOW) == Wait(about(0.1))
-    assert next_move(ramping(), options, NOW + 0.35) == Release(3, about(NOW + 0.3))
-    assert next_move(ramping(ready=1), options, NOW + 0.35) == Release(1, about(NOW + 0.1))
+    assert next_move(ramping(), options, NOW) == RolloutWait(about(0.1))
+    assert next_move(ramping(), options, NOW + 0.35) == ItemRelease(3, about(NOW + 0.3))
+    assert next_move(ramping(ready=1), options, NOW + 0.35) == ItemRelease(1, about(NOW + 0.1))
 
 
 def test_a_pause_is_not_made_up_for() -> None:
     """A second of the rate at once, or one item, whichever is more."""
-    assert next_move(ramping(), replace(OPTIONS, rate=20.0), NOW + 3600.0) == Release(20, NOW + 3600.0)
-    assert next_move(ramping(), replace(OPTIONS, rate=0.01), NOW + 3600.0) == Release(1, NOW + 3600.0)
+    assert next_move(ramping(), replace(OPTIONS, rate=20.0), NOW + 3600.0) == ItemRelease(20, NOW + 3600.0)
+    assert next_move(ramping(), replace(OPTIONS, rate=0.01), NOW + 3600.0) == ItemRelease(1, NOW + 3600.0)
 
 
 def test_a_slow_rate_is_looked_at_often_enough_to_be_stopped() -> None:
-    assert next_move(ramping(), replace(OPTIONS, rate=0.01), NOW) == Wait(1.0)
+    assert next_move(ramping(), replace(OPTIONS, rate=0.01), NOW) == RolloutWait(1.0)
 
 
 def test_a_clock_that_was_put_back_does_not_hold_it_up() -> None:
     options = replace(OPTIONS, rate=10.0)
 
-    assert next_move(ramping(released_at=NOW + 9e6), options, NOW) == Wait(about(0.1))
+    assert next_move(ramping(released_at=NOW + 9e6), options, NOW) == RolloutWait(about(0.1))
 
 
 # Stopping itself
 
 
 def test_it_stops_when_too_many_failed_but_not_before_enough_have_ended() -> None:
-    assert isinstance(next_move(ramping(5, 4), OPTIONS, NOW), Release)
+    assert isinstance(next_move(ramping(5, 4), OPTIONS, NOW), ItemRelease)
     assert stopped(ramping(7, 3)) == "3 of 10 items failed: 30%, more than 20%"
-    assert isinstance(next_move(ramping(800, 200), OPTIONS, NOW), Release)
+    assert isinstance(next_move(ramping(800, 200), OPTIONS, NOW), ItemRelease)
     assert stopped(ramping(799, 201)).startswith("201 of 1,000 items failed")
 
 
 def test_no_failure_at_all_may_be_allowed_and_so_may_every_one() -> None:
     assert stopped(ramping(99, 1), replace(OPTIONS, failure_rate=0.0))
-    assert isinstance(next_move(ramping(0, 99), replace(OPTIONS, failure_rate=1.0), NOW), Release)
+    assert isinstance(next_move(ramping(0, 99), replace(OPTIONS, failure_rate=1.0), NOW), ItemRelease)
 
 
 def test_it_stops_when_items_fail_as_they_had_failed_before() -> None:
-    assert isinstance(next_move(ramping(996, 4, repeated=4), OPTIONS, NOW), Release)
+    assert isinstance(next_move(ramping(996, 4, repeated=4), OPTIONS, NOW), ItemRelease)
     assert stopped(ramping(995, 5, repeated=5)) == "5 items failed again just as before"
     assert stopped(figures(0, 1, repeated=1, running=9), replace(OPTIONS, same_failures=1))
     unlimited = replace(OPTIONS, same_failures=None)
-    assert isinstance(next_move(ramping(995, 5, repeated=5), unlimited, NOW), Release)
+    assert isinstance(next_move(ramping(995, 5, repeated=5), unlimited, NOW), ItemRelease)
 
 
 def test_it_stops_when_a_breaker_is_open_that_its_items_depend_on() -> None:
@@ -159,11 +159,11 @@ def test_it_stops_when_a_breaker_is_open_that_its_items_depend_on() -> None:
     assert stopped(ramping(open_breaker="bank")) == reason
     assert stopped(figures(open_breaker="bank")) == reason
     careless = replace(OPTIONS, stop_on_breaker=False)
-    assert isinstance(next_move(ramping(open_breaker="bank"), careless, NOW), Release)
+    assert isinstance(next_move(ramping(open_breaker="bank"), careless, NOW), ItemRelease)
 
 
 def test_when_nothing_is_left_to_be_begun_there_is_nothing_to_stop() -> None:
-    assert next_move(ramping(0, 99, ready=0, running=1), OPTIONS, NOW) == Wait(POLL_SECONDS)
+    assert next_move(ramping(0, 99, ready=0, running=1), OPTIONS, NOW) == RolloutWait(POLL_SECONDS)
     assert next_move(ramping(0, 99, ready=0, open_breaker="bank"), OPTIONS, NOW) == Finish()
 
 
@@ -234,19 +234,19 @@ class Rehearsal:
         score = Score(self.running + self.ended, self.ended)
         ready = min(self.planned, MAX_BATCH_SIZE)
         move = next_move(
-            Figures(score, ready, self.running, self.ramping, self.released_at), self.options, self.now
+            RolloutFigures(score, ready, self.running, self.ramping, self.released_at), self.options, self.now
         )
         match move:
-            case Wait(seconds):
+            case RolloutWait(seconds):
                 assert 0.0 < seconds <= 1.0
                 self.now += seconds
-            case Release(number, released_at):
+            case ItemRelease(number, released_at):
                 assert 0 < number <= ready
                 assert released_at <= self.now
                 self.released_at = released_at
                 self.planned, self.running = self.planned - number, self.running + number
                 self.begun += number
-            case Ramp():
+            case CanaryPassed():
                 assert not self.running
                 self.ramping, self.released_at = True, self.now
             case Finish():

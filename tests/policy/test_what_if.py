@@ -13,11 +13,11 @@ from redrive.model.failure import Category, Delivery, ErrorClass, Failure
 from redrive.model.step import Tally
 from redrive.policy import STEP, Additive, Backoff, Decorrelated, Exponential, Full, NoJitter, Proportional
 from redrive.policy.alteration import Alteration
-from redrive.policy.comparison import Comparison, percentile
+from redrive.policy.comparison import PolicyComparison, percentile
 from redrive.policy.known_errors import CLASS_OF_CATEGORY
 from redrive.policy.recovery import Recoveries
 from redrive.policy.retry import RetryPolicy, decide
-from redrive.policy.what_if import Failed, Proof, Trouble, Works, relive
+from redrive.policy.what_if import Failed, FailedStep, Proof, Works, relive
 
 EVEN = RetryPolicy(name="even", max_attempts=3, backoff=Backoff(Exponential(10.0, 2.0)))
 """Waits 10 and 20 s."""
@@ -32,14 +32,14 @@ def failed(start: float, delay: float | None, seconds: float = 1.0, **changes: o
     return Failed(start, start + seconds, delay, failure(), **changes)  # type: ignore[arg-type]
 
 
-def buried() -> Trouble:
+def buried() -> FailedStep:
     """Three attempts at 0, 11 and 32 s, of a second each, and then given up."""
-    return Trouble((failed(0.0, 10.0), failed(11.0, 20.0), failed(32.0, None)), None, EVEN)
+    return FailedStep((failed(0.0, 10.0), failed(11.0, 20.0), failed(32.0, None)), None, EVEN)
 
 
-def saved() -> Trouble:
+def saved() -> FailedStep:
     """Two failures, and a success at 32 s."""
-    return Trouble((failed(0.0, 10.0), failed(11.0, 20.0)), 32.0, EVEN)
+    return FailedStep((failed(0.0, 10.0), failed(11.0, 20.0)), 32.0, EVEN)
 
 
 def allowing(attempts: int, policy: RetryPolicy = EVEN) -> RetryPolicy:
@@ -83,14 +83,14 @@ def test_shorter_waits_come_too_early_and_longer_ones_too_late_but_in_time() -> 
 @pytest.mark.parametrize("category", [Category.VALIDATION, Category.PROVIDER_4XX, Category.UNKNOWN])
 def test_what_is_not_retried_stays_a_dead_letter(category: Category) -> None:
     """W5: also when others show that the dependency worked."""
-    final = Trouble((Failed(0.0, 1.0, None, failure(category)),), None, EVEN)
+    final = FailedStep((Failed(0.0, 1.0, None, failure(category)),), None, EVEN)
     found = relive(final, allowing(100), Works(2.0, Proof.WORKED_AGAIN))
     assert found.starts == (0.0,)
     assert found.reason in (Reason.FINAL_ERROR, Reason.UNKNOWN_ERROR)
 
 
 def test_a_policy_that_retries_more_kinds_of_errors_saves_them() -> None:
-    unknown = Trouble((Failed(0.0, 1.0, None, failure(Category.UNKNOWN)),), None, EVEN)
+    unknown = FailedStep((Failed(0.0, 1.0, None, failure(Category.UNKNOWN)),), None, EVEN)
     also = replace(EVEN, also_retry=frozenset({Category.UNKNOWN}))
     assert relive(unknown, also, Works(5.0, Proof.ITSELF)).starts == (0.0, 11.0)
 
@@ -104,14 +104,14 @@ def test_what_may_have_been_executed_is_not_executed_twice() -> None:
 
 
 def test_what_no_policy_was_asked_about_stays() -> None:
-    crashed = Trouble((failed(0.0, None, bound=True),), None, EVEN)
+    crashed = FailedStep((failed(0.0, None, bound=True),), None, EVEN)
     found = relive(crashed, allowing(9), Works(5.0, Proof.ITSELF))
     assert (found.starts, found.succeeded) == ((0.0,), False)
 
 
 def test_time_that_work_was_held_is_as_it_was() -> None:
     """The second attempt was due at 11 s and started at 100: its breaker was open."""
-    held = Trouble((failed(0.0, 10.0), failed(100.0, 20.0)), 121.0, EVEN)
+    held = FailedStep((failed(0.0, 10.0), failed(100.0, 20.0)), 121.0, EVEN)
     assert relive(held, EVEN, Works(121.0, Proof.ITSELF)).starts == (0.0, 100.0, 121.0)
     slower = replace(EVEN, backoff=Backoff(Exponential(15.0, 2.0)))
     assert relive(held, slower, Works(121.0, Proof.ITSELF)).starts == (0.0, 105.0, 136.0)
@@ -120,7 +120,7 @@ def test_time_that_work_was_held_is_as_it_was() -> None:
 def test_a_wait_that_a_server_asked_for_is_not_counted() -> None:
     """D4."""
     limited = failure(Category.RATE_LIMIT, retry_after=50.0)
-    trouble = Trouble((Failed(0.0, 1.0, 50.0, limited), failed(51.0, None)), None, allowing(1))
+    trouble = FailedStep((Failed(0.0, 1.0, 50.0, limited), failed(51.0, None)), None, allowing(1))
     assert relive(trouble, allowing(1), None).starts == (0.0, 51.0)
     assert relive(trouble, allowing(2), Works(60.0, Proof.ITSELF)).starts == (0.0, 51.0, 62.0)
     impatient = replace(allowing(2), max_rate_limit_waits=0)
@@ -129,7 +129,7 @@ def test_a_wait_that_a_server_asked_for_is_not_counted() -> None:
 
 def test_what_was_drawn_is_drawn_again_and_what_was_not_is_the_middle() -> None:
     jittered = replace(EVEN, backoff=Backoff(Exponential(10.0, 2.0), jitter=Proportional(0.5)))
-    lucky = Trouble((failed(0.0, 5.0), failed(6.0, 10.0), failed(17.0, None)), None, jittered)
+    lucky = FailedStep((failed(0.0, 5.0), failed(6.0, 10.0), failed(17.0, None)), None, jittered)
     assert relive(lucky, allowing(4, jittered), None).starts == (0.0, 6.0, 17.0, 58.0)
     doubled = Alteration(base=20.0, attempts=4).of(jittered)
     assert relive(lucky, doubled, None).starts == (0.0, 11.0, 32.0, 113.0)
@@ -173,7 +173,7 @@ def test_the_chance_of_further_attempts_is_that_of_other_retries() -> None:
 
 
 def test_the_figures_of_a_comparison() -> None:
-    four, none = allowing(4), Comparison()
+    four, none = allowing(4), PolicyComparison()
     for trouble, works in (
         (buried(), Works(60.0, Proof.WORKED_AGAIN)),
         (buried(), Works(1000.0, Proof.ITSELF)),
@@ -193,7 +193,7 @@ def test_the_figures_of_a_comparison() -> None:
 
 def test_new_dead_letters_of_which_nobody_knows_are_told_apart() -> None:
     """Given up at 11 s, where it was seen to fail, or at 5 s after that, where it may have worked."""
-    found = Comparison()
+    found = PolicyComparison()
     for policy in (allowing(2), replace(EVEN, backoff=Backoff(Exponential(8.0, 1.0)))):
         found.add(saved(), relive(saved(), policy, Works(32.0, Proof.ITSELF)), Works(32.0, Proof.ITSELF))
     assert (found.made, found.unsure) == (2, 1)
@@ -221,7 +221,7 @@ POLICIES = st.builds(
 
 
 @st.composite
-def lived(draw: st.DrawFn) -> tuple[Trouble, Works | None]:
+def lived(draw: st.DrawFn) -> tuple[FailedStep, Works | None]:
     """What a policy has made of failures of any kind, and what is known of the dependency."""
     policy = draw(POLICIES)
     moment, tally, tried = draw(SECONDS), Tally(), []
@@ -239,14 +239,14 @@ def lived(draw: st.DrawFn) -> tuple[Trouble, Works | None]:
         if not isinstance(decision, Retry):
             works = draw(st.none() | st.floats(0.1, 5_000.0))
             known = None if works is None else Works(moment + works, Proof.WORKED_AGAIN)
-            return Trouble(tuple(tried), None, policy), known
+            return FailedStep(tuple(tried), None, policy), known
         tally, moment = tally.after(decision), decision.at + draw(SECONDS)
         if len(tried) >= succeeds_after:
-            return Trouble(tuple(tried), moment, policy), Works(moment, Proof.ITSELF)
+            return FailedStep(tuple(tried), moment, policy), Works(moment, Proof.ITSELF)
 
 
 @given(lived())
-def test_the_policy_that_it_had_changes_nothing(story: tuple[Trouble, Works | None]) -> None:
+def test_the_policy_that_it_had_changes_nothing(story: tuple[FailedStep, Works | None]) -> None:
     trouble, works = story
     found = relive(trouble, trouble.policy, works)
     assert found.starts == pytest.approx(trouble.starts, abs=1e-6)
@@ -255,7 +255,7 @@ def test_the_policy_that_it_had_changes_nothing(story: tuple[Trouble, Works | No
 
 @given(lived(), st.integers(1, 20))
 def test_more_attempts_never_make_a_dead_letter_nor_less_load(
-    story: tuple[Trouble, Works | None], more: int
+    story: tuple[FailedStep, Works | None], more: int
 ) -> None:
     trouble, works = story
     fewer = relive(trouble, trouble.policy, works)
@@ -267,7 +267,7 @@ def test_more_attempts_never_make_a_dead_letter_nor_less_load(
 
 @given(lived(), POLICIES, st.floats(0.0, 1_000.0))
 def test_what_works_earlier_is_never_given_up_more(
-    story: tuple[Trouble, Works | None], policy: RetryPolicy, earlier: float
+    story: tuple[FailedStep, Works | None], policy: RetryPolicy, earlier: float
 ) -> None:
     trouble, works = story
     late = relive(trouble, policy, works)
@@ -278,7 +278,7 @@ def test_what_works_earlier_is_never_given_up_more(
 
 @given(lived(), POLICIES)
 def test_no_policy_exceeds_its_attempts_and_time_goes_forward(
-    story: tuple[Trouble, Works | None], policy: RetryPolicy
+    story: tuple[FailedStep, Works | None], policy: RetryPolicy
 ) -> None:
     trouble, works = story
     found = relive(trouble, policy, works)
@@ -291,9 +291,9 @@ def test_no_policy_exceeds_its_attempts_and_time_goes_forward(
 
 @given(st.lists(lived(), max_size=6), POLICIES)
 def test_every_failure_is_counted_once(
-    stories: list[tuple[Trouble, Works | None]], policy: RetryPolicy
+    stories: list[tuple[FailedStep, Works | None]], policy: RetryPolicy
 ) -> None:
-    found = Comparison()
+    found = PolicyComparison()
     for trouble, works in stories:
         found.add(trouble, relive(trouble, policy, works), works)
     avoided = sum(found.avoided.values())
@@ -306,5 +306,5 @@ def test_every_failure_is_counted_once(
 
 def test_the_preset_of_steps_is_lived_through_as_documented() -> None:
     """W3: waits of 2, 4, 8 s; the middle of the jitter."""
-    trouble = Trouble((failed(0.0, None, seconds=0.0),), None, allowing(1, STEP))
+    trouble = FailedStep((failed(0.0, None, seconds=0.0),), None, allowing(1, STEP))
     assert relive(trouble, STEP, None).starts == (0.0, 2.0, 6.0, 14.0)

@@ -8,9 +8,9 @@ from docs.reference.generate.page import NOTE, code, page, table
 
 from redrive.model.failure import Category, Delivery, ErrorClass
 from redrive.policy import known_errors as known
-from redrive.policy.known_errors import Meaning
+from redrive.policy.known_errors import ErrorMeaning
 
-SOURCES: tuple[tuple[str, str, Mapping[str, Meaning]], ...] = (
+SOURCES: tuple[tuple[str, str, Mapping[str, ErrorMeaning]], ...] = (
     ("Types of libraries", "A subclass means the same, unless it is listed itself.", known.LIBRARY_ERRORS),
     (
         "General types",
@@ -37,7 +37,7 @@ DELIVERIES = {Delivery.NEVER_SEEN: "no", Delivery.MAYBE_SEEN: "maybe", Delivery.
 
 
 def known_error_page() -> str:
-    classes = [(code(each), code(class_of(Meaning(each)))) for each in Category]
+    classes = [(code(each), code(class_of(ErrorMeaning(each)))) for each in Category]
     parts = [
         "# Known errors",
         NOTE,
@@ -52,8 +52,8 @@ def known_error_page() -> str:
     return page(*parts)
 
 
-def _rows(meanings: Mapping[str, Meaning]) -> list[tuple[str, ...]]:
-    alike: dict[Meaning, list[str]] = {}
+def _rows(meanings: Mapping[str, ErrorMeaning]) -> list[tuple[str, ...]]:
+    alike: dict[ErrorMeaning, list[str]] = {}
     for name, meaning in meanings.items():
         alike.setdefault(meaning, []).append(name)
     return [
@@ -72,5 +72,5 @@ def _name(key: str) -> str:
     return key.removeprefix("builtins:").replace(":", ".")
 
 
-def class_of(meaning: Meaning) -> ErrorClass:
+def class_of(meaning: ErrorMeaning) -> ErrorClass:
     return meaning.error_class or known.CLASS_OF_CATEGORY.get(meaning.category, ErrorClass.FINAL)

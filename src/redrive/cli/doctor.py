@@ -17,7 +17,7 @@ from redrive.cli.terminal import bad, bold, dim, good, out, visible, warn
 from redrive.errors import StoreUnavailableError
 
 if TYPE_CHECKING:
-    from redrive.doctor import Finding, Report
+    from redrive.doctor import Finding, HealthReport
 
 COLUMNS = ("state", "check", "seen", "advice", "command")
 MAX_WIDTH = 110
@@ -49,7 +49,7 @@ def doctor(given: GlobalOptions, output: str | None, strict: bool) -> None:
         raise Ended(Exit.FAILURES)
 
 
-async def _examined(given: GlobalOptions) -> Report:
+async def _examined(given: GlobalOptions) -> HealthReport:
     from redrive.app import Redrive  # takes longer than all the rest to load, so only where it is needed
     from redrive.doctor import examine
     from redrive.engine.encryption import key_id
@@ -67,7 +67,7 @@ async def _examined(given: GlobalOptions) -> Report:
         await app.close()
 
 
-def _lines(report: Report, findings: list[Finding]) -> Iterator[str]:
+def _lines(report: HealthReport, findings: list[Finding]) -> Iterator[str]:
     room = min(MAX_WIDTH, terminal_width())
     names = max(len(each.check) for each in findings) + 2
     yield dim(visible(f"Looked at {report.database}"))

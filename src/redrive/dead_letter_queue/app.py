@@ -16,8 +16,7 @@ from redrive.failures.external_tasks import DEFAULT_MAX_SIZE, PREFIX, ExternalTa
 from redrive.failures.redrive_processor import ProcessorOptions
 from redrive.failures.reported_failure import ExternalTaskPolicy, redrive_config
 from redrive.policy.presets import REDRIVE_NEVER
-from redrive.policy.redriving import BY_CATEGORY, Function
-from redrive.policy.redriving import Redrive as Choice
+from redrive.policy.redriving import BY_CATEGORY, Function, RedriveChoice
 from redrive.policy.template import Template
 from redrive.policy.triage import Strategy
 from redrive.settings import Settings
@@ -62,7 +61,7 @@ class QueueApp(Redrive):
     def strategy(self) -> Strategy:
         return Strategy(self.settings.dlq_strategy) if self.settings.dlq_enabled else Strategy.DISABLED
 
-    def definition(self, choice: Choice, max_redrives: int | None) -> Definition:
+    def definition(self, choice: RedriveChoice, max_redrives: int | None) -> Definition:
         """The definition of a run of a failed task with this policy."""
         step = self._execute.step(config=redrive_config(choice, max_redrives))
         return Definition(self.queue, (step,))

@@ -24,7 +24,7 @@ from redrive.policy.codec import decode
 from redrive.policy.idempotency import request_hash
 from redrive.policy.query import parse
 from redrive.policy.redact.marker import MARKER
-from redrive.policy.redriving import BY_CATEGORY, CUSTOM_PREFIX, MAX_REDRIVES, Redrive, checked
+from redrive.policy.redriving import BY_CATEGORY, CUSTOM_PREFIX, MAX_REDRIVES, RedriveChoice, checked
 from redrive.policy.triage import triage
 
 PAGE = 500
@@ -46,7 +46,7 @@ class TaskFields(TypedDict, total=False):
     """
 
     context: object
-    policy: Redrive | None
+    policy: RedriveChoice | None
     max_retries: int | None
     category: str | None
     metadata: Mapping[str, Any] | None
@@ -133,7 +133,7 @@ class FailedTasks:
     def _key(self, task_id: str) -> str:
         return f"{self._app.queue}{BETWEEN}{_checked_id(task_id)}"
 
-    def _policy(self, fields: TaskFields) -> Redrive:
+    def _policy(self, fields: TaskFields) -> RedriveChoice:
         choice, functions = checked(fields.get("policy") or BY_CATEGORY), self._app.redrive_functions
         if isinstance(choice, str) and choice.startswith(CUSTOM_PREFIX):
             name = choice.removeprefix(CUSTOM_PREFIX)

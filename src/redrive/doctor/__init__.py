@@ -1,15 +1,14 @@
-"""The doctor: is the database well, and is the work on it? What it looks at, what it found, and what to do.
+"""The doctor: examines a database and the work in it, and says what to do.
 
     report = await examine(app.database)
     print(report)
 
-It reads only. What is observed is judged without further looks, so that a judgement can be tried by itself.
+It only reads. Observing and judging are separate, so that tests can judge any observation.
 """
 
 from __future__ import annotations
 
 from redrive.doctor.examination import examine
-from redrive.doctor.finding import Finding, Report, State
-from redrive.doctor.limits import Limits
+from redrive.doctor.finding import DoctorLimits, Finding, HealthReport, State
 
-__all__ = ["Finding", "Limits", "Report", "State", "examine"]
+__all__ = ["DoctorLimits", "Finding", "HealthReport", "State", "examine"]

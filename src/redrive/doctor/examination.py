@@ -1,4 +1,4 @@
-"""The examination: what is looked at, in which order. A look that is not allowed stops no other one."""
+"""The examination: all checks in their order. A check that is not permitted stops no other one."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from importlib import import_module
 
 from redrive.clock import SYSTEM_CLOCK, Clock
-from redrive.doctor import activity, file, program, server, trouble, work
-from redrive.doctor.finding import Finding, Report, ok, unknown
-from redrive.doctor.limits import DEFAULT_LIMITS, Limits
+from redrive.doctor import postgres, program, sqlite, trouble, work
+from redrive.doctor.finding import DEFAULT_LIMITS, DoctorLimits, Finding, HealthReport, ok, unknown
 from redrive.errors import StoreError, StoreUnavailableError
 from redrive.settings import Settings
 from redrive.store.database import Database
@@ -28,14 +27,14 @@ async def examine(
     *,
     settings: Settings | None = None,
     keys: Collection[str] | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: DoctorLimits = DEFAULT_LIMITS,
     clock: Clock = SYSTEM_CLOCK,
-) -> Report:
-    """How the database is, and the work on it. It is only read, over connections of its own.
+) -> HealthReport:
+    """Examine the database and the work in it, over separate connections that only read.
 
-    settings  those of the application; some can be compared with what is stored
-    keys      ids of the encryption keys that are configured; None: do not look
-    limits    from when on something is worth a warning
+    settings  those of the application; some are compared with what is stored
+    keys      ids of the configured encryption keys; None skips the check
+    limits    when the doctor warns
     """
     looked_at = reading(database)
     try:
@@ -43,14 +42,14 @@ async def examine(
     finally:
         if not looked_at.in_memory:
             await looked_at.close()
-    return Report(place_of(database), tuple(findings))
+    return HealthReport(place_of(database), tuple(findings))
 
 
 async def _findings(
     database: Database,
     settings: Settings | None,
     keys: Collection[str] | None,
-    limits: Limits,
+    limits: DoctorLimits,
     clock: Clock,
 ) -> AsyncIterator[Finding]:
     yield program.judge_program(_version(), platform.python_version())
@@ -65,30 +64,30 @@ async def _findings(
 
 
 def _version() -> str:
-    """Said by the package itself, which stands above all its parts."""
+    """Import the package at run time: it is above all its parts."""
     return str(import_module("redrive").__version__)
 
 
-async def _sqlite(database: Database, limits: Limits, clock: Clock) -> AsyncIterator[Finding]:
+async def _sqlite(database: Database, limits: DoctorLimits, clock: Clock) -> AsyncIterator[Finding]:
     if not isinstance(database, SqliteReader):
         yield ok("database", "SQLite, in memory")
         return
     condition = await database.condition()
-    yield file.judge_file(database.path, condition)
-    yield file.judge_durability(condition)
-    yield file.judge_rights(database.path, condition)
-    yield file.judge_log(condition, limits)
-    for finding in file.judge_disk(file.disk_of(database.path), limits):
+    yield sqlite.judge_file(database.path, condition)
+    yield sqlite.judge_durability(condition)
+    yield sqlite.judge_rights(database.path, condition)
+    yield sqlite.judge_log(condition, limits)
+    for finding in sqlite.judge_disk(sqlite.disk_of(database.path), limits):
         yield finding
 
 
-async def _postgres(database: Database, limits: Limits, clock: Clock) -> AsyncIterator[Finding]:
+async def _postgres(database: Database, limits: DoctorLimits, clock: Clock) -> AsyncIterator[Finding]:
     assert isinstance(database, PostgresDatabase)  # noqa: S101
     condition = PostgresCondition(database)
     seen = await condition.server()
     known = await condition.settings()
-    yield server.judge_server(place_of(database), seen)
-    for finding in server.judge_durability(known):
+    yield postgres.judge_server(place_of(database), seen)
+    for finding in postgres.judge_durability(known):
         yield finding
     yield await _clock(condition, clock, limits)
     looks: dict[str, Look] = {
@@ -96,36 +95,38 @@ async def _postgres(database: Database, limits: Limits, clock: Clock) -> AsyncIt
         "replication": lambda: _leftovers(condition, limits),
         "tables": lambda: _tables(condition, known, limits),
     }
-    async for finding in _looked(looks):
+    async for finding in _look_at(looks):
         yield finding
-    yield activity.judge_connections(seen, known, limits)
+    yield postgres.judge_connections(seen, known, limits)
 
 
-async def _clock(condition: PostgresCondition, clock: Clock, limits: Limits) -> Finding:
-    """The answer was written somewhere between the question and its arrival."""
+async def _clock(condition: PostgresCondition, clock: Clock, limits: DoctorLimits) -> Finding:
+    """Compare the clocks: the server answered at some time between the question and its arrival."""
     before = clock.now()
     theirs = await condition.clock()
     after = clock.now()
-    return server.judge_clock(theirs - (before + after) / 2, (after - before) / 2, limits)
+    return postgres.judge_clock(theirs - (before + after) / 2, (after - before) / 2, limits)
 
 
-async def _transactions(condition: PostgresCondition, seen: Server, limits: Limits) -> Iterable[Finding]:
+async def _transactions(
+    condition: PostgresCondition, seen: Server, limits: DoctorLimits
+) -> Iterable[Finding]:
     found = await condition.transactions(limits.transaction_seconds)
-    return activity.judge_transactions(found, seen, limits)
+    return postgres.judge_transactions(found, seen, limits)
 
 
-async def _leftovers(condition: PostgresCondition, limits: Limits) -> Iterable[Finding]:
-    return activity.judge_leftovers(await condition.leftovers(limits.transaction_seconds))
+async def _leftovers(condition: PostgresCondition, limits: DoctorLimits) -> Iterable[Finding]:
+    return postgres.judge_leftovers(await condition.leftovers(limits.transaction_seconds))
 
 
 async def _tables(
-    condition: PostgresCondition, known: Mapping[str, str], limits: Limits
+    condition: PostgresCondition, known: Mapping[str, str], limits: DoctorLimits
 ) -> Iterable[Finding]:
-    return activity.judge_tables(await condition.tables(), known, limits)
+    return postgres.judge_tables(await condition.tables(), known, limits)
 
 
 async def _work(
-    inspection: Inspection, settings: Settings | None, keys: Collection[str] | None, limits: Limits
+    inspection: Inspection, settings: Settings | None, keys: Collection[str] | None, limits: DoctorLimits
 ) -> AsyncIterator[Finding]:
     looks: dict[str, Look] = {
         "workers": lambda: _workers(inspection, limits),
@@ -137,15 +138,15 @@ async def _work(
     }
     if keys is not None:
         looks["encryption"] = lambda: _encryption(inspection, keys)
-    async for finding in _looked(looks):
+    async for finding in _look_at(looks):
         yield finding
 
 
-async def _workers(inspection: Inspection, limits: Limits) -> Iterable[Finding]:
+async def _workers(inspection: Inspection, limits: DoctorLimits) -> Iterable[Finding]:
     return work.judge_workers(await inspection.workers(), limits)
 
 
-async def _queues(inspection: Inspection, limits: Limits) -> Iterable[Finding]:
+async def _queues(inspection: Inspection, limits: DoctorLimits) -> Iterable[Finding]:
     depths, queues, workers = (
         await inspection.depths(),
         await inspection.queues(),
@@ -154,11 +155,11 @@ async def _queues(inspection: Inspection, limits: Limits) -> Iterable[Finding]:
     return work.judge_queues(depths, queues, workers, limits)
 
 
-async def _leases(inspection: Inspection, limits: Limits) -> Iterable[Finding]:
+async def _leases(inspection: Inspection, limits: DoctorLimits) -> Iterable[Finding]:
     return [work.judge_leases(await inspection.expired(limits.leeway_seconds))]
 
 
-async def _overdue(inspection: Inspection, limits: Limits) -> Iterable[Finding]:
+async def _overdue(inspection: Inspection, limits: DoctorLimits) -> Iterable[Finding]:
     return [work.judge_overdue(await inspection.overdue(limits.leeway_seconds))]
 
 
@@ -166,7 +167,9 @@ async def _breakers(inspection: Inspection) -> Iterable[Finding]:
     return trouble.judge_breakers(await inspection.breakers())
 
 
-async def _letters(inspection: Inspection, settings: Settings | None, limits: Limits) -> Iterable[Finding]:
+async def _letters(
+    inspection: Inspection, settings: Settings | None, limits: DoctorLimits
+) -> Iterable[Finding]:
     most = None if settings is None else settings.dlq_max_size
     return trouble.judge_letters(await inspection.letters(), most, limits)
 
@@ -175,7 +178,7 @@ async def _encryption(inspection: Inspection, keys: Collection[str]) -> Iterable
     return [program.judge_encryption(await inspection.sealed(), keys)]
 
 
-async def _looked(looks: dict[str, Look]) -> AsyncIterator[Finding]:
+async def _look_at(looks: dict[str, Look]) -> AsyncIterator[Finding]:
     for check, look in looks.items():
         try:
             findings = list(await look())

@@ -1,4 +1,4 @@
-"""A finding: what was looked at, how it is, what that means, and what to do about it."""
+"""Findings, the report of all of them, and the limits beyond which the doctor warns."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ class State(StrEnum):
 
 
 class Finding(NamedTuple):
-    """
-    check    what was looked at
-    seen     what was seen, in one sentence
-    meaning  why that matters; empty when all is well
+    """The result of one check.
+
+    check    what was examined
+    seen     the observation, in one sentence
+    meaning  why it matters; empty if all is well
     advice   what to do
-    command  a command that does it, or that shows more
+    command  a command that does it, or shows more
     """
 
     check: str
@@ -36,8 +37,8 @@ class Finding(NamedTuple):
     command: str = ""
 
 
-class Report(NamedTuple):
-    """`database` is where it was looked."""
+class HealthReport(NamedTuple):
+    """All findings about `database`."""
 
     database: str
     findings: tuple[Finding, ...]
@@ -46,7 +47,7 @@ class Report(NamedTuple):
         return [each for each in self.findings if each.state is state]
 
     def is_well(self, *, strict: bool = False) -> bool:
-        """Is nothing bad; strict: and nothing to be warned of?"""
+        """Tell whether nothing is bad; strict: and no warning is given."""
         return not self.of(State.BAD) and not (strict and self.of(State.WARN))
 
     def __str__(self) -> str:
@@ -72,3 +73,36 @@ def _lines(finding: Finding) -> Iterable[str]:
     for text in (finding.meaning, finding.advice, finding.command):
         if text:
             yield f"{'':8}{text}"
+
+
+class DoctorLimits(NamedTuple):
+    """The values beyond which the doctor warns.
+
+    clock_seconds            difference between two clocks; ten times as much is bad
+    transaction_seconds      age of a transaction
+    old_transaction_seconds  age at which a transaction is bad
+    dead_rows, dead_share    rows that were not vacuumed, and their share of the table
+    connections              share of connections in use
+    leeway_seconds           how long an expired lease, or work that is due, may wait for a worker
+    silent_seconds           silence after which a worker is gone; a worker reports every 10 s
+    backlog_seconds          how long work may be ready although workers are there
+    letter_seconds           age of a dead letter that needs attention
+    free_bytes               space left on the disk; a tenth of it is bad
+    log_bytes                size of the write-ahead log of SQLite
+    """
+
+    clock_seconds: float = 2.0
+    transaction_seconds: float = 60.0
+    old_transaction_seconds: float = 1_800.0
+    dead_rows: int = 10_000
+    dead_share: float = 0.2
+    connections: float = 0.8
+    leeway_seconds: float = 30.0
+    silent_seconds: float = 60.0
+    backlog_seconds: float = 300.0
+    letter_seconds: float = 86_400.0
+    free_bytes: int = 1_000_000_000
+    log_bytes: int = 256_000_000
+
+
+DEFAULT_LIMITS = DoctorLimits()

@@ -1,4 +1,4 @@
-"""The program and its tables: do they fit each other, and can it open what is encrypted?"""
+"""The program and its tables: whether their versions match, and whether it has the encryption keys."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def judge_schema(schema: Schema) -> Finding:
 
 
 def judge_encryption(sealed: Mapping[str, int], keys: Collection[str]) -> Finding:
-    """`keys` are the ids of those that are configured."""
+    """`keys` are the ids of the configured keys."""
     strange = {key: number for key, number in sealed.items() if key not in keys}
     if strange:
         return Finding(

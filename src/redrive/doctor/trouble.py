@@ -1,12 +1,11 @@
-"""Trouble: dependencies that are not asked at the moment, and dead letters that need somebody."""
+"""Trouble: breakers that are open or forced, and dead letters that need attention."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from shlex import quote
 
-from redrive.doctor.finding import Finding, State, count, ok
-from redrive.doctor.limits import Limits
+from redrive.doctor.finding import DoctorLimits, Finding, State, count, ok
 from redrive.errors import NotStorableError
 from redrive.model.breaker import BreakerSnapshot, BreakerState
 from redrive.policy.breaker import Breaker
@@ -68,8 +67,8 @@ def _snapshot(hold: BrokenHold) -> BreakerSnapshot:
     return Breaker.restored(BreakerPolicy(), known).snapshot(hold.breaker.now)
 
 
-def judge_letters(letters: Letters, most: int | None, limits: Limits) -> Iterator[Finding]:
-    """`most` is how many of an org may be live, if that is limited."""
+def judge_letters(letters: Letters, most: int | None, limits: DoctorLimits) -> Iterator[Finding]:
+    """`most` is the maximum number of live dead letters of an org, if there is one."""
     live = letters.live
     if most is not None and letters.fullest >= most:
         yield Finding(

@@ -1,4 +1,4 @@
-"""Work: does it move, and is there somebody for all of it?"""
+"""Work: whether it makes progress, and whether workers serve all of its queues."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from shlex import quote
 from typing import NamedTuple
 
-from redrive.doctor.finding import MAX_NAMED, Finding, State, count, ok
-from redrive.doctor.limits import Limits
+from redrive.doctor.finding import MAX_NAMED, DoctorLimits, Finding, State, count, ok
 from redrive.model.run import Place
 from redrive.store.inspection import Expired, Overdue
 from redrive.store.limits import QueueRow, WorkerRow
@@ -58,7 +57,7 @@ def judge_overdue(overdue: Overdue) -> Finding:
     )
 
 
-def judge_workers(workers: Sequence[WorkerRow], limits: Limits) -> Iterator[Finding]:
+def judge_workers(workers: Sequence[WorkerRow], limits: DoctorLimits) -> Iterator[Finding]:
     lost = [each for each in workers if each.state != STOPPED and not _lives(each, limits)]
     for each in lost:
         yield Finding(
@@ -78,7 +77,7 @@ def judge_workers(workers: Sequence[WorkerRow], limits: Limits) -> Iterator[Find
 
 
 def judge_queues(
-    depths: Sequence[Depth], queues: Sequence[QueueRow], workers: Sequence[WorkerRow], limits: Limits
+    depths: Sequence[Depth], queues: Sequence[QueueRow], workers: Sequence[WorkerRow], limits: DoctorLimits
 ) -> Iterator[Finding]:
     served = {name for each in workers if _lives(each, limits) for name in _served(each)}
     known = [_queue(name, depths, served) for name in sorted({each.queue for each in depths})]
@@ -117,7 +116,7 @@ def _paused(row: QueueRow, queue: _Queue | None) -> Finding:
     )
 
 
-def _judged(queue: _Queue, limits: Limits) -> Finding | None:
+def _judged(queue: _Queue, limits: DoctorLimits) -> Finding | None:
     if not queue.served and queue.ready:
         return Finding(
             "queues",
@@ -160,7 +159,7 @@ def _queue(name: str, depths: Sequence[Depth], served: set[str]) -> _Queue:
     return _Queue(name, sum(each.number for each in ready), waiting, max(ages, default=0.0), name in served)
 
 
-def _lives(worker: WorkerRow, limits: Limits) -> bool:
+def _lives(worker: WorkerRow, limits: DoctorLimits) -> bool:
     return worker.state != STOPPED and worker.seconds_silent <= limits.silent_seconds
 
 

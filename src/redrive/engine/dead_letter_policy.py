@@ -11,7 +11,7 @@ from redrive.errors import NotStorableError
 from redrive.model.failure import Failure
 from redrive.policy.codec import decode, encode
 from redrive.policy.redact import Redactor
-from redrive.policy.redriving import Function, Redrive, Redriving, redriving
+from redrive.policy.redriving import Function, RedriveChoice, Redriving, redriving
 from redrive.policy.template import Circumstances, Template, template_for
 from redrive.policy.triage import Strategy, enters
 
@@ -31,7 +31,7 @@ class DeadLetterPolicy:
     redactor: Redactor
     draw: Callable[[], float]
     strategy: Strategy = Strategy.AUTOMATIC
-    redrive: Redrive = "never"
+    redrive: RedriveChoice = "never"
     max_redrives: int | None = None
     templates: list[Template] = field(default_factory=list)
     functions: dict[str, Function] = field(default_factory=dict)

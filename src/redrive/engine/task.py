@@ -19,7 +19,7 @@ from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require, require_ki
 from redrive.policy.classify import Classifier
 from redrive.policy.codec import JsonValue, encode
 from redrive.policy.presets import STEP
-from redrive.policy.redriving import Redrive, checked, checked_redrives
+from redrive.policy.redriving import RedriveChoice, checked, checked_redrives
 from redrive.policy.retry import Ending, RetryPolicy
 from redrive.policy.stored import policy_to_json
 from redrive.words.suggestion import suggest
@@ -73,7 +73,7 @@ class TaskOptions(TypedDict, total=False):
     concurrency_key: Callable[[Any], str] | None
     isolation: Isolation | str
     classifier: Classifier | None
-    redrive: Redrive | None
+    redrive: RedriveChoice | None
     max_redrives: int | None
     source: Callable[[Any], Any] | None
 
@@ -92,7 +92,7 @@ class Task:
     concurrency_key: Callable[[Any], str] | None
     isolation: Isolation
     classifier: Classifier | None
-    redrive: Redrive | None
+    redrive: RedriveChoice | None
     max_redrives: int | None
     source: Callable[[Any], Any] | None
 

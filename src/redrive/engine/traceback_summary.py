@@ -12,7 +12,7 @@ from types import CodeType, TracebackType
 from typing import NamedTuple
 
 from redrive.policy import probe
-from redrive.policy.fingerprint import Frame, frames_of, traceback_of
+from redrive.policy.fingerprint import TraceFrame, frames_of, traceback_of
 
 MAX_FRAMES = 60
 MAX_REMEMBERED, MAX_REMEMBERED_LENGTH = 256, 20_000
@@ -24,7 +24,7 @@ class Trail(NamedTuple):
     """`printed` are the lines of the traceback; `where` is the innermost line of the application in it."""
 
     printed: str
-    frames: tuple[Frame, ...]
+    frames: tuple[TraceFrame, ...]
     where: str
 
 
@@ -72,7 +72,7 @@ def _printed(trace: TracebackType | None) -> str:
     return "".join(["Traceback (most recent call last):\n", *lines]) if lines else ""
 
 
-def _where(frames: tuple[Frame, ...]) -> str:
+def _where(frames: tuple[TraceFrame, ...]) -> str:
     for frame in frames:
         if frame.application:
             return f"{PurePath(frame.file).name}:{frame.line} in {frame.function}"

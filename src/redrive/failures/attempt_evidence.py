@@ -13,7 +13,7 @@ from redrive.model.decision import Reason
 from redrive.model.failure import Category, Delivery, ErrorClass, Failure
 from redrive.model.step import Effect
 from redrive.policy.known_errors import CLASS_OF_CATEGORY
-from redrive.policy.what_if import Failed, Proof, Trouble, Works
+from redrive.policy.what_if import Failed, FailedStep, Proof, Works
 from redrive.store.attempt_history import TriedRow
 
 _ASKED = re.compile(r"; the server asked for ([0-9.e+-]+) s")
@@ -48,7 +48,7 @@ class FailureStory(NamedTuple):
     works           since when it works, if it succeeded itself or in a replay of the same payload
     """
 
-    trouble: Trouble
+    trouble: FailedStep
     last_failed_at: float
     works: Works | None
 
@@ -73,7 +73,7 @@ def read_attempts(rows: Sequence[TriedRow], step: StepDefinition) -> FailureStor
     failed = _failed(first, step)
     if not failed:
         return Exclusion.NO_FAILURE
-    trouble = Trouble(failed, success, step.retry, step.effect is not Effect.UNSAFE)
+    trouble = FailedStep(failed, success, step.retry, step.effect is not Effect.UNSAFE)
     last = max([failed[-1].ended_at, *(row.ended_at for row in rest if row.outcome == AttemptOutcome.FAILED)])
     since = success if success is not None else _replayed(rest, rows[0])
     return FailureStory(trouble, last, None if since is None else Works(since, Proof.ITSELF))

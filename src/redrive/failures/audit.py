@@ -11,7 +11,7 @@ from redrive.model.audit import Action, Entry, Head
 from redrive.model.caller import Caller
 from redrive.model.field import Instant
 from redrive.policy.bounds import choice, require, require_kind, require_whole
-from redrive.policy.chain import ChainCheck, Fault
+from redrive.policy.chain import ChainCheck, ChainFault
 from redrive.policy.codec import decode
 from redrive.store.audit import Wanted
 from redrive.store.store import Store
@@ -45,7 +45,7 @@ class AuditVerdict(NamedTuple):
 
     head: Head
     checked: int
-    faults: tuple[Fault, ...]
+    faults: tuple[ChainFault, ...]
     found: int
 
     @property

@@ -20,14 +20,14 @@ from redrive.model.operation import ReplayOperation
 from redrive.model.replay import OperationState
 from redrive.policy.rollout import (
     POLL_SECONDS,
-    Figures,
+    CanaryPassed,
     Finish,
+    ItemRelease,
     Move,
-    Ramp,
-    Release,
     Rollout,
+    RolloutFigures,
+    RolloutWait,
     Stop,
-    Wait,
     next_move,
 )
 from redrive.store.database import Session
@@ -68,7 +68,7 @@ class OperationDriver:
 
     async def _drive(self, moment: OperationSnapshot, open_breakers: Iterable[str]) -> float:
         move = await self._decide(self._store.database, moment, open_breakers)
-        if isinstance(move, Wait):
+        if isinstance(move, RolloutWait):
             return move.seconds
         advance = await self._advance(moment.operation.id, open_breakers)
         if advance is None:
@@ -97,7 +97,7 @@ class OperationDriver:
         except (InvalidValueError, AttributeError, KeyError, TypeError) as error:
             return Stop(f"what is stored of it cannot be read: {error!r:.200}")
         tally = await self._operations.tally(session, operation.id)
-        figures = Figures(
+        figures = RolloutFigures(
             score=tally.score(operation.released).since(rollout.pardoned),
             ready=tally.ready,
             running=tally.running,
@@ -123,11 +123,11 @@ class OperationDriver:
     async def _apply(self, session: Session, moment: OperationSnapshot, move: Move) -> Advance:
         operation, now = moment
         match move:
-            case Wait(seconds):
+            case RolloutWait(seconds):
                 return Advance(operation, operation, seconds)
-            case Release(number, released_at):
+            case ItemRelease(number, released_at):
                 return await self._release(session, operation, number, released_at)
-            case Ramp():
+            case CanaryPassed():
                 after = operation.replace(ramped_at=now, released_at=now)
                 await self._operations.save(session, after)
                 return Advance(operation, after)

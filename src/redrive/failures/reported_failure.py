@@ -14,7 +14,7 @@ from redrive.policy.classify import Classifier
 from redrive.policy.codec import JsonValue, encode
 from redrive.policy.presets import REDRIVE_NEVER
 from redrive.policy.redact import Redactor
-from redrive.policy.redriving import BY_CATEGORY, Redrive, Redriving, choice_of, chosen, redriving
+from redrive.policy.redriving import BY_CATEGORY, RedriveChoice, Redriving, choice_of, chosen, redriving
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.stored import policy_to_json
 from redrive.policy.template import Template
@@ -70,7 +70,7 @@ def _class_of(category: Category) -> ErrorClass:
     return ErrorClass.FINAL if redrive_policy(category) is REDRIVE_NEVER else ErrorClass.RETRYABLE
 
 
-def redrive_config(choice: Redrive, max_redrives: int | None) -> dict[str, JsonValue]:
+def redrive_config(choice: RedriveChoice, max_redrives: int | None) -> dict[str, JsonValue]:
     """The redrive policy of one task as the config of its step, so that its run keeps it."""
     policy = policy_to_json(choice) if isinstance(choice, RetryPolicy) else None
     name = choice.name if isinstance(choice, RetryPolicy) else choice
@@ -82,7 +82,7 @@ class ExternalTaskPolicy(DeadLetterPolicy):
     """Redrives each task by its own policy and maximum; where it has none, by a template, then by its
     category with `default` instead of exponential."""
 
-    default: Redrive = "exponential"
+    default: RedriveChoice = "exponential"
 
     def _redriving(self, work: Work, failure: Failure, template: Template | None) -> Redriving:
         config = work.step.config
@@ -107,7 +107,7 @@ class ExternalTaskPolicy(DeadLetterPolicy):
         return self.max_redrives if matched is None else matched
 
 
-def _choice(config: Mapping[str, JsonValue], template: Template | None) -> Redrive:
+def _choice(config: Mapping[str, JsonValue], template: Template | None) -> RedriveChoice:
     name, policy = str(config["redrive"]), config["policy"]
     if name == BY_CATEGORY and template is not None and template.redrive is not None:
         return template.redrive

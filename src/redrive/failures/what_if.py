@@ -14,7 +14,7 @@ from redrive.engine.definition import Definition, StepDefinition
 from redrive.errors import NotFoundError, RedriveError
 from redrive.failures.attempt_evidence import Exclusion, FailureStory, read_attempts
 from redrive.policy.alteration import Alteration
-from redrive.policy.comparison import Comparison
+from redrive.policy.comparison import PolicyComparison
 from redrive.policy.recovery import Recoveries
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.what_if import Works, relive, unseen
@@ -54,7 +54,7 @@ class StepOutcome(NamedTuple):
     dependency: str
     recorded: RetryPolicy
     changed: RetryPolicy
-    comparison: Comparison
+    comparison: PolicyComparison
 
 
 class WhatIf(NamedTuple):
@@ -68,7 +68,7 @@ class WhatIf(NamedTuple):
     since: float
     runs: int
     attempts: int
-    total: Comparison
+    total: PolicyComparison
     steps: dict[StepName, StepOutcome]
     under_way: int
     unreadable: int
@@ -117,7 +117,7 @@ class _Simulation:
         self._known: dict[str, tuple[StepDefinition, ...] | None] = {}
         self._changed: dict[int, RetryPolicy] = {}
         self._recoveries = Recoveries()
-        self._total = Comparison()
+        self._total = PolicyComparison()
         self._steps: dict[StepName, StepOutcome] = {}
         self._under_way = self._unreadable = self._read = 0
 
@@ -175,7 +175,7 @@ class _Simulation:
         changed, works = self._changed_policy(trouble.policy), self._works(story.step, failures)
         relived = relive(trouble, changed, works)
         known, dependency = self._steps.get(story.name), _dependency(story.step)
-        comparison = Comparison() if known is None else known.comparison
+        comparison = PolicyComparison() if known is None else known.comparison
         chance = self._recoveries.chance(dependency, failures.category, unseen(trouble, relived))
         self._steps[story.name] = StepOutcome(
             story.step.task, dependency, trouble.policy, changed, comparison

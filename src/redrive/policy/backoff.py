@@ -41,14 +41,14 @@ class Backoff:
         planned = self.planned(failures)
         if planned is None:
             return None
-        low, high = self.jitter.interval(_Plan(self, planned, failures, previous))
+        low, high = self.jitter.interval(_PlannedWait(self, planned, failures, previous))
         seconds = min(high, low + (high - low) * draw)
         return Wait(seconds, planned, draw, low, high, failures, self)
 
     @property
     def longest(self) -> float:
         """No wait of this backoff is ever longer."""
-        return self.jitter.interval(_Plan(self, self.cap, 1, self.cap))[1]
+        return self.jitter.interval(_PlannedWait(self, self.cap, 1, self.cap))[1]
 
     def planned(self, failures: int) -> float | None:
         delay = self.curve.delay(failures)
@@ -66,7 +66,7 @@ class Backoff:
         return f"{planned} [{wait.low:g} … {wait.high:g}], draw {wait.draw:.4f} → {wait.seconds:g} s"
 
 
-class _Plan(NamedTuple):
+class _PlannedWait(NamedTuple):
     """A jitter's view of a backoff; only the decorrelated one asks for more than the planned wait."""
 
     backoff: Backoff

@@ -28,7 +28,7 @@ class FaultKind(StrEnum):
     FOREIGN_HEAD = "foreign head"
 
 
-class Fault(NamedTuple):
+class ChainFault(NamedTuple):
     kind: FaultKind
     sequence: int
     text: str
@@ -65,7 +65,7 @@ class ChainCheck:
     """
 
     def __init__(self, org: str, exported: Head | None = None) -> None:
-        self.faults: list[Fault] = []
+        self.faults: list[ChainFault] = []
         self.found = 0
         self.checked = 0
         self._org = org
@@ -78,7 +78,7 @@ class ChainCheck:
         for entry in entries:
             self._take(entry)
 
-    def finish(self, head: Head, last: int) -> list[Fault]:
+    def finish(self, head: Head, last: int) -> list[ChainFault]:
         """`head` is the stored one, `last` the last sequence that there is."""
         self._explain_suspects()
         self._check_end(head, last)
@@ -145,7 +145,7 @@ class ChainCheck:
     def _find(self, kind: FaultKind, sequence: int, text: str) -> None:
         self.found += 1
         if len(self.faults) < MAX_FAULTS:
-            self.faults.append(Fault(kind, sequence, text))
+            self.faults.append(ChainFault(kind, sequence, text))
 
 
 def _place_of(entry: Entry, suspects: list[_Suspect]) -> int | None:

@@ -14,10 +14,10 @@ from redrive.model.failure import Category, Delivery, ErrorClass, Failure
 from redrive.policy import known_errors as known
 from redrive.policy import probe
 from redrive.policy.bounds import choice, require_kind
-from redrive.policy.known_errors import Meaning
+from redrive.policy.known_errors import ErrorMeaning
 from redrive.policy.public_code import CATEGORY_CODES, PublicCodes
 from redrive.policy.recognise import (
-    Finding,
+    Recognition,
     carries_something,
     recognise,
     retry_after_of,
@@ -26,7 +26,7 @@ from redrive.policy.recognise import (
 )
 from redrive.policy.rule import Rule
 
-_UNKNOWN = Meaning(Category.UNKNOWN)
+_UNKNOWN = ErrorMeaning(Category.UNKNOWN)
 
 
 class Classifier:
@@ -59,7 +59,7 @@ class Classifier:
         try:
             return self._failure(error, self._find(error, {}), now)
         except BaseException:  # noqa: BLE001
-            return self._failure(error, Finding("unreadable", _UNKNOWN, Exception()), now)
+            return self._failure(error, Recognition("unreadable", _UNKNOWN, Exception()), now)
 
     def category(self, error: BaseException) -> Category:
         return self.classify(error).category
@@ -67,48 +67,48 @@ class Classifier:
     def is_retriable(self, error: BaseException) -> bool:
         return self.classify(error).retryable
 
-    def _find(self, error: BaseException, done: dict[int, Finding]) -> Finding:
+    def _find(self, error: BaseException, done: dict[int, Recognition]) -> Recognition:
         """`done` keeps what was found for each error: groups share members and may contain one another."""
         if id(error) not in done:
-            done[id(error)] = Finding("unknown", _UNKNOWN, error)
+            done[id(error)] = Recognition("unknown", _UNKNOWN, error)
             done[id(error)] = self._look(error, done)
         return done[id(error)]
 
-    def _look(self, error: BaseException, done: dict[int, Finding]) -> Finding:
+    def _look(self, error: BaseException, done: dict[int, Recognition]) -> Recognition:
         if self._rules:
             for link in probe.links(error):
                 for rule in self._rules:
                     if rule.applies(link):
-                        meaning = Meaning(rule.category, rule.delivery, rule.error_class)
-                        return Finding(f"application: {rule.name}", meaning, link, rule.public_code)
+                        meaning = ErrorMeaning(rule.category, rule.delivery, rule.error_class)
+                        return Recognition(f"application: {rule.name}", meaning, link, rule.public_code)
         for link in probe.links(error):
             found = self._find_in_group(link, done) or recognise(link)
             if found:
                 return found
-        return Finding("unknown", _UNKNOWN, error)
+        return Recognition("unknown", _UNKNOWN, error)
 
-    def _find_in_group(self, error: BaseException, done: dict[int, Finding]) -> Finding | None:
+    def _find_in_group(self, error: BaseException, done: dict[int, Recognition]) -> Recognition | None:
         """A group is as bad as its worst member: final, rate-limited (the longest), retryable, cancelled."""
         if not probe.members(error):
             return None
         findings = (self._find(each, done) for each in probe.leaves(error))
         return min(findings, key=self._severity, default=None)
 
-    def _severity(self, finding: Finding) -> tuple[int, float]:
+    def _severity(self, finding: Recognition) -> tuple[int, float]:
         if finding.meaning.category is Category.CANCELLED:
             return 3, 0.0
         order = (ErrorClass.FINAL, ErrorClass.RATE_LIMITED, ErrorClass.RETRYABLE)
         wait = retry_after_of(finding.error, None) or 0.0
         return order.index(self._class_of(finding.meaning)), -wait
 
-    def _class_of(self, meaning: Meaning) -> ErrorClass:
+    def _class_of(self, meaning: ErrorMeaning) -> ErrorClass:
         if meaning.error_class is not None:
             return meaning.error_class
         if meaning.category is Category.UNKNOWN:
             return self._unknown
         return known.CLASS_OF_CATEGORY.get(meaning.category, ErrorClass.FINAL)
 
-    def _failure(self, error: BaseException, found: Finding, now: float | None) -> Failure:
+    def _failure(self, error: BaseException, found: Recognition, now: float | None) -> Failure:
         meaning = found.meaning
         category = meaning.category
         carries = carries_something(found.error)
@@ -137,7 +137,7 @@ def _is_stated(error: BaseException, found: BaseException) -> bool:
     return error is found or any(cause is found for cause in probe.causes(error))
 
 
-def _delivery(meaning: Meaning, error: BaseException) -> Delivery:
+def _delivery(meaning: ErrorMeaning, error: BaseException) -> Delivery:
     """A lost connection or a timeout was never seen when it was made from an error that says so."""
     if meaning.delivery is not Delivery.MAYBE_SEEN or meaning.category not in _LOST:
         return meaning.delivery

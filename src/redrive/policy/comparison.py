@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from redrive.policy.what_if import UNCHANGEABLE, Proof, Relived, Trouble, Works, unseen
+from redrive.policy.what_if import UNCHANGEABLE, FailedStep, Proof, Relived, Works, unseen
 
 MINUTE = 60.0
 
@@ -55,7 +55,7 @@ class Side:
 
 
 @dataclass(slots=True)
-class Comparison:
+class PolicyComparison:
     """
     failures   steps of runs that failed at least once
     avoided    dead letters that there would not be, by what shows it
@@ -78,7 +78,7 @@ class Comparison:
     unknown: int = 0
     hoped_for: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
-    def add(self, trouble: Trouble, relived: Relived, works: Works | None, chance: float = 0.0) -> None:
+    def add(self, trouble: FailedStep, relived: Relived, works: Works | None, chance: float = 0.0) -> None:
         """`chance`: that one of its unseen attempts succeeds, from 0 to 1."""
         began = trouble.first_failed_at
         recorded = None if trouble.succeeded_at is None else trouble.succeeded_at - began

@@ -16,7 +16,7 @@ ENDINGS = {
 }
 
 
-class Consequence(NamedTuple):
+class CategoryConsequence(NamedTuple):
     """
     retries  executions after the first, at most; None: not counted
     waits    the formula of the waits between them
@@ -30,21 +30,21 @@ class Consequence(NamedTuple):
     note: str = ""
 
 
-def consequences(policy: RetryPolicy) -> tuple[Consequence, ...]:
+def consequences(policy: RetryPolicy) -> tuple[CategoryConsequence, ...]:
     """Of errors whose class follows from their category; a classifier may say otherwise."""
     return tuple(_consequence(policy, category) for category in Category)
 
 
-def _consequence(policy: RetryPolicy, category: Category) -> Consequence:
+def _consequence(policy: RetryPolicy, category: Category) -> CategoryConsequence:
     if category is Category.CANCELLED:
         note = f"interrupted, not failed: given back uncounted, up to {policy.max_holds:,} times"
-        return Consequence(category, True, None, "", note)
+        return CategoryConsequence(category, True, None, "", note)
     backoff = policy.backoff_for(category)
     retried = policy.retries(_failure(category)) and policy.max_retries > 0 and backoff.planned(1) is not None
     if not retried:
-        return Consequence(category, False, 0, "", _why_not(policy, category))
+        return CategoryConsequence(category, False, 0, "", _why_not(policy, category))
     note = _hint(policy) if category is Category.RATE_LIMIT else ""
-    return Consequence(category, True, policy.max_retries, _formula(backoff), note)
+    return CategoryConsequence(category, True, policy.max_retries, _formula(backoff), note)
 
 
 def _failure(category: Category) -> Failure:

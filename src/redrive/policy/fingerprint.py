@@ -31,7 +31,7 @@ _Places = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class TraceFrame:
     module: str
     function: str
     file: str = ""
@@ -55,7 +55,7 @@ def fingerprint(
     *,
     key: str | None = None,
     error_type: str | None = None,
-    frames: Sequence[Frame] = (),
+    frames: Sequence[TraceFrame] = (),
     step: str | None = None,
     status: int | str | None = None,
     message: str | None = None,
@@ -93,7 +93,7 @@ def _by_places(situation: _Situation, places: _Places) -> tuple[str, str]:
     return _digest("frames", *situation, *chain(*places)), _raised(situation, places)
 
 
-def _places(frames: Iterable[Frame]) -> _Places:
+def _places(frames: Iterable[TraceFrame]) -> _Places:
     places = dict.fromkeys((frame.module, frame.function) for frame in frames if frame.application)
     return tuple(places)[:MAX_FRAMES]
 
@@ -144,7 +144,7 @@ _COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>"})
 _LIBRARY = r"/(?:site|dist)-packages/|/lib/python3\.|/python3\d+/lib/|^<frozen "
 
 
-def frames_of(error: BaseException) -> tuple[Frame, ...]:
+def frames_of(error: BaseException) -> tuple[TraceFrame, ...]:
     """Where the exception passed, deepest first: each function once, at most 50 of one's own and 50 more."""
     seen: dict[int, TracebackType] = {}
     times: Counter[int] = Counter()
@@ -184,12 +184,14 @@ def _without_the_last_straw(seen: dict[int, TracebackType], times: Counter[int])
     return kept
 
 
-def _frame(traceback: TracebackType) -> Frame:
+def _frame(traceback: TracebackType) -> TraceFrame:
     frame = traceback.tb_frame
     module = frame.f_globals.get("__name__")
     name = module if type(module) is str else "?"
     file = frame.f_code.co_filename
-    return Frame(name, frame.f_code.co_qualname, file, traceback.tb_lineno or 0, is_application(name, file))
+    return TraceFrame(
+        name, frame.f_code.co_qualname, file, traceback.tb_lineno or 0, is_application(name, file)
+    )
 
 
 def is_application(module: str, file: str) -> bool:
@@ -199,7 +201,7 @@ def is_application(module: str, file: str) -> bool:
     return re.search(_LIBRARY, file.replace("\\", "/").lower()) is None
 
 
-def _bounded(frames: Iterable[Frame]) -> Iterator[Frame]:
+def _bounded(frames: Iterable[TraceFrame]) -> Iterator[TraceFrame]:
     count = {True: 0, False: 0}
     for frame in frames:
         count[frame.application] += 1

@@ -53,11 +53,15 @@ class Uuid(Protocol):
     def urn(self) -> str: ...
 
 
-Part: TypeAlias = str | int | Uuid
+KeyPart: TypeAlias = str | int | Uuid
 
 
 def idempotency_key(
-    domain: Part, user_id: Part, entity_id: Part, operation: Part | Sequence[Part], version: Part
+    domain: KeyPart,
+    user_id: KeyPart,
+    entity_id: KeyPart,
+    operation: KeyPart | Sequence[KeyPart],
+    version: KeyPart,
 ) -> str:
     """The key of doing `operation` to `entity_id`; the same for the same arguments, on every machine."""
     parts = [

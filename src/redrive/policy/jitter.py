@@ -14,7 +14,7 @@ from redrive.errors import InvalidFieldError
 from redrive.policy.bounds import MAX_DELAY_SECONDS, require
 
 
-class Plan(Protocol):
+class WaitPlan(Protocol):
     """What a jitter may look at."""
 
     @property
@@ -37,7 +37,7 @@ class Plan(Protocol):
 class Jitter(Protocol):
     """Each kind has a `word`, under which it is stored, and a `syntax`, as people write it."""
 
-    def interval(self, plan: Plan) -> tuple[float, float]: ...
+    def interval(self, plan: WaitPlan) -> tuple[float, float]: ...
 
     def describe(self) -> str: ...
 
@@ -47,7 +47,7 @@ class NoJitter:
     word: ClassVar[str] = "none"
     syntax: ClassVar[str] = word
 
-    def interval(self, plan: Plan) -> tuple[float, float]:
+    def interval(self, plan: WaitPlan) -> tuple[float, float]:
         return plan.seconds, plan.seconds
 
     def describe(self) -> str:
@@ -66,7 +66,7 @@ class Proportional:
     def __post_init__(self) -> None:
         require("ratio", self.ratio, 0.0, 1.0)
 
-    def interval(self, plan: Plan) -> tuple[float, float]:
+    def interval(self, plan: WaitPlan) -> tuple[float, float]:
         return plan.seconds * (1.0 - self.ratio), plan.seconds * (1.0 + self.ratio)
 
     def describe(self) -> str:
@@ -85,7 +85,7 @@ class Additive:
     def __post_init__(self) -> None:
         require("maximum", self.maximum, 0.0, MAX_DELAY_SECONDS)
 
-    def interval(self, plan: Plan) -> tuple[float, float]:
+    def interval(self, plan: WaitPlan) -> tuple[float, float]:
         return plan.seconds, plan.seconds + self.maximum
 
     def describe(self) -> str:
@@ -99,7 +99,7 @@ class Full:
     word: ClassVar[str] = "full"
     syntax: ClassVar[str] = word
 
-    def interval(self, plan: Plan) -> tuple[float, float]:
+    def interval(self, plan: WaitPlan) -> tuple[float, float]:
         return 0.0, plan.seconds
 
     def describe(self) -> str:
@@ -113,7 +113,7 @@ class Equal:
     word: ClassVar[str] = "equal"
     syntax: ClassVar[str] = word
 
-    def interval(self, plan: Plan) -> tuple[float, float]:
+    def interval(self, plan: WaitPlan) -> tuple[float, float]:
         return plan.seconds / 2.0, plan.seconds
 
     def describe(self) -> str:
@@ -132,7 +132,7 @@ class Decorrelated:
     def __post_init__(self) -> None:
         require("factor", self.factor, 1.0, 1000.0)
 
-    def interval(self, plan: Plan) -> tuple[float, float]:
+    def interval(self, plan: WaitPlan) -> tuple[float, float]:
         return plan.first, max(plan.first, min(plan.cap, plan.previous * self.factor))
 
     def describe(self) -> str:

@@ -13,13 +13,13 @@ from redrive.model.failure import Category, Delivery, ErrorClass
 C, D, E = Category, Delivery, ErrorClass
 
 
-class Meaning(NamedTuple):
+class ErrorMeaning(NamedTuple):
     category: Category
     delivery: Delivery = Delivery.MAYBE_SEEN
     error_class: ErrorClass | None = None
 
 
-Table = MappingProxyType[str, Meaning]
+Table = MappingProxyType[str, ErrorMeaning]
 
 CLASS_OF_CATEGORY = MappingProxyType(
     {
@@ -32,31 +32,31 @@ CLASS_OF_CATEGORY = MappingProxyType(
 )
 """Every other category is final (W5)."""
 
-_NEVER_CONNECTED = Meaning(C.NETWORK, D.NEVER_SEEN)
-_CONNECTION_LOST = Meaning(C.NETWORK)
-_ANSWER_CUT_SHORT = Meaning(C.NETWORK, D.SEEN)
-_CONNECT_TIMEOUT = Meaning(C.TIMEOUT, D.NEVER_SEEN)
-_TIMEOUT = Meaning(C.TIMEOUT)
-_BAD_REQUEST = Meaning(C.VALIDATION, D.NEVER_SEEN)
-_BAD_ANSWER = Meaning(C.VALIDATION, D.SEEN)
-_NOT_CONFIGURED = Meaning(C.MISSING_CONFIG, D.NEVER_SEEN)
-_NOT_VALID = Meaning(C.VALIDATION)
-_USED_UP = Meaning(C.RESOURCE)
-_NONE_LEFT = Meaning(C.RESOURCE, D.NEVER_SEEN)
-_REFUSED_FOR_NOW = Meaning(C.RESOURCE, D.SEEN)
-_DENIED = Meaning(C.PERMISSION, D.SEEN)
-_THROTTLED = Meaning(C.RATE_LIMIT, D.SEEN)
-_EXISTS_ALREADY = Meaning(C.CONFLICT, D.SEEN)
-_LOST_A_RACE = Meaning(C.CONFLICT, D.SEEN, E.RETRYABLE)
-OTHER_4XX = Meaning(C.PROVIDER_4XX, D.SEEN)
-OTHER_5XX = Meaning(C.PROVIDER_5XX, D.SEEN)
+_NEVER_CONNECTED = ErrorMeaning(C.NETWORK, D.NEVER_SEEN)
+_CONNECTION_LOST = ErrorMeaning(C.NETWORK)
+_ANSWER_CUT_SHORT = ErrorMeaning(C.NETWORK, D.SEEN)
+_CONNECT_TIMEOUT = ErrorMeaning(C.TIMEOUT, D.NEVER_SEEN)
+_TIMEOUT = ErrorMeaning(C.TIMEOUT)
+_BAD_REQUEST = ErrorMeaning(C.VALIDATION, D.NEVER_SEEN)
+_BAD_ANSWER = ErrorMeaning(C.VALIDATION, D.SEEN)
+_NOT_CONFIGURED = ErrorMeaning(C.MISSING_CONFIG, D.NEVER_SEEN)
+_NOT_VALID = ErrorMeaning(C.VALIDATION)
+_USED_UP = ErrorMeaning(C.RESOURCE)
+_NONE_LEFT = ErrorMeaning(C.RESOURCE, D.NEVER_SEEN)
+_REFUSED_FOR_NOW = ErrorMeaning(C.RESOURCE, D.SEEN)
+_DENIED = ErrorMeaning(C.PERMISSION, D.SEEN)
+_THROTTLED = ErrorMeaning(C.RATE_LIMIT, D.SEEN)
+_EXISTS_ALREADY = ErrorMeaning(C.CONFLICT, D.SEEN)
+_LOST_A_RACE = ErrorMeaning(C.CONFLICT, D.SEEN, E.RETRYABLE)
+OTHER_4XX = ErrorMeaning(C.PROVIDER_4XX, D.SEEN)
+OTHER_5XX = ErrorMeaning(C.PROVIDER_5XX, D.SEEN)
 
 
-def _named(package: str, meaning: Meaning, names: str) -> dict[str, Meaning]:
+def _named(package: str, meaning: ErrorMeaning, names: str) -> dict[str, ErrorMeaning]:
     return {f"{package}:{name}": meaning for name in names.split()}
 
 
-def _httpx(package: str) -> dict[str, Meaning]:
+def _httpx(package: str) -> dict[str, ErrorMeaning]:
     return {
         **_named(package, _CONNECT_TIMEOUT, "ConnectTimeout PoolTimeout"),
         **_named(package, _TIMEOUT, "TimeoutException"),
@@ -68,7 +68,7 @@ def _httpx(package: str) -> dict[str, Meaning]:
     }
 
 
-def _language_model_client(package: str) -> dict[str, Meaning]:
+def _language_model_client(package: str) -> dict[str, ErrorMeaning]:
     return {
         **_named(package, _TIMEOUT, "APITimeoutError"),
         **_named(package, _CONNECTION_LOST, "APIConnectionError"),
@@ -124,7 +124,7 @@ LIBRARY_ERRORS: Table = MappingProxyType(
         **_named("redis", _NONE_LEFT, "MaxConnectionsError"),
         **_named("redis", _REFUSED_FOR_NOW, "BusyLoadingError OutOfMemoryError"),
         **_named("redis", _NEVER_CONNECTED, "MasterDownError ClusterDownError TryAgainError"),
-        **_named("redis", Meaning(C.NETWORK, D.SEEN), "ReadOnlyError"),
+        **_named("redis", ErrorMeaning(C.NETWORK, D.SEEN), "ReadOnlyError"),
         **_named("redis", _DENIED, "AuthenticationError AuthorizationError NoPermissionError"),
         **_named("redis", _LOST_A_RACE, "WatchError"),
         **_named("redis", _EXISTS_ALREADY, "LockError"),
@@ -133,7 +133,7 @@ LIBRARY_ERRORS: Table = MappingProxyType(
         **_named("redis", _BAD_ANSWER, "ResponseError"),
         **_named("apsw", _USED_UP, "BusyError LockedError FullError NoMemError"),
         **_named("grpc", _TIMEOUT, "FutureTimeoutError"),
-        **_named("grpc", Meaning(C.CANCELLED), "FutureCancelledError"),
+        **_named("grpc", ErrorMeaning(C.CANCELLED), "FutureCancelledError"),
         **_named("psycopg", _CONNECT_TIMEOUT, "ConnectionTimeout"),
         **_named("smtplib", _CONNECTION_LOST, "SMTPServerDisconnected"),
         **_named("pydantic", _NOT_VALID, "ValidationError"),
@@ -151,9 +151,9 @@ LIBRARY_ERRORS: Table = MappingProxyType(
 
 GENERAL_ERRORS: Table = MappingProxyType(
     {
-        **_named("asyncio", Meaning(C.CANCELLED), "CancelledError"),
-        **_named("concurrent", Meaning(C.CANCELLED), "CancelledError"),
-        **_named("builtins", Meaning(C.CANCELLED), "KeyboardInterrupt SystemExit GeneratorExit"),
+        **_named("asyncio", ErrorMeaning(C.CANCELLED), "CancelledError"),
+        **_named("concurrent", ErrorMeaning(C.CANCELLED), "CancelledError"),
+        **_named("builtins", ErrorMeaning(C.CANCELLED), "KeyboardInterrupt SystemExit GeneratorExit"),
         **_named("builtins", _TIMEOUT, "TimeoutError"),
         **_named("subprocess", _TIMEOUT, "TimeoutExpired"),
         **_named("builtins", _NEVER_CONNECTED, "ConnectionRefusedError"),
@@ -171,7 +171,7 @@ GENERAL_ERRORS: Table = MappingProxyType(
         **_named("psycopg_pool", _CONNECT_TIMEOUT, "PoolTimeout"),
         **_named("sqlalchemy", _CONNECT_TIMEOUT, "TimeoutError"),
         **_named("builtins", _USED_UP, "MemoryError"),
-        **_named("builtins", Meaning(C.PERMISSION), "PermissionError"),
+        **_named("builtins", ErrorMeaning(C.PERMISSION), "PermissionError"),
         **_named("builtins", _NOT_CONFIGURED, "ImportError"),
         **_named("builtins", _NOT_VALID, "ValueError"),
     }
@@ -194,7 +194,7 @@ WRAPPERS = frozenset(
 STATUS_FIRST = frozenset({"aiohttp:ContentTypeError"})
 """An answer of the wrong type is a bad answer, unless its status says that the server is in trouble."""
 
-Phrases = tuple[tuple[str, Meaning], ...]
+Phrases = tuple[tuple[str, ErrorMeaning], ...]
 PHRASES: MappingProxyType[str, Phrases] = MappingProxyType(
     {
         # asyncio, when a name has several addresses and none of them can be reached
@@ -204,7 +204,7 @@ PHRASES: MappingProxyType[str, Phrases] = MappingProxyType(
             ("password authentication failed", _DENIED),
             ("no password supplied", _DENIED),
             ("pg_hba.conf", _DENIED),
-            ("does not exist", Meaning(C.MISSING_CONFIG, D.SEEN)),
+            ("does not exist", ErrorMeaning(C.MISSING_CONFIG, D.SEEN)),
             ("too many clients", _NONE_LEFT),
             ("too many connections", _NONE_LEFT),
             ("remaining connection slots", _NONE_LEFT),
@@ -235,25 +235,25 @@ PHRASES: MappingProxyType[str, Phrases] = MappingProxyType(
 )
 """Types (not their subclasses) that tell several things apart only by their text: the first phrase wins."""
 
-STATUSES: MappingProxyType[int, Meaning] = MappingProxyType(
+STATUSES: MappingProxyType[int, ErrorMeaning] = MappingProxyType(
     {
-        400: Meaning(C.VALIDATION, D.SEEN),
+        400: ErrorMeaning(C.VALIDATION, D.SEEN),
         401: _DENIED,
         403: _DENIED,
         407: _DENIED,
-        408: Meaning(C.TIMEOUT, D.SEEN),
+        408: ErrorMeaning(C.TIMEOUT, D.SEEN),
         409: _EXISTS_ALREADY,
         412: _EXISTS_ALREADY,
-        422: Meaning(C.VALIDATION, D.SEEN),
-        425: Meaning(C.PROVIDER_4XX, D.SEEN, E.RETRYABLE),
+        422: ErrorMeaning(C.VALIDATION, D.SEEN),
+        425: ErrorMeaning(C.PROVIDER_4XX, D.SEEN, E.RETRYABLE),
         429: _THROTTLED,
-        501: Meaning(C.PROVIDER_5XX, D.SEEN, E.FINAL),
-        505: Meaning(C.PROVIDER_5XX, D.SEEN, E.FINAL),
-        511: Meaning(C.PROVIDER_5XX, D.SEEN, E.FINAL),
+        501: ErrorMeaning(C.PROVIDER_5XX, D.SEEN, E.FINAL),
+        505: ErrorMeaning(C.PROVIDER_5XX, D.SEEN, E.FINAL),
+        511: ErrorMeaning(C.PROVIDER_5XX, D.SEEN, E.FINAL),
     }
 )
 
-_SPENT_QUOTA = Meaning(C.RESOURCE, D.SEEN, E.FINAL)
+_SPENT_QUOTA = ErrorMeaning(C.RESOURCE, D.SEEN, E.FINAL)
 SPENT_QUOTA_CODES: Table = MappingProxyType(
     dict.fromkeys(("insufficient_quota", "billing_hard_limit_reached", "billing_not_active"), _SPENT_QUOTA)
 )
@@ -264,7 +264,7 @@ MODEL_ERRORS: Table = MappingProxyType(
         "api_error": OTHER_5XX,
         "overloaded_error": OTHER_5XX,
         "server_error": OTHER_5XX,
-        "timeout_error": Meaning(C.TIMEOUT, D.SEEN),
+        "timeout_error": ErrorMeaning(C.TIMEOUT, D.SEEN),
         "rate_limit_error": _THROTTLED,
         "rate_limit_exceeded": _THROTTLED,
         "authentication_error": _DENIED,
@@ -287,19 +287,19 @@ SQLSTATES: Table = MappingProxyType(
         "22": _BAD_ANSWER,
         "23505": _EXISTS_ALREADY,
         "23": _BAD_ANSWER,
-        "25006": Meaning(C.NETWORK, D.SEEN),
-        "25P03": Meaning(C.TIMEOUT, D.SEEN),
-        "25P04": Meaning(C.TIMEOUT, D.SEEN),
+        "25006": ErrorMeaning(C.NETWORK, D.SEEN),
+        "25P03": ErrorMeaning(C.TIMEOUT, D.SEEN),
+        "25P04": ErrorMeaning(C.TIMEOUT, D.SEEN),
         "28": _DENIED,
         "40003": _CONNECTION_LOST,
         "40": _LOST_A_RACE,
         "42501": _DENIED,
         "42": _BAD_ANSWER,
-        "3D": Meaning(C.MISSING_CONFIG, D.SEEN),
+        "3D": ErrorMeaning(C.MISSING_CONFIG, D.SEEN),
         "53300": _NONE_LEFT,
         "53": _REFUSED_FOR_NOW,
         "55P03": _REFUSED_FOR_NOW,
-        "57014": Meaning(C.TIMEOUT, D.SEEN),
+        "57014": ErrorMeaning(C.TIMEOUT, D.SEEN),
         "57P03": _NEVER_CONNECTED,
         "57P": _CONNECTION_LOST,
         "58": _REFUSED_FOR_NOW,

@@ -15,22 +15,22 @@ from redrive.errors import DeferredError, FinalError, RateLimitedError, Unavaila
 from redrive.model.failure import Category, Delivery, ErrorClass
 from redrive.policy import known_errors as known
 from redrive.policy import probe
-from redrive.policy.known_errors import Meaning
+from redrive.policy.known_errors import ErrorMeaning
 from redrive.policy.retry_after import parse_milliseconds, parse_retry_after
 
 MAX_NESTED = 16
 """An error is looked for inside others only so deep: a chain of them may bite its own tail."""
 
 
-class Finding(NamedTuple):
+class Recognition(NamedTuple):
     rule: str
-    meaning: Meaning
+    meaning: ErrorMeaning
     error: BaseException
     public_code: str | None = None
     unavailable: bool = False
 
 
-_Recogniser = Callable[[BaseException, int], Finding | None]
+_Recogniser = Callable[[BaseException, int], Recognition | None]
 
 
 class _Traits(NamedTuple):
@@ -39,8 +39,8 @@ class _Traits(NamedTuple):
     name: str
     keys: tuple[str, ...]
     special: _Recogniser | None
-    library: tuple[str, Meaning] | None
-    general: tuple[str, Meaning] | None
+    library: tuple[str, ErrorMeaning] | None
+    general: tuple[str, ErrorMeaning] | None
     has_attributes: bool
     is_system_error: bool
 
@@ -78,7 +78,7 @@ def _special(kind: type, key: str) -> _Recogniser | None:
     return _by_status if key in known.STATUS_FIRST else None
 
 
-def _first(keys: tuple[str, ...], table: known.Table) -> tuple[str, Meaning] | None:
+def _first(keys: tuple[str, ...], table: known.Table) -> tuple[str, ErrorMeaning] | None:
     return next(((key, table[key]) for key in keys if key in table), None)
 
 
@@ -94,22 +94,22 @@ def carries_something(error: BaseException) -> bool:
     return type(own) is not dict or len(own) > 0
 
 
-def recognise(error: BaseException, depth: int = 0) -> Finding | None:
+def recognise(error: BaseException, depth: int = 0) -> Recognition | None:
     """What one error says; `depth` counts how many others it was found inside of."""
     traits = _traits_of(type(error))
     found = traits.special(error, depth) if traits.special else None
     if found is None and traits.library:
-        found = Finding(*traits.library, error)
+        found = Recognition(*traits.library, error)
     elif found is None and carries_something(error):
         found = _by_what_it_carries(error, traits.keys)
     if found is None and traits.is_system_error:
         found = _by_system_number(error)
     if found is None and traits.general:
-        found = Finding(*traits.general, error)
+        found = Recognition(*traits.general, error)
     return found
 
 
-def _by_what_it_carries(error: BaseException, keys: tuple[str, ...]) -> Finding | None:
+def _by_what_it_carries(error: BaseException, keys: tuple[str, ...]) -> Recognition | None:
     return (
         _by_provider_code(error, keys)
         or _by_status(error)
@@ -121,58 +121,58 @@ def _by_what_it_carries(error: BaseException, keys: tuple[str, ...]) -> Finding 
     )
 
 
-def _by_own_word(error: BaseException, depth: int) -> Finding | None:
+def _by_own_word(error: BaseException, depth: int) -> Recognition | None:
     kind = type(error)
     if issubclass(kind, UnavailableError):
-        meaning = Meaning(Category.NETWORK, Delivery.NEVER_SEEN)
-        return Finding(probe.short_name(kind), meaning, error, unavailable=True)
+        meaning = ErrorMeaning(Category.NETWORK, Delivery.NEVER_SEEN)
+        return Recognition(probe.short_name(kind), meaning, error, unavailable=True)
     if issubclass(kind, RateLimitedError):
-        return Finding(probe.short_name(kind), Meaning(Category.RATE_LIMIT, Delivery.SEEN), error)
+        return Recognition(probe.short_name(kind), ErrorMeaning(Category.RATE_LIMIT, Delivery.SEEN), error)
     return _said(error, ErrorClass.FINAL if issubclass(kind, FinalError) else ErrorClass.RETRYABLE, depth)
 
 
-def _said(error: BaseException, error_class: ErrorClass, depth: int) -> Finding:
+def _said(error: BaseException, error_class: ErrorClass, depth: int) -> Recognition:
     """The code said whether to retry; the category is still that of the error it was made from, if known."""
     rule = probe.short_name(type(error))
     inside = _by_what_is_inside(error, depth)
     if inside is None:
-        return Finding(rule, Meaning(Category.UNKNOWN, error_class=error_class), error)
+        return Recognition(rule, ErrorMeaning(Category.UNKNOWN, error_class=error_class), error)
     # Status and hint are those of the error inside, unless the verdict names a hint of its own.
     telling = error if probe.attribute(error, "retry_after") is not None else inside.error
-    return Finding(rule, inside.meaning._replace(error_class=error_class), telling)
+    return Recognition(rule, inside.meaning._replace(error_class=error_class), telling)
 
 
-def _by_deferral(error: BaseException, depth: int) -> Finding:
+def _by_deferral(error: BaseException, depth: int) -> Recognition:
     """What made the wait necessary; but the wait itself, in `retry_after`, is that of the deferral."""
     inside = _by_what_is_inside(error, depth)
-    meaning = inside.meaning if inside else Meaning(Category.RATE_LIMIT)
-    return Finding(probe.short_name(type(error)), meaning, error)
+    meaning = inside.meaning if inside else ErrorMeaning(Category.RATE_LIMIT)
+    return Recognition(probe.short_name(type(error)), meaning, error)
 
 
-def _by_what_is_inside(error: BaseException, depth: int) -> Finding | None:
+def _by_what_is_inside(error: BaseException, depth: int) -> Recognition | None:
     if depth >= MAX_NESTED:
         return None
     findings = (recognise(cause, depth + 1) for cause in probe.causes(error))
     return next((found for found in findings if found), None)
 
 
-def _by_phrase(error: BaseException, _depth: int) -> Finding | None:
+def _by_phrase(error: BaseException, _depth: int) -> Recognition | None:
     key = _traits_of(type(error)).keys[0]
     text = probe.text(error)
     for phrase, meaning in known.PHRASES[key]:
         if phrase in text:
-            return Finding(f"{key} ({phrase.strip()})", meaning, error)
+            return Recognition(f"{key} ({phrase.strip()})", meaning, error)
     return None
 
 
-def _by_provider_code(error: BaseException, keys: tuple[str, ...]) -> Finding | None:
+def _by_provider_code(error: BaseException, keys: tuple[str, ...]) -> Recognition | None:
     if "botocore:ClientError" in keys:
         code = _entry(_entry(probe.attribute(error, "response"), "Error"), "Code")
         return _by_name(error, "aws", code, known.AWS_CODES)
     return _by_name(error, "code", probe.attribute(error, "code"), known.SPENT_QUOTA_CODES)
 
 
-def _by_model_error(error: BaseException, keys: tuple[str, ...]) -> Finding | None:
+def _by_model_error(error: BaseException, keys: tuple[str, ...]) -> Recognition | None:
     if "openai:APIError" not in keys and "anthropic:APIError" not in keys:
         return None
     inner = _entry(_entry(probe.attribute(error, "body"), "error"), "type")
@@ -181,22 +181,22 @@ def _by_model_error(error: BaseException, keys: tuple[str, ...]) -> Finding | No
     return next((found for found in findings if found), None)
 
 
-def _by_name(error: BaseException, what: str, name: object, table: known.Table) -> Finding | None:
+def _by_name(error: BaseException, what: str, name: object, table: known.Table) -> Recognition | None:
     plain = probe.string(name)
     if plain is None or plain not in table:
         return None
-    return Finding(f"{what} {plain}", table[plain], error)
+    return Recognition(f"{what} {plain}", table[plain], error)
 
 
-def _by_status(error: BaseException, _depth: int = 0) -> Finding | None:
+def _by_status(error: BaseException, _depth: int = 0) -> Recognition | None:
     status = status_of(error)
     if status is None or status < 400:
         return None
     other = known.OTHER_4XX if status < 500 else known.OTHER_5XX
-    return Finding(f"status {status}", known.STATUSES.get(status, other), error)
+    return Recognition(f"status {status}", known.STATUSES.get(status, other), error)
 
 
-def _by_sqlstate(error: BaseException) -> Finding | None:
+def _by_sqlstate(error: BaseException) -> Recognition | None:
     state = probe.string(probe.attribute(error, "sqlstate")) or probe.string(probe.attribute(error, "pgcode"))
     if state is None or len(state) != 5:
         return None
@@ -205,11 +205,11 @@ def _by_sqlstate(error: BaseException) -> Finding | None:
 
 def _by_longest(
     error: BaseException, rule: str, names: tuple[str, ...], table: known.Table
-) -> Finding | None:
-    return next((Finding(rule, table[name], error) for name in names if name in table), None)
+) -> Recognition | None:
+    return next((Recognition(rule, table[name], error) for name in names if name in table), None)
 
 
-def _by_grpc_code(error: BaseException, keys: tuple[str, ...]) -> Finding | None:
+def _by_grpc_code(error: BaseException, keys: tuple[str, ...]) -> Recognition | None:
     code = probe.attribute(error, "code")
     if "grpc:RpcError" not in keys or not callable(code):
         return None
@@ -228,14 +228,14 @@ _UNREACHABLE = frozenset(
 )
 
 
-def _by_sqlite_name(error: BaseException) -> Finding | None:
+def _by_sqlite_name(error: BaseException) -> Recognition | None:
     name = probe.string(probe.attribute(error, "sqlite_errorname"))
     if name is None:
         return None
     return _by_longest(error, name, (name, "_".join(name.split("_")[:2])), known.SQLITE_NAMES)
 
 
-def _by_smtp_code(error: BaseException) -> Finding | None:
+def _by_smtp_code(error: BaseException) -> Recognition | None:
     codes = [probe.attribute(error, "smtp_code")]
     refused = probe.attribute(error, "recipients")
     if type(refused) is dict:
@@ -245,12 +245,12 @@ def _by_smtp_code(error: BaseException) -> Finding | None:
     return _by_longest(error, f"smtp {name}", (name, name[0]), known.SMTP_CODES)
 
 
-def _by_system_number(error: BaseException) -> Finding | None:
+def _by_system_number(error: BaseException) -> Recognition | None:
     number = probe.number(probe.attribute(error, "errno"), 1, 10_000)
     if number in _OUT_OF:
-        return Finding(f"errno {errno.errorcode[number]}", known.USED_UP, error)
+        return Recognition(f"errno {errno.errorcode[number]}", known.USED_UP, error)
     if number in _UNREACHABLE:
-        return Finding(f"errno {errno.errorcode[number]}", known.UNREACHABLE, error)
+        return Recognition(f"errno {errno.errorcode[number]}", known.UNREACHABLE, error)
     return None
 
 

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from typing import NamedTuple
 
-from redrive.policy.what_if import Proof, Trouble, Works
+from redrive.policy.what_if import FailedStep, Proof, Works
 
 MAX_LOOKED_AT = 1_000
 """Recoveries that are looked at for one failure."""
@@ -46,7 +46,7 @@ class Recoveries:
     def recovered(self, dependency: str, category: str, since: float, at: float) -> None:
         self._recoveries[dependency, category].append(Recovery(at, since))
 
-    def retried(self, dependency: str, category: str, trouble: Trouble) -> None:
+    def retried(self, dependency: str, category: str, trouble: FailedStep) -> None:
         made, succeeded = self._retries[dependency, category]
         more = len(trouble.starts) - 1
         self._retries[dependency, category] = Retries(

@@ -31,7 +31,7 @@ MAX_REDRIVES = 1_000
 MAX_NAME_LENGTH = 100
 WORDS = (*REDRIVE_POLICIES, BY_CATEGORY)
 
-Redrive: TypeAlias = str | RetryPolicy
+RedriveChoice: TypeAlias = str | RetryPolicy
 Function: TypeAlias = Callable[[int], float | None]
 Functions: TypeAlias = Mapping[str, Function]
 
@@ -50,7 +50,7 @@ class Redriving(NamedTuple):
 
 
 def redriving(
-    choice: Redrive,
+    choice: RedriveChoice,
     category: Category,
     *,
     redrives: int = 0,
@@ -72,7 +72,9 @@ def redriving(
     return _counted(policy.name, encode(policy_to_json(policy)), most, redrives, delay)
 
 
-def chosen(choice: Redrive, category: Category, default: Redrive = REDRIVE_EXPONENTIAL) -> Redrive:
+def chosen(
+    choice: RedriveChoice, category: Category, default: RedriveChoice = REDRIVE_EXPONENTIAL
+) -> RedriveChoice:
     """The policy that a choice means: one of its own, or the name of a custom one.
 
     By category, `default` takes the place of exponential.
@@ -86,7 +88,7 @@ def chosen(choice: Redrive, category: Category, default: Redrive = REDRIVE_EXPON
     return chosen(default, category) if policy is REDRIVE_EXPONENTIAL and default is not policy else policy
 
 
-def checked(choice: object) -> Redrive:
+def checked(choice: object) -> RedriveChoice:
     """Refuse what is no policy for redrives."""
     if isinstance(choice, RetryPolicy):
         policy_to_json(choice)  # refuses what a letter could not keep
@@ -109,7 +111,7 @@ def checked_redrives(max_redrives: object) -> int | None:
     return max_redrives  # type: ignore[return-value]
 
 
-def choice_of(name: str, policy: str | None) -> Redrive:
+def choice_of(name: str, policy: str | None) -> RedriveChoice:
     """The choice that a letter was stored with, out of its columns."""
     return name if policy is None else policy_from_json(decode(policy))
 

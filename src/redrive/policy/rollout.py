@@ -86,7 +86,7 @@ class Rollout(NamedTuple):
         return cls(RolloutOptions(**stored), pardoned)
 
 
-class Figures(NamedTuple):
+class RolloutFigures(NamedTuple):
     """An operation at one moment.
 
     score         what came of its items, without what was pardoned
@@ -105,18 +105,18 @@ class Figures(NamedTuple):
     open_breaker: str | None = None
 
 
-class Release(NamedTuple):
+class ItemRelease(NamedTuple):
     """Begin so many items; the rate is then used up until `released_at`."""
 
     number: int
     released_at: float
 
 
-class Wait(NamedTuple):
+class RolloutWait(NamedTuple):
     seconds: float
 
 
-class Ramp(NamedTuple):
+class CanaryPassed(NamedTuple):
     """The canary went well."""
 
 
@@ -128,12 +128,12 @@ class Finish(NamedTuple):
     """What is still planned cannot be begun any more."""
 
 
-Move = Release | Wait | Ramp | Stop | Finish
+Move = ItemRelease | RolloutWait | CanaryPassed | Stop | Finish
 
 
-def next_move(figures: Figures, options: RolloutOptions, now: float) -> Move:
+def next_move(figures: RolloutFigures, options: RolloutOptions, now: float) -> Move:
     if not figures.ready:
-        return Wait(POLL_SECONDS) if figures.running else Finish()
+        return RolloutWait(POLL_SECONDS) if figures.running else Finish()
     reason = _reason_to_stop(figures, options)
     if reason is not None:
         return Stop(reason)
@@ -142,14 +142,14 @@ def next_move(figures: Figures, options: RolloutOptions, now: float) -> Move:
     return _in_ramp(figures, options.rate, now)
 
 
-def _in_canary(figures: Figures, options: RolloutOptions, now: float) -> Move:
+def _in_canary(figures: RolloutFigures, options: RolloutOptions, now: float) -> Move:
     missing = options.canary - figures.score.begun
     if missing > 0:
         return _released(figures, missing, now)
-    return Wait(POLL_SECONDS) if figures.running else Ramp()
+    return RolloutWait(POLL_SECONDS) if figures.running else CanaryPassed()
 
 
-def _in_ramp(figures: Figures, rate: float | None, now: float) -> Move:
+def _in_ramp(figures: RolloutFigures, rate: float | None, now: float) -> Move:
     if rate is None:
         return _released(figures, MAX_BATCH_SIZE, now)
     since = _credited_since(figures.released_at, rate, now)
@@ -157,9 +157,13 @@ def _in_ramp(figures: Figures, rate: float | None, now: float) -> Move:
     # Rounded first: an item must not wait for a moment more because it was computed as 0.9999999999.
     number = floor(round(credit, 6))
     if number < 1:
-        return Wait(min(MAX_WAIT_SECONDS, max(MIN_WAIT_SECONDS, (1.0 - credit) / rate)))
+        return RolloutWait(min(MAX_WAIT_SECONDS, max(MIN_WAIT_SECONDS, (1.0 - credit) / rate)))
     move = _released(figures, number, now)
-    return move if isinstance(move, Wait) else Release(move.number, min(now, since + move.number / rate))
+    return (
+        move
+        if isinstance(move, RolloutWait)
+        else ItemRelease(move.number, min(now, since + move.number / rate))
+    )
 
 
 def _credited_since(released_at: float | None, rate: float, now: float) -> float:
@@ -168,9 +172,9 @@ def _credited_since(released_at: float | None, rate: float, now: float) -> float
     return oldest if released_at is None else min(now, max(oldest, released_at))
 
 
-def _released(figures: Figures, wanted: int, now: float) -> Release | Wait:
+def _released(figures: RolloutFigures, wanted: int, now: float) -> ItemRelease | RolloutWait:
     number = min(wanted, figures.ready, MAX_BATCH_SIZE, _most_running(figures.score) - figures.running)
-    return Release(number, now) if number > 0 else Wait(POLL_SECONDS)
+    return ItemRelease(number, now) if number > 0 else RolloutWait(POLL_SECONDS)
 
 
 def _most_running(score: Score) -> int:
@@ -178,7 +182,7 @@ def _most_running(score: Score) -> int:
     return min(MAX_RUNNING, max(MAX_BATCH_SIZE, score.judged))
 
 
-def _reason_to_stop(figures: Figures, options: RolloutOptions) -> str | None:
+def _reason_to_stop(figures: RolloutFigures, options: RolloutOptions) -> str | None:
     score = figures.score
     if options.stop_on_breaker and figures.open_breaker is not None:
         return f"the breaker {figures.open_breaker!r} is open, and items that are left depend on it"
@@ -190,7 +194,7 @@ def _reason_to_stop(figures: Figures, options: RolloutOptions) -> str | None:
     return f"{score.failed} of {_items(score.judged)} failed: {part}"
 
 
-def _enough(figures: Figures, options: RolloutOptions) -> int:
+def _enough(figures: RolloutFigures, options: RolloutOptions) -> int:
     """So many must have ended before the failures among them say something."""
     whole_canary = figures.score.begun >= options.canary and not figures.running
     return 1 if not figures.ramping and whole_canary else options.minimum

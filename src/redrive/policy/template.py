@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from redrive.errors import InvalidValueError
 from redrive.model.failure import Category
 from redrive.policy.bounds import require_kind, require_whole
-from redrive.policy.redriving import Redrive, checked, checked_redrives
+from redrive.policy.redriving import RedriveChoice, checked, checked_redrives
 from redrive.policy.triage import Triage, triage
 
 MAX_TEXT_LENGTH = 500
@@ -51,7 +51,7 @@ class Template:
     error_type: str | Collection[str] = ()
     http_status: int | Collection[int] = ()
     message_contains: str | Collection[str] = ()
-    redrive: Redrive | None = None
+    redrive: RedriveChoice | None = None
     max_redrives: int | None = None
     tags: Collection[str] = ()
     owner: str | None = None

@@ -66,7 +66,7 @@ class Failed(NamedTuple):
         return max(0.0, self.ended_at - self.started_at)
 
 
-class Trouble(NamedTuple):
+class FailedStep(NamedTuple):
     """A step of a run that failed at least once, from its first attempt until it succeeded or was given up.
 
     succeeded_at  when the attempt started that succeeded; None if it was given up
@@ -103,12 +103,12 @@ class Relived(NamedTuple):
         return self.reason is None
 
 
-def unseen(trouble: Trouble, relived: Relived) -> int:
+def unseen(trouble: FailedStep, relived: Relived) -> int:
     """How many of its attempts start after it was last seen to fail: of these nobody knows that they do."""
     return sum(start > trouble.failed[-1].started_at + ROUNDING for start in relived.starts)
 
 
-def relive(trouble: Trouble, policy: RetryPolicy, works: Works | None) -> Relived:
+def relive(trouble: FailedStep, policy: RetryPolicy, works: Works | None) -> Relived:
     """The same step under another policy. The first attempt is as it was: no policy has a say in it."""
     draws, delays = _draws(trouble), _held_up(trouble)
     starts, tally, last = [trouble.failed[0].started_at], Tally(), len(trouble.failed) - 1
@@ -127,7 +127,7 @@ def relive(trouble: Trouble, policy: RetryPolicy, works: Works | None) -> Relive
         moment = start + trouble.failed[min(number, last)].seconds
 
 
-def _works(trouble: Trouble, number: int, start: float, works: Works | None) -> bool:
+def _works(trouble: FailedStep, number: int, start: float, works: Works | None) -> bool:
     """Of what was seen to fail, nothing else is believed, be it in the same moment as a success."""
     if works is None or start < works.since - ROUNDING:
         return False
@@ -138,7 +138,7 @@ def _why(failed: Failed, decision: Decision) -> Reason:
     return Reason.WORKER_CRASHED if failed.bound else decision.explanation.reason
 
 
-def _held_up(trouble: Trouble) -> list[float]:
+def _held_up(trouble: FailedStep) -> list[float]:
     """How much later than it was due each further attempt was started: held, or waiting for a worker."""
     late = []
     for failed, following in zip(trouble.failed, trouble.starts[1:], strict=False):
@@ -147,7 +147,7 @@ def _held_up(trouble: Trouble) -> list[float]:
     return late
 
 
-def _draws(trouble: Trouble) -> list[float]:
+def _draws(trouble: FailedStep) -> list[float]:
     """What was drawn after each failure, from 0 to 1: the same is drawn again."""
     draws, counted, previous = [], 0, None
     for failed in trouble.failed:

@@ -1,15 +1,16 @@
-"""The checker: does what a database holds keep the promises that Redrive makes?
+"""The checker: tells whether a database keeps every promise of Redrive.
 
     verdict = await verify(database)
     print(verdict)
     assert verdict.sound
 
-It reads only, and may be run while workers are at work.
+It only reads, and may run while workers do.
 """
 
 from __future__ import annotations
 
-from redrive.verify.verdict import Finding, Verdict, Witness
+from redrive.verify.verdict import Verdict, Violation
 from redrive.verify.verifier import verify, verify_unchanged
+from redrive.verify.witness import Witness
 
-__all__ = ["Finding", "Verdict", "Witness", "verify", "verify_unchanged"]
+__all__ = ["Verdict", "Violation", "Witness", "verify", "verify_unchanged"]

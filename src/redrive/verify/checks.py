@@ -1,12 +1,16 @@
-"""The checks that one statement answers: its name, what it looks at, and what its rows mean in words.
+"""Checks: those that one statement answers, and those of the audit chain (I14) and of totals (I16).
 
-The first column is the subject; the sentence is filled with the others.
+A statement returns rows of a broken promise: the first column is the subject, the others fill the sentence.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
+from redrive.model.run import RunState
+from redrive.policy.chain import ChainCheck
+from redrive.store.records import slot_names
 from redrive.store.verification import Verification
 from redrive.verify.verdict import Verdict
 
@@ -185,3 +189,45 @@ async def check_contradictions(store: Verification, verdict: Verdict, population
             run_id,
             f"It is {state}, its step {step_state}, its place {place!r}: {CONTRADICTIONS[word]}.",
         )
+
+
+async def check_chains(store: Verification, verdict: Verdict) -> None:
+    verdict.begin("I14")
+    for (org,) in await store.ask("audited_orgs"):
+        head, last = await store.audit.end(org)
+        check = ChainCheck(org, None)
+        async for entries in store.audit.following(org, last):
+            check.take(entries)
+        faults = check.finish(head, last)
+        verdict.look("I14", check.checked)
+        for fault in faults:
+            verdict.find("I14", org, fault.text)
+
+
+_STATES = frozenset(map(str, RunState))
+
+
+async def check_sums(store: Verification, verdict: Verdict) -> None:
+    verdict.begin("I16")
+    for state, runs in await store.ask("states"):
+        verdict.look("I16", runs)
+        if state not in _STATES:
+            verdict.find("I16", state, f"{runs:,} runs are in this state, which is none: nobody counts them.")
+    await _check_slots(store, verdict)
+
+
+async def _check_slots(store: Verification, verdict: Verdict) -> None:
+    in_use: dict[str, int] = {}
+    noted: Counter[str] = Counter()
+    for kind, text, number in await store.ask("slots"):
+        if kind == "in use":
+            in_use[text] = number
+        else:
+            for name in slot_names(text):
+                noted[name] += number
+    verdict.look("I16", len(in_use))
+    for name in sorted(in_use.keys() | noted.keys()):
+        counted = in_use.get(name, 0)
+        if counted != noted[name]:
+            text = f"The limit counts {counted} slots in use, but leased runs have noted {noted[name]}."
+            verdict.find("I16", name, text)

@@ -1,7 +1,7 @@
-"""Held work (I6): whatever holds it must exist, and must not let it through already.
+"""Held work (I6): its breaker or limit must exist, and must still have a reason to hold it.
 
-A limit has room for a moment whenever a slot becomes free, until a worker looks. So it is only suspected, and
-looked at a second time: what is to be released next must have been released by then.
+A limit has free slots for a moment whenever work ends, until a worker polls. So such a limit is only
+suspected, and checked a second time: by then, a worker must have released the next run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from redrive.store.verification import HolderRow, Verification
 from redrive.verify.verdict import Verdict
 
 SECOND_LOOK = 5.0
-"""Seconds until the second look: several times as long as workers sleep."""
+"""Seconds until the second check: several times the poll interval of workers."""
 
 Suspects = dict[str, tuple[str, int]]
 
@@ -38,7 +38,7 @@ async def check_holders(store: Verification, verdict: Verdict, clock: Clock, lee
 
 
 async def _with_room(store: Verification, holders: list[HolderRow], leeway: float) -> Suspects:
-    """The limits that have free slots for what they have held for long, and what is to be released next."""
+    """Return the limits with free slots that hold old work, each with the run to release next."""
     suspects: Suspects = {}
     for each in holders:
         old = each.since < each.now - leeway
@@ -50,7 +50,7 @@ async def _with_room(store: Verification, holders: list[HolderRow], leeway: floa
 
 
 def _fault(holder: HolderRow, leeway: float) -> str:
-    """What is wrong about it for certain; empty when nothing is."""
+    """Describe a certain fault; empty if there is none."""
     if holder.maximum is not None:
         return ""
     if holder.body is None or holder.updated_at is None:
@@ -62,7 +62,7 @@ def _fault(holder: HolderRow, leeway: float) -> str:
 
 
 def _lets_through(body: str, moment: float) -> bool:
-    """With probes under way it need not, for as long as its policy says, which is not stored."""
+    """Tell whether the breaker admits calls; while probes run, its policy decides, which is not stored."""
     try:
         dumped = decode(body)
     except NotStorableError:

@@ -1,4 +1,4 @@
-"""The rules that runs are bound to: the steps of their definitions, with the policies stored there."""
+"""The rules of runs: the steps of their definitions, with the policies stored there."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from redrive.verify.verdict import Verdict
 _UNREADABLE = (RedriveError, LookupError, TypeError, ValueError)
 
 
-class Rule(NamedTuple):
-    """What holds for one step."""
+class StepRule(NamedTuple):
+    """The policy and the effect of one step."""
 
     policy: RetryPolicy
     effect: Effect
 
 
-class Rules:
+class DefinitionRules:
     def __init__(self, store: Verification) -> None:
         self._store = store
-        self._steps: dict[str, list[Rule] | None] = {}
+        self._steps: dict[str, list[StepRule] | None] = {}
         self._overrides: dict[str, RetryPolicy | None] = {}
 
-    async def steps(self, definition: str) -> list[Rule] | None:
+    async def steps(self, definition: str) -> list[StepRule] | None:
         """None when the definition is missing or cannot be read."""
         if definition not in self._steps:
             body = await self._store.definition(definition)
             self._steps[definition] = None if body is None else _steps(body)
         return self._steps[definition]
 
-    async def step(self, definition: str, index: int) -> Rule | None:
+    async def step(self, definition: str, index: int) -> StepRule | None:
         steps = await self.steps(definition)
         return steps[index] if steps is not None and 0 <= index < len(steps) else None
 
@@ -52,7 +52,7 @@ class Rules:
         return self._overrides[text]
 
 
-async def check_rules(store: Verification, rules: Rules, verdict: Verdict) -> None:
+async def check_rules(store: Verification, rules: DefinitionRules, verdict: Verdict) -> None:
     """I10: definitions and overrides can be read, and runs are in steps that their definition has."""
     verdict.begin("I10")
     await _check_definitions(store, rules, verdict)
@@ -64,7 +64,7 @@ async def check_rules(store: Verification, rules: Rules, verdict: Verdict) -> No
             )
 
 
-async def _check_definitions(store: Verification, rules: Rules, verdict: Verdict) -> None:
+async def _check_definitions(store: Verification, rules: DefinitionRules, verdict: Verdict) -> None:
     for digest, runs, highest, earliest in await store.ask("definitions_used"):
         verdict.look("I10", 1)
         steps = await rules.steps(digest)
@@ -83,10 +83,10 @@ async def _find_lost_in_steps(store: Verification, verdict: Verdict, digest: str
         verdict.find("I10", run_id, text)
 
 
-def _steps(body: str) -> list[Rule] | None:
+def _steps(body: str) -> list[StepRule] | None:
     try:
         value: Any = decode(body)
-        return [Rule(policy_from_json(each["retry"]), Effect(each["effect"])) for each in value["steps"]]
+        return [StepRule(policy_from_json(each["retry"]), Effect(each["effect"])) for each in value["steps"]]
     except _UNREADABLE:
         return None
 

@@ -1,9 +1,9 @@
-"""The verdict: what was found, and how much was looked at."""
+"""The verdict: broken promises, and how many rows were checked."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 INVARIANTS = {
@@ -39,10 +39,10 @@ ADVICE = {
 """What to do about a broken promise."""
 
 Told = Callable[[str], object]
-"""Is told the promise that is looked at next."""
+"""Receives the promise that is checked next."""
 
 
-class Finding(NamedTuple):
+class Violation(NamedTuple):
     """A broken promise. `subject` is the id of a run, or the name of what it is about."""
 
     invariant: str
@@ -50,25 +50,11 @@ class Finding(NamedTuple):
     text: str
 
 
-class Witness(NamedTuple):
-    """What somebody outside has seen.
-
-    acknowledged  ids of runs whose start was confirmed
-    refused       ids of runs whose start was not
-    effects       how often a receiver has accepted each step's idempotency key, counted when nothing was
-                  executed any more; None if nobody has counted
-    """
-
-    acknowledged: Collection[str] = ()
-    refused: Collection[str] = ()
-    effects: Mapping[str, int] | None = None
-
-
 class Verdict:
-    """`checked` says for every invariant how many rows were looked at: 0 means that nothing is proven."""
+    """`checked` counts the rows that were checked for each invariant: 0 proves nothing."""
 
     def __init__(self, most: int, told: Told | None = None) -> None:
-        self.findings: list[Finding] = []
+        self.findings: list[Violation] = []
         self.checked: dict[str, int] = dict.fromkeys(INVARIANTS, 0)
         self._most = most
         self._found: Counter[str] = Counter()
@@ -100,7 +86,7 @@ class Verdict:
     def find(self, invariant: str, subject: str, text: str) -> None:
         self._found[invariant] += 1
         if self._found[invariant] <= self._most:
-            self.findings.append(Finding(invariant, subject, text))
+            self.findings.append(Violation(invariant, subject, text))
 
     def __str__(self) -> str:
         return "\n".join([self._summary(), *self._listed(), *self._counts()])

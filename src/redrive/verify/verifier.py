@@ -1,4 +1,4 @@
-"""Verifying a database: all checks, one after the other."""
+"""The verifier: all checks of a database, in order."""
 
 from __future__ import annotations
 
@@ -9,18 +9,24 @@ from redrive.store.database import Database, Session
 from redrive.store.reading import place_of, reading
 from redrive.store.schema import schema_of
 from redrive.store.verification import Verification
-from redrive.verify.chains import check_chains
-from redrive.verify.checks import ALWAYS, AT_WORK, SETTLED, check_contradictions, run_checks
+from redrive.verify.checks import (
+    ALWAYS,
+    AT_WORK,
+    SETTLED,
+    check_chains,
+    check_contradictions,
+    check_sums,
+    run_checks,
+)
 from redrive.verify.holders import check_holders
-from redrive.verify.rules import Rules, check_rules
-from redrive.verify.sums import check_sums
-from redrive.verify.verdict import Told, Verdict, Witness
+from redrive.verify.rules import DefinitionRules, check_rules
+from redrive.verify.verdict import Told, Verdict
 from redrive.verify.waits import check_waits
-from redrive.verify.witnessed import check_witness
+from redrive.verify.witness import Witness, check_witness
 
 
 async def verify_unchanged(database: Database, **options: Any) -> Verdict:
-    """Verify over connections that cannot write. SchemaError unless the tables are current; see `verify`."""
+    """Verify over read-only connections; raise SchemaError unless the tables are current. See `verify`."""
     reader = reading(database)
     try:
         (await schema_of(reader)).require(place_of(reader))
@@ -40,18 +46,18 @@ async def verify(
     clock: Clock = SYSTEM_CLOCK,
     told: Told | None = None,
 ) -> Verdict:
-    """Does the database keep every promise? It is only read, and others may work on it meanwhile.
+    """Check every promise. The database is only read, and workers may run meanwhile.
 
-    witness    what somebody outside has seen
-    settled    everything must have ended; otherwise nothing may be overdue by more than `leeway` seconds
-    most       so many findings of each invariant are listed
-    tolerance  seconds by which the clocks of those who wrote may differ
-    clock      what a second look at suspects waits on
-    told       is called with each promise, such as "I4", before it is looked at
+    witness    what callers and receivers outside have seen
+    settled    all work must have ended; otherwise nothing may be overdue by more than `leeway` seconds
+    most       the maximum number of listed findings of each invariant
+    tolerance  seconds by which the clocks of the writers may differ
+    clock      times the wait before suspects are checked again
+    told       is called with each promise, such as "I4", before its check
     """
     verdict = Verdict(most, told)
     store = Verification(database, leeway=leeway, tolerance=tolerance, most=most + 1)
-    rules = Rules(store)
+    rules = DefinitionRules(store)
     populations = await store.populations()
     if witness is not None:
         await check_witness(store, rules, verdict, witness)

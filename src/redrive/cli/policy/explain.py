@@ -15,7 +15,7 @@ from redrive.cli.policy.policies import of_application, of_database
 from redrive.cli.terminal import bold, out
 from redrive.model.identity import HOME
 from redrive.policy.alteration import Alteration, preset
-from redrive.policy.consequence import ENDINGS, Consequence, consequences
+from redrive.policy.consequence import ENDINGS, CategoryConsequence, consequences
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.schedule import ScheduledAttempt
 from redrive.policy.stored import policy_to_json
@@ -103,7 +103,7 @@ def _show(subject: Subject, deadline: float | None) -> None:
     out(f"When nothing more is tried, {ENDINGS[policy.ending]}.")
 
 
-def _error(consequence: Consequence, policy: RetryPolicy) -> dict[str, Any]:
+def _error(consequence: CategoryConsequence, policy: RetryPolicy) -> dict[str, Any]:
     retries, own = consequence.retries, consequence.category in policy.backoff_by_category
     return {
         "category": consequence.category.value,

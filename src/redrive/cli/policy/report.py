@@ -10,7 +10,7 @@ from redrive.cli.output import Column, chosen, show_json, show_rows, terminal_wi
 from redrive.cli.policy.simulate import ASSUMPTIONS, HIGH, MEDIAN, STEPS, as_json, flat
 from redrive.cli.terminal import bad, bold, dim, good, instant, notice, out
 from redrive.failures.what_if import StepName, StepOutcome, WhatIf
-from redrive.policy.comparison import Comparison, Peak, Side
+from redrive.policy.comparison import Peak, PolicyComparison, Side
 from redrive.policy.what_if import Proof
 from redrive.words.duration import duration
 
@@ -86,7 +86,7 @@ def _looked_at(found: WhatIf) -> str:
     return text
 
 
-def _figures(total: Comparison) -> Iterator[str]:
+def _figures(total: PolicyComparison) -> Iterator[str]:
     recorded, changed = total.recorded, total.changed
     avoided = sum(total.avoided.values())
     letters = ", ".join(
@@ -110,7 +110,7 @@ def _line(label: str, recorded: str, changed: str, note: str = "") -> str:
     return f"{label:{LABEL}}{recorded:>{NUMBER}}{changed:>{NUMBER}}{'  ' * bool(note)}{note}"
 
 
-def _show_letters(total: Comparison) -> None:
+def _show_letters(total: PolicyComparison) -> None:
     out(bold(f"\nOf {_count(total.recorded.dead_letters, 'dead letter')}"))
     unknown = f"nothing shows when it worked; counted as not avoided{_hope(total, 'unknown')}"
     for number, word, text in (
@@ -122,7 +122,7 @@ def _show_letters(total: Comparison) -> None:
         _show_part(number, word, text)
 
 
-def _show_new(total: Comparison) -> None:
+def _show_new(total: PolicyComparison) -> None:
     out(bold(f"\n{_count(total.made, 'new dead letter')}"))
     _show_part(total.made - total.unsure, "sure", "it succeeded then, and would be given up while it failed")
     text = "it would be given up where nobody knows whether it worked already"
@@ -137,7 +137,7 @@ def _show_part(number: int, word: str, text: str) -> None:
         out(f"{'' if place else start:{len(start)}}{line}")
 
 
-def _hope(total: Comparison, what: str) -> str:
+def _hope(total: PolicyComparison, what: str) -> str:
     if round(total.hoped_for[what]) == 0:
         return ""
     return f" (about {total.hoped_for[what]:,.0f} would succeed, if they went as other retries did)"

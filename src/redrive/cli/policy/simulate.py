@@ -16,7 +16,7 @@ from redrive.cli.terminal import instant
 from redrive.failures.what_if import StepName, StepOutcome, WhatIf
 from redrive.model.identity import HOME
 from redrive.policy.alteration import Alteration, preset
-from redrive.policy.comparison import Comparison, Peak, Side
+from redrive.policy.comparison import Peak, PolicyComparison, Side
 from redrive.policy.stored import policy_to_json
 from redrive.policy.what_if import Proof
 
@@ -147,7 +147,7 @@ def _step(name: StepName, outcome: StepOutcome) -> dict[str, Any]:
     }
 
 
-def _compared(comparison: Comparison) -> dict[str, Any]:
+def _compared(comparison: PolicyComparison) -> dict[str, Any]:
     recorded, changed = comparison.recorded, comparison.changed
     return {
         "failures": comparison.failures,

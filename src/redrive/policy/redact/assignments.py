@@ -13,7 +13,7 @@ from redrive.policy.redact.contexts import replace_group
 from redrive.policy.redact.marker import MARKER
 from redrive.policy.redact.names import SecretName, SecretNames
 from redrive.policy.redact.patterns import Mark
-from redrive.policy.redact.values import Place, Span, secret_span
+from redrive.policy.redact.values import NamePlace, Span, secret_span
 
 _ASSIGNMENT = re.compile(
     rf"""
@@ -86,7 +86,7 @@ def _assignments(text: str, names: SecretNames) -> Iterator[Found]:
 def _validation_errors(text: str, names: SecretNames) -> Iterator[Found]:
     for match in _VALIDATION_ERROR.finditer(text):
         name = names.find(match["name"])
-        span = secret_span(text, Place(name, match["name"], match.start(), match.end())) if name else None
+        span = secret_span(text, NamePlace(name, match["name"], match.start(), match.end())) if name else None
         if name and span:
             yield name, span
 
@@ -97,9 +97,9 @@ def _name_end(match: re.Match[str]) -> int:
     return max(ends) if match.lastgroup else match.end()
 
 
-def _place(text: str, match: re.Match[str], names: SecretNames) -> Place | None:
+def _place(text: str, match: re.Match[str], names: SecretNames) -> NamePlace | None:
     if match["sql"]:
-        return Place(SecretName("password"), "", match.start(), match.end(), " ")
+        return NamePlace(SecretName("password"), "", match.start(), match.end(), " ")
     if match["name"] is None:
         word = match["flag"] or match["element"] or match["label"] or ""
         name, sign = names.find(word), ">" if match["element"] else " "
@@ -108,7 +108,7 @@ def _place(text: str, match: re.Match[str], names: SecretNames) -> Place | None:
     else:
         word = _unescaped(text, match)
         name, sign = _name(text, word, match.start(), names), match["sign"] or " "
-    return Place(name, word, match.start(), match.end(), sign) if name else None
+    return NamePlace(name, word, match.start(), match.end(), sign) if name else None
 
 
 def _is_no_assignment(text: str, match: re.Match[str]) -> bool:

@@ -34,7 +34,7 @@ _QUOTE_ENTITY = re.compile(r"&quot;|&#34;|&#x22;|&#39;|&#x27;|&apos;")
 _SPLIT_AT_MARKERS = re.compile(f"({MARKER.pattern})")
 
 
-class Rules(NamedTuple):
+class RedactionRules(NamedTuple):
     """What somebody has added to what every redactor knows."""
 
     extra_keys: tuple[str, ...]
@@ -61,7 +61,7 @@ class Redactor:
         more, less = tuple(extra_keys), tuple(allow_keys)
         self._names = SecretNames(more, less)
         self._extra_patterns = tuple(re.compile(pattern) for pattern in extra_patterns)
-        self.rules = Rules(more, less, tuple(each.pattern for each in self._extra_patterns))
+        self.rules = RedactionRules(more, less, tuple(each.pattern for each in self._extra_patterns))
         self._clean: dict[str, None] = {}
 
     def text(self, text: str) -> str:

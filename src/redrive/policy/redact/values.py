@@ -72,7 +72,7 @@ _MAX_NOTHING_LENGTH = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NamePlace:
     """A secret name in a text: where it stands, what sign follows it, and where its value begins."""
 
     name: SecretName
@@ -82,7 +82,7 @@ class Place:
     sign: str = "="
 
 
-def secret_span(text: str, place: Place) -> Span | None:
+def secret_span(text: str, place: NamePlace) -> Span | None:
     """Where the secret begins and ends, or None if the value is none."""
     begin = place.value
     if ":" in place.sign and (annotation := _ANNOTATION.match(text, begin)):
@@ -112,7 +112,7 @@ def _matched_end(shape: re.Pattern[str], text: str, start: int) -> int:
     return match.end() if match else start
 
 
-def _unquoted(text: str, place: Place) -> Span:
+def _unquoted(text: str, place: NamePlace) -> Span:
     start, kind, sign = place.value, place.name.kind, place.sign.strip()
     if sign == ">":
         return start, max(start, text.find("</", start, start + _MAX_ELEMENT_LENGTH))
@@ -137,7 +137,7 @@ def _bare_end(text: str, start: int, shape: re.Pattern[str] = _BARE_WORD) -> int
     return begin + min(len(word), len(kept) + max(0, still_open))
 
 
-def _header(text: str, place: Place) -> Span:
+def _header(text: str, place: NamePlace) -> Span:
     start = place.value
     if place.name.kind == "cookie" and _COOKIE.match(text, start) and not place.word.endswith("s"):
         return start, _header_end(text, place, _LINE if ":" in place.sign else _COOKIES)
@@ -148,7 +148,7 @@ def _header(text: str, place: Place) -> Span:
     return start, _bare_end(text, start)
 
 
-def _header_end(text: str, place: Place, shape: re.Pattern[str]) -> int:
+def _header_end(text: str, place: NamePlace, shape: re.Pattern[str]) -> int:
     """A header given in quotes as a whole (`-H 'Cookie: …'`) ends with them."""
     before, limit = text[place.start - 1 : place.start], len(text)
     if before in ("'", '"', "`"):
@@ -182,7 +182,7 @@ def _is_nothing(value: str, name: SecretName) -> bool:
     return name.text_only and _COUNT.fullmatch(value) is not None
 
 
-def _is_prose(text: str, start: int, end: int, place: Place) -> bool:
+def _is_prose(text: str, start: int, end: int, place: NamePlace) -> bool:
     """A piece of code in a traceback, or the words after a colon in a sentence."""
     if end - start > _MAX_NOTHING_LENGTH:
         return False

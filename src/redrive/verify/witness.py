@@ -1,17 +1,34 @@
-"""What somebody outside has seen, against what the database knows: starts (I1) and effects (I2)."""
+"""What an outside witness has seen, compared with the database: starts (I1) and side effects (I2)."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 from redrive.model.run import RunState
 from redrive.model.step import Effect, step_key
 from redrive.store.verification import ExecutedRow, Verification
-from redrive.verify.rules import Rules
-from redrive.verify.verdict import Verdict, Witness
+from redrive.verify.rules import DefinitionRules
+from redrive.verify.verdict import Verdict
 
 
-async def check_witness(store: Verification, rules: Rules, verdict: Verdict, witness: Witness) -> None:
+class Witness(NamedTuple):
+    """What callers and receivers outside the database have seen.
+
+    acknowledged  ids of runs whose start was confirmed
+    refused       ids of runs whose start was refused
+    effects       how often a receiver accepted each step's idempotency key, counted when all work had ended;
+                  None if it was not counted
+    """
+
+    acknowledged: Collection[str] = ()
+    refused: Collection[str] = ()
+    effects: Mapping[str, int] | None = None
+
+
+async def check_witness(
+    store: Verification, rules: DefinitionRules, verdict: Verdict, witness: Witness
+) -> None:
     verdict.begin("I1")
     await _check_acknowledged(store, verdict, witness.acknowledged)
     await _check_refused(store, verdict, witness.refused)
@@ -36,7 +53,7 @@ async def _check_refused(store: Verification, verdict: Verdict, ids: Collection[
 
 
 async def _check_effects(
-    store: Verification, rules: Rules, verdict: Verdict, effects: Mapping[str, int]
+    store: Verification, rules: DefinitionRules, verdict: Verdict, effects: Mapping[str, int]
 ) -> None:
     for key, times in effects.items():
         if times > 1:
@@ -57,7 +74,7 @@ async def _check_effects(
 
 
 def _succeeded(row: ExecutedRow) -> int | None:
-    """The step that the row tells of; the only step of a run is not kept as a finished one."""
+    """Return the step of the row that succeeded; a run's only step has no row of its own."""
     if row.finished is None and row.state == RunState.SUCCESS:
         return row.step_index
     return row.finished

@@ -1,4 +1,4 @@
-"""SQLite: is the file kept safely, on a disk that can keep it?"""
+"""SQLite: whether the file is durable, private, and on a suitable disk."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
 
-from redrive.doctor.finding import Finding, State, ok, unknown
-from redrive.doctor.limits import Limits
+from redrive.doctor.finding import DoctorLimits, Finding, State, ok, unknown
 from redrive.store.sqlite_reader import SqliteCondition
 from redrive.words.number import size
 
@@ -19,7 +18,7 @@ NETWORKS = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", 
 
 
 class Disk(NamedTuple):
-    """`system` is the kind of file system; empty where that cannot be found out."""
+    """`system` is the type of the file system; empty if unknown."""
 
     free_bytes: int
     bytes: int
@@ -72,7 +71,7 @@ def judge_rights(path: str, condition: SqliteCondition) -> Finding:
     return ok("file rights", "only its owner may read and write the file")
 
 
-def judge_log(condition: SqliteCondition, limits: Limits) -> Finding:
+def judge_log(condition: SqliteCondition, limits: DoctorLimits) -> Finding:
     if condition.log_bytes > limits.log_bytes:
         return Finding(
             "write-ahead log",
@@ -84,7 +83,7 @@ def judge_log(condition: SqliteCondition, limits: Limits) -> Finding:
     return ok("write-ahead log", f"it has {size(condition.log_bytes)}")
 
 
-def judge_disk(disk: Disk, limits: Limits) -> Iterator[Finding]:
+def judge_disk(disk: Disk, limits: DoctorLimits) -> Iterator[Finding]:
     seen = f"{size(disk.free_bytes)} of {size(disk.bytes)} are free"
     if disk.free_bytes >= limits.free_bytes:
         yield ok("disk", seen)
@@ -111,7 +110,7 @@ def judge_disk(disk: Disk, limits: Limits) -> Iterator[Finding]:
 
 
 def _system(place: Path) -> str:
-    """The file system of the longest mount point that the place lies in."""
+    """Return the file system of the innermost mount point above the path."""
     found: tuple[int, str] = (0, "")
     with suppress(OSError):
         for line in MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines():

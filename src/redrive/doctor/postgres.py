@@ -1,23 +1,86 @@
-"""PostgreSQL: what hinders its housekeeping, and whether it has connections left."""
+"""PostgreSQL: durability and clock of the server, its transactions, tables and connections."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from shlex import quote
 
-from redrive.doctor.finding import Finding, State, count, ok, unknown
-from redrive.doctor.limits import Limits
+from redrive.doctor.finding import DoctorLimits, Finding, State, count, ok, unknown
 from redrive.store.postgres_condition import Leftover, Server, TableCondition, Transaction
-from redrive.words.duration import age
+from redrive.words.duration import age, duration
 from redrive.words.number import size
 
 KEEPS_ROWS = "As long as it is open, old versions of rows stay: tables grow, and claiming becomes slower."
 KEEPS_LOCKS = "It keeps a connection and its locks; a migration, for one, would wait for it."
 GRANT = "GRANT pg_read_all_stats TO the user of Redrive."
 
+_OFF = {
+    "fsync": (
+        State.BAD,
+        "After a crash of the machine the whole database may be damaged beyond repair.",
+        "Set fsync = on in postgresql.conf, and reload.",
+    ),
+    "synchronous_commit": (
+        State.BAD,
+        "What was acknowledged in the last moments before a crash of the server is lost.",
+        "Set synchronous_commit = on, for the server, the database, the user or in the address.",
+    ),
+    "full_page_writes": (
+        State.WARN,
+        "After a crash pages may be half written, unless the file system itself prevents that.",
+        "Set full_page_writes = on in postgresql.conf, and reload.",
+    ),
+}
+
+
+def judge_server(place: str, server: Server) -> Finding:
+    seen = f"PostgreSQL {server.version.split()[0]}: {place}, {size(server.bytes)}"
+    if server.in_recovery:
+        return Finding(
+            "database",
+            State.BAD,
+            f"{seen}; it is a standby",
+            "It is read-only: nothing can be started, and no worker can work on it.",
+            "Name the primary in database_url, or several hosts.",
+            "redrive config",
+        )
+    return ok("database", seen)
+
+
+def judge_durability(settings: Mapping[str, str]) -> Iterator[Finding]:
+    for name, (state, meaning, advice) in _OFF.items():
+        if settings.get(name) == "off":
+            yield Finding("durability", state, f"{name} is off", meaning, advice)
+    if all(settings.get(name) != "off" for name in _OFF):
+        seen = ", ".join(f"{name} is {settings.get(name, 'not known')}" for name in _OFF)
+        yield ok("durability", seen)
+    archive = settings.get("archive_mode", "off")
+    hint = "only what was dumped can be restored" if archive == "off" else "the log is archived"
+    yield ok("backups", f"wal_level is {settings.get('wal_level')}, archive_mode is {archive}: {hint}")
+
+
+def judge_clock(difference: float, accuracy: float, limits: DoctorLimits) -> Finding:
+    """`difference` is how many seconds the server is ahead, plus or minus `accuracy`."""
+    certain = max(0.0, abs(difference) - accuracy)
+    if certain <= limits.clock_seconds:
+        return ok("clock", f"the server's and this machine's agree within {_fine(abs(difference), accuracy)}")
+    which = "ahead of" if difference > 0 else "behind"
+    return Finding(
+        "clock",
+        State.BAD if certain > 10 * limits.clock_seconds else State.WARN,
+        f"the server's is {duration(certain)} {which} this machine's",
+        "Leases go by the server's, but times in logs, and what is due, are compared with this machine's.",
+        "Let both keep time by NTP.",
+        "timedatectl status",
+    )
+
+
+def _fine(difference: float, accuracy: float) -> str:
+    return f"{max(0.001, difference + accuracy) * 1000:.0f} ms"
+
 
 def judge_transactions(
-    transactions: Sequence[Transaction], server: Server, limits: Limits
+    transactions: Sequence[Transaction], server: Server, limits: DoctorLimits
 ) -> Iterator[Finding]:
     for each in transactions:
         yield _long(each, limits)
@@ -29,7 +92,7 @@ def judge_transactions(
         yield ok("transactions", f"none is older than {age(limits.transaction_seconds)}")
 
 
-def _long(transaction: Transaction, limits: Limits) -> Finding:
+def _long(transaction: Transaction, limits: DoctorLimits) -> Finding:
     who = " ".join(filter(None, (transaction.program, f"of user {transaction.user}")))
     old = transaction.seconds >= limits.old_transaction_seconds
     return Finding(
@@ -66,7 +129,7 @@ def judge_leftovers(leftovers: Sequence[Leftover]) -> Iterator[Finding]:
 
 
 def judge_tables(
-    tables: Sequence[TableCondition], settings: Mapping[str, str], limits: Limits
+    tables: Sequence[TableCondition], settings: Mapping[str, str], limits: DoctorLimits
 ) -> Iterator[Finding]:
     if settings.get("autovacuum") == "off":
         yield Finding(
@@ -84,7 +147,7 @@ def judge_tables(
         yield ok("tables", f"{whole}; {count(dead, 'row version')} to be cleaned up")
 
 
-def _table(table: TableCondition, limits: Limits) -> Finding | None:
+def _table(table: TableCondition, limits: DoctorLimits) -> Finding | None:
     share = table.dead / max(1, table.live)
     crowded = table.dead >= limits.dead_rows and share >= limits.dead_share
     if not crowded and not table.never_vacuumed:
@@ -101,7 +164,7 @@ def _table(table: TableCondition, limits: Limits) -> Finding | None:
     )
 
 
-def judge_connections(server: Server, settings: Mapping[str, str], limits: Limits) -> Finding:
+def judge_connections(server: Server, settings: Mapping[str, str], limits: DoctorLimits) -> Finding:
     reserved = int(settings.get("superuser_reserved_connections", 0))
     most = int(settings.get("max_connections", 0)) - reserved
     if most <= 0:
