@@ -752,7 +752,7 @@ def _versions() -> Iterator[Guard]:
         (
             Code(
                 "redrive.failures.dead_letters:DeadLetters._locked",
-                "refuse_stale(locked, version)",
+                "check_letter_version(locked, version)",
                 "pass",
             ),
         ),
@@ -766,7 +766,7 @@ def _versions() -> Iterator[Guard]:
         (
             Code(
                 "redrive.failures.groups:FailureGroups._locked",
-                'refuse_other_version(f"failure group {fingerprint}", group.state, group.version, read)',
+                'check_version(f"failure group {fingerprint}", group.state, group.version, read)',
                 "pass",
             ),
         ),

@@ -223,7 +223,7 @@ OF_OPERATIONS = (
         (
             Code(
                 "redrive.failures.operations:Operations.start",
-                "refuse_start_drift(remaining, expect)",
+                "check_number_replayed(remaining, expect)",
                 "pass",
             ),
         ),
@@ -416,7 +416,7 @@ OF_LETTERS = (
         (
             Code(
                 "redrive.failures.dead_letters:DeadLetters.reopen",
-                "refuse_standings(await self._letters.standings(session, named, self._caller.org))",
+                "check_reopenable(await self._letters.standings(session, named, self._caller.org))",
                 "pass",
             ),
         ),
@@ -446,7 +446,7 @@ OF_LETTERS = (
         (
             Code(
                 "redrive.failures.dead_letters:DeadLetters.close_matching",
-                "refuse_drift(len(found), expect)",
+                "check_number_matching(len(found), expect)",
                 "pass",
             ),
         ),
