@@ -88,7 +88,6 @@ class RedactedView:
 
     def step(self, step: Step, run: Run) -> StepView:
         shown = {
-            "state": str(step.state),
             "correlation_id": self._name(step.correlation_id, run.id),
             "config": self._redacted(step.config),
             "output": self._redacted(step.output),
@@ -98,7 +97,9 @@ class RedactedView:
         return StepView(**step._asdict() | shown)
 
     def attempt(self, attempt: AttemptRecord, step: str) -> AttemptView:
-        return AttemptView(**attempt.asdict() | {"step": step, "output": self._stored(attempt.output)})
+        fields = attempt.asdict() | {"step": step, "output": self._stored(attempt.output)}
+        del fields["run_id"]
+        return AttemptView(**fields)
 
     def _summary(self, line: RunLine | Run, definition: Definition | None) -> dict[str, Any]:
         return {name: getattr(line, name) for name in _SAME} | {
