@@ -15,7 +15,7 @@ from redrive.errors import NotFoundError
 from redrive.failures.verdicts import Verdicts
 from redrive.model.caller import Caller
 from redrive.policy import Exponential
-from redrive.policy.verdict import Facts, ReplayRecord, Verdict
+from redrive.policy.verdict import LetterFacts, ReplayCounts, ReplayVerdict
 from redrive.testing import EPOCH, Harness
 
 TWICE = RetryPolicy(max_attempts=2, backoff=Backoff(Exponential(1.0)))
@@ -44,10 +44,10 @@ class Bank:
         await self.app.start_many("pay", [None] * times)
         await self.test.advance(60.0)
 
-    async def verdict(self) -> Verdict:
+    async def verdict(self) -> ReplayVerdict:
         return await self._verdicts().of(self.letter_id)
 
-    async def facts(self) -> Facts:
+    async def facts(self) -> LetterFacts:
         return await self._verdicts().facts(self.letter_id)
 
     async def change(self, **columns: Any) -> None:
@@ -169,7 +169,7 @@ async def test_replays_are_told_for_this_one_and_for_others() -> None:
             await at.replayed(f"other {number}", "SUCCEEDED", EPOCH + 70.0)
         await at.replayed(at.letter_id, "FAILED", EPOCH + 80.0)
         facts, found = await at.facts(), await at.verdict()
-    assert (facts.replays, facts.other_replays) == (ReplayRecord(0, 1), ReplayRecord(3, 0))
+    assert (facts.replays, facts.other_replays) == (ReplayCounts(0, 1), ReplayCounts(3, 0))
     assert facts.failed_at == EPOCH + 80.0
     assert found.likely == "likely"
 

@@ -17,9 +17,9 @@ from redrive.policy.rollout import (
     CanaryPassed,
     Finish,
     ItemRelease,
-    Rollout,
     RolloutFigures,
     RolloutOptions,
+    RolloutPlan,
     RolloutWait,
     Score,
     Stop,
@@ -184,12 +184,12 @@ def test_what_was_pardoned_does_not_count_any_more() -> None:
 
 def test_options_and_pardon_are_stored_as_they_are() -> None:
     for rollout in (
-        Rollout(OPTIONS),
-        Rollout(
+        RolloutPlan(OPTIONS),
+        RolloutPlan(
             RolloutOptions(canary=0, rate=0.5, same_failures=None, stop_on_breaker=False), Score(4, 3, 2, 1)
         ),
     ):
-        assert Rollout.from_text(rollout.to_text()) == rollout
+        assert RolloutPlan.from_text(rollout.to_text()) == rollout
 
 
 @pytest.mark.parametrize(

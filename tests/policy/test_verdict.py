@@ -8,15 +8,15 @@ import pytest
 
 from redrive.model.decision import Reason
 from redrive.model.failure import Category, ErrorClass
-from redrive.policy.verdict import BreakerFact, Facts, ReplayRecord, verdict
+from redrive.policy.verdict import BreakerFact, LetterFacts, ReplayCounts, verdict
 
 NOW = 100_000.0
 FAILED_AT = NOW - 3_600.0
 
 
-def facts(**changes: Any) -> Facts:
+def facts(**changes: Any) -> LetterFacts:
     """A timeout an hour ago, and nothing since."""
-    made = Facts(
+    made = LetterFacts(
         state="OPEN",
         now=NOW,
         failed_at=FAILED_AT,
@@ -32,7 +32,7 @@ def facts(**changes: Any) -> Facts:
     return made._replace(**changes)
 
 
-def final(**changes: Any) -> Facts:
+def final(**changes: Any) -> LetterFacts:
     kind = {"category": Category.VALIDATION, "error_class": ErrorClass.FINAL, "error_type": "ValueError"}
     return facts(**kind, reason=Reason.FINAL_ERROR, attempts=1)._replace(**changes)
 
@@ -103,13 +103,13 @@ def test_nothing_has_changed_unless_something_has() -> None:
         ({"succeeded": 120}, "The step 'charge' has succeeded 120 times since."),
         ({"succeeded": 1_000}, "The step 'charge' has succeeded at least 1,000 times since."),
         ({"occurred": 7}, "The same failure has occurred 7 times elsewhere since."),
-        ({"replays": ReplayRecord(0, 1)}, "This one: 1 replay so far, 0 succeeded, 1 failed."),
+        ({"replays": ReplayCounts(0, 1)}, "This one: 1 replay so far, 0 succeeded, 1 failed."),
         (
-            {"other_replays": ReplayRecord(10, 2)},
+            {"other_replays": ReplayCounts(10, 2)},
             "Others with the same failure: 12 replays so far, 10 succeeded, 2 failed.",
         ),
         (
-            {"other_replays": ReplayRecord(1_000, 7)},
+            {"other_replays": ReplayCounts(1_000, 7)},
             "Others with the same failure: at least 1,007 replays so far, 1,000 succeeded, 7 failed.",
         ),
         ({"waits_for": ("a", "b", "c", "d", "e")}, "It waits for a, b, c and 2 more, not resolved yet."),
@@ -148,18 +148,18 @@ OPEN = BreakerFact("bank", "OPEN", open_until=NOW + 9.0)
             "unlikely",
             "A replay would fail again",
         ),
-        (final(other_replays=ReplayRecord(3, 2)), "likely", "Replay it: most replays"),
-        (facts(other_replays=ReplayRecord(2, 3)), "unlikely", "Find the cause first: most replays"),
-        (final(other_replays=ReplayRecord(1, 0)), "likely", "Replay it: the only replay of the same"),
-        (facts(other_replays=ReplayRecord(2, 3), succeeded=1), "likely", "Replay it: what it failed of"),
-        (facts(replays=ReplayRecord(0, 1)), "unlikely", "Find the cause first: it has failed in a replay"),
-        (facts(replays=ReplayRecord(0, 1), breaker=CLOSED_SINCE), "likely", "Replay it"),
+        (final(other_replays=ReplayCounts(3, 2)), "likely", "Replay it: most replays"),
+        (facts(other_replays=ReplayCounts(2, 3)), "unlikely", "Find the cause first: most replays"),
+        (final(other_replays=ReplayCounts(1, 0)), "likely", "Replay it: the only replay of the same"),
+        (facts(other_replays=ReplayCounts(2, 3), succeeded=1), "likely", "Replay it: what it failed of"),
+        (facts(replays=ReplayCounts(0, 1)), "unlikely", "Find the cause first: it has failed in a replay"),
+        (facts(replays=ReplayCounts(0, 1), breaker=CLOSED_SINCE), "likely", "Replay it"),
         (facts(state="REPLAYING"), "unknown", "It is being replayed: wait for the outcome."),
         (facts(state="RESOLVED"), "unknown", "It is resolved: there is nothing to do."),
         (facts(state="ARCHIVED"), "unknown", "It is archived: there is nothing to do."),
     ],
 )
-def test_what_is_likely_follows_from_what_is_known(case: Facts, likely: str, advice: str) -> None:
+def test_what_is_likely_follows_from_what_is_known(case: LetterFacts, likely: str, advice: str) -> None:
     found = verdict(case)
     assert found.likely == likely
     assert found.advice.startswith(advice)

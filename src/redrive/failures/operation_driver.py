@@ -24,8 +24,8 @@ from redrive.policy.rollout import (
     Finish,
     ItemRelease,
     Move,
-    Rollout,
     RolloutFigures,
+    RolloutPlan,
     RolloutWait,
     Stop,
     next_move,
@@ -92,7 +92,7 @@ class OperationDriver:
     ) -> Move:
         operation, now = moment
         try:
-            rollout = Rollout.from_text(operation.options)
+            rollout = RolloutPlan.from_text(operation.options)
             breakers = await self._breakers_ahead(session, operation, open_breakers)
         except (InvalidValueError, AttributeError, KeyError, TypeError) as error:
             return Stop(f"what is stored of it cannot be read: {error!r:.200}")

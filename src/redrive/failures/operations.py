@@ -33,7 +33,7 @@ from redrive.model.operation import (
 from redrive.model.replay import OPERATION_TRANSITIONS, OperationState, ReplayState
 from redrive.policy.bounds import choice, require_kind, require_whole
 from redrive.policy.redact import Redactor
-from redrive.policy.rollout import Rollout
+from redrive.policy.rollout import RolloutPlan
 from redrive.policy.user_text import clean_reason
 from redrive.store.database import Session
 from redrive.store.operations import Obstacle, OperationSnapshot
@@ -144,7 +144,7 @@ class Operations:
 
     async def _pardoned(self, session: Session, operation: ReplayOperation) -> str:
         tally = await self._operations.tally(session, operation.id)
-        rollout = Rollout.from_text(operation.options)
+        rollout = RolloutPlan.from_text(operation.options)
         return rollout._replace(pardoned=tally.score(operation.released)).to_text()
 
     async def _save(self, session: Session, after: ReplayOperation, action: Action, reason: str) -> None:

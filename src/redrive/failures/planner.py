@@ -26,7 +26,7 @@ from redrive.policy.codec import decode, encode
 from redrive.policy.query import parse
 from redrive.policy.redact import Redactor
 from redrive.policy.retry import RetryPolicy
-from redrive.policy.rollout import Rollout, RolloutOptions
+from redrive.policy.rollout import RolloutOptions, RolloutPlan
 from redrive.policy.user_text import clean_reason
 from redrive.store.database import Session
 from redrive.store.filter import Filter
@@ -121,7 +121,7 @@ class Planner:
             org=self._caller.org,
             mode=choice("mode", request.get("mode", Mode.FROM_STEP), Mode).value,
             selection=encode(named),
-            options=Rollout(RolloutOptions(**options)).to_text(),  # type: ignore[arg-type]
+            options=RolloutPlan(RolloutOptions(**options)).to_text(),  # type: ignore[arg-type]
             policy_override=None if retry is None else policy_text(retry),
             reason=clean_reason(request.get("reason", ""), self._redactor),
             plan="",

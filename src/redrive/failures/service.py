@@ -23,7 +23,7 @@ from redrive.failures.verdicts import Verdicts
 from redrive.model.caller import Caller
 from redrive.policy.codec import JsonLimits, JsonValue
 from redrive.policy.redact import Redactor
-from redrive.policy.verdict import Verdict
+from redrive.policy.verdict import ReplayVerdict
 from redrive.store.store import Store
 
 
@@ -103,6 +103,6 @@ class Failures:
         """The payload of the failed step with its secrets; the audit records who asked, and why."""
         return await self.dead_letters.reveal(letter_id, reason=reason)
 
-    async def verdict(self, letter_id: str) -> Verdict:
+    async def verdict(self, letter_id: str) -> ReplayVerdict:
         """Why it stopped, what has changed since, and what is likely to help."""
         return await self._verdicts.of(letter_id)

@@ -11,7 +11,7 @@ from redrive.model.caller import Caller
 from redrive.model.replay import ReplayState
 from redrive.policy.bounds import require_kind
 from redrive.policy.codec import decode
-from redrive.policy.verdict import BreakerFact, Facts, ReplayRecord, Verdict, verdict
+from redrive.policy.verdict import BreakerFact, LetterFacts, ReplayCounts, ReplayVerdict, verdict
 from redrive.store.facts import MAX_COUNT, EndedReplays, FactFinder, FailedLetter
 from redrive.store.limits import WorkerRow
 from redrive.store.store import Store
@@ -34,10 +34,10 @@ class Verdicts:
         self._breakers = breakers
         self._finder = FactFinder(store.database, caller.org)
 
-    async def of(self, letter_id: str) -> Verdict:
+    async def of(self, letter_id: str) -> ReplayVerdict:
         return verdict(await self.facts(letter_id))
 
-    async def facts(self, letter_id: str) -> Facts:
+    async def facts(self, letter_id: str) -> LetterFacts:
         require_kind("letter_id", letter_id, str)
         if not letter_id.isprintable():
             raise NotFoundError(f"there is no dead letter {letter_id!r}")
@@ -46,7 +46,7 @@ class Verdicts:
         since = _Since(letter, _failed_at(letter, replays), replays)
         return await self._happened(since, _known(since))
 
-    async def _happened(self, since: _Since, facts: Facts) -> Facts:
+    async def _happened(self, since: _Since, facts: LetterFacts) -> LetterFacts:
         finder, letter = self._finder, since.letter
         succeeded = await finder.successes(letter.workflow, since.failed_at)
         return facts._replace(
@@ -67,10 +67,10 @@ class Verdicts:
         return BreakerFact(name, snapshot.state, shared.row.closed_at, snapshot.open_until)
 
 
-def _known(since: _Since) -> Facts:
+def _known(since: _Since) -> LetterFacts:
     """The facts that the letter itself and its replays hold."""
     letter = since.letter
-    return Facts(
+    return LetterFacts(
         state=letter.state,
         now=letter.now,
         failed_at=since.failed_at,
@@ -100,9 +100,9 @@ def _failed_at(letter: FailedLetter, replays: Iterable[EndedReplays]) -> float:
     return max(moment for moment in moments if moment is not None)
 
 
-def _record(replays: Iterable[EndedReplays]) -> ReplayRecord:
+def _record(replays: Iterable[EndedReplays]) -> ReplayCounts:
     numbers = {ended.state: ended.number for ended in replays}
-    return ReplayRecord(numbers.get(ReplayState.SUCCEEDED, 0), numbers.get(ReplayState.FAILED, 0))
+    return ReplayCounts(numbers.get(ReplayState.SUCCEEDED, 0), numbers.get(ReplayState.FAILED, 0))
 
 
 def _started(workers: Iterable[WorkerRow], since: _Since) -> frozenset[str]:

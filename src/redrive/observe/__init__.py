@@ -1,1 +1,1 @@
-"""Telling people and machines what the engine does."""
+"""Listeners of the engine's events: the log, the console and metrics."""

@@ -1,4 +1,4 @@
-"""The console of a worker: a short line for everything that happens, for somebody who looks at a terminal."""
+"""The console of a worker: a short line for every event, for a person at a terminal."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from redrive.words.duration import duration
 from redrive.words.number import plural
 
 MAX_COUNT = 20
-"""Lines a second of one kind; what was left out is counted."""
+"""Lines per second of one kind; the others are counted."""
 NAME = 16
 
 Line = tuple[str, str]
-"""A sign, and what stands behind it."""
+"""A sign, and the text after it."""
 
 
 class ConsoleListener:

@@ -1,8 +1,8 @@
-"""The log of the engine: a line for everything out of the ordinary, and none for work that simply succeeds.
+"""The log of the engine: a line for every unusual event, and none for work that succeeds.
 
-What every piece of work would tell is written at DEBUG only. What a failing dependency or database makes
-happen a thousand times a second is written a few times a second for each cause, with the number that was left
-out: the history of every run tells all of it.
+Events of every run are logged at DEBUG only. Events that a failing dependency or database causes a thousand
+times a second are logged a few times a second for each cause, with the number of suppressed ones: the history
+of every run has them all.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from redrive.observe.throttle import Throttle
 LOGGER = logging.getLogger("redrive.engine")
 
 MAX_FAILURES = 20
-"""Lines a second about one kind of failure of one task."""
+"""Lines per second about one kind of failure of one task."""
 
 LEVELS: Mapping[type, int] = MappingProxyType(
     {
@@ -86,7 +86,7 @@ class LogListener:
         self._throttle = Throttle(clock)
 
     def wants(self, kind: type[Event]) -> bool:
-        """Would an event of this type be written?"""
+        """Tell whether an event of this type is logged."""
         return LOGGER.isEnabledFor(LEVELS.get(kind, logging.INFO))
 
     def __call__(self, event: Event) -> None:
@@ -114,7 +114,7 @@ def _level(event: Event) -> int:
 
 
 def _cause(event: Event) -> tuple[str, ...] | None:
-    """What may make very many events of this kind at once."""
+    """Return the cause that may produce very many events of this kind at once."""
     if isinstance(event, _FAILURES):
         return type(event).__name__, event.ref.task, event.failure.error_type
     if isinstance(event, events.StepHeld):
@@ -133,7 +133,7 @@ def _cause(event: Event) -> tuple[str, ...] | None:
 
 
 def _fields(event: Event) -> dict[str, Any]:
-    """The fields of the event, under the names and with the status that P9 and G14 ask for."""
+    """Return the fields of the event, with the names that all logs use, and a status."""
     names = _NAMES_OF_BREAKERS if isinstance(event, events.BreakerChanged) else _NAMES
     fields = {names.get(name, name): value for name, value in fields_of(event).items()}
     explanation = getattr(event, "explanation", None)
@@ -172,13 +172,13 @@ _SAID_OTHERWISE = frozenset(
 
 
 def _ordered(fields: dict[str, Any]) -> dict[str, Any]:
-    """What a person looks for first, first."""
+    """Put the fields first that people look for first."""
     middle = [name for name in fields if name not in _FIRST and name not in _LAST]
     return {name: fields[name] for name in (*_FIRST, *middle, *_LAST) if name in fields}
 
 
 def _redundant(fields: dict[str, Any]) -> set[str]:
-    """What the line need not show, because it is a default or is said by another field."""
+    """Return fields that the line leaves out: defaults, and those that another field implies."""
     same = {name for name in ("workflow", "step") if fields.get(name) == fields.get("task")}
     same |= {name for name in ("org_id", "queue") if fields.get(name) == "default"}
     if fields.get("correlation_id") == fields.get("run_id"):

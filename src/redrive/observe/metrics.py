@@ -1,6 +1,6 @@
-"""Metrics for Prometheus, counted from what the engine tells in this process (W15, P9).
+"""Metrics for Prometheus: counters of the events of this process, and gauges read from the shared database.
 
-What all processes share, such as how a breaker stands, is not counted but read: see `redrive.observe.gauges`.
+A process sees only its own events, so gauges, such as the state of a breaker, are read when it is scraped.
 Names of workflows, steps, queues and breakers come from your code and are labels; those of organizations,
 runs and people are not.
 """
@@ -11,11 +11,10 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from redrive.model import event as events
 from redrive.model.event import Event, StepRef
-from redrive.observe.gauges import Gauges
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -23,8 +22,43 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 
 _STEP = ("workflow", "step")
 
 
+Values = Mapping[tuple[str, ...], float]
+"""Values by their labels."""
+
+
+class Gauges:
+    """The state of the database that all processes share."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        self.queue_depth = self._gauge("redrive_queue_depth", "Runs in a queue", "queue", "place")
+        self.queue_oldest = self._gauge(
+            "redrive_queue_oldest_seconds", "Age of the oldest run that is ready, 0 if none is", "queue"
+        )
+        self.breaker_open = self._gauge("redrive_breaker_open", "1 while a breaker is open", "breaker")
+        self.breaker_held = self._gauge("redrive_breaker_held", "Runs that wait for a breaker", "breaker")
+        self.workers = self._gauge("redrive_workers", "Workers that have not stopped", "state")
+        self.dead_letters = self._gauge("redrive_dead_letters", "Dead letters", "state")
+        self.needing_you = self._gauge(
+            "redrive_dead_letters_needing_you", "Dead letters that stay until somebody sees to them"
+        )
+        self.oldest_needing_you = self._gauge(
+            "redrive_dead_letters_oldest_seconds", "Age of the oldest one that needs you, 0 if none does"
+        )
+
+    def _gauge(self, name: str, meaning: str, *labels: str) -> Gauge:
+        return Gauge(name, meaning, labels, registry=self._registry)
+
+    @staticmethod
+    def show(gauge: Gauge, values: Values) -> None:
+        """Replace all values of a gauge."""
+        gauge.clear()
+        for labels, value in values.items():
+            gauge.labels(*labels).set(value)
+
+
 class Metrics:
-    """app.listen(Metrics()) counts; `text()` is what a scrape is answered with."""
+    """Counts events after `app.listen(Metrics())`; `text()` answers a scrape."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -47,7 +81,7 @@ class Metrics:
 
     @cached_property
     def gauges(self) -> Gauges:
-        """Made when they are asked for: one that nobody sets would tell of nothing but zeros."""
+        """Create the gauges on first use: without values they would show zeros."""
         return Gauges(self.registry)
 
     def __call__(self, event: Event) -> None:
@@ -96,7 +130,7 @@ class Metrics:
         self._lost.inc()
 
     def store_failed(self, event: events.StoreFailed | None = None) -> None:
-        """For whoever has no event to tell of it, too."""
+        """Count it, also for callers without an event."""
         self._store.inc()
 
     def _breaker_changed(self, event: events.BreakerChanged) -> None:

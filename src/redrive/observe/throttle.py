@@ -1,4 +1,4 @@
-"""The throttle: what happens very often is told a few times a second, with the number that was left out."""
+"""The throttle: passes a few events per second of each cause, with the number of suppressed ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Passed(NamedTuple):
 
 
 class Throttle:
-    """Lets so many a second pass of each cause."""
+    """Passes a limited number of events per second of each cause."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -27,11 +27,11 @@ class Throttle:
         self._known: dict[object, _Passed] = {}
 
     def pass_(self, cause: object, most: int) -> int | None:
-        """How many were kept back since the last one that passed; None: this one is kept back too."""
+        """Return how many events were suppressed since the last one; None suppresses this one too."""
         now = self._clock.monotonic()
         with self._lock:
             since, passed, suppressed = self._known.get(cause, _NEVER)
-            # A clock that a test has exchanged may have gone back.
+            # A clock that a test replaced may go back.
             if not 0.0 <= now - since < WINDOW:
                 self._remember(cause, _Passed(now, 1, 0))
                 return suppressed
@@ -42,7 +42,7 @@ class Throttle:
             return None
 
     def _remember(self, cause: object, passed: _Passed) -> None:
-        """As the newest; the oldest makes room, because causes may be as many as keys of users."""
+        """Store it as the newest cause, and drop the oldest: there may be as many causes as users."""
         self._known.pop(cause, None)
         if len(self._known) >= MAX_CAUSES:
             del self._known[next(iter(self._known))]

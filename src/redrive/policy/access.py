@@ -1,4 +1,4 @@
-"""Access: which role may do what. Everything that is not said here is not allowed (W12)."""
+"""Access: the permissions of each role. Everything else is denied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of an error under a policy, by category: is it tried again, how often, after which waits?"""
+"""Consequences of an error under a policy, by category: whether, how often and when it is retried."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ ENDINGS = {
 
 
 class CategoryConsequence(NamedTuple):
-    """
-    retries  executions after the first, at most; None: not counted
+    """What becomes of errors of one category.
+
+    retries  maximum attempts after the first; None: not counted
     waits    the formula of the waits between them
-    note     a rule of its own
+    note     a special rule
     """
 
     category: Category
@@ -31,7 +32,7 @@ class CategoryConsequence(NamedTuple):
 
 
 def consequences(policy: RetryPolicy) -> tuple[CategoryConsequence, ...]:
-    """Of errors whose class follows from their category; a classifier may say otherwise."""
+    """Describe errors whose class follows from their category; a classifier may decide otherwise."""
     return tuple(_consequence(policy, category) for category in Category)
 
 
@@ -61,7 +62,6 @@ def _why_not(policy: RetryPolicy, category: Category) -> str:
 
 
 def _hint(policy: RetryPolicy) -> str:
-    """D4."""
     times = f"up to {policy.max_rate_limit_waits:,} times"
     return f"if the server says when: exactly then, uncounted, {times}"
 

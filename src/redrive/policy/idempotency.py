@@ -91,7 +91,7 @@ def parse_idempotency_key(key: str) -> KeyParts:
 
 
 def request_hash(value: object, *, limits: JsonLimits = DEFAULT_LIMITS) -> str:
-    """Tells whether a key came back with the same request (G6), whatever the order of keys in its dicts."""
+    """Hash a request, to tell a reused key from a repeated request; the order of dict keys does not count."""
     from hashlib import sha256  # here, since it loads OpenSSL: `import redrive` stays quick
 
     return sha256(canonical(value, limits=limits).encode()).hexdigest()

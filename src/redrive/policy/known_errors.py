@@ -30,7 +30,7 @@ CLASS_OF_CATEGORY = MappingProxyType(
         C.RATE_LIMIT: E.RATE_LIMITED,
     }
 )
-"""Every other category is final (W5)."""
+"""Every other category is final."""
 
 _NEVER_CONNECTED = ErrorMeaning(C.NETWORK, D.NEVER_SEEN)
 _CONNECTION_LOST = ErrorMeaning(C.NETWORK)
@@ -277,7 +277,7 @@ MODEL_ERRORS: Table = MappingProxyType(
         "request_too_large": OTHER_4XX,
     }
 )
-"""What goes wrong with a language model after its stream has begun: the status was 200 by then (G4)."""
+"""Errors of a language model after its stream has started, when the status was already 200."""
 
 SQLSTATES: Table = MappingProxyType(
     {

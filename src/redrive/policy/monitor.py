@@ -1,4 +1,4 @@
-"""Monitors: figures of a dead-letter queue that somebody should look at (M10). Pure rules over statistics."""
+"""Monitors: alerts about the statistics of a dead-letter queue."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from redrive.policy.bounds import require, require_whole
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """An alert is raised beyond them.
+    """The values beyond which an alert is raised.
 
-    minimum_samples  so many redrives must have ended before their success is judged
+    minimum_samples  redrives that must have ended before their success rate counts
     """
 
     utilization_percent: float = 80.0
@@ -45,7 +45,7 @@ def alerts(
     *,
     since: LifetimeStats | None = None,
 ) -> tuple[Alert, ...]:
-    """What is wrong. With the figures of an earlier moment, only redrives `since` then are judged."""
+    """Return all alerts; with earlier figures, only redrives `since` then count."""
     lifetime = statistics.lifetime_stats
     recent = lifetime if since is None else lifetime.since(since)
     return (

@@ -17,7 +17,7 @@ STEP = RetryPolicy(
     max_attempts=4,
     backoff=Backoff(Exponential(2.0, 2.0), cap=120.0, jitter=Proportional(0.25)),
 )
-"""A step of a workflow (W3): waits about 2, 4 and 8 s."""
+"""A step of a workflow: waits about 2, 4 and 8 s."""
 
 CALL = RetryPolicy(
     name="call",
@@ -25,14 +25,14 @@ CALL = RetryPolicy(
     backoff=Backoff(Exponential(0.25, 2.0), cap=5.0, jitter=Equal()),
     max_rate_limit_waits=10,
 )
-"""An outbound call (G2): waits up to 250 and 500 ms."""
+"""An outbound call: waits up to 250 and 500 ms."""
 
 RUN = RetryPolicy(
     name="run",
     max_attempts=8,
     backoff=Backoff(Exponential(60.0, 2.0), cap=3600.0),
 )
-"""A whole run (D3): waits 1, 2, 4 … 60 minutes."""
+"""A whole run: waits 1, 2, 4 … 60 minutes."""
 
 GATEWAY = RetryPolicy(
     name="gateway",
@@ -41,7 +41,7 @@ GATEWAY = RetryPolicy(
     also_retry=frozenset({Category.UNKNOWN}),
     never_retry=frozenset({Category.PROVIDER_4XX, Category.CONFLICT}),
 )
-"""Work behind a gateway (P2): waits 5–10 and 10–15 s; retries errors it does not know, never a 4xx."""
+"""Work behind a gateway: waits 5–10 and 10–15 s; retries unknown errors, never a 4xx."""
 
 REDRIVE_NEVER = RetryPolicy(name="never", max_attempts=1, backoff=Backoff(Never()))
 REDRIVE_LINEAR = RetryPolicy(name="linear", max_attempts=4, backoff=Backoff(Linear(5 * MINUTE, 5 * MINUTE)))
@@ -53,6 +53,6 @@ REDRIVE_IMMEDIATE = RetryPolicy(name="immediate", max_attempts=4, backoff=Backof
 REDRIVE_POLICIES = MappingProxyType(
     {each.name: each for each in (REDRIVE_NEVER, REDRIVE_LINEAR, REDRIVE_EXPONENTIAL, REDRIVE_IMMEDIATE)}
 )
-"""How dead letters are redriven automatically (M1); `exponential` is the default."""
+"""Policies of automatic redrives; `exponential` is the default."""
 
 PRESETS = MappingProxyType({each.name: each for each in (STEP, CALL, RUN, GATEWAY)}) | REDRIVE_POLICIES

@@ -1,4 +1,4 @@
-"""The principal: who acts, in which organization, and what they may do there. Deny by default (W12, W13)."""
+"""The principal: who acts, in which organization, and with which permissions. The default is to deny."""
 
 from __future__ import annotations
 

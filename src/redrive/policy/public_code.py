@@ -1,4 +1,4 @@
-"""What the public is told about a failure: a code and one line, no stack trace and no server path (P1)."""
+"""Public codes: a failure as a code and one line, without stack traces and server paths."""
 
 from __future__ import annotations
 
@@ -82,4 +82,4 @@ GATEWAY_CODES = PublicCodes(
     },
     default="UNKNOWN",
 )
-"""A worked example (P1): the codes of a service that has PDF files converted behind a gateway."""
+"""An example: the codes of a service that has PDF files converted behind a gateway."""

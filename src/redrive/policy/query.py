@@ -1,11 +1,11 @@
-"""The query language: one for URL, search box, API and command line (UI.md, rule 5).
+"""The query language of URLs, the search box, the API and the command line.
 
     is:open category:timeout,network -step:charge attempts:>3 since:2h "connection reset"
 
-Terms are separated by blanks, and all of them must hold. `key:a,b` is one of the values, a minus in front
-means none of them. What stands without a key must occur in the title, the message or the type of the error.
-There are languages for dead letters, their groups and runs: they differ in their keys; runs have no text.
-Quotes take everything as it is written; a backslash in them takes the next character as it is.
+Terms are separated by spaces, and all of them must match. `key:a,b` matches any of the values; a minus in
+front matches none of them. A term without a key must occur in the title, the message or the type of the
+error. The languages of dead letters, their groups and runs differ in their keys; runs have no text. Text in
+quotes is taken literally; a backslash in quotes escapes the next character.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Automatic redrives: whether a dead letter is executed again by itself, by which policy, and when (M1, M4).
+"""Automatic redrives: whether, by which policy and when a dead letter is executed again.
 
 A choice is a word (never, linear, exponential, immediate, by_category, custom:<name>) or a RetryPolicy. What
 follows from it for one letter is decided whenever the letter is written, and stored with it. A custom policy

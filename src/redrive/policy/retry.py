@@ -30,7 +30,7 @@ NOT_ASKED_DELAY = 1.0
 
 
 class Ending(StrEnum):
-    """What becomes of a step when nothing more can be done automatically (G9)."""
+    """What becomes of a step that is not retried any more."""
 
     BURY = "bury"
     BLOCK = "block"
@@ -111,7 +111,7 @@ def decide(
 def next_retry_at(
     tally: Tally, failure: Failure, policy: RetryPolicy, *, now: float, draw: float
 ) -> float | None:
-    """When the work is due again; None when it is not tried again (D5)."""
+    """Return when the work is due again; None if it is not retried."""
     decision = decide(tally, failure, policy, now=now, draw=draw)
     return decision.at if isinstance(decision, Retry | Release) else None
 

@@ -70,7 +70,7 @@ class Score(NamedTuple):
         return Score(*(max(0, now - past) for now, past in zip(self, earlier, strict=True)))
 
 
-class Rollout(NamedTuple):
+class RolloutPlan(NamedTuple):
     """How an operation is to go on, and what of its score is not counted any more."""
 
     options: RolloutOptions
@@ -80,7 +80,7 @@ class Rollout(NamedTuple):
         return encode({**asdict(self.options), "pardoned": list(self.pardoned)})
 
     @classmethod
-    def from_text(cls, text: str) -> Rollout:
+    def from_text(cls, text: str) -> RolloutPlan:
         stored: Any = decode(text)
         pardoned = Score(*stored.pop("pardoned"))
         return cls(RolloutOptions(**stored), pardoned)

@@ -1,4 +1,4 @@
-"""Templates: named handling of common failure patterns. What matches → policy, tags, owner, runbook (M12)."""
+"""Templates: named patterns of failures, each with a policy, tags, an owner and a runbook."""
 
 from __future__ import annotations
 

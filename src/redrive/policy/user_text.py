@@ -1,4 +1,4 @@
-"""What people say about dead letters: checked, and without its secrets before it is kept (W14)."""
+"""Texts that people write about dead letters: checked and redacted before they are stored."""
 
 from __future__ import annotations
 

@@ -43,12 +43,12 @@ class BreakerFact(NamedTuple):
     open_until: float | None = None
 
 
-class ReplayRecord(NamedTuple):
+class ReplayCounts(NamedTuple):
     succeeded: int = 0
     failed: int = 0
 
 
-class Facts(NamedTuple):
+class LetterFacts(NamedTuple):
     """What is known about a dead letter at `now`. What is said of "since" is since `failed_at`.
 
     versions        other versions of the code that have started since
@@ -82,8 +82,8 @@ class Facts(NamedTuple):
     succeeded_in: frozenset[str] = frozenset()
     occurred: int = 0
     most: int = 1_000
-    replays: ReplayRecord = ReplayRecord()
-    other_replays: ReplayRecord = ReplayRecord()
+    replays: ReplayCounts = ReplayCounts()
+    other_replays: ReplayCounts = ReplayCounts()
     waits_for: tuple[str, ...] = ()
     redrives: int = 0
     max_redrives: int = 0
@@ -109,7 +109,7 @@ class Facts(NamedTuple):
         return self.error_class != ErrorClass.FINAL and self.category in _PASSING
 
 
-class Verdict(NamedTuple):
+class ReplayVerdict(NamedTuple):
     """`likely`: whether a replay now is likely to succeed. `heals_itself`: nobody need do anything."""
 
     why: str
@@ -122,10 +122,10 @@ class Verdict(NamedTuple):
         return "\n".join([self.why, *self.changed, self.advice])
 
 
-def verdict(facts: Facts) -> Verdict:
+def verdict(facts: LetterFacts) -> ReplayVerdict:
     likely, advice = _judged(facts)
     parts = (advice, _redrive(facts), _warning(facts))
-    return Verdict(
+    return ReplayVerdict(
         why=_why(facts),
         changed=tuple(_changes(facts)),
         advice=" ".join(part for part in parts if part),
@@ -134,7 +134,7 @@ def verdict(facts: Facts) -> Verdict:
     )
 
 
-def _why(facts: Facts) -> str:
+def _why(facts: LetterFacts) -> str:
     reasons = {each.value: each.sentence for each in Reason}
     because = reasons.get(facts.reason, facts.explanation) or "no reason was kept"
     attempts = plural(facts.attempts, "attempt")
@@ -144,7 +144,7 @@ def _why(facts: Facts) -> str:
 # What has changed
 
 
-def _changes(facts: Facts) -> Iterator[str]:
+def _changes(facts: LetterFacts) -> Iterator[str]:
     yield from _breaker(facts)
     yield from _versions(facts)
     if facts.succeeded:
@@ -157,7 +157,7 @@ def _changes(facts: Facts) -> Iterator[str]:
         yield f"It waits for {names(facts.waits_for, MAX_NAMED)}, not resolved yet."
 
 
-def _breaker(facts: Facts) -> Iterator[str]:
+def _breaker(facts: LetterFacts) -> Iterator[str]:
     breaker = facts.breaker
     if breaker is None:
         return
@@ -172,7 +172,7 @@ def _breaker(facts: Facts) -> Iterator[str]:
         yield f"The breaker {breaker.name!r} has closed {ago} ago: the dependency works again."
 
 
-def _versions(facts: Facts) -> Iterator[str]:
+def _versions(facts: LetterFacts) -> Iterator[str]:
     new = sorted(facts.new_versions)
     still = sorted(facts.failing - UNKNOWN_VERSIONS - {facts.code_version})
     before = f", it failed in {facts.code_version}" if facts.code_version not in UNKNOWN_VERSIONS else ""
@@ -182,7 +182,7 @@ def _versions(facts: Facts) -> Iterator[str]:
         yield f"It fails in the same way in {names(still, MAX_NAMED)}."
 
 
-def _record(who: str, record: ReplayRecord, most: int) -> Iterator[str]:
+def _record(who: str, record: ReplayCounts, most: int) -> Iterator[str]:
     if record.succeeded or record.failed:
         least = "at least " if max(record) >= most else ""
         times = plural(record.succeeded + record.failed, "replay")
@@ -192,12 +192,12 @@ def _record(who: str, record: ReplayRecord, most: int) -> Iterator[str]:
 # What is likely to work
 
 
-def _judged(facts: Facts) -> tuple[Likely, str]:
+def _judged(facts: LetterFacts) -> tuple[Likely, str]:
     """The first of these that has something to say."""
     return _settled(facts) or _hindered(facts) or _shown_by_replays(facts) or _shown_by_others(facts)
 
 
-def _settled(facts: Facts) -> tuple[Likely, str] | None:
+def _settled(facts: LetterFacts) -> tuple[Likely, str] | None:
     if facts.state == DeadLetterState.REPLAYING:
         return "unknown", "It is being replayed: wait for the outcome."
     if facts.state not in (DeadLetterState.OPEN, DeadLetterState.EXHAUSTED):
@@ -205,7 +205,7 @@ def _settled(facts: Facts) -> tuple[Likely, str] | None:
     return None
 
 
-def _hindered(facts: Facts) -> tuple[Likely, str] | None:
+def _hindered(facts: LetterFacts) -> tuple[Likely, str] | None:
     if facts.waits_for:
         return "unlikely", f"See to {names(facts.waits_for, MAX_NAMED)} first."
     if facts.breaker_open:
@@ -213,7 +213,7 @@ def _hindered(facts: Facts) -> tuple[Likely, str] | None:
     return None
 
 
-def _shown_by_replays(facts: Facts) -> tuple[Likely, str] | None:
+def _shown_by_replays(facts: LetterFacts) -> tuple[Likely, str] | None:
     """What became of others with the same failure. This one's own failures lie before `failed_at`."""
     others, moved = facts.other_replays, _moved(facts)
     alone = others.succeeded + others.failed == 1
@@ -227,7 +227,7 @@ def _shown_by_replays(facts: Facts) -> tuple[Likely, str] | None:
     return None
 
 
-def _shown_by_others(facts: Facts) -> tuple[Likely, str]:
+def _shown_by_others(facts: LetterFacts) -> tuple[Likely, str]:
     if facts.may_pass:
         return _passed(facts)
     if facts.new_versions and facts.succeeded_in & facts.new_versions:
@@ -237,7 +237,7 @@ def _shown_by_others(facts: Facts) -> tuple[Likely, str]:
     return "unlikely", "A replay would fail again, unless the code, the settings or the payload have changed."
 
 
-def _passed(facts: Facts) -> tuple[Likely, str]:
+def _passed(facts: LetterFacts) -> tuple[Likely, str]:
     if facts.occurred > facts.succeeded:
         return "unlikely", "Wait, or find the cause: it is still happening."
     if facts.succeeded or facts.breaker_closed_since:
@@ -245,7 +245,7 @@ def _passed(facts: Facts) -> tuple[Likely, str]:
     return "unknown", "Replay one to see: such failures often pass, and nothing shows yet that this one has."
 
 
-def _moved(facts: Facts) -> bool:
+def _moved(facts: LetterFacts) -> bool:
     """Has anything changed for the better since it failed?"""
     return bool(facts.new_versions or facts.succeeded or facts.breaker_closed_since)
 
@@ -253,14 +253,14 @@ def _moved(facts: Facts) -> bool:
 # What comes by itself, and what to beware of
 
 
-def _heals_itself(facts: Facts) -> bool:
+def _heals_itself(facts: LetterFacts) -> bool:
     if facts.state == DeadLetterState.REPLAYING:
         return True
     waits = facts.state == DeadLetterState.OPEN and facts.next_redrive_at is not None
     return waits and not facts.waits_for
 
 
-def _redrive(facts: Facts) -> str:
+def _redrive(facts: LetterFacts) -> str:
     if facts.state == DeadLetterState.EXHAUSTED:
         return f"Its {plural(facts.redrives, 'automatic replay')} did not help; there will be no further one."
     if not _heals_itself(facts) or facts.next_redrive_at is None:
@@ -271,7 +271,7 @@ def _redrive(facts: Facts) -> str:
     return f"It is replayed automatically {when}{turn}."
 
 
-def _warning(facts: Facts) -> str:
+def _warning(facts: LetterFacts) -> str:
     live = facts.state in (DeadLetterState.OPEN, DeadLetterState.EXHAUSTED)
     if not live or facts.effect != Effect.UNSAFE or not facts.may_have_executed:
         return ""
@@ -281,7 +281,7 @@ def _warning(facts: Facts) -> str:
 # Words
 
 
-def _number(number: int, facts: Facts) -> str:
+def _number(number: int, facts: LetterFacts) -> str:
     if number >= facts.most:
         return f"at least {number:,} times"
     return "once" if number == 1 else f"{number:,} times"

@@ -19,8 +19,7 @@ from redrive.model.query import MAX_COUNTED
 from redrive.model.run import Place
 
 if TYPE_CHECKING:
-    from redrive.observe.gauges import Gauges
-    from redrive.observe.metrics import Metrics
+    from redrive.observe.metrics import Gauges, Metrics
 
 _READY = (Place.READY, Place.ALONE)
 _PLACES = (*_READY, Place.WAITING, Place.HELD, Place.LEASED)

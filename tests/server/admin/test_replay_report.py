@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from redrive.model.operation import OperationReport, Plan, ReplayOperation
 from redrive.model.replay import Mode, OperationState, ReplayState
 from redrive.policy.codec import encode
-from redrive.policy.rollout import Rollout, RolloutOptions, Score
+from redrive.policy.rollout import RolloutOptions, RolloutPlan, Score
 from redrive.server.admin.replay_progress import MIN_WIDTH, ORDER, WIDTH, bar, canary, ended, pace, replayed
 from redrive.server.admin.replay_report import plan_again, rollout_of
 
@@ -25,7 +25,7 @@ def operation(**changes: Any) -> ReplayOperation:
         state=OperationState.RUNNING,
         mode=Mode.FROM_STEP,
         selection=encode({"query": "is:open"}),
-        options=Rollout(RolloutOptions(canary=5)).to_text(),
+        options=RolloutPlan(RolloutOptions(canary=5)).to_text(),
         policy_override=None,
         reason="",
         plan="{}",
@@ -98,7 +98,7 @@ def test_the_canary_is_counted_anew_after_one_that_has_stopped_itself() -> None:
     assert canary(report(begun, PLANNED=20, RUNNING=3, FAILED=5), _rollout(Score(5, 0, 5, 5))) == (5, 3, 0)
     assert canary(report(begun, PLANNED=20, RUNNING=3, FAILED=5), _rollout()) == (5, 5, 2)
     assert canary(report(operation(), PLANNED=20), _rollout()) is None
-    assert canary(report(begun), Rollout(RolloutOptions(canary=0))) is None
+    assert canary(report(begun), RolloutPlan(RolloutOptions(canary=0))) is None
 
 
 @pytest.mark.parametrize(
@@ -128,9 +128,9 @@ def test_many_chosen_by_hand_are_planned_anew_as_far_as_they_are_known() -> None
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"pardoned": 1}'])
 def test_what_somebody_has_damaged_by_hand_is_shown_nevertheless(text: str) -> None:
-    assert rollout_of(operation(options=text)) == Rollout(RolloutOptions())
+    assert rollout_of(operation(options=text)) == RolloutPlan(RolloutOptions())
     assert (plan_again(operation(selection=text)) or {})["ids"] == []
 
 
-def _rollout(pardoned: Score | None = None) -> Rollout:
-    return Rollout(RolloutOptions(canary=5), pardoned or Score())
+def _rollout(pardoned: Score | None = None) -> RolloutPlan:
+    return RolloutPlan(RolloutOptions(canary=5), pardoned or Score())

@@ -21,7 +21,7 @@ from redrive.model.query import Term
 from redrive.model.replay import OperationState, Replay, ReplayState
 from redrive.policy.description import describe_stored_policy
 from redrive.policy.stack import Stack, stack_of
-from redrive.policy.verdict import CAREFUL, Verdict
+from redrive.policy.verdict import CAREFUL, ReplayVerdict
 from redrive.server.admin.attempts import attempt_rows, compare_attempts, pair_of
 from redrive.server.admin.environment import link
 from redrive.server.admin.page import OnPage, Page, Pages
@@ -132,7 +132,7 @@ def _attempts(attempts: Sequence[AttemptView], numbers: list[str] | None) -> dic
     }
 
 
-def _stored_texts(page: Page, letter: DeadLetter, verdict: Verdict) -> dict[str, Any]:
+def _stored_texts(page: Page, letter: DeadLetter, verdict: ReplayVerdict) -> dict[str, Any]:
     stack = stack_of(letter.stack)
     address = site_of(page.request.scope).origin(page.request) + link(f"/dlq/{letter.id}")
     return {
@@ -157,7 +157,7 @@ def web_address(text: str | None) -> str:
     return str(text) if parts.scheme in ("http", "https") and parts.netloc else ""
 
 
-def ticket_lines(letter: DeadLetter, verdict: Verdict, stack: Stack, address: str) -> Iterator[str]:
+def ticket_lines(letter: DeadLetter, verdict: ReplayVerdict, stack: Stack, address: str) -> Iterator[str]:
     """Yield a text to paste into a ticket: Markdown that reads well as plain text too."""
     yield f"## {short(headline(letter.message, letter.error_type, letter.title), 200)}"
     yield ""

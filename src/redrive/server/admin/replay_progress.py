@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from redrive.model.operation import OperationReport
 from redrive.model.replay import ReplayState
-from redrive.policy.rollout import Rollout
+from redrive.policy.rollout import RolloutPlan
 
 WIDTH = 1000.0
 MIN_WIDTH = 6.0
@@ -74,7 +74,7 @@ class Pace(NamedTuple):
     seconds: float
 
 
-def pace(report: OperationReport, rollout: Rollout, now: float) -> Pace | None:
+def pace(report: OperationReport, rollout: RolloutPlan, now: float) -> Pace | None:
     """Return None if it would be a guess: in the canary, after a few items, at a standstill."""
     operation, items = report.operation, report.items
     last = report.last_ended_at
@@ -102,7 +102,7 @@ class Canary(NamedTuple):
     finished: int
 
 
-def canary(report: OperationReport, rollout: Rollout) -> Canary | None:
+def canary(report: OperationReport, rollout: RolloutPlan) -> Canary | None:
     """Return None if there is no canary, or it is over."""
     size = min(rollout.options.canary, replayed(report.items))
     if report.operation.ramped_at is not None or not size:

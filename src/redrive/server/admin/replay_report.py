@@ -14,7 +14,7 @@ from redrive.model.operation import FailedAs, OperationReport, ReplayOperation
 from redrive.model.query import Term
 from redrive.model.replay import Replay, ReplayState
 from redrive.policy.description import describe_stored_policy
-from redrive.policy.rollout import Rollout, RolloutOptions
+from redrive.policy.rollout import RolloutOptions, RolloutPlan
 from redrive.server.admin.replay_progress import ORDER, bar, canary, ended, pace, replayed
 from redrive.server.admin.selection import MAX_LISTED
 from redrive.server.api.resource import object_in, value_in
@@ -78,12 +78,12 @@ async def _named(desk: Failures, selection: Selection) -> Selection:
         return selection
 
 
-def rollout_of(operation: ReplayOperation) -> Rollout:
+def rollout_of(operation: ReplayOperation) -> RolloutPlan:
     """Read the stored rollout; damaged data becomes the default, so that the page can be shown."""
     try:
-        return Rollout.from_text(operation.options)
+        return RolloutPlan.from_text(operation.options)
     except (RedriveError, AttributeError, LookupError, TypeError):
-        return Rollout(RolloutOptions())
+        return RolloutPlan(RolloutOptions())
 
 
 def plan_again(operation: ReplayOperation, ids: Sequence[str] = ()) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from redrive.model.dead_letter import DeadLetter, DeadLetterLine, Note, version_of
 from redrive.model.query import Order
 from redrive.policy.access import Permission
-from redrive.policy.verdict import Verdict
+from redrive.policy.verdict import ReplayVerdict
 from redrive.server.answer import answer, page
 from redrive.server.api.audit import ENTRY
 from redrive.server.api.overview import STATISTICS, QueueName, statistics_of
@@ -51,7 +51,8 @@ PAYLOAD = Resource(
 )
 NOTE = Resource(Note, renamed={"body": "text"})
 VERDICT = Resource(
-    Verdict, description="Why it stopped, what has changed since, and whether a replay is likely to help."
+    ReplayVerdict,
+    description="Why it stopped, what has changed since, and whether a replay is likely to help.",
 )
 
 

@@ -13,7 +13,7 @@ from redrive.model.operation import MAX_ITEMS, Drifting, OperationReport, Plan, 
 from redrive.model.replay import Mode, ReplayState
 from redrive.policy.access import Permission
 from redrive.policy.alteration import override_from_json
-from redrive.policy.rollout import Rollout, RolloutOptions
+from redrive.policy.rollout import RolloutOptions, RolloutPlan
 from redrive.server.answer import answer, page
 from redrive.server.api.replays import REPLAY, Policy
 from redrive.server.api.request import Asked, Cursor, Id, Ids, Reason, Reasoned, Size, at_most, reason_of
@@ -61,7 +61,7 @@ class Start(Asked):
 
 
 def _options(operation: ReplayOperation) -> RolloutOptions:
-    return Rollout.from_text(operation.options).options
+    return RolloutPlan.from_text(operation.options).options
 
 
 OPTIONS = Resource(RolloutOptions, "OptionsShape")
