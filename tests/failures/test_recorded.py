@@ -44,7 +44,7 @@ async def test_a_replay_ends_also_when_its_task_completes_within_a_transaction(
             await connection.close()
         return "booked"
 
-    async with working(app, retrier=20.0):
+    async with working(app, timeout=20.0):
         run = await app.start(book)
         await run.wait(10)
         letter = await run.dead_letter()
@@ -73,7 +73,7 @@ async def test_a_completion_that_was_rolled_back_ends_no_replay(
         await transaction.rollback()
         await connection.close()
 
-    async with working(app, retrier=20.0):
+    async with working(app, timeout=20.0):
         run = await app.start(book)
         await run.wait(10)
         letter = await run.dead_letter()
