@@ -10,7 +10,7 @@ from redrive.engine.definition import Definition
 from redrive.engine.process import run_in_process
 from redrive.engine.task import Task
 from redrive.engine.work import Work
-from redrive.model.claim import Claim
+from redrive.model.claim import Claim, Isolation
 from redrive.policy.codec import JsonValue, encode
 
 FIRST = "first"
@@ -36,7 +36,7 @@ def claim(payload: str, run_input: str) -> Claim:
         rate_limit_waits=0,
         holds=0,
         losses=0,
-        lonely_losses=0,
+        isolated_crashes=0,
         previous_delay=1.5,
         attempt_started_at=1_700_000_001.0,
         token=2**62,
@@ -48,7 +48,7 @@ def claim(payload: str, run_input: str) -> Claim:
         metadata=None,
         slots=None,
         policy_override=None,
-        alone=0,
+        isolation=Isolation.NONE,
         cancel_requested_at=None,
     )
 

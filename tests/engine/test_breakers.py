@@ -256,8 +256,8 @@ async def test_a_person_can_open_and_close_it() -> None:
         await test.advance(1.0)
         assert await run.state() == "SUCCESS"
     assert heard.of(BreakerChanged) == [
-        BreakerChanged("bank", "CLOSED", "OPEN", "forced by ann: maintenance"),
-        BreakerChanged("bank", "OPEN", "CLOSED", "forced by ann: over"),
+        BreakerChanged(breaker="bank", before="CLOSED", after="OPEN", reason="forced by ann: maintenance"),
+        BreakerChanged(breaker="bank", before="OPEN", after="CLOSED", reason="forced by ann: over"),
     ]
 
 

@@ -114,14 +114,14 @@ def test_a_damaged_value_is_told_from_a_missing_key(change: str) -> None:
 
 def test_a_claim_is_opened_in_all_its_parts() -> None:
     encryption = Encryption([NEW])
-    plain = claim('"step"', '{"$sealed":"look-alike"}')._replace(metadata='{"a":1}')
-    sealed = plain._replace(
+    plain = claim('"step"', '{"$sealed":"look-alike"}').replace(metadata='{"a":1}')
+    sealed = plain.replace(
         input=encryption.encrypt(plain.input),
         step_input=encryption.encrypt('"step"'),
         metadata=encryption.encrypt('{"a":1}'),
     )
     assert encryption.opened(sealed) == plain
-    assert encryption.opened(sealed._replace(step_input=None)).step_input is None
+    assert encryption.opened(sealed.replace(step_input=None)).step_input is None
     untouched = claim('"step"', "1")
     assert encryption.opened(untouched) is untouched
 

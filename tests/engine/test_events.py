@@ -41,17 +41,37 @@ async def test_the_story_of_a_run_that_succeeds_after_a_failure() -> None:
         run = await app.start(flaky, org="acme", correlation_id="trace")
         await test.advance(60)
     queued, first, retry, second, succeeded, finished = heard.events
-    assert queued == event.RunQueued("acme", run.id, "flaky", "default", "trace")
-    ref = StepRef("acme", run.id, "flaky", 0, "flaky", "flaky", "default", 1, "trace")
+    assert queued == event.RunQueued(
+        org="acme", run_id=run.id, workflow="flaky", queue="default", correlation_id="trace"
+    )
+    ref = StepRef(
+        org="acme",
+        run_id=run.id,
+        workflow="flaky",
+        step_index=0,
+        step="flaky",
+        task="flaky",
+        queue="default",
+        attempt=1,
+        correlation_id="trace",
+    )
     assert first == event.StepStarted(ref, 0)
     assert isinstance(retry, event.RetryScheduled)
     assert (retry.ref, retry.seconds, retry.delay, retry.counted) == (ref, 2.0, 5.0, True)
     assert (retry.failure.category, retry.failure.message) == ("network", "no route")
     assert (retry.explanation.reason, retry.explanation.failures) == ("backoff", 1)
-    again = ref._replace(attempt=2)
+    again = ref.replace(attempt=2)
     assert second == event.StepStarted(again, 1)
     assert succeeded == event.StepRecovered(again, 2.0, 1)
-    assert finished == event.RunFinished("acme", run.id, "flaky", "default", "trace", "SUCCESS", 9.0)
+    assert finished == event.RunFinished(
+        org="acme",
+        run_id=run.id,
+        workflow="flaky",
+        queue="default",
+        correlation_id="trace",
+        state="SUCCESS",
+        seconds=9.0,
+    )
 
 
 async def test_the_story_of_a_run_that_dies() -> None:

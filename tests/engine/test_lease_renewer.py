@@ -75,7 +75,9 @@ async def test_it_says_which_leases_somebody_else_has() -> None:
         lost: list[RunLease] = []
         lease_renewer = LeaseRenewer("test", app.database, test.clock, renew_runs, lost.extend)
         await app.start_many(work, [None] * 3)
-        claims = await app.store.leases.claim("default", 3, Holder(7, "me", "", 60.0))
+        claims = await app.store.leases.claim(
+            "default", 3, Holder(token=7, worker="me", code_version="", ttl=60.0)
+        )
         for claim in claims:
             lease_renewer.hold((claim.id, claim.token), 60.0, test.clock.monotonic())
         await lose_lease(app, claims[1].id)
@@ -321,7 +323,9 @@ async def test_claims_that_come_while_it_looks_do_not_end_it() -> None:
     async with bench(app) as test:
         lease_renewer = LeaseRenewer("test", app.database, test.clock, renew_runs, lambda keys: None)
         await app.start(work)
-        [claim] = await app.store.leases.claim("default", 1, Holder(7, "me", "", 60.0))
+        [claim] = await app.store.leases.claim(
+            "default", 1, Holder(token=7, worker="me", code_version="", ttl=60.0)
+        )
         for token in range(5_000):
             lease_renewer.hold((claim.id, token), 60.0, test.clock.monotonic())
         came: list[int] = []

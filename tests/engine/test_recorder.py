@@ -25,6 +25,7 @@ from redrive.engine.context import Context
 from redrive.engine.recorder import Recorder
 from redrive.engine.store_retrier import StoreRetrier
 from redrive.errors import StoreError, StoreUnavailableError
+from redrive.model.claim import Isolation
 from redrive.model.event import (
     LeaseLost,
     RetryScheduled,
@@ -34,6 +35,8 @@ from redrive.model.event import (
     StepSucceeded,
     StoreFailed,
 )
+from redrive.model.run import Place
+from redrive.model.step import StepState
 from redrive.policy import Exponential
 from redrive.store.leases import Holder
 from redrive.store.record import Completed, Record, Recorded, Rescheduled
@@ -218,15 +221,31 @@ async def test_two_records_of_one_run_in_one_batch_are_told_apart() -> None:
 
     async with bench(app) as test:
         run = await app.start(work)
-        [old] = await app.store.leases.claim("default", 1, Holder(1, "old", "", 60.0))
+        [old] = await app.store.leases.claim(
+            "default", 1, Holder(token=1, worker="old", code_version="", ttl=60.0)
+        )
         test.clock.advance(61)
         [new] = await app.store.leases.reclaim(2, 60.0, 10)
         recorder = Recorder(app.store, StoreRetrier(app.clock, app.random, app.event_bus))
         won: list[tuple[str, Recorded | None]] = []
-        late = Record(Completed(old.id, old.token, old.epoch, "1"))
+        late = Record(Completed(id=old.id, token=old.token, epoch=old.epoch, result="1"))
         judged = Record(
             Rescheduled(
-                new.id, new.token, new.epoch, "waiting", "PENDING", 5.0, 0, 0, 1, 1, 0, 0, None, None, 0
+                id=new.id,
+                token=new.token,
+                epoch=new.epoch,
+                place=Place.WAITING,
+                step_state=StepState.PENDING,
+                delay=5.0,
+                failures=0,
+                rate_limit_waits=0,
+                holds=1,
+                losses=1,
+                isolated_crashes=0,
+                isolation=Isolation.NONE,
+                previous_delay=None,
+                error_class=None,
+                failed=False,
             )
         )
         recorder.put(late, lambda recorded: won.append(("late", recorded)))

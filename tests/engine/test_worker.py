@@ -260,7 +260,9 @@ async def test_leases_that_expired_in_an_outage_speak_against_nobody(after_outag
     async with bench(app) as test:
         await app.start(work)
         worker = app.worker_in_test()
-        await app.store.leases.claim("default", 1, Holder(1, "another", "", 60.0))
+        await app.store.leases.claim(
+            "default", 1, Holder(token=1, worker="another", code_version="", ttl=60.0)
+        )
         test.clock.advance(61)
         await worker.maintenance.maintain(after_outage=after_outage)
         await worker.parts.recorder.flush()
@@ -323,14 +325,16 @@ async def test_only_a_death_while_it_was_executed_alone_is_a_lonely_one(
     async with bench(app) as test:
         await app.start(work)
         worker = app.worker_in_test()
-        [claim] = await app.store.leases.claim("default", 1, Holder(1, "another", "", 60.0))
-        await sql(app, "UPDATE runs SET alone = ?1", min(1, alone))
+        [claim] = await app.store.leases.claim(
+            "default", 1, Holder(token=1, worker="another", code_version="", ttl=60.0)
+        )
+        await sql(app, "UPDATE runs SET isolation = ?1", min(1, alone))
         if alone == 2:
             assert await app.store.leases.begin_alone(claim)
         test.clock.advance(61)
         await worker.maintenance.reclaim()
         await worker.parts.recorder.flush()
-        assert await sql(app, "SELECT losses, lonely_losses, alone FROM runs") == [expected]
+        assert await sql(app, "SELECT losses, isolated_crashes, isolation FROM runs") == [expected]
 
 
 async def test_a_worker_can_be_stopped_while_it_waits_for_its_database(
@@ -375,7 +379,7 @@ async def test_an_attempt_that_was_lost_by_one_and_cannot_be_read_by_the_next_is
 
     async with bench(app) as test:
         run = await app.start(work)
-        await app.store.leases.claim("default", 1, Holder(7, "dead", "", 1.0))
+        await app.store.leases.claim("default", 1, Holder(token=7, worker="dead", code_version="", ttl=1.0))
         await sql(app, "UPDATE definitions SET body = '{}'")
         test.clock.advance(2.0)
         await test.drain()

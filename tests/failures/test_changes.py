@@ -66,7 +66,10 @@ class World:
     ) -> None:
         """So many entries into the audit of the org."""
         ids = [tuple(subjects) or (f"letter {each}",) for each in range(number)]
-        entries = [NewEntry(org, "ana", Action.DEAD_LETTER_TAGGED, each, detail) for each in ids]
+        entries = [
+            NewEntry(org=org, actor="ana", action=Action.DEAD_LETTER_TAGGED, subjects=each, detail=detail)
+            for each in ids
+        ]
         async with self.app.database.transaction() as session:
             await self.app.store.audit.append(session, entries)
 

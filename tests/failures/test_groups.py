@@ -205,7 +205,7 @@ async def test_every_state_is_said_with_a_reason_and_audited_and_told() -> None:
         "ignored_version": "v1",
     }
     assert told == [
-        GroupChanged("default", key, before, state, "ana")
+        GroupChanged(org="default", fingerprint=key, before=before, after=state, by="ana")
         for before, state in zip(["OPEN", *states], states, strict=False)
     ]
 
@@ -294,7 +294,10 @@ async def test_a_group_is_resolved_with_its_letters_when_asked() -> None:
     assert [tuple(each[1:]) for each in letters] == [("RESOLVED", "ana", "fixed in v2")] * 3
     assert sorted(counts) == [LetterCounts(closed=3), LetterCounts(open=1)]
     assert [each[1] for each in entries] == ["dead_letter.resolved", "group.resolved"]
-    assert told == [DeadLetterChanged("default", each[0], "OPEN", "RESOLVED", "ana") for each in letters]
+    assert told == [
+        DeadLetterChanged(org="default", dlq_id=each[0], before="OPEN", after="RESOLVED", by="ana")
+        for each in letters
+    ]
 
 
 async def test_without_being_asked_letters_stay_as_they_are() -> None:

@@ -688,7 +688,21 @@ Ask = Callable[[Any, Estate], Awaitable[Any]]
 
 def _alike(operation_id: str) -> ReplayOperation:
     """As if somebody had got hold of another org's, with nothing in it."""
-    nothing = Plan(operation_id, "", "FROM_STEP", 0, 0, {}, 0, {}, {}, 0, 0, 0, ())
+    nothing = Plan(
+        operation_id=operation_id,
+        digest="",
+        mode="FROM_STEP",
+        selected=0,
+        will_run=0,
+        steps={},
+        results_reused=0,
+        waits={},
+        refused={},
+        skipped=0,
+        may_repeat_effects=0,
+        repeat_under_key=0,
+        breakers=(),
+    )
     blank = ReplayOperation.from_row([None] * len(ReplayOperation.__struct_fields__))
     return blank.replace(id=operation_id, plan=encode(nothing.to_json()))
 

@@ -54,7 +54,9 @@ async def test_a_replay_ends_also_when_its_task_completes_within_a_transaction(
         await until(lambda: bool(ear.of(RunFinished)))
         assert await run.result(10) == "booked"
     assert [type(each) for each in ear.events if type(each) in SUCCEEDED] == SUCCEEDED
-    assert ear.of(ReplayEnded) == [ReplayEnded("default", letter.id, run.id, "SUCCEEDED")]
+    assert ear.of(ReplayEnded) == [
+        ReplayEnded(org="default", dlq_id=letter.id, run_id=run.id, state="SUCCEEDED")
+    ]
 
 
 async def test_a_completion_that_was_rolled_back_ends_no_replay(
@@ -96,8 +98,8 @@ async def test_a_group_that_an_external_task_opens_again_is_announced() -> None:
         await queue.enqueue("two", {"to": "bob"}, error="the mailbox is full")
     org = line.group.org
     assert ear.of(GroupChanged) == [
-        GroupChanged(org, key, "OPEN", "RESOLVED", "ana"),
-        GroupChanged(org, key, "RESOLVED", "OPEN", "redrive"),
+        GroupChanged(org=org, fingerprint=key, before="OPEN", after="RESOLVED", by="ana"),
+        GroupChanged(org=org, fingerprint=key, before="RESOLVED", after="OPEN", by="redrive"),
     ]
 
 
@@ -118,7 +120,9 @@ async def test_a_group_that_a_run_entered_by_hand_opens_again_is_announced() -> 
         ear = Ear(app)
         await desk.enter(runs[1].id)
     assert ear.of(GroupChanged) == [
-        GroupChanged("default", line.group.fingerprint, "RESOLVED", "OPEN", "redrive")
+        GroupChanged(
+            org="default", fingerprint=line.group.fingerprint, before="RESOLVED", after="OPEN", by="redrive"
+        )
     ]
 
 
@@ -143,5 +147,5 @@ async def test_a_replay_whose_commit_got_no_answer_ends_once(outcome: str) -> No
         seam.fail("complete" if outcome == "SUCCEEDED" else "stop", after=True)
         await settle(test, app)
         assert seam.bitten
-    assert ear.of(ReplayEnded) == [ReplayEnded("default", letter.id, run.id, outcome)]
+    assert ear.of(ReplayEnded) == [ReplayEnded(org="default", dlq_id=letter.id, run_id=run.id, state=outcome)]
     assert {each.dlq_id for each in ear.of(StepDied)} == {letter.id}

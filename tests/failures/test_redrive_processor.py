@@ -299,7 +299,9 @@ class TestArchive:
             assert (letter.state, letter.resolved_by) == ("ARCHIVED", "redrive")
             assert letter.resolution == "exhausted for more than 7 days"
             [changed] = ear.of(DeadLetterChanged)
-            assert changed == DeadLetterChanged("default", letter.id, "EXHAUSTED", "ARCHIVED", "redrive")
+            assert changed == DeadLetterChanged(
+                org="default", dlq_id=letter.id, before="EXHAUSTED", after="ARCHIVED", by="redrive"
+            )
             [(org, actor, subject, detail)] = await audited(app, "dead_letter.archived")
             assert (org, actor, subject) == ("default", "redrive", letter.id)
             assert "7 days" in detail
@@ -365,7 +367,10 @@ class TestAlerts:
                 await test.drain()
             [told] = ear.of(AlertRaised)
             assert told == AlertRaised(
-                "default", "", "many_exhausted", "1 dead letters have used up their redrives"
+                org="default",
+                queue="",
+                alert="many_exhausted",
+                message="1 dead letters have used up their redrives",
             )
             await sql(app, "UPDATE dead_letters SET state = 'RESOLVED'")
             await processor.run_once()

@@ -110,7 +110,9 @@ async def test_closing_a_letter_w8_w16(world: World, close: Close, state: str, a
     assert letter.resolved_at == letter.updated_at == world.app.clock.now()
     assert await world.states() == {mine: state, other: "OPEN"}
     assert await world.audited() == [("ana", action, [mine], {"reason": "not ours", "before": {"OPEN": 1}})]
-    assert world.ear.of(DeadLetterChanged) == [DeadLetterChanged("default", mine, "OPEN", state, "ana")]
+    assert world.ear.of(DeadLetterChanged) == [
+        DeadLetterChanged(org="default", dlq_id=mine, before="OPEN", after=state, by="ana")
+    ]
 
 
 @pytest.mark.parametrize(("close", "state", "action"), CLOSINGS)

@@ -162,7 +162,7 @@ GUARDS = (
         (
             Code(
                 "redrive.engine.failure_handler:FailureHandler.lost",
-                "work.claim.lonely_losses >= MAX_ISOLATED_CRASHES",
+                "work.claim.isolated_crashes >= MAX_ISOLATED_CRASHES",
                 "False",
             ),
         ),
@@ -171,7 +171,13 @@ GUARDS = (
     Guard(
         "alone means alone",
         "a suspect being blamed for a death while it waited for its neighbours",
-        (Code("redrive.engine.failure_handler:_with_loss", "claim.alone == EXECUTED_ALONE", "claim.alone"),),
+        (
+            Code(
+                "redrive.engine.failure_handler:_with_loss",
+                "claim.isolation is Isolation.ACTIVE",
+                "claim.isolation",
+            ),
+        ),
         (f"{WORKER}test_only_a_death_while_it_was_executed_alone_is_a_lonely_one",),
     ),
     Guard(

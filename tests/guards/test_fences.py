@@ -86,13 +86,13 @@ async def test_alone_is_begun_under_the_lease_only(store: Store, lose: Lose) -> 
 
     assert not await store.leases.begin_alone(claim)
 
-    assert await column(store.database, claim.id, "alone") == 0
+    assert await column(store.database, claim.id, "isolation") == 0
 
 
 async def test_one_suspect_at_a_time(store: Store) -> None:
     await enqueued(store, 3)
     claims = await store.leases.claim("default", 3, holder())
-    await store.records.record([Record(rescheduled(each, place="alone", alone=1)) for each in claims])
+    await store.records.record([Record(rescheduled(each, place="alone", isolation=1)) for each in claims])
 
     assert len(await store.leases.claim_alone("default", holder())) == 1
 
@@ -103,7 +103,7 @@ async def waiting_to_be_taken(store: Store, name: str) -> str:
         return (await enqueued(store))[0]
     claim = await claimed(store, EXPIRED)
     changes: dict[str, Change] = {
-        "claim_alone": rescheduled(claim, place="alone", alone=1),
+        "claim_alone": rescheduled(claim, place="alone", isolation=1),
         "promote": rescheduled(claim, delay=EXPIRED),
         "release": parked(claim),
     }

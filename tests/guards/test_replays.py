@@ -25,6 +25,7 @@ from tests.store.letters import column_of, letter, put, put_failed
 
 from redrive.errors import FinalError, QueueFullError, StoreUnavailableError
 from redrive.model.failed_task import NewFailedTask
+from redrive.model.replay import Mode, ReplayState
 from redrive.store.database import Database, Row, Session
 from redrive.store.dead_letters import Tagging
 from redrive.store.external_failures import ExternalFailures
@@ -47,8 +48,19 @@ def store(database: Database) -> Store:
 
 async def new_replay(database: Database, letter_id: str, **changes: Any) -> NewReplay:
     run_id = await column_of(database, letter_id, "run_id")
-    new = NewReplay(f"again {letter_id}", ORG, letter_id, run_id, 0, 0, "FROM_STEP", 0, "ana", "fixed")
-    return new._replace(**changes)
+    new = NewReplay(
+        id=f"again {letter_id}",
+        org=ORG,
+        letter_id=letter_id,
+        run_id=run_id,
+        step_index=0,
+        from_step=0,
+        mode=Mode.FROM_STEP,
+        automatic=False,
+        requested_by="ana",
+        reason="fixed",
+    )
+    return new.replace(**changes)
 
 
 async def begun(store: Store, *replays: NewReplay) -> Begun:
@@ -92,7 +104,7 @@ async def test_what_is_not_as_it_was_seen_is_not_begun_i7_i10(
 async def test_of_two_that_replay_a_letter_one_does(store: Store, database: Database) -> None:
     new = await new_replay(database, await put_failed(database))
     others = [Store(database.another()) for _ in range(3)]
-    several = [new._replace(id=f"number {number}") for number in range(3)]
+    several = [new.replace(id=f"number {number}") for number in range(3)]
 
     answers = await asyncio.gather(*(begun(*each) for each in zip(others, several, strict=True)))
 
@@ -230,7 +242,7 @@ async def test_what_came_of_a_replay_is_rolled_back_with_its_record_w2(
     assert await store.records.record([Record(stopped(claim), dead_letter=letter)])
     assert (await begun(store, await new_replay(database, letter.id))).replays
     [again] = await store.leases.claim("default", 1, holder())
-    settlement = Settlement(again.id, 0, outcome)
+    settlement = Settlement(again.id, 0, ReplayState(outcome))
     record = Record(completed(again), settlement=settlement)
     if outcome == "FAILED":
         record = Record(stopped(again), dead_letter=dead_letter_row(again), settlement=settlement)

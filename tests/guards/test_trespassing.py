@@ -96,12 +96,12 @@ async def _beside(database: Database) -> None:
         f" VALUES ('event', '{RUN}', 'held', 0, '', 1.0)",
         "INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place,"
         " submitted_at, step_index, step_state, input, attempt, epoch, failures, rate_limit_waits, holds,"
-        " losses, lonely_losses, alone, correlation_id, started_at, ended_at)"
+        " losses, isolated_crashes, isolation, correlation_id, started_at, ended_at)"
         f" VALUES ('success', '{OWNER}', 'greet', 'digest', 'default', 0, 'SUCCESS', 'ended', 1.0,"
         " 0, 'SUCCESS', '{}', 1, 1, 0, 0, 0, 0, 0, 0, 'c', 1.0, 2.0)",
         "INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place,"
         " submitted_at, step_index, step_state, input, attempt, epoch, failures, rate_limit_waits, holds,"
-        " losses, lonely_losses, alone, correlation_id)"
+        " losses, isolated_crashes, isolation, correlation_id)"
         f" VALUES ('ready', '{OWNER}', 'greet', 'digest', 'default', 0, 'PENDING', 'ready', 1.0,"
         " 0, 'PENDING', '{}', 0, 0, 0, 0, 0, 0, 0, 0, 'c')",
         "INSERT INTO redrive.definitions (digest, workflow, body, created_at)"

@@ -235,8 +235,8 @@ class TestFields:
         assert expected.items() <= fields.items()
 
     def test_d9_first_attempt_versus_retry(self, listener: LogListener, lines: Lines) -> None:
-        first = written(listener, lines, StepStarted(REF._replace(attempt=1), 0))
-        retry = written(listener, lines, StepStarted(REF._replace(attempt=2), 1))
+        first = written(listener, lines, StepStarted(REF.replace(attempt=1), 0))
+        retry = written(listener, lines, StepStarted(REF.replace(attempt=2), 1))
         assert (first["attempt"], first["failures"]) == (1, 0)
         assert (retry["attempt"], retry["failures"]) == (2, 1)
 
@@ -300,7 +300,7 @@ class TestFields:
         ids = Ids(clock, Random(7))
         for _ in range(200):
             run, correlation = ids.new(), ids.new()
-            fields = written(listener, lines, LeaseLost(REF._replace(run_id=run, correlation_id=correlation)))
+            fields = written(listener, lines, LeaseLost(REF.replace(run_id=run, correlation_id=correlation)))
             assert (fields["run_id"], fields["correlation_id"]) == (run, correlation)
 
 
@@ -329,7 +329,7 @@ class TestThrottle:
         ("one", "other"),
         [
             (StepHeld(REF, "breaker:smtp"), StepHeld(REF, "breaker:crm")),
-            (TaskUnknown(REF, 1.0), TaskUnknown(REF._replace(task="refund"), 1.0)),
+            (TaskUnknown(REF, 1.0), TaskUnknown(REF.replace(task="refund"), 1.0)),
             (StoreFailed("claim", "x", 1.0), StoreFailed("record", "x", 1.0)),
             (StepHeld(REF, "claim"), StoreFailed("claim", "x", 1.0)),
         ],
@@ -348,7 +348,7 @@ class TestThrottle:
 
     def test_it_is_the_cause_that_counts_and_not_the_run(self, listener: LogListener, lines: Lines) -> None:
         for number in range(10):
-            ref = REF._replace(run_id=str(number), step_index=number)
+            ref = REF.replace(run_id=str(number), step_index=number)
             listener(StepHeld(ref, "breaker:smtp"))
             listener(TaskUnknown(ref, float(number)))
             listener(StoreFailed("claim", f"error {number}", float(number)))
@@ -461,7 +461,7 @@ class TestHarmless:
         "text", ["a\nERROR forged", "\x1b[2J", 'q" run_id="forged', "\ud800", "\x00", "x" * 1_000_000, "%s"]
     )
     def test_hostile_text_stays_in_its_line(self, listener: LogListener, lines: Lines, text: str) -> None:
-        ref = REF._replace(task=text, correlation_id=text, step=text)
+        ref = REF.replace(task=text, correlation_id=text, step=text)
         listener(
             StepDied(ref, 0.1, FAILURE._replace(message=text, rule=text), SPENT, "FAILED", "letter", text)
         )
@@ -486,6 +486,6 @@ class TestHarmless:
 
     def test_a_value_of_a_wrong_type(self, listener: LogListener, lines: Lines) -> None:
         broken: Any = object()
-        listener(LeaseLost(REF._replace(correlation_id=broken)))
+        listener(LeaseLost(REF.replace(correlation_id=broken)))
         listener(WorkerStarted("w1", broken, broken))
         assert len(lines.records) == 2

@@ -13,7 +13,7 @@ from redrive.model.claim import Claim
 from redrive.model.dead_letter import DeadLetter
 from redrive.model.decision import Reason
 from redrive.model.failure import Category, ErrorClass
-from redrive.model.run import NewRun, RunEvent
+from redrive.model.run import NewRun, Place, RunEvent, RunState
 from redrive.model.step import FinishedStep, StepState
 from redrive.store.database import Database, Session
 from redrive.store.leases import Holder
@@ -91,7 +91,7 @@ def new_run(**changes: Any) -> NewRun:
         tags=None,
         metadata=None,
     )
-    return run._replace(**changes)
+    return run.replace(**changes)
 
 
 async def enqueued(store: Store, number: int = 1, **changes: Any) -> list[str]:
@@ -99,7 +99,7 @@ async def enqueued(store: Store, number: int = 1, **changes: Any) -> list[str]:
 
 
 def holder(ttl: float = 60.0, worker: str = "worker 1", code_version: str = "v1") -> Holder:
-    return Holder(next(_tokens), worker, code_version, ttl)
+    return Holder(token=next(_tokens), worker=worker, code_version=code_version, ttl=ttl)
 
 
 async def claimed(store: Store, ttl: float = 60.0, **changes: Any) -> Claim:
@@ -130,16 +130,24 @@ async def dead_letters_of(store: Store, run_id: str) -> list[DeadLetter]:
 
 
 def completed(claim: Claim, **changes: Any) -> Completed:
-    return Completed(claim.id, claim.token, claim.epoch, '"done"')._replace(**changes)
+    return Completed(id=claim.id, token=claim.token, epoch=claim.epoch, result='"done"').replace(**changes)
 
 
 def advanced(claim: Claim, **changes: Any) -> Advanced:
-    change = Advanced(claim.id, claim.token, claim.epoch, '"so far"', claim.queue, 0, 60.0)
-    return change._replace(**changes)
+    change = Advanced(
+        id=claim.id,
+        token=claim.token,
+        epoch=claim.epoch,
+        step_input='"so far"',
+        queue=claim.queue,
+        in_place=False,
+        ttl=60.0,
+    )
+    return change.replace(**changes)
 
 
 def advanced_in_place(claim: Claim, **changes: Any) -> Advanced:
-    return advanced(claim, in_place=1)._replace(**changes)
+    return advanced(claim, in_place=True).replace(**changes)
 
 
 def rescheduled(claim: Claim, **changes: Any) -> Rescheduled:
@@ -147,30 +155,46 @@ def rescheduled(claim: Claim, **changes: Any) -> Rescheduled:
         claim.id,
         claim.token,
         claim.epoch,
-        place="waiting",
-        step_state="RETRYING",
+        place=Place.WAITING,
+        step_state=StepState.RETRYING,
         delay=60.0,
         failures=claim.failures + 1,
         rate_limit_waits=claim.rate_limit_waits,
         holds=claim.holds,
         losses=claim.losses,
-        lonely_losses=claim.lonely_losses,
-        alone=claim.alone,
+        isolated_crashes=claim.isolated_crashes,
+        isolation=claim.isolation,
         previous_delay=60.0,
-        error_class="transient",
-        failed=1,
+        error_class=ErrorClass.RETRYABLE,
+        failed=True,
     )
-    return change._replace(**changes)
+    return change.replace(**changes)
 
 
 def stopped(claim: Claim, **changes: Any) -> Stopped:
-    change = Stopped(claim.id, claim.token, claim.epoch, "DLQ_PENDING", "DLQ", claim.failures + 1, "final", 1)
-    return change._replace(**changes)
+    change = Stopped(
+        id=claim.id,
+        token=claim.token,
+        epoch=claim.epoch,
+        state=RunState.DLQ_PENDING,
+        step_state=StepState.DLQ,
+        failures=claim.failures + 1,
+        error_class=ErrorClass.FINAL,
+        failed=True,
+    )
+    return change.replace(**changes)
 
 
 def parked(claim: Claim, **changes: Any) -> Parked:
-    change = Parked(claim.id, claim.token, claim.epoch, "breaker:mail", "PENDING", claim.holds)
-    return change._replace(**changes)
+    change = Parked(
+        id=claim.id,
+        token=claim.token,
+        epoch=claim.epoch,
+        held_by="breaker:mail",
+        step_state=StepState.PENDING,
+        holds=claim.holds,
+    )
+    return change.replace(**changes)
 
 
 KINDS: dict[str, Callable[..., Change]] = {

@@ -41,8 +41,8 @@ def run_row(**changes: Any) -> dict[str, Any]:
         "rate_limit_waits": 0,
         "holds": 0,
         "losses": 0,
-        "lonely_losses": 0,
-        "alone": 0,
+        "isolated_crashes": 0,
+        "isolation": 0,
         "correlation_id": identifier,
     }
     return columns | changes

@@ -32,7 +32,9 @@ def audit(store: Store) -> Audit:
 
 
 def entry(*subjects: str, org: str = "acme", **changes: Any) -> NewEntry:
-    return NewEntry(org, "ana", Action.DEAD_LETTER_NOTED, subjects)._replace(**changes)
+    return NewEntry(org=org, actor="ana", action=Action.DEAD_LETTER_NOTED, subjects=subjects)._replace(
+        **changes
+    )
 
 
 async def append(store: Store, *entries: NewEntry) -> None:

@@ -33,7 +33,7 @@ def letters(database: Database) -> DeadLetterStore:
 
 
 def closing(state: str = "RESOLVED", org: str = "default") -> Closing:
-    return Closing(org, state, "ana", "known")
+    return Closing(org=org, state=state, by="ana", reason="known")
 
 
 # Reading

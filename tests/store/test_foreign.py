@@ -16,7 +16,7 @@ from psycopg.rows import dict_row
 from sqlalchemy import orm
 from sqlalchemy.ext import asyncio as sqlalchemy_asyncio
 from tests.servers import PostgresServer
-from tests.store.build import places
+from tests.store.build import advanced, advanced_in_place, completed, parked, places, rescheduled, stopped
 
 from redrive.errors import ConflictError, InvalidValueError, NotFoundError
 from redrive.model.attempt import AttemptOutcome, AttemptRecord
@@ -215,12 +215,14 @@ def new_run(
         tags=None,
         metadata=None,
     )
-    return run._replace(**more)
+    return run.replace(**more)
 
 
 async def claimed(database: PostgresDatabase, count: int = 1) -> list[Claim]:
     await Store(database).runs.enqueue([new_run() for _ in range(count)], [DEFINITION])
-    return await Leases(database).claim("default", count, Holder(TOKEN, "worker", "1", 60.0))
+    return await Leases(database).claim(
+        "default", count, Holder(token=TOKEN, worker="worker", code_version="1", ttl=60.0)
+    )
 
 
 async def states(database: PostgresDatabase) -> dict[str, int]:
@@ -298,7 +300,7 @@ async def test_peculiar_texts_arrive_unchanged(
     async with opened(live_postgres.url) as connection:
         await enqueue(connection, postgres_database, [*runs, *plain])
         for run in plain:
-            repeated = run._replace(id=uuid.uuid4().hex)
+            repeated = run.replace(id=uuid.uuid4().hex)
             assert await enqueue(connection, postgres_database, [repeated]) == [run.id]
     for run, text in zip(runs, PECULIAR, strict=True):
         stored = await Store(postgres_database).runs.get(run.id, ORG)
@@ -329,7 +331,9 @@ async def test_a_completion_belongs_to_the_transaction(
 ) -> None:
     records = Store(postgres_database).records
     [claim] = await claimed(postgres_database)
-    completion = Record(record.Completed(claim.id, claim.token, claim.epoch, '"100% :done $1"'))
+    completion = Record(
+        record.Completed(id=claim.id, token=claim.token, epoch=claim.epoch, result='"100% :done $1"')
+    )
     with pytest.raises(Undone):
         async with opened(live_postgres.url) as connection:
             session = foreign_session(connection, postgres_database)
@@ -352,8 +356,8 @@ async def test_who_has_lost_the_lease_completes_nothing(
     records = Store(postgres_database).records
     [claim] = await claimed(postgres_database)
     late = [
-        record.Completed(claim.id, claim.token + 1, claim.epoch, "1"),
-        record.Completed(claim.id, claim.token, claim.epoch - 1, "1"),
+        record.Completed(id=claim.id, token=claim.token + 1, epoch=claim.epoch, result="1"),
+        record.Completed(id=claim.id, token=claim.token, epoch=claim.epoch - 1, result="1"),
     ]
     async with opened(live_postgres.url) as connection:
         session = foreign_session(connection, postgres_database)
@@ -363,27 +367,15 @@ async def test_who_has_lost_the_lease_completes_nothing(
 
 
 def every_change(claims: Sequence[Claim]) -> list[Record]:
-    fences = [(claim.id, claim.token, claim.epoch) for claim in claims]
+    letter = dead_letter(claims[4].id)
+    event = RunEvent(id=uuid.uuid4().hex, run_id=claims[4].id, kind="buried", step_index=0, detail="{}")
     return [
-        Record(record.Completed(*fences[0], "1")),
-        Record(
-            record.Advanced(*fences[1], '"in"', "default", 0, 30.0),
-            step=step(fences[1][0]),
-        ),
-        Record(record.Advanced(*fences[2], '"in"', "default", 1, 30)),
-        Record(
-            record.Rescheduled(*fences[3], "waiting", "RETRYING", 1.5, 1, 0, 0, 0, 0, 0, None, "Timeout", 1),
-            attempt=attempt(fences[3][0]),
-        ),
-        Record(
-            record.Stopped(*fences[4], "DLQ_PENDING", "DLQ", 3, None, 1),
-            dead_letter=dead_letter(fences[4][0]),
-            event=RunEvent(
-                id=uuid.uuid4().hex, run_id=fences[4][0], kind="buried", step_index=0, detail="{}"
-            ),
-            limited=True,
-        ),
-        Record(record.Parked(*fences[5], "breaker", "PENDING", 1)),
+        Record(completed(claims[0])),
+        Record(advanced(claims[1]), step=step(claims[1].id)),
+        Record(advanced_in_place(claims[2])),
+        Record(rescheduled(claims[3]), attempt=attempt(claims[3].id)),
+        Record(stopped(claims[4]), dead_letter=letter, event=event, limited=True),
+        Record(parked(claims[5])),
     ]
 
 

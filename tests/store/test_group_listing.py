@@ -226,7 +226,7 @@ async def test_every_line_has_the_exact_numbers_of_its_dead_letters(
     await letters(database, 2, category="network")
 
     found = {each.group.fingerprint: each.letters for each in await lines(groups)}
-    assert found == {"f1": LetterCounts(3, 2, 3, 15), "f2": LetterCounts()}
+    assert found == {"f1": LetterCounts(open=3, replaying=2, exhausted=3, closed=15), "f2": LetterCounts()}
     assert found["f1"].live == 8
     [line] = await lines(groups, "is:closed")
     assert line.letters == found["f1"]

@@ -258,7 +258,17 @@ async def changed(database: Database, wish: GroupWish) -> FailureGroup:
 
 async def test_a_group_is_changed_with_who_and_why(database: Database) -> None:
     await occur(database, occurrence(), occurrence(fingerprint="f2"), occurrence(org="other"))
-    after = await changed(database, GroupWish("IGNORED", "ana", "known", 1e12, 7, "v1"))
+    after = await changed(
+        database,
+        GroupWish(
+            state="IGNORED",
+            by="ana",
+            reason="known",
+            ignored_until=1e12,
+            ignored_beyond=7,
+            ignored_version="v1",
+        ),
+    )
     assert (after.state, after.changed_by, after.change_reason) == ("IGNORED", "ana", "known")
     assert after.standing[2:] == (1e12, 7, "v1")
     assert after.changed_at is not None

@@ -12,7 +12,7 @@ from redrive.model.idempotency import KeyName, KeyStatus
 from redrive.store.database import Database
 from redrive.store.idempotency import IdempotencyKeys, KeyRenewal
 
-NAME = KeyName("acme", "http", "ana", "order-7")
+NAME = KeyName(org="acme", domain="http", user_id="ana", key="order-7")
 LEASE, DAY = 60.0, 86_400.0
 TABLE = "SELECT * FROM redrive.idempotency_keys ORDER BY org, domain, user_id, key"
 
@@ -214,7 +214,7 @@ async def test_a_new_seal_takes_the_place_of_what_was_read_and_of_nothing_else(
 ) -> None:
     assert await acquire(keys, 1)
     assert await keys.complete_if_held(NAME, 1, '"old"', ttl=EXPIRED)
-    [read] = await keys.stale("$sealed", 10, KeyName("", "", "", ""))
+    [read] = await keys.stale("$sealed", 10, KeyName(org="", domain="", user_id="", key=""))
     sealed = [read._replace(response="$sealed")]
     assert await acquire(keys, 1)
     await keys.rewrite(sealed)

@@ -39,7 +39,16 @@ async def user(store: Store, name: str) -> User:
 
 
 async def key(store: Store, name: str = "ci", org: str = "default") -> ApiKey:
-    new = NewApiKey(new_id(), org, name, Role.ADMIN, ["read"], "hash of " + name, "test", None)
+    new = NewApiKey(
+        id=new_id(),
+        org=org,
+        name=name,
+        role=Role.ADMIN,
+        scopes=["read"],
+        hash="hash of " + name,
+        by="test",
+        lifetime=None,
+    )
     async with store.database.transaction() as session:
         made = await store.api_keys.insert(session, new)
     assert made is not None
@@ -47,7 +56,9 @@ async def key(store: Store, name: str = "ci", org: str = "default") -> ApiKey:
 
 
 async def session_of(store: Store, someone: User, hash_: str, lifetime: float = 60.0) -> None:
-    row = NewSessionRow(hash_, new_id(), someone.id, "default", SignInKind.LINK, lifetime)
+    row = NewSessionRow(
+        hash=hash_, id=new_id(), user_id=someone.id, org="default", kind=SignInKind.LINK, lifetime=lifetime
+    )
     async with store.database.transaction() as session:
         await store.sessions.insert(session, row)
 
@@ -116,7 +127,9 @@ async def test_the_repr_of_a_user_has_no_hash(store: Store) -> None:
 async def test_of_many_who_take_a_token_one_gets_it(store: Store, takers: int) -> None:
     others = [Store(store.database.another()) for _ in range(3)]
     for number in range(5):
-        await store.one_time.insert(NewOneTime(f"hash {number}", "oidc", "body", "test", 60.0))
+        await store.one_time.insert(
+            NewOneTime(hash=f"hash {number}", kind="oidc", body="body", by="test", seconds=60.0)
+        )
         calls = [others[each % 3].one_time.take("oidc", f"hash {number}") for each in range(takers)]
         taken = await asyncio.gather(*calls)
         assert [each.body for each in taken if each is not None] == ["body"]
@@ -125,7 +138,7 @@ async def test_of_many_who_take_a_token_one_gets_it(store: Store, takers: int) -
 
 
 async def test_a_token_taken_in_a_transaction_that_fails_is_still_there(store: Store) -> None:
-    await store.one_time.insert(NewOneTime("hash", "oidc", "body", "test", 60.0))
+    await store.one_time.insert(NewOneTime(hash="hash", kind="oidc", body="body", by="test", seconds=60.0))
     with pytest.raises(RuntimeError):
         async with store.database.transaction() as session:
             assert await store.one_time.take("oidc", "hash", session) is not None
@@ -134,9 +147,9 @@ async def test_a_token_taken_in_a_transaction_that_fails_is_still_there(store: S
 
 
 async def test_expired_tokens_and_tokens_of_another_kind_are_not_taken(store: Store) -> None:
-    await store.one_time.insert(NewOneTime("hash", "oidc", "body", "test", 0.0))
+    await store.one_time.insert(NewOneTime(hash="hash", kind="oidc", body="body", by="test", seconds=0.0))
     assert await store.one_time.take("oidc", "hash") is None
-    await store.one_time.insert(NewOneTime("other", "oidc", "body", "test", 60.0))
+    await store.one_time.insert(NewOneTime(hash="other", kind="oidc", body="body", by="test", seconds=60.0))
     assert await store.one_time.take("link", "other") is None
     assert await store.one_time.take("oidc", "other") is not None
 
@@ -174,7 +187,16 @@ async def test_keys_are_found_in_their_organization_alone(store: Store) -> None:
 
 async def test_two_live_keys_of_one_name_cannot_be(store: Store) -> None:
     first = await key(store)
-    new = NewApiKey(new_id(), "default", "ci", Role.VIEWER, None, "hash", "test", None)
+    new = NewApiKey(
+        id=new_id(),
+        org="default",
+        name="ci",
+        role=Role.VIEWER,
+        scopes=None,
+        hash="hash",
+        by="test",
+        lifetime=None,
+    )
     async with store.database.transaction() as session:
         assert await store.api_keys.insert(session, new) is None
         await store.api_keys.revoke(session, first, "test")
@@ -200,9 +222,11 @@ async def test_what_is_over_is_removed_a_bounded_number_at_a_time(store: Store) 
     ana = await user(store, "ana")
     for number in range(5):
         await session_of(store, ana, f"old {number}", lifetime=-1.0)
-        await store.one_time.insert(NewOneTime(f"old {number}", "oidc", "", "test", -1.0))
+        await store.one_time.insert(
+            NewOneTime(hash=f"old {number}", kind="oidc", body="", by="test", seconds=-1.0)
+        )
     await session_of(store, ana, "new")
-    await store.one_time.insert(NewOneTime("new", "oidc", "", "test", 60.0))
+    await store.one_time.insert(NewOneTime(hash="new", kind="oidc", body="", by="test", seconds=60.0))
     assert [await store.sessions.remove_expired(3) for _ in range(3)] == [3, 2, 0]
     assert [await store.one_time.remove_expired(3) for _ in range(3)] == [3, 2, 0]
     assert await value(store.database, "SELECT count(*) FROM redrive.sessions") == 1

@@ -166,7 +166,8 @@ async def test_a_claim_carries_everything(store: Store, database: Database) -> N
 
     [claim] = await store.leases.claim("default", 1, taken)
 
-    assert claim[:6] == (run.id, ORG, "greet", "digest", "default", 3)
+    assert (claim.id, claim.org, claim.workflow) == (run.id, ORG, "greet")
+    assert (claim.definition, claim.queue, claim.priority) == ("digest", "default", 3)
     assert (claim.step_index, claim.input, claim.step_input) == (0, run.input, None)
     assert (claim.attempt, claim.epoch) == (1, 1)
     assert (claim.token, claim.worker, claim.code_version) == (taken.token, "worker 7", "v7")
@@ -177,7 +178,7 @@ async def test_a_claim_carries_everything(store: Store, database: Database) -> N
         None,
         None,
     )
-    assert (claim.alone, claim.cancel_requested_at) == (0, None)
+    assert (claim.isolation, claim.cancel_requested_at) == (0, None)
     stored = await store.runs.get(run.id, ORG)
     assert (stored.state, stored.place, stored.step_state) == ("RUNNING", "leased", "RUNNING")
     assert stored.attempt_started_at == claim.attempt_started_at
@@ -190,7 +191,7 @@ async def test_an_attempt_clears_the_due_time_and_keeps_the_counts_d8(
 ) -> None:
     claim = await claimed(store)
     change = rescheduled(
-        claim, delay=EXPIRED, failures=2, rate_limit_waits=3, holds=4, losses=5, lonely_losses=6
+        claim, delay=EXPIRED, failures=2, rate_limit_waits=3, holds=4, losses=5, isolated_crashes=6
     )
     await store.records.record([Record(change)])
     first = await store.runs.get(claim.id, ORG)
@@ -202,11 +203,11 @@ async def test_an_attempt_clears_the_due_time_and_keeps_the_counts_d8(
     assert (again.attempt, again.epoch) == (2, 2)
     assert again.token != claim.token
     assert (again.failures, again.rate_limit_waits, again.holds) == (2, 3, 4)
-    assert (again.losses, again.lonely_losses, again.previous_delay) == (5, 6, 60.0)
+    assert (again.losses, again.isolated_crashes, again.previous_delay) == (5, 6, 60.0)
     second = await store.runs.get(claim.id, ORG)
     assert (second.due_at, second.held_by) == (None, None)
     assert (second.started_at, second.first_failed_at) == (first.started_at, first.first_failed_at)
-    assert second.error_class == "transient"
+    assert second.error_class == "retryable"
 
 
 async def test_concurrent_claimers_never_share_a_run_i4(store: Store, database: Database) -> None:
@@ -261,7 +262,7 @@ async def suspects(store: Store, number: int) -> list[str]:
     await enqueued(store, number)
     claims = await store.leases.claim("default", number, holder())
     await store.records.record(
-        [Record(rescheduled(claim, place="alone", alone=1, delay=0.0)) for claim in claims]
+        [Record(rescheduled(claim, place="alone", isolation=1, delay=0.0)) for claim in claims]
     )
     return [claim.id for claim in claims]
 
@@ -275,7 +276,7 @@ async def test_suspects_are_claimed_one_by_one_oldest_first(store: Store, databa
     claims = [claim for _ in range(4) for claim in await store.leases.claim_alone("default", holder())]
 
     assert [claim.id for claim in claims] == ids[::-1]
-    assert {(claim.alone, claim.attempt, claim.epoch) for claim in claims} == {(1, 2, 2)}
+    assert {(claim.isolation, claim.attempt, claim.epoch) for claim in claims} == {(1, 2, 2)}
 
 
 async def test_suspects_obey_queue_pause_and_workflows(store: Store) -> None:
@@ -458,7 +459,7 @@ async def test_only_expired_leases_are_reclaimed_p6(store: Store, database: Data
 
     [taken] = await store.leases.reclaim(999_999, 60.0, 10)
 
-    assert taken == lost._replace(token=999_999)
+    assert taken == lost.replace(token=999_999)
     assert 55.0 < await seconds_left(database, lost.id) <= 60.0
     assert await column(database, lost.id, "place", "state", "attempt", "epoch") == (
         "leased",
@@ -566,7 +567,7 @@ async def test_epochs_rise_by_one_i4(store: Store) -> None:
         (advanced_in_place(claim, epoch=3), "leased"),
         (rescheduled(claim, epoch=4, place="ready"), "ready"),
     ):
-        assert places(await store.records.record([Record(change._replace(token=claim.token))])) == {
+        assert places(await store.records.record([Record(change.replace(token=claim.token))])) == {
             claim.id: place
         }
         if isinstance(change, type(parked(claim))):
@@ -612,7 +613,7 @@ async def test_concurrent_promotions_promote_each_run_once(store: Store, databas
 
 async def test_a_suspect_is_promoted_to_be_alone(store: Store, database: Database) -> None:
     claim = await claimed(store)
-    await store.records.record([Record(rescheduled(claim, delay=EXPIRED, alone=1))])
+    await store.records.record([Record(rescheduled(claim, delay=EXPIRED, isolation=1))])
 
     assert await store.leases.promote(10) == ["default"]
 

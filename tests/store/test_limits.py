@@ -90,7 +90,7 @@ async def test_only_what_this_holder_holds_is_released(store: Store, database: D
 
 async def test_a_suspect_is_released_to_be_alone(store: Store, database: Database) -> None:
     claim = await claimed(store)
-    await store.records.record([Record(rescheduled(claim, place="alone", alone=1))])
+    await store.records.record([Record(rescheduled(claim, place="alone", isolation=1))])
     [alone] = await store.leases.claim_alone("default", holder())
     await store.records.record([Record(parked(alone))])
 

@@ -29,7 +29,17 @@ def store(database: Database) -> Store:
 
 
 def new_operation(identifier: str = "operation", **changes: Any) -> NewOperation:
-    new = NewOperation(identifier, ORG, "FROM_STEP", "{}", "{}", None, "fixed", "{}", "ana")
+    new = NewOperation(
+        id=identifier,
+        org=ORG,
+        mode="FROM_STEP",
+        selection="{}",
+        options="{}",
+        policy_override=None,
+        reason="fixed",
+        plan="{}",
+        planned_by="ana",
+    )
     return new._replace(**changes)
 
 

@@ -57,8 +57,8 @@ RETRY_FIELDS = (
     "rate_limit_waits",
     "holds",
     "losses",
-    "lonely_losses",
-    "alone",
+    "isolated_crashes",
+    "isolation",
     "previous_delay",
     "error_class",
     "first_failed_at",
@@ -91,7 +91,7 @@ async def used_up(store: Store, **changes: int) -> Claim:
     """A claim of a run that has seen everything before."""
     claim = await claimed(store)
     before = rescheduled(
-        claim, delay=EXPIRED, failures=2, rate_limit_waits=3, holds=4, losses=5, lonely_losses=6, **changes
+        claim, delay=EXPIRED, failures=2, rate_limit_waits=3, holds=4, losses=5, isolated_crashes=6, **changes
     )
     await store.records.record([Record(before)])
     await store.leases.promote(1)
@@ -101,9 +101,13 @@ async def used_up(store: Store, **changes: int) -> Claim:
         else store.leases.claim("default", 1, holder())
     )
     [again] = await take
-    await store.records.note_progress([Progress(again.id, again.token, again.epoch, '{"done":1}')])
+    await store.records.note_progress(
+        [Progress(id=again.id, token=again.token, epoch=again.epoch, progress='{"done":1}')]
+    )
     async with store.database.transaction() as session:
-        await store.records.occupy(session, [Occupied(again.id, again.token, again.epoch, '["mail"]')])
+        await store.records.occupy(
+            session, [Occupied(id=again.id, token=again.token, epoch=again.epoch, slots='["mail"]')]
+        )
     return again
 
 
@@ -111,11 +115,11 @@ async def used_up(store: Store, **changes: int) -> Claim:
 
 
 async def wrong_token(store: Store, claim: Claim) -> Claim:
-    return claim._replace(token=claim.token + 1_000_000)
+    return claim.replace(token=claim.token + 1_000_000)
 
 
 async def wrong_epoch(store: Store, claim: Claim) -> Claim:
-    return claim._replace(epoch=claim.epoch + 1)
+    return claim.replace(epoch=claim.epoch + 1)
 
 
 async def earlier_epoch(store: Store, claim: Claim) -> Claim:
@@ -133,7 +137,7 @@ async def reclaimed(store: Store, claim: Claim) -> Claim:
 
 async def claimed_again(store: Store, claim: Claim) -> Claim:
     await reclaimed(store, claim)
-    await store.records.record([Record(rescheduled(claim._replace(token=999_999), place="ready"))])
+    await store.records.record([Record(rescheduled(claim.replace(token=999_999), place="ready"))])
     assert len(await store.leases.claim("default", 1, holder())) == 1
     return claim
 
@@ -253,7 +257,7 @@ async def test_two_workers_that_record_one_claim_have_one_winner_i4(store: Store
 async def test_one_lost_lease_does_not_cost_the_others_theirs(store: Store) -> None:
     await enqueued(store, 3)
     claims = await store.leases.claim("default", 3, holder())
-    lost = claims[1]._replace(token=-1)
+    lost = claims[1].replace(token=-1)
 
     won = places(
         await store.records.record([full(stopped(claim), claim) for claim in (claims[0], lost, claims[2])])
@@ -425,7 +429,7 @@ async def test_advancing_in_place_keeps_the_lease(store: Store, database: Databa
     assert expires - started == pytest.approx(600.0, abs=1e-5)
     assert started >= claim.attempt_started_at
     assert await store.records.record([Record(completed(claim))]) == {}
-    following = claim._replace(epoch=3)
+    following = claim.replace(epoch=3)
     assert places(await store.records.record([Record(completed(following))])) == {claim.id: "ended"}
 
 
@@ -482,7 +486,7 @@ async def test_steps_come_in_order_and_a_repeated_one_replaces_its_row(store: St
     for index in (2, 0, 1):
         row = step_row(claim, step_index=index, name=f"step {index}")
         await store.records.record([Record(advanced_in_place(claim), step=row)])
-        claim = claim._replace(epoch=claim.epoch + 1)
+        claim = claim.replace(epoch=claim.epoch + 1)
     again = step_row(claim, step_index=1, name="ignored", state="FAILED", output=None, attempts=7)
     await store.records.record([Record(advanced_in_place(claim), step=again)])
 
@@ -557,10 +561,10 @@ async def test_a_wait_that_is_no_failure_leaves_the_failure_times_alone_d4(store
 
 
 async def test_everything_that_was_used_up_is_kept(store: Store, database: Database) -> None:
-    claim = await used_up(store, alone=1)
+    claim = await used_up(store, isolation=1)
 
     fields = RETRY_FIELDS[:8]
-    assert await column(database, claim.id, *fields) == (2, 3, 4, 5, 6, 1, 60.0, "transient")
+    assert await column(database, claim.id, *fields) == (2, 3, 4, 5, 6, 1, 60.0, "retryable")
 
 
 @pytest.mark.parametrize("place", ["waiting", "ready", "alone"])
@@ -656,9 +660,15 @@ async def test_events_are_told_in_order(store: Store) -> None:
 
 async def test_progress_is_fenced(store: Store) -> None:
     claim = await claimed(store)
-    await store.records.note_progress([Progress(claim.id, claim.token, claim.epoch, "1")])
-    await store.records.note_progress([Progress(claim.id, claim.token + 1, claim.epoch, "2")])
-    await store.records.note_progress([Progress(claim.id, claim.token, claim.epoch + 1, "3")])
+    await store.records.note_progress(
+        [Progress(id=claim.id, token=claim.token, epoch=claim.epoch, progress="1")]
+    )
+    await store.records.note_progress(
+        [Progress(id=claim.id, token=claim.token + 1, epoch=claim.epoch, progress="2")]
+    )
+    await store.records.note_progress(
+        [Progress(id=claim.id, token=claim.token, epoch=claim.epoch + 1, progress="3")]
+    )
 
     assert (await store.runs.get(claim.id, ORG)).progress == "1"
 
@@ -759,7 +769,7 @@ async def test_two_steps_of_a_run_have_a_dead_letter_each_i7(store: Store, datab
     [again] = await store.leases.claim("default", 1, holder())
     await store.records.record([Record(advanced_in_place(again))])
 
-    await buried(store, again._replace(epoch=again.epoch + 1, step_index=1))
+    await buried(store, again.replace(epoch=again.epoch + 1, step_index=1))
 
     assert {letter.step_index for letter in await dead_letters_of(store, claim.id)} == {0, 1}
 
@@ -845,7 +855,7 @@ async def test_a_held_run_was_not_attempted_i3(store: Store, database: Database)
 async def occupied(store: Store, claims: Sequence[Claim], names: list[str]) -> None:
     slots = json.dumps(names)
     async with store.database.transaction() as session:
-        noted = [Occupied(claim.id, claim.token, claim.epoch, slots) for claim in claims]
+        noted = [Occupied(id=claim.id, token=claim.token, epoch=claim.epoch, slots=slots) for claim in claims]
         await store.records.occupy(session, noted)
 
 
@@ -856,7 +866,9 @@ async def test_slots_are_freed_with_the_record(store: Store, database: Database,
     claim = await claimed(store)
     async with database.transaction() as session:
         slots = json.dumps(["it's", "mail"])
-        await store.records.occupy(session, [Occupied(claim.id, claim.token, claim.epoch, slots)])
+        await store.records.occupy(
+            session, [Occupied(id=claim.id, token=claim.token, epoch=claim.epoch, slots=slots)]
+        )
     assert await column(database, claim.id, "slots") == slots
 
     await store.records.record([Record(KINDS[kind](claim), limited=True)])
@@ -910,8 +922,8 @@ async def test_slots_that_were_never_noted_are_not_freed(store: Store, database:
 async def test_slots_are_noted_under_the_lease_only(store: Store, database: Database) -> None:
     claim = await claimed(store)
     wrong = [
-        Occupied(claim.id, claim.token + 1, claim.epoch, "[]"),
-        Occupied(claim.id, claim.token, claim.epoch + 1, "[]"),
+        Occupied(id=claim.id, token=claim.token + 1, epoch=claim.epoch, slots="[]"),
+        Occupied(id=claim.id, token=claim.token, epoch=claim.epoch + 1, slots="[]"),
     ]
     async with database.transaction() as session:
         await store.records.occupy(session, wrong)
@@ -920,7 +932,7 @@ async def test_slots_are_noted_under_the_lease_only(store: Store, database: Data
 
 
 def fence(claim: Claim, slots: str | None = None) -> Occupied:
-    return Occupied(claim.id, claim.token, claim.epoch, slots)
+    return Occupied(id=claim.id, token=claim.token, epoch=claim.epoch, slots=slots)
 
 
 async def test_noted_slots_are_told(store: Store, database: Database) -> None:

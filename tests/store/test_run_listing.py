@@ -365,7 +365,7 @@ async def test_depths_are_counted_up_to_a_limit(lists: RunListing, database: Dat
 MANY = """
     INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place, submitted_at,
         step_index, step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses,
-        lonely_losses, alone, correlation_id, ended_at)
+        isolated_crashes, isolation, correlation_id, ended_at)
     WITH RECURSIVE numbers (number) AS (
         SELECT 1 UNION ALL SELECT number + 1 FROM numbers WHERE number < 4000
     )

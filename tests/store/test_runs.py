@@ -390,7 +390,7 @@ async def is_ready(store: Store, claim: Any) -> None:
 
 
 async def is_alone(store: Store, claim: Any) -> None:
-    await store.records.record([Record(rescheduled(claim, place="alone", alone=1))])
+    await store.records.record([Record(rescheduled(claim, place="alone", isolation=1))])
 
 
 @pytest.mark.parametrize("becomes", [held, waits, is_ready, is_alone])
@@ -500,7 +500,7 @@ async def test_runs_of_all_kinds_are_stored_in_one_batch(store: Store) -> None:
 
 
 async def test_a_mixed_batch_is_stored_as_a_whole_or_not_at_all(store: Store) -> None:
-    runs = [new_run(queue="one"), new_run(queue="two")._replace(input=None)]  # type: ignore[arg-type]
+    runs = [new_run(queue="one"), new_run(queue="two").replace(input=None)]
     with pytest.raises(StoreError):
         await store.runs.enqueue(runs, [DEFINITION])
     assert await store.runs.count_by_place(ORG) == {}
@@ -514,7 +514,7 @@ async def test_batches_that_share_keys_do_not_wait_for_each_other_crosswise(
         new_run(idempotency_key=f"key {number}", request_hash="same", tags=str(number % 3))
         for number in range(60)
     ]
-    others = [run._replace(id=run.id[::-1]) for run in runs[::-1]]
+    others = [run.replace(id=run.id[::-1]) for run in runs[::-1]]
     other = Store(database.another())
     first, second = await asyncio.gather(
         store.runs.enqueue(runs, [DEFINITION]), other.runs.enqueue(others, [DEFINITION])

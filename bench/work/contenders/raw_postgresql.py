@@ -22,7 +22,7 @@ CONNECTIONS = 8
 
 _INSERT = """INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place,
     submitted_at, step_index, step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses,
-    lonely_losses, alone, correlation_id)
+    isolated_crashes, isolation, correlation_id)
 SELECT id, 'default', 'nothing', 'none', 'default', 0, 'PENDING', 'ready',
     extract(epoch FROM clock_timestamp()), 0, 'PENDING', input, 0, 0, 0, 0, 0, 0, 0, 0, id
 FROM unnest(CAST($1 AS text[]), CAST($2 AS text[])) AS batch (id, input)"""

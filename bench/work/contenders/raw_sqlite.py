@@ -20,8 +20,8 @@ from redrive.settings import Settings
 BATCH = 100
 
 _INSERT = """INSERT INTO runs (id, org, workflow, definition, queue, priority, state, place, submitted_at,
-    step_index, step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses, lonely_losses,
-    alone, correlation_id)
+    step_index, step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses,
+    isolated_crashes, isolation, correlation_id)
 VALUES (?1, 'default', 'nothing', 'none', 'default', 0, 'PENDING', 'ready', ?2, 0, 'PENDING', ?3,
     0, 0, 0, 0, 0, 0, 0, 0, ?1)"""
 

@@ -201,7 +201,9 @@ class DeadLetterQueue:
             raise TimeoutError(not_ended(task_id, timeout)) from None
         result = await run.result() if succeeded else None
         task = self._tasks.view(await self._existing(task_id))
-        return RetryOutcome(succeeded, None if succeeded else task.last_error, result, task)
+        return RetryOutcome(
+            success=succeeded, error=None if succeeded else task.last_error, result=result, item=task
+        )
 
     async def archive(self, task_id: str, *, reason: str = "") -> FailedTask:
         """Archive a task. It is never redriven, and nothing about it is lost."""

@@ -99,7 +99,9 @@ class Breakers:
 
     def unused(self, name: str, now: float) -> SharedBreaker:
         """One to which nothing was ever reported."""
-        return self._restored(BreakerRow(name, "{}", None, 0, now, now))
+        return self._restored(
+            BreakerRow(name=name, body="{}", closed_at=None, released=0, updated_at=now, now=now)
+        )
 
     def policy(self, name: str) -> BreakerPolicy:
         return self._of(name).policy
@@ -131,7 +133,10 @@ class Breakers:
         """Open or close it by hand, for so many seconds of the database's clock, or until further notice."""
 
         def change(breaker: Breaker, now: float) -> None:
-            breaker.force(Force(state, reason, by, None if seconds is None else now + seconds), now)
+            breaker.force(
+                Force(state=state, reason=reason, by=by, until=None if seconds is None else now + seconds),
+                now,
+            )
 
         await self._change(name, change, f"forced by {by}: {reason}", entry)
 
@@ -257,7 +262,11 @@ class Breakers:
             if entry is not None:
                 await self._store.audit.append(session, [entry])
         if before is not after or why:
-            self._event_bus.emit(BreakerChanged(name, str(before), str(after), why or _reason(before, after)))
+            self._event_bus.emit(
+                BreakerChanged(
+                    breaker=name, before=str(before), after=str(after), reason=why or _reason(before, after)
+                )
+            )
         return answer
 
     def _of(self, name: str) -> BreakerSettings:

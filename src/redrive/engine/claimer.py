@@ -12,6 +12,8 @@ from redrive.engine.work import Work
 from redrive.engine.worker_parts import WorkerParts
 from redrive.errors import RedriveError
 from redrive.model.claim import Claim
+from redrive.model.run import Place
+from redrive.model.step import StepState
 from redrive.store.leases import Holder
 from redrive.store.record import Record, Recorded, Rescheduled
 
@@ -152,7 +154,9 @@ class Claimer:
     ) -> int:
         token, since = self._unsure = self._ids.token(), self._clock.monotonic()
         lease_seconds = self._options.lease_seconds
-        claims = await claim(Holder(token, self._worker_id, self._code_version, lease_seconds))
+        claims = await claim(
+            Holder(token=token, worker=self._worker_id, code_version=self._code_version, ttl=lease_seconds)
+        )
         await (take or self._take)(claims, since)
         self._unsure = None  # not before: who is told to stop meanwhile gives back what was not yet taken
         return len(claims)
@@ -216,22 +220,22 @@ def _postponed(claim: Claim, since: float | None) -> Record:
     """Without `since` somebody else had it, whose attempt is lost; else there was none."""
     lost = None if since is not None else outcome.lost_row(claim, UNREADABLE_DELAY)
     change = Rescheduled(
-        claim.id,
-        claim.token,
-        claim.epoch,
-        "waiting",
-        "PENDING",
-        UNREADABLE_DELAY,
-        claim.failures,
-        claim.rate_limit_waits,
-        claim.holds + 1,
-        claim.losses,
-        claim.lonely_losses,
-        min(1, claim.alone),
-        claim.previous_delay,
-        None,
-        failed=0,
-        given_back=0 if lost else 1,
+        id=claim.id,
+        token=claim.token,
+        epoch=claim.epoch,
+        place=Place.WAITING,
+        step_state=StepState.PENDING,
+        delay=UNREADABLE_DELAY,
+        failures=claim.failures,
+        rate_limit_waits=claim.rate_limit_waits,
+        holds=claim.holds + 1,
+        losses=claim.losses,
+        isolated_crashes=claim.isolated_crashes,
+        isolation=claim.isolation.requested,
+        previous_delay=claim.previous_delay,
+        error_class=None,
+        failed=False,
+        given_back=lost is None,
     )
     return Record(change, lost, limited=claim.slots is not None)
 

@@ -78,4 +78,6 @@ class Controls:
 
     def _entry(self, action: Action, name: str, reason: str = "") -> NewEntry:
         detail = {"reason": reason} if reason else {}
-        return NewEntry(self._caller.org, self._caller.name, action, (name,), detail)
+        return NewEntry(
+            org=self._caller.org, actor=self._caller.name, action=action, subjects=(name,), detail=detail
+        )

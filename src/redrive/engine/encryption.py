@@ -71,7 +71,7 @@ class Encryption:
             or (metadata is not None and metadata.startswith(MARK))
         ):
             return claim
-        return claim._replace(
+        return claim.replace(
             input=self.decrypt(claim.input),
             step_input=None if step_input is None else self.decrypt(step_input),
             metadata=None if metadata is None else self.decrypt(metadata),

@@ -172,20 +172,20 @@ class Enqueuer:
         key = _checked_key(key)
         workflow, identifier = common.definition.workflow, self._ids.new()
         run = NewRun(
-            identifier,
-            common.org,
-            workflow,
-            common.definition.digest,
-            common.queue,
-            common.priority,
-            common.delay,
-            common.at,
-            self._encryption.encrypt(text),
-            key,
-            None if key is None else request_hash([workflow, value], limits=self._limits),
-            common.correlation_id or identifier,
-            common.tags,
-            common.metadata,
+            id=identifier,
+            org=common.org,
+            workflow=workflow,
+            definition=common.definition.digest,
+            queue=common.queue,
+            priority=common.priority,
+            delay=common.delay,
+            at=common.at,
+            input=self._encryption.encrypt(text),
+            idempotency_key=key,
+            request_hash=None if key is None else request_hash([workflow, value], limits=self._limits),
+            correlation_id=common.correlation_id or identifier,
+            tags=common.tags,
+            metadata=common.metadata,
         )
         return run, common.definition
 
@@ -267,7 +267,15 @@ class Enqueuer:
             await self._store.database.hint(due)
         if self._event_bus.is_subscribed(RunQueued):
             for run in new:
-                self._event_bus.emit(RunQueued(run.org, run.id, run.workflow, run.queue, run.correlation_id))
+                self._event_bus.emit(
+                    RunQueued(
+                        org=run.org,
+                        run_id=run.id,
+                        workflow=run.workflow,
+                        queue=run.queue,
+                        correlation_id=run.correlation_id,
+                    )
+                )
 
     def _metadata(self, options: StartOptions) -> str | None:
         text = _checked_metadata(options.get("metadata"), self._limits)

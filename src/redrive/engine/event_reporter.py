@@ -131,7 +131,15 @@ class EventReporter:
         state = RunState.FAILED if recorded.letter_id is None else run_state(decision)
         why, letter_id = decision.explanation, recorded.letter_id
         self.event_bus.emit(
-            event.StepDied(work.ref, seconds, evidence.failure, why, state, letter_id, evidence.where)
+            event.StepDied(
+                ref=work.ref,
+                seconds=seconds,
+                failure=evidence.failure,
+                explanation=why,
+                state=state,
+                dlq_id=letter_id,
+                where=evidence.where,
+            )
         )
         if recorded.rejected:
             self.event_bus.emit(event.DeadLetterRefused(work.ref, TOO_MANY))
@@ -142,7 +150,14 @@ class EventReporter:
         self.signals.due_in(decision.delay)
         why, delay = decision.explanation, decision.delay
         self.event_bus.emit(
-            event.RetryScheduled(work.ref, seconds, evidence.failure, why, delay, decision.counted)
+            event.RetryScheduled(
+                ref=work.ref,
+                seconds=seconds,
+                failure=evidence.failure,
+                explanation=why,
+                delay=delay,
+                counted=decision.counted,
+            )
         )
 
     def _was_released(self, work: Work, decision: Release) -> None:
@@ -164,4 +179,6 @@ class EventReporter:
 
 
 def group_changed(change: GroupChange) -> event.GroupChanged:
-    return event.GroupChanged(change.org, change.fingerprint, change.before, change.after, SELF)
+    return event.GroupChanged(
+        org=change.org, fingerprint=change.fingerprint, before=change.before, after=change.after, by=SELF
+    )

@@ -63,13 +63,13 @@ def evidence_without_error(
     """For what no exception tells: a lost lease, an open breaker, a task that is not known here."""
     code = rule.upper()
     failure = Failure(
-        category,
-        error_class,
-        rule,
-        rule,
-        message,
-        code,
-        CATEGORY_CODES.message(code, category),
+        category=category,
+        error_class=error_class,
+        rule=rule,
+        error_type=rule,
+        message=message,
+        public_code=code,
+        public_message=CATEGORY_CODES.message(code, category),
         retry_after=retry_after,
         unavailable=unavailable,
     )

@@ -18,7 +18,7 @@ from redrive.engine.work import Work
 from redrive.errors import DeferredError
 from redrive.model.attempt import AttemptOutcome
 from redrive.model.breaker import CallOutcome
-from redrive.model.claim import Claim
+from redrive.model.claim import Claim, Isolation
 from redrive.model.decision import Decision, Explanation, Reason, Release
 from redrive.model.failure import Category, Delivery, ErrorClass
 from redrive.model.run import RunEvent
@@ -33,8 +33,6 @@ PROBE_DELAY = 0.1
 MAX_LOSSES = 2
 """So many workers may die while executing a step among others; from then on it is executed alone."""
 MAX_ISOLATED_CRASHES = 3
-EXECUTED_ALONE = 2
-"""Of a claim: 1 says that it is to be executed alone, 2 that it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +97,10 @@ class FailureHandler:
             return
         evidence = evidence_of_loss(work.claim.worker, step=work.step.name)
         decision = _because(self._decide(work, evidence), Reason.LEASE_LOST)
-        work.claim = _with_loss(work.claim) if blame else work.claim._replace(alone=min(1, work.claim.alone))
-        if work.claim.lonely_losses >= MAX_ISOLATED_CRASHES:
+        work.claim = (
+            _with_loss(work.claim) if blame else work.claim.replace(isolation=work.claim.isolation.requested)
+        )
+        if work.claim.isolated_crashes >= MAX_ISOLATED_CRASHES:
             evidence, decision = _crashed(work)
         self._record(work, evidence, decision, AttemptOutcome.LOST, 0.0)
 
@@ -191,16 +191,18 @@ def _bounded(seconds: float) -> float:
 
 
 def _with_loss(claim: Claim) -> Claim:
-    if claim.alone == EXECUTED_ALONE:
-        return claim._replace(lonely_losses=claim.lonely_losses + 1, alone=1)
-    if claim.alone:  # it was still waiting for the others to end, and cannot have done it
+    if claim.isolation is Isolation.ACTIVE:
+        return claim.replace(isolated_crashes=claim.isolated_crashes + 1, isolation=Isolation.REQUIRED)
+    if claim.isolation:  # it was still waiting for the others to end, and cannot have done it
         return claim
     losses = claim.losses + 1
-    return claim._replace(losses=losses, alone=1 if losses >= MAX_LOSSES else 0)
+    return claim.replace(
+        losses=losses, isolation=Isolation.REQUIRED if losses >= MAX_LOSSES else Isolation.NONE
+    )
 
 
 def _crashed(work: Work) -> tuple[Evidence, Decision]:
-    alone = work.claim.lonely_losses
+    alone = work.claim.isolated_crashes
     evidence = evidence_without_error(
         Category.RESOURCE,
         ErrorClass.FINAL,

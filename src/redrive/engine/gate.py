@@ -100,4 +100,4 @@ def _occupy(work: Work, free: dict[str, int]) -> None:
 
 
 def _fence(work: Work) -> Occupied:
-    return Occupied(work.claim.id, work.claim.token, work.claim.epoch, work.slots)
+    return Occupied(id=work.claim.id, token=work.claim.token, epoch=work.claim.epoch, slots=work.slots)

@@ -168,4 +168,12 @@ class RunHandle:
 
 def _finished(run: Run) -> RunFinished:
     seconds = max(0.0, (run.ended_at or run.submitted_at) - run.submitted_at)
-    return RunFinished(run.org, run.id, run.workflow, run.queue, run.correlation_id, run.state, seconds)
+    return RunFinished(
+        org=run.org,
+        run_id=run.id,
+        workflow=run.workflow,
+        queue=run.queue,
+        correlation_id=run.correlation_id,
+        state=run.state,
+        seconds=seconds,
+    )

@@ -10,7 +10,7 @@ from redrive.callables import bounded
 from redrive.engine.context import Context
 from redrive.engine.event_bus import EventBus
 from redrive.engine.process import run_in_process
-from redrive.engine.task import Isolation, Task
+from redrive.engine.task import Task, TaskIsolation
 from redrive.engine.threads import Threads
 from redrive.engine.work import Work
 from redrive.errors import AttemptTimeoutError
@@ -29,7 +29,7 @@ class Invoker:
             self._threads.close()
 
     async def invoke(self, task: Task, work: Work, context: Context) -> Any:
-        if task.isolation is Isolation.PROCESS:
+        if task.isolation is TaskIsolation.PROCESS:
             work.begun = True
             return await run_in_process(task, work, context)
         args, kwargs = task.signature.arguments(work.payload, context, work.step.config)

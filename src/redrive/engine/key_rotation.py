@@ -62,21 +62,23 @@ class Rotation:
     async def _steps(self) -> None:
         place = ("", -1)
         while rows := await self._payloads.stale_steps(self._current, BATCH, *place):
-            renewed = [NewStepPayload(*row, self._renewed(row.output)) for row in rows]
+            renewed = [NewStepPayload(**row._asdict(), new_output=self._renewed(row.output)) for row in rows]
             await self._payloads.rewrite_steps([each for each in renewed if each.output != each.new_output])
             place = rows[-1][:2]
 
     async def _attempts(self) -> None:
         place = ("", -1, -1)
         while rows := await self._payloads.stale_attempts(self._current, BATCH, *place):
-            renewed = [NewAttemptPayload(*row, self._renewed(row.output)) for row in rows]
+            renewed = [
+                NewAttemptPayload(**row._asdict(), new_output=self._renewed(row.output)) for row in rows
+            ]
             await self._payloads.rewrite_attempts(
                 [each for each in renewed if each.output != each.new_output]
             )
             place = rows[-1][:3]
 
     async def _idempotency_keys(self) -> None:
-        keys, after = self._store.idempotency, KeyName("", "", "", "")
+        keys, after = self._store.idempotency, KeyName(org="", domain="", user_id="", key="")
         while rows := await keys.stale(self._current, BATCH, after):
             renewed = [
                 row._replace(
@@ -89,8 +91,13 @@ class Rotation:
             after = KeyName(*rows[-1][:4])
 
     def _renewed_run(self, row: RunPayloads) -> NewRunPayloads:
-        renewed = [None if text is None else self._renewed(text) for text in row[2:]]
-        return NewRunPayloads(*row, self._renewed(row.input), *renewed)
+        return NewRunPayloads(
+            **row._asdict(),
+            new_input=self._renewed(row.input),
+            new_step_input=None if row.step_input is None else self._renewed(row.step_input),
+            new_result=None if row.result is None else self._renewed(row.result),
+            new_metadata=None if row.metadata is None else self._renewed(row.metadata),
+        )
 
     def _renewed(self, text: str) -> str:
         """Sealed with the newest key; what cannot be opened stays as it is, and is counted."""
@@ -110,6 +117,12 @@ class Rotation:
     async def _audit(self, stage: str) -> None:
         numbers = {"rewritten": self._rewritten, "unreadable": dict(self._unreadable)}
         detail = {"key": self._key_id, "stage": stage, **(numbers if stage == "finished" else {})}
-        entry = NewEntry(self._caller.org, self._caller.name, Action.KEYS_ROTATED, (), detail)
+        entry = NewEntry(
+            org=self._caller.org,
+            actor=self._caller.name,
+            action=Action.KEYS_ROTATED,
+            subjects=(),
+            detail=detail,
+        )
         async with self._store.database.transaction() as session:
             await self._store.audit.append(session, [entry])

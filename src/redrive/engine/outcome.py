@@ -9,7 +9,7 @@ from redrive.engine.evidence import Evidence, evidence_of_loss, evidence_without
 from redrive.engine.work import Work
 from redrive.errors import NotStorableError
 from redrive.model.attempt import AttemptOutcome, AttemptRecord
-from redrive.model.claim import Claim
+from redrive.model.claim import Claim, Isolation
 from redrive.model.decision import Block, Bury, Decision, Explanation, Fail, Reason, Release, Retry
 from redrive.model.failure import Category, ErrorClass
 from redrive.model.replay import ReplayState
@@ -44,7 +44,7 @@ def run_state(decision: Decision) -> RunState:
 
 def completed(work: Work, result: str) -> Record:
     claim = work.claim
-    change = Completed(claim.id, claim.token, claim.epoch, result)
+    change = Completed(id=claim.id, token=claim.token, epoch=claim.epoch, result=result)
     step = finished_step(work, result) if len(work.definition.steps) > 1 else None
     settlement = _settlement(claim, ReplayState.SUCCEEDED)
     return Record(change, step=step, settlement=settlement, limited=work.slots is not None)
@@ -62,13 +62,13 @@ def completed_partly(work: Work, result: str) -> Record:
 def advanced(work: Work, output: str, following: StepDefinition, *, ttl: float, in_place: bool) -> Record:
     claim = work.claim
     change = Advanced(
-        claim.id,
-        claim.token,
-        claim.epoch,
-        output,
-        next_queue(work, following),
-        1 if in_place else 0,
-        ttl,
+        id=claim.id,
+        token=claim.token,
+        epoch=claim.epoch,
+        step_input=output,
+        queue=next_queue(work, following),
+        in_place=in_place,
+        ttl=ttl,
     )
     settlement = _settlement(claim, None)
     limited = work.slots is not None
@@ -80,7 +80,14 @@ def _settlement(
 ) -> Settlement | None:
     if claim.replays == 0:
         return None
-    return Settlement(claim.id, claim.step_index, state, fingerprint, note, has_letter=claim.has_letter)
+    return Settlement(
+        run_id=claim.id,
+        step_index=claim.step_index,
+        state=state,
+        fingerprint_after=fingerprint,
+        note=note,
+        has_letter=claim.has_letter,
+    )
 
 
 def next_queue(work: Work, following: StepDefinition) -> str:
@@ -106,7 +113,7 @@ def finished_step(work: Work, output: str) -> FinishedStep:
 
 def next_claim(claim: Claim, output: str, queue: str, now: float) -> Claim:
     """The claim of the next step under the same lease, as `advanced` has written it."""
-    return claim._replace(
+    return claim.replace(
         step_index=claim.step_index + 1,
         step_input=output,
         queue=queue,
@@ -116,8 +123,8 @@ def next_claim(claim: Claim, output: str, queue: str, now: float) -> Claim:
         rate_limit_waits=0,
         holds=0,
         losses=0,
-        lonely_losses=0,
-        alone=0,
+        isolated_crashes=0,
+        isolation=Isolation.NONE,
         previous_delay=None,
         attempt_started_at=now,
         slots=None,
@@ -149,7 +156,11 @@ def decided(
     if refusal := letter_policy.refusal(work, evidence.failure):
         change = _stopped(work.claim, RunState.FAILED, StepState.FAILED, evidence, why)
         told = RejectedLetter(
-            refusal, mark.value, mark.reason, mark.title, int(evidence.failure.may_have_executed)
+            reason=refusal,
+            fingerprint=mark.value,
+            fingerprint_reason=mark.reason,
+            title=mark.title,
+            may_have_executed=int(evidence.failure.may_have_executed),
         )
         event = RunEvent(
             id=letter_id,
@@ -175,8 +186,16 @@ def cancelled(claim: Claim, step: str, *, limited: bool) -> Record:
         Category.CANCELLED, ErrorClass.FINAL, "cancelled", "the run was cancelled", step=step
     )
     row = attempt_row(claim, evidence, Explanation(Reason.CANCELLED), AttemptOutcome.CANCELLED, None)
-    states = (RunState.CANCELLED, StepState.CANCELLED)
-    change = Stopped(claim.id, claim.token, claim.epoch, *states, claim.failures, None, 0)
+    change = Stopped(
+        id=claim.id,
+        token=claim.token,
+        epoch=claim.epoch,
+        state=RunState.CANCELLED,
+        step_state=StepState.CANCELLED,
+        failures=claim.failures,
+        error_class=None,
+        failed=False,
+    )
     settlement = _settlement(claim, ReplayState.CANCELLED, note="the run was cancelled")
     return Record(change, row, settlement=settlement, limited=limited)
 
@@ -186,28 +205,33 @@ def parked(work: Work, held_by: str, event: RunEvent | None) -> Record:
     claim = work.claim
     state = StepState.RETRYING if claim.failures else StepState.PENDING
     holds = claim.holds + (0 if event is None else 1)
-    return Record(Parked(claim.id, claim.token, claim.epoch, held_by, state, holds), event=event)
+    return Record(
+        Parked(
+            id=claim.id, token=claim.token, epoch=claim.epoch, held_by=held_by, step_state=state, holds=holds
+        ),
+        event=event,
+    )
 
 
 def rescheduled(claim: Claim, decision: Retry | Release, evidence: Evidence, delay: float) -> Rescheduled:
     tally = claim.tally.after(decision)
     counted = isinstance(decision, Retry) and decision.counted
     return Rescheduled(
-        claim.id,
-        claim.token,
-        claim.epoch,
-        _place(delay, claim.alone),
-        StepState.RETRYING if isinstance(decision, Retry) else StepState.PENDING,
-        delay,
-        tally.failures,
-        tally.rate_limit_waits,
-        tally.holds,
-        claim.losses,
-        claim.lonely_losses,
-        claim.alone,
-        tally.previous_delay,
-        str(evidence.failure.error_class),
-        1 if counted else 0,
+        id=claim.id,
+        token=claim.token,
+        epoch=claim.epoch,
+        place=_place(delay, claim.isolation),
+        step_state=StepState.RETRYING if isinstance(decision, Retry) else StepState.PENDING,
+        delay=delay,
+        failures=tally.failures,
+        rate_limit_waits=tally.rate_limit_waits,
+        holds=tally.holds,
+        losses=claim.losses,
+        isolated_crashes=claim.isolated_crashes,
+        isolation=claim.isolation,
+        previous_delay=tally.previous_delay,
+        error_class=evidence.failure.error_class,
+        failed=counted,
     )
 
 
@@ -328,18 +352,18 @@ def _stopped(
     claim: Claim, state: RunState, step_state: StepState, evidence: Evidence, why: Explanation
 ) -> Stopped:
     return Stopped(
-        claim.id,
-        claim.token,
-        claim.epoch,
-        state,
-        step_state,
-        why.failures,
-        str(evidence.failure.error_class),
-        1 if why.failures > claim.failures else 0,
+        id=claim.id,
+        token=claim.token,
+        epoch=claim.epoch,
+        state=state,
+        step_state=step_state,
+        failures=why.failures,
+        error_class=evidence.failure.error_class,
+        failed=why.failures > claim.failures,
     )
 
 
-def _place(delay: float, alone: int) -> Place:
+def _place(delay: float, isolation: Isolation) -> Place:
     if delay > 0.0:
         return Place.WAITING
-    return Place.ALONE if alone else Place.READY
+    return Place.ALONE if isolation else Place.READY

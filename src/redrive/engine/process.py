@@ -219,7 +219,7 @@ async def _answer(child: _Child, work: Work, context: Context) -> _Message | Non
 
 
 def _job(work: Work, context: Context) -> str:
-    job = [list(work.opened), work.step.to_json(), dict(context.results), context.remaining()]
+    job = [work.opened.to_row(), work.step.to_json(), dict(context.results), context.remaining()]
     return encode(job, limits=_ROOMY)
 
 
@@ -308,7 +308,7 @@ def _found(module: str, name: str, task_name: str) -> Task:
 
 def _executed(task: Task, line: _Line) -> Any:
     claimed, defined, results, seconds = line.receive()
-    claim = Claim(*claimed)
+    claim = Claim.from_row(claimed)
     step = replace(StepDefinition.from_json(defined), timeout=seconds)
     context = Context(claim, step, SYSTEM_CLOCK, results=results, report=line.report)
     args, kwargs = task.signature.arguments(decode(claim.payload), context, step.config)

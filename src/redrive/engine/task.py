@@ -33,7 +33,7 @@ OTHER_WORDS = {"max_retries": "max_attempts", "retries": "max_attempts", "countd
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/ -]*")
 
 
-class Isolation(StrEnum):
+class TaskIsolation(StrEnum):
     """Where a function runs. A process of its own can be stopped, and takes no neighbour with it."""
 
     THREAD = "thread"
@@ -71,7 +71,7 @@ class TaskOptions(TypedDict, total=False):
     effect: Effect | str
     concurrency: int | None
     concurrency_key: Callable[[Any], str] | None
-    isolation: Isolation | str
+    isolation: TaskIsolation | str
     classifier: Classifier | None
     redrive: RedriveChoice | None
     max_redrives: int | None
@@ -90,7 +90,7 @@ class Task:
     effect: Effect
     concurrency: int | None
     concurrency_key: Callable[[Any], str] | None
-    isolation: Isolation
+    isolation: TaskIsolation
     classifier: Classifier | None
     redrive: RedriveChoice | None
     max_redrives: int | None
@@ -107,7 +107,7 @@ class Task:
         reject_unknown("a task has no option", options, TaskOptions.__optional_keys__)
         name = checked_name("the name of a task", options.get("name") or _name_of(function))
         signature = Signature.of(function, Context, name)
-        isolation = choice("isolation", options.get("isolation", Isolation.THREAD), Isolation)
+        isolation = choice("isolation", options.get("isolation", TaskIsolation.THREAD), TaskIsolation)
         if options.get("concurrency_key") is not None and options.get("concurrency") is None:
             raise InvalidValueError("concurrency_key needs concurrency: how many at once for each key?")
         if (concurrency := options.get("concurrency")) is not None:

@@ -109,7 +109,7 @@ class Work:
         fraction, note = self.progress or (None, "")
         self.progress = None
         text = encode({"fraction": fraction, "note": storable(redactor.text(note))})
-        return Progress(self.claim.id, self.claim.token, self.claim.epoch, text)
+        return Progress(id=self.claim.id, token=self.claim.token, epoch=self.claim.epoch, progress=text)
 
     def note_progress(self, context: Context, fraction: float | None, note: str) -> None:
         self.progress = (fraction, str(storable(note))[:MAX_NOTE_LENGTH])
@@ -149,15 +149,15 @@ class Work:
     def ref(self) -> StepRef:
         claim = self.claim
         return StepRef(
-            claim.org,
-            claim.id,
-            claim.workflow,
-            claim.step_index,
-            self.step.name,
-            self.step.task,
-            claim.queue,
-            claim.attempt,
-            claim.correlation_id,
+            org=claim.org,
+            run_id=claim.id,
+            workflow=claim.workflow,
+            step_index=claim.step_index,
+            step=self.step.name,
+            task=self.step.task,
+            queue=claim.queue,
+            attempt=claim.attempt,
+            correlation_id=claim.correlation_id,
         )
 
 

@@ -81,7 +81,13 @@ class Audit:
         """A page of entries, newest first. `subject` finds entries about it alone; see `about`."""
         require_whole("size", size, 1, MAX_PAGE_SIZE)
         known = None if action is None else choice("action", action, Action)
-        wanted = Wanted(known, actor, subject, _seconds("since", since), _seconds("until", until))
+        wanted = Wanted(
+            action=known,
+            actor=actor,
+            subject=subject,
+            since=_seconds("since", since),
+            until=_seconds("until", until),
+        )
         found = await self._store.audit.page(self._org, wanted, size + 1, _before(cursor))
         entries = [_readable(entry) for entry in found[:size]]
         return AuditPage(entries, str(entries[-1].sequence) if len(found) > size else None)

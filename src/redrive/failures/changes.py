@@ -231,7 +231,14 @@ class Feed:
 def _entry(mark: AuditMark) -> Change:
     subjects = [mark.subject] if mark.subject else _subjects(mark.subjects)
     shown = tuple(map(str, subjects[:MAX_SUBJECTS]))
-    return Change(Kind.ENTRY, mark.sequence, mark.at, mark.action, shown, len(subjects))
+    return Change(
+        kind=Kind.ENTRY,
+        sequence=mark.sequence,
+        at=mark.at,
+        action=mark.action,
+        subjects=shown,
+        number=len(subjects),
+    )
 
 
 def _subjects(text: str | None) -> Sequence[object]:

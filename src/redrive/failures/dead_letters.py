@@ -230,7 +230,7 @@ class DeadLetters(DeadLetterQueries):
     ) -> None:
         check_states(locked, state)
         ids, (org, name) = list(locked), self._caller
-        closing = Closing(org, state, name, why)
+        closing = Closing(org=org, state=state, by=name, reason=why)
         check_all_changed(await self._letters.close_if_unattended(session, ids, closing), ids)
         await self._audit(session, _ACTIONS[state], ids, {**_moved(locked, why), **more})
 
@@ -259,14 +259,18 @@ class DeadLetters(DeadLetterQueries):
     async def _audit(
         self, session: Session, action: Action, ids: Sequence[str], detail: Mapping[str, Any]
     ) -> None:
-        entry = NewEntry(self._caller.org, self._caller.name, action, tuple(ids), detail)
+        entry = NewEntry(
+            org=self._caller.org, actor=self._caller.name, action=action, subjects=tuple(ids), detail=detail
+        )
         await self._store.audit.append(session, [entry])
 
     def _emit(self, locked: Mapping[str, Locked], after: DeadLetterState) -> None:
         org, name = self._caller
         if self._event_bus.is_subscribed(DeadLetterChanged):
             for letter in locked.values():
-                self._event_bus.emit(DeadLetterChanged(org, letter.id, letter.state, after, name))
+                self._event_bus.emit(
+                    DeadLetterChanged(org=org, dlq_id=letter.id, before=letter.state, after=after, by=name)
+                )
 
 
 def _moved(locked: Mapping[str, Locked], why: str) -> dict[str, Any]:

@@ -128,7 +128,19 @@ class ExternalTasks:
             await letters.link(session, letter_id, other, org)
             others.append(other)
         detail = {"depends_on": others}
-        return [NewEntry(org, SELF, Action.DEAD_LETTER_LINKED, (letter_id,), detail)] if others else []
+        return (
+            [
+                NewEntry(
+                    org=org,
+                    actor=SELF,
+                    action=Action.DEAD_LETTER_LINKED,
+                    subjects=(letter_id,),
+                    detail=detail,
+                )
+            ]
+            if others
+            else []
+        )
 
     def _emit(self, work: Work, recorded: Recorded, evidence: Evidence) -> None:
         if recorded.group_change is not None:
@@ -136,13 +148,27 @@ class ExternalTasks:
         failure, letter_id = evidence.failure, recorded.letter_id
         why, where = _why(work, failure), evidence.where
         self._event_bus.emit(
-            StepDied(work.ref, 0.0, failure, why, RunState.DLQ_PENDING, letter_id, where),
+            StepDied(
+                ref=work.ref,
+                seconds=0.0,
+                failure=failure,
+                explanation=why,
+                state=RunState.DLQ_PENDING,
+                dlq_id=letter_id,
+                where=where,
+            ),
         )
 
 
 def _why(work: Work, failure: Failure) -> Explanation:
     attempts = work.policy.max_attempts
-    return Explanation(Reason.REPORTED, failure.rule, str(failure.category), 1, attempts)
+    return Explanation(
+        reason=Reason.REPORTED,
+        rule=failure.rule,
+        category=str(failure.category),
+        failures=1,
+        max_attempts=attempts,
+    )
 
 
 def is_stand_alone(queue: str) -> bool:
@@ -171,6 +197,8 @@ async def clear_queue(
                 f"Look at them again, then say the new number",
                 number=removed,
             )
-        entry = NewEntry(org, name, Action.QUEUE_CLEARED, (queue,), {"removed": removed})
+        entry = NewEntry(
+            org=org, actor=name, action=Action.QUEUE_CLEARED, subjects=(queue,), detail={"removed": removed}
+        )
         await store.audit.append(session, [entry])
     return removed

@@ -101,7 +101,7 @@ class FailedRuns:
             step_index=run.step_index,
             from_step=index,
             mode=Mode.FROM_STEP,
-            automatic=0,
+            automatic=False,
             requested_by=self._caller.name,
             reason=clean_reason(reason, self._redactor),
             step_input=step_input,

@@ -82,7 +82,9 @@ class GroupQueries:
             self._caller.org, group.fingerprint, float(seconds), buckets
         )
         capped = sum(numbers) >= MAX_OVER_TIME
-        return Timeline(self._clock.now() - seconds, seconds / buckets, tuple(numbers), capped)
+        return Timeline(
+            start=self._clock.now() - seconds, width=seconds / buckets, numbers=tuple(numbers), capped=capped
+        )
 
     async def sparklines(self, fingerprints: Sequence[str]) -> dict[str, Timeline]:
         """How many dead letters each of these failures had in each hour of the last day, in one query."""

@@ -178,7 +178,7 @@ class FailureGroups(GroupQueries):
         ids = await self._store.groups.open_letters(session, org, fingerprint, MAX_LETTERS)
         locked = await self._store.dead_letters.lock(session, ids, org)
         letters = [(letter.id, letter.state) for letter in locked.values() if letter.state in _UNATTENDED]
-        closing = Closing(org, DeadLetterState.RESOLVED, by, reason)
+        closing = Closing(org=org, state=DeadLetterState.RESOLVED, by=by, reason=reason)
         letter_ids = [letter_id for letter_id, _ in letters]
         await self._store.dead_letters.close_if_unattended(session, letter_ids, closing)
         return letters
@@ -187,23 +187,43 @@ class FailureGroups(GroupQueries):
         conditions = {name: getattr(after, name) for name in _CONDITIONS if getattr(after, name) is not None}
         detail = {"before": before.state, "reason": after.change_reason, **conditions}
         action = _ACTIONS[GroupState(after.state)]
-        return NewEntry(self._caller.org, self._caller.name, action, (after.fingerprint,), detail)
+        return NewEntry(
+            org=self._caller.org,
+            actor=self._caller.name,
+            action=action,
+            subjects=(after.fingerprint,),
+            detail=detail,
+        )
 
     def _letter_entries(self, letters: _Letters, fingerprint: str, reason: str) -> Iterable[NewEntry]:
         if letters:
             ids = tuple(letter_id for letter_id, _ in letters)
             detail = {"group": fingerprint, "reason": reason}
-            yield NewEntry(self._caller.org, self._caller.name, Action.DEAD_LETTER_RESOLVED, ids, detail)
+            yield NewEntry(
+                org=self._caller.org,
+                actor=self._caller.name,
+                action=Action.DEAD_LETTER_RESOLVED,
+                subjects=ids,
+                detail=detail,
+            )
 
     def _emit(self, before: FailureGroup, after: FailureGroup) -> None:
         if before != after:
             org, by = self._caller
-            self._event_bus.emit(GroupChanged(org, after.fingerprint, before.state, after.state, by))
+            self._event_bus.emit(
+                GroupChanged(
+                    org=org, fingerprint=after.fingerprint, before=before.state, after=after.state, by=by
+                )
+            )
 
     def _emit_letters(self, letters: _Letters) -> None:
         org, by = self._caller
         for letter_id, state in letters if self._event_bus.is_subscribed(DeadLetterChanged) else ():
-            self._event_bus.emit(DeadLetterChanged(org, letter_id, state, DeadLetterState.RESOLVED, by))
+            self._event_bus.emit(
+                DeadLetterChanged(
+                    org=org, dlq_id=letter_id, before=state, after=DeadLetterState.RESOLVED, by=by
+                )
+            )
 
 
 async def settle(store: Store, event_bus: EventBus, most: int = MAX_SETTLED) -> int:
@@ -220,7 +240,13 @@ def _settlements(changes: Iterable[GroupChange]) -> Iterable[NewEntry]:
     for org, grouped in groupby(changes, key=attrgetter("org")):
         own = list(grouped)
         fingerprints = tuple(change.fingerprint for change in own)
-        yield NewEntry(org, SELF, Action.GROUP_REOPENED, fingerprints, {"reason": own[0].reason})
+        yield NewEntry(
+            org=org,
+            actor=SELF,
+            action=Action.GROUP_REOPENED,
+            subjects=fingerprints,
+            detail={"reason": own[0].reason},
+        )
 
 
 def _instant(until: datetime | float, now: float) -> float:

@@ -160,14 +160,24 @@ class OperationDriver:
     ) -> Advance:
         detail = {"begun": after.released, "reason": after.stopped_because or ""}
         await self._operations.save(session, after)
-        await self._store.audit.append(session, [NewEntry(after.org, SELF, action, (after.id,), detail)])
+        await self._store.audit.append(
+            session, [NewEntry(org=after.org, actor=SELF, action=action, subjects=(after.id,), detail=detail)]
+        )
         return Advance(before, after)
 
     def _emit(self, advance: Advance) -> None:
         before, after = advance.before, advance.after
         if before.state != after.state:
             reason = after.stopped_because or ""
-            self._event_bus.emit(OperationChanged(after.org, after.id, before.state, after.state, reason))
+            self._event_bus.emit(
+                OperationChanged(
+                    org=after.org,
+                    operation_id=after.id,
+                    before=before.state,
+                    after=after.state,
+                    reason=reason,
+                )
+            )
         if self._event_bus.is_subscribed(ReplayRequested):
             for replay in advance.begun.replays:
                 names = (replay.org, replay.letter_id, replay.run_id, replay.mode, replay.requested_by)

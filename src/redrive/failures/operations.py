@@ -154,10 +154,20 @@ class Operations:
     def _entry(
         self, operation: ReplayOperation, action: Action, detail: Mapping[str, Any], by: str | None = None
     ) -> NewEntry:
-        return NewEntry(operation.org, by or self._caller.name, action, (operation.id,), detail)
+        return NewEntry(
+            org=operation.org,
+            actor=by or self._caller.name,
+            action=action,
+            subjects=(operation.id,),
+            detail=detail,
+        )
 
     def _emit(self, before: ReplayOperation, after: ReplayOperation, reason: str) -> ReplayOperation:
-        self._event_bus.emit(OperationChanged(after.org, after.id, before.state, after.state, reason))
+        self._event_bus.emit(
+            OperationChanged(
+                org=after.org, operation_id=after.id, before=before.state, after=after.state, reason=reason
+            )
+        )
         return after
 
     # Looking

@@ -109,7 +109,15 @@ class Planner:
             _check_expected(plan, expect)
             await self._operations.insert(session, draft._replace(plan=encode(plan.to_json())))
             await self._store.audit.append(session, [_entry(draft, plan)])
-        self._event_bus.emit(OperationChanged(draft.org, draft.id, "", OperationState.PLANNED, draft.reason))
+        self._event_bus.emit(
+            OperationChanged(
+                org=draft.org,
+                operation_id=draft.id,
+                before="",
+                after=OperationState.PLANNED,
+                reason=draft.reason,
+            )
+        )
         return plan
 
     def _draft(self, request: BulkReplayOptions, selection: LetterSelection) -> NewOperation:
@@ -219,7 +227,13 @@ def _entry(draft: NewOperation, plan: Plan) -> NewEntry:
     named = {name: value for name, value in _object(draft.selection).items() if name != "ids"}
     numbers = {"selected": plan.selected, "will_run": plan.will_run, "digest": plan.digest}
     detail = {"mode": draft.mode, "reason": draft.reason, **named, **numbers}
-    return NewEntry(draft.org, draft.planned_by, Action.OPERATION_PLANNED, (draft.id,), detail)
+    return NewEntry(
+        org=draft.org,
+        actor=draft.planned_by,
+        action=Action.OPERATION_PLANNED,
+        subjects=(draft.id,),
+        detail=detail,
+    )
 
 
 def _steps(forecast: Forecast, mode: str) -> dict[str, int]:

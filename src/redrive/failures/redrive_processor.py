@@ -202,7 +202,7 @@ class Processor:
             step_index=due.step_index,
             from_step=due.step_index,
             mode=Mode.FROM_STEP,
-            automatic=1,
+            automatic=True,
             requested_by=SELF,
             reason=REASON,
         )
@@ -240,6 +240,12 @@ def _archivings(archived: Sequence[Archived], reason: str) -> list[NewEntry]:
     for letter in archived:
         by_org.setdefault(letter.org, []).append(letter.letter_id)
     return [
-        NewEntry(org, SELF, Action.DEAD_LETTER_ARCHIVED, tuple(ids), {"reason": reason})
+        NewEntry(
+            org=org,
+            actor=SELF,
+            action=Action.DEAD_LETTER_ARCHIVED,
+            subjects=tuple(ids),
+            detail={"reason": reason},
+        )
         for org, ids in by_org.items()
     ]

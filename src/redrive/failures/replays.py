@@ -95,7 +95,7 @@ class Replays:
             step_index=run.step_index,
             from_step=index,
             mode=mode,
-            automatic=0,
+            automatic=False,
             requested_by=self._caller.name,
             reason=clean_reason(reason, self._redactor),
             policy_override=override,

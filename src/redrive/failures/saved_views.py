@@ -67,7 +67,9 @@ class SavedViews:
     def _looking(self, page: ViewedPage | str, query: str, view: str, sort: str) -> Looking:
         for part, text in (("query", query), ("view", view), ("sort", sort)):
             require_kind(part, text, str)
-        looking = Looking(choice("page", page, ViewedPage), query.strip(), view.lower(), sort.lower())
+        looking = Looking(
+            page=choice("page", page, ViewedPage), query=query.strip(), view=view.lower(), sort=sort.lower()
+        )
         require_understood(looking)
         refuse_secret("the query", looking.query, self._redactor)
         return looking
@@ -90,5 +92,7 @@ class SavedViews:
 
     async def _audit(self, session: Session, action: Action, view: SavedView) -> None:
         detail = {"name": view.name, **{name: str(text) for name, text in view.looking._asdict().items()}}
-        entry = NewEntry(self._caller.org, self._caller.name, action, (view.id,), detail)
+        entry = NewEntry(
+            org=self._caller.org, actor=self._caller.name, action=action, subjects=(view.id,), detail=detail
+        )
         await self._store.audit.append(session, [entry])

@@ -93,7 +93,9 @@ class Alarms:
         ]
         for org, alert in found:
             if (org, alert.name) not in self._raised:
-                self._event_bus.emit(AlertRaised(org, self._queue, alert.name, alert.message))
+                self._event_bus.emit(
+                    AlertRaised(org=org, queue=self._queue, alert=alert.name, message=alert.message)
+                )
         self._raised = {(org, alert.name) for org, alert in found}
         return found
 

@@ -33,7 +33,11 @@ class OneTimeSecrets:
         require("seconds", seconds, 1.0, MAX_WAIT_SECONDS)
         token = self._new_secret()
         encrypted = self._encryption.encrypt(encode(body))
-        await self._tokens.insert(NewOneTime(digest(token), _checked(kind), encrypted, SELF, float(seconds)))
+        await self._tokens.insert(
+            NewOneTime(
+                hash=digest(token), kind=_checked(kind), body=encrypted, by=SELF, seconds=float(seconds)
+            )
+        )
         return token
 
     async def take(self, kind: str, token: str) -> JsonValue:
@@ -44,7 +48,9 @@ class OneTimeSecrets:
     async def put_link(self, session: Session, user: User, minutes: float, by: str) -> OneTimeLink:
         require("minutes", minutes, 1.0, MAX_LINK_MINUTES)
         token = self._new_secret()
-        new = NewOneTime(digest(token), LINK, "{}", by, minutes * 60.0, user.id)
+        new = NewOneTime(
+            hash=digest(token), kind=LINK, body="{}", by=by, seconds=minutes * 60.0, user_id=user.id
+        )
         return OneTimeLink(token, user.name, await self._tokens.insert(new, session))
 
     async def take_link(self, session: Session, token: str) -> User | None:

@@ -39,4 +39,6 @@ class IdentityServices(NamedTuple):
         detail: Mapping[str, Any],
     ) -> None:
         """Append an audit entry. Must be the last statement of its transaction."""
-        await self.store.audit.append(session, [NewEntry(org, by, action, tuple(subjects), detail)])
+        await self.store.audit.append(
+            session, [NewEntry(org=org, actor=by, action=action, subjects=tuple(subjects), detail=detail)]
+        )

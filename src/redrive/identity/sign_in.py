@@ -149,7 +149,14 @@ class SignIn:
             return None
         ended = await self._store.sessions.end(session, digest(ending)) if is_token(ending) else None
         token, lifetime = self._services.secret(), self._limits.lifetime_seconds
-        row = NewSessionRow(digest(token), self._services.ids.new(), user.id, entered, kind, lifetime)
+        row = NewSessionRow(
+            hash=digest(token),
+            id=self._services.ids.new(),
+            user_id=user.id,
+            org=entered,
+            kind=kind,
+            lifetime=lifetime,
+        )
         await self._store.sessions.insert(session, row)
         known = await self._store.sessions.known(row.hash, self._limits.idle_seconds, session)
         detail = {"kind": str(kind), "session": row.id} | ({} if ended is None else {"instead_of": ended.id})

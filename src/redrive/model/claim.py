@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any, Self
 
+from redrive.model.field import BigInt
+from redrive.model.row import Row, conversions
 from redrive.model.step import Tally
 
 
-class Claim(NamedTuple):
+class Isolation(IntEnum):
+    """Whether a run is executed with nothing else in its worker, because it may have crashed one before."""
+
+    NONE = 0
+    REQUIRED = 1
+    ACTIVE = 2
+    """It is executed alone now: if its worker dies, it has crashed it."""
+
+    @property
+    def requested(self) -> Isolation:
+        """The same for the next attempt, which has not started."""
+        return Isolation.NONE if self is Isolation.NONE else Isolation.REQUIRED
+
+
+class Claim(Row, frozen=True):
     """`token` and `epoch` fence it: a write of this worker counts only while the run still carries both.
 
-    `has_letter` is 1 when it is replayed for a dead letter, which is in that place already.
+    `has_letter`: it is replayed for a dead letter, which keeps its place in the queue.
     """
 
     id: str
@@ -29,10 +47,10 @@ class Claim(NamedTuple):
     rate_limit_waits: int
     holds: int
     losses: int
-    lonely_losses: int
+    isolated_crashes: int
     previous_delay: float | None
     attempt_started_at: float
-    token: int
+    token: BigInt
     worker: str
     code_version: str
     idempotency_key: str | None
@@ -41,12 +59,20 @@ class Claim(NamedTuple):
     metadata: str | None
     slots: str | None
     policy_override: str | None
-    alone: int
+    isolation: Isolation
     cancel_requested_at: float | None
     replays: int = 0
-    step_only: int = 0
+    step_only: bool = False
     redrives: int = 0
-    has_letter: int = 0
+    has_letter: bool = False
+
+    @classmethod
+    def from_row(cls, values: Sequence[Any]) -> Self:
+        """By position: claims are read on the hot path."""
+        fields = list(values)
+        for index, convert in _CONVERSIONS:
+            fields[index] = convert(fields[index])
+        return cls(*fields)
 
     @property
     def tally(self) -> Tally:
@@ -60,3 +86,6 @@ class Claim(NamedTuple):
     @property
     def order(self) -> tuple[int, float, str]:
         return -self.priority, self.submitted_at, self.id
+
+
+_CONVERSIONS = tuple((Claim.__struct_fields__.index(name), convert) for name, convert in conversions(Claim))

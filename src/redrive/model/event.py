@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 from redrive.model.decision import Explanation
 from redrive.model.failure import Failure
+from redrive.model.row import Row
 
 
-class StepRef(NamedTuple):
+class StepRef(Row, frozen=True):
     """Which attempt of which step of which run."""
 
     org: str
@@ -304,7 +305,7 @@ def fields_of(event: Event) -> dict[str, Any]:
     fields: dict[str, Any] = {"event": name_of(event)}
     for name, value in event._asdict().items():
         if isinstance(value, StepRef):
-            fields |= {_FIELD_NAMES.get(each, each): part for each, part in value._asdict().items()}
+            fields |= {_FIELD_NAMES.get(each, each): part for each, part in value.asdict().items()}
         elif isinstance(value, Failure):
             fields |= _failure_fields(value)
         elif isinstance(value, Explanation):

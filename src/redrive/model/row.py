@@ -25,9 +25,13 @@ class Row(msgspec.Struct, frozen=True):
         A word that this version does not know stays text: a newer version may have written it.
         """
         fields = dict(zip(cls.__struct_fields__, values, strict=True))
-        for name, convert in _conversions(cls):
+        for name, convert in conversions(cls):
             fields[name] = convert(fields[name])
         return cls(**fields)
+
+    def to_row(self) -> list[Any]:
+        """The values of the columns, as `from_row` takes them."""
+        return [value.value if isinstance(value, Enum) else value for value in msgspec.structs.astuple(self)]
 
     def replace(self, **changes: Any) -> Self:
         return msgspec.structs.replace(self, **changes)
@@ -37,7 +41,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 @cache
-def _conversions(row: type[Row]) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+def conversions(row: type[Row]) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
     hints = get_type_hints(row, include_extras=True)
     return tuple(
         (name, convert) for name in row.__struct_fields__ if (convert := _conversion(hints[name])) is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
 
 from redrive.model.failure import ErrorClass
 from redrive.model.field import Instant, JsonList
@@ -64,7 +63,7 @@ class Cancellation(StrEnum):
     ENDED = "ended"
 
 
-class NewRun(NamedTuple):
+class NewRun(Row, frozen=True):
     """A run to be stored. It is due `delay` seconds after that, or at the instant `at`."""
 
     id: str

@@ -128,7 +128,13 @@ def _moved(letters: Iterable[Letter], by: str) -> list[NewEntry]:
     for letter in letters:
         by_org.setdefault(letter.org, []).append(letter)
     return [
-        NewEntry(org, by, Action.DEAD_LETTER_MOVED, tuple(each.id for each in own), _detail(own))
+        NewEntry(
+            org=org,
+            actor=by,
+            action=Action.DEAD_LETTER_MOVED,
+            subjects=tuple(each.id for each in own),
+            detail=_detail(own),
+        )
         for org, own in by_org.items()
     ]
 
@@ -148,4 +154,10 @@ def _detail(letters: Sequence[Letter]) -> dict[str, str]:
 
 def _reopened(change: GroupChange) -> NewEntry:
     action = Action.GROUP_REGRESSED if change.regressed else Action.GROUP_REOPENED
-    return NewEntry(change.org, SELF, action, (change.fingerprint,), {"reason": change.reason})
+    return NewEntry(
+        org=change.org,
+        actor=SELF,
+        action=action,
+        subjects=(change.fingerprint,),
+        detail={"reason": change.reason},
+    )

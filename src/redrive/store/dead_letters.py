@@ -112,7 +112,7 @@ class DeadLetterStore(DeadLetterListing):
 
     async def close_if_unattended(self, session: Session, ids: Sequence[str], closing: Closing) -> int:
         """Close those that are OPEN or EXHAUSTED; how many were."""
-        rows = [ClosedLetter(each, *closing) for each in sorted(ids)]
+        rows = [ClosedLetter(id=letter_id, **closing._asdict()) for letter_id in sorted(ids)]
         return len(await session.fetch_many(_SQL["close"], rows))
 
     async def reopen_if_closed(self, session: Session, ids: Sequence[str], org: str) -> int:

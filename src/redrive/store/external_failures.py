@@ -16,7 +16,7 @@ from redrive.store.database import Database, Session
 from redrive.store.limits import Limits
 from redrive.store.statement import statements
 
-_SQL = statements("external_failures")
+_SQL = statements("external_failures", Claim)
 
 
 class TakenTask(NamedTuple):
@@ -43,7 +43,7 @@ class ExternalFailures:
             await session.fetch(_SQL["give_up_key"], known)
         await self._require_room(session, new, max_size)
         [row] = await session.fetch(_SQL["insert"], new._asdict())
-        return TakenTask(Claim._make(row), None)
+        return TakenTask(Claim.from_row(row), None)
 
     async def find(self, org: str, key: str) -> FailedTaskRow | None:
         rows = await self._database.fetch(_SQL["find"], {"org": org, "key": key})
@@ -72,7 +72,7 @@ class ExternalFailures:
         if place != Place.ENDED:
             return None
         [row] = await session.fetch(_SQL["take_again"], known)
-        return Claim._make(row)
+        return Claim.from_row(row)
 
     async def _lock_queue(self, session: Session, org: str, queue: str, max_size: int) -> None:
         """Two that look at once would both find the last place, or both make a run for one task."""

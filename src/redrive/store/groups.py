@@ -72,7 +72,7 @@ class ReopenedGroup(NamedTuple):
     fingerprint: str
     before: str
     reason: str
-    regressed: int
+    regressed: bool
     by: str = SELF
 
 
@@ -160,7 +160,16 @@ class Groups(GroupListing):
         return await self._come_back(session, sorted(changes))
 
     async def _come_back(self, session: Session, changes: Sequence[GroupChange]) -> list[GroupChange]:
-        rows = [ReopenedGroup(*each[:3], each.reason, int(each.regressed)) for each in changes]
+        rows = [
+            ReopenedGroup(
+                org=change.org,
+                fingerprint=change.fingerprint,
+                before=change.before,
+                reason=change.reason,
+                regressed=change.regressed,
+            )
+            for change in changes
+        ]
         written = {(row[0], row[1]) for row in await session.fetch_many(_SQL["come_back"], rows)}
         return [each for each in changes if each[:2] in written]
 
@@ -182,14 +191,21 @@ def _in_every_state(org: str, fingerprint: str) -> list[_InState]:
 def _by_group(occurrences: Sequence[Occurrence]) -> list[GroupOccurrences]:
     """One row a group, with the newest sample. In order of keys: two batches that share groups then do not
     wait for each other crosswise."""
-    newest = {each[:2]: each for each in occurrences}
-    counts = Counter(each[:2] for each in occurrences)
-    return [GroupOccurrences(*newest[key][:-1], counts[key]) for key in sorted(newest)]
+    newest = {(each.org, each.fingerprint): each for each in occurrences}
+    counts = Counter((each.org, each.fingerprint) for each in occurrences)
+    fields = GroupOccurrences._fields[:-1]
+    return [
+        GroupOccurrences(occurrences=counts[key], **{name: getattr(newest[key], name) for name in fields})
+        for key in sorted(newest)
+    ]
 
 
 def _by_version(occurrences: Iterable[Occurrence]) -> list[VersionOccurrences]:
     counts = Counter((each.org, each.fingerprint, each.code_version) for each in occurrences)
-    return [VersionOccurrences(*key, counts[key]) for key in sorted(counts)]
+    return [
+        VersionOccurrences(org=org, fingerprint=fingerprint, code_version=version, occurrences=number)
+        for (org, fingerprint, version), number in sorted(counts.items())
+    ]
 
 
 def _decided(
@@ -207,4 +223,11 @@ def _decided(
 
 
 def _change(org: str, fingerprint: str, before: str, why: Reopening) -> GroupChange:
-    return GroupChange(org, fingerprint, before, GroupState.OPEN, why.reason, why.regressed)
+    return GroupChange(
+        org=org,
+        fingerprint=fingerprint,
+        before=before,
+        after=GroupState.OPEN,
+        reason=why.reason,
+        regressed=why.regressed,
+    )

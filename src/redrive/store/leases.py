@@ -46,7 +46,7 @@ class Leases:
         kinds = {"workflows": _listed(workflows), "without": _listed(without or None)}
         parameters = {"queue": queue, "most": most, **kinds, **holder._asdict()}
         rows = await self._database.fetch(_SQL["claim"], parameters)
-        return sorted(map(Claim._make, rows), key=lambda claim: claim.order)
+        return sorted(map(Claim.from_row, rows), key=lambda claim: claim.order)
 
     async def claim_alone(
         self, queue: str, holder: Holder, workflows: Sequence[str] | None = None
@@ -54,7 +54,7 @@ class Leases:
         """Take one run that is suspected of killing its worker."""
         kinds = {"workflows": _listed(workflows), "without": None}
         parameters = {"queue": queue, **kinds, **holder._asdict()}
-        return [Claim._make(row) for row in await self._database.fetch(_SQL["claim_alone"], parameters)]
+        return [Claim.from_row(row) for row in await self._database.fetch(_SQL["claim_alone"], parameters)]
 
     async def begin_alone(self, claim: Claim) -> bool:
         """Note that it is executed alone from now on: only then its worker's death speaks against it."""
@@ -64,17 +64,17 @@ class Leases:
     async def adopt(self, token: int, worker: str) -> list[Claim]:
         """The claims that were committed although the answer never arrived."""
         rows = await self._database.fetch(_SQL["adopt"], {"token": token, "worker": worker})
-        return sorted(map(Claim._make, rows), key=lambda claim: claim.order)
+        return sorted(map(Claim.from_row, rows), key=lambda claim: claim.order)
 
     async def reclaim(self, token: int, ttl: float, most: int) -> list[Claim]:
         """Take over expired leases; the old token is void. Worker and attempt are the lost ones."""
         rows = await self._database.fetch(_SQL["reclaim"], {"token": token, "ttl": ttl, "most": most})
-        return [Claim._make(row) for row in rows]
+        return [Claim.from_row(row) for row in rows]
 
     async def failed(self, session: Session, run_id: str, org: str) -> Claim | None:
         """The last claim of a run that has failed, locked until the transaction ends."""
         rows = await session.fetch(_SQL["failed"], {"id": run_id, "org": org})
-        return Claim._make(rows[0]) if rows else None
+        return Claim.from_row(rows[0]) if rows else None
 
     async def renew(self, renewals: Sequence[Renewal]) -> dict[tuple[str, int], bool]:
         """Prolong leases; those that are not in the answer belong to somebody else, or have ended.

@@ -81,5 +81,14 @@ def _member(row: Row) -> Member:
     org, user_id, name, role, active, version, created_at, created_by, updated_at, disabled_at = row
     disabled = disabled_at is not None
     return Member(
-        org, user_id, name, Role(role), bool(active), version, created_at, created_by, updated_at, disabled
+        org=org,
+        user_id=user_id,
+        name=name,
+        role=Role(role),
+        active=bool(active),
+        version=version,
+        created_at=created_at,
+        created_by=created_by,
+        updated_at=updated_at,
+        disabled=disabled,
     )

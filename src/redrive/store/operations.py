@@ -157,7 +157,10 @@ class OperationStore:
     async def _obstacles(self, session: Session, name: str, operation_id: str, most: int) -> list[Obstacle]:
         rows = await session.fetch(_SQL[name], {"id": operation_id, "most": most})
         found = [_Standing._make(row) for row in rows]
-        return [Obstacle(each.id, each.position, each.letter_id, each.note) for each in found]
+        return [
+            Obstacle(id=each.id, position=each.position, letter_id=each.letter_id, note=each.note)
+            for each in found
+        ]
 
     async def blocked(self, session: Session, operation_id: str, org: str) -> list[Obstacle]:
         """Planned items that cannot be replayed, are not what they were, or will be reached by another
@@ -166,7 +169,7 @@ class OperationStore:
         known = {each.id for each in changed}
         rows = await session.fetch(_SQL["taken"], {"id": operation_id, "org": org})
         return changed + [
-            Obstacle(item_id, position, letter_id, other.join(UNDER_WAY_NOTE))
+            Obstacle(id=item_id, position=position, letter_id=letter_id, note=other.join(UNDER_WAY_NOTE))
             for item_id, position, letter_id, other in rows
             if item_id not in known
         ]

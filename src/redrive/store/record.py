@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from redrive.model.attempt import AttemptRecord
+from redrive.model.claim import Isolation
 from redrive.model.dead_letter import DeadLetter
+from redrive.model.failure import ErrorClass
 from redrive.model.failure_group import GroupChange, Occurrence
 from redrive.model.field import BigInt
-from redrive.model.run import RunEvent
-from redrive.model.step import FinishedStep
+from redrive.model.row import Row
+from redrive.model.run import Place, RunEvent, RunState
+from redrive.model.step import FinishedStep, StepState
 from redrive.store.replays import Resolved, Settled, Settlement
 
 
@@ -22,21 +25,21 @@ class NewDeadLetter(DeadLetter, frozen=True, kw_only=True):
     def occurrence(self) -> Occurrence:
         """What it adds to the group of its failure."""
         return Occurrence(
-            self.org,
-            self.fingerprint,
-            self.title,
-            self.fingerprint_reason,
-            self.workflow,
-            self.step,
-            self.task,
-            self.category,
-            self.error_type,
-            self.id,
-            self.code_version,
+            org=self.org,
+            fingerprint=self.fingerprint,
+            title=self.title,
+            reason=self.fingerprint_reason,
+            workflow=self.workflow,
+            step=self.step,
+            task=self.task,
+            category=self.category,
+            error_type=self.error_type,
+            sample=self.id,
+            code_version=self.code_version,
         )
 
 
-class Completed(NamedTuple):
+class Completed(Row, frozen=True):
     """The last step has succeeded, and with it the run. A run of one step has no row for it."""
 
     id: str
@@ -45,7 +48,7 @@ class Completed(NamedTuple):
     result: str
 
 
-class CompletedPartly(NamedTuple):
+class CompletedPartly(Row, frozen=True):
     """A step that was replayed alone has succeeded; those after it have not been executed (W10)."""
 
     id: str
@@ -53,8 +56,8 @@ class CompletedPartly(NamedTuple):
     epoch: int
 
 
-class Advanced(NamedTuple):
-    """A step has succeeded. `in_place` is 1 when the next one is to start under the same lease: it does so,
+class Advanced(Row, frozen=True):
+    """A step has succeeded. `in_place` when the next one is to start under the same lease: it does so,
     unless somebody has asked to cancel the run."""
 
     id: str
@@ -62,60 +65,60 @@ class Advanced(NamedTuple):
     epoch: int
     step_input: str
     queue: str
-    in_place: int
+    in_place: bool
     ttl: float
 
 
-class Rescheduled(NamedTuple):
+class Rescheduled(Row, frozen=True):
     """The step will be executed again.
 
-    failed      1 when the attempt was counted as a failure
-    given_back  1 when there was no attempt at all, and its number is free again
+    failed      the attempt was counted as a failure
+    given_back  there was no attempt at all, and its number is free again
     """
 
     id: str
     token: BigInt
     epoch: int
-    place: str
-    step_state: str
+    place: Place
+    step_state: StepState
     delay: float
     failures: int
     rate_limit_waits: int
     holds: int
     losses: int
-    lonely_losses: int
-    alone: int
+    isolated_crashes: int
+    isolation: Isolation
     previous_delay: float | None
-    error_class: str | None
-    failed: int
-    given_back: int = 0
+    error_class: ErrorClass | None
+    failed: bool
+    given_back: bool = False
 
 
-class Stopped(NamedTuple):
+class Stopped(Row, frozen=True):
     """The run has ended without success."""
 
     id: str
     token: BigInt
     epoch: int
-    state: str
-    step_state: str
+    state: RunState
+    step_state: StepState
     failures: int
-    error_class: str | None
-    failed: int
+    error_class: ErrorClass | None
+    failed: bool
 
 
-class Parked(NamedTuple):
+class Parked(Row, frozen=True):
     """Held by a breaker or a full limit: the attempt never was."""
 
     id: str
     token: BigInt
     epoch: int
     held_by: str
-    step_state: str
+    step_state: StepState
     holds: int
 
 
-class Occupied(NamedTuple):
+class Occupied(Row, frozen=True):
     """The slots of limits that a claim has taken, as JSON."""
 
     id: str
@@ -124,7 +127,7 @@ class Occupied(NamedTuple):
     slots: str | None
 
 
-class Progress(NamedTuple):
+class Progress(Row, frozen=True):
     """How far a task says that it is, as JSON."""
 
     id: str

@@ -30,7 +30,7 @@ from redrive.store.record import (
     Stopped,
 )
 from redrive.store.replays import ReplayStore
-from redrive.store.statement import statements
+from redrive.store.statement import Statement, statements
 
 _SQL = statements(
     "records",
@@ -48,7 +48,7 @@ _SQL = statements(
     DeadLetter,
     NewDeadLetter,
 )
-_STATEMENTS = {
+_STATEMENTS: dict[type, Statement] = {
     Completed: _SQL["complete"],
     CompletedPartly: _SQL["complete_partly"],
     Advanced: _SQL["advance"],
@@ -88,7 +88,7 @@ class Records:
         noted = await self._noted_slots(session, [record.change for record in records if record.limited])
         won: dict[str, Recorded] = {}
         for kind, statement in _STATEMENTS.items():
-            changes = _ordered(record.change for record in records if type(record.change) is kind)
+            changes = _ordered(record.change for record in records if isinstance(record.change, kind))
             if changes:
                 won |= {row[0]: _AT[row[1]] for row in await session.fetch_many(statement, changes)}
         written = [record for record in records if record.change.id in won]
@@ -160,14 +160,16 @@ class Records:
         await session.fetch_many(_SQL["occupy"], claims)
 
     async def note_progress(self, several: Sequence[Progress]) -> None:
-        await self._database.fetch_many(_SQL["progress"], sorted(several))
+        await self._database.fetch_many(_SQL["progress"], sorted(several, key=lambda each: each.id))
 
     async def note_events(self, events: Sequence[RunEvent]) -> None:
         await self._database.fetch_many(_SQL["insert_event"], events)
 
     async def _noted_slots(self, session: Session, changes: Sequence[Change]) -> dict[str, str | None]:
         """The slots that the rows themselves note: taking them may have been rolled back after all."""
-        claims = [Occupied(each.id, each.token, each.epoch, None) for each in _ordered(changes)]
+        claims = [
+            Occupied(id=each.id, token=each.token, epoch=each.epoch, slots=None) for each in _ordered(changes)
+        ]
         return await self.occupied(session, claims) if claims else {}
 
     async def _write_beside(self, session: Session, records: Sequence[Record]) -> None:
@@ -246,7 +248,7 @@ def _without_letter(record: Record) -> Record:
     told = str(RejectedLetter(TOO_MANY, *mark, int(letter.may_have_executed)))
     step_index = 0 if record.attempt is None else record.attempt.step_index
     event = RunEvent(id=letter.id, run_id=letter.run_id, kind=UNBURIED, step_index=step_index, detail=told)
-    failed = change._replace(state=RunState.FAILED, step_state=StepState.FAILED)
+    failed = change.replace(state=RunState.FAILED, step_state=StepState.FAILED)
     return record._replace(change=failed, dead_letter=None, event=event)
 
 

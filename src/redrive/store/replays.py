@@ -13,13 +13,14 @@ from redrive.errors import NotFoundError, StoreUnavailableError
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import SELF
 from redrive.model.replay import Mode, Replay, ReplayState
+from redrive.model.row import Row
 from redrive.store.audit import AuditStore
 from redrive.store.database import Database, Session
 from redrive.store.identifier import findable
 from redrive.store.statement import statements
 
 
-class NewReplay(NamedTuple):
+class NewReplay(Row, frozen=True):
     """A replay to be begun.
 
     step_index  where the run stands: in another step, or gone on, it is refused
@@ -33,8 +34,8 @@ class NewReplay(NamedTuple):
     run_id: str
     step_index: int
     from_step: int
-    mode: str
-    automatic: int
+    mode: Mode
+    automatic: bool
     requested_by: str
     reason: str
     policy_override: str | None = None
@@ -43,8 +44,8 @@ class NewReplay(NamedTuple):
     queue: str | None = None
 
     @property
-    def step_only(self) -> int:
-        return 1 if self.mode == Mode.STEP_ONLY else 0
+    def step_only(self) -> bool:
+        return self.mode is Mode.STEP_ONLY
 
 
 class Begun(NamedTuple):
@@ -55,16 +56,16 @@ class Begun(NamedTuple):
     refused: int = 0
 
 
-class Settlement(NamedTuple):
+class Settlement(Row, frozen=True):
     """What a record of a replayed run means for its replay. `state` is None while the run goes on."""
 
     run_id: str
     step_index: int
-    state: str | None
+    state: ReplayState | None
     fingerprint_after: str | None = None
     note: str | None = None
     by: str = SELF
-    has_letter: int = 1
+    has_letter: bool = True
 
 
 class Settled(NamedTuple):
@@ -129,7 +130,7 @@ class ReplayStore:
     async def begin_planned(self, session: Session, operation_id: str, most: int) -> Begun:
         """Begin the next items of an operation; those that cannot be begun are refused, and say why."""
         rows = await session.fetch(_SQL["pick"], {"operation_id": operation_id, "most": most})
-        planned = [NewReplay(*row) for row in rows]
+        planned = [NewReplay.from_row([*row, None, None]) for row in rows]
         if not planned:
             return Begun((), ())
         begun = await self._restart(session, planned)
@@ -143,7 +144,7 @@ class ReplayStore:
 
     async def resume(self, session: Session, replay: NewReplay) -> str | None:
         """Let a failed run that has no live dead letter go on; its queue, or None when it must not."""
-        rows = await session.fetch(_SQL["resume"], replay._asdict())
+        rows = await session.fetch(_SQL["resume"], replay.asdict())
         if not rows:
             return None
         # The update may have waited for somebody who has made a letter of it, or opened one again.
@@ -173,7 +174,7 @@ class ReplayStore:
         return [
             *settled,
             *(
-                Resolved(org, letter, run, by or SELF)
+                Resolved(org=org, letter_id=letter, run_id=run, by=by or SELF)
                 for letter, org, by, run in resolved
                 if letter not in told
             ),
@@ -229,11 +230,11 @@ def _requests(replays: Sequence[NewReplay], operation_id: str | None = None) -> 
         entries.setdefault((each.org, each.requested_by), []).append(each)
     return [
         NewEntry(
-            org,
-            by,
-            Action.REPLAY_REQUESTED,
-            tuple(each.letter_id for each in those),
-            _detail(those, operation_id),
+            org=org,
+            actor=by,
+            action=Action.REPLAY_REQUESTED,
+            subjects=tuple(each.letter_id for each in those),
+            detail=_detail(those, operation_id),
         )
         for (org, by), those in entries.items()
     ]
@@ -262,7 +263,10 @@ def outcomes(settled: Iterable[Settled | Resolved]) -> list[NewEntry]:
         # A run that was retried without a letter is its own subject.
         subject = each.letter_id or (each.run_id if isinstance(each, Settled) else "")
         entries.setdefault((each.org, action), []).append(subject)
-    return [NewEntry(org, SELF, action, tuple(ids), {}) for (org, action), ids in entries.items()]
+    return [
+        NewEntry(org=org, actor=SELF, action=action, subjects=tuple(ids), detail={})
+        for (org, action), ids in entries.items()
+    ]
 
 
 _OUTCOMES: Mapping[str, Action] = {

@@ -141,7 +141,13 @@ class Runs:
                 answer, settled = await self._cancel(session, run_id, caller)
                 if answer is not None:
                     detail = {"answer": str(answer), **({"reason": reason} if reason else {})}
-                    entry = NewEntry(caller.org, caller.name, Action.RUN_CANCELLED, (run_id,), detail)
+                    entry = NewEntry(
+                        org=caller.org,
+                        actor=caller.name,
+                        action=Action.RUN_CANCELLED,
+                        subjects=(run_id,),
+                        detail=detail,
+                    )
                     ended = [each._replace(actor=caller.name) for each in outcomes(settled)]
                     await self._audit.append(session, [entry, *ended])
                     return answer

@@ -47,7 +47,14 @@ class Sessions:
     async def insert(self, session: Session, new: NewSessionRow) -> SessionLine:
         rows = await session.fetch(_SQL["insert"], {**new._asdict(), "kind": str(new.kind)})
         created_at, expires_at = rows[0]
-        return SessionLine(new.id, new.org, new.kind, created_at, created_at, expires_at)
+        return SessionLine(
+            id=new.id,
+            org=new.org,
+            kind=new.kind,
+            created_at=created_at,
+            seen_at=created_at,
+            expires_at=expires_at,
+        )
 
     async def known(self, hash_: str, idle: float, session: Session | None = None) -> KnownSession | None:
         """None when there is none, it has expired, was not seen for so long, or its user is disabled."""
@@ -56,8 +63,17 @@ class Sessions:
         if not rows:
             return None
         id_, user_id, org, kind, created_at, seen_at, expires_at, name, there, at_home, now = rows[0]
-        line = SessionLine(id_, org, SignInKind(kind), created_at, seen_at, expires_at)
-        return KnownSession(line, user_id, name, Roles.read(there, at_home), now)
+        line = SessionLine(
+            id=id_,
+            org=org,
+            kind=SignInKind(kind),
+            created_at=created_at,
+            seen_at=seen_at,
+            expires_at=expires_at,
+        )
+        return KnownSession(
+            line=line, user_id=user_id, user_name=name, roles=Roles.read(there, at_home), now=now
+        )
 
     async def touch(self, hash_: str, pause: float) -> None:
         """It was seen now; written once in so many seconds."""

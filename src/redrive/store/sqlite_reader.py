@@ -40,13 +40,13 @@ class SqliteReader(SqliteDatabase):
         page = int(connection.pragma("page_size"))
         file = Path(self.path)
         return SqliteCondition(
-            apsw.sqlite_lib_version(),
-            str(connection.pragma("journal_mode")),
-            SYNCHRONOUS[int(connection.pragma("synchronous"))],
-            page * int(connection.pragma("page_count")),
-            page * int(connection.pragma("freelist_count")),
-            _size(file.with_name(f"{file.name}-wal")),
-            file.stat().st_mode & 0o777,
+            version=apsw.sqlite_lib_version(),
+            journal=str(connection.pragma("journal_mode")),
+            synchronous=SYNCHRONOUS[int(connection.pragma("synchronous"))],
+            bytes=page * int(connection.pragma("page_count")),
+            free_bytes=page * int(connection.pragma("freelist_count")),
+            log_bytes=_size(file.with_name(f"{file.name}-wal")),
+            mode=file.stat().st_mode & 0o777,
         )
 
     def another(self) -> SqliteReader:

@@ -71,7 +71,10 @@ class Tallies:
         self, org: str, fingerprints: Sequence[str], start: int, width: int
     ) -> list[tuple[str, int, int]]:
         """Dead letters of these failures that came since then: fingerprint, part, and number; they add up."""
-        rows = [FingerprintSpan(org, each, start, width) for each in dict.fromkeys(fingerprints)]
+        rows = [
+            FingerprintSpan(org=org, fingerprint=each, start=start, width=width)
+            for each in dict.fromkeys(fingerprints)
+        ]
         found = await self._database.fetch_many(_SQL["occurred"], rows) if rows else []
         return [(row[0], row[1], row[2]) for row in found]
 

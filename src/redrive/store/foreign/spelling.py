@@ -63,7 +63,10 @@ def array_text(values: Sequence[Any]) -> str:
 def _element(value: Any) -> str:
     if value is None:
         return "NULL"
-    return '"' + _SPECIAL.sub(r"\\\1", value) + '"' if isinstance(value, str) else str(value)
+    if isinstance(value, str):
+        return '"' + _SPECIAL.sub(r"\\\1", value) + '"'
+    # Bools and enums are numbers in their columns.
+    return str(int(value)) if isinstance(value, int) else str(value)
 
 
 @lru_cache(maxsize=1024)

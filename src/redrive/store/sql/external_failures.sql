@@ -1,9 +1,3 @@
--- name: _claim
-id, org, workflow, definition, queue, priority, submitted_at, step_index, input, step_input, attempt, epoch,
-    failures, rate_limit_waits, holds, losses, lonely_losses, previous_delay, attempt_started_at, token, worker,
-    code_version, idempotency_key, correlation_id, tags, metadata, slots, policy_override, alone, cancel_requested_at,
-    replays, step_only, redrives, has_letter
-
 -- name: live
 SELECT sum(number) FROM redrive.dead_letter_counts
 WHERE org = :org AND queue = :queue AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
@@ -25,13 +19,13 @@ UPDATE redrive.runs SET idempotency_key = NULL, request_hash = NULL WHERE id = :
 
 -- name: insert
 INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place, submitted_at, step_index,
-    step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses, lonely_losses, alone, token, worker,
+    step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses, isolated_crashes, isolation, token, worker,
     code_version, lease_expires_at, attempt_started_at, started_at, idempotency_key, request_hash,
     correlation_id, tags, metadata)
 VALUES (:id, :org, :workflow, :definition, :queue, :priority, 'RUNNING', 'leased', :now, 0,
     'RUNNING', :input, 1, 1, 0, 0, 0, 0, 0, 0, :token, :worker,
     :code_version, :now + 60, :now, :now, :key, :request_hash, :correlation_id, :tags, :metadata)
-RETURNING {_claim}
+RETURNING {columns:Claim}
 
 -- name: take_again
 UPDATE redrive.runs
@@ -39,10 +33,10 @@ SET place = 'leased', state = 'RUNNING', step_state = 'RUNNING', workflow = :wor
     priority = :priority, input = :input, request_hash = :request_hash, step_input = NULL, tags = :tags, metadata = :metadata,
     attempt = attempt + 1, epoch = epoch + 1, replays = replays + 1, step_only = 0, has_letter = 1, token = :token,
     worker = :worker, code_version = :code_version, lease_expires_at = :now + 60, attempt_started_at = :now, ended_at = NULL,
-    failures = 0, rate_limit_waits = 0, holds = 0, losses = 0, lonely_losses = 0, alone = 0, previous_delay = NULL,
+    failures = 0, rate_limit_waits = 0, holds = 0, losses = 0, isolated_crashes = 0, isolation = 0, previous_delay = NULL,
     policy_override = NULL, due_at = NULL, held_by = NULL
 WHERE id = :run_id AND org = :org AND place = 'ended'
-RETURNING {_claim}
+RETURNING {columns:Claim}
 
 -- name: _item
 SELECT letter.id, letter.run_id, run.correlation_id, run.input, run.metadata, letter.state, letter.category,

@@ -60,6 +60,6 @@ WITH picked AS MATERIALIZED (
     LIMIT :most
     FOR UPDATE SKIP LOCKED
 )
-UPDATE redrive.runs SET place = CASE WHEN alone > 0 THEN 'alone' ELSE 'ready' END, due_at = NULL
+UPDATE redrive.runs SET place = CASE WHEN isolation > 0 THEN 'alone' ELSE 'ready' END, due_at = NULL
 FROM picked WHERE id = picked_id
 RETURNING queue

@@ -30,7 +30,7 @@ WHERE id IN (
 RETURNING {columns:Claim}
 
 -- name: begin_alone
-UPDATE redrive.runs SET alone = 2
+UPDATE redrive.runs SET isolation = 2
 WHERE id = :id AND token = :token AND epoch = :epoch AND place = 'leased'
 RETURNING id
 
@@ -82,7 +82,7 @@ WHERE EXISTS (
     AND NOT EXISTS (SELECT 1 FROM redrive.queues WHERE name = wanted.value AND paused_at IS NOT NULL)
 
 -- name: promote
-UPDATE redrive.runs SET place = CASE WHEN alone > 0 THEN 'alone' ELSE 'ready' END, due_at = NULL
+UPDATE redrive.runs SET place = CASE WHEN isolation > 0 THEN 'alone' ELSE 'ready' END, due_at = NULL
 WHERE id IN (
     SELECT id FROM redrive.runs WHERE place = 'waiting' AND due_at <= :now ORDER BY due_at LIMIT :most
 )

@@ -7,7 +7,7 @@ WITH picked AS MATERIALIZED (
     LIMIT :most OFFSET :skip
     FOR UPDATE SKIP LOCKED
 )
-UPDATE redrive.runs SET place = CASE WHEN alone > 0 THEN 'alone' ELSE 'ready' END, held_by = NULL
+UPDATE redrive.runs SET place = CASE WHEN isolation > 0 THEN 'alone' ELSE 'ready' END, held_by = NULL
 FROM picked WHERE id = picked_id
 RETURNING id, step_index, queue
 

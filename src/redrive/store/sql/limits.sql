@@ -23,7 +23,7 @@ WHERE name IS NOT NULL
 SELECT count(*) FROM (SELECT 1 FROM redrive.runs WHERE place = 'held' AND held_by = :held_by LIMIT :most) AS counted
 
 -- name: release
-UPDATE redrive.runs SET place = CASE WHEN alone > 0 THEN 'alone' ELSE 'ready' END, held_by = NULL
+UPDATE redrive.runs SET place = CASE WHEN isolation > 0 THEN 'alone' ELSE 'ready' END, held_by = NULL
 WHERE id IN (
     SELECT id FROM redrive.runs
     WHERE place = 'held' AND held_by = :held_by

@@ -6,7 +6,7 @@ run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch AND ru
 batch.in_place = 1 AND cancel_requested_at IS NULL
 
 -- name: _clean
-failures = 0, rate_limit_waits = 0, holds = 0, losses = 0, lonely_losses = 0, alone = 0, previous_delay = NULL,
+failures = 0, rate_limit_waits = 0, holds = 0, losses = 0, isolated_crashes = 0, isolation = 0, previous_delay = NULL,
     error_class = NULL, first_failed_at = NULL, last_failed_at = NULL, slots = NULL, progress = NULL
 
 -- name: complete
@@ -61,7 +61,7 @@ UPDATE redrive.runs AS run
 SET place = CASE WHEN cancel_requested_at IS NULL THEN batch.place ELSE 'ready' END, step_state = batch.step_state,
     due_at = CASE WHEN batch.place = 'waiting' AND cancel_requested_at IS NULL THEN :now + batch.delay END,
     attempt = run.attempt - batch.given_back, failures = batch.failures, rate_limit_waits = batch.rate_limit_waits,
-    holds = batch.holds, losses = batch.losses, lonely_losses = batch.lonely_losses, alone = batch.alone,
+    holds = batch.holds, losses = batch.losses, isolated_crashes = batch.isolated_crashes, isolation = batch.isolation,
     previous_delay = batch.previous_delay, error_class = batch.error_class, {_failure_times},
     lease_expires_at = NULL, slots = NULL
 FROM {batch:Rescheduled}
@@ -82,7 +82,7 @@ UPDATE redrive.runs AS run
 SET place = CASE WHEN cancel_requested_at IS NULL THEN 'held' ELSE 'ready' END,
     held_by = CASE WHEN cancel_requested_at IS NULL THEN batch.held_by END,
     step_state = batch.step_state, attempt = run.attempt - 1, holds = batch.holds,
-    alone = CASE WHEN alone > 0 THEN 1 ELSE 0 END, lease_expires_at = NULL
+    isolation = CASE WHEN isolation > 0 THEN 1 ELSE 0 END, lease_expires_at = NULL
 FROM {batch:Parked}
 WHERE {_fence}
 RETURNING run.id, run.place

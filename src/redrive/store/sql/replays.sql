@@ -1,6 +1,6 @@
 -- name: _fresh
 place = 'ready', state = 'RUNNING', step_state = 'PENDING', due_at = NULL, held_by = NULL, ended_at = NULL, result = NULL,
-    failures = 0, rate_limit_waits = 0, holds = 0, losses = 0, lonely_losses = 0, alone = 0, previous_delay = NULL,
+    failures = 0, rate_limit_waits = 0, holds = 0, losses = 0, isolated_crashes = 0, isolation = 0, previous_delay = NULL,
     error_class = NULL, first_failed_at = NULL, last_failed_at = NULL, slots = NULL, progress = NULL,
     cancel_requested_at = NULL, replays = replays + 1
 

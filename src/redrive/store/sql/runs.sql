@@ -32,7 +32,7 @@ RETURNING id
 
 -- name: _insert_run
 INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place, submitted_at, due_at, step_index,
-    step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses, lonely_losses, alone, idempotency_key,
+    step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses, isolated_crashes, isolation, idempotency_key,
     request_hash, correlation_id, tags, metadata)
 
 -- name: known

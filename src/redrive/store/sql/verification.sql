@@ -241,13 +241,13 @@ SELECT id, word, state, place, step_state FROM (
         WHEN (place = 'ended') <> (ended_at IS NOT NULL) THEN 'end'
         WHEN (state = 'SUCCESS' AND result IS NULL) OR (place <> 'ended' AND result IS NOT NULL) THEN 'result'
         WHEN place <> 'leased' AND slots IS NOT NULL THEN 'slots'
-        WHEN (place = 'alone' AND alone <> 1) OR (place IN ('waiting', 'held') AND alone > 1)
-            OR (place = 'ready' AND alone > 0 AND cancel_requested_at IS NULL) THEN 'alone'
+        WHEN (place = 'alone' AND isolation <> 1) OR (place IN ('waiting', 'held') AND isolation > 1)
+            OR (place = 'ready' AND isolation > 0 AND cancel_requested_at IS NULL) THEN 'alone'
         WHEN (failures > 0) <> (first_failed_at IS NOT NULL) OR (failures > 0) <> (last_failed_at IS NOT NULL)
             OR failures > attempt OR (step_state = 'RETRYING' AND failures + rate_limit_waits = 0) THEN 'failures'
         WHEN (idempotency_key IS NULL) <> (request_hash IS NULL) THEN 'key'
         WHEN step_index < 0 OR attempt < 0 OR failures < 0 OR rate_limit_waits < 0 OR holds < 0 OR losses < 0
-            OR lonely_losses < 0 THEN 'negative'
+            OR isolated_crashes < 0 THEN 'negative'
         END AS word
     FROM redrive.runs
 ) AS judged
