@@ -21,7 +21,8 @@ RunLease = tuple[str, int]
 
 
 async def renew_runs(database: Database, leases: Sequence[tuple[RunLease, float]]) -> Mapping[RunLease, bool]:
-    return await Leases(database).renew([Renewal(*lease, seconds) for lease, seconds in leases])
+    renewals = [Renewal(id=run_id, token=token, ttl=seconds) for (run_id, token), seconds in leases]
+    return await Leases(database).renew(renewals)
 
 
 class InFlight:
