@@ -12,6 +12,7 @@ import redrive.store
 MIGRATIONS = Path(redrive.store.__file__).parent / "migrations"
 _CREATED = re.compile(r"CREATE TABLE redrive\.(\w+) \((.*?)\n\)", re.DOTALL)
 _ADDED = re.compile(r"ALTER TABLE redrive\.(\w+)\s+ADD COLUMN (\w+) ([a-z ]+)")
+_RENAMED = re.compile(r"ALTER TABLE redrive\.(\w+)\s+RENAME COLUMN (\w+) TO (\w+)")
 _COLUMN = re.compile(r"^\s*(\w+) (text|integer|bigint|double precision|boolean|bytea)\b", re.MULTILINE)
 
 
@@ -24,6 +25,10 @@ def tables() -> dict[str, dict[str, str]]:
             found.setdefault(name, {}).update(_COLUMN.findall(body))
         for name, column, kind in _ADDED.findall(text):
             found[name].setdefault(column, kind.replace("NOT NULL", "").strip())
+        for name, before, after in _RENAMED.findall(text):
+            found[name] = {
+                after if column == before else column: kind for column, kind in found[name].items()
+            }
     return found
 
 
