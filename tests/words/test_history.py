@@ -28,9 +28,13 @@ def test_an_action(action: str, detail: dict[str, Any], what: str, text: str) ->
 
 
 def test_a_replay() -> None:
-    plain = describe_replay("FROM_STEP", automatic=False, edited=False, reason=None, note=None)
+    plain = describe_replay("FROM_STEP", "RUNNING", automatic=False, edited=False, reason=None, note=None)
     assert plain == ("replayed it", "")
-    full = describe_replay("STEP_ONLY", automatic=True, edited=True, reason="fixed", note="it succeeded")
+    planned = describe_replay("FROM_STEP", "PLANNED", automatic=False, edited=False, reason="fixed", note="")
+    assert planned == ("planned to replay it", "fixed")
+    full = describe_replay(
+        "STEP_ONLY", "SUCCEEDED", automatic=True, edited=True, reason="fixed", note="it succeeded"
+    )
     assert full == (
         "replayed the failed step alone automatically with a changed payload",
         "fixed. it succeeded",

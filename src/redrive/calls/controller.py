@@ -17,6 +17,7 @@ from redrive.model.failure import Failure
 from redrive.model.step import Effect
 from redrive.policy.classify import Classifier
 from redrive.policy.retry import RetryPolicy, decide
+from redrive.words.number import plural
 
 KeyOf = Callable[..., str | None]
 
@@ -154,9 +155,7 @@ def usable_key(key: object) -> str:
 def _add_note(error: Exception, attempt: Attempt, reason: Reason) -> None:
     count = attempt.number
     first = count - len(attempt.failures) + 1
-    lines = [
-        f"redrive: {attempt.operation!r} failed after {count} attempt{'s' * (count > 1)}: {reason.sentence}"
-    ]
+    lines = [f"redrive: {attempt.operation!r} failed after {plural(count, 'attempt')}: {reason.sentence}"]
     lines += [
         f"  attempt {number}: {failure.category} ({failure.rule})"
         for number, failure in enumerate(attempt.failures, start=first)

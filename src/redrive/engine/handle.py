@@ -19,6 +19,7 @@ from redrive.model.run import Cancellation, Run, RunState
 from redrive.policy.codec import decode
 from redrive.store.runs import Runs
 from redrive.store.store import Store
+from redrive.words.number import plural
 
 if TYPE_CHECKING:
     from redrive.engine.registry import Definitions
@@ -159,7 +160,7 @@ class RunHandle:
         letter = await self.dead_letter()
         if letter is None:
             return f"run {self.id} ended as {state}"
-        attempts = f"{letter.attempts} attempt{'s' * (letter.attempts != 1)}"
+        attempts = plural(letter.attempts, "attempt")
         return (
             f"run {self.id} ended as {state}: step {letter.step!r} failed after {attempts} "
             f"with {letter.error_type}: {letter.message} ({letter.explanation}); dead letter {letter.id}"

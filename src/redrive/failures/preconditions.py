@@ -15,6 +15,7 @@ from redrive.errors import (
 from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS, DeadLetterState, version_of
 from redrive.model.run import RunState
 from redrive.store.dead_letters import LetterRunState, Locked
+from redrive.words.number import plural
 
 MAX_CONCURRENT = 10_000
 """Dead letters that one call changes."""
@@ -104,14 +105,13 @@ def check_number_matching(found: int, expect: int) -> None:
 def check_number_resolved(found: int, expect: int | None) -> None:
     """DriftError unless as many letters would be resolved with their group as the caller expects."""
     if expect is not None:
-        what = f"{found:,} dead letter{'s' * (found != 1)} would be resolved with the group"
-        _check_number(what, found, expect)
+        _check_number(f"{plural(found, 'dead letter')} would be resolved with the group", found, expect)
 
 
 def check_number_replayed(found: int, expect: int | None) -> None:
     """DriftError unless an operation would replay as many letters as the caller expects."""
     if expect is not None:
-        _check_number(f"{found:,} dead letter{'s' * (found != 1)} would be replayed", found, expect)
+        _check_number(f"{plural(found, 'dead letter')} would be replayed", found, expect)
 
 
 def _check_number(what: str, found: int, expect: int) -> None:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from redrive.policy.bounds import require, require_kind, require_whole
 from redrive.policy.codec import decode, encode
+from redrive.words.number import plural
 
 MAX_BATCH_SIZE = 500
 MAX_RUNNING = 2_000
@@ -187,18 +188,14 @@ def _reason_to_stop(figures: RolloutFigures, options: RolloutOptions) -> str | N
     if options.stop_on_breaker and figures.open_breaker is not None:
         return f"the breaker {figures.open_breaker!r} is open, and items that are left depend on it"
     if options.same_failures is not None and score.repeated >= options.same_failures:
-        return f"{_items(score.repeated)} failed again just as before"
+        return f"{plural(score.repeated, 'item')} failed again just as before"
     if score.judged < _enough(figures, options) or score.failed <= options.failure_rate * score.judged:
         return None
     part = f"{score.failed / score.judged:.0%}, more than {options.failure_rate:.0%}"
-    return f"{score.failed} of {_items(score.judged)} failed: {part}"
+    return f"{score.failed} of {plural(score.judged, 'item')} failed: {part}"
 
 
 def _enough(figures: RolloutFigures, options: RolloutOptions) -> int:
     """So many must have ended before the failures among them say something."""
     whole_canary = figures.score.begun >= options.canary and not figures.running
     return 1 if not figures.ramping and whole_canary else options.minimum
-
-
-def _items(number: int) -> str:
-    return "1 item" if number == 1 else f"{number:,} items"

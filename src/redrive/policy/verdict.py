@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from redrive.model.breaker import BreakerState
-from redrive.model.dead_letter import DeadLetterState
+from redrive.model.dead_letter import ACTIONABLE, DeadLetterState
 from redrive.model.decision import Reason
 from redrive.model.failure import Category, ErrorClass
 from redrive.model.failure_group import UNKNOWN_VERSIONS
@@ -200,7 +200,7 @@ def _judged(facts: LetterFacts) -> tuple[Likely, str]:
 def _settled(facts: LetterFacts) -> tuple[Likely, str] | None:
     if facts.state == DeadLetterState.REPLAYING:
         return "unknown", "It is being replayed: wait for the outcome."
-    if facts.state not in (DeadLetterState.OPEN, DeadLetterState.EXHAUSTED):
+    if facts.state not in ACTIONABLE:
         return "unknown", f"It is {facts.state.lower()}: there is nothing to do."
     return None
 
@@ -272,8 +272,7 @@ def _redrive(facts: LetterFacts) -> str:
 
 
 def _warning(facts: LetterFacts) -> str:
-    live = facts.state in (DeadLetterState.OPEN, DeadLetterState.EXHAUSTED)
-    if not live or facts.effect != Effect.UNSAFE or not facts.may_have_executed:
+    if facts.state not in ACTIONABLE or facts.effect != Effect.UNSAFE or not facts.may_have_executed:
         return ""
     return CAREFUL
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from redrive.model.audit import Action
-from redrive.model.replay import Mode
+from redrive.model.replay import Mode, ReplayState
 
 _TEXTS: Mapping[str, str] = MappingProxyType(
     {
@@ -56,10 +56,11 @@ def describe_action(action: str, detail: Mapping[str, Any]) -> Deed:
 
 
 def describe_replay(
-    mode: str, *, automatic: bool, edited: bool, reason: str | None, note: str | None
+    mode: str, state: str, *, automatic: bool, edited: bool, reason: str | None, note: str | None
 ) -> Deed:
     """Describe a replay of a dead letter. `note` says what came of it."""
-    what = "replayed the failed step alone" if mode == Mode.STEP_ONLY else "replayed it"
+    verb = "planned to replay" if state == ReplayState.PLANNED else "replayed"
+    what = f"{verb} the failed step alone" if mode == Mode.STEP_ONLY else f"{verb} it"
     what += " automatically" if automatic else ""
     what += " with a changed payload" if edited else ""
     return Deed(what, ". ".join(text for text in (reason, note) if text))

@@ -222,6 +222,7 @@ def _action_event(entry: AuditEntry) -> HistoryEvent:
 def _replay_event(replay: Replay) -> HistoryEvent:
     what, text = describe_replay(
         replay.mode,
+        replay.state,
         automatic=bool(replay.automatic),
         edited=bool(replay.edit),
         reason=replay.reason,
