@@ -237,7 +237,13 @@ GUARDS = (
     Guard(
         "drain.in place",
         "a worker that is told to stop going on to the next step",
-        (Code("redrive.engine.executor:Executor._goes_on", "self.signals.stopping.is_set() or", ""),),
+        (
+            Code(
+                "redrive.engine.executor:Executor._continues_in_place",
+                "self.signals.stopping.is_set() or",
+                "",
+            ),
+        ),
         (f"{WORKERS}test_a_worker_that_is_told_to_stop_begins_no_further_step",),
     ),
     Guard(
@@ -367,7 +373,7 @@ GUARDS = (
     Guard(
         "dead letter.redacted",
         "secrets in the payload of a dead letter",
-        (Code("redrive.engine.outcome:snapshot", "redactor.value(value)", "value"),),
+        (Code("redrive.engine.dead_letter_policy:snapshot", "redactor.value(value)", "value"),),
         (f"{RETRYING}test_a_dead_letter_tells_the_whole_story",),
     ),
     Guard(

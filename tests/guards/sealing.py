@@ -22,15 +22,9 @@ _POINTS = {
         ON_DISK,
     ),
     "result": (
-        "redrive.engine.executor:Executor._succeeded",
-        "self.encryption.encrypt(result)",
-        "result",
-        ON_DISK,
-    ),
-    "result of a step": (
-        "redrive.engine.executor:Executor._advance",
-        "sealed = self.encryption.encrypt(result)",
-        "sealed = result",
+        "redrive.engine.executor:Executor._record_success",
+        "self.encryption.encrypt(attempt.result)",
+        "attempt.result",
         ON_DISK,
     ),
     "result within a transaction": (

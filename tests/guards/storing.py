@@ -312,7 +312,7 @@ GUARDS = (
         "a step counting as done whose transaction was rolled back",
         (
             Code(
-                "redrive.engine.executor:Executor._settle_completion",
+                "redrive.engine.executor:Executor._confirm",
                 "if work.claim.id not in written:",
                 "if False:",
             ),

@@ -6,16 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from redrive.engine import outcome
+from redrive.engine.recording import unreadable_record
 from redrive.engine.signals import wait_for
 from redrive.engine.work import Work
 from redrive.engine.worker_parts import WorkerParts
 from redrive.errors import RedriveError
 from redrive.model.claim import Claim
-from redrive.model.run import Place
-from redrive.model.step import StepState
 from redrive.store.leases import Holder
-from redrive.store.record import Record, Recorded, Rescheduled
+from redrive.store.record import Recorded
 
 MAX_PENDING_RECORDS = 2_000
 UNREADABLE_DELAY = 60.0
@@ -188,8 +186,9 @@ class Claimer:
 
     async def _pass_one_by_one(self, works: Sequence[Work], error: Exception) -> None:
         if len(works) == 1:
-            evidence = self._failure_handler.evidence(works[0], error)
-            self._failure_handler.failed(works[0], evidence, error, 0.0)
+            evidence = self._failure_handler.classify(works[0], error)
+            verdict = self._failure_handler.decide(works[0], evidence, error)
+            self._failure_handler.record(works[0], verdict, 0.0)
             return
         for work in works:
             await self._take_through([work])
@@ -203,7 +202,7 @@ class Claimer:
         try:
             work = await self._works.of(claim)
         except _UNREADABLE as error:
-            record = _cancelled(claim) if claim.cancel_requested_at is not None else _postponed(claim, since)
+            record = unreadable_record(claim, UNREADABLE_DELAY, lost=since is None)
             self._recorder.put(record, self._recorded_unreadable)
             self._retrier.report_failure("read", f"run {claim.id}: {error}", UNREADABLE_DELAY)
             return None
@@ -214,31 +213,3 @@ class Claimer:
         self._in_flight.removed.set()
         if recorded is not None:
             self._reporter.changed_besides(recorded)
-
-
-def _postponed(claim: Claim, since: float | None) -> Record:
-    """Without `since` somebody else had it, whose attempt is lost; else there was none."""
-    lost = None if since is not None else outcome.lost_row(claim, UNREADABLE_DELAY)
-    change = Rescheduled(
-        id=claim.id,
-        token=claim.token,
-        epoch=claim.epoch,
-        place=Place.WAITING,
-        step_state=StepState.PENDING,
-        delay=UNREADABLE_DELAY,
-        failures=claim.failures,
-        rate_limit_waits=claim.rate_limit_waits,
-        holds=claim.holds + 1,
-        losses=claim.losses,
-        isolated_crashes=claim.isolated_crashes,
-        isolation=claim.isolation.requested,
-        previous_delay=claim.previous_delay,
-        error_class=None,
-        failed=False,
-        given_back=lost is None,
-    )
-    return Record(change, lost, limited=claim.slots is not None)
-
-
-def _cancelled(claim: Claim) -> Record:
-    return outcome.cancelled(claim, "", limited=claim.slots is not None)

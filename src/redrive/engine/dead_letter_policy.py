@@ -6,14 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from redrive.engine.context import step_key
+from redrive.engine.evidence import Evidence
 from redrive.engine.work import Work
 from redrive.errors import NotStorableError
+from redrive.model.decision import Explanation
 from redrive.model.failure import Failure
-from redrive.policy.codec import decode, encode
+from redrive.policy.codec import JsonValue, decode, encode, storable
 from redrive.policy.redact import Redactor
 from redrive.policy.redriving import Function, RedriveChoice, Redriving, redriving
 from redrive.policy.template import Circumstances, Template, template_for
 from redrive.policy.triage import Strategy, enters
+from redrive.store.record import NewDeadLetter
 
 
 class Handling(NamedTuple):
@@ -49,6 +53,53 @@ class DeadLetterPolicy:
         if template is None:
             return Handling(redriven, (), None, None, None)
         return Handling(redriven, tuple(template.tags), template.owner, template.name, template.runbook)
+
+    def letter(self, work: Work, evidence: Evidence, why: Explanation, letter_id: str) -> NewDeadLetter:
+        """The dead letter of a step, without secrets."""
+        failure, mark, redactor = evidence.failure, evidence.fingerprint, self.redactor
+        handling = self.handling(work, failure)
+        redriving = handling.redriving
+        return NewDeadLetter(
+            id=letter_id,
+            org=work.claim.org,
+            run_id=work.claim.id,
+            workflow=work.claim.workflow,
+            step=work.step.name,
+            task=work.step.task,
+            category=failure.category,
+            error_class=failure.error_class,
+            error_type=failure.error_type,
+            message=failure.message,
+            stack=evidence.stack,
+            http_status=failure.http_status,
+            public_code=failure.public_code,
+            public_message=failure.public_message,
+            reason=why.reason,
+            explanation=str(why),
+            fingerprint=mark.value,
+            fingerprint_reason=mark.reason,
+            title=mark.title,
+            payload=snapshot(_payload_of(work), redactor),
+            config=snapshot(work.step.config, redactor),
+            policy=work.policy_text,
+            idempotency_key=_redacted_name(step_key(work.claim), work.claim.id, redactor),
+            correlation_id=_redacted_name(work.claim.correlation_id, work.claim.id, redactor),
+            tags=_snapshot_of_text(with_tags(work.claim.tags, handling.tags), redactor),
+            metadata=_snapshot_of_text(_metadata_of(work), redactor),
+            effect=work.step.effect,
+            may_have_executed=failure.may_have_executed,
+            breaker=work.step.breaker,
+            code_version=work.claim.code_version,
+            assignee=handling.owner,
+            template=handling.template,
+            runbook=handling.runbook,
+            state=redriving.state,
+            redrive=redriving.name,
+            redrive_policy=redriving.policy,
+            redrives=redriving.redrives,
+            max_redrives=redriving.max_redrives,
+            redrive_delay=redriving.delay,
+        )
 
     def _template(self, work: Work, failure: Failure) -> Template | None:
         if not self.templates:
@@ -98,3 +149,40 @@ def _circumstances(work: Work, failure: Failure) -> Circumstances:
         failure.http_status,
         failure.message,
     )
+
+
+def _redacted_name(name: str, run_id: str, redactor: Redactor) -> str:
+    """Users choose keys out of anything; what begins with the id of the run was made here."""
+    return name if name.startswith(run_id) else redactor.text(name)
+
+
+def _snapshot_of_text(text: str | None, redactor: Redactor) -> str | None:
+    if text is None:
+        return None
+    try:
+        return snapshot(decode(text), redactor)
+    except NotStorableError:
+        return snapshot(text, redactor)
+
+
+def snapshot(value: JsonValue, redactor: Redactor) -> str:
+    """The value as it may be kept in a dead letter: without its secrets."""
+    redacted = redactor.value(value)
+    try:
+        return encode(redacted)
+    except NotStorableError:
+        return encode(storable(redacted))
+
+
+def _payload_of(work: Work) -> JsonValue:
+    try:
+        return work.payload
+    except Exception:  # noqa: BLE001 — a payload that cannot be read may be the very reason
+        return work.claim.payload
+
+
+def _metadata_of(work: Work) -> str | None:
+    try:
+        return work.opened.metadata
+    except NotStorableError:
+        return work.claim.metadata

@@ -10,7 +10,7 @@ from redrive.clock import Clock
 from redrive.engine.event_bus import EventBus
 from redrive.engine.evidence import Evidence
 from redrive.engine.in_flight import InFlight
-from redrive.engine.outcome import run_state
+from redrive.engine.recording import Verdict, final_state
 from redrive.engine.signals import Signals
 from redrive.engine.work import Work
 from redrive.model import event
@@ -111,13 +111,12 @@ class EventReporter:
         self.in_flight.remove(work)
         self.event_bus.emit(event.LeaseLost(work.ref))
 
-    def decided(
-        self, work: Work, evidence: Evidence, decision: Decision, seconds: float, recorded: Recorded | None
-    ) -> None:
+    def decided(self, work: Work, verdict: Verdict, seconds: float, recorded: Recorded | None) -> None:
         if recorded is None:
             self.lost(work)
             return
         self.changed_besides(recorded)
+        evidence, decision, _ = verdict
         if isinstance(decision, Retry):
             self._will_retry(work, evidence, decision, seconds)
         elif isinstance(decision, Release):
@@ -128,7 +127,7 @@ class EventReporter:
     def _died(
         self, work: Work, evidence: Evidence, decision: Decision, seconds: float, recorded: Recorded
     ) -> None:
-        state = RunState.FAILED if recorded.letter_id is None else run_state(decision)
+        state = RunState.FAILED if recorded.letter_id is None else final_state(decision)
         why, letter_id = decision.explanation, recorded.letter_id
         self.event_bus.emit(
             event.StepDied(

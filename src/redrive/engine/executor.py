@@ -1,24 +1,23 @@
-"""The executor: run, classify, decide, record, tell. What did not succeed goes to the judge."""
+"""The executor: runs a step, classifies its failure, decides what follows, records and reports it."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from redrive.clock import Clock
-from redrive.engine import outcome
 from redrive.engine.breakers import Breakers, Report
 from redrive.engine.context import Context
 from redrive.engine.encryption import Encryption
 from redrive.engine.event_reporter import EventReporter
-from redrive.engine.evidence import Evidence
 from redrive.engine.failure_handler import FailureHandler
 from redrive.engine.in_flight import InFlight
 from redrive.engine.invoker import Invoker
 from redrive.engine.payload import json_and_text
 from redrive.engine.recorder import Recorder
+from redrive.engine.recording import advance_record, completion_record
 from redrive.engine.signals import Signals
 from redrive.engine.store_retrier import StoreRetrier
 from redrive.engine.task import Task
@@ -31,6 +30,12 @@ from redrive.policy.codec import JsonLimits, JsonValue, decode
 from redrive.store.foreign import ForeignSession, foreign_session
 from redrive.store.record import Record
 from redrive.store.store import Store
+
+
+class _Attempt(NamedTuple):
+    result: str
+    error: BaseException | None
+    seconds: float
 
 
 @dataclass(slots=True)
@@ -54,106 +59,99 @@ class Executor:
     attempts: int = 0
 
     async def execute(self, work: Work) -> None:
-        """One step after the other, as long as the run can go on under the same lease."""
+        """Execute the step of a work, and those after it as long as the run goes on under the same lease."""
         following: Work | None = work
         while following is not None:
             following = await self._execute_step(following)
 
     async def _execute_step(self, work: Work) -> Work | None:
+        """Run, classify, decide, record. What was recorded is reported once it is durable."""
         if work.task is None:
             self.failure_handler.unknown(work)
             return None
-        try:
-            context = work.context = self._context(work, await self._results(work))
-        except NotStorableError as unreadable:  # what an earlier step has given, or a key that is not here
-            self._failed(work, unreadable, 0.0)
-            return None
-        self.reporter.started(work)
-        result, error = await self._run(work.task, work, context)
+        attempt = await self._run(work.task, work)
         if work.completion is not None:
-            await self._settle_completion(work, context, work.completion, error)
+            await self._confirm(work, attempt, work.completion)
             return None
-        if error is None:
-            return await self._succeeded(work, result, context.elapsed())
-        self._failed(work, error, context.elapsed())
+        if attempt.error is None:
+            return await self._record_success(work, attempt)
+        self._record_failure(work, attempt.error, attempt.seconds)
         return None
 
-    async def _run(self, task: Task, work: Work, context: Context) -> tuple[str, BaseException | None]:
-        """What the function gives: a result that can be stored, or an error."""
+    async def _run(self, task: Task, work: Work) -> _Attempt:
+        """Call the user's function: a result that can be stored, or an error."""
+        try:
+            context = work.context = self._context(work, await self._results(work))
+        except NotStorableError as unreadable:  # the output of an earlier step, or its key is not here
+            return _Attempt("", unreadable, 0.0)
+        self.reporter.started(work)
         if self.in_flight.has_expired(work):  # another worker may have started it
             work.interrupt(Interruption.LOST)
         if work.interruption is not None:
-            return "", asyncio.CancelledError()
+            return _Attempt("", asyncio.CancelledError(), context.elapsed())
         self.attempts += 1
         work.running = work.carrier
         try:
             value = await self.invoker.invoke(task, work, context)
-            return json_and_text(value, limits=self.limits)[1], None
+            return _Attempt(json_and_text(value, limits=self.limits)[1], None, context.elapsed())
         except BaseException as error:  # noqa: BLE001 — whatever a task raises is a failure of the step
-            return "", error
+            return _Attempt("", error, context.elapsed())
         finally:
             work.running = None
 
-    async def _succeeded(self, work: Work, result: str, seconds: float) -> Work | None:
-        self._report(work, CallOutcome.SUCCEEDED, seconds)
+    # Success
+
+    async def _record_success(self, work: Work, attempt: _Attempt) -> Work | None:
+        self._report_call(work, CallOutcome.SUCCEEDED, attempt.seconds)
+        result = self.encryption.encrypt(attempt.result)
         if work.goes_on:
-            return await self._advance(work, result, seconds)
-        told = partial(self.reporter.run_succeeded, work, seconds)
-        self.recorder.put(self._completed(work, self.encryption.encrypt(result)), told)
+            return await self._advance(work, attempt, result)
+        report = partial(self.reporter.run_succeeded, work, attempt.seconds)
+        self.recorder.put(completion_record(work, result), report)
         return None
 
-    @staticmethod
-    def _completed(work: Work, result: str) -> Record:
-        return (
-            outcome.completed(work, result) if work.is_last_step else outcome.completed_partly(work, result)
-        )
-
-    async def _advance(self, work: Work, result: str, seconds: float) -> Work | None:
-        """On to the next step: under the same lease where nobody has to be asked first."""
-        sealed = self.encryption.encrypt(result)
-        following = self._following(work, sealed, seconds)
-        in_place = self._goes_on(work, following)
-        step = following.step
-        record = outcome.advanced(work, sealed, step, ttl=self.lease_seconds, in_place=in_place)
+    async def _advance(self, work: Work, attempt: _Attempt, output: str) -> Work | None:
+        """On to the next step, under the same lease if no breaker, limit or other queue is in between."""
+        following = self.works.following(work, output, attempt.seconds)
+        in_place, queue = self._continues_in_place(work, following), following.claim.queue
+        record = advance_record(work, output, queue, ttl=self.lease_seconds, in_place=in_place)
         recorded = await self.recorder.record(record)
-        self.reporter.step_succeeded(work, seconds, recorded)
+        self.reporter.step_succeeded(work, attempt.seconds, recorded)
         if recorded is None or recorded.place != Place.LEASED:
             self.in_flight.remove(work)
-            await self.store.database.hint([following.claim.queue])
+            await self.store.database.hint([queue])
             return None
-        following.results = {**(work.results or {}), work.step.name: decode(result)}
+        following.results = {**(work.results or {}), work.step.name: decode(attempt.result)}
         following.interruption = work.interruption
         self.in_flight.follow(work, following)
         return following
 
-    def _following(self, work: Work, result: str, seconds: float) -> Work:
-        step = work.definition.steps[work.claim.step_index + 1]
-        queue, started_at = outcome.next_queue(work, step), work.claim.attempt_started_at + seconds
-        claim = outcome.next_claim(work.claim, result, queue, started_at)
-        return self.works.make(claim, work.definition)
-
-    def _goes_on(self, work: Work, following: Work) -> bool:
+    def _continues_in_place(self, work: Work, following: Work) -> bool:
         stopped = self.signals.stopping.is_set() or work.interruption is not None
         if stopped or following.task is None or work.claim.replays:
             return False
         return not following.is_bound and following.claim.queue == work.claim.queue
 
-    def _failed(self, work: Work, error: BaseException, seconds: float) -> None:
+    # Failure
+
+    def _record_failure(self, work: Work, error: BaseException, seconds: float) -> None:
         if work.interruption is Interruption.LOST:
-            self._report(work, CallOutcome.NOTHING)
+            self._report_call(work, CallOutcome.NOTHING)
             self.reporter.lost(work)
         elif work.interruption is Interruption.CANCELLED:
-            self._report(work, CallOutcome.NOTHING)
+            self._report_call(work, CallOutcome.NOTHING)
             self.failure_handler.cancelled(work)
         else:
-            evidence = self.failure_handler.evidence(work, error)
-            self._report_failure(work, evidence, seconds)
-            self.failure_handler.failed(work, evidence, error, seconds)
+            evidence = self.failure_handler.classify(work, error)
+            failure = evidence.failure
+            self._report_call(work, outcome_of(failure), seconds, failure.retry_after)
+            verdict = self.failure_handler.decide(work, evidence, error)
+            self.failure_handler.record(work, verdict, seconds)
 
     def give_back(self, work: Work) -> None:
-        """For others to execute, uncharged: it cannot be executed, or finished, here and now."""
+        """Leave the work to other workers, uncharged: it cannot be executed, or finished, here and now."""
         work.interrupt(Interruption.DRAINED)
-        self._failed(work, asyncio.CancelledError(), 0.0)
+        self._record_failure(work, asyncio.CancelledError(), 0.0)
 
     # Exactly once: the task records its success within a transaction of its own.
 
@@ -161,10 +159,10 @@ class Executor:
         session = foreign_session(connection, self.store.database)
         text = self.encryption.encrypt(json_and_text(result, limits=self.limits)[1])
         if not work.goes_on:
-            record = self._completed(work, text)
+            record = completion_record(work, text)
         else:
-            step = work.definition.steps[work.claim.step_index + 1]
-            record = outcome.advanced(work, text, step, ttl=self.lease_seconds, in_place=False)
+            queue = self.works.following(work, text, 0.0).claim.queue
+            record = advance_record(work, text, queue, ttl=self.lease_seconds, in_place=False)
         return session.run(self._write_within(session, work, record))
 
     async def _write_within(self, session: ForeignSession, work: Work, record: Record) -> None:
@@ -173,28 +171,25 @@ class Executor:
             raise LeaseLostError(f"the lease of run {work.claim.id} is lost; roll back")
         work.completion = Completion(record, recorded)
 
-    async def _settle_completion(
-        self, work: Work, context: Context, completion: Completion, error: BaseException | None
-    ) -> None:
-        """Look whether the transaction was committed in which the task has recorded its success."""
+    async def _confirm(self, work: Work, attempt: _Attempt, completion: Completion) -> None:
+        """Report the success if the transaction was committed that the task has recorded it in."""
         look = partial(self.store.records.applied, [completion.record])
         written, _ = await self.retrier.run("record", look)
-        seconds = context.elapsed()
         if work.claim.id not in written:
-            self._failed(work, error or StoreError(_NOT_COMMITTED), seconds)
+            self._record_failure(work, attempt.error or StoreError(_NOT_COMMITTED), attempt.seconds)
             return
-        self._report(work, CallOutcome.SUCCEEDED, seconds)
+        self._report_call(work, CallOutcome.SUCCEEDED, attempt.seconds)
         if not work.goes_on:
-            self.reporter.run_succeeded(work, seconds, completion.recorded)
+            self.reporter.run_succeeded(work, attempt.seconds, completion.recorded)
         else:
-            self.reporter.step_succeeded(work, seconds, completion.recorded)
+            self.reporter.step_succeeded(work, attempt.seconds, completion.recorded)
             self.in_flight.remove(work)
-            await self.store.database.hint([self._following(work, "null", seconds).claim.queue])
+            await self.store.database.hint([self.works.following(work, "null", attempt.seconds).claim.queue])
 
-    # What is around an attempt: the context, limits, breakers.
+    # The surroundings of an attempt: results, context, breakers
 
     async def _results(self, work: Work) -> dict[str, JsonValue]:
-        """What the earlier steps have given."""
+        """The results of the earlier steps, by name."""
         if work.results is None:
             read = partial(self.store.runs.steps, work.claim.id, work.claim.org)
             rows = await self.retrier.run("results", read)
@@ -215,14 +210,12 @@ class Executor:
             complete=partial(self._complete_within, work),
         )
 
-    def _report(self, work: Work, what: CallOutcome, seconds: float = 0.0) -> None:
+    def _report_call(
+        self, work: Work, outcome: CallOutcome, seconds: float = 0.0, retry_after: float | None = None
+    ) -> None:
+        """Report to the breaker that has let the call through."""
         if work.permit is not None and work.step.breaker is not None:
-            self.breakers.report(work.step.breaker, Report(work.permit, what, seconds))
-
-    def _report_failure(self, work: Work, evidence: Evidence, seconds: float) -> None:
-        if work.permit is not None and work.step.breaker is not None:
-            failure = evidence.failure
-            report = Report(work.permit, outcome_of(failure), seconds, failure.retry_after)
+            report = Report(work.permit, outcome, seconds, retry_after)
             self.breakers.report(work.step.breaker, report)
 
 

@@ -1,4 +1,4 @@
-"""The judge: what becomes of an attempt that did not succeed. It decides by policy, and has it recorded."""
+"""The failure handler: decides by policy what becomes of an attempt that did not succeed, and records it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from math import isnan
 from random import Random
 
 from redrive.clock import Clock
-from redrive.engine import outcome
 from redrive.engine.dead_letter_policy import DeadLetterPolicy
 from redrive.engine.event_reporter import EventReporter
 from redrive.engine.evidence import Evidence, evidence_of, evidence_of_loss, evidence_without_error
 from redrive.engine.ids import Ids
 from redrive.engine.recorder import Recorder
+from redrive.engine.recording import Verdict, cancellation_record, failure_record, hold_record
 from redrive.engine.work import Work
 from redrive.errors import DeferredError
 from redrive.model.attempt import AttemptOutcome
@@ -44,7 +44,7 @@ class FailureHandler:
     reporter: EventReporter
     letter_policy: DeadLetterPolicy
 
-    def evidence(self, work: Work, error: BaseException) -> Evidence:
+    def classify(self, work: Work, error: BaseException) -> Evidence:
         return evidence_of(
             error,
             classifier=None if work.task is None else work.task.classifier,
@@ -53,7 +53,7 @@ class FailureHandler:
             now=self.clock.now(),
         )
 
-    def failed(self, work: Work, evidence: Evidence, error: BaseException, seconds: float) -> None:
+    def decide(self, work: Work, evidence: Evidence, error: BaseException) -> Verdict:
         if not work.begun:
             evidence = evidence._replace(failure=evidence.failure._replace(delivery=Delivery.NEVER_SEEN))
         if evidence.failure.category is Category.CANCELLED and work.interruption is None:
@@ -64,11 +64,20 @@ class FailureHandler:
             or self._decide(work, evidence)
         )
         released = isinstance(decision, Release)
-        how = AttemptOutcome.RELEASED if released else AttemptOutcome.FAILED
-        self._record(work, evidence, decision, how, seconds)
+        return Verdict(evidence, decision, AttemptOutcome.RELEASED if released else AttemptOutcome.FAILED)
+
+    def record(self, work: Work, verdict: Verdict, seconds: float) -> None:
+        record = failure_record(
+            work,
+            verdict,
+            now=self.clock.now(),
+            letter_id=self.ids.new(),
+            letter_policy=self.letter_policy,
+        )
+        self.recorder.put(record, partial(self.reporter.decided, work, verdict, seconds))
 
     def cancelled(self, work: Work) -> None:
-        record = outcome.cancelled(work.claim, work.step.name, limited=work.slots is not None)
+        record = cancellation_record(work.claim, work.step.name, limited=work.slots is not None)
         self.recorder.put(record, partial(self.reporter.run_cancelled, work))
 
     def unknown(self, work: Work) -> None:
@@ -85,7 +94,7 @@ class FailureHandler:
         )
         decision = _because(self._decide(work, evidence), Reason.UNKNOWN_TASK)
         self.reporter.unknown(work, delay)
-        self._record(work, evidence, decision, AttemptOutcome.RELEASED, 0.0)
+        self.record(work, Verdict(evidence, decision, AttemptOutcome.RELEASED), 0.0)
 
     def lost(self, work: Work, *, blame: bool = True) -> None:
         """An attempt whose worker has let its lease expire; nobody knows how far it came.
@@ -102,7 +111,7 @@ class FailureHandler:
         )
         if work.claim.isolated_crashes >= MAX_ISOLATED_CRASHES:
             evidence, decision = _crashed(work)
-        self._record(work, evidence, decision, AttemptOutcome.LOST, 0.0)
+        self.record(work, Verdict(evidence, decision, AttemptOutcome.LOST), 0.0)
 
     def hold(self, work: Work, held_by: str, retry_after: float | None) -> None:
         """Park what may not be executed now. `retry_after` is a breaker's; held by one too often, it ends."""
@@ -130,7 +139,7 @@ class FailureHandler:
             )
             self._park(work, held_by, event)
         else:
-            self._record(work, evidence, decision, AttemptOutcome.RELEASED, 0.0)
+            self.record(work, Verdict(evidence, decision, AttemptOutcome.RELEASED), 0.0)
 
     def _decide(self, work: Work, evidence: Evidence) -> Decision:
         return decide(
@@ -161,16 +170,8 @@ class FailureHandler:
         return _because(self._decide(work, held), Reason.PROBE)
 
     def _park(self, work: Work, held_by: str, event: RunEvent | None) -> None:
-        self.recorder.put(outcome.parked(work, held_by, event), partial(self.reporter.held, work, held_by))
-
-    def _record(
-        self, work: Work, evidence: Evidence, decision: Decision, how: AttemptOutcome, seconds: float
-    ) -> None:
-        now, letter_id = self.clock.now(), self.ids.new()
-        record = outcome.decided(
-            work, evidence, decision, how, now=now, letter_id=letter_id, letter_policy=self.letter_policy
-        )
-        self.recorder.put(record, partial(self.reporter.decided, work, evidence, decision, seconds))
+        record = hold_record(work, held_by, event)
+        self.recorder.put(record, partial(self.reporter.held, work, held_by))
 
 
 def _because(decision: Decision, reason: Reason) -> Decision:

@@ -15,7 +15,7 @@ from redrive.engine.registry import Definitions, Registry
 from redrive.engine.store_retrier import StoreRetrier
 from redrive.engine.task import Task
 from redrive.model.breaker import Permit
-from redrive.model.claim import Claim
+from redrive.model.claim import Claim, Isolation
 from redrive.model.event import StepRef
 from redrive.policy.codec import JsonValue, decode, encode, storable
 from redrive.policy.redact import Redactor
@@ -185,6 +185,17 @@ class WorkFactory:
             definition = await self._retrier.run("read", read)
         return self.make(claim, definition)
 
+    def following(self, work: Work, output: str, seconds: float) -> Work:
+        """The next step of the run, after `work` has given `output`.
+
+        It waits in the queue of its task; a run that was started in another queue stays there while its tasks
+        share one.
+        """
+        step = work.definition.steps[work.claim.step_index + 1]
+        queue = work.claim.queue if step.queue == work.step.queue else step.queue
+        claim = _next_claim(work.claim, output, queue, work.claim.attempt_started_at + seconds)
+        return self.make(claim, work.definition)
+
     def make(self, claim: Claim, definition: Definition) -> Work:
         task = self._registry.tasks.get(definition.steps[claim.step_index].task)
         work = Work(claim, definition, task, self._encryption)
@@ -193,3 +204,25 @@ class WorkFactory:
         if task is not None and task.concurrency is not None:
             work.limits |= task.limit_for(claim.org, lambda: work.payload)
         return work
+
+
+def _next_claim(claim: Claim, output: str, queue: str, now: float) -> Claim:
+    """The claim of the next step under the same lease, as it is recorded."""
+    return claim.replace(
+        step_index=claim.step_index + 1,
+        step_input=output,
+        queue=queue,
+        attempt=1,
+        epoch=claim.epoch + 1,
+        failures=0,
+        rate_limit_waits=0,
+        holds=0,
+        losses=0,
+        isolated_crashes=0,
+        isolation=Isolation.NONE,
+        previous_delay=None,
+        attempt_started_at=now,
+        slots=None,
+        policy_override=None,
+        redrives=0,
+    )

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from redrive.clock import Clock
-from redrive.engine import outcome
 from redrive.engine.dead_letter_policy import DeadLetterPolicy
 from redrive.engine.definition import Definition
 from redrive.engine.encryption import NO_ENCRYPTION, Encryption
@@ -18,6 +17,7 @@ from redrive.engine.event_bus import EventBus
 from redrive.engine.event_reporter import group_changed
 from redrive.engine.evidence import Evidence
 from redrive.engine.ids import Ids
+from redrive.engine.recording import Verdict, failure_record
 from redrive.engine.work import Work
 from redrive.errors import DriftError, InvalidValueError, NotFoundError, QueueFullError
 from redrive.model.attempt import AttemptOutcome
@@ -105,11 +105,10 @@ class ExternalTasks:
         self._emit(work, recorded, report.evidence)
 
     def _record(self, work: Work, letter_id: str, evidence: Evidence) -> Record:
-        return outcome.decided(
+        decision = Bury(_why(work, evidence.failure))
+        return failure_record(
             work,
-            evidence,
-            Bury(_why(work, evidence.failure)),
-            AttemptOutcome.FAILED,
+            Verdict(evidence, decision, AttemptOutcome.FAILED),
             now=self._clock.now(),
             letter_id=letter_id,
             letter_policy=self._letter_policy,

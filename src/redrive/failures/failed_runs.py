@@ -16,7 +16,6 @@ from redrive.engine.event_bus import EventBus
 from redrive.engine.event_reporter import group_changed
 from redrive.engine.evidence import Evidence
 from redrive.engine.ids import Ids
-from redrive.engine.outcome import dead_letter_row
 from redrive.engine.registry import Definitions, Registry
 from redrive.engine.store_retrier import StoreRetrier
 from redrive.engine.task import Task
@@ -199,7 +198,7 @@ class FailedRuns:
             raise ReplayRefusedError(f"the run {claim.id} was not kept: {admission.reason}")
         evidence = Evidence(failure, attempt.stack or "", _fingerprint(attempt, rejected, work.step.name))
         why = Explanation(Reason.FINAL_ERROR)
-        row = dead_letter_row(work, evidence, why, self._ids.new(), self._letter_policy)
+        row = self._letter_policy.letter(work, evidence, why, self._ids.new())
         return row.replace(reason=attempt.reason, explanation=attempt.explanation)
 
 

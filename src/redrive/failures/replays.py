@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from types import EllipsisType
 
+from redrive.engine.dead_letter_policy import snapshot
 from redrive.engine.definition import Definition
 from redrive.engine.encryption import Encryption
 from redrive.engine.event_bus import EventBus
 from redrive.engine.ids import Ids
-from redrive.engine.outcome import snapshot
 from redrive.engine.payload import json_and_text
 from redrive.engine.registry import Definitions, Registry
 from redrive.engine.store_retrier import StoreRetrier

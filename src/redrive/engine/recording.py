@@ -1,0 +1,286 @@
+"""Records of what came of claims: which rows change, and what is written besides."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from redrive.engine.dead_letter_policy import DeadLetterPolicy
+from redrive.engine.evidence import Evidence, evidence_of_loss, evidence_without_error
+from redrive.engine.work import Work
+from redrive.model.attempt import AttemptOutcome, AttemptRecord
+from redrive.model.claim import Claim, Isolation
+from redrive.model.decision import Block, Bury, Decision, Explanation, Fail, Reason, Release, Retry
+from redrive.model.failure import Category, ErrorClass
+from redrive.model.replay import ReplayState
+from redrive.model.run import Place, RunEvent, RunState
+from redrive.model.step import FinishedStep, StepState
+from redrive.store.dead_letter_writer import RejectedLetter
+from redrive.store.record import (
+    UNBURIED,
+    Advanced,
+    Completed,
+    CompletedPartly,
+    Parked,
+    Record,
+    Rescheduled,
+    Stopped,
+)
+from redrive.store.replays import Settlement
+
+_ENDINGS = {
+    Bury: (RunState.DLQ_PENDING, StepState.DLQ),
+    Block: (RunState.DLQ_PENDING, StepState.BLOCKED),
+    Fail: (RunState.FAILED, StepState.FAILED),
+}
+
+
+class Verdict(NamedTuple):
+    """What becomes of an attempt that did not succeed, and on what evidence."""
+
+    evidence: Evidence
+    decision: Decision
+    outcome: AttemptOutcome
+
+
+def final_state(decision: Decision) -> RunState:
+    """The state of a run that a decision ends with a dead letter."""
+    return _ENDINGS[type(decision)][0]
+
+
+# Success
+
+
+def completion_record(work: Work, result: str) -> Record:
+    """The run has succeeded; or, replayed for this step only, it ends here with others after it."""
+    claim, step = work.claim, None
+    if not work.is_last_step:
+        change: Completed | CompletedPartly = CompletedPartly(id=claim.id, token=claim.token, epoch=claim.epoch)
+    else:
+        change = Completed(id=claim.id, token=claim.token, epoch=claim.epoch, result=result)
+    if len(work.definition.steps) > 1:
+        step = finished_step(work, result)
+    settlement = _settlement(claim, ReplayState.SUCCEEDED)
+    return Record(change, step=step, settlement=settlement, limited=work.slots is not None)
+
+
+def advance_record(work: Work, output: str, queue: str, *, ttl: float, in_place: bool) -> Record:
+    """The step has succeeded; with `in_place`, the next one starts under the same lease."""
+    claim = work.claim
+    change = Advanced(
+        id=claim.id,
+        token=claim.token,
+        epoch=claim.epoch,
+        step_input=output,
+        queue=queue,
+        in_place=in_place,
+        ttl=ttl,
+    )
+    settlement, step = _settlement(claim, None), finished_step(work, output)
+    return Record(change, step=step, settlement=settlement, limited=work.slots is not None)
+
+
+def finished_step(work: Work, output: str) -> FinishedStep:
+    claim = work.claim
+    return FinishedStep(
+        run_id=claim.id,
+        step_index=claim.step_index,
+        name=work.step.name,
+        task=work.step.task,
+        state=StepState.SUCCESS,
+        output=output,
+        attempts=claim.attempt,
+        worker=claim.worker,
+        code_version=claim.code_version,
+        started_at=claim.attempt_started_at,
+    )
+
+
+# Anything else
+
+
+def failure_record(
+    work: Work, verdict: Verdict, *, now: float, letter_id: str, letter_policy: DeadLetterPolicy
+) -> Record:
+    evidence, decision, outcome = verdict
+    claim, why, limited = work.claim, decision.explanation, work.slots is not None
+    if isinstance(decision, Retry | Release):
+        delay = decision.delay if isinstance(decision, Retry) else max(0.0, decision.at - now)
+        change = _rescheduled(claim, decision, evidence, delay)
+        return Record(change, attempt_row(claim, evidence, why, outcome, delay), limited=limited)
+    attempt = attempt_row(claim, evidence, why, outcome, None)
+    mark = evidence.fingerprint
+    note = f"failed in step {work.step.name}: {mark.title}"
+    settlement = _settlement(claim, ReplayState.FAILED, mark.value, note)
+    if refusal := letter_policy.refusal(work, evidence.failure):
+        stopped = _stopped(claim, RunState.FAILED, StepState.FAILED, evidence, why)
+        event = _rejection(work, evidence, refusal, letter_id)
+        return Record(stopped, attempt, event=event, settlement=settlement, limited=limited)
+    stopped = _stopped(claim, *_ENDINGS[type(decision)], evidence, why)
+    letter = letter_policy.letter(work, evidence, why, letter_id)
+    return Record(stopped, attempt, dead_letter=letter, settlement=settlement, limited=limited)
+
+
+def cancellation_record(claim: Claim, step: str, *, limited: bool) -> Record:
+    evidence = evidence_without_error(
+        Category.CANCELLED, ErrorClass.FINAL, "cancelled", "the run was cancelled", step=step
+    )
+    attempt = attempt_row(claim, evidence, Explanation(Reason.CANCELLED), AttemptOutcome.CANCELLED, None)
+    change = Stopped(
+        id=claim.id,
+        token=claim.token,
+        epoch=claim.epoch,
+        state=RunState.CANCELLED,
+        step_state=StepState.CANCELLED,
+        failures=claim.failures,
+        error_class=None,
+        failed=False,
+    )
+    settlement = _settlement(claim, ReplayState.CANCELLED, note="the run was cancelled")
+    return Record(change, attempt, settlement=settlement, limited=limited)
+
+
+def hold_record(work: Work, held_by: str, event: RunEvent | None) -> Record:
+    """A hold by a breaker is counted and has an event in the history; one by a limit has neither."""
+    claim = work.claim
+    change = Parked(
+        id=claim.id,
+        token=claim.token,
+        epoch=claim.epoch,
+        held_by=held_by,
+        step_state=StepState.RETRYING if claim.failures else StepState.PENDING,
+        holds=claim.holds + (0 if event is None else 1),
+    )
+    return Record(change, event=event)
+
+
+def unreadable_record(claim: Claim, delay: float, *, lost: bool) -> Record:
+    """Postpone a run whose row cannot be read. `lost`: another worker had started an attempt."""
+    if claim.cancel_requested_at is not None:
+        return cancellation_record(claim, "", limited=claim.slots is not None)
+    attempt = None
+    if lost:
+        evidence, why = evidence_of_loss(claim.worker, step=""), Explanation(Reason.LEASE_LOST)
+        attempt = attempt_row(claim, evidence, why, AttemptOutcome.LOST, delay)
+    change = Rescheduled(
+        id=claim.id,
+        token=claim.token,
+        epoch=claim.epoch,
+        place=Place.WAITING,
+        step_state=StepState.PENDING,
+        delay=delay,
+        failures=claim.failures,
+        rate_limit_waits=claim.rate_limit_waits,
+        holds=claim.holds + 1,
+        losses=claim.losses,
+        isolated_crashes=claim.isolated_crashes,
+        isolation=claim.isolation.requested,
+        previous_delay=claim.previous_delay,
+        error_class=None,
+        failed=False,
+        given_back=not lost,
+    )
+    return Record(change, attempt, limited=claim.slots is not None)
+
+
+def attempt_row(
+    claim: Claim, evidence: Evidence, why: Explanation, outcome: AttemptOutcome, delay: float | None
+) -> AttemptRecord:
+    failure = evidence.failure
+    return AttemptRecord(
+        run_id=claim.id,
+        step_index=claim.step_index,
+        number=claim.attempt,
+        outcome=outcome,
+        worker=claim.worker,
+        code_version=claim.code_version,
+        started_at=claim.attempt_started_at,
+        delay=delay,
+        category=failure.category,
+        error_class=failure.error_class,
+        error_type=failure.error_type,
+        message=failure.message,
+        stack=evidence.stack,
+        http_status=failure.http_status,
+        public_code=failure.public_code,
+        public_message=failure.public_message,
+        reason=why.reason,
+        explanation=str(why),
+        replay=claim.replays,
+    )
+
+
+def _settlement(
+    claim: Claim, state: ReplayState | None, fingerprint: str | None = None, note: str | None = None
+) -> Settlement | None:
+    if claim.replays == 0:
+        return None
+    return Settlement(
+        run_id=claim.id,
+        step_index=claim.step_index,
+        state=state,
+        fingerprint_after=fingerprint,
+        note=note,
+        has_letter=claim.has_letter,
+    )
+
+
+def _rescheduled(claim: Claim, decision: Retry | Release, evidence: Evidence, delay: float) -> Rescheduled:
+    tally = claim.tally.after(decision)
+    counted = isinstance(decision, Retry) and decision.counted
+    return Rescheduled(
+        id=claim.id,
+        token=claim.token,
+        epoch=claim.epoch,
+        place=_place(delay, claim.isolation),
+        step_state=StepState.RETRYING if isinstance(decision, Retry) else StepState.PENDING,
+        delay=delay,
+        failures=tally.failures,
+        rate_limit_waits=tally.rate_limit_waits,
+        holds=tally.holds,
+        losses=claim.losses,
+        isolated_crashes=claim.isolated_crashes,
+        isolation=claim.isolation,
+        previous_delay=tally.previous_delay,
+        error_class=evidence.failure.error_class,
+        failed=counted,
+    )
+
+
+def _place(delay: float, isolation: Isolation) -> Place:
+    if delay > 0.0:
+        return Place.WAITING
+    return Place.ALONE if isolation else Place.READY
+
+
+def _stopped(
+    claim: Claim, state: RunState, step_state: StepState, evidence: Evidence, why: Explanation
+) -> Stopped:
+    return Stopped(
+        id=claim.id,
+        token=claim.token,
+        epoch=claim.epoch,
+        state=state,
+        step_state=step_state,
+        failures=why.failures,
+        error_class=evidence.failure.error_class,
+        failed=why.failures > claim.failures,
+    )
+
+
+def _rejection(work: Work, evidence: Evidence, reason: str, event_id: str) -> RunEvent:
+    """What the run keeps instead of a dead letter."""
+    mark = evidence.fingerprint
+    rejected = RejectedLetter(
+        reason=reason,
+        fingerprint=mark.value,
+        fingerprint_reason=mark.reason,
+        title=mark.title,
+        may_have_executed=int(evidence.failure.may_have_executed),
+    )
+    return RunEvent(
+        id=event_id,
+        run_id=work.claim.id,
+        kind=UNBURIED,
+        step_index=work.claim.step_index,
+        detail=str(rejected),
+    )
