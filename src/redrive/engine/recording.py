@@ -52,15 +52,14 @@ def final_state(decision: Decision) -> RunState:
 
 def completion_record(work: Work, result: str) -> Record:
     """The run has succeeded; or, replayed for this step only, it ends here with others after it."""
-    claim, step = work.claim, None
-    if not work.is_last_step:
-        change: Completed | CompletedPartly = CompletedPartly(id=claim.id, token=claim.token, epoch=claim.epoch)
-    else:
+    claim, settlement = work.claim, _settlement(work.claim, ReplayState.SUCCEEDED)
+    step = finished_step(work, result) if len(work.definition.steps) > 1 else None
+    limited = work.slots is not None
+    if work.is_last_step:
         change = Completed(id=claim.id, token=claim.token, epoch=claim.epoch, result=result)
-    if len(work.definition.steps) > 1:
-        step = finished_step(work, result)
-    settlement = _settlement(claim, ReplayState.SUCCEEDED)
-    return Record(change, step=step, settlement=settlement, limited=work.slots is not None)
+        return Record(change, step=step, settlement=settlement, limited=limited)
+    partly = CompletedPartly(id=claim.id, token=claim.token, epoch=claim.epoch)
+    return Record(partly, step=step, settlement=settlement, limited=limited)
 
 
 def advance_record(work: Work, output: str, queue: str, *, ttl: float, in_place: bool) -> Record:
