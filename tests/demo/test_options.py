@@ -12,7 +12,7 @@ import pytest
 
 from redrive.cli.demo import demo, missing_path
 from redrive.cli.program import run
-from redrive.demo.words import Where
+from redrive.demo.text import DemoAddresses
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +85,7 @@ def test_another_terminal_is_told_where_redrive_is_unless_it_finds_this_one(
     for path in ("", f"{other}:{own}"):
         monkeypatch.setenv("PATH", path)
         assert missing_path() == str(own)
-    where = Where("", "", "", "sqlite:///x.db", str(own), "")
+    where = DemoAddresses("", "", "", "sqlite:///x.db", str(own), "")
     assert where.preparation == f"export PATH='{own}':\"$PATH\" REDRIVE_DATABASE_URL='sqlite:///x.db'"
     assert where._replace(path="").preparation == "export REDRIVE_DATABASE_URL='sqlite:///x.db'"
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from redrive.demo.shop_floor import ShopFloor
+from redrive.demo.path import ShippingZones
 from redrive.demo.world import World
 from redrive.demo.world_server import serving
 
@@ -18,8 +18,8 @@ GOOD = {"number": "4242 4242 4242 4242"}
 
 
 class Outside:
-    def __init__(self, world: World, floor: ShopFloor, url: str) -> None:
-        self.world, self.floor, self.url = world, floor, url
+    def __init__(self, world: World, zones: ShippingZones, url: str) -> None:
+        self.world, self.zones, self.url = world, zones, url
         self.client = httpx.Client(
             base_url=url, trust_env=False, headers={"Authorization": f"Bearer {TOKEN}"}
         )
@@ -38,10 +38,10 @@ class Outside:
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Iterator[Outside]:
-    world, floor = World(TOKEN), ShopFloor(tmp_path)
-    floor.prepare()
-    with serving(world, floor) as url:
-        it = Outside(world, floor, url)
+    world, zones = World(TOKEN), ShippingZones(tmp_path)
+    zones.prepare()
+    with serving(world, zones) as url:
+        it = Outside(world, zones, url)
         yield it
         it.client.close()
 
@@ -87,8 +87,8 @@ def test_a_fault_of_a_drill_ends_by_itself(tmp_path: Path) -> None:
     assert world.states()["mail"] == "up"
 
 
-def test_calm_ends_the_weather_and_nothing_else(outside: Outside) -> None:
-    outside.world.break_("payments", by="weather")
+def test_calm_ends_an_outage_and_nothing_else(outside: Outside) -> None:
+    outside.world.break_("payments", by="outage")
     outside.world.break_("mail", by="person")
     outside.control(calm=60)
     states = outside.world.states()
@@ -111,11 +111,11 @@ def test_the_page_breaks_and_repairs_without_scripts(outside: Outside) -> None:
     assert "answers 503 to everything" in outside.client.get("/").text
     assert outside.client.post("/repair/mail").status_code == 303
     assert set(outside.world.states().values()) == {"up"}
-    assert not outside.floor.is_fixed
+    assert not outside.zones.is_fixed
     text = outside.client.get("/").text
     assert text.index("to be repaired") < text.index("Add Norway") < text.index("payments"), "first of all"
     assert outside.client.post("/zones/fix").status_code == 303
-    assert outside.floor.is_fixed
+    assert outside.zones.is_fixed
     assert "to be repaired" not in outside.client.get("/").text
     assert outside.client.post("/break/nothing").status_code == 404
 
@@ -135,7 +135,7 @@ def test_other_sites_cannot_steer_it_through_a_browser(outside: Outside, headers
         body = {"service": "mail", "state": "failing"}
         assert outside.client.post(path, json=body, headers=headers).status_code == 403
     assert set(outside.world.states().values()) == {"up"}
-    assert not outside.floor.is_fixed
+    assert not outside.zones.is_fixed
 
 
 def test_a_name_that_leads_here_by_a_trick_reads_nothing(outside: Outside) -> None:

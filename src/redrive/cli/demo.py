@@ -43,9 +43,9 @@ def demo(store: str, port: int | None, directory: str | None, browser: bool) -> 
     rests. Ctrl-C ends it and leaves nothing behind.
     """
     refuse_missing("the demo", "httpx", "fastapi", "httptools", "jinja2", "uvicorn", "argon2")
-    from redrive.demo.director import Wishes, run
+    from redrive.demo.runner import DemoOptions, run
 
-    found = run(Wishes(store, port, directory, browser, missing_path()), sys.stdout)
+    found = run(DemoOptions(store, port, directory, browser, missing_path()), sys.stdout)
     return Exit.FAILURES if found is not None and (found.wrong or found.charged_twice) else Exit.OK
 
 

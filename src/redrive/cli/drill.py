@@ -14,7 +14,7 @@ from redrive.cli.terminal import bad, bold, dim, good, notice, out, visible
 
 if TYPE_CHECKING:
     from redrive.demo.drills import Drill, Outcome
-    from redrive.demo.place import Running
+    from redrive.demo.folder import Running
     from redrive.demo.stage import Expectation
 
 COLUMNS = ("drill", "expectation", "met", "found")
@@ -35,14 +35,14 @@ def drill(names: tuple[str, ...], listed: bool, directory: str | None, output: s
     """
     refuse_missing("a drill", "httpx")
     from redrive.demo import drills
-    from redrive.demo.place import find
+    from redrive.demo.folder import find
 
     wanted = drills.chosen(names)
     if listed:
         show_rows([{"name": each.name, "what": each.title} for each in wanted], ("name", "what"), output)
         return
     outcomes = asyncio.run(_performed(wanted, find(directory), chosen(output) == "table"))
-    _show(outcomes, output)
+    _display(outcomes, output)
     if not all(each.passed for each in outcomes):
         raise Ended(Exit.FAILURES)
 
@@ -71,7 +71,7 @@ def _ignore(_: Expectation) -> None:
     """Told at the end, in one piece."""
 
 
-def _show(outcomes: list[Outcome], output: str | None) -> None:
+def _display(outcomes: list[Outcome], output: str | None) -> None:
     passed = sum(each.passed for each in outcomes)
     if chosen(output) == "json":
         show_json([_as_json(each) for each in outcomes])

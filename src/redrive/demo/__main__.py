@@ -45,11 +45,11 @@ def work() -> None:
 
 def serve() -> None:
     from redrive.demo.guide import Guide
-    from redrive.demo.shop_floor import ShopFloor
+    from redrive.demo.path import ShippingZones
     from redrive.server.serve import run
 
     app = acme()
-    guide = Guide(app, ShopFloor(Path.cwd()), outside=os.environ["ACME_OUTSIDE"], tell=say)
+    guide = Guide(app, ShippingZones(Path.cwd()), outside=os.environ["ACME_OUTSIDE"], tell=say)
     run(app, announce=say, banner=guide.banner())
 
 

@@ -7,7 +7,7 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 
-from redrive.demo.shop_floor import ShopFloor
+from redrive.demo.path import ShippingZones
 from redrive.demo.world import FAILING, REFUSING, SLOW, STOPPED, UP, USUAL_FAULT, World
 
 WHAT = {
@@ -38,9 +38,9 @@ def style() -> bytes:
     return (files("redrive.demo") / "control.css").read_bytes()
 
 
-def page(world: World, floor: ShopFloor) -> str:
+def page(world: World, zones: ShippingZones) -> str:
     lines = "\n".join(_service(name, state) for name, state in world.states().items())
-    back = f'<p><a href="{escape(floor.pages)}/app/admin">Back to Redrive</a></p>' if floor.pages else ""
+    back = f'<p><a href="{escape(zones.pages)}/app/admin">Back to Redrive</a></p>' if zones.pages else ""
     return "\n".join(
         (
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',
@@ -48,7 +48,7 @@ def page(world: World, floor: ShopFloor) -> str:
             '<title>Acme and the outside world</title><link rel="stylesheet" href="/style.css"></head>',
             "<body><main><h1>Acme and the outside world</h1>",
             back,
-            *_zones(floor),
+            *_zones(zones),
             "<h2>What Acme depends on</h2>",
             '<p class="quiet">Break one, and see what becomes of the work.</p>',
             f"<ul>{lines}</ul>",
@@ -69,11 +69,11 @@ def _service(name: str, state: str) -> str:
     )
 
 
-def _zones(floor: ShopFloor) -> Iterator[str]:
+def _zones(zones: ShippingZones) -> Iterator[str]:
     """First of all: here is what the guided path leads to. Until that is repaired, it is marked."""
-    file = escape(str(floor.file))
+    file = escape(str(zones.file))
     name = f'<div><strong>Shipping zones</strong> <span class="quiet">{file}</span><br>'
-    if floor.is_fixed:
+    if zones.is_fixed:
         yield "<h2>Acme itself</h2>"
         yield f'<ul><li>{name}<span class="good">Norway has one</span></div></li></ul>'
         return

@@ -1,4 +1,4 @@
-"""Drills (G15): failures, staged on a running demo, that must end as an operator expects.
+"""Drills: failures, staged on a running demo, that must end as an operator expects.
 
 Each leaves the demo as it was, also when it does not end well.
 """
@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from redrive.demo.place import Running
+from redrive.demo.folder import Running
 from redrive.demo.stage import BY, Expectation, Stage, all_are, another, staged
 from redrive.demo.world import REFUSING, STOPPED
 from redrive.errors import InvalidValueError, RedriveError

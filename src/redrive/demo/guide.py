@@ -13,8 +13,16 @@ from markupsafe import Markup
 from starlette.requests import Request
 
 from redrive.app import Redrive
-from redrive.demo.course import NAMED, SEE, TITLES, UNDERSTAND, Course, Facts, plan_command
-from redrive.demo.shop_floor import ShopFloor
+from redrive.demo.path import (
+    NAMED,
+    SEE,
+    TITLES,
+    UNDERSTAND,
+    GuidedPath,
+    PathFacts,
+    ShippingZones,
+    plan_command,
+)
 from redrive.model.caller import Caller
 from redrive.server.banner import Banner
 
@@ -43,8 +51,8 @@ class GuideStep(NamedTuple):
 class Guide:
     """`tell` receives a line for each step that somebody has seen."""
 
-    def __init__(self, app: Redrive, floor: ShopFloor, outside: str, tell: Callable[[str], None]) -> None:
-        self._course = Course(app, floor)
+    def __init__(self, app: Redrive, zones: ShippingZones, outside: str, tell: Callable[[str], None]) -> None:
+        self._path = GuidedPath(app, zones)
         self._outside = outside
         self._tell = tell
         self._seen: frozenset[int] = frozenset()
@@ -59,7 +67,7 @@ class Guide:
 
     async def steps(self, path: str) -> Sequence[GuideStep]:
         """For somebody who is on the page at this path."""
-        facts = await self._course.facts()
+        facts = await self._path.facts()
         self._notice(path, facts)
         done = facts.done(self._seen)
         return [
@@ -69,7 +77,7 @@ class Guide:
             )
         ]
 
-    def _notice(self, path: str, facts: Facts) -> None:
+    def _notice(self, path: str, facts: PathFacts) -> None:
         """A list shows that there is a failure; to understand it, one opens one of its dead letters."""
         is_letter = path.startswith(f"{LETTERS}/") and not path.startswith(f"{LETTERS}/groups/")
         for number, there in ((SEE, path.startswith(LETTERS)), (UNDERSTAND, is_letter)):
@@ -77,7 +85,7 @@ class Guide:
                 self._seen |= {number}
                 self._tell(f"{NAMED}{number}")
 
-    def _words(self, facts: Facts) -> Sequence[tuple[str, str, str, str]]:
+    def _words(self, facts: PathFacts) -> Sequence[tuple[str, str, str, str]]:
         group = quote(facts.fingerprint, safe="")
         letter = f"{LETTERS}/{facts.letter}" if facts.letter else ""
         planned = bool(facts.operation) and not facts.started

@@ -15,7 +15,7 @@ import httpx
 from redrive.app import Redrive
 from redrive.demo.acme.outside import Outside
 from redrive.demo.acme.work import made
-from redrive.demo.place import SETTINGS, Running
+from redrive.demo.folder import SETTINGS, Running
 from redrive.demo.traffic import Traffic, Work
 from redrive.engine.handle import RunHandle
 from redrive.errors import RedriveError

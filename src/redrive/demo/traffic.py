@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from redrive.app import Redrive
-from redrive.demo.shop_floor import COUNTRY
+from redrive.demo.path import COUNTRY
 from redrive.demo.world import EXPIRED_CARD, NO_STREET, World
 
 MAX_RUNS = 10_000

@@ -6,6 +6,7 @@ only what is asked about one reference, so that a drill does not disturb its nei
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -35,6 +36,9 @@ USUAL_FAULT = {
 }
 """How each service breaks when somebody breaks it."""
 
+OUTAGE_SERVICE = "payments"
+FIRST_OUTAGE_SECONDS, OUTAGE_SECONDS, CALM_SECONDS = 20.0, 14.0, (60.0, 100.0)
+
 EXPIRED_CARD = "4000 0000 0000 0069"
 NO_STREET = "unknown"
 
@@ -63,7 +67,7 @@ class Answer(NamedTuple):
 class Fault:
     """
     state  what is wrong
-    by     who has done it: "weather", "person", "drill", "history"
+    by     who has done it: "outage", "person", "drill", "history"
     after  so many requests are still answered
     times  so many are not, and then it is over; None: until it is repaired
     until  when it ends by itself
@@ -197,7 +201,7 @@ class World:
         """No outage comes by itself for so long; one that is under way ends."""
         self.calm_until = self._now() + min(seconds, MAX_FAULT_SECONDS)
         for service in SERVICES:
-            self.repair(service, only_by="weather")
+            self.repair(service, only_by="outage")
 
     @property
     def is_calm(self) -> bool:
@@ -245,3 +249,12 @@ def _served(request: Request) -> Answer:
 def _products(reference: str) -> list[dict[str, str]]:
     odd = "1.299,00" if reference.startswith("feed-north") else "1299.00"
     return [{"sku": "SKU-1", "price": "4.90"}, {"sku": "SKU-2", "price": odd}]
+
+
+async def cause_outages(world: World, random: Random) -> None:
+    """Stop payments from time to time, forever: not while a drill wants calm, or a person broke something."""
+    await asyncio.sleep(FIRST_OUTAGE_SECONDS)
+    while True:
+        if not world.is_calm and world.states()[OUTAGE_SERVICE] == UP:
+            world.break_(OUTAGE_SERVICE, STOPPED, by="outage", seconds=OUTAGE_SECONDS)
+        await asyncio.sleep(OUTAGE_SECONDS + random.uniform(*CALM_SECONDS))

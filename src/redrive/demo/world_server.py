@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from redrive.demo.acme.outside import SERVICES
 from redrive.demo.control_page import page, style
-from redrive.demo.shop_floor import ShopFloor
+from redrive.demo.path import ShippingZones
 from redrive.demo.world import Request, World
 from redrive.errors import InvalidValueError
 
@@ -27,10 +27,10 @@ POLICY = "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancest
 
 
 @contextmanager
-def serving(world: World, floor: ShopFloor) -> Iterator[str]:
+def serving(world: World, zones: ShippingZones) -> Iterator[str]:
     """While it is entered, the world is at the address that it gives."""
     server = _Server((HOST, 0), _Handler)
-    server.world, server.floor = world, floor
+    server.world, server.zones = world, zones
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
     thread.start()
     try:
@@ -46,7 +46,7 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = 128
     world: World
-    floor: ShopFloor
+    zones: ShippingZones
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Whoever goes away in the middle of something has a reason."""
@@ -67,7 +67,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif not self._is_ours():
             self._say(403, "text/plain", b"this is not for other sites\n")
         elif parts.path == "/":
-            self._say(200, "text/html; charset=utf-8", page(self.server.world, self.server.floor).encode())
+            self._say(200, "text/html; charset=utf-8", page(self.server.world, self.server.zones).encode())
         elif parts.path == "/style.css":
             self._say(200, "text/css", style())
         elif parts.path == "/control":
@@ -108,11 +108,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _press(self, deed: str = "", what: str = "", *_: str) -> None:
         """A button of the page."""
-        world, floor = self.server.world, self.server.floor
+        world, zones = self.server.world, self.server.zones
         deeds: dict[str, Callable[[], None]] = {
             "break": lambda: world.break_(what, by="person"),
             "repair": lambda: world.repair(what),
-            "zones": floor.add_zone,
+            "zones": zones.add_zone,
         }
         try:
             deeds[deed]()

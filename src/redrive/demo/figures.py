@@ -1,4 +1,4 @@
-"""How Acme stands: the figures of the line that the demo shows, and the sum at its end."""
+"""The figures of a demo: totals for the status line, and the summary at the end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from redrive.model.breaker import BreakerState
 from redrive.verify import Witness, verify
 
 
-class Standing(NamedTuple):
+class DemoTotals(NamedTuple):
     """`down` are services that do not work, `open` breakers that are not closed."""
 
     runs: int
@@ -25,7 +25,7 @@ class Standing(NamedTuple):
     open: tuple[str, ...]
 
 
-class Sum(NamedTuple):
+class DemoSummary(NamedTuple):
     """`lost` are runs whose start was acknowledged and that are not there; `wrong`, all broken promises."""
 
     started: int
@@ -38,12 +38,12 @@ class Sum(NamedTuple):
     charged_twice: int
 
 
-async def standing(app: Redrive, world: World) -> Standing:
+async def read_totals(app: Redrive, world: World) -> DemoTotals:
     counts = await app.counts()
     places = await app.store.runs.count_by_place(DEFAULT_ORG)
     desk = await app.desk(by="demo")
     breakers = await app.breaker_states()
-    return Standing(
+    return DemoTotals(
         runs=sum(counts.values()),
         done=counts.get("SUCCESS", 0),
         under_way=counts.get("PENDING", 0) + counts.get("RUNNING", 0),
@@ -55,12 +55,12 @@ async def standing(app: Redrive, world: World) -> Standing:
     )
 
 
-async def reckoned(app: Redrive, world: World, started: Sequence[str]) -> Sum:
+async def check_summary(app: Redrive, world: World, started: Sequence[str]) -> DemoSummary:
     """Checked against what this process has seen: every start that was acknowledged, every card."""
     counts = await app.counts()
     verdict = await verify(app.database, witness=Witness(acknowledged=started), leeway=3600.0)
     charged, twice = world.charges()
-    return Sum(
+    return DemoSummary(
         started=sum(counts.values()),
         done=counts.get("SUCCESS", 0),
         letters=counts.get("DLQ_PENDING", 0),

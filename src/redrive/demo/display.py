@@ -1,14 +1,14 @@
-"""The show: what is on the screen while the demo runs."""
+"""What the terminal shows while the demo runs."""
 
 from __future__ import annotations
 
 import time
 
 from redrive.app import Redrive
-from redrive.demo.course import NAMED, Course, Facts
+from redrive.demo.figures import DemoTotals, read_totals
+from redrive.demo.path import NAMED, GuidedPath, PathFacts
 from redrive.demo.screen import Screen
-from redrive.demo.standing import Standing, standing
-from redrive.demo.words import Where, Words
+from redrive.demo.text import DemoAddresses, ScreenText
 from redrive.demo.world import World
 from redrive.model.audit import Action
 
@@ -19,13 +19,15 @@ LINK_SECONDS = 3000.0
 HERE_AGAIN = "Sign in once more with"
 
 
-class Show:
-    def __init__(self, screen: Screen, app: Redrive, world: World, course: Course, where: Where) -> None:
+class Display:
+    def __init__(
+        self, screen: Screen, app: Redrive, world: World, course: GuidedPath, where: DemoAddresses
+    ) -> None:
         self._screen = screen
-        self._words = Words(screen)
+        self._words = ScreenText(screen)
         self._app = app
         self._world = world
-        self._course = course
+        self._path = course
         self._where = where
         self._began = time.monotonic()
         self._seen: frozenset[int] = frozenset()
@@ -36,13 +38,13 @@ class Show:
         self._sign_ins = 0
         self._link_at = self._began
 
-    def hear(self, line: str) -> None:
+    def listen(self, line: str) -> None:
         """What the server says about who looks at what."""
         if line.startswith(NAMED):
             self._seen |= {int(line.removeprefix(NAMED))}
 
     async def update(self) -> None:
-        now, facts = await standing(self._app, self._world), await self._course.facts()
+        now, facts = await read_totals(self._app, self._world), await self._path.facts()
         await self._renew_link()
         done = facts.done(self._seen)
         if self._screen.live:
@@ -50,7 +52,7 @@ class Show:
         else:
             self._tell(now, facts, done)
 
-    def _draw(self, now: Standing, facts: Facts, done: tuple[bool, ...]) -> None:
+    def _draw(self, now: DemoTotals, facts: PathFacts, done: tuple[bool, ...]) -> None:
         words = self._words
         head, path = list(words.head(self._where)), words.path(facts, done, self._where)
         body = [*path, words.status(now, self._seconds), words.trouble(now)]
@@ -63,7 +65,7 @@ class Show:
             self._said = head
         self._screen.draw(body)
 
-    def _tell(self, now: Standing, facts: Facts, done: tuple[bool, ...]) -> None:
+    def _tell(self, now: DemoTotals, facts: PathFacts, done: tuple[bool, ...]) -> None:
         """Everything at the beginning; then what has changed, and from time to time how it stands."""
         head = list(self._words.head(self._where))
         if head != self._said:

@@ -35,13 +35,13 @@ class Running:
     database_url: str
 
 
-class Place:
+class DemoFolder:
     def __init__(self, folder: Path, *, temporary: bool) -> None:
         self.folder = folder
         self.temporary = temporary
 
     @classmethod
-    def made(cls, given: str | None) -> Place:
+    def made(cls, given: str | None) -> DemoFolder:
         _sweep()
         if given is None:
             return cls(Path(tempfile.mkdtemp(prefix=PREFIX)).resolve(), temporary=True)

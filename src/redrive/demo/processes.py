@@ -1,7 +1,7 @@
 """The processes of a demo: workers, the server, a database. None outlives the demo.
 
-Each has a pipe as its standard input that nobody writes to. It ends when this process ends, in whatever way,
-and that is how a child knows.
+Each has a pipe as its standard input that stays empty. The pipe closes when this process ends, however it
+ends, and then the child stops.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from redrive.demo.place import Place
+from redrive.demo.folder import DemoFolder
 from redrive.errors import RedriveError
 from redrive.settings import ALIASES, FILE_VARIABLE, PREFIX
 
 PATIENCE = 15.0
-"""Seconds for a child to end; then it is ended."""
+"""Seconds for a child to stop; then it is killed."""
 
-Hear = Callable[[str], None]
+Listen = Callable[[str], None]
 
 
 class CrewMember:
@@ -34,24 +34,24 @@ class CrewMember:
     def is_gone(self) -> bool:
         return self.process.returncode is not None
 
-    def last_words(self) -> str:
-        """What it has written last before it has failed."""
+    def last_line_of_log(self) -> str:
+        """The last line that it logged before it failed."""
         with suppress(OSError):
             lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
             return lines[-1] if lines and (self.process.returncode or 0) > 0 else ""
         return ""
 
 
-class Crew:
-    def __init__(self, place: Place, outside: Mapping[str, str]) -> None:
+class Processes:
+    def __init__(self, place: DemoFolder, outside: Mapping[str, str]) -> None:
         self._place = place
         self._outside = outside
-        self.members: list[CrewMember] = []
-        self.leaned_on: list[Crew] = []
-        """Others that this one cannot do without."""
+        self.children: list[CrewMember] = []
+        self.required: list[Processes] = []
+        """Processes that these need, such as the database."""
         self._listening: list[asyncio.Task[None]] = []
 
-    async def start(self, name: str, *arguments: str, hear: Hear | None = None) -> CrewMember:
+    async def start(self, name: str, *arguments: str, listen: Listen | None = None) -> CrewMember:
         """A child that does what `python -m redrive.demo` is told. `hear` gets the lines that it says."""
         log = self._place.log_of(name)
         with log.open("ab") as file:
@@ -61,16 +61,16 @@ class Crew:
                 "redrive.demo",
                 *arguments,
                 stdin=PIPE,
-                stdout=DEVNULL if hear is None else PIPE,
+                stdout=DEVNULL if listen is None else PIPE,
                 stderr=file,
                 env=self._environment(),
                 cwd=self._place.folder,
                 start_new_session=True,  # Ctrl-C is for the demo, which ends them in order
             )
         member = CrewMember(name, process, log)
-        self.members.append(member)
-        if hear is not None:
-            self._listening.append(asyncio.create_task(_listen(process, hear)))
+        self.children.append(member)
+        if listen is not None:
+            self._listening.append(asyncio.create_task(_listen(process, listen)))
         return member
 
     def _environment(self) -> dict[str, str]:
@@ -83,13 +83,13 @@ class Crew:
         return {**clean, FILE_VARIABLE: str(self._place.settings), **self._outside}
 
     def missing(self) -> CrewMember | None:
-        """One that has ended although nobody has told it to."""
-        all_ = [*self.members, *(member for crew in self.leaned_on for member in crew.members)]
+        """A child that has ended without being stopped."""
+        all_ = [*self.children, *(member for processes in self.required for member in processes.children)]
         return next((each for each in all_ if each.is_gone), None)
 
     def refuse_missing(self) -> None:
         if (gone := self.missing()) is not None:
-            words = gone.last_words()
+            words = gone.last_line_of_log()
             raise RedriveError(
                 f"the demo's {gone.name} has ended by itself, with code {gone.process.returncode}"
                 + (f": {words}" if words else "")
@@ -97,7 +97,7 @@ class Crew:
 
     async def stop(self) -> None:
         """All together; each may finish what it has begun."""
-        await asyncio.gather(*map(_stop, self.members))
+        await asyncio.gather(*map(_stop, self.children))
         for task in self._listening:
             task.cancel()
 
@@ -115,7 +115,7 @@ async def _stop(member: CrewMember) -> None:
         await process.wait()
 
 
-async def _listen(process: Process, hear: Hear) -> None:
+async def _listen(process: Process, listen: Listen) -> None:
     assert process.stdout is not None  # noqa: S101 - it was asked for
     while line := await process.stdout.readline():
-        hear(line.decode(errors="replace").rstrip("\n"))
+        listen(line.decode(errors="replace").rstrip("\n"))

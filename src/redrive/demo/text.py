@@ -1,4 +1,4 @@
-"""What the demo says: where it is, the guided path, how Acme stands, and the sum at the end."""
+"""The text on the terminal: addresses, the guided path, the status line, and the summary at the end."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from redrive.demo.course import CANARY, FIX, REPLAY, SEE, TITLES, UNDERSTAND, WATCH, Facts, plan_command
+from redrive.demo.figures import DemoSummary, DemoTotals
+from redrive.demo.path import CANARY, FIX, REPLAY, SEE, TITLES, UNDERSTAND, WATCH, PathFacts, plan_command
 from redrive.demo.screen import BOLD, DIM, GREEN, RED, YELLOW, Screen
-from redrive.demo.standing import Standing, Sum
 from redrive.demo.traffic import MAX_RUNS
 
 
-class Where(NamedTuple):
+class DemoAddresses(NamedTuple):
     """`path` is where `redrive` is, if a shell has to be told; `fix` is a command that repairs Acme."""
 
     pages: str
@@ -29,12 +29,12 @@ class Where(NamedTuple):
         return f"export {path}REDRIVE_DATABASE_URL='{self.database_url}'"
 
 
-class Words:
+class ScreenText:
     def __init__(self, screen: Screen) -> None:
         self._paint = screen.paint
         self._screen = screen
 
-    def head(self, where: Where) -> Iterator[str]:
+    def head(self, where: DemoAddresses) -> Iterator[str]:
         yield self._paint(BOLD, "Acme is open for business") + self._paint(DIM, "  Ctrl-C ends it")
         yield ""
         yield self._paint(DIM, "Sign in to the pages, once, with")
@@ -45,7 +45,7 @@ class Words:
         yield where.preparation
         yield ""
 
-    def path(self, facts: Facts, done: tuple[bool, ...], where: Where) -> Iterator[str]:
+    def path(self, facts: PathFacts, done: tuple[bool, ...], where: DemoAddresses) -> Iterator[str]:
         """The steps, each with what to type. Of looking nobody can know, so fixing stands beside it."""
         current = done.index(False) if False in done else len(done)
         for number, title in enumerate(TITLES):
@@ -65,7 +65,7 @@ class Words:
             yield "      redrive drill"
         yield ""
 
-    def _about(self, number: int, facts: Facts) -> str:
+    def _about(self, number: int, facts: PathFacts) -> str:
         planned = "The plan is made; nothing has run yet."
         plan = f"Make a plan: {CANARY} of them first, the others when these went well."
         return {
@@ -75,7 +75,7 @@ class Words:
             REPLAY: planned if facts.operation else plan,
         }.get(number, f"{facts.live} are left. Each goes on where it stopped.")
 
-    def status(self, now: Standing, seconds: float) -> str:
+    def status(self, now: DemoTotals, seconds: float) -> str:
         minutes, rest = divmod(int(seconds), 60)
         parts = [
             self._paint(DIM, f"{minutes:02}:{rest:02}"),
@@ -87,7 +87,7 @@ class Words:
         ]
         return "  ".join(parts)
 
-    def trouble(self, now: Standing) -> str:
+    def trouble(self, now: DemoTotals) -> str:
         """What fails, and how much waits for it; or nothing."""
         down, probed = " and ".join(now.down), [name for name in now.open if name not in now.down]
         held = f"; {now.held} {'run waits' if now.held == 1 else 'runs wait'}" if now.held else ""
@@ -95,7 +95,7 @@ class Words:
             return self._paint(RED, f"{down} {'is' if len(now.down) == 1 else 'are'} broken{held}")
         return self._paint(YELLOW, f"{' and '.join(probed)} recovers{held}") if probed else ""
 
-    def sum(self, found: Sum, fate: str) -> Iterator[str]:
+    def sum(self, found: DemoSummary, fate: str) -> Iterator[str]:
         """`fate` is what becomes of the database."""
         yield self._paint(BOLD, "Acme is closed")
         for name, number, remark in (
@@ -111,7 +111,7 @@ class Words:
             yield line
 
 
-def _command(number: int, facts: Facts, where: Where) -> str:
+def _command(number: int, facts: PathFacts, where: DemoAddresses) -> str:
     return {
         SEE: "redrive dlq groups",
         UNDERSTAND: f"redrive dlq view {facts.letter}",
