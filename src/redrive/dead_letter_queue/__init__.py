@@ -1,4 +1,4 @@
-"""The dead-letter queue of whatever a team already runs: only this, without the rest of Redrive (M2)."""
+"""The stand-alone dead-letter queue: for failed tasks of any system, without the rest of Redrive."""
 
 from __future__ import annotations
 

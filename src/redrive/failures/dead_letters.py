@@ -38,10 +38,10 @@ from redrive.policy.user_text import (
     MAX_NOTE_LENGTH,
     MAX_REASON_LENGTH,
     clean_reason,
+    clean_text,
     clean_word,
     clean_words,
     retagged,
-    said,
 )
 from redrive.store.database import Session
 from redrive.store.dead_letters import Closing, Locked, Tagging
@@ -164,7 +164,7 @@ class DeadLetters(DeadLetterQueries):
     async def note(self, letter_id: str, text: str) -> Note:
         """Add a note for the next person who looks at the letter."""
         [known] = checked_ids([letter_id])
-        body = said("text", text, self._redactor, shortest=1, longest=MAX_NOTE_LENGTH)
+        body = clean_text("text", text, self._redactor, shortest=1, longest=MAX_NOTE_LENGTH)
         async with self._store.database.transaction() as session:
             org, author = self._caller
             note = await self._letters.note(session, known, org, self._ids.new(), author, body)
@@ -202,7 +202,7 @@ class DeadLetters(DeadLetterQueries):
 
     async def reveal(self, letter_id: str, *, reason: str) -> JsonValue:
         """The payload of the failed step with its secrets. The audit records who asked, and why."""
-        why = said("reason", reason, self._redactor, shortest=1, longest=MAX_REASON_LENGTH)
+        why = clean_text("reason", reason, self._redactor, shortest=1, longest=MAX_REASON_LENGTH)
         async with self._store.database.transaction() as session:
             text, run_id = await self._payloads.of_letter(session, letter_id, self._caller.org)
             value = decode(self._encryption.decrypt(text))

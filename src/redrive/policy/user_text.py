@@ -17,7 +17,7 @@ MAX_TAGS = 50
 _LAYOUT = str.maketrans("", "", "\n\t")
 
 
-def said(name: str, text: object, redactor: Redactor, *, shortest: int, longest: int) -> str:
+def clean_text(name: str, text: object, redactor: Redactor, *, shortest: int, longest: int) -> str:
     """The text as it may be kept; lines and tabs are allowed in it."""
     require_kind(name, text, str)
     clean = str(text).strip()
@@ -31,7 +31,7 @@ def said(name: str, text: object, redactor: Redactor, *, shortest: int, longest:
 
 
 def clean_reason(reason: object, redactor: Redactor) -> str:
-    return said("reason", reason, redactor, shortest=0, longest=MAX_REASON_LENGTH)
+    return clean_text("reason", reason, redactor, shortest=0, longest=MAX_REASON_LENGTH)
 
 
 def clean_words(name: str, words: object, redactor: Redactor) -> list[str]:
@@ -42,7 +42,7 @@ def clean_words(name: str, words: object, redactor: Redactor) -> list[str]:
 
 
 def clean_word(name: str, word: object, redactor: Redactor) -> str:
-    text = said(name, word, redactor, shortest=1, longest=MAX_WORD_LENGTH)
+    text = clean_text(name, word, redactor, shortest=1, longest=MAX_WORD_LENGTH)
     if not text.isprintable():
         raise InvalidValueError(f"{name} must be one line, got {text!r}")
     return text
