@@ -1,4 +1,4 @@
-"""Idempotent HTTP requests: middleware for the header Idempotency-Key (G6).
+"""Idempotent HTTP requests: middleware for the header Idempotency-Key.
 
     app.add_middleware(IdempotencyMiddleware, redrive=redrive, scope_of=lambda http: Scope(user=user(http)))
 

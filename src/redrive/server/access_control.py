@@ -99,7 +99,7 @@ class AccessControl:
                 raise _unknown_parameter(name, self._parameters)
 
     def _answering(self, request: Request, site: Site, visit: RequestContext | None) -> ASGIApp:
-        """Where the caller has given an Idempotency-Key, the answer is kept and given again (G6)."""
+        """With an Idempotency-Key, the response is stored and returned again for the same request."""
         if request.method in SAFE or self._rule.own_key or KEY_HEADER not in request.headers:
             return self._app
         if visit is None or not self._rule.repeatable:
@@ -107,7 +107,7 @@ class AccessControl:
                 400,
                 "key_not_taken",
                 "this route does not take an Idempotency-Key: its answer is not kept",
-                hint="leave the header away",
+                hint="omit the header",
             )
         who = KeyScope(visit.org, visit.principal.whose)
         return IdempotencyMiddleware(
@@ -120,7 +120,7 @@ class AccessControl:
 
 
 def _rechecking(request: Request, site: Site, visit: RequestContext, receive: Receive) -> Receive:
-    """A body may take its time: whoever has lost a right until it is whole does not use it any more."""
+    """Authenticate again when the body is complete: a caller may have lost a right while sending it."""
     authenticator, clock = site.authenticator, site.app.clock
     forgotten, until = authenticator.times_forgotten, clock.monotonic() + TRUSTED_FOR
 
@@ -137,7 +137,7 @@ def _rechecking(request: Request, site: Site, visit: RequestContext, receive: Re
 
 
 def _forgetting(site: Site, send: Send) -> Send:
-    """Whoever hears that a right was taken away finds it taken."""
+    """Forget all credentials before the response says that a right was revoked."""
 
     async def sending(message: Message) -> None:
         site.authenticator.forget()
@@ -162,7 +162,7 @@ def _unknown_parameter(name: str, known: frozenset[str]) -> ProblemError:
 
 
 def _check_organization(request: Request, principal: Principal) -> None:
-    """A page that was opened before its user has entered another organization means the one before."""
+    """Reject a request from a page that was opened before its user entered another organization."""
     meant = request.headers.get(ORG_HEADER)
     if meant is not None and unquote(meant) != principal.org:
         raise other_organization(principal.org)
@@ -178,7 +178,7 @@ def other_organization(org: str) -> ProblemError:
 
 
 def _check_browser(request: Request, site: Site, csrf: str) -> None:
-    """A page of somebody else's can make a browser send the cookie, but neither the token nor our origin."""
+    """Check the CSRF token and the origin: another site can make a browser send the cookie, but not these."""
     check_origin(request, site)
     if not hmac.compare_digest(request.headers.get(CSRF_HEADER, "").encode(), csrf.encode()):
         raise ProblemError(

@@ -1,4 +1,4 @@
-"""The intake of bodies: bounded in size and in time, so that nobody fills the memory or waits for ever."""
+"""Limits of request bodies, in size and in time."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Connections: a client has some seconds and some kilobytes for what it says, and some seconds to read what
-it is told. Then it is cut off."""
+"""Connections with limits: seconds and bytes for the head of a request, seconds to read the response."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ READING_SECONDS = 30.0
 
 
 class PatientProtocol(HttpToolsProtocol):
-    """Patient, but not for ever: whoever opens connections and says nothing does not keep others out."""
+    """Closes connections of clients that are too slow, so that they do not keep others out."""
 
     _head_deadline: asyncio.TimerHandle | None = None
     _reading_deadline: asyncio.TimerHandle | None = None

@@ -1,4 +1,4 @@
-"""The API without a port: for whoever has the database in their hands, and may do everything anyway."""
+"""The API in process, for local operators: no port, no credential, no limits."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class InProcess:
 
 
 class _OpenDoor(Authenticator):
-    """Everybody who comes is the one that the application was given to."""
+    """Authenticates every request as the operator."""
 
     def __init__(self, app: Redrive, principal: Principal) -> None:
         super().__init__(app)
@@ -102,7 +102,7 @@ class _OpenDoor(Authenticator):
 
 class _Unlimited(Limits):
     def admit(self, principal: Principal) -> None:
-        """As much as they like."""
+        """No limit."""
 
 
 async def _raised(request: Request, error: Exception) -> NoReturn:

@@ -1,4 +1,4 @@
-"""A visit: somebody who was let in, and what is done on their behalf. The org is theirs, always."""
+"""The context of an authenticated request: the caller, and services that act in the caller's organization."""
 
 from __future__ import annotations
 

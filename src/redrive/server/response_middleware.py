@@ -1,5 +1,5 @@
-"""The envelope of every answer: the request's id, headers that protect browsers, a line in the log, and a
-problem instead of whatever went wrong inside."""
+"""What every response gets: a request id, headers that protect browsers, a line in the log, and a problem
+in place of an exception."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _raw(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
 
 
 async def told(request: Request, error: Exception) -> Response:
-    """Takes the place of FastAPI's own handlers, which it has for some errors."""
+    """Replaces FastAPI's own error handlers."""
     problem = problem_of(error)
     if problem is None:
         raise error

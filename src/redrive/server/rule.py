@@ -1,4 +1,4 @@
-"""Rules: what a route asks of whoever comes. A route without one stops the server from starting."""
+"""Rules: what a route requires of its caller. A route without one stops the server from starting."""
 
 from __future__ import annotations
 

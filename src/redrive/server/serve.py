@@ -1,4 +1,4 @@
-"""Serving: the API on a production server, bound to loopback unless somebody can be asked who they are."""
+"""Serve the API with uvicorn, on loopback only unless callers can sign in."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def serve(
 
 
 async def refuse_open_address(app: Redrive) -> None:
-    """Nothing but this machine may come in as long as nobody could be asked for a credential."""
+    """Refuse to listen beyond this machine while no credential exists."""
     host, settings = app.settings.server_host, app.settings
     if is_loopback(host) or settings.oidc_issuer or settings.server_forward_header:
         return

@@ -1,4 +1,4 @@
-"""Streams of events: what happens in an organization, told for as long as somebody may listen and does.
+"""Streams of events: what happens in an organization, for as long as the client may read it and does.
 
 The protocol is that of browsers' EventSource (text/event-stream).
 """
