@@ -32,7 +32,7 @@ from redrive.policy.monitor import Thresholds
 from redrive.policy.redact import Redactor
 from redrive.policy.template import Template
 from redrive.settings import Settings
-from redrive.store.statement import Query, Statement
+from redrive.store.statement import SqlQuery, Statement
 from redrive.testing import in_memory
 from redrive.verify import verify
 
@@ -97,7 +97,7 @@ async def small(mailer: Mailer, tmp_path: Path) -> AsyncIterator[DeadLetterQueue
 
 
 async def by_hand(queue: DeadLetterQueue, text: str) -> list[Any]:
-    queries = (Query("by hand", text.replace("redrive.", ""), ()), Query("by hand", text, ()))
+    queries = (SqlQuery("by hand", text.replace("redrive.", ""), ()), SqlQuery("by hand", text, ()))
     return list(await queue.app.database.fetch(Statement(*queries), {}))
 
 

@@ -12,7 +12,7 @@ import apsw
 from bench.http.same import ENQUEUE
 
 from redrive.model.run import NewRun
-from redrive.store.statement import Query, Statement
+from redrive.store.statement import SqlQuery, Statement
 
 
 class Tables:
@@ -41,5 +41,5 @@ class Tables:
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = FULL")
 
-    def _fetch(self, query: Query, values: tuple[Any, ...]) -> list[Any]:
+    def _fetch(self, query: SqlQuery, values: tuple[Any, ...]) -> list[Any]:
         return list(self._connection.execute(query.text, (time.time(), *values) if query.timed else values))

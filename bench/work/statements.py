@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from redrive import Redrive
-from redrive.store.statement import Query, Statement
+from redrive.store.statement import SqlQuery, Statement
 
 
 def statement(text: str, postgresql: str | None = None) -> Statement:
     """One text for both, with tables as `redrive.runs`, or another one for PostgreSQL."""
-    return Statement(Query("bench", text.replace("redrive.", ""), ()), Query("bench", postgresql or text, ()))
+    return Statement(
+        SqlQuery("bench", text.replace("redrive.", ""), ()), SqlQuery("bench", postgresql or text, ())
+    )
 
 
 async def fetch(app: Redrive, text: str, postgresql: str | None = None) -> list[Any]:

@@ -15,7 +15,7 @@ from redrive.engine.definition import Definition, StepDefinition
 from redrive.engine.enqueue import DEFAULT_ORG, Prepared, StartOptions
 from redrive.engine.event_bus import Listener
 from redrive.engine.handle import RunHandle
-from redrive.engine.key_rotation import Rotated, Rotation
+from redrive.engine.key_rotation import KeyRotation, Rotated
 from redrive.engine.queue_queries import QueueQueries
 from redrive.engine.redacted_view import RedactedView
 from redrive.engine.run_queries import RunQueries
@@ -248,7 +248,7 @@ class Redrive(Wiring):
     async def rotate_keys(self, *, by: str = APPLICATION) -> Rotated:
         """Seal everything anew that was not sealed with the newest encryption key."""
         await self.open()
-        return await Rotation(self.store, self.encryption, Caller(DEFAULT_ORG, checked_caller(by))).run()
+        return await KeyRotation(self.store, self.encryption, Caller(DEFAULT_ORG, checked_caller(by))).run()
 
     def template(self, template: Template) -> None:
         """Handle dead letters that match it by its policy, tags, owner and runbook; the first one wins."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from redrive.store.database import Database, Row
-from redrive.store.statement import Query, Statement
+from redrive.store.statement import SqlQuery, Statement
 
 _PLACES = ("ready", "waiting", "held", "alone", "leased")
 _BACKLOG = " + ".join(f"(SELECT count(*) FROM redrive.runs WHERE place = '{place}')" for place in _PLACES)
@@ -14,7 +14,7 @@ _DUE = "SELECT count(*) FROM redrive.dead_letters WHERE state = 'OPEN' AND next_
 
 
 async def look(database: Database, text: str) -> list[Row]:
-    queries = (Query("by hand", each, ()) for each in (text.replace("redrive.", ""), text))
+    queries = (SqlQuery("by hand", each, ()) for each in (text.replace("redrive.", ""), text))
     return await database.fetch(Statement(*queries), {})
 
 

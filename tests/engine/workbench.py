@@ -19,7 +19,7 @@ from redrive.model.step import STEP_TRANSITIONS, StepState
 from redrive.settings import Settings
 from redrive.store.database import Database, Row, Session
 from redrive.store.sqlite import SqliteDatabase
-from redrive.store.statement import Query, Statement
+from redrive.store.statement import SqlQuery, Statement
 from redrive.testing import Harness, in_memory
 
 PATIENCE = 10.0
@@ -79,7 +79,7 @@ class Ear:
 async def sql(app: Redrive, text: str, *values: Any) -> list[Row]:
     """Look at, or tamper with, the tables by hand."""
     names = tuple(f"v{number}" for number in range(len(values)))
-    query = Query("by hand", text, names)
+    query = SqlQuery("by hand", text, names)
     return await app.database.fetch(Statement(query, query), dict(zip(names, values, strict=True)))
 
 
@@ -237,7 +237,7 @@ class Seam:
         """Compare all states with those before."""
         if not self._watch:
             return
-        query = Query("watch", "SELECT id, state, step_index, step_state FROM runs", ())
+        query = SqlQuery("watch", "SELECT id, state, step_index, step_state FROM runs", ())
         for run_id, state, index, step_state in await self._database.fetch(Statement(query, query), {}):
             before = self._states.get(run_id, (RunState.PENDING, 0, StepState.PENDING))
             _check_change(before, (state, index, step_state))

@@ -194,7 +194,7 @@ async def test_every_state_is_said_with_a_reason_and_audited_and_told() -> None:
     assert [each.state for each in after] == states
     assert [each.change_reason for each in after] == ["I am on it", "known", "not so", "deployed"]
     assert {each.changed_by for each in after} == {"ana"}
-    assert [each.standing[2:] for each in after] == [(None,) * 3, (None, 6, "v1"), (None,) * 3, (None,) * 3]
+    assert [each.snapshot[2:] for each in after] == [(None,) * 3, (None, 6, "v1"), (None,) * 3, (None,) * 3]
     assert [each[:3] for each in entries] == [
         ("ana", f"group.{word}", key) for word in ("acknowledged", "ignored", "reopened", "resolved")
     ]

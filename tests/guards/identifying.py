@@ -150,7 +150,7 @@ def _kept_keys() -> Iterator[Guard]:
         "a key that comes with another request being given the answer of the first",
         (
             Code(
-                "redrive.policy.idempotency:standing",
+                "redrive.policy.idempotency:request_status",
                 "if state.request_hash != request_hash:",
                 "if False:",
             ),
@@ -867,7 +867,7 @@ def _wall() -> Iterator[Guard]:
         (
             Code(
                 "redrive.store.postgres_tenant:PostgresTenant.__init__",
-                "Standing(org, ceil(seconds * 1000))",
+                "TenantSettings(org, ceil(seconds * 1000))",
                 "Standing(org, 0)",
             ),
         ),

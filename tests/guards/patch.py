@@ -19,7 +19,7 @@ from types import CodeType, FunctionType
 from typing import Any, Literal
 
 from redrive.store import migration
-from redrive.store.statement import Query, statement
+from redrive.store.statement import SqlQuery, statement
 
 Side = Literal["sqlite", "postgres"]
 
@@ -51,7 +51,7 @@ class Sql:
             for query, original, _ in texts:
                 object.__setattr__(query, "text", original)
 
-    def _queries(self) -> list[tuple[Side, Query]]:
+    def _queries(self) -> list[tuple[Side, SqlQuery]]:
         module, _, name = self.name.partition(".")
         try:
             found = statement(module, name)
@@ -59,7 +59,7 @@ class Sql:
             raise GuardMovedError(f"there is no statement {self.name} any more") from None
         return [(side, getattr(found, side)) for side in self.sides]
 
-    def _changed(self, side: str, query: Query) -> str:
+    def _changed(self, side: str, query: SqlQuery) -> str:
         changed, count = re.subn(self.pattern, self.replacement, query.text)
         if not count:
             raise GuardMovedError(f"{self.pattern!r} matches nothing in {self.name} ({side}):\n{query.text}")

@@ -27,7 +27,7 @@ from redrive.errors import FinalError, QueueFullError, StoreUnavailableError
 from redrive.model.failed_task import NewFailedTask
 from redrive.model.replay import Mode, ReplayState
 from redrive.store.database import Database, Row, Session
-from redrive.store.dead_letters import Tagging
+from redrive.store.dead_letters import LetterTags
 from redrive.store.external_failures import ExternalFailures
 from redrive.store.limits import Limits
 from redrive.store.operations import NewOperation
@@ -319,7 +319,7 @@ async def test_whoever_works_on_a_letter_sees_what_the_other_has_just_done(
         looking = asyncio.create_task(seen())
         while not looking.done() and not await waiting(postgres_database):
             await asyncio.sleep(0.01)
-        await store.dead_letters.tag(session, [Tagging(letter_id, ORG, '["urgent"]')])
+        await store.dead_letters.tag(session, [LetterTags(letter_id, ORG, '["urgent"]')])
 
     assert await looking == '["urgent"]'
     await other.close()

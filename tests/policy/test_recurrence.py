@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redrive.model.failure_group import GROUP_TRANSITIONS, GroupState, Reopening, Standing
+from redrive.model.failure_group import GROUP_TRANSITIONS, GroupSnapshot, GroupState, Reopening
 from redrive.policy.recurrence import passed, recurred
 
 NOW = 1_000.0
 
 
-def standing(state: str = "IGNORED", **conditions: Any) -> Standing:
-    return Standing(state, 10, None, None, None)._replace(**conditions)
+def standing(state: str = "IGNORED", **conditions: Any) -> GroupSnapshot:
+    return GroupSnapshot(state, 10, None, None, None)._replace(**conditions)
 
 
 def test_what_was_resolved_is_open_and_regressed() -> None:
@@ -66,7 +66,7 @@ def test_time_alone_opens_what_was_ignored_until_then_and_nothing_else() -> None
 
 @given(
     group=st.builds(
-        Standing,
+        GroupSnapshot,
         st.sampled_from(list(GroupState)),
         st.integers(1, 20),
         st.none() | st.floats(0, 2 * NOW),
@@ -75,7 +75,7 @@ def test_time_alone_opens_what_was_ignored_until_then_and_nothing_else() -> None
     ),
     versions=st.sets(st.sampled_from(["", "v1", "v2", "v3"]), min_size=1),
 )
-def test_only_what_the_table_allows_happens(group: Standing, versions: set[str]) -> None:
+def test_only_what_the_table_allows_happens(group: GroupSnapshot, versions: set[str]) -> None:
     """I10: and what time alone brings, an occurrence brings too."""
     found = recurred(group, versions, NOW)
     if found is not None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from redrive.errors import InvalidValueError
 from redrive.model.query import Ago, Between, Term, Value
-from redrive.model.run import ENDED_RUNS, FAILED_RUNS, LIVE_RUNS, RunState, Standing
+from redrive.model.run import ENDED_RUNS, FAILED_RUNS, LIVE_RUNS, RunPosition, RunState
 from redrive.policy.query import parse
 from redrive.policy.query_languages import RUN_WORDS, RUNS
 
@@ -32,8 +32,8 @@ def only(text: str) -> Term:
         ("is:any", tuple(RunState)),
         ("is:idle,queued", (RunState.PENDING,)),
         ("is:done", (RunState.SUCCESS,)),
-        ("is:retry_wait,retrying", (Standing.RETRYING,)),
-        ("is:blocked,held", (Standing.BLOCKED, Standing.HELD)),
+        ("is:retry_wait,retrying", (RunPosition.RETRYING,)),
+        ("is:blocked,held", (RunPosition.BLOCKED, RunPosition.HELD)),
         ("is:dlq", (RunState.DLQ_PENDING,)),
         ("key:order-7", ("order-7",)),
         ("priority:>3", (Between(4, None),)),

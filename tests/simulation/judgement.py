@@ -15,7 +15,7 @@ from tests.simulation.watcher import Finding
 from redrive.model.step import step_key
 from redrive.policy.codec import decode
 from redrive.store.database import Database, Row
-from redrive.store.statement import Query, Statement
+from redrive.store.statement import SqlQuery, Statement
 from redrive.verify import Witness, verify
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Ended(NamedTuple):
 async def sql(database: Database, text: str) -> list[Row]:
     """`text` names tables as the statements of the store do: redrive.runs."""
     return await database.fetch(
-        Statement(Query("by hand", text.replace("redrive.", ""), ()), Query("by hand", text, ())), {}
+        Statement(SqlQuery("by hand", text.replace("redrive.", ""), ()), SqlQuery("by hand", text, ())), {}
     )
 
 

@@ -29,7 +29,7 @@ from tests.simulation.vacuity import BITING, ENOUGH, ENOUGH_FOR_RARE, RARE, miss
 from tests.simulation.watcher import Blind
 
 from redrive.store.sqlite import MEMORY, SqliteDatabase
-from redrive.store.statement import Query, Statement, statement
+from redrive.store.statement import SqlQuery, Statement, statement
 
 ROOT = Path(__file__).parents[2]
 SEEDS = (3, 7, 41, 54)
@@ -137,7 +137,7 @@ def test_a_frozen_process_goes_on_later(loop: VirtualLoop) -> None:
 # The database
 
 
-COUNT = Query("count", "SELECT count(*) FROM queues", ())
+COUNT = SqlQuery("count", "SELECT count(*) FROM queues", ())
 PAUSE = statement("limits", "pause")
 QUEUE = {"name": "mail", "by": "somebody", "reason": ""}
 

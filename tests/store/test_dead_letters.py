@@ -21,7 +21,7 @@ from redrive.model.dead_letter import DeadLetter, DeadLetterLine, DeadLetterStat
 from redrive.model.statistics import LifetimeStats
 from redrive.policy.redact import DEFAULT_REDACTOR
 from redrive.store.database import Database
-from redrive.store.dead_letters import Closing, DeadLetterStore, Tagging
+from redrive.store.dead_letters import DeadLetterStore, LetterClosing, LetterTags
 from redrive.store.store import Store
 
 BASE = 1_700_000_000.0
@@ -32,8 +32,8 @@ def letters(database: Database) -> DeadLetterStore:
     return DeadLetterStore(database)
 
 
-def closing(state: str = "RESOLVED", org: str = "default") -> Closing:
-    return Closing(org=org, state=state, by="ana", reason="known")
+def closing(state: str = "RESOLVED", org: str = "default") -> LetterClosing:
+    return LetterClosing(org=org, state=state, by="ana", reason="known")
 
 
 # Reading
@@ -129,7 +129,7 @@ async def test_no_write_reaches_a_foreign_letter_w13(letters: DeadLetterStore, d
     assert await letters.close_if_unattended(database, [mine], closing(org="other")) == 0
     assert await letters.reopen_if_closed(database, [closed], "other") == 0
     await letters.assign(database, [mine], "other", "bo")
-    await letters.tag(database, [Tagging(mine, "other", '["a"]')])
+    await letters.tag(database, [LetterTags(mine, "other", '["a"]')])
     with pytest.raises(NotFoundError):
         await letters.note(database, mine, "other", "n1", "bo", "text")
 
@@ -151,11 +151,11 @@ async def test_assigning_and_tagging_is_no_change_of_the_failure(
     [mine] = await put(database, [letter(updated_at=BASE)])
 
     await letters.assign(database, [mine], "default", "bo")
-    await letters.tag(database, [Tagging(mine, "default", '["a"]')])
+    await letters.tag(database, [LetterTags(mine, "default", '["a"]')])
     assert await column_of(database, mine, "assignee", "tags", "updated_at") == ("bo", '["a"]', BASE)
 
     await letters.assign(database, [mine], "default", None)
-    await letters.tag(database, [Tagging(mine, "default", None)])
+    await letters.tag(database, [LetterTags(mine, "default", None)])
     assert await column_of(database, mine, "assignee", "tags", "updated_at") == (None, None, BASE)
 
 

@@ -34,7 +34,7 @@ from redrive.store.postgres_hint import channel_of
 from redrive.store.record import Record
 from redrive.store.runs import DefinitionRow
 from redrive.store.sqlite import SqliteDatabase
-from redrive.store.statement import Query, Statement, statements
+from redrive.store.statement import SqlQuery, Statement, statements
 from redrive.store.store import Store
 
 Opened = Callable[[str], AbstractAsyncContextManager[Any]]
@@ -452,7 +452,7 @@ async def test_every_kind_of_record(
 async def test_one_row_for_a_statement_that_takes_batches(
     opened: Opened, live_postgres: PostgresServer, postgres_database: PostgresDatabase
 ) -> None:
-    query = Query(
+    query = SqlQuery(
         "test",
         "SELECT unnest(CAST($1 AS text[])), unnest($2::bigint[]), 5 % 3",
         ("a", "b"),
@@ -467,7 +467,7 @@ async def test_one_row_for_a_statement_that_takes_batches(
 async def test_what_the_driver_raises_stays_as_it_is(
     opened: Opened, live_postgres: PostgresServer, postgres_database: PostgresDatabase
 ) -> None:
-    query = Query("test", "SELECT 1 / CAST($1 AS integer)", ("divisor",))
+    query = SqlQuery("test", "SELECT 1 / CAST($1 AS integer)", ("divisor",))
     kinds = (asyncpg.PostgresError, psycopg.Error, sqlalchemy.exc.DBAPIError)
     with pytest.raises(kinds, match="division by zero"):
         async with opened(live_postgres.url) as connection:

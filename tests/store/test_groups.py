@@ -270,7 +270,7 @@ async def test_a_group_is_changed_with_who_and_why(database: Database) -> None:
         ),
     )
     assert (after.state, after.changed_by, after.change_reason) == ("IGNORED", "ana", "known")
-    assert after.standing[2:] == (1e12, 7, "v1")
+    assert after.snapshot[2:] == (1e12, 7, "v1")
     assert after.changed_at is not None
     assert await changed(database, GroupWish("RESOLVED", "bo", "")) == after.replace(
         state="RESOLVED",

@@ -37,7 +37,7 @@ from redrive.store.database import Database
 from redrive.store.leases import Renewal
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.record import Change, Record
-from redrive.store.statement import Query, Statement, statement
+from redrive.store.statement import SqlQuery, Statement, statement
 from redrive.store.store import Store
 from redrive.testing import VirtualClock
 
@@ -710,7 +710,7 @@ async def much_of_everything(store: Store, database: Database) -> None:
 def explained(module: str, name: str) -> Statement:
     return Statement(
         *(
-            Query("explain", f"{prefix} {query.text}", query.names, query.timed)
+            SqlQuery("explain", f"{prefix} {query.text}", query.names, query.timed)
             for prefix, query in zip(
                 ("EXPLAIN QUERY PLAN", "EXPLAIN"),
                 (statement(module, name).sqlite, statement(module, name).postgres),

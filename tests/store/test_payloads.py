@@ -21,7 +21,7 @@ from redrive.engine.context import Context
 from redrive.engine.encryption import Encryption, key_id, new_encryption_key
 from redrive.engine.event_bus import EventBus
 from redrive.engine.ids import Ids
-from redrive.engine.key_rotation import Rotation
+from redrive.engine.key_rotation import KeyRotation
 from redrive.errors import InvalidValueError, NotFoundError, RunFailedError, SealedError
 from redrive.failures.audit import Audit
 from redrive.failures.dead_letters import DeadLetters
@@ -177,7 +177,7 @@ async def test_a_result_that_is_recorded_within_a_transaction_of_the_task_is_sea
 
 
 async def rotated(database: Database, *keys: str) -> tuple[int, dict[str, int]]:
-    result = await Rotation(Store(database), Encryption(keys), ANA).run()
+    result = await KeyRotation(Store(database), Encryption(keys), ANA).run()
     assert result.key_id == key_id(keys[0])
     return result.rewritten, result.unreadable
 
@@ -242,7 +242,7 @@ async def test_rotation_does_not_overwrite_what_somebody_has_changed_meanwhile(d
     async with at_work(defined(app_on(database, OLD))) as app:
         run = await app.start("both", {"a": 1}, delay=3600.0)
     store = Store(database)
-    rotation = Rotation(store, Encryption([NEW, OLD]), ANA)
+    rotation = KeyRotation(store, Encryption([NEW, OLD]), ANA)
     [row] = await rotation._payloads.stale_runs("-", 10)
     other = Encryption([OLD]).encrypt("7")
     await ask(database, "UPDATE redrive.runs SET input = :input, result = :input", input=other)
@@ -264,7 +264,7 @@ async def test_rotation_is_in_the_audit_and_needs_a_key(database: Database) -> N
         "unreadable": {},
     }
     with pytest.raises(InvalidValueError, match="no key to seal with"):
-        Rotation(Store(database), Encryption(), ANA)
+        KeyRotation(Store(database), Encryption(), ANA)
 
 
 # Revealing

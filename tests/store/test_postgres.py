@@ -20,14 +20,14 @@ from redrive.errors import InvalidValueError, SchemaError, StoreError, StoreUnav
 from redrive.store import postgres_connections, postgres_hint, postgres_session
 from redrive.store.migration import migrations
 from redrive.store.postgres import PostgresDatabase
-from redrive.store.statement import Query, Statement, statement, statements
+from redrive.store.statement import SqlQuery, Statement, statement, statements
 
 MODULES = sorted({file.name.split(".")[0] for file in (files("redrive.store") / "sql").iterdir()})
 SECRET = "hunter2-hunter2"
 
 
 def said(text: str, *names: str) -> Statement:
-    query = Query("test", text, names)
+    query = SqlQuery("test", text, names)
     return Statement(query, query)
 
 

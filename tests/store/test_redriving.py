@@ -16,7 +16,7 @@ from redrive.model.statistics import LifetimeStats
 from redrive.settings import Settings
 from redrive.store.database import Database
 from redrive.store.redriving import Due, Redrives
-from redrive.store.statement import Query, Statement
+from redrive.store.statement import SqlQuery, Statement
 
 
 class Shop:
@@ -58,7 +58,7 @@ def redrives(database: Database) -> Redrives:
 
 
 async def by_hand(database: Database, text: str) -> list[Any]:
-    queries = (Query("by hand", text.replace("redrive.", ""), ()), Query("by hand", text, ()))
+    queries = (SqlQuery("by hand", text.replace("redrive.", ""), ()), SqlQuery("by hand", text, ()))
     return list(await database.fetch(Statement(*queries), {}))
 
 

@@ -22,7 +22,7 @@ from redrive.store.database import Database
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.run_filter import RunFilter
 from redrive.store.run_listing import _HELD, _SQL, Depth, RunListing, _statement
-from redrive.store.statement import Query, Statement, template
+from redrive.store.statement import SqlQuery, Statement, template
 
 RETRYING = {"state": "RUNNING", "place": "waiting", "step_state": "RETRYING", "due_at": 9e9}
 HELD = {"place": "held", "held_by": "breaker mail"}
@@ -422,6 +422,6 @@ async def test_what_waits_is_counted_along_indexes(database: Database) -> None:
             assert plan.count("USING INDEX runs_idle") == 0, plan
 
 
-def _explained(query: Query) -> Query:
+def _explained(query: SqlQuery) -> SqlQuery:
     word = "EXPLAIN" if "LATERAL" in query.text or "$1" in query.text else "EXPLAIN QUERY PLAN"
     return replace(query, text=f"{word} {query.text}")

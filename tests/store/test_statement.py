@@ -14,7 +14,7 @@ from redrive.model.run import NewRun, RunEvent
 from redrive.model.step import FinishedStep
 from redrive.store import record, statement
 from redrive.store.dialect import fields_of
-from redrive.store.statement import Query, statements
+from redrive.store.statement import SqlQuery, statements
 
 FOLDER = files("redrive.store") / "sql"
 MODULES = sorted(file.name.removesuffix(".sql") for file in FOLDER.iterdir() if file.name.count(".") == 1)
@@ -161,9 +161,11 @@ def test_parameters_are_numbered_in_order_of_appearance(loaded: Path) -> None:
 
     query = statement.statements("a")["one"]
 
-    assert query.sqlite == Query("one", "SELECT ?1, ?2, ?1 FROM runs WHERE x::text = ?3", ("b", "a_c", "a"))
+    assert query.sqlite == SqlQuery(
+        "one", "SELECT ?1, ?2, ?1 FROM runs WHERE x::text = ?3", ("b", "a_c", "a")
+    )
     text = "SELECT $1, $2, $1 FROM redrive.runs WHERE x::text = $3"
-    assert query.postgres == Query("one", text, ("b", "a_c", "a"))
+    assert query.postgres == SqlQuery("one", text, ("b", "a_c", "a"))
     assert query.sqlite.arguments({"a": 1, "b": 2, "a_c": 3, "more": 4}) == (2, 3, 1)
 
 
@@ -172,7 +174,7 @@ def test_the_moment_comes_first_on_sqlite_and_from_the_server_on_postgresql(load
 
     query = statement.statements("a")["one"]
 
-    assert query.sqlite == Query("one", "SELECT ?2 + ?1, ?1 - ?3", ("a", "b"), timed=True)
+    assert query.sqlite == SqlQuery("one", "SELECT ?2 + ?1, ?1 - ?3", ("a", "b"), timed=True)
     assert query.postgres.names == ("a", "b")
     assert query.postgres.text.count("now()") == 2
 
@@ -221,4 +223,4 @@ def test_a_statement_that_does_not_exist() -> None:
 
 @pytest.mark.parametrize(("names", "expected"), [(("a",), (1,)), (("b", "a"), (2, 1))])
 def test_a_row_gives_its_attributes(names: tuple[str, ...], expected: tuple[int, ...]) -> None:
-    assert Query("q", "", names).reader(SimpleNamespace(a=1, b=2)) == expected
+    assert SqlQuery("q", "", names).reader(SimpleNamespace(a=1, b=2)) == expected

@@ -10,7 +10,7 @@ from redrive.model.alias import DEAD_LETTER_ALIASES, RUN_ALIASES
 from redrive.model.dead_letter import DeadLetterState
 from redrive.model.failure import Category, ErrorClass
 from redrive.model.query import MAX_COUNTED
-from redrive.model.run import FAILED_RUNS, RunState, Standing
+from redrive.model.run import FAILED_RUNS, RunPosition, RunState
 from redrive.model.step import Effect
 from redrive.policy.criterion import KEYS, MIN_PREFIX_LENGTH
 from redrive.policy.query import MAX_QUERY_LENGTH, MAX_TERMS, MAX_VALUES
@@ -152,7 +152,7 @@ RUN_MEANINGS = {
     "is": (
         "its state, or where it stands",
         f"{_words(each.lower() for each in RunState if each is not RunState.FAILED)}; "
-        f"`live`, `ended`, `any`, and `failed` for {_words(FAILED_RUNS)}; {_words(Standing)}; {RUN_WORDS}",
+        f"`live`, `ended`, `any`, and `failed` for {_words(FAILED_RUNS)}; {_words(RunPosition)}; {RUN_WORDS}",
     ),
     "workflow": ("the name of the workflow; of a job, that of its task", NAME),
     "queue": ("the queue that it is in, or was in last", NAME),

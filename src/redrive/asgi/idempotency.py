@@ -28,7 +28,7 @@ from redrive.asgi.types import Application, Http, Receive, Send, header_values
 from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.errors import InProgressError, InvalidKeyError, KeyReusedError, LeaseLostError, StoreError
 from redrive.idempotency.hold import Hold
-from redrive.idempotency.service import DAY, LEASE_SECONDS, Replay
+from redrive.idempotency.service import DAY, LEASE_SECONDS, KeptOutcome
 from redrive.policy.idempotency import key_in_header
 
 if TYPE_CHECKING:
@@ -87,12 +87,12 @@ class IdempotencyMiddleware:
         except RefusedError as refused:
             await send_problem(refused.problem, http, send)
             return
-        if isinstance(taken, Replay):
+        if isinstance(taken, KeptOutcome):
             await replay(taken.value, http, send)
         else:
             await self._execute(taken, http, Reread(body, receive), send)
 
-    async def _take(self, key: str, who: Scope, http: Http, body: bytes) -> Replay | Hold:
+    async def _take(self, key: str, who: Scope, http: Http, body: bytes) -> KeptOutcome | Hold:
         service = self._redrive.idempotency(org=who.org)
         times = {"ttl": self._ttl, "lease_seconds": self._lease_seconds}
         try:

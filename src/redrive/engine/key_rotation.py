@@ -28,7 +28,7 @@ class Rotated(NamedTuple):
     unreadable: dict[str, int]
 
 
-class Rotation:
+class KeyRotation:
     def __init__(self, store: Store, encryption: Encryption, caller: Caller) -> None:
         if encryption.newest is None:
             raise InvalidValueError("there is no key to seal with; set encryption_keys, the newest first")

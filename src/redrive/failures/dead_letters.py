@@ -44,7 +44,7 @@ from redrive.policy.user_text import (
     retagged,
 )
 from redrive.store.database import Session
-from redrive.store.dead_letters import Closing, Locked, Tagging
+from redrive.store.dead_letters import LetterClosing, LetterTags, Locked
 from redrive.store.payloads import Payloads
 from redrive.store.store import Store
 
@@ -155,7 +155,9 @@ class DeadLetters(DeadLetterQueries):
 
         async def change(session: Session, locked: Mapping[str, Locked]) -> None:
             org = self._caller.org
-            rows = [Tagging(letter.id, org, retagged(letter.tags, more, less)) for letter in locked.values()]
+            rows = [
+                LetterTags(letter.id, org, retagged(letter.tags, more, less)) for letter in locked.values()
+            ]
             await self._letters.tag(session, rows)
 
         detail = {"added": more, "removed": less}
@@ -230,7 +232,7 @@ class DeadLetters(DeadLetterQueries):
     ) -> None:
         check_states(locked, state)
         ids, (org, name) = list(locked), self._caller
-        closing = Closing(org=org, state=state, by=name, reason=why)
+        closing = LetterClosing(org=org, state=state, by=name, reason=why)
         check_all_changed(await self._letters.close_if_unattended(session, ids, closing), ids)
         await self._audit(session, _ACTIONS[state], ids, {**_moved(locked, why), **more})
 

@@ -28,7 +28,7 @@ from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_whole
 from redrive.policy.redact import Redactor
 from redrive.policy.user_text import clean_reason, clean_word
 from redrive.store.database import Session
-from redrive.store.dead_letters import Closing
+from redrive.store.dead_letters import LetterClosing
 from redrive.store.groups import GroupWish
 from redrive.store.store import Store
 
@@ -178,7 +178,7 @@ class FailureGroups(GroupQueries):
         ids = await self._store.groups.open_letters(session, org, fingerprint, MAX_LETTERS)
         locked = await self._store.dead_letters.lock(session, ids, org)
         letters = [(letter.id, letter.state) for letter in locked.values() if letter.state in _UNATTENDED]
-        closing = Closing(org=org, state=DeadLetterState.RESOLVED, by=by, reason=reason)
+        closing = LetterClosing(org=org, state=DeadLetterState.RESOLVED, by=by, reason=reason)
         letter_ids = [letter_id for letter_id, _ in letters]
         await self._store.dead_letters.close_if_unattended(session, letter_ids, closing)
         return letters

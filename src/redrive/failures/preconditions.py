@@ -77,18 +77,18 @@ def check_states(locked: Mapping[str, Locked], after: DeadLetterState) -> None:
 
 def check_reopenable(standings: Iterable[LetterRunState]) -> None:
     """TransitionError when the run of a letter has gone on since."""
-    reasons = [(standing.id, _obstacle(standing)) for standing in standings]
+    reasons = [(snapshot.id, _obstacle(snapshot)) for snapshot in standings]
     wrong = [f"{letter_id}: {reason}" for letter_id, reason in reasons if reason]
     if wrong:
         raise TransitionError(f"not every dead letter can be reopened, nothing was changed: {_named(wrong)}")
 
 
-def _obstacle(standing: LetterRunState) -> str:
-    if standing.newer is not None:
-        return f"its step has failed again since, work on {standing.newer}"
-    if standing.run_state not in (RunState.FAILED, RunState.DLQ_PENDING):
-        return f"its run is {standing.run_state}"
-    return "" if standing.run_step_index == standing.step_index else "its run is at another step"
+def _obstacle(snapshot: LetterRunState) -> str:
+    if snapshot.newer is not None:
+        return f"its step has failed again since, work on {snapshot.newer}"
+    if snapshot.run_state not in (RunState.FAILED, RunState.DLQ_PENDING):
+        return f"its run is {snapshot.run_state}"
+    return "" if snapshot.run_step_index == snapshot.step_index else "its run is at another step"
 
 
 def check_number_matching(found: int, expect: int) -> None:

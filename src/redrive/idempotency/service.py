@@ -26,11 +26,11 @@ from redrive.errors import (
     StoreUnavailableError,
 )
 from redrive.idempotency.hold import Hold, KeyServices
-from redrive.model.idempotency import KeyName, KeyState, Standing
+from redrive.model.idempotency import KeyName, KeyState, RequestStatus
 from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_kind
 from redrive.policy.classify import DEFAULT_CLASSIFIER, Classifier
 from redrive.policy.codec import JsonValue, decode
-from redrive.policy.idempotency import MAX_KEY_LENGTH, checked_key, request_hash, retry_after, standing
+from redrive.policy.idempotency import MAX_KEY_LENGTH, checked_key, request_hash, request_status, retry_after
 from redrive.store.idempotency import IdempotencyKeys
 
 DAY = 86_400.0
@@ -41,7 +41,7 @@ SWEPT_EVERY, MAX_SWEEP = 100, 200
 """Every so many requests that are executed, so many expired keys are removed: there may be no worker."""
 
 
-class Replay(NamedTuple):
+class KeptOutcome(NamedTuple):
     """The request was executed before; this came of it."""
 
     value: JsonValue
@@ -94,7 +94,7 @@ class Idempotency:
         taken = await self.take(
             key, request, ttl=ttl, lease_seconds=lease_seconds, wait=wait, domain=domain, user=user
         )
-        if isinstance(taken, Replay):
+        if isinstance(taken, KeptOutcome):
             return taken.value
         if iscoroutinefunction(function):
             return await self._execute(taken, function, classifier)
@@ -111,14 +111,14 @@ class Idempotency:
         wait: float = 0.0,
         domain: str = "",
         user: str = "",
-    ) -> Replay | Hold:
+    ) -> KeptOutcome | Hold:
         """What came of the request before; or else the right to execute it: see Hold."""
         asked = self._asked(key, request, ttl, lease_seconds, domain, user)
         require("wait", wait, 0.0, MAX_DELAY_SECONDS)
         await self._services.open()
         clock, pause = self._services.clock, FIRST_PAUSE
         deadline = clock.monotonic() + wait
-        while not isinstance(taken := await self._take_now(asked), Replay | Hold):
+        while not isinstance(taken := await self._take_now(asked), KeptOutcome | Hold):
             left = deadline - clock.monotonic()
             if left <= 0.0:
                 raise _in_progress(asked.name, taken)
@@ -136,17 +136,17 @@ class Idempotency:
         digest = request_hash(to_json(request, limits=limits), limits=limits)
         return _Asked(name, digest, float(lease_seconds), float(ttl))
 
-    async def _take_now(self, asked: _Asked) -> Replay | Hold | KeyState:
+    async def _take_now(self, asked: _Asked) -> KeptOutcome | Hold | KeyState:
         """The state of the key, where somebody else holds it."""
         while True:
             hold = await self._acquired(asked)
             if hold is not None:
                 return hold
             state = await self._keys.find(asked.name)
-            stands = Standing.FREE if state is None else standing(state, asked.request_hash)
-            if state is None or stands is Standing.FREE:
+            status = RequestStatus.FREE if state is None else request_status(state, asked.request_hash)
+            if state is None or status is RequestStatus.FREE:
                 continue
-            return state if stands is Standing.IN_PROGRESS else self._known(asked.name, state, stands)
+            return state if status is RequestStatus.IN_PROGRESS else self._known(asked.name, state, status)
 
     async def _acquired(self, asked: _Asked) -> Hold | None:
         name, digest, lease_seconds, ttl = asked
@@ -162,15 +162,15 @@ class Idempotency:
             await self._sweep()
         return hold if won else None
 
-    def _known(self, name: KeyName, state: KeyState, stands: Standing) -> Replay:
-        if stands is Standing.REUSED:
+    def _known(self, name: KeyName, state: KeyState, status: RequestStatus) -> KeptOutcome:
+        if status is RequestStatus.REUSED:
             raise KeyReusedError(
                 f"the idempotency key {name.key!r} came with another request before; use a new key for a new "
                 f"request, and the same key only to repeat the very same one"
             )
-        if stands is Standing.FAILED:
+        if status is RequestStatus.FAILED:
             raise self._recorded(name, state)
-        return Replay(decode(self._services.encryption.decrypt(state.response or "null")))
+        return KeptOutcome(decode(self._services.encryption.decrypt(state.response or "null")))
 
     def _recorded(self, name: KeyName, state: KeyState) -> RecordedFailureError:
         error: Any = decode(self._services.encryption.decrypt(state.error or "{}"))

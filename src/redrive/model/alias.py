@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from redrive.errors import InvalidValueError
 from redrive.model.dead_letter import DeadLetterState
-from redrive.model.run import RunState, Standing
+from redrive.model.run import RunPosition, RunState
 from redrive.model.step import StepState
 
 State = TypeVar("State", bound=StrEnum)
@@ -47,7 +47,7 @@ DEAD_LETTER_ALIASES = MappingProxyType(
     }
 )
 
-RUN_ALIASES: Mapping[str, RunState | Standing] = MappingProxyType(
+RUN_ALIASES: Mapping[str, RunState | RunPosition] = MappingProxyType(
     {
         "idle": RunState.PENDING,
         "queued": RunState.PENDING,
@@ -57,8 +57,8 @@ RUN_ALIASES: Mapping[str, RunState | Standing] = MappingProxyType(
         "dlq": RunState.DLQ_PENDING,
         "exhausted": RunState.DLQ_PENDING,
         "canceled": RunState.CANCELLED,
-        "retry_wait": Standing.RETRYING,
-        "leased": Standing.EXECUTING,
+        "retry_wait": RunPosition.RETRYING,
+        "leased": RunPosition.EXECUTING,
     }
 )
 """A run that is `running` need not be executing just now: between attempts and steps it is RUNNING, too."""

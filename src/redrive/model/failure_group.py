@@ -50,7 +50,7 @@ class Occurrence(NamedTuple):
     code_version: str
 
 
-class Standing(NamedTuple):
+class GroupSnapshot(NamedTuple):
     """What decides about a group when its failure occurs again, or when time passes.
 
     ignored_until    the instant at which it is open again
@@ -109,9 +109,9 @@ class FailureGroup(Row, frozen=True, kw_only=True):
     change_reason: str | None
 
     @property
-    def standing(self) -> Standing:
+    def snapshot(self) -> GroupSnapshot:
         conditions = (self.ignored_until, self.ignored_beyond, self.ignored_version)
-        return Standing(self.state, self.occurrences, *conditions)
+        return GroupSnapshot(self.state, self.occurrences, *conditions)
 
     @property
     def version(self) -> str:

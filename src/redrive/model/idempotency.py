@@ -42,7 +42,7 @@ class KeyState(NamedTuple):
         return self.status is KeyStatus.PROCESSING and self.lease_left > 0.0
 
 
-class Standing(StrEnum):
+class RequestStatus(StrEnum):
     """How a request stands to the key that it came with."""
 
     FREE = "free"

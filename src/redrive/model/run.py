@@ -26,7 +26,7 @@ FAILED_RUNS = (RunState.FAILED, RunState.PARTIAL, RunState.DLQ_PENDING)
 ENDED_RUNS = (RunState.SUCCESS, *FAILED_RUNS, RunState.CANCELLED)
 
 
-class Standing(StrEnum):
+class RunPosition(StrEnum):
     """More about a run than its state, as queries ask for it.
 
     ready, waiting, held, executing   where its work lies

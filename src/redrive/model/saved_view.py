@@ -15,7 +15,7 @@ class ViewedPage(StrEnum):
     RUNS = "runs"
 
 
-class Shown(StrEnum):
+class ShownView(StrEnum):
     """How the page of dead letters shows them. Left out, the query decides."""
 
     GROUPS = "groups"

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from redrive.errors import InvalidKeyError
-from redrive.model.idempotency import KeyState, KeyStatus, Standing
+from redrive.model.idempotency import KeyState, KeyStatus, RequestStatus
 from redrive.policy.codec import DEFAULT_LIMITS, JsonLimits, canonical
 
 MAX_KEY_LENGTH = 255
@@ -154,15 +154,15 @@ def _shown(text: str) -> str:
     return ascii(text if len(text) <= 60 else f"{text[:60]}…")
 
 
-def standing(state: KeyState, request_hash: str) -> Standing:
+def request_status(state: KeyState, request_hash: str) -> RequestStatus:
     """Compare a request with its key; the key of a crashed worker is free for the same request only."""
     if state.time_left <= 0.0 and not state.is_held:
-        return Standing.FREE
+        return RequestStatus.FREE
     if state.request_hash != request_hash:
-        return Standing.REUSED
+        return RequestStatus.REUSED
     if state.status is KeyStatus.PROCESSING:
-        return Standing.IN_PROGRESS if state.is_held else Standing.FREE
-    return Standing.COMPLETED if state.status is KeyStatus.COMPLETED else Standing.FAILED
+        return RequestStatus.IN_PROGRESS if state.is_held else RequestStatus.FREE
+    return RequestStatus.COMPLETED if state.status is KeyStatus.COMPLETED else RequestStatus.FAILED
 
 
 def retry_after(state: KeyState) -> float:

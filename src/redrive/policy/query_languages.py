@@ -11,8 +11,8 @@ from redrive.errors import InvalidValueError
 from redrive.model.alias import RUN_ALIASES
 from redrive.model.failure_group import REGRESSED, GroupSort, GroupState
 from redrive.model.query import TEXT, Order, Value
-from redrive.model.run import ENDED_RUNS, FAILED_RUNS, LIVE_RUNS, RunState, Standing
-from redrive.model.saved_view import Looking, Shown, ViewedPage
+from redrive.model.run import ENDED_RUNS, FAILED_RUNS, LIVE_RUNS, RunPosition, RunState
+from redrive.model.saved_view import Looking, ShownView, ViewedPage
 from redrive.policy.bounds import choice
 from redrive.policy.criterion import (
     DEAD_LETTERS,
@@ -34,7 +34,7 @@ MAX_SAVED_LENGTH = 2_000
 
 RUN_WORDS: Mapping[str, tuple[Value, ...]] = MappingProxyType(
     {state.lower(): (state,) for state in RunState}
-    | {str(each): (each,) for each in Standing}
+    | {str(each): (each,) for each in RunPosition}
     | {word: (meaning,) for word, meaning in RUN_ALIASES.items()}
     | {"live": LIVE_RUNS, "failed": FAILED_RUNS, "ended": ENDED_RUNS, "any": tuple(RunState)}
 )
@@ -108,7 +108,7 @@ def require_understood(looking: Looking) -> None:
 def _shows_groups(looking: Looking) -> bool:
     if not looking.view:
         return about_groups(looking.query)
-    return choice("view", looking.view, Shown) is Shown.GROUPS
+    return choice("view", looking.view, ShownView) is ShownView.GROUPS
 
 
 def _require_order(sort: str, orders: type[StrEnum]) -> None:

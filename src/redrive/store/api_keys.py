@@ -11,7 +11,7 @@ from redrive.policy.codec import decode, encode
 from redrive.store.database import Database, Row, Session
 from redrive.store.statement import statements
 
-_SQL = statements("api_keys")
+_SQL = statements("api_keys", ApiKey)
 
 
 class NewApiKey(NamedTuple):

@@ -35,7 +35,7 @@ class LetterRunState(NamedTuple):
     newer: str | None
 
 
-class Closing(NamedTuple):
+class LetterClosing(NamedTuple):
     """How letters are closed: all of them in the same way."""
 
     org: str
@@ -44,7 +44,7 @@ class Closing(NamedTuple):
     reason: str
 
 
-class Tagging(NamedTuple):
+class LetterTags(NamedTuple):
     id: str
     org: str
     tags: str | None
@@ -76,13 +76,15 @@ class ClosedLetter(NamedTuple):
     reason: str
 
 
-class Assignment(NamedTuple):
+class LetterAssignment(NamedTuple):
     id: str
     org: str
     assignee: str | None
 
 
-_SQL = statements("dead_letters", DeadLetter, DeadLetterLine, LetterKey, ClosedLetter, Assignment, Tagging)
+_SQL = statements(
+    "dead_letters", DeadLetter, DeadLetterLine, LetterKey, ClosedLetter, LetterAssignment, LetterTags
+)
 
 
 class DeadLetterStore(DeadLetterListing):
@@ -110,7 +112,7 @@ class DeadLetterStore(DeadLetterListing):
         rows = await session.fetch_many(_SQL["standing"], _in_order(ids, org))
         return [LetterRunState._make(row) for row in rows]
 
-    async def close_if_unattended(self, session: Session, ids: Sequence[str], closing: Closing) -> int:
+    async def close_if_unattended(self, session: Session, ids: Sequence[str], closing: LetterClosing) -> int:
         """Close those that are OPEN or EXHAUSTED; how many were."""
         rows = [ClosedLetter(id=letter_id, **closing._asdict()) for letter_id in sorted(ids)]
         return len(await session.fetch_many(_SQL["close"], rows))
@@ -120,9 +122,11 @@ class DeadLetterStore(DeadLetterListing):
 
     async def assign(self, session: Session, ids: Sequence[str], org: str, assignee: str | None) -> None:
         # `updated_at` stays: it tells when the failure or its state has changed, and plans go by it.
-        await session.fetch_many(_SQL["assign"], [Assignment(each, org, assignee) for each in sorted(ids)])
+        await session.fetch_many(
+            _SQL["assign"], [LetterAssignment(each, org, assignee) for each in sorted(ids)]
+        )
 
-    async def tag(self, session: Session, rows: Sequence[Tagging]) -> None:
+    async def tag(self, session: Session, rows: Sequence[LetterTags]) -> None:
         await session.fetch_many(_SQL["tag"], sorted(rows, key=lambda row: row.id))
 
     async def note(

@@ -121,7 +121,7 @@ def line_of(row: Row) -> GroupLine:
 def as_of_now(row: Row) -> FailureGroup:
     """The group, then the moment: one whose time to be ignored is over is open, written or not."""
     group = FailureGroup.from_row(row[:_GROUP])
-    why = passed(group.standing, row[_GROUP])
+    why = passed(group.snapshot, row[_GROUP])
     if why is None:
         return group
     return group.replace(

@@ -12,11 +12,11 @@ from redrive.model.failure_group import (
     FailureGroup,
     GroupChange,
     GroupLine,
+    GroupSnapshot,
     GroupState,
     GroupVersion,
     Occurrence,
     Reopening,
-    Standing,
 )
 from redrive.model.field import BigInt
 from redrive.model.query import MAX_COUNTED
@@ -26,7 +26,7 @@ from redrive.store.database import Row, Session
 from redrive.store.group_listing import GroupListing, as_of_now, line_of
 from redrive.store.statement import statements
 
-Decide = Callable[[Standing, Collection[str], float], Reopening | None]
+Decide = Callable[[GroupSnapshot, Collection[str], float], Reopening | None]
 """Is a group open again now that it occurs in these versions? See policy.recurrence."""
 
 MAX_VERSIONS = 100
@@ -151,10 +151,10 @@ class Groups(GroupListing):
     async def settle(self, session: Session, most: int) -> list[GroupChange]:
         """Open the groups of all orgs again whose time to be ignored is over."""
         changes = []
-        for org, fingerprint, *standing, now in await session.fetch(
+        for org, fingerprint, *snapshot, now in await session.fetch(
             _SQL["no_longer_ignored"], {"most": most}
         ):
-            group = Standing._make(standing)
+            group = GroupSnapshot._make(snapshot)
             if why := passed(group, now):
                 changes.append(_change(org, fingerprint, group.state, why))
         return await self._come_back(session, sorted(changes))
@@ -215,8 +215,8 @@ def _decided(
     for each in versions:
         seen.setdefault((each.org, each.fingerprint), set()).add(each.code_version)
     changes = []
-    for org, fingerprint, *standing, now in rows:
-        group = Standing._make(standing)
+    for org, fingerprint, *snapshot, now in rows:
+        group = GroupSnapshot._make(snapshot)
         if reopening := decide(group, seen[org, fingerprint], now):
             changes.append(_change(org, fingerprint, group.state, reopening))
     return changes

@@ -16,10 +16,10 @@ from redrive.policy.codec import encode
 from redrive.policy.rollout import MAX_BATCH_SIZE, Score
 from redrive.store.database import Database, Row, Session
 from redrive.store.filter import Filter
-from redrive.store.replays import Refusal, why_not
+from redrive.store.replays import RefusedItem, why_not
 from redrive.store.statement import statements, template, written
 
-_SQL = statements("operations", ReplayOperation, Refusal)
+_SQL = statements("operations", ReplayOperation, RefusedItem)
 _FREEZE, _MEMBER = template("operations", "_freeze"), template("operations", "_member")
 MAX_LINES = 20
 """Of notes, fingerprints or dead letters that are waited for: the most frequent ones are told."""
@@ -176,7 +176,7 @@ class OperationStore:
 
     async def refuse(self, session: Session, obstacles: Sequence[Obstacle]) -> None:
         if obstacles:
-            await session.fetch_many(_SQL["refuse"], [Refusal(each.id, each.note) for each in obstacles])
+            await session.fetch_many(_SQL["refuse"], [RefusedItem(each.id, each.note) for each in obstacles])
 
     async def refuse_blocked(self, session: Session, operation_id: str, note: str) -> bool:
         """Refuse what waits for a dead letter that nobody is replaying; is anything still planned?"""

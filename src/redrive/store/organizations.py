@@ -8,7 +8,7 @@ from redrive.store.database import Database, Row, Session
 from redrive.store.identifier import findable
 from redrive.store.statement import statements
 
-_SQL = statements("organizations")
+_SQL = statements("organizations", Organization)
 
 
 class Organizations:

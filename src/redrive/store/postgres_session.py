@@ -11,7 +11,7 @@ from redrive.errors import StoreError
 from redrive.store.database import Row, Session
 from redrive.store.postgres_connections import RELEASE_TIMEOUT, Connections
 from redrive.store.postgres_migration import quoted
-from redrive.store.statement import Query, Statement
+from redrive.store.statement import SqlQuery, Statement
 
 T = TypeVar("T")
 
@@ -77,13 +77,13 @@ class PostgresSession:
             if not rolled_back:
                 self._connections.throw_away(connection)
 
-    async def _fetch(self, connection: Any, query: Query, parameters: Mapping[str, Any]) -> list[Row]:
+    async def _fetch(self, connection: Any, query: SqlQuery, parameters: Mapping[str, Any]) -> list[Row]:
         values: Sequence[Any] = query.arguments(parameters)
         if query.batched:
             values = query.columns([query.arguments(parameters)])
         return await self._asked(connection.fetch, self._qualified(query.text), *values)
 
-    async def _fetch_many(self, connection: Any, query: Query, rows: Sequence[Any]) -> list[Row]:
+    async def _fetch_many(self, connection: Any, query: SqlQuery, rows: Sequence[Any]) -> list[Row]:
         """One execution with arrays, or one for each row: PostgreSQL makes one transaction of these."""
         text, values = self._qualified(query.text), [*map(query.reader, rows)]
         if query.batched:

@@ -46,7 +46,7 @@ _BEGIN_POOLED = (
 )
 
 
-class Standing(NamedTuple):
+class TenantSettings(NamedTuple):
     """For whom a connection is set, and how many milliseconds a statement may take."""
 
     org: str
@@ -63,7 +63,7 @@ class PostgresTenant(PostgresSession):
         self._base = base
         self._seconds = seconds
         self._role = tenant_role(base.schema)
-        self._standing = Standing(org, ceil(seconds * 1000))
+        self._standing = TenantSettings(org, ceil(seconds * 1000))
         self._loop: asyncio.AbstractEventLoop | None = None
         self._places = asyncio.Semaphore(MAX_PER_CALLER)
 

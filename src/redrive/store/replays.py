@@ -84,14 +84,14 @@ class Resolved(NamedTuple):
     by: str
 
 
-class Refusal(NamedTuple):
+class RefusedItem(NamedTuple):
     """An item of an operation that cannot be replayed, and why."""
 
     id: str
     note: str
 
 
-_SQL = statements("replays", Replay, NewReplay, Settlement, Refusal)
+_SQL = statements("replays", Replay, NewReplay, Settlement, RefusedItem)
 
 
 class ReplayStore:
@@ -201,7 +201,7 @@ class ReplayStore:
 
     async def _refuse(self, session: Session, replays: Sequence[NewReplay]) -> None:
         situations = {row[0]: row for row in await session.fetch_many(_SQL["situation"], replays)}
-        notes = [Refusal(each.id, why_not(*situations[each.id][1:])) for each in replays]
+        notes = [RefusedItem(each.id, why_not(*situations[each.id][1:])) for each in replays]
         await session.fetch_many(_SQL["refuse"], notes)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from redrive.model.query import Query, Term, Value
-from redrive.model.run import ENDED_RUNS, LIVE_RUNS, RunState, Standing
+from redrive.model.run import ENDED_RUNS, LIVE_RUNS, RunPosition, RunState
 from redrive.store.condition import RUN_COLUMNS, Writer, all_of
 
 _RARE = ("id", "key", "correlation")
@@ -122,19 +122,19 @@ class _Meaning(NamedTuple):
 
 
 _BETWEEN_ATTEMPTS = "{of}state = 'RUNNING'"
-_IN_NO_INDEX = frozenset({Standing.REPLAYING, Standing.BLOCKED})
+_IN_NO_INDEX = frozenset({RunPosition.REPLAYING, RunPosition.BLOCKED})
 
 _MEANINGS: Mapping[Value, _Meaning] = {
     **{state: _Meaning(f"{{of}}state = '{state}'", (state,)) for state in RunState},
-    Standing.READY: _Meaning("{of}place IN ('ready', 'alone')", LIVE_RUNS),
-    Standing.WAITING: _Meaning("{of}place = 'waiting'", LIVE_RUNS),
-    Standing.HELD: _Meaning("{of}place = 'held'", LIVE_RUNS),
-    Standing.EXECUTING: _Meaning("{of}place = 'leased'", (RunState.RUNNING,)),
-    Standing.RETRYING: _Meaning("{of}step_state = 'RETRYING'", (RunState.RUNNING,), _BETWEEN_ATTEMPTS),
-    Standing.REPLAYING: _Meaning(
+    RunPosition.READY: _Meaning("{of}place IN ('ready', 'alone')", LIVE_RUNS),
+    RunPosition.WAITING: _Meaning("{of}place = 'waiting'", LIVE_RUNS),
+    RunPosition.HELD: _Meaning("{of}place = 'held'", LIVE_RUNS),
+    RunPosition.EXECUTING: _Meaning("{of}place = 'leased'", (RunState.RUNNING,)),
+    RunPosition.RETRYING: _Meaning("{of}step_state = 'RETRYING'", (RunState.RUNNING,), _BETWEEN_ATTEMPTS),
+    RunPosition.REPLAYING: _Meaning(
         "({of}replays > 0 AND {of}state = 'RUNNING')", (RunState.RUNNING,), _BETWEEN_ATTEMPTS
     ),
-    Standing.BLOCKED: _Meaning(
+    RunPosition.BLOCKED: _Meaning(
         "{of}step_state = 'BLOCKED'", (RunState.DLQ_PENDING,), "{of}state = 'DLQ_PENDING'"
     ),
 }

@@ -13,7 +13,7 @@ from redrive.store.database import Database, Row
 from redrive.store.run_filter import HELD, Branch, RunFilter
 from redrive.store.statement import Statement, statements, template, written
 
-_SQL = statements("run_listing")
+_SQL = statements("run_listing", RunLine)
 _PERIODS = (3_600.0, 86_400.0)
 """Where run after run has to be looked at, the last hour often has enough for a page, or the last day."""
 _KEYED = ("_over", "_idle")

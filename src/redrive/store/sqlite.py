@@ -22,7 +22,7 @@ from redrive.store.database import Database, Row, Session
 from redrive.store.limit import check_tenant
 from redrive.store.migration import CREATE_LEDGER, READ_LEDGER, Migration, pending
 from redrive.store.sqlite_org import SqliteOrg
-from redrive.store.statement import Query, Statement
+from redrive.store.statement import SqlQuery, Statement
 
 if TYPE_CHECKING:
     from redrive.store.sqlite_tenant import SqliteTenant
@@ -207,17 +207,17 @@ class SqliteDatabase:
             self._clock.pause(0.05)
         connection.pragma("journal_mode", "wal")
 
-    def _fetch(self, query: Query, parameters: Mapping[str, Any]) -> list[Row]:
+    def _fetch(self, query: SqlQuery, parameters: Mapping[str, Any]) -> list[Row]:
         values = query.arguments(parameters)
         return list(self._open().execute(query.text, (self._now(), *values) if query.timed else values))
 
-    def _fetch_alone(self, query: Query, parameters: Mapping[str, Any]) -> list[Row]:
+    def _fetch_alone(self, query: SqlQuery, parameters: Mapping[str, Any]) -> list[Row]:
         """A write waits for its lock first: the moment must not lie before what it then reads."""
         if query.timed and query.text.startswith(("UPDATE", "INSERT", "DELETE")):
             return self._all_or_nothing(lambda: self._fetch(query, parameters))
         return self._fetch(query, parameters)
 
-    def _fetch_many(self, query: Query, rows: Sequence[Any]) -> list[Row]:
+    def _fetch_many(self, query: SqlQuery, rows: Sequence[Any]) -> list[Row]:
         read = query.reader
         if query.timed:
             now = self._now()

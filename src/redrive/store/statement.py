@@ -35,7 +35,7 @@ MAX_COMPOSED = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class SqlQuery:
     """A statement for one database. `names` are its parameters in the order in which it takes them.
 
     timed   the moment has to be given too, before all others
@@ -78,8 +78,8 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    sqlite: Query
-    postgres: Query
+    sqlite: SqlQuery
+    postgres: SqlQuery
 
 
 class Statements(Mapping[str, Statement]):
@@ -179,20 +179,20 @@ def _filled(sections: Mapping[str, str]) -> dict[str, str]:
     return statements
 
 
-def _sqlite(name: str, text: str) -> Query:
+def _sqlite(name: str, text: str) -> SqlQuery:
     text = for_sqlite(text)
     timed = ":now" in text
     names = _names(text.replace(":now", "?1"))
     first = 2 if timed else 1
     numbered = _PARAMETER.sub(lambda match: f"?{names.index(match[1]) + first}", text.replace(":now", "?1"))
-    return Query(name, numbered, names, timed)
+    return SqlQuery(name, numbered, names, timed)
 
 
-def _postgres(name: str, text: str) -> Query:
+def _postgres(name: str, text: str) -> SqlQuery:
     text = text.replace(":now", _POSTGRES_NOW).replace(":clock", _POSTGRES_CLOCK)
     names = _names(text)
     numbered = _PARAMETER.sub(lambda match: f"${names.index(match[1]) + 1}", text)
-    return Query(name, numbered, names, arrays=frozenset(_ARRAY.findall(text)))
+    return SqlQuery(name, numbered, names, arrays=frozenset(_ARRAY.findall(text)))
 
 
 def _names(text: str) -> tuple[str, ...]:

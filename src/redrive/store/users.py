@@ -6,7 +6,7 @@ from redrive.model.identity import Identity, User
 from redrive.store.database import Database, Row, Session
 from redrive.store.statement import statements
 
-_SQL = statements("users")
+_SQL = statements("users", User)
 
 
 class Users:

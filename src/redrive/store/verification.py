@@ -69,7 +69,7 @@ class ExecutedRow(NamedTuple):
     reached: int
 
 
-class Verification:
+class VerificationQueries:
     def __init__(self, database: Session, *, leeway: float, tolerance: float, most: int) -> None:
         self._database = database
         self.audit = AuditStore(database)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from redrive.model.run import RunState
 from redrive.policy.chain import ChainCheck
 from redrive.store.records import slot_names
-from redrive.store.verification import Verification
+from redrive.store.verification import VerificationQueries
 from redrive.verify.verdict import Verdict
 
 
@@ -170,7 +170,7 @@ CONTRADICTIONS = {
 
 
 async def run_checks(
-    checks: tuple[Check, ...], store: Verification, verdict: Verdict, populations: dict[str, int]
+    checks: tuple[Check, ...], store: VerificationQueries, verdict: Verdict, populations: dict[str, int]
 ) -> None:
     for check in checks:
         verdict.begin(check.invariant)
@@ -179,7 +179,9 @@ async def run_checks(
             verdict.find(check.invariant, subject, check.sentence.format(*figures))
 
 
-async def check_contradictions(store: Verification, verdict: Verdict, populations: dict[str, int]) -> None:
+async def check_contradictions(
+    store: VerificationQueries, verdict: Verdict, populations: dict[str, int]
+) -> None:
     """I10: state, place, lease, times and counters of every run go together."""
     verdict.begin("I10")
     verdict.look("I10", populations["runs"])
@@ -191,7 +193,7 @@ async def check_contradictions(store: Verification, verdict: Verdict, population
         )
 
 
-async def check_chains(store: Verification, verdict: Verdict) -> None:
+async def check_chains(store: VerificationQueries, verdict: Verdict) -> None:
     verdict.begin("I14")
     for (org,) in await store.ask("audited_orgs"):
         head, last = await store.audit.end(org)
@@ -207,7 +209,7 @@ async def check_chains(store: Verification, verdict: Verdict) -> None:
 _STATES = frozenset(map(str, RunState))
 
 
-async def check_sums(store: Verification, verdict: Verdict) -> None:
+async def check_sums(store: VerificationQueries, verdict: Verdict) -> None:
     verdict.begin("I16")
     for state, runs in await store.ask("states"):
         verdict.look("I16", runs)
@@ -216,7 +218,7 @@ async def check_sums(store: Verification, verdict: Verdict) -> None:
     await _check_slots(store, verdict)
 
 
-async def _check_slots(store: Verification, verdict: Verdict) -> None:
+async def _check_slots(store: VerificationQueries, verdict: Verdict) -> None:
     in_use: dict[str, int] = {}
     noted: Counter[str] = Counter()
     for kind, text, number in await store.ask("slots"):

@@ -12,7 +12,7 @@ from redrive.model.breaker import BreakerState
 from redrive.policy.breaker import Breaker
 from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.policy.codec import decode
-from redrive.store.verification import HolderRow, Verification
+from redrive.store.verification import HolderRow, VerificationQueries
 from redrive.verify.verdict import Verdict
 
 SECOND_LOOK = 5.0
@@ -21,7 +21,7 @@ SECOND_LOOK = 5.0
 Suspects = dict[str, tuple[str, int]]
 
 
-async def check_holders(store: Verification, verdict: Verdict, clock: Clock, leeway: float) -> None:
+async def check_holders(store: VerificationQueries, verdict: Verdict, clock: Clock, leeway: float) -> None:
     verdict.begin("I6")
     holders = await store.holders()
     verdict.look("I6", sum(each.held for each in holders))
@@ -37,7 +37,7 @@ async def check_holders(store: Verification, verdict: Verdict, clock: Clock, lee
             verdict.find("I6", name, text)
 
 
-async def _with_room(store: Verification, holders: list[HolderRow], leeway: float) -> Suspects:
+async def _with_room(store: VerificationQueries, holders: list[HolderRow], leeway: float) -> Suspects:
     """Return the limits with free slots that hold old work, each with the run to release next."""
     suspects: Suspects = {}
     for each in holders:

@@ -10,7 +10,7 @@ from redrive.model.step import Effect
 from redrive.policy.codec import decode
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.stored import policy_from_json
-from redrive.store.verification import Verification
+from redrive.store.verification import VerificationQueries
 from redrive.verify.verdict import Verdict
 
 _UNREADABLE = (RedriveError, LookupError, TypeError, ValueError)
@@ -24,7 +24,7 @@ class StepRule(NamedTuple):
 
 
 class DefinitionRules:
-    def __init__(self, store: Verification) -> None:
+    def __init__(self, store: VerificationQueries) -> None:
         self._store = store
         self._steps: dict[str, list[StepRule] | None] = {}
         self._overrides: dict[str, RetryPolicy | None] = {}
@@ -52,7 +52,7 @@ class DefinitionRules:
         return self._overrides[text]
 
 
-async def check_rules(store: Verification, rules: DefinitionRules, verdict: Verdict) -> None:
+async def check_rules(store: VerificationQueries, rules: DefinitionRules, verdict: Verdict) -> None:
     """I10: definitions and overrides can be read, and runs are in steps that their definition has."""
     verdict.begin("I10")
     await _check_definitions(store, rules, verdict)
@@ -64,7 +64,7 @@ async def check_rules(store: Verification, rules: DefinitionRules, verdict: Verd
             )
 
 
-async def _check_definitions(store: Verification, rules: DefinitionRules, verdict: Verdict) -> None:
+async def _check_definitions(store: VerificationQueries, rules: DefinitionRules, verdict: Verdict) -> None:
     for digest, runs, highest, earliest in await store.ask("definitions_used"):
         verdict.look("I10", 1)
         steps = await rules.steps(digest)
@@ -77,7 +77,7 @@ async def _check_definitions(store: Verification, rules: DefinitionRules, verdic
             await _find_lost_in_steps(store, verdict, digest, last)
 
 
-async def _find_lost_in_steps(store: Verification, verdict: Verdict, digest: str, last: int) -> None:
+async def _find_lost_in_steps(store: VerificationQueries, verdict: Verdict, digest: str, last: int) -> None:
     for run_id, index, state in await store.ask("steps_unknown", digest=digest, last=last):
         text = f"It is {state} in step {index}, but the last step of its definition is {last}."
         verdict.find("I10", run_id, text)

@@ -8,7 +8,7 @@ from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.store.database import Database, Session
 from redrive.store.reading import place_of, reading
 from redrive.store.schema import schema_of
-from redrive.store.verification import Verification
+from redrive.store.verification import VerificationQueries
 from redrive.verify.checks import (
     ALWAYS,
     AT_WORK,
@@ -56,7 +56,7 @@ async def verify(
     told       is called with each promise, such as "I4", before its check
     """
     verdict = Verdict(most, told)
-    store = Verification(database, leeway=leeway, tolerance=tolerance, most=most + 1)
+    store = VerificationQueries(database, leeway=leeway, tolerance=tolerance, most=most + 1)
     rules = DefinitionRules(store)
     populations = await store.populations()
     if witness is not None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from redrive.model.decision import Wait
 from redrive.model.failure import Category
 from redrive.policy.retry import RetryPolicy
-from redrive.store.verification import Verification, WaitRow
+from redrive.store.verification import VerificationQueries, WaitRow
 from redrive.verify.rules import DefinitionRules
 from redrive.verify.verdict import Verdict
 
@@ -30,7 +30,7 @@ class _Spread(NamedTuple):
         return _Spread(self.waits + 1, min(self.lowest, draw), max(self.highest, draw))
 
 
-async def check_waits(store: Verification, rules: DefinitionRules, verdict: Verdict) -> None:
+async def check_waits(store: VerificationQueries, rules: DefinitionRules, verdict: Verdict) -> None:
     verdict.begin("I5")
     spreads: dict[tuple[str, int], _Spread] = {}
     async for row in store.waits():

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from redrive.model.run import RunState
 from redrive.model.step import Effect, step_key
-from redrive.store.verification import ExecutedRow, Verification
+from redrive.store.verification import ExecutedRow, VerificationQueries
 from redrive.verify.rules import DefinitionRules
 from redrive.verify.verdict import Verdict
 
@@ -27,7 +27,7 @@ class Witness(NamedTuple):
 
 
 async def check_witness(
-    store: Verification, rules: DefinitionRules, verdict: Verdict, witness: Witness
+    store: VerificationQueries, rules: DefinitionRules, verdict: Verdict, witness: Witness
 ) -> None:
     verdict.begin("I1")
     await _check_acknowledged(store, verdict, witness.acknowledged)
@@ -37,7 +37,7 @@ async def check_witness(
         await _check_effects(store, rules, verdict, witness.effects)
 
 
-async def _check_acknowledged(store: Verification, verdict: Verdict, ids: Collection[str]) -> None:
+async def _check_acknowledged(store: VerificationQueries, verdict: Verdict, ids: Collection[str]) -> None:
     wanted = sorted(set(ids))
     verdict.look("I1", len(wanted))
     known = await store.known(wanted)
@@ -46,14 +46,14 @@ async def _check_acknowledged(store: Verification, verdict: Verdict, ids: Collec
             verdict.find("I1", run_id, "Its start was acknowledged, but it is not in the database.")
 
 
-async def _check_refused(store: Verification, verdict: Verdict, ids: Collection[str]) -> None:
+async def _check_refused(store: VerificationQueries, verdict: Verdict, ids: Collection[str]) -> None:
     verdict.look("I1", len(ids))
     for run_id in sorted(await store.known(sorted(set(ids)))):
         verdict.find("I1", run_id, "Its start was refused, but it is in the database.")
 
 
 async def _check_effects(
-    store: Verification, rules: DefinitionRules, verdict: Verdict, effects: Mapping[str, int]
+    store: VerificationQueries, rules: DefinitionRules, verdict: Verdict, effects: Mapping[str, int]
 ) -> None:
     for key, times in effects.items():
         if times > 1:

@@ -13,7 +13,7 @@ from redrive.store.foreign.driver import Driver
 from redrive.store.foreign.psycopg import PsycopgDriver
 from redrive.store.foreign.sqlalchemy import SqlalchemyDriver, SqlalchemySessionDriver
 from redrive.store.postgres_hint import channel_of
-from redrive.store.statement import Query, Statement
+from redrive.store.statement import SqlQuery, Statement
 
 _DRIVERS: Mapping[tuple[str, str], Callable[[Any], Driver]] = {
     ("asyncpg", "Connection"): AsyncpgDriver,
@@ -33,7 +33,7 @@ _SUPPORTED = (
     "an asyncpg Connection, a psycopg 3 Connection or AsyncConnection, "
     "or a SQLAlchemy 2 Connection, Session, AsyncConnection or AsyncSession"
 )
-_NOTIFY = Query("notify", "SELECT pg_catalog.pg_notify($1, $2)", ("channel", "queue"))
+_NOTIFY = SqlQuery("notify", "SELECT pg_catalog.pg_notify($1, $2)", ("channel", "queue"))
 
 
 class _Hint(NamedTuple):
@@ -69,7 +69,7 @@ class ForeignSession:
         channel = channel_of(self._schema)
         await self._fetch_all(_NOTIFY, [_Hint(channel, queue) for queue in dict.fromkeys(queues)])
 
-    async def _fetch_all(self, query: Query, rows: Sequence[tuple[Any, ...]]) -> list[Row]:
+    async def _fetch_all(self, query: SqlQuery, rows: Sequence[tuple[Any, ...]]) -> list[Row]:
         spelling = self._driver.spelling
         text = spelling.text(query, self._schema)
         if rows and query.batched:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from redrive.store.postgres_migration import quoted
-from redrive.store.statement import Query
+from redrive.store.statement import SqlQuery
 
 _NUMBERED = re.compile(r"\$(\d+)")
 _SPECIAL = re.compile(r'(["\\])')
@@ -28,7 +28,7 @@ class Spelling:
     escaped: str = ""
     takes_lists: bool = False
 
-    def text(self, query: Query, schema: str) -> str:
+    def text(self, query: SqlQuery, schema: str) -> str:
         return _written(self, query, schema)
 
     def values(self, columns: Sequence[Any]) -> list[Any]:
@@ -70,7 +70,7 @@ def _element(value: Any) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _written(spelling: Spelling, query: Query, schema: str) -> str:
+def _written(spelling: Spelling, query: SqlQuery, schema: str) -> str:
     """The name of the schema comes last: it may hold anything, even `$1`."""
     arrays = {str(number) for number, name in enumerate(query.names, 1) if name in query.arrays}
     text = _NUMBERED.sub(

@@ -85,13 +85,13 @@ RETURNING letter.id
 
 -- name: assign
 UPDATE redrive.dead_letters AS letter SET assignee = :assignee
-FROM {batch:Assignment only id}
+FROM {batch:LetterAssignment only id}
 WHERE letter.id = batch.id AND letter.org = :org
 RETURNING letter.id
 
 -- name: tag
 UPDATE redrive.dead_letters AS letter SET tags = batch.tags
-FROM {batch:Tagging only id, tags}
+FROM {batch:LetterTags only id, tags}
 WHERE letter.id = batch.id AND letter.org = :org
 RETURNING letter.id
 

@@ -55,7 +55,7 @@ ORDER BY item.position
 
 -- name: refuse
 UPDATE redrive.replays AS item SET state = 'REFUSED', ended_at = :now, note = batch.note
-FROM {batch:Refusal}
+FROM {batch:RefusedItem}
 WHERE item.id = batch.id AND item.state = 'PLANNED'
 
 -- name: skip_unsafe

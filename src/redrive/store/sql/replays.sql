@@ -113,7 +113,7 @@ RETURNING {columns:NewReplay except step_input, queue}
 -- name: refuse
 UPDATE redrive.replays AS replay SET state = 'REFUSED', ended_at = :now, started_at = NULL, number = NULL,
     note = batch.note
-FROM {batch:Refusal}
+FROM {batch:RefusedItem}
 WHERE replay.id = batch.id
 
 -- name: situation

@@ -1,10 +1,3 @@
--- name: _line
-listed.id, listed.workflow, listed.definition, listed.queue, listed.priority, listed.state, listed.place,
-    listed.step_index, listed.step_state, listed.submitted_at, listed.due_at, listed.held_by, listed.attempt,
-    listed.failures, listed.error_class, listed.first_failed_at, listed.last_failed_at, listed.worker,
-    listed.code_version, listed.started_at, listed.attempt_started_at, listed.ended_at, listed.idempotency_key,
-    listed.correlation_id, listed.tags, listed.cancel_requested_at, listed.replays, listed.redrives
-
 -- name: _over_keys
 over_keys (id) AS (
     SELECT (SELECT id FROM redrive.runs WHERE org = :org AND place = 'ended' ORDER BY workflow, queue, state LIMIT 1)
@@ -126,7 +119,7 @@ SELECT id, submitted_at FROM redrive.runs WHERE org = :org AND {rows}
 
 -- name: _page
 WITH RECURSIVE {_over_keys}, {_idle_keys}
-SELECT {_line} FROM redrive.runs AS listed WHERE listed.id IN (
+SELECT {columns:RunLine listed} FROM redrive.runs AS listed WHERE listed.id IN (
     SELECT id FROM ({branches}) AS gathered {_newest}
 )
 ORDER BY listed.submitted_at DESC, listed.id DESC

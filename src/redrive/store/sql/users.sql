@@ -1,28 +1,25 @@
--- name: _columns
-id, name, org, password, password_number, issuer, subject, created_at, created_by, disabled_at
-
 -- name: insert
 INSERT INTO redrive.users (id, name, org, created_at, created_by) VALUES (:id, :name, :org, :now, :by)
 ON CONFLICT (name) DO NOTHING
-RETURNING {_columns}
+RETURNING {columns:User}
 
 -- name: get
-SELECT {_columns} FROM redrive.users WHERE id = :id
+SELECT {columns:User} FROM redrive.users WHERE id = :id
 
 -- name: named
-SELECT {_columns} FROM redrive.users WHERE name = :name
+SELECT {columns:User} FROM redrive.users WHERE name = :name
 
 -- name: lock
-SELECT {_columns} FROM redrive.users WHERE id = :id FOR UPDATE
+SELECT {columns:User} FROM redrive.users WHERE id = :id FOR UPDATE
 
 -- name: identified
-SELECT {_columns} FROM redrive.users WHERE issuer = :issuer AND subject = :subject
+SELECT {columns:User} FROM redrive.users WHERE issuer = :issuer AND subject = :subject
 
 -- name: identify
 UPDATE redrive.users SET issuer = :issuer, subject = :subject
 WHERE id = :id AND issuer IS NULL
     AND NOT EXISTS (SELECT 1 FROM redrive.users AS other WHERE other.issuer = :issuer AND other.subject = :subject)
-RETURNING {_columns}
+RETURNING {columns:User}
 
 -- name: set_password
 UPDATE redrive.users SET password = :password, password_number = password_number + 1 WHERE id = :id
