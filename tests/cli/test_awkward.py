@@ -14,7 +14,7 @@ from tests.cli.conftest import Command
 from tests.cli.shop import Shop
 
 from redrive.cli.outcome import told
-from redrive.cli.terminal import bad, harmless
+from redrive.cli.terminal import escape_controls, out
 from redrive.store.migration import CREATE_LEDGER, migrations
 
 
@@ -133,9 +133,13 @@ def test_a_traceback_shows_no_secret_and_steers_nothing(capsys: pytest.CaptureFi
     assert "\x1b" not in shown
 
 
-def test_colours_stay() -> None:
-    assert harmless(f"{bad('failed')}\n\tagain") == "\x1b[31mfailed\x1b[0m\n\tagain"
-    assert harmless("\x1b[8mhidden\r\x9b2J") == "\\x1b[8mhidden\\r\\x9b2J"
+def test_only_our_own_colours_reach_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("click.utils.should_strip_ansi", lambda *_: False)
+    out(("failed", "bad"), "\n\tagain \x1b[31mred")
+    assert capsys.readouterr().out == "\x1b[31mfailed\x1b[0m\n\tagain \\x1b[31mred\n"
+    assert escape_controls("\x1b[8mhidden\r\x9b2J") == "\\x1b[8mhidden\\r\\x9b2J"
 
 
 def test_nobody_listens(redrive: Command, shop: Shop, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -82,7 +83,7 @@ class TestShowing:
         assert ended.code == 0
         assert max(map(len, ended.out.splitlines())) <= 80
         for setting in SETTINGS:
-            assert f"\n{setting.name} " in f"\n{ended.out}"
+            assert re.search(rf"^{setting.name}\b", ended.out, re.MULTILINE)
         assert "host-19.example.com" in ended.out
 
     def test_nothing_has_changed(self, redrive: Command) -> None:

@@ -9,12 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 from tests.cli.conftest import Command
 from tests.cli.served import Served
 from tests.cli.shop import Shop
 from tests.cli.terminal import talk
-
-from redrive.cli.cell import width
 
 EVIL = "evil \x1b[31mred\x1b]0;owned\x07 \x9b2J \u202e and\r\nmore " + "long " * 60
 STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
@@ -99,7 +98,7 @@ def test_fits_the_terminal(
     monkeypatch.setenv("COLUMNS", str(columns))
     for each in looks:
         shown = redrive(*each, "-o", "table").out
-        too_long = [line for line in shown.splitlines() if width(line) > columns]
+        too_long = [line for line in shown.splitlines() if cell_len(line) > columns]
         assert [line for line in too_long if "redrive " not in line] == [], each
 
 

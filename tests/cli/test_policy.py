@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from pathlib import Path
 from random import Random
@@ -180,10 +181,10 @@ def test_how_many_dead_letters_a_longer_policy_would_have_avoided(shop: Command)
 
 def test_the_report_for_people(shop: Command) -> None:
     out = text_of(shop("policy", "simulate", "--attempts", "4", "-o", "table"))
-    assert "dead letters                   9         1  8 avoided" in out
-    assert "attempts                      21        35  +14 (+66.7%)" in out
-    assert "       8  avoided    nobody got through, then others did" in out
-    assert "       1  final      trying again cannot help against the error" in out
+    assert re.search(r"dead letters +9 +1  8 avoided", out)
+    assert re.search(r"attempts +21 +35  \+14 \(\+66\.7%\)", out)
+    assert "  8  avoided  nobody got through, then others did" in out
+    assert "  1  final    trying again cannot help against the error" in out
     assert "recorded  2 attempts, 10 · 2^(failures - 1) s, no jitter" in out
     assert "More attempts may keep a struggling dependency down for longer" in out
     assert "What others show may not hold for work that fails by its own payload" in out

@@ -390,7 +390,8 @@ def test_a_bar_on_a_terminal(redrive: Command, shop: Shop, tmp_path: Path) -> No
         ended = talk(tmp_path, ["replay", "watch", operation["id"], "-o", "json"])
     assert ended.code == 0
     assert json.loads(ended.out)["items"]["SUCCEEDED"] == 1
-    assert "[####################]  1 of 1 ended" in ended.shown
+    assert "━" * 20 in ended.shown
+    assert "1 of 1 ended" in ended.shown
 
 
 def test_a_line_where_there_is_no_terminal(redrive: Command, shop: Shop) -> None:

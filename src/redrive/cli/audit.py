@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from redrive.cli.client import Client
 from redrive.cli.commands import CommandGroup
 from redrive.cli.connection import api_options
-from redrive.cli.listing import JSON, Newest
+from redrive.cli.listing import NewestRows
 from redrive.cli.outcome import Ended, Exit
-from redrive.cli.output import (
-    Column,
-    Row,
-    chosen,
-    limit_option,
-    output_option,
-    show_fields,
-    show_json,
-    show_rows,
-)
+from redrive.cli.output import Column, Row, limit_option, output_option, show_one, show_rows
 from redrive.cli.parameters import Moment
-from redrive.cli.screen import paragraph
-from redrive.cli.terminal import bad, good, notice, out, plural
-from redrive.cli.times import stamp
+from redrive.cli.terminal import notice, out
+from redrive.cli.timestamps import stamp
 from redrive.model.audit import Action
+from redrive.words.number import plural
+
+if TYPE_CHECKING:
+    from redrive.cli.screen import Screen
 
 PATH = "/api/v1/audit"
+FIELDS = ("sound", "checked", "found", "head")
+
+
+def _detail(detail: Row) -> str:
+    """The reason first."""
+    pairs = sorted(detail.items(), key=lambda item: item[0] != "reason")
+    return ", ".join(f"{name}={value}" for name, value in pairs if value not in ("", None)) or "-"
+
 
 COLUMNS = (
     Column("sequence", "#"),
@@ -33,9 +37,8 @@ COLUMNS = (
     "actor",
     Column("action", whole=True),
     "subjects",
-    Column("detail", short=lambda detail: _detail(detail)),
+    Column("detail", short=_detail),
 )
-FIELDS = ("sound", "checked", "found", "head")
 
 
 @click.group(cls=CommandGroup)
@@ -65,10 +68,11 @@ def list_entries(
     output: str | None,
 ) -> None:
     """List what was done, the newest first."""
-    asked = {"action": action, "actor": actor, "subject": subject, "since": since, "until": until}
-    rows = Newest(client, PATH, limit, **asked)
+    rows = NewestRows(
+        client, PATH, limit, action=action, actor=actor, subject=subject, since=since, until=until
+    )
     show_rows(rows, COLUMNS, output, empty="The audit has no such entries.")
-    rows.tell_rest()
+    rows.mention_rest()
 
 
 @audit.command()
@@ -84,27 +88,22 @@ def verify(client: Client, head: str | None, output: str | None) -> None:
     length = client.get(f"{PATH}/head")["sequence"]
     notice(f"Reading {plural(length, 'entry', 'entries')} …")
     found = client.post(f"{PATH}/verify", {"head": head} if head else None)
-    form = chosen(output)
-    if form in JSON:
-        show_json(found, indent=2 if form == "json" else None)
-    elif form != "table":
-        show_fields({**found, "head": found["head"]["text"]}, FIELDS, form)
-    else:
-        _tell(found)
+    show_one(
+        found,
+        FIELDS,
+        output,
+        lambda screen: _draw(screen, found),
+        flat=lambda found: {**found, "head": found["head"]["text"]},
+    )
     if not found["sound"]:
         raise Ended(Exit.FAILURES)
 
 
-def _tell(found: Row) -> None:
-    out(good("The audit is whole.") if found["sound"] else bad("The audit is broken."))
-    for each in found["faults"]:
-        paragraph(f"#{each['sequence']}  {each['kind']}: {each['text']}")
+def _draw(screen: Screen, found: Row) -> None:
+    out(("The audit is whole.", "good") if found["sound"] else ("The audit is broken.", "bad"))
+    for fault in found["faults"]:
+        screen.paragraph(f"#{fault['sequence']}  {fault['kind']}: {fault['text']}")
     if found["found"] > len(found["faults"]):
-        paragraph(f"and {plural(found['found'] - len(found['faults']), 'more fault')}")
+        screen.paragraph(f"and {plural(found['found'] - len(found['faults']), 'more fault')}")
     out(f"{plural(found['checked'], 'entry', 'entries')}; keep the head elsewhere, for --head:")
-    out(found["head"]["text"])  # in one line, to be copied
-
-
-def _detail(detail: Row) -> str:
-    why_first = sorted(detail.items(), key=lambda item: item[0] != "reason")
-    return ", ".join(f"{name}={value}" for name, value in why_first if value not in ("", None)) or "-"
+    out(found["head"]["text"])  # on one line, to be copied

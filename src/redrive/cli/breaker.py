@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from shlex import quote
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,14 +12,17 @@ from redrive.cli.client import Client, segment
 from redrive.cli.commands import CommandGroup
 from redrive.cli.confirmation import confirm, dry_run_option, report_dry_run, yes_option
 from redrive.cli.connection import api_options
-from redrive.cli.listing import JSON, counted
-from redrive.cli.output import Column, Row, chosen, output_option, show_fields, show_json, show_rows
+from redrive.cli.listing import counted
+from redrive.cli.output import Column, Row, output_option, show_one, show_rows
 from redrive.cli.parameters import Duration
 from redrive.cli.preconditions import unknown_name
-from redrive.cli.screen import facts, headline, next_steps, paragraph
-from redrive.cli.terminal import age, ago, notice, out
-from redrive.cli.times import stamp
+from redrive.cli.terminal import notice, out, styled_state
+from redrive.cli.timestamps import ago, stamp
 from redrive.policy.bounds import MAX_DELAY_SECONDS
+from redrive.words.duration import age
+
+if TYPE_CHECKING:
+    from redrive.cli.screen import Screen
 
 PATH = "/api/v1/breakers"
 
@@ -55,9 +59,8 @@ def breaker() -> None:
 @api_options
 def list_breakers(client: Client, output: str | None) -> None:
     """List the breakers, and what waits for each."""
-    rows = client.get(PATH)["items"]
-    shown = rows if chosen(output) in JSON else [_flat(each) for each in rows]
-    show_rows(shown, COLUMNS, output, empty="There are no breakers: no step has named one so far.")
+    none = "There are no breakers: no step has named one so far."
+    show_rows(client.get(PATH)["items"], COLUMNS, output, flat=_flat, empty=none)
 
 
 @breaker.command()
@@ -66,13 +69,16 @@ def list_breakers(client: Client, output: str | None) -> None:
 @api_options
 def view(client: Client, name: str, output: str | None) -> None:
     """Show a breaker: what it judges by, and when it opens and closes."""
-    found = _found(client, name)
-    if (form := chosen(output)) in JSON:
-        show_json(found, indent=2 if form == "json" else None)
-    elif form != "table":
-        show_fields(_flat(found), COLUMNS, form)
-    else:
-        _tell(found, ruled=client.server is not None)
+    found = _breaker(client, name)
+    names = [column if isinstance(column, str) else column.name for column in COLUMNS]
+    # The rules are in the application's code, which a server may run, but no command.
+    show_one(
+        found,
+        names,
+        output,
+        lambda screen: _draw(screen, found, with_rules=client.server is not None),
+        flat=_flat,
+    )
 
 
 @breaker.command("open")
@@ -107,7 +113,7 @@ def close(client: Client, name: str, reason: str, seconds: float | None, dry_run
 @api_options
 def auto(client: Client, name: str, dry_run: bool) -> None:
     """Leave a breaker to itself again."""
-    found = _found(client, name)
+    found = _breaker(client, name)
     if found["force"] is None:
         notice(f"The breaker {name!r} is left to itself already.")
     elif not report_dry_run(f"leave the breaker {name!r} to itself", dry_run):
@@ -125,7 +131,7 @@ def _force(
     *,
     yes: bool = True,
 ) -> None:
-    held = _found(client, name)["waiting"]
+    held = _breaker(client, name)["waiting"]
     until = "until it is left to itself" if seconds is None else f"for {age(seconds)}"
     if state == "OPEN":
         what = f"open the breaker {name!r} {until}; {counted(held)} wait for it now"
@@ -150,32 +156,30 @@ def _let_go(held: Row) -> str:
     )
 
 
-def _found(client: Client, name: str) -> Row:
-    rows = client.get(PATH)["items"]
-    for each in rows:
-        if each["name"] == name:
-            return dict(each)
-    raise unknown_name("breaker", name, [each["name"] for each in rows])
+def _breaker(client: Client, name: str) -> Row:
+    known: dict[str, Row] = {breaker["name"]: breaker for breaker in client.get(PATH)["items"]}
+    if name not in known:
+        raise unknown_name("breaker", name, known)
+    return known[name]
 
 
-def _tell(breaker: Row, *, ruled: bool) -> None:
-    headline(f"Breaker {breaker['name']}", breaker["state"])
+def _draw(screen: Screen, breaker: Row, *, with_rules: bool) -> None:
+    screen.headline(f"Breaker {breaker['name']}", styled_state(breaker["state"]))
     for sentence in _sentences(breaker):
-        paragraph(sentence, 0)
+        screen.paragraph(sentence, indent=0)
     opened = breaker["opened_at"]
     out("")
-    facts(
+    screen.facts(
         [
             ("judged by", _failing(breaker)),
             ("opened", None if opened is None else stamp(opened)),
-            *(_rules(breaker["policy"]) if ruled else ()),
+            *(_rules(breaker["policy"]) if with_rules else ()),
         ]
     )
-    next_steps(_next(breaker))
+    screen.next_steps(_next(breaker))
 
 
 def _rules(policy: Row) -> Iterator[tuple[str, str]]:
-    """They are in the code of the application, which a server may run, but no command."""
     yield "opens when", _opens(policy)
     yield "probed after", f"{age(policy['cool_down'])}, at most {age(policy['longest_open'])}"
     yield "closes after", f"{policy['successes_to_close']} good probes"

@@ -156,6 +156,11 @@ def segment(text: str) -> str:
     return quote(_utf8(text), safe="") if text.strip(".") else text.replace(".", "%2E")
 
 
+def short_fingerprint(fingerprint: str) -> str:
+    """Enough of it to name the group."""
+    return fingerprint.partition(":")[2][:12] or fingerprint
+
+
 def _encoded(query: Mapping[str, object]) -> str:
     given = {name: _spelled(value) for name, value in query.items() if value is not None}
     return urlencode(given)

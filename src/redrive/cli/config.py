@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from textwrap import wrap
 from typing import Any, NamedTuple
 
 import click
 
 from redrive.cli.connection import local_settings
-from redrive.cli.listing import JSON
 from redrive.cli.options import GlobalOptions, settings_options
-from redrive.cli.output import Row, chosen, output_option, show_rows
-from redrive.cli.terminal import dim, notice, out, visible
-from redrive.settings import SETTINGS, Setting, Settings
+from redrive.cli.output import JSON, chosen, output_option, screen, show_rows
+from redrive.cli.terminal import notice
+from redrive.settings import SETTINGS, Setting
 
 COLUMNS = ("name", "value", "origin")
-WIDTH = 80
-NAMES = max(len(setting.name) for setting in SETTINGS) + 2
 
 
 class Entry(NamedTuple):
     setting: Setting
     value: Any
     origin: str
+
+    @property
+    def text(self) -> str:
+        return self.setting.spell(self.value)
 
 
 @click.command()
@@ -37,43 +36,30 @@ def config(given: GlobalOptions, output: str | None, changed: bool) -> None:
     A setting is the default, unless a file says it, unless the environment does (REDRIVE_ and its name in
     capitals), unless an argument does. Secrets are not shown.
     """
-    entries = [each for each in _entries(local_settings(given)) if not changed or _differs(each)]
+    settings = local_settings(given)
+    origins = settings.origins()
+    entries = [Entry(setting, getattr(settings, setting.name), origins[setting.name]) for setting in SETTINGS]
+    if changed:
+        entries = [entry for entry in entries if entry.value != entry.setting.default]
     form = chosen(output)
-    if form == "table":
-        for line in _table(entries):
-            out(line)
-    elif form in JSON:
-        show_rows([setting.as_json(value, origin) for setting, value, origin in entries], COLUMNS, form)
+    if form in JSON:
+        show_rows([entry.setting.as_json(entry.value, entry.origin) for entry in entries], COLUMNS, form)
         return
+    if form == "table":
+        _draw(entries)
     else:
-        show_rows([_row(*each) for each in entries], COLUMNS, form)
+        show_rows(
+            [{"name": entry.setting.name, "value": entry.text, "origin": entry.origin} for entry in entries],
+            COLUMNS,
+            form,
+        )
     if not entries:
         notice("every setting has its default")
 
 
-def _entries(settings: Settings) -> Iterator[Entry]:
-    origins = settings.origins()
-    for setting in SETTINGS:
-        yield Entry(setting, getattr(settings, setting.name), origins[setting.name])
-
-
-def _differs(entry: Entry) -> bool:
-    return bool(entry.value != entry.setting.default)
-
-
-def _row(setting: Setting, value: Any, origin: str) -> Row:
-    return {"name": setting.name, "value": setting.spell(value), "origin": origin}
-
-
-def _table(entries: Iterable[Entry]) -> Iterator[str]:
-    for setting, value, origin in entries:
-        first, *others = _wrapped(setting.spell(value))
-        yield f"{setting.name:{NAMES}}{first}"
-        for line in others:
-            yield f"{'':{NAMES}}{line}"
-        for line in _wrapped(f"{origin}; allowed: {setting.bounds}"):
-            yield dim(f"{'':{NAMES}}{line}")
-
-
-def _wrapped(text: str) -> list[str]:
-    return wrap(visible(text), WIDTH - NAMES) or [""]
+def _draw(entries: list[Entry]) -> None:
+    drawn = screen()
+    names = max(len(setting.name) for setting in SETTINGS)
+    for entry in entries:
+        bounds = (f"{entry.origin}; allowed: {entry.setting.bounds}", "dim")
+        drawn.columns([(entry.setting.name, entry.text), ("", bounds)], widths=(names,), indent=0)

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import click
 
 from redrive.cli.outcome import DeclinedError
-from redrive.cli.terminal import harmless, notice
+from redrive.cli.terminal import escape_controls, notice
 from redrive.errors import RedriveError
 from redrive.policy.credential import checked_password
 
@@ -25,7 +25,7 @@ def confirm(what: str, *, dry_run: bool, yes: bool) -> bool:
         return True
     if not sys.stdin.isatty():
         raise click.UsageError(f"To {what}, confirm it with --yes: there is no terminal to ask on.")
-    if not click.confirm(harmless(f"Really {what}?"), err=True):
+    if not click.confirm(escape_controls(f"Really {what}?"), err=True):
         raise DeclinedError("declined; nothing was changed")
     return True
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import click
@@ -12,18 +10,18 @@ import click
 from redrive.cli.connection import database_settings
 from redrive.cli.options import GlobalOptions, settings_options
 from redrive.cli.outcome import Ended, Exit
-from redrive.cli.output import chosen, output_option, show_rows, terminal_width
-from redrive.cli.terminal import bad, bold, dim, good, out, visible, warn
+from redrive.cli.output import chosen, output_option, screen, show_rows
+from redrive.cli.terminal import Part, escape, out
 from redrive.errors import StoreUnavailableError
+from redrive.words.number import plural
 
 if TYPE_CHECKING:
+    from redrive.cli.screen import Screen
     from redrive.doctor import Finding, HealthReport
 
 COLUMNS = ("state", "check", "seen", "advice", "command")
-MAX_WIDTH = 110
-INDENT = 4
 SIGNS = {"bad": "✗", "warn": "!", "unknown": "?", "ok": "✓"}
-COLOURS = {"bad": bad, "warn": warn, "unknown": dim, "ok": good}
+STYLES = {"bad": "bad", "warn": "warn", "unknown": "dim", "ok": "good"}
 HEADS = {"bad": "Bad", "warn": "Warnings", "unknown": "Not known", "ok": "Well"}
 
 
@@ -38,24 +36,23 @@ def doctor(given: GlobalOptions, output: str | None, strict: bool) -> None:
     Looks at versions, tables, durability, clocks, long transactions, disk, leases, queues, workers, breakers
     and dead letters. It only reads. Ends with 7 when something is bad.
     """
-    report = asyncio.run(_examined(given))
-    findings = [each for state in SIGNS for each in report.findings if each.state == state]
+    report = asyncio.run(_examine(given))
+    findings = [finding for state in SIGNS for finding in report.findings if finding.state == state]
     if chosen(output) == "table":
-        for line in _lines(report, findings):
-            out(line)
+        _draw(screen(), report, findings)
     else:
-        show_rows([each._asdict() for each in findings], COLUMNS, output)
+        show_rows([finding._asdict() for finding in findings], COLUMNS, output)
     if not report.is_well(strict=strict):
         raise Ended(Exit.FAILURES)
 
 
-async def _examined(given: GlobalOptions) -> HealthReport:
-    from redrive.app import Redrive  # takes longer than all the rest to load, so only where it is needed
+async def _examine(given: GlobalOptions) -> HealthReport:
+    from redrive.app import Redrive  # slow to import, so only where it is needed
     from redrive.doctor import examine
     from redrive.engine.encryption import key_id
 
     settings = database_settings(given)
-    keys = [key_id(each) for each in settings.read_encryption_keys()]
+    keys = [key_id(key) for key in settings.read_encryption_keys()]
     app = Redrive(settings=settings, log=False)
     try:
         return await examine(app.database, settings=settings, keys=keys)
@@ -67,44 +64,32 @@ async def _examined(given: GlobalOptions) -> HealthReport:
         await app.close()
 
 
-def _lines(report: HealthReport, findings: list[Finding]) -> Iterator[str]:
-    room = min(MAX_WIDTH, terminal_width())
-    names = max(len(each.check) for each in findings) + 2
-    yield dim(visible(f"Looked at {report.database}"))
+def _draw(screen: Screen, report: HealthReport, findings: list[Finding]) -> None:
+    names = max(len(finding.check) for finding in findings) + 1
+    out((escape(f"Looked at {report.database}"), "dim"))
     for state, head in HEADS.items():
-        own = [each for each in findings if each.state == state]
-        if own:
-            yield ""
-            yield bold(f"{head} ({len(own)})")
-        for each in own:
-            yield from _finding(each, names, room)
-    yield ""
-    yield _summary(findings)
+        alike = [finding for finding in findings if finding.state == state]
+        if alike:
+            screen.heading(f"{head} ({len(alike)})")
+        for finding in alike:
+            _draw_finding(screen, finding, names)
+    out("")
+    out(_summary(findings))
 
 
-def _finding(finding: Finding, names: int, room: int) -> Iterator[str]:
-    sign = COLOURS[finding.state](SIGNS[finding.state])
-    begin = INDENT + names
-    first, *more = _wrapped(finding.seen, room - begin)
-    yield f"  {sign} {finding.check:{names}}{first}"
-    for line in more:
-        yield f"{'':{begin}}{line}"
-    for line in _wrapped(finding.meaning, room - begin):
-        yield dim(f"{'':{begin}}{line}")
-    for number, line in enumerate(_wrapped(finding.advice, room - begin - 2)):
-        yield f"{'':{begin}}{'  ' if number else '→ '}{line}"
-    if finding.command:  # in one line, to be copied
-        yield f"{'':{begin}}$ {visible(finding.command)}"
+def _draw_finding(screen: Screen, finding: Finding, names: int) -> None:
+    sign = (SIGNS[finding.state], STYLES[finding.state])
+    screen.columns([(sign, finding.check, finding.seen)], widths=(1, names), gap=1)
+    indent = 2 + 1 + 1 + names + 1
+    screen.paragraph((finding.meaning, "dim"), indent=indent)
+    if finding.advice:
+        screen.columns([("→", finding.advice)], indent=indent, gap=1)
+    if finding.command:
+        out(f"{'':{indent}}$ {escape(finding.command)}")  # on one line, to be copied
 
 
-def _wrapped(text: str, room: int) -> list[str]:
-    return wrap(visible(text), max(20, room), break_on_hyphens=False)
-
-
-def _summary(findings: list[Finding]) -> str:
-    numbers = {state: sum(each.state == state for each in findings) for state in SIGNS}
-    warnings = f"{numbers['warn']} warning{'' if numbers['warn'] == 1 else 's'}"
+def _summary(findings: list[Finding]) -> Part:
+    numbers = {state: sum(finding.state == state for finding in findings) for state in SIGNS}
     unknown = f", {numbers['unknown']} not known" if numbers["unknown"] else ""
-    text = f"{numbers['bad']} bad, {warnings}{unknown}, {numbers['ok']} well"
-    state = next((state for state in ("bad", "warn") if numbers[state]), "ok")
-    return COLOURS[state](text)
+    text = f"{numbers['bad']} bad, {plural(numbers['warn'], 'warning')}{unknown}, {numbers['ok']} well"
+    return text, next((state for state in ("bad", "warn") if numbers[state]), "good")

@@ -10,7 +10,7 @@ import click
 from redrive.cli.demo import refuse_missing
 from redrive.cli.outcome import Ended, Exit
 from redrive.cli.output import chosen, output_option, show_json, show_rows
-from redrive.cli.terminal import bad, bold, dim, good, notice, out, visible
+from redrive.cli.terminal import notice, out
 
 if TYPE_CHECKING:
     from redrive.demo.drills import Drill, Outcome
@@ -52,19 +52,20 @@ async def _performed(wanted: list[Drill], running: Running, aloud: bool) -> list
 
     outcomes = []
     for each in wanted:
-        notice(f"{bold(each.name)}  {each.title}")
+        notice((each.name, "bold"), f"  {each.title}")
         outcomes.append(await perform(each, running, _tell, _failure_handler if aloud else _ignore))
     return outcomes
 
 
 def _tell(text: str) -> None:
-    notice(dim(f"  {text}"))
+    notice((f"  {text}", "dim"))
 
 
 def _failure_handler(expectation: Expectation) -> None:
-    mark = good("✓") if expectation.met else bad("✗")
-    found = "" if expectation.met else bad(f": found {visible(expectation.found)}")
-    out(f"  {mark} {expectation.text}{found}")
+    if expectation.met:
+        out("  ", ("✓", "good"), f" {expectation.text}")
+    else:
+        out("  ", ("✗", "bad"), f" {expectation.text}", (f": found {expectation.found}", "bad"))
 
 
 def _ignore(_: Expectation) -> None:

@@ -9,9 +9,10 @@ from redrive.cli.commands import CommandGroup
 from redrive.cli.confirmation import confirm, dry_run_option, report_dry_run, yes_option
 from redrive.cli.connection import api_options
 from redrive.cli.org import organization
-from redrive.cli.output import Column, Row, output_option, show_json, show_rows
+from redrive.cli.output import JSON, Column, Row, output_option, show_json, show_rows
 from redrive.cli.parameters import Duration
-from redrive.cli.terminal import ago, notice, out
+from redrive.cli.terminal import notice, out
+from redrive.cli.timestamps import ago
 from redrive.model.role import Role
 from redrive.policy.bounds import MAX_DELAY_SECONDS
 from redrive.policy.credential import checked_scopes
@@ -122,8 +123,8 @@ def _found(client: Client, which: str) -> Row:
 
 def _show_new(made: Row, org: str, output: str | None) -> None:
     key = made["key"]
-    if output in ("json", "ndjson"):
-        show_json({**key, "key": made["text"]}, indent=2 if output == "json" else None)
+    if output in JSON:
+        show_json({**key, "key": made["text"]}, output)
     else:
         out(made["text"])
     until = "" if key["expires_at"] is None else f", valid until {key['expires_at']}"

@@ -14,9 +14,10 @@ from redrive.cli.confirmation import confirm, dry_run_option, read_password, rep
 from redrive.cli.connection import api_options
 from redrive.cli.options import GlobalOptions
 from redrive.cli.org import organization
-from redrive.cli.output import Column, output_option, show_json, show_rows
+from redrive.cli.output import JSON, Column, output_option, show_json, show_rows
 from redrive.cli.parameters import Duration
-from redrive.cli.terminal import ago, notice, out
+from redrive.cli.terminal import notice, out
+from redrive.cli.timestamps import ago
 from redrive.errors import InvalidValueError
 from redrive.model.identity import HOME, OPERATOR
 from redrive.model.role import Role
@@ -151,8 +152,8 @@ def link(client: Client, name: str, valid: float, dry_run: bool, output: str | N
     made = client.post(f"{PATH}/{found['id']}/link", {"minutes": valid / 60.0})
     if address is not None:  # without a server there is no request that would tell where it is
         made["url"] = f"{address}/app/sign-in#{made['url'].partition('#')[2]}"
-    if output in ("json", "ndjson"):
-        show_json(made, indent=2 if output == "json" else None)
+    if output in JSON:
+        show_json(made, output)
     else:
         out(made["url"])
     notice(f"It signs {made['name']} in, once, until {made['expires_at']}.")

@@ -11,7 +11,8 @@ from redrive.cli.commands import CommandGroup
 from redrive.cli.confirmation import dry_run_option, report_dry_run
 from redrive.cli.connection import api_options
 from redrive.cli.output import Column, output_option, show_rows
-from redrive.cli.terminal import ago, notice
+from redrive.cli.terminal import notice
+from redrive.cli.timestamps import ago
 
 PATH = "/api/v1/organizations"
 

@@ -10,7 +10,7 @@ from traceback import format_exception
 import click
 
 from redrive.cli.client import ApiError
-from redrive.cli.terminal import notice, one_line, visible
+from redrive.cli.terminal import escape, notice, one_line
 from redrive.errors import (
     AccessDeniedError,
     AlreadyExistsError,
@@ -136,7 +136,7 @@ def _lines(error: BaseException, debug: bool) -> Iterator[str]:
             yield "`redrive config` shows which database that is, and what says so."
         return
     if isinstance(error, OSError) and error.strerror:
-        place = "" if error.filename is None else f"{visible(error.filename)}: "
+        place = "" if error.filename is None else f"{escape(error.filename)}: "
         yield f"Error: {place}{error.strerror}"
         return
     yield f"Error: unexpected error: {type(error).__name__}: {one_line(error)}"

@@ -1,27 +1,28 @@
-"""Rows, for a person or a program: a table that fits the terminal, JSON, CSV, or lines with tabs."""
+"""Answers in the form that was asked for: a screen or a table for people, JSON, CSV or lines for programs."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from redrive.cli.cell import cut, padded, width
-from redrive.cli.terminal import bold, notice, out, visible
+from redrive.cli.terminal import escape, has_rich, notice, out
+
+if TYPE_CHECKING:
+    from redrive.cli.screen import Screen
 
 FORMATS = ("table", "json", "ndjson", "csv", "plain")
-GAP = 2
-MIN_WIDTH = 8
+JSON = ("json", "ndjson")
 DEFAULT_LIMIT = 50
-AT_ONCE = 1_000
-"""Rows of a table whose widths are looked at together."""
+ROWS_AT_ONCE = 1_000
+"""Rows of a table whose columns are fitted together."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Row = dict[str, Any]
@@ -30,8 +31,8 @@ Row = dict[str, Any]
 class Column(NamedTuple):
     """
     name   of the field
-    title  above it on a terminal
-    short  how a terminal shows its value; a program gets it as it is
+    title  above it in a table
+    short  how a table shows its value; a program gets it as it is
     whole  never cut: it is there to be copied
     """
 
@@ -39,6 +40,14 @@ class Column(NamedTuple):
     title: str = ""
     short: Callable[[Any], str] | None = None
     whole: bool = False
+
+    @property
+    def heading(self) -> str:
+        return (self.title or self.name.replace("_", " ")).upper()
+
+    def cell(self, row: Row) -> str:
+        value = row.get(self.name)
+        return self.short(value) if self.short is not None and value is not None else plain_text(value)
 
 
 def output_option(function: Function) -> Function:
@@ -52,13 +61,13 @@ def output_option(function: Function) -> Function:
 
 
 def limit_option(function: Function) -> Function:
-    """Gives `limit`: None is all of them."""
+    """Add the argument `limit`: None is all of them."""
     every = click.option(
         "--all",
         "limit",
         flag_value=0,
         type=int,
-        callback=_all_for_none,
+        callback=_none_for_zero,
         help="All of them, however many there are.",
     )
     most = click.option(
@@ -67,15 +76,24 @@ def limit_option(function: Function) -> Function:
         type=click.IntRange(0),
         default=DEFAULT_LIMIT,
         show_default=True,
-        callback=_all_for_none,
+        callback=_none_for_zero,
         help="The most to show; 0 is all.",
     )
     return most(every(function))
 
 
-def _all_for_none(_context: click.Context, _parameter: click.Parameter, value: int | None) -> int | None:
-    """Of both options: click keeps what the one says that was given, with the other one's callback too."""
+def _none_for_zero(_context: click.Context, _parameter: click.Parameter, value: int | None) -> int | None:
+    """For both options: click calls the callback of either one, whichever was given."""
     return value or None
+
+
+def chosen(output: str | None) -> str:
+    """The form: by default a table on a terminal. Without rich there are no tables, but plain lines."""
+    form = output or ("table" if sys.stdout.isatty() else "plain")
+    if form == "table" and not has_rich():
+        _suggest_rich()
+        return "plain"
+    return form
 
 
 def show_rows(
@@ -83,61 +101,77 @@ def show_rows(
     columns: Sequence[str | Column],
     output: str | None,
     *,
+    flat: Callable[[Row], Row] | None = None,
     empty: str = "",
 ) -> int:
-    """A list; JSON has everything that is known, the others have these columns. How many there were."""
-    output, known = chosen(output), [each if isinstance(each, Column) else Column(each) for each in columns]
+    """Write a list and return how many rows there were.
+
+    JSON has each row as it is, the other forms have these columns, after `flat` has filled them.
+    """
+    form = chosen(output)
+    known = [column if isinstance(column, Column) else Column(column) for column in columns]
+    if flat is not None and form not in JSON:
+        rows = map(flat, rows)
     writers = {"json": _json, "ndjson": _ndjson, "csv": _csv, "plain": _plain, "table": _table}
-    shown = writers[output](rows, known)
-    if not shown and empty and sys.stderr.isatty():
+    number = writers[form](rows, known)
+    if not number and empty and sys.stderr.isatty():
         notice(empty)
-    return shown
+    return number
 
 
-def show_fields(row: Row, columns: Sequence[str | Column], output: str | None) -> None:
-    """One thing: a line for each of these fields, or JSON with all of them."""
-    output = chosen(output)
-    if output in ("json", "ndjson"):
-        show_json(row, indent=2 if output == "json" else None)
-        return
-    known = [each if isinstance(each, Column) else Column(each) for each in columns]
-    if output == "csv":
-        _csv([row], known)
-        return
-    titles = max(len(_title(each)) for each in known) + GAP
-    for each in known:
-        if output == "plain":
-            out(f"{each.name}\t{cell(row.get(each.name))}")
-        else:
-            out(f"{_title(each).lower():{titles}}{_shown(row, each)}")
+def show_one(
+    row: Row,
+    columns: Sequence[str],
+    output: str | None,
+    draw: Callable[[Screen], None],
+    *,
+    flat: Callable[[Row], Row] | None = None,
+    piped: bool = False,
+) -> None:
+    """Draw one thing on a terminal, and if `piped`, also where none is; else write these fields, or JSON."""
+    form = chosen(output)
+    if form in JSON:
+        show_json(row, form)
+    elif form == "table" or (form == "plain" and piped and has_rich()):
+        draw(screen())
+    elif form == "csv":
+        _csv([row if flat is None else flat(row)], list(map(Column, columns)))
+    else:
+        fields = row if flat is None else flat(row)
+        _write_lines(f"{name}\t{plain_text(fields.get(name))}" for name in columns)
 
 
-def show_json(value: object, *, indent: int | None = 2) -> None:
-    out(json.dumps(value, indent=indent))
+def show_json(value: object, form: str = "json") -> None:
+    out(json.dumps(value, indent=2 if form == "json" else None))
 
 
-def chosen(output: str | None) -> str:
-    return output or ("table" if sys.stdout.isatty() else "plain")
+def screen() -> Screen:
+    """For a form that `chosen` allows; without it rich is not imported."""
+    from redrive.cli.screen import Screen
+
+    return Screen()
 
 
-def cell(value: object) -> str:
+def plain_text(value: object) -> str:
+    """A value on one line."""
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
-        return ",".join(map(visible, value)) or "-"
+        return ",".join(map(escape, value)) or "-"
     if isinstance(value, dict):
-        return visible(json.dumps(value)) if value else "-"
-    return visible(value)
+        return escape(json.dumps(value)) if value else "-"
+    return escape(value)
 
 
-def terminal_width() -> int:
-    return shutil.get_terminal_size().columns
+@cache
+def _suggest_rich() -> None:
+    notice("For tables that fit the terminal: pip install 'redrive[cli]'. These are plain lines.")
 
 
 def _json(rows: Iterable[Row], columns: Sequence[Column]) -> int:
-    """Written as they come, so that any number of them can be."""
+    """Write them as they come, so that there can be any number of them."""
     number = 0
     for number, row in enumerate(rows, 1):
         out(("[" if number == 1 else ",") + "\n  " + json.dumps(row, indent=2).replace("\n", "\n  "), end="")
@@ -146,19 +180,19 @@ def _json(rows: Iterable[Row], columns: Sequence[Column]) -> int:
 
 
 def _ndjson(rows: Iterable[Row], columns: Sequence[Column]) -> int:
-    return _written(json.dumps(row) for row in rows)
+    return _write_lines(json.dumps(row) for row in rows)
 
 
 def _csv(rows: Iterable[Row], columns: Sequence[Column]) -> int:
-    out(_line([each.name for each in columns]))
-    return _written(_line([_for_csv(row.get(each.name)) for each in columns]) for row in rows)
+    out(_csv_line([column.name for column in columns]))
+    return _write_lines(_csv_line([_csv_cell(row.get(column.name)) for column in columns]) for row in rows)
 
 
 def _plain(rows: Iterable[Row], columns: Sequence[Column]) -> int:
-    return _written("\t".join(cell(row.get(each.name)) for each in columns) for row in rows)
+    return _write_lines("\t".join(plain_text(row.get(column.name)) for column in columns) for row in rows)
 
 
-def _written(lines: Iterable[str]) -> int:
+def _write_lines(lines: Iterable[str]) -> int:
     number = 0
     for line in lines:
         out(line)
@@ -166,15 +200,15 @@ def _written(lines: Iterable[str]) -> int:
     return number
 
 
-def _line(cells: Sequence[str]) -> str:
+def _csv_line(cells: Sequence[str]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="").writerow(cells)
     return text.getvalue()
 
 
-def _for_csv(value: object) -> str:
-    """A spreadsheet takes what begins with one of these signs for a formula, and executes it."""
-    text = "" if value is None or value in ([], (), {}) else cell(value)
+def _csv_cell(value: object) -> str:
+    """Quoted, if a spreadsheet would take it for a formula, and execute it."""
+    text = "" if value is None or value in ([], (), {}) else plain_text(value)
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") and not _is_number(text) else text
 
 
@@ -187,52 +221,22 @@ def _is_number(text: str) -> bool:
 
 
 def _table(rows: Iterable[Row], columns: Sequence[Column]) -> int:
-    number, rest = 0, iter(rows)
-    while part := list(islice(rest, AT_ONCE)):
-        cells = [[_shown(row, each) for each in columns] for row in part]
-        right = [_is_numeric([row.get(each.name) for row in part]) for each in columns]
-        heads = [_title(each) for each in columns]
-        widths = _fitted([heads, *cells], columns, terminal_width())
-        if number == 0:
-            out(bold(_aligned(heads, widths, right)))
-        for line in cells:
-            out(_aligned(line, widths, right))
+    """Write a thousand rows at a time: any number of them can come."""
+    number, rest, drawn = 0, iter(rows), screen()
+    while part := list(islice(rest, ROWS_AT_ONCE)):
+        drawn.table(
+            [[column.cell(row) for column in columns] for row in part],
+            [column.heading for column in columns],
+            whole={place for place, column in enumerate(columns) if column.whole},
+            right={place for place, column in enumerate(columns) if _is_numeric(part, column.name)},
+            show_heads=number == 0,
+        )
         number += len(part)
     return number
 
 
-def _aligned(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
-    placed = zip(cells, widths, right, strict=True)
-    parts = [padded(cut(text, room), room, numeric) for text, room, numeric in placed]
-    return (" " * GAP).join(parts).rstrip()
-
-
-def _fitted(rows: Sequence[Sequence[str]], columns: Sequence[Column], room: int) -> list[int]:
-    """Of what may be cut, the widest gives way first."""
-    widths = [max(width(row[number]) for row in rows) for number in range(len(columns))]
-    widths = [each if column.whole else min(each, room) for each, column in zip(widths, columns, strict=True)]
-    while sum(widths) + GAP * (len(widths) - 1) > room:
-        candidates = [
-            number
-            for number, each in enumerate(columns)
-            if not each.whole and widths[number] > max(MIN_WIDTH, width(_title(each)))
-        ]
-        if not candidates:
-            break
-        widest = max(candidates, key=lambda number: widths[number])
-        widths[widest] -= 1
-    return widths
-
-
-def _title(column: Column) -> str:
-    return (column.title or column.name.replace("_", " ")).upper()
-
-
-def _shown(row: Row, column: Column) -> str:
-    value = row.get(column.name)
-    return visible(column.short(value)) if column.short is not None and value is not None else cell(value)
-
-
-def _is_numeric(values: Sequence[object]) -> bool:
-    known = [value for value in values if value is not None]
-    return bool(known) and all(isinstance(each, int | float) and not isinstance(each, bool) for each in known)
+def _is_numeric(rows: Sequence[Row], name: str) -> bool:
+    values = [row[name] for row in rows if row.get(name) is not None]
+    return bool(values) and all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in values
+    )

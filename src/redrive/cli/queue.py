@@ -10,10 +10,11 @@ from redrive.cli.client import Client, segment
 from redrive.cli.commands import CommandGroup
 from redrive.cli.confirmation import dry_run_option, reason_option, report_dry_run
 from redrive.cli.connection import api_options
-from redrive.cli.listing import JSON, counted
-from redrive.cli.output import Column, Row, chosen, output_option, show_rows
+from redrive.cli.listing import counted
+from redrive.cli.output import Column, Row, output_option, show_rows
 from redrive.cli.preconditions import unknown_name
-from redrive.cli.terminal import age, notice, visible
+from redrive.cli.terminal import escape, notice
+from redrive.words.duration import age
 
 PATH = "/api/v1/queues"
 
@@ -46,9 +47,8 @@ def list_queues(client: Client, output: str | None) -> None:
 
     In the organization that owns the installation, what all organizations have in them.
     """
-    rows = client.get(PATH)["items"]
-    shown = rows if chosen(output) in JSON else [_flat(each) for each in rows]
-    show_rows(shown, COLUMNS, output, empty="There are no queues: nothing was ever submitted.")
+    none = "There are no queues: nothing was ever submitted."
+    show_rows(client.get(PATH)["items"], COLUMNS, output, flat=_flat, empty=none)
 
 
 @queue.command()
@@ -58,9 +58,11 @@ def list_queues(client: Client, output: str | None) -> None:
 @api_options
 def pause(client: Client, name: str, reason: str, dry_run: bool) -> None:
     """Begin nothing more that lies in a queue; what is under way is finished."""
-    found = _found(client, name)
+    found = _queue(client, name)
     if found["paused"]:
-        notice(f"The queue {name!r} is paused already{_by(found)}.")
+        by = f" by {found['paused_by']}" if found["paused_by"] else ""
+        why = f": {found['reason']}" if found["reason"] else ""
+        notice(f"The queue {name!r} is paused already{escape(by + why)}.")
     elif not report_dry_run(f"pause the queue {name!r}, in which {_ready(found)}", dry_run):
         client.post(f"{PATH}/{segment(name)}/pause", {"reason": reason})
         notice(f"The queue {name!r} is paused; `redrive queue resume {quote(name)}` goes on with it.")
@@ -72,7 +74,7 @@ def pause(client: Client, name: str, reason: str, dry_run: bool) -> None:
 @api_options
 def resume(client: Client, name: str, dry_run: bool) -> None:
     """Go on with a queue."""
-    found = _found(client, name)
+    found = _queue(client, name)
     if not found["paused"]:
         notice(f"The queue {name!r} is not paused.")
     elif not report_dry_run(f"resume the queue {name!r}, in which {_ready(found)}", dry_run):
@@ -81,17 +83,16 @@ def resume(client: Client, name: str, dry_run: bool) -> None:
 
 
 def depths(queue: Row) -> Row:
-    """Of all organizations, where that is told."""
+    """Of all organizations, if the caller may see them."""
     found: Row = queue["overall"] or queue["own"]
     return found
 
 
-def _found(client: Client, name: str) -> Row:
-    rows = client.get(PATH)["items"]
-    for each in rows:
-        if each["name"] == name:
-            return dict(each)
-    raise unknown_name("queue", name, [each["name"] for each in rows])
+def _queue(client: Client, name: str) -> Row:
+    known: dict[str, Row] = {queue["name"]: queue for queue in client.get(PATH)["items"]}
+    if name not in known:
+        raise unknown_name("queue", name, known)
+    return known[name]
 
 
 def _ready(queue: Row) -> str:
@@ -99,13 +100,8 @@ def _ready(queue: Row) -> str:
     return "1 run is ready" if found["number"] == 1 else f"{counted(found)} runs are ready"
 
 
-def _by(queue: Row) -> str:
-    by = f" by {queue['paused_by']}" if queue["paused_by"] else ""
-    return visible(by + (f": {queue['reason']}" if queue["reason"] else ""))
-
-
 def _flat(queue: Row) -> Row:
     found = depths(queue)
     counts = {name: found[name]["number"] for name in ("ready", "waiting", "held", "executing")}
-    told = {"reason": queue["reason"] or None, "oldest_seconds": found["oldest_ready_seconds"]}
-    return {**queue, **counts, **told}
+    reason, oldest = queue["reason"] or None, found["oldest_ready_seconds"]
+    return {**queue, **counts, "reason": reason, "oldest_seconds": oldest}

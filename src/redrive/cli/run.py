@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -14,28 +14,27 @@ from redrive.cli.confirmation import confirm, dry_run_option, reason_option, yes
 from redrive.cli.connection import api_options
 from redrive.cli.listing import Listing
 from redrive.cli.outcome import Ended, Exit, exit_of
-from redrive.cli.output import Column, chosen, limit_option, output_option
+from redrive.cli.output import JSON, Column, Row, chosen, limit_option, output_option, screen
 from redrive.cli.polling import Poller, timeout_option
 from redrive.cli.preconditions import explain_ids, require_state
-from redrive.cli.run_view import LIVE, tell_event, view
-from redrive.cli.screen import coloured
-from redrive.cli.terminal import notice, one_line, out
-from redrive.cli.times import since, took
+from redrive.cli.run_view import LIVE, PATH, draw_event, event_text, view
+from redrive.cli.terminal import notice, one_line, out, styled_state
+from redrive.cli.timestamps import clock, since, took
 from redrive.errors import RedriveError
 from redrive.model.run import RUN_TRANSITIONS
 
 RUNS = Listing(
-    "/api/v1/runs",
+    PATH,
     (
         Column("id", whole=True),
-        "state",
+        Column("state"),
         Column("submitted_at", "age", since),
-        "workflow",
-        "step",
+        Column("workflow"),
+        Column("step"),
         Column("attempt", "step tries"),
     ),
     "runs",
-    spare={"workflow": 76, "attempt": 84},
+    min_width={"workflow": 76, "attempt": 84},
 )
 
 
@@ -57,64 +56,10 @@ def list_runs(client: Client, query: str, limit: int | None, output: str | None)
     RUNS.show(client, query, limit, output)
 
 
-PREFIX = "/api/v1/runs"
+run.add_command(view)
 
 
-def _options(function: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (yes_option, dry_run_option, reason_option):
-        function = option(function)
-    return click.argument("ids", nargs=-1, required=True, metavar="ID...")(function)
-
-
-@click.command()
-@_options
-@api_options
-def cancel(client: Client, ids: tuple[str, ...], reason: str, dry_run: bool, yes: bool) -> None:
-    """End runs before their time.
-
-    A worker that executes one just now is told, and has a moment to stop.
-    """
-    named = _named(client, ids, "cancelled", "cancelled")
-    if confirm(f"cancel {named} on {client.where}", dry_run=dry_run, yes=yes):
-        each_of(ids, lambda run_id: _cancel(client, run_id, reason))
-
-
-@click.command()
-@_options
-@api_options
-def retry(client: Client, ids: tuple[str, ...], reason: str, dry_run: bool, yes: bool) -> None:
-    """Queue failed runs again where they stopped.
-
-    A run with a dead letter is replayed with `redrive dlq replay`, which keeps track of it.
-    """
-    named = _named(client, ids, "replayed", "retried")
-    if confirm(f"retry {named} on {client.where}", dry_run=dry_run, yes=yes):
-        each_of(ids, lambda run_id: _retry(client, run_id, reason))
-
-
-def _cancel(client: Client, run_id: str, reason: str) -> None:
-    answer = client.post(f"{PREFIX}/{segment(run_id)}/cancel", {"reason": reason})
-    told = "is cancelled" if answer["outcome"] == "cancelled" else "is told to stop, and ends soon"
-    notice(f"The run {run_id} {told}.")
-
-
-def _retry(client: Client, run_id: str, reason: str) -> None:
-    client.post(f"{PREFIX}/{segment(run_id)}/retry", {"reason": reason})
-    notice(f"The run {run_id} is queued again.")
-
-
-def _named(client: Client, ids: tuple[str, ...], cause: str, done: str) -> str:
-    """Each is looked up, so that a wrong one is told before anything is done."""
-    with explain_ids("run", ids, "redrive run list"):
-        found = [client.get(f"{PREFIX}/{segment(each)}") for each in ids]
-    if len(found) == 1:
-        what = f"the run {found[0]['id']}"
-        require_state(RUN_TRANSITIONS, cause, found[0]["state"], what, done)
-        return f"{what} of {found[0]['workflow']}, {found[0]['state'].lower()},"
-    return f"{len(found):,} runs"
-
-
-@click.command()
+@run.command()
 @click.argument("id")
 @timeout_option
 @output_option
@@ -130,58 +75,107 @@ def watch(
     Exits with 0 if it has succeeded, with 7 if it has not, with 9 if it takes longer than --timeout. With
     `-o ndjson`, each event is a line of JSON.
     """
-    path = f"/api/v1/runs/{segment(id)}"
-    follower, told = Poller(client, timeout), set[tuple[Any, ...]]()
+    path, form = f"{PATH}/{segment(id)}", chosen(output)
+    poller, shown = Poller(client, timeout), set[tuple[Any, ...]]()
     while True:
         with explain_ids("run", [id], "redrive run list"):
             run = client.get(path)
         for event in client.get(f"{path}/events")["items"]:
-            if (key := _key(event)) not in told:
-                _tell(event, run["submitted_at"], chosen(output))
-                told.add(key)
+            if (key := _key(event)) not in shown:
+                _show_event(event, run["submitted_at"], form)
+                shown.add(key)
         if run["state"] not in LIVE:
             break
-        follower.wait(f"the run {run['id']}", run["queue"], waits=run["place"] != "leased")
-    _end(run)
-
-
-def _key(event: dict[str, Any]) -> tuple[Any, ...]:
-    """An attempt begins and ends once, however its times are told while it is executed."""
-    attempt = event["attempt"]
-    return event["what"], event["step_index"], attempt, event["at"] if attempt is None else None
-
-
-def _tell(event: dict[str, Any], day: str, form: str) -> None:
-    if form in ("json", "ndjson"):
-        out(json.dumps(event))
-    else:
-        tell_event(event, day)
-
-
-def _end(run: dict[str, Any]) -> None:
+        poller.wait(f"the run {run['id']}", run["queue"], waits=run["place"] != "leased")
     after = took(run["submitted_at"], run["ended_at"])
-    notice(f"The run {run['id']} has ended after {after}: {coloured(run['state'])}.")
+    notice(f"The run {run['id']} has ended after {after}: ", styled_state(run["state"]), ".")
     if run["state"] != "SUCCESS":
         notice(f"`redrive run view {run['id']}` tells why.")
         raise Ended(Exit.FAILURES)
 
 
-def each_of(ids: Sequence[str], do: Callable[[str], None]) -> None:
-    """Of one alone, its error is that of the command; of several, each is told."""
+def _key(event: Row) -> tuple[Any, ...]:
+    """An attempt starts and ends once; its times may still change while it is executed."""
+    attempt = event["attempt"]
+    return event["what"], event["step_index"], attempt, event["at"] if attempt is None else None
+
+
+def _show_event(event: Row, day: str, form: str) -> None:
+    if form in JSON:
+        out(json.dumps(event))
+    elif form == "table":
+        draw_event(screen(), event, day)
+    else:
+        out(f"  {clock(event['at'], day)}  {event_text(event)}")
+
+
+def _change_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (yes_option, dry_run_option, reason_option):
+        function = option(function)
+    return click.argument("ids", nargs=-1, required=True, metavar="ID...")(function)
+
+
+@run.command()
+@_change_options
+@api_options
+def cancel(client: Client, ids: tuple[str, ...], reason: str, dry_run: bool, yes: bool) -> None:
+    """End runs before their time.
+
+    A worker that executes one just now is told, and has a moment to stop.
+    """
+
+    def cancel_one(run_id: str) -> None:
+        answer = client.post(f"{PATH}/{segment(run_id)}/cancel", {"reason": reason})
+        done = "is cancelled" if answer["outcome"] == "cancelled" else "is told to stop, and ends soon"
+        notice(f"The run {run_id} {done}.")
+
+    what = _describe(client, ids, "cancelled", "cancelled")
+    if confirm(f"cancel {what} on {client.where}", dry_run=dry_run, yes=yes):
+        _change(ids, cancel_one)
+
+
+@run.command()
+@_change_options
+@api_options
+def retry(client: Client, ids: tuple[str, ...], reason: str, dry_run: bool, yes: bool) -> None:
+    """Queue failed runs again where they stopped.
+
+    A run with a dead letter is replayed with `redrive dlq replay`, which keeps track of it.
+    """
+
+    def retry_one(run_id: str) -> None:
+        client.post(f"{PATH}/{segment(run_id)}/retry", {"reason": reason})
+        notice(f"The run {run_id} is queued again.")
+
+    what = _describe(client, ids, "replayed", "retried")
+    if confirm(f"retry {what} on {client.where}", dry_run=dry_run, yes=yes):
+        _change(ids, retry_one)
+
+
+def _describe(client: Client, ids: tuple[str, ...], cause: str, done: str) -> str:
+    """Look up each run, so that a wrong id is reported before anything is changed."""
+    with explain_ids("run", ids, "redrive run list"):
+        runs = [client.get(f"{PATH}/{segment(run_id)}") for run_id in ids]
+    if len(runs) > 1:
+        return f"{len(runs):,} runs"
+    [run] = runs
+    what = f"the run {run['id']}"
+    require_state(RUN_TRANSITIONS, cause, run["state"], what, done)
+    return f"{what} of {run['workflow']}, {run['state'].lower()},"
+
+
+def _change(ids: tuple[str, ...], change: Callable[[str], None]) -> None:
+    """Change each run. If one of several is refused, say so and go on with the others."""
     if len(ids) == 1:
-        do(ids[0])
+        change(ids[0])
         return
     failed: list[Exit] = []
-    for each in ids:
+    for run_id in ids:
         try:
-            do(each)
+            change(run_id)
         except RedriveError as error:
             failed.append(exit_of(error))
             notice(f"Error: {one_line(error)}")
     if failed:
         all_alike = len(failed) == len(ids) and len(set(failed)) == 1
         raise Ended(failed[0] if all_alike else Exit.FAILURES)
-
-
-for command in (view, watch, cancel, retry):
-    run.add_command(command)

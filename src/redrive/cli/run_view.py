@@ -4,37 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from redrive.cli.cell import cut
 from redrive.cli.client import Client, segment
 from redrive.cli.connection import api_options
-from redrive.cli.output import chosen, output_option, show_fields, show_json
+from redrive.cli.output import Row, output_option, show_one
 from redrive.cli.preconditions import explain_ids
-from redrive.cli.screen import (
-    aside,
-    beside,
-    coloured,
-    document,
-    entry,
-    facts,
-    heading,
-    headline,
-    next_steps,
-    wrapped,
-)
-from redrive.cli.terminal import bad, dim, out, visible
-from redrive.cli.times import clock, stamp, took
+from redrive.cli.terminal import Part, out, styled_state
+from redrive.cli.timestamps import clock, stamp, took
+from redrive.words.number import plural
 
+if TYPE_CHECKING:
+    from redrive.cli.screen import Line, Screen
+
+PATH = "/api/v1/runs"
 COLUMNS = ("id", "workflow", "state", "step", "attempt", "submitted_at", "started_at", "ended_at")
 FAILED = ("FAILED", "PARTIAL", "DLQ_PENDING")
 LIVE = ("PENDING", "RUNNING")
-WORDS = {"retry": "has failed, and is retried"}
-STATES = 10
+EVENTS = {"retry": "has failed, and is retried"}
 BREAKER = "breaker:"
-SAID_ALREADY = "the attempt succeeded"
+OBVIOUS = ("", "the attempt succeeded")
 
 
 @click.command()
@@ -46,41 +37,34 @@ def view(client: Client, id: str, output: str | None) -> None:  # noqa: A002 - i
 
     JSON has the run with its steps, attempts and events.
     """
-    path = f"/api/v1/runs/{segment(id)}"
+    path = f"{PATH}/{segment(id)}"
     with explain_ids("run", [id], "redrive run list"):
-        story = client.get(path)
+        run = client.get(path)
     for part in ("steps", "attempts", "events"):
-        story[part] = client.get(f"{path}/{part}")["items"]
-    form = chosen(output)
-    if form in ("json", "ndjson"):
-        show_json(story, indent=2 if form == "json" else None)
-    elif form == "csv":
-        show_fields(story, COLUMNS, form)
-    else:
-        _tell(story)
+        run[part] = client.get(f"{path}/{part}")["items"]
+    show_one(run, COLUMNS, output, lambda screen: _draw(screen, run), piped=True)
 
 
-def _tell(run: dict[str, Any]) -> None:
-    headline(run["workflow"], run["state"])
-    aside([run["id"], f"queue {run['queue']}", *_marks(run)])
+def _draw(screen: Screen, run: Row) -> None:
+    screen.headline(run["workflow"], styled_state(run["state"]))
+    screen.aside([run["id"], f"queue {run['queue']}", *_marks(run)])
     out("")
-    facts(_facts(run))
-    heading("Steps")
-    for step in run["steps"]:
-        _tell_step(step, max(len(each["name"]) for each in run["steps"]))
-    heading("What has happened")
-    _tell_events(run)
+    screen.facts(_facts(run))
+    screen.heading("Steps")
+    screen.columns(map(_step, run["steps"]), right=(0,))
+    screen.heading("What has happened")
+    _draw_events(screen, run)
     more = f"redrive run view {run['id']} -o json"
-    heading("Given")
-    document(run["input"], more)
+    screen.heading("Given")
+    screen.document(run["input"], more)
     if run["state"] == "SUCCESS":
-        heading("Result")
-        document(run["result"], more)
-    if steps := list(_next(run)):
-        next_steps(steps)
+        screen.heading("Result")
+        screen.document(run["result"], more)
+    if commands := list(_next(run)):
+        screen.next_steps(commands)
 
 
-def _marks(run: dict[str, Any]) -> Iterator[str]:
+def _marks(run: Row) -> Iterator[str]:
     if run["idempotency_key"]:
         yield f"key {run['idempotency_key']}"
     if run["correlation_id"] != run["id"]:
@@ -93,7 +77,7 @@ def _marks(run: dict[str, Any]) -> Iterator[str]:
         yield f"version {run['code_version']}"
 
 
-def _facts(run: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
+def _facts(run: Row) -> Iterator[tuple[str, str | None]]:
     yield "submitted", stamp(run["submitted_at"])
     if run["ended_at"]:
         yield "ended", f"{stamp(run['ended_at'])}, after {took(run['submitted_at'], run['ended_at'])}"
@@ -114,52 +98,43 @@ def _facts(run: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
         yield "dead letter", f"{letter['id']}, {letter['state'].lower()}"
 
 
-def _tell_step(step: dict[str, Any], names: int) -> None:
-    before = f"  {step['step_index']}  {visible(step['name']):{names}}  {coloured(step['state'])}"
-    if times := ", ".join(_times(step)):
-        before += " " * max(1, STATES - len(step["state"])) + dim(times)
-    out(before)
-
-
-def _times(step: dict[str, Any]) -> Iterator[str]:
-    if number := step["attempt_count"]:
-        yield f"{number:,} attempt{'s' * (number != 1)}"
+def _step(step: Row) -> tuple[Line, ...]:
+    times = [plural(step["attempt_count"], "attempt")] if step["attempt_count"] else []
     if step["started_at"] and step["ended_at"]:
-        yield took(step["started_at"], step["ended_at"])
+        times.append(took(step["started_at"], step["ended_at"]))
+    return str(step["step_index"]), step["name"], styled_state(step["state"]), (", ".join(times), "dim")
 
 
-def _tell_events(run: dict[str, Any]) -> None:
-    """What an attempt has failed of is told with it, unless it is the same as before."""
-    errors = {(each["step_index"], each["number"]): _error(each) for each in run["attempts"]}
+def _draw_events(screen: Screen, run: Row) -> None:
+    """The error of an attempt stands with it, unless it is the same as before."""
+    errors = {
+        (attempt["step_index"], attempt["number"]): f"{attempt['error_type']}: {attempt['message']}"
+        for attempt in run["attempts"]
+        if attempt["error_type"]
+    }
     last = None
     for event in run["events"]:
         error = None if event["what"] == "started" else errors.get((event["step_index"], event["attempt"]))
-        tell_event(event, run["submitted_at"], error if error != last else None)
+        draw_event(screen, event, run["submitted_at"], error if error != last else None)
         last = error or last
 
 
-def _error(attempt: dict[str, Any]) -> str | None:
-    return f"{attempt['error_type']}: {attempt['message']}" if attempt["error_type"] else None
-
-
-def tell_event(event: dict[str, Any], day: str | None, error: str | None = None) -> None:
-    """One line, and more of them where there is much to say."""
-    at = clock(event["at"], day)
-    lines = wrapped(_sentence(event), beside(at))
+def draw_event(screen: Screen, event: Row, day: str | None, error: str | None = None) -> None:
+    at: Part = (clock(event["at"], day), "dim")
+    screen.columns([(at, event_text(event))])
     if error is not None:
-        lines.append(bad(cut(visible(error), beside(at))))
-    entry(at, lines)
+        screen.columns([(" " * len(at[0]), (error, "bad"))], cut=True)
 
 
-def _sentence(event: dict[str, Any]) -> str:
-    what = WORDS.get(event["what"], event["what"])
-    text = what if event["step"] is None else f"{event['step']} {what}"
+def event_text(event: Row) -> str:
+    what = str(EVENTS.get(event["what"], event["what"]))
+    text: str = what if event["step"] is None else f"{event['step']} {what}"
     if event["attempt"] is not None and event["attempt"] > 1:
         text += f", attempt {event['attempt']}"
-    return text if event["detail"] in ("", SAID_ALREADY) else f"{text}: {event['detail']}"
+    return text if event["detail"] in OBVIOUS else f"{text}: {event['detail']}"
 
 
-def _next(run: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _next(run: Row) -> Iterator[tuple[str, str]]:
     letter = run["dead_letter"]
     if run["state"] in LIVE:
         yield f"redrive run watch {run['id']}", "follow it to its end"

@@ -1,158 +1,209 @@
-"""A story on a terminal: headings, paragraphs that fit, and what to type next."""
+"""A screen for people: headings, paragraphs and tables that fit the terminal. Needs rich.
+
+Texts come as parts, plain or with a style, and never as markup; control characters in them are escaped. The
+lines are rendered here and written by click, which notices when nobody reads them any more.
+"""
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections.abc import Collection, Iterable, Sequence
 
-from redrive.cli.cell import cut, padded, width
-from redrive.cli.output import terminal_width
-from redrive.cli.terminal import bad, bold, dim, good, out, visible, warn
+import click
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.segment import Segment, Segments
+from rich.table import Table
+from rich.text import Text
+from rich.theme import Theme
+
+from redrive.cli.terminal import Part, escape, escape_controls, out, terminal_width, wants_color
+
+Line = Part | list[Part]
+"""What stands in a cell: one part, or several."""
 
 INDENT = 2
+GAP = 2
 MAX_WIDTH = 110
 """Longer lines are hard to read."""
+MIN_COLUMN_WIDTH = 8
 MAX_LINES = 40
 MAX_LENGTH = 2_000
-
-_COLOURS = {
-    **dict.fromkeys(("SUCCESS", "SUCCEEDED", "RESOLVED", "likely"), good),
-    **dict.fromkeys(("OPEN", "EXHAUSTED", "FAILED", "DLQ_PENDING", "DLQ", "PARTIAL", "unlikely"), bad),
-    **dict.fromkeys(("RUNNING", "RETRYING", "REPLAYING", "BLOCKED", "unknown"), warn),
-}
+THEME = Theme({"good": "green", "warn": "yellow", "bad": "red"})
 
 
-def room() -> int:
-    return min(MAX_WIDTH, terminal_width())
+class Screen:
+    def __init__(self) -> None:
+        self.width = min(MAX_WIDTH, terminal_width())
+        self._console = Console(
+            file=io.StringIO(),
+            force_terminal=sys.stdout.isatty() and wants_color(),
+            theme=THEME,
+            markup=False,
+            emoji=False,
+            highlight=False,
+            legacy_windows=False,
+        )
+
+    def headline(self, title: str, *aside: Part) -> None:
+        """What the screen is about, and on the right its state."""
+        table = Table.grid(expand=True, padding=(0, GAP, 0, 0))
+        table.add_column(ratio=1, style="bold", no_wrap=True)
+        table.add_column(no_wrap=True)
+        table.add_row(_cut(title), _text(list(aside)))
+        self._write(table)
+
+    def heading(self, title: str, *aside: Part) -> None:
+        """Of a section."""
+        blanks = [" " * GAP] if any(map(_content, aside)) else []
+        out("")
+        self._write(_text([(title, "bold"), *blanks, *aside]))
+
+    def line(self, *parts: Part) -> None:
+        """One line, without an end to it: what is to be copied, or short enough."""
+        out(*parts)
+
+    def paragraph(self, *parts: Part, indent: int = INDENT) -> None:
+        """A text whose lines stay lines; long ones go on below."""
+        self._write(_text(list(parts)), indent)
+
+    def aside(self, pieces: Iterable[str | None]) -> None:
+        """Small facts, one after the other."""
+        self._write(_text((" · ".join(filter(None, pieces)), "dim")))
+
+    def item(self, text: str) -> None:
+        """Of a list."""
+        self.columns([("-", text)], gap=1)
+
+    def facts(self, pairs: Iterable[tuple[str, str | None]]) -> None:
+        """Names and values below each other; those without a value are left out."""
+        self.columns(((name, "dim"), value) for name, value in pairs if value)
+
+    def columns(
+        self,
+        rows: Iterable[Sequence[Line]],
+        *,
+        heads: Sequence[str] = (),
+        right: Collection[int] = (),
+        widths: Sequence[int] = (),
+        indent: int = INDENT,
+        gap: int = GAP,
+        cut: bool = False,
+    ) -> None:
+        """Cells below each other. The last column wraps, or is cut; the others are as wide as they need.
+
+        `right` are the columns whose cells end below each other; `widths` are the least of the first ones.
+        """
+        lines = [list(row) for row in rows]
+        number = max(map(len, [*lines, heads]), default=0)
+        table = _borderless(show_header=bool(heads), header_style="dim", gap=gap)
+        for place in range(number):
+            table.add_column(
+                escape(heads[place]) if heads else "",
+                justify="right" if place in right else "left",
+                no_wrap=place < number - 1,
+                min_width=widths[place] if place < len(widths) else None,
+            )
+        for line in lines:
+            last = _cut(line[-1]) if cut and len(line) == number else _text(line[-1])
+            table.add_row(*map(_cut, line[:-1]), last)
+        if lines:
+            self._write(table, indent)
+
+    def document(self, value: object, more: str) -> None:
+        """JSON as people read it; `more` is the command that shows the rest of a long one."""
+        lines = json.dumps(value, indent=2, ensure_ascii=False).split("\n")
+        shown = Text("\n".join(map(escape, lines[:MAX_LINES])), no_wrap=True, overflow="ellipsis")
+        self._write(shown, INDENT)
+        if len(lines) > MAX_LINES:
+            out((f"{' ' * INDENT}… {len(lines) - MAX_LINES:,} more lines: {more}", "dim"))
+
+    def next_steps(self, commands: Iterable[tuple[str, str]]) -> None:
+        """What to type, and where there is room, what that does. A command is never cut: it is copied."""
+        self.heading("Next")
+        known = list(commands)
+        needed = max(cell_len(command) for command, _ in known) + max(cell_len(text) for _, text in known)
+        if needed + INDENT + GAP <= self.width:
+            self.columns((command, (meaning, "dim")) for command, meaning in known)
+            return
+        for command, _ in known:
+            out(" " * INDENT + command)
+
+    def table(
+        self,
+        rows: Sequence[Sequence[str]],
+        heads: Sequence[str],
+        *,
+        whole: Collection[int],
+        right: Collection[int],
+        show_heads: bool,
+    ) -> None:
+        """A list, over the whole width of the terminal.
+
+        Of the columns that are not `whole` the widest is cut first. If the others need more room than there
+        is, the lines are longer than the terminal, so that an id can still be copied.
+        """
+        table = _borderless(show_header=show_heads, header_style="bold")
+        needed = GAP * (len(heads) - 1)
+        for place, head in enumerate(heads):
+            widest = max(cell_len(escape(row[place])) for row in (heads, *rows))
+            needed += widest if place in whole else min(widest, max(MIN_COLUMN_WIDTH, cell_len(head)))
+            table.add_column(
+                escape(head), justify="right" if place in right else "left", no_wrap=place in whole
+            )
+        for row in rows:
+            table.add_row(*map(_cut, row))
+        self._write(table, width=max(needed, terminal_width()))
+
+    def _write(self, renderable: RenderableType, indent: int = 0, *, width: int | None = None) -> None:
+        """Write the lines without trailing blanks. No text of a segment can steer the terminal."""
+        options = self._console.options.update(width=width or self.width)
+        padded = Padding(renderable, (0, 0, 0, indent), expand=False) if indent else renderable
+        segments: list[Segment] = []
+        for line in self._console.render_lines(padded, options, pad=False):
+            segments += _stripped(line)
+            segments.append(Segment.line())
+        with self._console.capture() as capture:
+            self._console.print(Segments(segments), end="", soft_wrap=True)
+        click.echo(capture.get(), nl=False, color=True)
 
 
-def coloured(state: str, text: str | None = None) -> str:
-    """What it is called, or another text in its colour; red is what somebody has to look at."""
-    shown = visible(state if text is None else text)
-    return _COLOURS.get(state, str)(shown) if shown else ""
+def _borderless(*, show_header: bool, header_style: str, gap: int = GAP) -> Table:
+    return Table(
+        box=None, show_header=show_header, header_style=header_style, padding=(0, gap, 0, 0), pad_edge=False
+    )
 
 
-def headline(title: str, state: str) -> None:
-    """What it is, and on the right how it stands."""
-    space = room() - width(visible(state)) - INDENT
-    out(f"{bold(padded(cut(visible(title), space), space, False))}{' ' * INDENT}{coloured(state)}")
+def _text(line: Line) -> Text:
+    """Its lines stay lines; everything else that is not printable is escaped."""
+    text = Text(overflow="fold")
+    for part in line if isinstance(line, list) else [line]:
+        content, style = (part, "") if isinstance(part, str) else part
+        shown = content if len(content) <= MAX_LENGTH else f"{content[:MAX_LENGTH]}…"
+        text.append("\n".join(map(escape, shown.splitlines())), style)
+    return text
 
 
-def heading(title: str, aside: str = "") -> None:
-    """Of a section."""
-    out(f"\n{bold(title)}" + (f"{' ' * INDENT}{aside}" if aside else ""))
+def _cut(line: Line) -> Text:
+    """One line, cut where there is no room."""
+    text = Text(no_wrap=True, overflow="ellipsis")
+    for part in line if isinstance(line, list) else [line]:
+        content, style = (part, "") if isinstance(part, str) else part
+        text.append(escape(content), style)
+    return text
 
 
-def paragraph(text: str, indent: int = INDENT) -> None:
-    """Its lines stay lines, and long ones go on below."""
-    for line in wrapped(text, room() - indent):
-        out(" " * indent + line)
+def _stripped(line: list[Segment]) -> list[Segment]:
+    kept = [Segment(escape_controls(segment.text), segment.style) for segment in line if not segment.control]
+    while kept and not kept[-1].text.strip():
+        kept.pop()
+    if kept:
+        kept[-1] = Segment(kept[-1].text.rstrip(), kept[-1].style)
+    return kept
 
 
-def entry(before: str, lines: Sequence[str]) -> None:
-    """What happened at some time; what does not fit beside that time stands below, not under it."""
-    for place, line in enumerate(lines):
-        first = dim(before) if place == 0 else " " * width(before)
-        out(f"{' ' * INDENT}{first}{' ' * INDENT}{line}")
-
-
-def beside(before: str) -> int:
-    """The room for the lines of an entry."""
-    return room() - width(before) - 2 * INDENT
-
-
-def item(text: str) -> None:
-    """Of a list."""
-    first, *others = wrapped(text, room() - 2 * INDENT) or [""]
-    out(f"{' ' * INDENT}- {first}")
-    for line in others:
-        out(" " * 2 * INDENT + line)
-
-
-def facts(pairs: Iterable[tuple[str, str | None]]) -> None:
-    """Names and values below each other; what has no value is left out."""
-    known = [(name, value) for name, value in pairs if value]
-    names = max((len(name) for name, _ in known), default=0) + INDENT
-    for name, value in known:
-        first, *others = wrapped(value, room() - INDENT - names) or [""]
-        out(f"{' ' * INDENT}{dim(f'{name:{names}}')}{first}")
-        for line in others:
-            out(" " * (INDENT + names) + line)
-
-
-def aside(pieces: Sequence[str | None]) -> None:
-    """Small things in few lines, one after the other."""
-    line = ""
-    for piece in filter(None, pieces):
-        text = cut(visible(piece), room())
-        if line and width(line) + width(text) + 3 > room():
-            out(dim(line))
-            line = ""
-        line = f"{line} · {text}" if line else text
-    if line:
-        out(dim(line))
-
-
-def document(value: object, more: str) -> None:
-    """JSON as people read it; `more` tells where the rest of a long one is to be seen."""
-    lines = json.dumps(value, indent=2, ensure_ascii=False).split("\n")
-    for line in lines[:MAX_LINES]:
-        out(" " * INDENT + cut(visible(line), room() - INDENT))
-    if len(lines) > MAX_LINES:
-        out(dim(f"{' ' * INDENT}… {len(lines) - MAX_LINES:,} more lines: {more}"))
-
-
-def grid(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A small table; the last column gets what room there is."""
-    shown = [[visible(text) for text in row] for row in rows]
-    widths = [max(width(row[place]) for row in [list(heads), *shown]) for place in range(len(heads) - 1)]
-    for number, row in enumerate((heads, *shown)):
-        parts = [padded(text, space, False) for text, space in zip(row, widths, strict=False)]
-        line = cut((" " * INDENT).join([*parts, row[-1]]), room() - INDENT).rstrip()
-        out(" " * INDENT + (line if number else dim(line)))
-
-
-def next_steps(commands: Iterable[tuple[str, str]]) -> None:
-    """What to type, and what that does."""
-    heading("Next")
-    known = list(commands)
-    longest = max(len(command) for command, _ in known)
-    fits = longest + 2 * INDENT + max(len(meaning) for _, meaning in known) <= room()
-    for command, meaning in known:
-        if fits:
-            out(f"{' ' * INDENT}{command:{longest + INDENT}}{dim(meaning)}")
-        else:
-            out(f"{' ' * INDENT}{command}")
-
-
-def wrapped(text: str, space: int) -> list[str]:
-    shown = text if len(text) <= MAX_LENGTH else text[:MAX_LENGTH] + "…"
-    return list(_lines(shown, max(20, space)))
-
-
-def _lines(text: str, space: int) -> Iterator[str]:
-    for line in text.splitlines():
-        yield from _wrapped(visible(line), space)
-
-
-def _wrapped(line: str, space: int) -> Iterator[str]:
-    """Where signs may take two places; a word that is too long is broken."""
-    begun: str | None = None
-    for word in line.split(" "):
-        if begun is not None and width(begun) + 1 + width(word) > space:
-            yield begun.rstrip()
-            begun = None
-        begun = word if begun is None else f"{begun} {word}"
-        while width(begun) > space:
-            fitting = _fitting(begun, space)
-            yield begun[:fitting]
-            begun = begun[fitting:]
-    yield (begun or "").rstrip()
-
-
-def _fitting(text: str, space: int) -> int:
-    """How many signs of it."""
-    number = min(len(text), space)
-    while width(text[:number]) > space:
-        number -= 1
-    return number
+def _content(part: Part) -> str:
+    return part if isinstance(part, str) else part[0]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from redrive.app import Redrive
 
 LATE = ("server_", "oidc_", "session_")
-"""Settings that begin so are read when the server starts; the others, when an application is made."""
+"""Prefixes of the settings that are read when the server starts; the others are read with the application."""
 
 
 @click.command()
@@ -49,13 +49,12 @@ def serve(
     given.give("server_port", port, "--port")
     given.give("server_worker", worker, "--worker" if worker else "--no-worker")
     given.give("server_url", url, "--url")
-    _run(_bare(given) if target is None else application(target, given, LATE))
+    if target is None:
+        from redrive.app import Redrive  # slow to import, so only where it is needed
 
-
-def _bare(given: GlobalOptions) -> Redrive:
-    from redrive.app import Redrive  # takes longer than all the rest to load, so only where it is needed
-
-    return Redrive(settings=given.settings())
+        _run(Redrive(settings=given.settings()))
+    else:
+        _run(application(target, given, LATE))
 
 
 def _run(app: Redrive) -> None:

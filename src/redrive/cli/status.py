@@ -10,13 +10,16 @@ import click
 
 from redrive.cli.client import Client
 from redrive.cli.connection import api_options
-from redrive.cli.listing import JSON
-from redrive.cli.output import Row, chosen, output_option, show_fields, show_json
-from redrive.cli.status_screen import counts, figures, needing, tell_status
+from redrive.cli.output import Row, chosen, output_option, screen, show_one
+from redrive.cli.status_screen import count_runs, draw_status, need_attention, totals
 from redrive.cli.workers import is_heard
 from redrive.model.overview import Span
 
-REFRESH = 2.0
+REFRESH_SECONDS = 2.0
+MAX_GROUPS = 5
+MAX_RUNS = 200
+"""Runs in flight that are looked at."""
+UNFINISHED = ("RUNNING", "PAUSED", "STOPPED")
 
 
 @click.command()
@@ -37,32 +40,18 @@ def status(client: Client, span: str, watch: bool, output: str | None) -> None:
     """
     if watch and chosen(output) != "table":
         raise click.UsageError("--watch is for a terminal.")
-    _show(client, span, output)
+    found = _read(client, span)
+    show_one(
+        found, list(totals(found)), output, lambda drawn: draw_status(drawn, found, client.where), flat=totals
+    )
     while watch:
-        time.sleep(REFRESH)
-        found = read_status(client, span)
+        time.sleep(REFRESH_SECONDS)
+        found = _read(client, span)
         click.clear()
-        tell_status(found, client.where)
+        draw_status(screen(), found, client.where)
 
 
-def _show(client: Client, span: str, output: str | None) -> None:
-    found: dict[str, Any] = read_status(client, span)
-    if (form := chosen(output)) in JSON:
-        show_json(found, indent=2 if form == "json" else None)
-    elif form != "table":
-        row = figures(found)
-        show_fields(row, list(row), form)
-    else:
-        tell_status(found, client.where)
-
-
-MAX_GROUPS = 5
-MAX_RUNS = 200
-"""Of those that are in flight: so many are looked at."""
-UNDER_WAY = ("RUNNING", "PAUSED", "STOPPED")
-
-
-def read_status(client: Client, span: str) -> dict[str, Any]:
+def _read(client: Client, span: str) -> dict[str, Any]:
     operations = client.get("/api/v1/operations", size=20)["items"]
     groups = client.get("/api/v1/groups", q="is:needs-you", sort="occurrences", size=MAX_GROUPS)
     queues, workers = client.get("/api/v1/queues")["items"], client.get("/api/v1/workers")["items"]
@@ -71,14 +60,14 @@ def read_status(client: Client, span: str) -> dict[str, Any]:
         "breakers": client.get("/api/v1/breakers")["items"],
         "queues": queues,
         "workers": workers,
-        "abandoned": _abandoned(client, workers) if counts(queues, "executing") else [],
-        "groups": sorted(groups["items"], key=needing, reverse=True),
-        "replays": [each for each in operations if each["state"] in UNDER_WAY],
+        "abandoned": _abandoned(client, workers) if count_runs(queues, "executing") else [],
+        "groups": sorted(groups["items"], key=need_attention, reverse=True),
+        "replays": [operation for operation in operations if operation["state"] in UNFINISHED],
     }
 
 
 def _abandoned(client: Client, workers: Sequence[Row]) -> list[str]:
     """The ids of runs in flight whose worker is gone: their leases have expired, or are about to."""
-    heard = {each["id"] for each in workers if is_heard(each)}
+    heard = {worker["id"] for worker in workers if is_heard(worker)}
     runs = client.get("/api/v1/runs", q="is:executing", size=MAX_RUNS)["items"]
-    return [each["id"] for each in runs if each["worker"] not in heard]
+    return [run["id"] for run in runs if run["worker"] not in heard]

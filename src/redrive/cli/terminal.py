@@ -1,108 +1,97 @@
-"""What a terminal is told: in one line, without secrets, and without signs that would steer it."""
+"""Lines for a terminal: answers on stdout, notices on stderr, with control characters escaped."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 from contextlib import suppress
-from datetime import UTC, datetime
+from importlib.util import find_spec
+from types import MappingProxyType
+from typing import Any
 
 import click
 
 from redrive.errors import RedriveError
 from redrive.policy.redact import DEFAULT_REDACTOR
 
-MAX_LINE_LENGTH = 2_000
-_STEERING = re.compile(
-    r"(\x1b\[(?:0|1|2|3[1-3])m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
+Part = str | tuple[str, str]
+"""A text, or a text and its style: good, warn, bad, bold or dim."""
+
+STYLES: MappingProxyType[str, dict[str, Any]] = MappingProxyType(
+    {
+        "good": {"fg": "green"},
+        "warn": {"fg": "yellow"},
+        "bad": {"fg": "red"},
+        "bold": {"bold": True},
+        "dim": {"dim": True},
+        "": {},
+    }
 )
-"""What steers a terminal; the first group is how our own colours look."""
+_STATE_STYLES = {
+    **dict.fromkeys(("SUCCESS", "SUCCEEDED", "RESOLVED", "likely"), "good"),
+    **dict.fromkeys(("OPEN", "EXHAUSTED", "FAILED", "DLQ_PENDING", "DLQ", "PARTIAL", "unlikely"), "bad"),
+    **dict.fromkeys(("RUNNING", "RETRYING", "REPLAYING", "BLOCKED", "unknown"), "warn"),
+}
+
+MAX_LINE_LENGTH = 2_000
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+"""Characters that steer a terminal or hide text; all but tabs and line ends."""
 
 
-def notice(line: str) -> None:
-    """Say something that is not what was asked for: on stderr. If nobody listens, the work goes on."""
+def notice(*parts: Part) -> None:
+    """Write a line to stderr: what is not the answer itself. If nobody reads it, the work goes on."""
     with suppress(BrokenPipeError):
-        click.echo(harmless(line), err=True, color=_color())
+        click.echo(_styled(parts), err=True, color=_color())
 
 
-def out(text: str, *, end: str = "\n") -> None:
-    """Give what was asked for: on stdout."""
-    click.echo(harmless(text) + end, color=_color(), nl=False)
+def out(*parts: Part, end: str = "\n") -> None:
+    """Write to stdout: the answer."""
+    click.echo(_styled(parts) + end, color=_color(), nl=False)
 
 
-def dim(text: str) -> str:
-    return click.style(text, dim=True)
+def escape_controls(text: str) -> str:
+    """Write out every character that steers a terminal, and keep the lines."""
+    return _CONTROL.sub(lambda found: _escaped(found[0]), text)
 
 
-def good(text: str) -> str:
-    return click.style(text, fg="green")
-
-
-def warn(text: str) -> str:
-    return click.style(text, fg="yellow")
-
-
-def bad(text: str) -> str:
-    return click.style(text, fg="red")
-
-
-def bold(text: str) -> str:
-    return click.style(text, bold=True)
-
-
-def harmless(text: str) -> str:
-    """The same in lines and colours, but nothing in it steers a terminal, whoever wrote a part of it."""
-    return _STEERING.sub(lambda found: found[1] or _escaped(found[0]), text)
-
-
-def visible(value: object) -> str:
-    """A text in which nothing is hidden: line ends and signs that steer a terminal are written out."""
+def escape(value: object) -> str:
+    """Write out everything that is not printable, line ends too: one line in which nothing is hidden."""
     return "".join(sign if sign.isprintable() else _escaped(sign) for sign in str(value))
 
 
 def one_line(error: BaseException | str) -> str:
-    """Our own messages hold no secrets, but examples that look like some; of others nobody knows."""
+    """The message of an error. Only our own are known to hold no secrets, so others are redacted."""
     text = " ".join(str(error).split())
     known = text if isinstance(error, RedriveError) else DEFAULT_REDACTOR.text(text)
-    return visible(known)[:MAX_LINE_LENGTH] or "it says nothing more"
+    return escape(known)[:MAX_LINE_LENGTH] or "it says nothing more"
 
 
-def instant(seconds: float | None) -> str | None:
-    """As RFC 3339 has it, in UTC."""
-    if seconds is None:
-        return None
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+def styled_state(state: str, text: str | None = None) -> Part:
+    """The state, or another text, in its colour: red is what somebody has to look at."""
+    return state if text is None else text, _STATE_STYLES.get(state, "")
 
 
-def short(fingerprint: str) -> str:
-    """Enough of it to name the group."""
-    return fingerprint.partition(":")[2][:12] or fingerprint
+def terminal_width() -> int:
+    return shutil.get_terminal_size().columns
 
 
-def plural(number: int, noun: str, many: str = "") -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {many or f'{noun}s'}"
+def wants_color() -> bool:
+    return not os.environ.get("NO_COLOR")
 
 
-def moment(text: str | None) -> float | None:
-    """The other way round."""
-    return None if text is None else datetime.fromisoformat(text).timestamp()
+def has_rich() -> bool:
+    """Whether tables and progress bars can be drawn."""
+    return find_spec("rich") is not None
 
 
-def age(seconds: float) -> str:
-    """As people say it: 3 min, 2 h, 5 d."""
-    for unit, length in (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0)):
-        if seconds >= length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{max(0.0, seconds):.0f} s"
-
-
-def ago(text: str | None) -> str:
-    """How long ago a moment was, or in how long it will be."""
-    then = moment(text)
-    if then is None:
-        return "-"
-    passed = datetime.now(UTC).timestamp() - then
-    return f"{age(passed)} ago" if passed >= 0.0 else f"in {age(-passed)}"
+def _styled(parts: tuple[Part, ...]) -> str:
+    """Only styles that we name become escape sequences; those in a text are written out."""
+    pairs = [(part, "") if isinstance(part, str) else part for part in parts]
+    return "".join(
+        click.style(escape_controls(text), **STYLES[style]) if style else escape_controls(text)
+        for text, style in pairs
+    )
 
 
 def _escaped(sign: str) -> str:
@@ -110,5 +99,5 @@ def _escaped(sign: str) -> str:
 
 
 def _color() -> bool | None:
-    """Click asks whether it is a terminal; NO_COLOR it does not know."""
-    return False if os.environ.get("NO_COLOR") else None
+    """None leaves it to click, which looks whether it is a terminal."""
+    return None if wants_color() else False

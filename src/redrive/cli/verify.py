@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Iterator
 from math import isnan
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,9 +12,10 @@ import click
 from redrive.cli.connection import database_settings
 from redrive.cli.options import GlobalOptions, settings_options
 from redrive.cli.outcome import Ended, Exit
-from redrive.cli.output import Column, chosen, output_option, show_rows, terminal_width
+from redrive.cli.output import Column, Row, chosen, output_option, screen, show_rows
 from redrive.cli.parameters import DURATION
-from redrive.cli.terminal import bad, bold, good, notice, out, visible
+from redrive.cli.progress import activity
+from redrive.cli.terminal import Part, notice, out
 
 if TYPE_CHECKING:
     from redrive.verify import Verdict
@@ -28,14 +27,12 @@ TABLE = (
     Column("checked", "rows checked", short="{:,}".format, whole=True),
     Column("found", short="{:,}".format, whole=True),
 )
-MAX_WIDTH = 110
-ERASED = "\r\x1b[K"
 FROM_OUTSIDE = ("I1", "I2")
-"""Only somebody outside can have seen these: they are checked from Python, with a Witness."""
+"""Only a caller can have seen these: they are checked from Python, with a Witness."""
 
 
 def _number(context: click.Context, parameter: click.Parameter, value: float) -> float:
-    """Nothing differs by more than nan: every clock would be right."""
+    """Refuse nan: nothing differs by more, so every clock would be right."""
     if isnan(value):
         raise click.BadParameter("it is a number of seconds, such as 0.05", context, parameter)
     return value
@@ -80,89 +77,91 @@ def verify(
     checked on, and what is wrong. It only reads, and others may work meanwhile. Ends with 7 when something is
     wrong.
     """
-    verdict = asyncio.run(_verified(given, settled=settled, leeway=leeway, most=most, tolerance=tolerance))
-    rows = list(_rows(verdict))
-    if chosen(output) == "table":
-        show_rows(rows, TABLE, "table")
-        for line in _findings(rows):
-            out(line)
-    else:
-        show_rows(rows, COLUMNS, output)
-        if chosen(output) in ("plain", "csv"):
-            for line in _findings(rows):
-                notice(line)
+    verdict = asyncio.run(_verify(given, settled=settled, leeway=leeway, most=most, tolerance=tolerance))
+    rows, form = list(_rows(verdict)), chosen(output)
+    show_rows(rows, TABLE if form == "table" else COLUMNS, form)
+    if form == "table":
+        _draw(rows)
+    elif form in ("plain", "csv"):
+        _mention(rows)
     if not verdict.sound:
         raise Ended(Exit.FAILURES)
 
 
-async def _verified(given: GlobalOptions, **options: Any) -> Verdict:
-    from redrive.app import Redrive  # takes longer than all the rest to load, so only where it is needed
+async def _verify(given: GlobalOptions, **options: Any) -> Verdict:
+    from redrive.app import Redrive  # slow to import, so only where it is needed
     from redrive.verify import verify_unchanged
+    from redrive.verify.verdict import INVARIANTS
 
     app = Redrive(settings=database_settings(given), log=False)
     try:
-        return await verify_unchanged(app.database, told=_tell, **options)
+        with activity() as show:
+            return await verify_unchanged(
+                app.database,
+                told=lambda promise: show(f"Checking {promise}: {INVARIANTS[promise]} …"),
+                **options,
+            )
     finally:
-        _tell("")
         await app.close()
 
 
-def _tell(promise: str) -> None:
-    """What is looked at now, in one line that the next one takes the place of, where somebody looks at it."""
-    from redrive.verify.verdict import INVARIANTS
-
-    if sys.stderr.isatty():
-        text = f"Checking {promise}: {INVARIANTS[promise]} …" if promise else ""
-        click.echo(ERASED + text[: terminal_width() - 1], err=True, nl=False)
-
-
-def _rows(verdict: Verdict) -> Iterator[dict[str, Any]]:
+def _rows(verdict: Verdict) -> Iterator[Row]:
     from redrive.verify.verdict import ADVICE, INVARIANTS
 
     for promise, meaning in INVARIANTS.items():
         if promise in FROM_OUTSIDE:
             continue
-        own = [each for each in verdict.findings if each.invariant == promise]
+        findings = [finding for finding in verdict.findings if finding.invariant == promise]
         yield {
             "promise": promise,
             "meaning": meaning,
             "checked": verdict.checked[promise],
             "found": verdict.found(promise),
             "complete": not verdict.is_capped(promise),
-            "advice": ADVICE[promise] if own else None,
-            "findings": [{"subject": each.subject, "text": each.text} for each in own],
+            "advice": ADVICE[promise] if findings else None,
+            "findings": [{"subject": finding.subject, "text": finding.text} for finding in findings],
         }
 
 
-def _findings(rows: list[dict[str, Any]]) -> Iterator[str]:
-    room = min(MAX_WIDTH, terminal_width())
+def _draw(rows: list[Row]) -> None:
+    drawn = screen()
     for row in rows:
-        if not row["findings"]:
-            continue
-        yield ""
-        yield bold(f"{row['promise']}: {row['meaning']}") + bad(_broken(row))
-        for each in row["findings"]:
-            yield from _wrapped(f"{each['subject']}: {each['text']}", "  ✗ ", room)
-        yield from _wrapped(row["advice"], "  → ", room)
-    yield ""
-    yield _summary(rows)
+        if row["findings"]:
+            title, broken = _title(row)
+            drawn.heading(title, broken)
+            drawn.columns(((("✗", "bad"), text) for text in _findings(row)), gap=1)
+            drawn.columns([("→", row["advice"])], gap=1)
+    out("")
+    out(*_summary(rows))
 
 
-def _broken(row: dict[str, Any]) -> str:
+def _mention(rows: list[Row]) -> None:
+    """On stderr, where the table is for a program."""
+    for row in rows:
+        if row["findings"]:
+            notice("")
+            title, broken = _title(row)
+            notice(title, "  ", broken)
+            for text in _findings(row):
+                notice(f"  ✗ {text}")
+            notice(f"  → {row['advice']}")
+    notice("")
+    notice(*_summary(rows))
+
+
+def _title(row: Row) -> tuple[str, Part]:
     listed = "" if row["complete"] else f", at least {row['found']:,}; --most shows more"
-    return f" (broken{listed})"
+    return f"{row['promise']}: {row['meaning']}", (f"(broken{listed})", "bad")
 
 
-def _summary(rows: list[dict[str, Any]]) -> str:
+def _findings(row: Row) -> Iterator[str]:
+    return (f"{finding['subject']}: {finding['text']}" for finding in row["findings"])
+
+
+def _summary(rows: list[Row]) -> list[Part]:
     broken = [row["promise"] for row in rows if row["found"]]
     if broken:
-        return bad(f"Broken promises: {', '.join(broken)}.")
+        return [(f"Broken promises: {', '.join(broken)}.", "bad")]
     idle = sum(not row["checked"] for row in rows)
     nothing = f" For {idle} of them there was nothing to check." if idle else ""
-    return good("Every promise is kept.") + nothing
-
-
-def _wrapped(text: str, mark: str, room: int) -> Iterator[str]:
-    lines = wrap(visible(text), max(20, room - len(mark)), break_on_hyphens=False)
-    for number, line in enumerate(lines):
-        yield f"{mark if number == 0 else ' ' * len(mark)}{line}"
+    return [("Every promise is kept.", "good"), nothing]

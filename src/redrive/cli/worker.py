@@ -11,14 +11,15 @@ import click
 from redrive.cli.application import application, set_up_log
 from redrive.cli.options import GlobalOptions, settings_options
 from redrive.cli.reload import reload_option, reloading
-from redrive.cli.terminal import bad, good, notice, warn
+from redrive.cli.terminal import notice
+from redrive.words.number import plural
 
 if TYPE_CHECKING:
     from redrive.app import Redrive
 
-COLOURS = {"✓": good, "✗": bad, "↻": warn, "‖": warn, "!": warn, "?": warn}
+STYLES = {"✓": "good", "✗": "bad", "↻": "warn", "‖": "warn", "!": "warn", "?": "warn"}
 LATE = ("worker_",)
-"""Settings that begin so are read when a worker starts; the others, when an application is made."""
+"""Prefixes of the settings that are read when a worker starts; the others are read with the application."""
 
 
 @click.command()
@@ -55,7 +56,7 @@ def worker(
 
 
 def _set_up_console(app: Redrive) -> None:
-    """Unless nobody looks, or the application has set up a log of its own."""
+    """Short lines on a terminal, unless the application has configured logging."""
     if not sys.stderr.isatty() or logging.getLogger().handlers:
         set_up_log()
         return
@@ -64,10 +65,9 @@ def _set_up_console(app: Redrive) -> None:
 
     LOGGER.disabled = True  # the console tells the same, in short
     set_up_log()
-    app.listen(ConsoleListener(lambda sign, line: notice(COLOURS.get(sign, str)(line))))
+    app.listen(ConsoleListener(lambda sign, line: notice((line, STYLES.get(sign, "")))))
 
 
 def _works(app: Redrive, queues: tuple[str, ...]) -> str:
     tasks = [task for task in app.registry.tasks.values() if not queues or task.queue in queues]
-    where = f" of {', '.join(queues)}" if queues else ""
-    return f"{len(tasks)} task{'' if len(tasks) == 1 else 's'}{where}"
+    return plural(len(tasks), "task") + (f" of {', '.join(queues)}" if queues else "")

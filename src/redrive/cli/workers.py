@@ -6,16 +6,17 @@ import click
 
 from redrive.cli.client import Client
 from redrive.cli.connection import api_options
-from redrive.cli.listing import JSON
 from redrive.cli.output import Column, Row, chosen, output_option, show_rows
-from redrive.cli.terminal import age, ago, notice
+from redrive.cli.terminal import notice
+from redrive.cli.timestamps import ago
+from redrive.words.duration import age
 
 PATH = "/api/v1/workers"
 START = "redrive worker MODULE:ATTRIBUTE"
 SILENT_SECONDS = 60.0
-"""One that has said nothing for so long is dead, whatever its state says."""
+"""A worker without a heartbeat for so long is dead, whatever its state says."""
 HEARD_SECONDS = 25.0
-"""One that has missed to say twice that it is there may be dead: whoever waits for it is told."""
+"""A worker that has missed two heartbeats may be dead."""
 
 ORDER = ("silent", "running", "stopping", "stopped")
 COLUMNS = (
@@ -51,18 +52,17 @@ def workers(client: Client, everything: bool, output: str | None) -> None:
     A worker says every few seconds that it is there. One that is silent for a minute is dead or cut off;
     its work is given to others. Those that have stopped are shown with --all.
     """
-    found = [each for each in client.get(PATH)["items"] if everything or each["state"] != "stopped"]
-    found.sort(key=lambda each: (ORDER.index(standing(each)), each["started_at"]))
+    found = [worker for worker in client.get(PATH)["items"] if everything or worker["state"] != "stopped"]
+    found.sort(key=lambda worker: (ORDER.index(worker_state(worker)), worker["started_at"]))
     form = chosen(output)
-    rows = found if form in JSON else map(_flat, found)
     none = f"No worker is at work: `{START}` starts one."
-    show_rows(rows, COLUMNS if form == "table" else FIELDS, form, empty=none)
-    if silent := sum(standing(each) == "silent" for each in found):
+    show_rows(found, COLUMNS if form == "table" else FIELDS, form, flat=_flat, empty=none)
+    if silent := sum(worker_state(worker) == "silent" for worker in found):
         notice(f"{silent:,} fell silent without stopping: look at their processes and logs.")
 
 
-def standing(worker: Row) -> str:
-    """Its state, or silent where it should be at work."""
+def worker_state(worker: Row) -> str:
+    """Its state, or "silent" where it should be at work."""
     state = str(worker["state"])
     if state != "stopped" and worker["seconds_silent"] > SILENT_SECONDS:
         return "silent"
@@ -70,7 +70,7 @@ def standing(worker: Row) -> str:
 
 
 def is_at_work(worker: Row) -> bool:
-    return standing(worker) == "running"
+    return worker_state(worker) == "running"
 
 
 def is_heard(worker: Row) -> bool:
@@ -78,7 +78,7 @@ def is_heard(worker: Row) -> bool:
 
 
 def _flat(worker: Row) -> Row:
-    """Where it runs is what finds it; that is told to the organization that owns the installation."""
+    """The API tells host and process to the organization that owns the installation."""
     place = worker["id"] if worker["host"] is None else f"{worker['host']}:{worker['process']}"
     busy = f"{worker['in_flight']:,} of {worker['concurrency']:,}"
-    return {**worker, "state": standing(worker), "place": place, "busy": busy}
+    return {**worker, "state": worker_state(worker), "place": place, "busy": busy}

@@ -1,9 +1,9 @@
-"""`redrive dlq resolve`, `ignore`, `archive`, `reopen`: one, several, or all that fulfil a query."""
+"""Changes to dead letters: close, reopen, assign, tag, note, and clear a stand-alone queue."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -12,13 +12,13 @@ from redrive.cli.client import Client, segment
 from redrive.cli.confirmation import confirm, dry_run_option, reason_option, report_dry_run, yes_option
 from redrive.cli.connection import api_options
 from redrive.cli.dlq.selection import (
-    PREFIX,
+    PATH,
     Selection,
-    ids_by_query,
-    letter_ids,
+    explain_letter_ids,
     letters,
     letters_are,
-    selected,
+    read_ids,
+    select,
     selection_options,
 )
 from redrive.cli.preconditions import require_state
@@ -31,15 +31,17 @@ MAX_SHOWN = 20
 DONE = {"resolve": "resolved", "ignore": "ignored", "archive": "archived", "reopen": "reopened"}
 CAUSES = {**DONE, "resolve": "resolved by a person", "ignore": "ignored by a person"}
 
+_ids = click.argument("ids", nargs=-1, required=True, metavar="ID...")
 
-def _options(function: Callable[..., Any]) -> Callable[..., Any]:
+
+def _change_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (api_options, yes_option, dry_run_option, reason_option, selection_options):
         function = option(function)
     return function
 
 
 @click.command()
-@_options
+@_change_options
 def resolve(client: Client, **given: Any) -> None:
     """Close dead letters: they are done with.
 
@@ -49,68 +51,24 @@ def resolve(client: Client, **given: Any) -> None:
 
 
 @click.command()
-@_options
+@_change_options
 def ignore(client: Client, **given: Any) -> None:
     """Close dead letters: nothing will be done about them."""
     _change(client, "ignore", **given)
 
 
 @click.command()
-@_options
+@_change_options
 def archive(client: Client, **given: Any) -> None:
     """Close dead letters: they are put away."""
     _change(client, "archive", **given)
 
 
 @click.command()
-@_options
+@_change_options
 def reopen(client: Client, **given: Any) -> None:
     """Undo closing dead letters, unless their work has gone on since."""
     _change(client, "reopen", **given)
-
-
-def _change(client: Client, verb: str, *, reason: str, dry_run: bool, yes: bool, **given: Any) -> None:
-    selection = selected(client, **given, only_look=dry_run)
-    if selection.state is not None:
-        what = f"the dead letter {selection.ids[0]}"
-        require_state(DEAD_LETTER_TRANSITIONS, CAUSES[verb], selection.state, what, DONE[verb])
-    if selection.number == 0:
-        notice(f"No dead letters fulfil the query {selection.query!r}; nothing was changed.")
-    elif confirm(f"{verb} {selection.named} on {client.where}", dry_run=dry_run, yes=yes):
-        _do(client, verb, selection, reason)
-
-
-def _do(client: Client, verb: str, selection: Selection, reason: str) -> None:
-    path = f"{PREFIX}/{verb}"
-    if selection.version is not None:
-        one = f"{PREFIX}/{segment(selection.ids[0])}/{verb}"
-        letter = client.post(one, {"reason": reason}, if_match=selection.version)
-        notice(f"The dead letter {letter['id']} is {letter['state'].lower()}.")
-    elif selection.query is None:
-        with letter_ids(selection.ids):
-            client.post(path, {"ids": list(selection.ids), "reason": reason})
-        notice(f"{letters_are(selection.number)} {DONE[verb]}.")
-    elif verb == "reopen":
-        ids = ids_by_query(client, selection.query, selection.number)
-        client.post(path, {"ids": ids, "reason": reason})
-        notice(f"{letters_are(len(ids))} reopened.")
-    else:
-        body = {"query": selection.query, "expect": selection.number, "reason": reason}
-        _tell_undo(client.post(path, body)["ids"], DONE[verb])
-
-
-def _tell_undo(ids: list[str], done: str) -> None:
-    """Only who has their ids can undo just this."""
-    notice(f"{letters_are(len(ids))} {done}.")
-    if sys.stdout.isatty() and len(ids) > MAX_SHOWN:
-        notice("To undo just this, give their ids to `redrive dlq reopen -`: `redrive audit list` has them.")
-        return
-    for each in ids:
-        out(each)
-    notice("To undo just this, give these ids to `redrive dlq reopen`.")
-
-
-_ids = click.argument("ids", nargs=-1, required=True, metavar="ID...")
 
 
 @click.command()
@@ -123,11 +81,11 @@ def assign(client: Client, ids: tuple[str, ...], name: str | None, nobody: bool,
     """Say who looks after dead letters."""
     if (name is None) != nobody:
         raise click.UsageError("Say --to NAME, or --nobody: one of them.")
-    if report_dry_run(f"assign {_number(ids)} to {name or 'nobody'} on {client.where}", dry_run):
+    if report_dry_run(f"assign {_describe(ids)} to {name or 'nobody'} on {client.where}", dry_run):
         return
-    with letter_ids(ids):
-        client.post(f"{PREFIX}/assign", {"ids": list(ids), "name": name})
-    notice(f"{_number(ids).capitalize()} {_are(ids)} assigned to {name or 'nobody'}.")
+    with explain_letter_ids(ids):
+        client.post(f"{PATH}/assign", {"ids": list(ids), "name": name})
+    notice(f"{_describe(ids).capitalize()} {_are(ids)} assigned to {name or 'nobody'}.")
 
 
 @click.command()
@@ -142,11 +100,11 @@ def tag(
     """Add tags to dead letters, and remove others."""
     if not add and not remove:
         raise click.UsageError("Say which tags: --add TAG, --remove TAG.")
-    if report_dry_run(f"change the tags of {_number(ids)} on {client.where}", dry_run):
+    if report_dry_run(f"change the tags of {_describe(ids)} on {client.where}", dry_run):
         return
-    with letter_ids(ids):
-        client.post(f"{PREFIX}/tags", {"ids": list(ids), "add": list(add), "remove": list(remove)})
-    notice(f"{_number(ids).capitalize()} {_are(ids)} tagged.")
+    with explain_letter_ids(ids):
+        client.post(f"{PATH}/tags", {"ids": list(ids), "add": list(add), "remove": list(remove)})
+    notice(f"{_describe(ids).capitalize()} {_are(ids)} tagged.")
 
 
 @click.command()
@@ -157,17 +115,9 @@ def tag(
 def note(client: Client, id: str, text: str, dry_run: bool) -> None:  # noqa: A002 - its name there
     """Write something down about a dead letter, for whoever comes next."""
     if not report_dry_run(f"note it about the dead letter {id} on {client.where}", dry_run):
-        with letter_ids([id]):
-            client.post(f"{PREFIX}/{segment(id)}/notes", {"text": text})
+        with explain_letter_ids([id]):
+            client.post(f"{PATH}/{segment(id)}/notes", {"text": text})
         notice(f"It is noted; `redrive dlq view {id}` shows it.")
-
-
-def _number(ids: tuple[str, ...]) -> str:
-    return f"the dead letter {ids[0]}" if len(ids) == 1 else letters(len(ids))
-
-
-def _are(ids: tuple[str, ...]) -> str:
-    return "is" if len(ids) == 1 else "are"
 
 
 @click.command()
@@ -192,5 +142,54 @@ def clear(client: Client, queue: str, expect: int, dry_run: bool, yes: bool) -> 
     what = f"remove the {letters(expect)} of {full} for ever, on {client.where}"
     if confirm(what, dry_run=dry_run, yes=yes):
         body = {"queue": full, "expect": expect, "confirm": "clear"}
-        removed = client.post(f"{PREFIX}/clear", body)["changed"]
+        removed = client.post(f"{PATH}/clear", body)["changed"]
         notice(f"Of {full}, {letters_are(removed)} removed.")
+
+
+def _change(client: Client, verb: str, *, reason: str, dry_run: bool, yes: bool, **given: Any) -> None:
+    selection = select(client, **given, look_up=dry_run)
+    if selection.state is not None:
+        what = f"the dead letter {selection.ids[0]}"
+        require_state(DEAD_LETTER_TRANSITIONS, CAUSES[verb], selection.state, what, DONE[verb])
+    if selection.number == 0:
+        notice(f"No dead letters fulfil the query {selection.query!r}; nothing was changed.")
+    elif confirm(f"{verb} {selection.description} on {client.where}", dry_run=dry_run, yes=yes):
+        _post(client, verb, selection, reason)
+
+
+def _post(client: Client, verb: str, selection: Selection, reason: str) -> None:
+    path = f"{PATH}/{verb}"
+    if selection.version is not None:
+        one = f"{PATH}/{segment(selection.ids[0])}/{verb}"
+        letter = client.post(one, {"reason": reason}, if_match=selection.version)
+        notice(f"The dead letter {letter['id']} is {letter['state'].lower()}.")
+    elif selection.query is None:
+        with explain_letter_ids(selection.ids):
+            client.post(path, {"ids": list(selection.ids), "reason": reason})
+        notice(f"{letters_are(selection.number)} {DONE[verb]}.")
+    elif verb == "reopen":
+        ids = read_ids(client, selection.query, selection.number)
+        client.post(path, {"ids": ids, "reason": reason})
+        notice(f"{letters_are(len(ids))} reopened.")
+    else:
+        body = {"query": selection.query, "expect": selection.number, "reason": reason}
+        _explain_undo(client.post(path, body)["ids"], DONE[verb])
+
+
+def _explain_undo(ids: list[str], done: str) -> None:
+    """Show the ids: without them nobody could undo just this change."""
+    notice(f"{letters_are(len(ids))} {done}.")
+    if sys.stdout.isatty() and len(ids) > MAX_SHOWN:
+        notice("To undo just this, give their ids to `redrive dlq reopen -`: `redrive audit list` has them.")
+        return
+    for letter_id in ids:
+        out(letter_id)
+    notice("To undo just this, give these ids to `redrive dlq reopen`.")
+
+
+def _describe(ids: Sequence[str]) -> str:
+    return f"the dead letter {ids[0]}" if len(ids) == 1 else letters(len(ids))
+
+
+def _are(ids: Sequence[str]) -> str:
+    return "is" if len(ids) == 1 else "are"

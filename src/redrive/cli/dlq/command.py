@@ -16,11 +16,11 @@ from redrive.cli.dlq.stats import stats
 from redrive.cli.dlq.view import view
 from redrive.cli.listing import Listing
 from redrive.cli.output import Column, Row, limit_option, output_option
-from redrive.cli.times import since
+from redrive.cli.timestamps import since
 
 
-def said(letter: Row) -> str:
-    """The message, with the type of the error where it says nothing without."""
+def _error(letter: Row) -> str:
+    """The message, with the type of the error where it says nothing without it."""
     kind = letter["error_type"].rpartition(".")[2]
     alone = not letter["title"].startswith(f"{letter['error_type']}: ")
     return letter["message"] if alone and letter["message"] else f"{kind}: {letter['message']}"
@@ -30,16 +30,16 @@ LETTERS = Listing(
     "/api/v1/dead-letters",
     (
         Column("id", whole=True),
-        "state",
+        Column("state"),
         Column("last_failed_at", "age", since),
-        "workflow",
-        "step",
-        "error",
+        Column("workflow"),
+        Column("step"),
+        Column("error"),
     ),
     "dead letters",
-    spare={"workflow": 100, "step": 64},
-    usual="is:live",
-    flat=lambda letter: letter | {"error": said(letter)},
+    flat=lambda letter: letter | {"error": _error(letter)},
+    min_width={"workflow": 100, "step": 64},
+    default="is:live",
 )
 
 

@@ -15,7 +15,7 @@ from redrive.cli.client import Client, segment
 from redrive.cli.commands import QueryCommand, query_argument
 from redrive.cli.confirmation import confirm, yes_option
 from redrive.cli.connection import api_options
-from redrive.cli.dlq.selection import PREFIX, letters_are
+from redrive.cli.dlq.selection import PATH, letters_are
 from redrive.cli.output import Row, show_rows
 from redrive.cli.progress import progress
 from redrive.cli.terminal import notice
@@ -40,10 +40,10 @@ COLUMNS = (
 
 
 def _parts(context: click.Context, parameter: click.Parameter, text: str) -> tuple[str, ...]:
-    wanted = tuple(each.strip() for each in text.split(",") if each.strip() not in ("", "nothing"))
-    for each in wanted:
-        if each not in PARTS:
-            raise click.BadParameter(f"{each!r} is none of {', '.join(PARTS)}, nothing", context, parameter)
+    wanted = tuple(part.strip() for part in text.split(",") if part.strip() not in ("", "nothing"))
+    for part in wanted:
+        if part not in PARTS:
+            raise click.BadParameter(f"{part!r} is none of {', '.join(PARTS)}, nothing", context, parameter)
     return wanted
 
 
@@ -81,7 +81,7 @@ def export(
     """
     if output == "csv":
         parts = ()
-    found = client.get(f"{PREFIX}/count", q=query)
+    found = client.get(f"{PATH}/count", q=query)
     total = None if found["capped"] else found["number"]
     if limit is not None:
         total = limit if total is None else min(limit, total)
@@ -96,13 +96,13 @@ def export(
 def _rows(
     client: Client, query: str, parts: tuple[str, ...], limit: int | None, add: Callable[[int], None]
 ) -> Iterator[Row]:
-    for row in client.pages(PREFIX, limit=limit, q=query, order="oldest"):
-        yield _whole(client, row, parts)
+    for row in client.pages(PATH, limit=limit, q=query, order="oldest"):
+        yield _with_parts(client, row, parts)
         add(1)
 
 
-def _whole(client: Client, row: Row, parts: tuple[str, ...]) -> Row:
-    path = f"{PREFIX}/{segment(row['id'])}"
+def _with_parts(client: Client, row: Row, parts: tuple[str, ...]) -> Row:
+    path = f"{PATH}/{segment(row['id'])}"
     if "details" in parts:
         row |= client.get(path)
     if "payload" in parts:
@@ -119,7 +119,7 @@ def _whole(client: Client, row: Row, parts: tuple[str, ...]) -> Row:
 
 @contextmanager
 def _destination(path: Path | None, yes: bool) -> Iterator[None]:
-    """A file of another name beside it is given its name in the end; payloads are for the owner's eyes."""
+    """Write to a file beside it, and rename that in the end. Only the owner may read payloads."""
     if path is None:
         yield
         return

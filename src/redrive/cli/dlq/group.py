@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+import time
+from typing import NamedTuple
 
 import click
 
-from redrive.cli.client import Client, segment
+from redrive.cli.client import Client, segment, short_fingerprint
 from redrive.cli.commands import CommandGroup
 from redrive.cli.confirmation import confirm, dry_run_option, reason_option, report_dry_run, yes_option
 from redrive.cli.connection import api_options
-from redrive.cli.dlq.groups import PREFIX, show_group
+from redrive.cli.dlq.groups import PATH, show_group
 from redrive.cli.dlq.selection import letters, letters_are
-from redrive.cli.output import output_option
+from redrive.cli.output import Row, output_option
 from redrive.cli.parameters import DURATION
-from redrive.cli.terminal import instant, notice, short, visible
+from redrive.cli.terminal import escape, notice
+from redrive.cli.timestamps import rfc3339
 
 _fingerprint = click.argument("fingerprint", metavar="FINGERPRINT")
 
@@ -44,9 +45,9 @@ def view(client: Client, fingerprint: str, output: str | None) -> None:
 @api_options
 def acknowledge(client: Client, fingerprint: str, reason: str, dry_run: bool) -> None:
     """Say that somebody looks after it."""
-    found = _found(client, fingerprint)
-    if not report_dry_run(f"acknowledge {found.named} on {client.where}", dry_run):
-        _said(found.post(client, "acknowledge", {"reason": reason}))
+    found = _look_up(client, fingerprint)
+    if not report_dry_run(f"acknowledge {found.description} on {client.where}", dry_run):
+        _report(found.post(client, "acknowledge", {"reason": reason}))
 
 
 @group.command()
@@ -74,24 +75,24 @@ def resolve(
     """
     if expect is not None and not dead_letters:
         raise click.UsageError("--expect counts what --dead-letters resolves.")
-    found = _found(client, fingerprint)
+    found = _look_up(client, fingerprint)
     number = found.letters["open"] + found.letters["exhausted"]
     too = f" and with it {letters(number)}" if dead_letters else ""
     if not confirm(
-        f"resolve {found.named}{too} on {client.where}", dry_run=dry_run, yes=yes or not dead_letters
+        f"resolve {found.description}{too} on {client.where}", dry_run=dry_run, yes=yes or not dead_letters
     ):
         return
     body = {"reason": reason, "dead_letters": dead_letters}
     if dead_letters:
         body["expect"] = number if expect is None else expect
     done = found.post(client, "resolve", body)
-    _said(done)
+    _report(done)
     if done["resolved"]:
         notice(f"With it, {letters_are(done['resolved'])} resolved.")
     if done["left"]:
         notice(
             f"{letters_are(done['left'])} still open; "
-            f"`redrive replay plan --group {short(done['fingerprint'])}` replays them."
+            f"`redrive replay plan --group {short_fingerprint(done['fingerprint'])}` replays them."
         )
 
 
@@ -117,11 +118,11 @@ def ignore(
     dry_run: bool,
 ) -> None:
     """Say that nobody need look at it, for now or for good."""
-    found = _found(client, fingerprint)
-    if not report_dry_run(f"ignore {found.named} on {client.where}", dry_run):
-        until = None if seconds is None else instant(_in(seconds))
+    found = _look_up(client, fingerprint)
+    if not report_dry_run(f"ignore {found.description} on {client.where}", dry_run):
+        until = None if seconds is None else rfc3339(time.time() + seconds)
         conditions = {"until": until, "beyond": beyond, "version": version}
-        _said(found.post(client, "ignore", {"reason": reason, **conditions}))
+        _report(found.post(client, "ignore", {"reason": reason, **conditions}))
 
 
 @group.command()
@@ -131,35 +132,31 @@ def ignore(
 @api_options
 def reopen(client: Client, fingerprint: str, reason: str, dry_run: bool) -> None:
     """Take back what was said about it."""
-    found = _found(client, fingerprint)
-    if not report_dry_run(f"reopen {found.named} on {client.where}", dry_run):
-        _said(found.post(client, "reopen", {"reason": reason}))
+    found = _look_up(client, fingerprint)
+    if not report_dry_run(f"reopen {found.description} on {client.where}", dry_run):
+        _report(found.post(client, "reopen", {"reason": reason}))
 
 
-class Found(NamedTuple):
-    """A group as it was when it was looked at."""
+class Group(NamedTuple):
+    """A group as it was when it was looked up."""
 
     fingerprint: str
-    named: str
+    description: str
     letters: dict[str, int]
     version: str | None
 
-    def post(self, client: Client, verb: str, body: dict[str, Any]) -> dict[str, Any]:
-        path = f"{PREFIX}/{segment(self.fingerprint)}/{verb}"
-        done: dict[str, Any] = client.post(path, body, if_match=self.version)
+    def post(self, client: Client, verb: str, body: Row) -> Row:
+        path = f"{PATH}/{segment(self.fingerprint)}/{verb}"
+        done: Row = client.post(path, body, if_match=self.version)
         return done
 
 
-def _found(client: Client, fingerprint: str) -> Found:
-    answer = client.request("GET", f"{PREFIX}/{segment(fingerprint.removeprefix('fp:'))}")
+def _look_up(client: Client, fingerprint: str) -> Group:
+    answer = client.request("GET", f"{PATH}/{segment(fingerprint.removeprefix('fp:'))}")
     value = answer.value
-    named = f"the group {short(value['fingerprint'])} ({visible(value['title'])[:80]})"
-    return Found(value["fingerprint"], named, value["dead_letters"], answer.headers.get("etag"))
+    description = f"the group {short_fingerprint(value['fingerprint'])} ({escape(value['title'])[:80]})"
+    return Group(value["fingerprint"], description, value["dead_letters"], answer.headers.get("etag"))
 
 
-def _said(done: dict[str, Any]) -> None:
-    notice(f"The group {short(done['fingerprint'])} is {done['state'].lower()}.")
-
-
-def _in(seconds: float) -> float:
-    return (datetime.now(UTC) + timedelta(seconds=seconds)).timestamp()
+def _report(done: Row) -> None:
+    notice(f"The group {short_fingerprint(done['fingerprint'])} is {done['state'].lower()}.")

@@ -12,20 +12,18 @@ import click
 from redrive.cli.client import Client, segment
 from redrive.cli.confirmation import confirm, dry_run_option, reason_option, yes_option
 from redrive.cli.connection import api_options
-from redrive.cli.dlq.selection import PREFIX, letter_ids
-from redrive.cli.listing import JSON
+from redrive.cli.dlq.selection import PATH, explain_letter_ids
 from redrive.cli.outcome import Ended, Exit
-from redrive.cli.output import output_option, show_json
+from redrive.cli.output import JSON, Row, output_option, show_json
 from redrive.cli.polling import Poller, timeout_option
 from redrive.cli.preconditions import require_state
 from redrive.cli.replay.options import Mode, policy_of
-from redrive.cli.screen import coloured
-from redrive.cli.terminal import notice, visible
-from redrive.cli.times import took
+from redrive.cli.terminal import escape, notice, styled_state
+from redrive.cli.timestamps import took
 from redrive.errors import InvalidValueError
 from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS
 
-UNDER_WAY = ("PLANNED", "RUNNING")
+UNFINISHED = ("PLANNED", "RUNNING")
 
 
 def _refuse_many(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
@@ -80,26 +78,26 @@ def replay(
     Exits with 0 if it has succeeded, with 7 if it has failed again. Many at once: `redrive replay plan`.
     """
     body = _body(**asked)
-    path = f"{PREFIX}/{segment(id)}"
-    with letter_ids([id]):
+    path = f"{PATH}/{segment(id)}"
+    with explain_letter_ids([id]):
         letter, verdict = client.get(path), client.get(f"{path}/verdict")
     for sentence in (verdict["why"], verdict["advice"]):
-        notice(visible(sentence))
+        notice(escape(sentence))
     what = f"the dead letter {letter['id']}"
     require_state(DEAD_LETTER_TRANSITIONS, "replay started", letter["state"], what, "replayed")
-    if not confirm(f"replay {_named(letter, body)} on {client.where}", dry_run=dry_run, yes=yes):
+    if not confirm(f"replay {_describe(letter, body)} on {client.where}", dry_run=dry_run, yes=yes):
         return
     begun = client.post(f"{path}/replay", body)
     notice(f"The replay {begun['id']} has begun.")
-    ended = _followed(client, begun, letter["queue"], timeout) if wait else begun
+    ended = _follow(client, begun, letter["queue"], timeout) if wait else begun
     if output in JSON:
-        show_json(ended, indent=2 if output == "json" else None)
+        show_json(ended, output)
     if wait:
-        _tell_end(ended)
+        _report_end(ended)
 
 
-def _body(mode: str | None, from_step: str | None, policy: Any, payload: Any, reason: str) -> dict[str, Any]:
-    body: dict[str, Any] = {"reason": reason}
+def _body(mode: str | None, from_step: str | None, policy: Any, payload: Any, reason: str) -> Row:
+    body: Row = {"reason": reason}
     if mode is not None:
         body["mode"] = mode
     if from_step is not None:
@@ -119,19 +117,19 @@ def _read(file: Any) -> Any:
         raise InvalidValueError(f"the payload is no JSON: {error}") from None
 
 
-def _named(letter: dict[str, Any], body: dict[str, Any]) -> str:
+def _describe(letter: Row, body: Row) -> str:
     how = "the failed step alone" if body.get("mode") == "STEP_ONLY" else "from there to the end"
     step = body.get("from_step", body.get("from_step_index", letter["step"]))
     edited = ", with another payload" if "payload" in body else ""
     return f"the dead letter {letter['id']} at the step {step!r}, {how}{edited},"
 
 
-def _followed(client: Client, begun: dict[str, Any], queue: str, timeout: float | None) -> dict[str, Any]:
-    follower, path = Poller(client, timeout), f"/api/v1/replays/{segment(begun['id'])}"
+def _follow(client: Client, begun: Row, queue: str, timeout: float | None) -> Row:
+    poller, path = Poller(client, timeout), f"/api/v1/replays/{segment(begun['id'])}"
     try:
-        replay: dict[str, Any] = client.get(path)
-        while replay["state"] in UNDER_WAY:
-            follower.wait(f"the replay {begun['id']}", queue, waits=True)
+        replay: Row = client.get(path)
+        while replay["state"] in UNFINISHED:
+            poller.wait(f"the replay {begun['id']}", queue, waits=True)
             replay = client.get(path)
     except KeyboardInterrupt:
         notice(f"\nThe replay goes on; `redrive run watch {begun['run_id']}` looks again.")
@@ -139,10 +137,10 @@ def _followed(client: Client, begun: dict[str, Any], queue: str, timeout: float 
     return replay
 
 
-def _tell_end(replay: dict[str, Any]) -> None:
+def _report_end(replay: Row) -> None:
     after = took(replay["requested_at"], replay["ended_at"])
-    note = "" if not replay["note"] else f" ({visible(replay['note'])})"
-    notice(f"It has {coloured(replay['state'], replay['state'].lower())} after {after}{note}.")
+    note = "" if not replay["note"] else f" ({escape(replay['note'])})"
+    notice("It has ", styled_state(replay["state"], replay["state"].lower()), f" after {after}{note}.")
     if replay["state"] != "SUCCEEDED":
         if replay["fingerprint_after"] not in (None, replay["fingerprint"]):
             notice("It has failed of something else than before.")

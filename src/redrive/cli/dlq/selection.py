@@ -12,24 +12,24 @@ import click
 from redrive.cli.client import Client, segment
 from redrive.cli.listing import counted
 from redrive.cli.preconditions import explain_ids
-from redrive.cli.terminal import plural
 from redrive.errors import DriftError
+from redrive.words.number import plural
 
-PREFIX = "/api/v1/dead-letters"
+PATH = "/api/v1/dead-letters"
 MAX_COUNT = 10_000
 STDIN = "-"
 
 
 class Selection(NamedTuple):
     """
-    named    what they are called when somebody is asked
-    query    None, if they were given by their ids
-    version  of a single one, as it was when it was looked at
-    state    the same
+    description  for the confirmation
+    query        None, if they were given by their ids
+    version      of a single one, as it was when it was looked up
+    state        of a single one
     """
 
     number: int
-    named: str
+    description: str
     ids: Sequence[str] = ()
     query: str | None = None
     version: str | None = None
@@ -42,23 +42,22 @@ def selection_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def letter_ids(ids: Sequence[str]) -> AbstractContextManager[None]:
-    """Around what asks for them."""
+def explain_letter_ids(ids: Sequence[str]) -> AbstractContextManager[None]:
     return explain_ids("dead letter", ids, "redrive dlq list")
 
 
-def selected(
+def select(
     client: Client,
     ids: Sequence[str],
     query: str | None,
     expect: int | None,
     most: int | None,
     *,
-    only_look: bool,
+    look_up: bool,
 ) -> Selection:
-    """Looked at now: a wrong id, or another number than was expected, is told before anybody is asked.
+    """Look before anybody is asked, so that a wrong id or an unexpected number is reported first.
 
-    Several ids are changed all together or not at all; if somebody only looks, each is looked up.
+    Several ids are changed all together or not at all, so each is looked up only with `look_up`.
     """
     if (query is not None) == bool(ids):
         raise click.UsageError("Name the dead letters by their ids, or by --query: one of them.")
@@ -66,13 +65,13 @@ def selected(
         return _by_query(client, query, expect, most)
     if expect is not None or most is not None:
         raise click.UsageError("--expect and --max are for --query; ids say themselves how many they are.")
-    named = _read(ids)
-    with letter_ids(named):
-        return _by_ids(client, named, only_look)
+    given = _read_stdin(ids)
+    with explain_letter_ids(given):
+        return _by_ids(client, given, look_up)
 
 
-def ids_by_query(client: Client, query: str, expect: int) -> list[str]:
-    ids = [each["id"] for each in client.pages(PREFIX, limit=MAX_COUNT + 1, q=query)]
+def read_ids(client: Client, query: str, expect: int) -> list[str]:
+    ids = [letter["id"] for letter in client.pages(PATH, limit=MAX_COUNT + 1, q=query)]
     _refuse_drift(len(ids), expect)
     return ids
 
@@ -86,7 +85,7 @@ def letters_are(number: int) -> str:
 
 
 def _by_query(client: Client, query: str, expect: int | None, most: int | None) -> Selection:
-    found = client.get(f"{PREFIX}/count", q=query)
+    found = client.get(f"{PATH}/count", q=query)
     number = found["number"]
     if expect is not None:
         _refuse_drift(number, expect)
@@ -96,23 +95,22 @@ def _by_query(client: Client, query: str, expect: int | None, most: int | None) 
             f"{counted(found)} dead letters fulfil the query, more than {limit}; nothing was changed",
             number=number,
         )
-    named = f"the {letters(number)} that fulfil{'s' * (number == 1)} {query!r}"
-    return Selection(number, named, query=query)
+    return Selection(number, f"the {letters(number)} that fulfil{'s' * (number == 1)} {query!r}", query=query)
 
 
-def _by_ids(client: Client, ids: Sequence[str], only_look: bool) -> Selection:
+def _by_ids(client: Client, ids: Sequence[str], look_up: bool) -> Selection:
     if len(ids) > 1:
-        for each in ids if only_look else ():
-            client.get(f"{PREFIX}/{segment(each)}")
+        for letter_id in ids if look_up else ():
+            client.get(f"{PATH}/{segment(letter_id)}")
         return Selection(len(ids), f"{len(ids):,} dead letters", ids)
-    answer = client.request("GET", f"{PREFIX}/{segment(ids[0])}")
+    answer = client.request("GET", f"{PATH}/{segment(ids[0])}")
     letter = answer.value
-    named = f"the dead letter {letter['id']} ({letter['step']}, {letter['state'].lower()})"
+    description = f"the dead letter {letter['id']} ({letter['step']}, {letter['state'].lower()})"
     version = answer.headers.get("etag")
-    return Selection(1, named, [letter["id"]], version=version, state=letter["state"])
+    return Selection(1, description, [letter["id"]], version=version, state=letter["state"])
 
 
-def _read(ids: Sequence[str]) -> list[str]:
+def _read_stdin(ids: Sequence[str]) -> list[str]:
     if list(ids) == [STDIN]:
         ids = sys.stdin.read().split()
         if not ids:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from redrive.cli.client import Client
 from redrive.cli.connection import api_options
-from redrive.cli.dlq.selection import PREFIX
-from redrive.cli.listing import JSON
-from redrive.cli.output import chosen, output_option, show_json, show_rows
-from redrive.cli.screen import facts, heading
-from redrive.cli.terminal import ago, bold, out
-from redrive.cli.times import length
+from redrive.cli.dlq.selection import PATH
+from redrive.cli.output import JSON, Row, chosen, output_option, screen, show_json, show_rows
+from redrive.cli.terminal import out
+from redrive.cli.timestamps import ago
+from redrive.words.duration import duration
+from redrive.words.number import plural
+
+if TYPE_CHECKING:
+    from redrive.cli.screen import Screen
 
 LIFETIME = {
     "enqueued_total": "came to be",
@@ -36,48 +39,43 @@ def stats(client: Client, queue: str | None, output: str | None) -> None:
     figures = client.get("/api/v1/statistics", queue=queue)
     form = chosen(output)
     if form in JSON:
-        show_json(figures, indent=2 if form == "json" else None)
+        show_json(figures, form)
     elif form == "table":
-        _tell(figures, _oldest(client, queue))
+        _draw(screen(), figures, _oldest(client, queue))
     else:
-        show_rows(
-            ({"figure": name, "value": value} for name, value in _flat(figures)), ("figure", "value"), form
-        )
+        rows = ({"figure": name, "value": value} for name, value in _flat(figures))
+        show_rows(rows, ("figure", "value"), form)
 
 
 def _oldest(client: Client, queue: str | None) -> str | None:
-    query = "is:live" if queue is None else f'is:live queue:"{_quoted(queue)}"'
-    first = next(client.pages(PREFIX, limit=1, q=query, order="oldest"), None)
+    query = "is:live"
+    if queue is not None:
+        quoted = queue.replace("\\", "\\\\").replace('"', '\\"')
+        query = f'is:live queue:"{quoted}"'
+    first = next(client.pages(PATH, limit=1, q=query, order="oldest"), None)
     return None if first is None else ago(first["created_at"])
 
 
-def _quoted(name: str) -> str:
-    return name.replace("\\", "\\\\").replace('"', '\\"')
-
-
-def _tell(figures: dict[str, Any], oldest: str | None) -> None:
+def _draw(screen: Screen, figures: Row, oldest: str | None) -> None:
     size, most = figures["queue_size"], figures["max_size"]
     full = "" if most is None else f" of at most {most:,} ({figures['utilization_percent']:g} %)"
-    out(bold(f"{size:,} dead letter{'s' * (size != 1)} not closed{full}"))
-    facts([("the oldest", oldest)])
+    out((f"{plural(size, 'dead letter')} not closed{full}", "bold"))
+    screen.facts([("the oldest", oldest)])
     for title, key in (
         ("States", "status_breakdown"),
         ("Kinds of errors", "error_categories"),
         ("Automatic replays", "retry_policies"),
     ):
         if figures[key]:
-            heading(title)
-            facts((name, f"{number:,}") for name, number in _largest_first(figures[key]))
-    heading("So far")
-    facts((words, f"{figures['lifetime_stats'][name]:,}") for name, words in LIFETIME.items())
+            screen.heading(title)
+            largest_first = sorted(figures[key].items(), key=lambda item: -item[1])
+            screen.facts((name, f"{number:,}") for name, number in largest_first)
+    screen.heading("So far")
+    screen.facts((words, f"{figures['lifetime_stats'][name]:,}") for name, words in LIFETIME.items())
     if not figures["is_processor_running"]:
         out("\nNothing is replayed automatically now: no worker runs.")
     else:
-        out(f"\nLooked at for automatic replays every {length(figures['retry_interval_seconds'])}.")
-
-
-def _largest_first(numbers: Mapping[str, int]) -> list[tuple[str, int]]:
-    return sorted(numbers.items(), key=lambda each: -each[1])
+        out(f"\nLooked at for automatic replays every {duration(figures['retry_interval_seconds'])}.")
 
 
 def _flat(figures: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from redrive.cli.client import Client, segment
+from redrive.cli.client import Client, segment, short_fingerprint
 from redrive.cli.connection import api_options
 from redrive.cli.dlq.history import deeds
+from redrive.cli.dlq.selection import PATH, explain_letter_ids
 from redrive.cli.dlq.stack import frames_of
-from redrive.cli.output import chosen, output_option, show_fields, show_json
-from redrive.cli.preconditions import explain_ids
-from redrive.cli.screen import (
-    aside,
-    beside,
-    coloured,
-    document,
-    entry,
-    grid,
-    heading,
-    headline,
-    item,
-    next_steps,
-    paragraph,
-    wrapped,
-)
-from redrive.cli.terminal import dim, short, visible
-from redrive.cli.times import clock, length, stamp, took
+from redrive.cli.output import Row, output_option, show_one
+from redrive.cli.terminal import styled_state
+from redrive.cli.timestamps import clock, stamp, took
+from redrive.words.duration import duration
 
-PREFIX = "/api/v1/dead-letters"
+if TYPE_CHECKING:
+    from redrive.cli.screen import Screen
+
 COLUMNS = ("id", "state", "workflow", "step", "category", "error_type", "message", "attempts", "created_at")
 CLOSED = ("RESOLVED", "IGNORED", "ARCHIVED")
 LIKELY = {
@@ -51,20 +40,14 @@ def view(client: Client, id: str, stack: bool, output: str | None) -> None:  # n
     And what has changed since. JSON has the dead letter with its verdict, payload, attempts, history and
     notes.
     """
-    with explain_ids("dead letter", [id], "redrive dlq list"):
-        letter = whole_letter(client, id)
-    form = chosen(output)
-    if form in ("json", "ndjson"):
-        show_json(letter, indent=2 if form == "json" else None)
-    elif form == "csv":
-        show_fields(letter, COLUMNS, form)
-    else:
-        _tell(letter, stack)
+    with explain_letter_ids([id]):
+        letter = _read(client, id)
+    show_one(letter, COLUMNS, output, lambda screen: _draw(screen, letter, stack), piped=True)
 
 
-def whole_letter(client: Client, letter_id: str) -> dict[str, Any]:
-    path = f"{PREFIX}/{segment(letter_id)}"
-    letter: dict[str, Any] = client.get(path)
+def _read(client: Client, letter_id: str) -> Row:
+    path = f"{PATH}/{segment(letter_id)}"
+    letter: Row = client.get(path)
     letter |= client.get(f"{path}/payload")
     letter["verdict"] = client.get(f"{path}/verdict")
     letter["attempt_list"] = client.get(f"{path}/attempts")["items"]
@@ -73,20 +56,22 @@ def whole_letter(client: Client, letter_id: str) -> dict[str, Any]:
     return letter
 
 
-def _tell(letter: dict[str, Any], stack: bool) -> None:
-    headline(place(letter), letter["state"])
-    aside([letter["id"], f"failed {stamp(letter['last_failed_at'])}", *_marks(letter)])
-    tell_verdict(letter["verdict"])
-    _tell_error(letter, stack)
-    _tell_attempts(letter)
-    heading("Payload")
-    document(letter["payload"], f"redrive dlq view {letter['id']} -o json")
-    _tell_history(letter)
-    next_steps(_next(letter))
+def _draw(screen: Screen, letter: Row, stack: bool) -> None:
+    screen.headline(place(letter), styled_state(letter["state"]))
+    screen.aside([letter["id"], f"failed {stamp(letter['last_failed_at'])}", *_marks(letter)])
+    _draw_verdict(screen, letter["verdict"])
+    _draw_error(screen, letter, stack)
+    _draw_attempts(screen, letter)
+    screen.heading("Payload")
+    screen.document(letter["payload"], f"redrive dlq view {letter['id']} -o json")
+    if history := deeds(letter):
+        screen.heading("History")
+        screen.columns(((stamp(deed.at), "dim"), deed.text) for deed in history)
+    screen.next_steps(_next(letter))
 
 
-def _marks(letter: dict[str, Any]) -> Iterator[str]:
-    yield f"group {short(letter['fingerprint'])}"
+def _marks(letter: Row) -> Iterator[str]:
+    yield f"group {short_fingerprint(letter['fingerprint'])}"
     yield f"queue {letter['queue']}"
     if letter["correlation_id"] != letter["run_id"]:
         yield f"correlation {letter['correlation_id']}"
@@ -98,74 +83,65 @@ def _marks(letter: dict[str, Any]) -> Iterator[str]:
         yield f"version {letter['code_version']}"
 
 
-def tell_verdict(verdict: dict[str, Any]) -> None:
-    heading("Why it stopped")
-    paragraph(verdict["why"])
+def _draw_verdict(screen: Screen, verdict: Row) -> None:
+    screen.heading("Why it stopped")
+    screen.paragraph(verdict["why"])
     if verdict["changed"]:
-        heading("Since then")
-        for each in verdict["changed"]:
-            item(each)
-    heading("What to do", coloured(verdict["likely"], LIKELY[verdict["likely"]]))
-    paragraph(verdict["advice"])
+        screen.heading("Since then")
+        for change in verdict["changed"]:
+            screen.item(change)
+    screen.heading("What to do", styled_state(verdict["likely"], LIKELY[verdict["likely"]]))
+    screen.paragraph(verdict["advice"])
 
 
-def _tell_error(letter: dict[str, Any], stack: bool) -> None:
+def _draw_error(screen: Screen, letter: Row, stack: bool) -> None:
     status = "" if letter["http_status"] is None else f", HTTP {letter['http_status']}"
-    heading("Error", dim(visible(f"{letter['category']}, {letter['error_class']}{status}")))
-    paragraph(f"{letter['error_type']}: {letter['message']}")
+    screen.heading("Error", (f"{letter['category']}, {letter['error_class']}{status}", "dim"))
+    screen.paragraph(f"{letter['error_type']}: {letter['message']}")
     for frame in frames_of(letter["stack"]):
-        paragraph(f"at {frame}")
+        screen.paragraph(f"at {frame}")
     if letter["runbook"]:
-        paragraph(f"Runbook: {letter['runbook']}")
+        screen.paragraph(f"Runbook: {letter['runbook']}")
     if stack:
-        heading("Traceback")
+        screen.heading("Traceback")
         for line in letter["stack"].splitlines():
-            paragraph(line)
+            screen.paragraph(line)
 
 
-def _tell_attempts(letter: dict[str, Any]) -> None:
-    heading("Attempts")
+def _draw_attempts(screen: Screen, letter: Row) -> None:
+    screen.heading("Attempts")
     day = letter["first_failed_at"]
     rows = [
         (
-            str(each["number"]),
-            clock(each["started_at"], day),
-            took(each["started_at"], each["ended_at"]),
-            (each["error_type"] or each["outcome"])
-            + (f" (replay {each['replay']})" if each["replay"] else ""),
-            _then(each),
+            str(attempt["number"]),
+            clock(attempt["started_at"], day),
+            took(attempt["started_at"], attempt["ended_at"]),
+            (attempt["error_type"] or attempt["outcome"])
+            + (f" (replay {attempt['replay']})" if attempt["replay"] else ""),
+            _then(attempt),
         )
-        for each in letter["attempt_list"]
+        for attempt in letter["attempt_list"]
     ]
-    grid(("#", "at", "took", "what", "then"), rows)
+    screen.columns(rows, heads=("#", "at", "took", "what", "then"), cut=True)
 
 
-def _then(attempt: dict[str, Any]) -> str:
+def _then(attempt: Row) -> str:
     """What was decided, in a few words."""
     reason = str(attempt["reason"]).replace("_", " ")
-    return reason if attempt["delay"] is None else f"{reason}, again after {length(attempt['delay'])}"
+    return reason if attempt["delay"] is None else f"{reason}, again after {duration(attempt['delay'])}"
 
 
-def _tell_history(letter: dict[str, Any]) -> None:
-    told = deeds(letter)
-    if told:
-        heading("History")
-    for each in told:
-        at = stamp(each.at)
-        entry(at, wrapped(each.text, beside(at)))
-
-
-def _next(letter: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _next(letter: Row) -> Iterator[tuple[str, str]]:
     if letter["state"] in CLOSED:
         yield f"redrive dlq reopen {letter['id']}", "undo closing it"
     elif letter["state"] != "REPLAYING":
         yield f"redrive dlq replay {letter['id']}", "execute it again"
         yield f"redrive dlq resolve {letter['id']}", "close it"
-    yield f"redrive dlq groups {short(letter['fingerprint'])}", "all like this one"
+    yield f"redrive dlq groups {short_fingerprint(letter['fingerprint'])}", "all like this one"
     yield f"redrive run view {letter['run_id']}", "its whole run"
 
 
-def place(row: dict[str, Any]) -> str:
+def place(row: Row) -> str:
     """Where in the work it failed; of a job, workflow and step are the same."""
     workflow, step = str(row["workflow"]), str(row["step"])
     return workflow if workflow == step else f"{workflow} › {step}"

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from redrive.cli.commands import CommandGroup
 from redrive.cli.options import GlobalOptions, settings_options
-from redrive.cli.output import Column, output_option, show_rows
+from redrive.cli.output import Column, Row, output_option, show_rows
 from redrive.cli.policy.explain import explain
-from redrive.cli.policy.options import Used
-from redrive.cli.policy.policies import of_application, of_database
+from redrive.cli.policy.policies import PolicyInUse, of_application, of_database
 from redrive.cli.policy.simulate import simulate
 from redrive.model.identity import HOME
 from redrive.policy.presets import PRESETS
 from redrive.policy.retry import RetryPolicy
 from redrive.words.duration import duration
-
-
-@click.group(cls=CommandGroup)
-def policy() -> None:
-    """Retry policies: list, explain, simulate a changed one.
-
-    A policy says how often a failed step is executed again, how long apart, and after which errors.
-    """
-
 
 COLUMNS = (
     Column("policy"),
@@ -34,6 +22,14 @@ COLUMNS = (
     Column("waits"),
     Column("last_attempt_after", "last after", short=duration),
 )
+
+
+@click.group(cls=CommandGroup)
+def policy() -> None:
+    """Retry policies: list, explain, simulate a changed one.
+
+    A policy says how often a failed step is executed again, how long apart, and after which errors.
+    """
 
 
 @click.command("list")
@@ -51,21 +47,20 @@ def list_policies(
     With MODULE:ATTRIBUTE, those of your application, such as shop.work:app, one line for each step.
     """
     if target is None and not stored:
-        rows = [_row(each, None) for each in PRESETS.values()]
+        rows = [_row(policy, None) for policy in PRESETS.values()]
+        columns = [column for column in COLUMNS if column.name != "used_by"]
     else:
         used = [] if target is None else of_application(target)
         used += of_database(given, org) if stored else []
-        rows = [_used(each) for each in used]
-    named = target is None and not stored
-    columns = [each for each in COLUMNS if not named or each.name != "used_by"]
+        rows, columns = list(map(_used_row, used)), list(COLUMNS)
     show_rows(rows, columns, output, empty="no run has a policy yet")
 
 
-def _used(used: Used) -> dict[str, Any]:
+def _used_row(used: PolicyInUse) -> Row:
     return {**_row(used.policy, used.name), "workflow": used.workflow, "step": used.step, "task": used.task}
 
 
-def _row(policy: RetryPolicy, used_by: str | None) -> dict[str, Any]:
+def _row(policy: RetryPolicy, used_by: str | None) -> Row:
     schedule = policy.explain()
     retries = len(schedule.attempts) > 1
     return {

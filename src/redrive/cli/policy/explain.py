@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 
 from redrive.cli.options import GlobalOptions, settings_options
-from redrive.cli.output import Column, chosen, output_option, show_json, show_rows
+from redrive.cli.output import Column, Row, chosen, output_option, show_json, show_rows
 from redrive.cli.policy.options import SECONDS, alteration_options
-from redrive.cli.policy.policies import chosen as chosen_work
-from redrive.cli.policy.policies import of_application, of_database
-from redrive.cli.terminal import bold, out
+from redrive.cli.policy.policies import of_application, of_database, of_work
+from redrive.cli.terminal import out
+from redrive.errors import InvalidValueError
 from redrive.model.identity import HOME
 from redrive.policy.alteration import Alteration, preset
 from redrive.policy.consequence import ENDINGS, CategoryConsequence, consequences
@@ -62,48 +62,49 @@ def explain(
     that name none. The options change it before it is explained.
     """
     subjects = [
-        each._replace(policy=alteration.of(each.policy)) for each in _subjects(given, name, work, org)
+        subject._replace(policy=alteration.of(subject.policy))
+        for subject in _subjects(given, name, work, org)
     ]
-    output = chosen(output)
-    if output == "json":
-        show_json([_json(each, deadline) for each in subjects])
-    elif output == "table":
-        for number, each in enumerate(subjects):
+    form = chosen(output)
+    if form == "json":
+        show_json([_json(subject, deadline) for subject in subjects])
+    elif form == "table":
+        for number, subject in enumerate(subjects):
             out("\n" * bool(number), end="")
-            _show(each, deadline)
+            _draw(subject, deadline)
     else:
-        show_rows((row for each in subjects for row in _rows(each, deadline)), ATTEMPTS, output)
+        show_rows((row for subject in subjects for row in _rows(subject, deadline)), ATTEMPTS, form)
 
 
 def _subjects(given: GlobalOptions, name: str | None, work: str | None, org: str) -> list[Subject]:
     if name is not None and ":" in name:
-        used = chosen_work(of_application(name), work, name)
+        used = of_work(of_application(name), work, name)
     elif work is not None:
         if name is not None:
             raise click.UsageError("Give the name of a policy or --work, not both.")
-        used = chosen_work(of_database(given, org), work, "the database")
+        used = of_work(of_database(given, org), work, "the database")
     else:
         return [Subject(given.settings().retry_policy if name is None else preset(name))]
-    return [Subject(each.policy, each.name) for each in used]
+    return [Subject(policy.policy, policy.name) for policy in used]
 
 
-def _show(subject: Subject, deadline: float | None) -> None:
+def _draw(subject: Subject, deadline: float | None) -> None:
     policy = subject.policy
     if subject.used_by is not None:
-        out(bold(subject.used_by))
+        out((subject.used_by, "bold"))
     out(str(policy.explain()))
     if deadline is not None:
         out(f"\n{_cut(policy, deadline)}")
     out("")
     found = consequences(policy)
-    show_rows([_error(each, policy) for each in found], ERRORS, "table")
-    for each in found:
-        if each.note:
-            out(f"{each.category}: {each.note}.")
+    show_rows([_error(consequence, policy) for consequence in found], ERRORS, "table")
+    for consequence in found:
+        if consequence.note:
+            out(f"{consequence.category}: {consequence.note}.")
     out(f"When nothing more is tried, {ENDINGS[policy.ending]}.")
 
 
-def _error(consequence: CategoryConsequence, policy: RetryPolicy) -> dict[str, Any]:
+def _error(consequence: CategoryConsequence, policy: RetryPolicy) -> Row:
     retries, own = consequence.retries, consequence.category in policy.backoff_by_category
     return {
         "category": consequence.category.value,
@@ -119,7 +120,7 @@ def _times(number: int) -> str:
 
 def _cut(policy: RetryPolicy, deadline: float) -> str:
     """The time that attempts take themselves comes on top of their starts."""
-    within = [_within(each, deadline) for each in policy.explain().attempts]
+    within = [_within(attempt, deadline) for attempt in policy.explain().attempts]
     sure, possible = within.count("yes"), within.count("yes") + within.count("maybe")
     after = f"With a deadline of {duration(deadline)}"
     if sure == len(within):
@@ -134,15 +135,15 @@ def _within(attempt: ScheduledAttempt, deadline: float) -> str:
     return "yes" if latest <= deadline else "maybe" if earliest <= deadline else "no"
 
 
-def _rows(subject: Subject, deadline: float | None) -> Iterator[dict[str, Any]]:
-    for each in subject.policy.explain().attempts:
-        numbers = [round(seconds, 6) for seconds in (*each.wait, *each.start)]
-        within = None if deadline is None else _within(each, deadline)
-        values = (subject.policy.name, subject.used_by, each.number, *numbers, within)
+def _rows(subject: Subject, deadline: float | None) -> Iterator[Row]:
+    for attempt in subject.policy.explain().attempts:
+        numbers = [round(seconds, 6) for seconds in (*attempt.wait, *attempt.start)]
+        within = None if deadline is None else _within(attempt, deadline)
+        values = (subject.policy.name, subject.used_by, attempt.number, *numbers, within)
         yield dict(zip(ATTEMPTS, values, strict=True))
 
 
-def _json(subject: Subject, deadline: float | None) -> dict[str, Any]:
+def _json(subject: Subject, deadline: float | None) -> Row:
     """Every attempt and every category, and the policy as it is stored."""
     schedule = subject.policy.explain()
     left_out = ("policy", "used_by")
@@ -156,17 +157,15 @@ def _json(subject: Subject, deadline: float | None) -> dict[str, Any]:
             {name: value for name, value in row.items() if name not in left_out}
             for row in _rows(subject, deadline)
         ],
-        "errors": [each._asdict() for each in consequences(subject.policy)],
+        "errors": [consequence._asdict() for consequence in consequences(subject.policy)],
         "max_rate_limit_waits": subject.policy.max_rate_limit_waits,
         "when_exhausted": subject.policy.ending.value,
         "stored": _stored(subject.policy),
     }
 
 
-def _stored(policy: RetryPolicy) -> dict[str, Any] | None:
-    """A policy with a function in it cannot be written down."""
-    from redrive.errors import InvalidValueError
-
+def _stored(policy: RetryPolicy) -> Row | None:
+    """None for a policy with a function in it."""
     try:
         return dict(policy_to_json(policy))
     except InvalidValueError:

@@ -1,10 +1,10 @@
-"""The options by which a policy is changed, and where policies are found."""
+"""The options that change a policy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -15,14 +15,10 @@ from redrive.policy.alteration import Alteration
 from redrive.policy.curve import CURVES
 from redrive.policy.jitter import JITTER_SYNTAX
 
-if TYPE_CHECKING:
-    from redrive.engine.definition import Definition
-    from redrive.policy.retry import RetryPolicy
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 SECONDS = Seconds()
-_CATEGORY = click.Choice([each.value for each in Category])
+_CATEGORY = click.Choice([category.value for category in Category])
 
 _OPTIONS = (
     click.option("--attempts", type=int, metavar="N", help="Executions in all, the first one included."),
@@ -53,7 +49,7 @@ _OPTIONS = (
 
 
 def alteration_options(function: Function) -> Function:
-    """Gives `alteration`: what the options change in a policy."""
+    """Add the argument `alteration`: what the options change in a policy."""
 
     @wraps(function)
     def altered(*arguments: Any, **options: Any) -> Any:
@@ -71,22 +67,3 @@ def alteration_options(function: Function) -> Function:
     for option in reversed(_OPTIONS):
         changed = option(changed)
     return changed  # type: ignore[no-any-return]
-
-
-class Used(NamedTuple):
-    """A policy, and the step that has it."""
-
-    workflow: str
-    step: str
-    task: str
-    policy: RetryPolicy
-
-    @property
-    def name(self) -> str:
-        return self.step if self.workflow == self.step else f"{self.workflow}.{self.step}"
-
-
-def used_by(definitions: list[Definition]) -> Iterator[Used]:
-    for definition in definitions:
-        for step in definition.steps:
-            yield Used(definition.workflow, step.name, step.task, step.retry)

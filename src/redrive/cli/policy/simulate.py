@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,15 +10,10 @@ from redrive.cli.options import GlobalOptions, settings_options
 from redrive.cli.output import output_option
 from redrive.cli.parameters import DURATION
 from redrive.cli.policy.options import alteration_options
-from redrive.cli.policy.policies import on_database
+from redrive.cli.policy.policies import run_on_database
 from redrive.cli.progress import progress
-from redrive.cli.terminal import instant
-from redrive.failures.what_if import StepName, StepOutcome, WhatIf
 from redrive.model.identity import HOME
 from redrive.policy.alteration import Alteration, preset
-from redrive.policy.comparison import Peak, PolicyComparison, Side
-from redrive.policy.stored import policy_to_json
-from redrive.policy.what_if import Proof
 
 if TYPE_CHECKING:
     from redrive.app import Redrive
@@ -72,110 +67,6 @@ def simulate(
         with progress("Reading attempts", await rows_to_read(app.store, wanted)) as tell:
             return await what_if(app.store, app.definitions, wanted, alteration, tell)
 
-    from redrive.cli.policy.report import show
+    from redrive.cli.policy.report import show_report
 
-    show(on_database(given, org, ask), output)
-
-
-MEDIAN, HIGH = 0.5, 0.95
-
-ASSUMPTIONS = (
-    "An attempt is taken to succeed from the first sign on that the step worked, and to fail before.",
-    "What lies in between, of which nobody knows, is taken to fail: shorter waits look worse than they are.",
-    "What others show may not hold for work that fails by its own payload: where few runs lie close "
-    "together, such work is counted as avoided, wrongly.",
-    "More attempts may keep a struggling dependency down for longer; that is not in these figures.",
-    "Further waits take the middle of their jitter; time under an open breaker is as it was.",
-)
-STEPS = (
-    *(
-        "workflow",
-        "step",
-        "dependency",
-        "failures",
-        "dead_letters",
-        "dead_letters_changed",
-        "avoided",
-        "made",
-    ),
-    *("unknown", "attempts", "attempts_changed", "busiest_minute", "busiest_minute_changed"),
-)
-
-
-def flat(name: StepName, outcome: StepOutcome) -> dict[str, Any]:
-    comparison = outcome.comparison
-    recorded, changed = comparison.recorded, comparison.changed
-    return {
-        "workflow": name.workflow,
-        "step": name.step,
-        "dependency": outcome.dependency,
-        "failures": comparison.failures,
-        "dead_letters": recorded.dead_letters,
-        "dead_letters_changed": changed.dead_letters,
-        "avoided": sum(comparison.avoided.values()),
-        "made": comparison.made,
-        "unknown": comparison.unknown,
-        "attempts": recorded.attempts,
-        "attempts_changed": changed.attempts,
-        "busiest_minute": recorded.busiest.attempts if recorded.busiest else 0,
-        "busiest_minute_changed": changed.busiest.attempts if changed.busiest else 0,
-    }
-
-
-def as_json(found: WhatIf) -> dict[str, Any]:
-    return {
-        "since": instant(found.since),
-        "runs": found.runs,
-        "attempts_read": found.attempts,
-        "left_out": {"under_way": found.under_way, "unreadable": found.unreadable},
-        **_compared(found.total),
-        "steps": [_step(name, outcome) for name, outcome in found.steps.items()],
-        "assumptions": list(ASSUMPTIONS),
-    }
-
-
-def _step(name: StepName, outcome: StepOutcome) -> dict[str, Any]:
-    return {
-        **name._asdict(),
-        "task": outcome.task,
-        "dependency": outcome.dependency,
-        **_compared(outcome.comparison),
-        "policy": {
-            "recorded": policy_to_json(outcome.recorded),
-            "changed": policy_to_json(outcome.changed),
-        },
-    }
-
-
-def _compared(comparison: PolicyComparison) -> dict[str, Any]:
-    recorded, changed = comparison.recorded, comparison.changed
-    return {
-        "failures": comparison.failures,
-        "dead_letters": {
-            "recorded": recorded.dead_letters,
-            "changed": changed.dead_letters,
-            "avoided": sum(comparison.avoided.values()),
-            "avoided_by": {proof.value: comparison.avoided[proof] for proof in Proof},
-            "made": comparison.made,
-            "made_unsure": comparison.unsure,
-            "too_early": comparison.too_early,
-            "final": comparison.final,
-            "unknown": comparison.unknown,
-            "hoped_for": {each: round(comparison.hoped_for[each], 1) for each in ("unknown", "unsure")},
-        },
-        "attempts": {"recorded": recorded.attempts, "changed": changed.attempts},
-        "busiest_minute": {"recorded": _moment(recorded.busiest), "changed": _moment(changed.busiest)},
-        "seconds_until_success": {"recorded": _waits(recorded), "changed": _waits(changed)},
-    }
-
-
-def _moment(peak: Peak | None) -> dict[str, Any] | None:
-    return None if peak is None else {"at": instant(peak.at), "attempts": peak.attempts}
-
-
-def _waits(side: Side) -> dict[str, float | None]:
-    return {"median": _rounded(side.waited(MEDIAN)), "p95": _rounded(side.waited(HIGH))}
-
-
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 3)
+    show_report(run_on_database(given, org, ask), output)

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import click
 
-from redrive.cli.client import Client, segment
+from redrive.cli.client import Client, segment, short_fingerprint
 from redrive.cli.commands import CommandGroup
 from redrive.cli.confirmation import confirm, dry_run_option, reason_option, report_dry_run, yes_option
 from redrive.cli.connection import api_options
-from redrive.cli.listing import HOW_TO_SEE_MORE, JSON, Newest
+from redrive.cli.listing import HOW_TO_SEE_MORE, NewestRows
 from redrive.cli.outcome import Ended, Exit
-from redrive.cli.output import Column, Row, chosen, limit_option, output_option, show_rows
+from redrive.cli.output import JSON, Column, Row, chosen, limit_option, output_option, show_rows
 from redrive.cli.preconditions import require_state
 from redrive.cli.replay.plan import plan, show_plan
-from redrive.cli.replay.report import PATH, exit_of, read_report, show_report
+from redrive.cli.replay.report import PATH, read_report, report_exit, show_report
 from redrive.cli.replay.start import start
 from redrive.cli.replay.watch import watch
 from redrive.cli.replay.words import helpful, selected
-from redrive.cli.terminal import ago, notice, plural, short
-from redrive.cli.times import since
+from redrive.cli.terminal import notice
+from redrive.cli.timestamps import ago, since
 from redrive.model.replay import OPERATION_TRANSITIONS, ReplayState
+from redrive.words.number import plural
 
 COLUMNS = (
     Column("id", whole=True),
@@ -46,13 +47,13 @@ def replay() -> None:
 @api_options
 def list_operations(client: Client, limit: int | None, output: str | None) -> None:
     """List the replays, the newest first."""
-    rows, form = Newest(client, PATH, limit), chosen(output)
+    rows, form = NewestRows(client, PATH, limit), chosen(output)
     none = "There are no replays; `redrive replay plan` makes one."
     if form == "table":
-        show_rows(map(_for_people, rows), COLUMNS, form, empty=none)
+        show_rows(rows, COLUMNS, form, flat=_for_people, empty=none)
     else:
-        show_rows(rows if form in JSON else map(_flat, rows), FIELDS, form, empty=none)
-    rows.tell_rest()
+        show_rows(rows, FIELDS, form, flat=_flat, empty=none)
+    rows.mention_rest()
 
 
 @click.command()
@@ -69,7 +70,7 @@ def view(client: Client, id: str, output: str | None) -> None:  # noqa: A002 - i
         show_plan(report["operation"], output)
         return
     show_report(client, report, output)
-    if (code := exit_of(report)) is not Exit.OK:
+    if (code := report_exit(report)) is not Exit.OK:
         raise Ended(code)
 
 
@@ -80,8 +81,8 @@ def view(client: Client, id: str, output: str | None) -> None:  # noqa: A002 - i
 @api_options
 def pause(client: Client, id: str, reason: str, dry_run: bool) -> None:  # noqa: A002
     """Begin nothing more until it is resumed; what is under way is finished."""
-    name, named = _steerable(client, id, "paused")
-    if not report_dry_run(f"pause {named}", dry_run):
+    name, description = _look_up(client, id, "paused")
+    if not report_dry_run(f"pause {description}", dry_run):
         client.post(f"{PATH}/{name}/pause", {"reason": reason})
         notice(f"Paused; `redrive replay resume {name}` goes on.")
 
@@ -93,8 +94,8 @@ def pause(client: Client, id: str, reason: str, dry_run: bool) -> None:  # noqa:
 @api_options
 def resume(client: Client, id: str, reason: str, dry_run: bool) -> None:  # noqa: A002
     """Go on; one that has stopped itself begins with a canary again."""
-    name, named = _steerable(client, id, "resumed")
-    if not report_dry_run(f"resume {named}", dry_run):
+    name, description = _look_up(client, id, "resumed")
+    if not report_dry_run(f"resume {description}", dry_run):
         client.post(f"{PATH}/{name}/resume", {"reason": reason})
         notice(f"It goes on; `redrive replay watch {name}` shows how far it is.")
 
@@ -107,14 +108,14 @@ def resume(client: Client, id: str, reason: str, dry_run: bool) -> None:  # noqa
 @api_options
 def cancel(client: Client, id: str, reason: str, dry_run: bool, yes: bool) -> None:  # noqa: A002
     """Begin nothing more, for good; what is under way is finished."""
-    name, named = _steerable(client, id, "cancelled")
-    if confirm(f"cancel {named}, on {client.where}", dry_run=dry_run, yes=yes):
+    name, description = _look_up(client, id, "cancelled")
+    if confirm(f"cancel {description}, on {client.where}", dry_run=dry_run, yes=yes):
         client.post(f"{PATH}/{name}/cancel", {"reason": reason})
         notice("Cancelled; what was not begun stays a dead letter.")
 
 
-def _steerable(client: Client, operation_id: str, done: str) -> tuple[str, str]:
-    """Its id, and what it is called when somebody is asked."""
+def _look_up(client: Client, operation_id: str, done: str) -> tuple[str, str]:
+    """Its id, and its description for the confirmation."""
     report = read_report(client, operation_id)
     name, left = report["operation"]["id"], report["items"].get("PLANNED", 0)
     what = f"the replay {name}"
@@ -123,15 +124,15 @@ def _steerable(client: Client, operation_id: str, done: str) -> tuple[str, str]:
 
 
 def _for_people(operation: Row) -> Row:
-    """A reason says more than what was selected, where somebody has given one."""
+    """A reason, if there is one, says more than what was selected."""
     row = _flat(operation)
     begun, what = f"{row['begun']:,} of {row['will_run']:,}", row["reason"] or row["selected"]
     return {**row, "begun": begun, "what": what}
 
 
 def _flat(operation: Row) -> Row:
-    told = {"begun": operation["released"], "will_run": operation["plan"]["will_run"]}
-    return {**operation, **told, "selected": selected(operation)}
+    begun, will_run = operation["released"], operation["plan"]["will_run"]
+    return {**operation, "begun": begun, "will_run": will_run, "selected": selected(operation)}
 
 
 ITEM_COLUMNS = (
@@ -170,12 +171,8 @@ def items(
     report, form = read_report(client, id), chosen(output)
     rows = client.pages(f"{PATH}/{segment(id)}/items", limit=limit, state=state)
     none = f"None of them is {state}." if state else "It has no items."
-    if form in JSON:
-        shown = show_rows(rows, ITEM_FIELDS, form)
-    else:
-        shown = show_rows(
-            map(_flat_item, rows), ITEM_COLUMNS if form == "table" else ITEM_FIELDS, form, empty=none
-        )
+    columns = ITEM_COLUMNS if form == "table" else ITEM_FIELDS
+    shown = show_rows(rows, columns, form, flat=_flat_item, empty=none)
     known = report["items"]
     total = known.get(state, 0) if state else sum(known.values())
     if total > shown:
@@ -185,8 +182,8 @@ def items(
 def _flat_item(item: Row) -> Row:
     after = item["fingerprint_after"]
     same = after is not None and after == item["fingerprint"]
-    told = "-" if after is None else short(after) + (", as before" if same else "")
-    return {**item, "group": told, "note": helpful(item["note"]) if item["note"] else None}
+    group = "-" if after is None else short_fingerprint(after) + (", as before" if same else "")
+    return {**item, "group": group, "note": helpful(item["note"]) if item["note"] else None}
 
 
 for command in (plan, start, watch, list_operations, view, items, pause, resume, cancel):

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from redrive.cli.client import Client, segment
 from redrive.cli.confirmation import dry_run_option, report_dry_run
 from redrive.cli.connection import api_options
-from redrive.cli.listing import JSON, counted
-from redrive.cli.output import Row, chosen, output_option, show_fields, show_json
+from redrive.cli.listing import counted
+from redrive.cli.output import Row, output_option, show_one
 from redrive.cli.replay.options import plan_options
 from redrive.cli.replay.words import (
     MODES,
-    Consequence,
     careful,
     consequences,
     policy_words,
     promise,
     selected,
 )
-from redrive.cli.screen import INDENT, aside, facts, heading, headline, next_steps, paragraph, room, wrapped
-from redrive.cli.terminal import notice, out, plural, warn
-from redrive.cli.times import since
+from redrive.cli.terminal import notice, styled_state
+from redrive.cli.timestamps import since
+from redrive.words.number import plural
+
+if TYPE_CHECKING:
+    from redrive.cli.screen import Screen
 
 PATH = "/api/v1/operations"
 LETTERS = "/api/v1/dead-letters"
@@ -65,39 +66,34 @@ def plan(
     body = _body(ids, asked)
     if most is not None:
         body = _limited(client, body, most)
-    if dry_run:
-        report_dry_run(f"plan a replay of {_number(client, body)}", dry_run)
+    if not dry_run:
+        show_plan(client.post(PATH, body), output)
         return
-    show_plan(client.post(PATH, body), output)
+    if "ids" in body:
+        number = plural(len(body["ids"]), "dead letter")
+    else:
+        found = client.get(f"{LETTERS}/count", q=_query(client, body))
+        number = "1 dead letter" if found["number"] == 1 else f"{counted(found)} dead letters"
+    report_dry_run(f"plan a replay of {number}", dry_run)
 
 
 def show_plan(operation: Row, output: str | None) -> None:
-    form = chosen(output)
-    if form in JSON:
-        show_json(operation, indent=2 if form == "json" else None)
-    elif form != "table":
-        show_fields(_flat(operation), FIELDS, form)
-    else:
-        tell_plan(operation)
-        if operation["plan"]["will_run"]:
-            next_steps([(f"redrive replay start {operation['id']}", "begin it")])
-    if not operation["plan"]["selected"]:
-        notice(f"{promise(operation['plan'])}, so there is nothing to start: {_hint(operation)}.")
-
-
-def _hint(operation: Row) -> str:
-    query = operation["selection"].get("query")
-    if query is None:
-        return "`redrive dlq list` shows what is open"
-    return f"`redrive dlq list {query}` shows what it finds, is:any also what is closed"
-
-
-def tell_plan(operation: Row) -> None:
-    """For a person."""
     plan = operation["plan"]
-    headline(promise(plan), operation["state"])
+    show_one(operation, FIELDS, output, lambda screen: _draw(screen, operation), flat=_flat)
+    if not plan["selected"]:
+        query = operation["selection"].get("query")
+        if query is None:
+            hint = "`redrive dlq list` shows what is open"
+        else:
+            hint = f"`redrive dlq list {query}` shows what it finds, is:any also what is closed"
+        notice(f"{promise(plan)}, so there is nothing to start: {hint}.")
+
+
+def _draw(screen: Screen, operation: Row) -> None:
+    plan = operation["plan"]
+    screen.headline(promise(plan), styled_state(operation["state"]))
     reason = f": {operation['reason']}" if operation["reason"] else ""
-    aside(
+    screen.aside(
         [
             f"plan {operation['id']}",
             selected(operation),
@@ -105,24 +101,17 @@ def tell_plan(operation: Row) -> None:
             f"planned {since(operation['planned_at'])} ago by {operation['planned_by']}{reason}",
         ]
     )
-    known = list(consequences(plan))
-    if known:
-        heading("What will happen, if all goes well")
-        _tell_consequences(known)
+    if known := list(consequences(plan)):
+        screen.heading("What will happen, if all goes well")
+        screen.columns(
+            ((f"{number:,}", (text, "warn" if risky else "")) for number, text, risky in known), right=(0,)
+        )
     if plan["will_run"]:
-        heading("How carefully")
+        screen.heading("How carefully")
         for sentence in (*careful(operation["options"], plan["will_run"]), DRIFT):
-            paragraph(sentence)
-        facts([("retry policy", policy_words(operation["override_retry_policy"]))])
-
-
-def _tell_consequences(known: Sequence[Consequence]) -> None:
-    digits = max(len(f"{each.number:,}") for each in known)
-    for number, text, risky in known:
-        first, *others = wrapped(text, room() - digits - 2 * INDENT)
-        out(f"  {number:>{digits},}  {warn(first) if risky else first}")
-        for line in others:
-            out(" " * (digits + 2 * INDENT) + line)
+            screen.paragraph(sentence)
+        screen.facts([("retry policy", policy_words(operation["override_retry_policy"]))])
+        screen.next_steps([(f"redrive replay start {operation['id']}", "begin it")])
 
 
 def _body(ids: tuple[str, ...], asked: Row) -> Row:
@@ -130,7 +119,9 @@ def _body(ids: tuple[str, ...], asked: Row) -> Row:
     if body.get("same_failures") == 0:
         body["same_failures"] = None
     if ids:
-        _refuse_queries(ids)
+        for argument in ids:
+            if ":" in argument and not argument.startswith("v1:"):
+                raise click.UsageError(f"{argument!r} is a query and no id: --query {' '.join(ids)!r}")
         body["ids"] = list(ids)
     if [name in body for name in ("ids", "query", "group")].count(True) != 1:
         raise click.UsageError(
@@ -140,18 +131,12 @@ def _body(ids: tuple[str, ...], asked: Row) -> Row:
     return body
 
 
-def _refuse_queries(ids: tuple[str, ...]) -> None:
-    for each in ids:
-        if ":" in each and not each.startswith("v1:"):
-            raise click.UsageError(f"{each!r} is a query and no id: --query {' '.join(ids)!r}")
-
-
 def _limited(client: Client, body: Row, most: int) -> Row:
-    """The oldest of them, by their ids."""
+    """Replace a query or a group by the ids of its oldest dead letters."""
     if "ids" in body:
         return {**body, "ids": body["ids"][:most]}
     query = _query(client, body)
-    ids = [each["id"] for each in client.pages(LETTERS, limit=most, q=query, order="oldest")]
+    ids = [letter["id"] for letter in client.pages(LETTERS, limit=most, q=query, order="oldest")]
     if not ids:
         return body
     if len(ids) == most:
@@ -167,13 +152,6 @@ def _query(client: Client, body: Row) -> str:
         return str(body["query"])
     found = client.get(f"/api/v1/groups/{segment(body['group'])}")
     return f"is:live fp:{found['fingerprint']}"
-
-
-def _number(client: Client, body: Row) -> str:
-    if "ids" in body:
-        return plural(len(body["ids"]), "dead letter")
-    found = client.get(f"{LETTERS}/count", q=_query(client, body))
-    return "1 dead letter" if found["number"] == 1 else f"{counted(found)} dead letters"
 
 
 def _flat(operation: Row) -> Row:

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
-from redrive.cli.client import ApiError, Client, segment
-from redrive.cli.listing import JSON
+from redrive.cli.client import ApiError, Client, segment, short_fingerprint
 from redrive.cli.outcome import Exit
-from redrive.cli.output import Row, chosen, show_fields, show_json
+from redrive.cli.output import Row, show_one
 from redrive.cli.preconditions import explain_ids
 from redrive.cli.replay.words import MODES, careful, helpful, policy_words, selected
-from redrive.cli.screen import aside, facts, heading, headline, next_steps, paragraph
-from redrive.cli.terminal import out, plural, short, visible
-from redrive.cli.times import length, since, stamp
+from redrive.cli.terminal import escape, out, styled_state
+from redrive.cli.timestamps import since, stamp
 from redrive.errors import NotFoundError
+from redrive.words.duration import duration
+from redrive.words.number import noun, plural
+
+if TYPE_CHECKING:
+    from redrive.cli.screen import Screen
 
 PATH = "/api/v1/operations"
 AUDIT = "/api/v1/audit"
 MAX_FAILURES, MAX_ENTRIES = 5, 50
-STEERED = ("paused", "resumed", "cancelled", "stopped")
+INTERVENTIONS = ("paused", "resumed", "cancelled", "stopped")
 ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
 OVER = ("DONE", "CANCELLED", "STOPPED")
 FIELDS = (
@@ -35,33 +38,21 @@ FIELDS = (
 )
 
 
-def found(client: Client, operation_id: str) -> Row:
-    with _named(operation_id):
-        operation: Row = client.get(f"{PATH}/{segment(operation_id)}")
+def read_operation(client: Client, operation_id: str, part: str = "") -> Row:
+    with explain_ids("replay", [operation_id], "redrive replay list"):
+        operation: Row = client.get(f"{PATH}/{segment(operation_id)}{part}")
     return operation
 
 
 def read_report(client: Client, operation_id: str) -> Row:
-    with _named(operation_id):
-        report: Row = client.get(f"{PATH}/{segment(operation_id)}/report")
-    return report
-
-
-def _named(operation_id: str) -> AbstractContextManager[None]:
-    return explain_ids("replay", [operation_id], "redrive replay list")
+    return read_operation(client, operation_id, "/report")
 
 
 def show_report(client: Client, report: Row, output: str | None) -> None:
-    form = chosen(output)
-    if form in JSON:
-        show_json(report, indent=2 if form == "json" else None)
-    elif form != "table":
-        show_fields(_flat(report), FIELDS, form)
-    else:
-        _tell(client, report)
+    show_one(report, FIELDS, output, lambda screen: _draw(screen, client, report), flat=_flat)
 
 
-def exit_of(report: Row) -> Exit:
+def report_exit(report: Row) -> Exit:
     """7 if it has stopped or was cancelled, or if anything of it failed or could not be replayed."""
     if report["operation"]["state"] not in OVER:
         return Exit.OK
@@ -78,46 +69,47 @@ def replayed(report: Row) -> int:
     return sum(number for state, number in report["items"].items() if state not in ("REFUSED", "SKIPPED"))
 
 
-def _tell(client: Client, report: Row) -> None:
+def _draw(screen: Screen, client: Client, report: Row) -> None:
     operation, failures = report["operation"], report["failures"]
-    headline(f"Replay of {plural(operation['plan']['selected'], 'dead letter')}", operation["state"])
-    aside([f"replay {operation['id']}", selected(operation), MODES[operation["mode"]]])
+    title = f"Replay of {plural(operation['plan']['selected'], 'dead letter')}"
+    screen.headline(title, styled_state(operation["state"]))
+    screen.aside([f"replay {operation['id']}", selected(operation), MODES[operation["mode"]]])
     out("")
-    for sentence in _standing(report):
-        paragraph(sentence, 0)
+    for sentence in _progress(report):
+        screen.paragraph(sentence, indent=0)
     if failures:
-        heading("Failures")
+        screen.heading("Failures")
         for fingerprint, number in list(failures.items())[:MAX_FAILURES]:
-            paragraph(f"{number:,}  {_title(client, fingerprint)}")
-            aside([f"     fp:{fingerprint}" if fingerprint else None])
+            rows = [(f"{number:,}", _title(client, fingerprint))]
+            rows += [("", f"fp:{fingerprint}")] if fingerprint else []
+            screen.columns(rows, right=(0,))
     if report["notes"]:
-        heading("Not replayed")
-        for why, number in report["notes"].items():
-            paragraph(f"{number:,}  {helpful(why) if why else 'no reason is stored'}")
-    heading("How it went")
-    facts([*_history(report), *_steered(client, operation)])
-    next_steps(_next(report))
+        screen.heading("Not replayed")
+        notes = report["notes"].items()
+        screen.columns(
+            ((f"{number:,}", helpful(why) if why else "no reason is stored") for why, number in notes),
+            right=(0,),
+        )
+    screen.heading("How it went")
+    screen.facts([*_history(report), *_interventions(client, operation)])
+    screen.next_steps(_next(report))
 
 
-def _standing(report: Row) -> Iterator[str]:
+def _progress(report: Row) -> Iterator[str]:
     operation, items = report["operation"], report["items"]
     counts = ", ".join(f"{number:,} {state.lower()}" for state, number in items.items() if number)
     yield f"{ended(report):,} of {replayed(report):,} have ended. Items: {counts or 'none'}."
     if operation["state"] == "STOPPED":
         yield f"It stopped itself: {operation['stopped_because'] or 'no reason is stored'}."
-        yield _left_behind(items.get("PLANNED", 0))
+        left = items.get("PLANNED", 0)
+        stays = noun(left, "was not begun and stays a dead letter", "were not begun and stay dead letters")
+        yield f"{left:,} {stays}."
     elif operation["state"] == "PAUSED":
         yield "Nothing more is begun until somebody resumes it."
     elif operation["state"] == "RUNNING" and not operation["released"]:
         yield "Nothing was begun so far: a worker does that."
     if operation["state"] in OVER and items.get("FAILED"):
         yield "What failed has an open dead letter, of the step where it stopped."
-
-
-def _left_behind(number: int) -> str:
-    if number == 1:
-        return "1 was not begun and stays a dead letter."
-    return f"{number:,} were not begun and stay dead letters."
 
 
 def _history(report: Row) -> Iterator[tuple[str, str | None]]:
@@ -129,26 +121,26 @@ def _history(report: Row) -> Iterator[tuple[str, str | None]]:
         yield "ended", f"{stamp(operation['ended_at'])}, {since(operation['ended_at'])} ago"
     yield "reason", operation["reason"]
     if report["seconds"] is not None:
-        yield "first to last", length(report["seconds"])
+        yield "first to last", duration(report["seconds"])
     yield "carefully", " ".join(careful(operation["options"], operation["plan"]["will_run"]))
     yield "retry policy", policy_words(operation["override_retry_policy"])
 
 
-def _steered(client: Client, operation: Row) -> Iterator[tuple[str, str | None]]:
-    """Who has paused, resumed or cancelled it, and why: the audit has it."""
+def _interventions(client: Client, operation: Row) -> Iterator[tuple[str, str | None]]:
+    """Who has paused, resumed or cancelled it, and why, from the audit."""
     try:
         entries = client.get(AUDIT, subject=operation["id"], size=MAX_ENTRIES)["items"]
-    except ApiError:  # whoever may not read it is told the rest
+    except ApiError:  # the key may not read the audit
         return
-    for each in reversed(entries):
-        verb = each["action"].removeprefix("operation.")
-        if verb in STEERED:
-            why = f": {each['detail']['reason']}" if each["detail"].get("reason") else ""
-            yield verb, f"{stamp(each['at'])} by {each['actor']}{why}"
+    for entry in reversed(entries):
+        verb = entry["action"].removeprefix("operation.")
+        if verb in INTERVENTIONS:
+            why = f": {entry['detail']['reason']}" if entry["detail"].get("reason") else ""
+            yield verb, f"{stamp(entry['at'])} by {entry['actor']}{why}"
 
 
 def _next(report: Row) -> Iterator[tuple[str, str]]:
-    operation, failures = report["operation"], [each for each in report["failures"] if each]
+    operation, failures = report["operation"], list(filter(None, report["failures"]))
     which = operation["id"]
     if operation["state"] == "RUNNING":
         yield f"redrive replay watch {which}", "see how it goes on"
@@ -160,7 +152,7 @@ def _next(report: Row) -> Iterator[tuple[str, str]]:
         if report["items"].get(state):
             yield f"redrive replay items {which} --state {state}", meaning
     if failures:
-        yield f"redrive dlq groups {short(failures[0])}", "why most of these failed"
+        yield f"redrive dlq groups {short_fingerprint(failures[0])}", "why most of these failed"
     elif operation["state"] in ("DONE", "CANCELLED"):
         yield "redrive status", "what else there is"
 
@@ -169,7 +161,7 @@ def _title(client: Client, fingerprint: str) -> str:
     if not fingerprint:
         return "in a way that is not known"
     try:
-        return visible(client.get(f"/api/v1/groups/{segment(fingerprint)}")["title"])
+        return escape(client.get(f"/api/v1/groups/{segment(fingerprint)}")["title"])
     except (ApiError, NotFoundError):  # removed since
         return "failures that are not known any more"
 

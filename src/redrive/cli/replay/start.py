@@ -7,15 +7,15 @@ import click
 from redrive.cli.client import ApiError, Client, segment
 from redrive.cli.confirmation import confirm, dry_run_option, yes_option
 from redrive.cli.connection import api_options
-from redrive.cli.listing import JSON
 from redrive.cli.outcome import Ended, Exit
-from redrive.cli.output import Row, chosen, output_option, show_json
+from redrive.cli.output import JSON, Row, chosen, output_option, show_json
 from redrive.cli.polling import timeout_option
 from redrive.cli.replay.plan import PATH
-from redrive.cli.replay.report import found
+from redrive.cli.replay.report import read_operation
 from redrive.cli.replay.watch import follow
-from redrive.cli.terminal import notice, plural, visible
+from redrive.cli.terminal import escape, notice
 from redrive.errors import DriftError, ReplayRefusedError, TransitionError
+from redrive.words.number import plural
 
 MAX_CHANGES = 20
 
@@ -48,20 +48,20 @@ def start(
     If dead letters have changed since, nothing is started, they are listed, and the exit code is 6. With
     --yes nobody is asked; what was planned is checked all the same.
     """
-    operation = found(client, id)
+    operation = read_operation(client, id)
     _refuse_useless(operation)
     drift = client.get(f"{PATH}/{segment(id)}/drift")
     if drift["number"] and not accept_drift:
         raise _drifted(operation["id"], drift, dry_run=dry_run)
     _refuse_unexpected(drift, expect)
-    if not confirm(_what(operation, drift["will_run"], client.where), dry_run=dry_run, yes=yes):
+    if not confirm(_describe(operation, drift["will_run"], client.where), dry_run=dry_run, yes=yes):
         return
-    started = _started(client, operation["id"], accept_drift, expect if yes else drift["will_run"])
+    started = _start(client, operation["id"], accept_drift, expect if yes else drift["will_run"])
     if wait:
         follow(client, started["id"], timeout, output)
         return
     if (form := chosen(output)) in JSON:
-        show_json(started, indent=2 if form == "json" else None)
+        show_json(started, form)
     notice(f"Started; `redrive replay watch {started['id']}` shows how far it is.")
 
 
@@ -88,8 +88,7 @@ def _refuse_unexpected(drift: Row, expect: int | None) -> None:
         raise ReplayRefusedError("all of them have changed since it was planned; plan anew")
 
 
-def _what(operation: Row, number: int, where: str) -> str:
-    """The number, and where it is."""
+def _describe(operation: Row, number: int, where: str) -> str:
     plan = operation["plan"]
     repeat, left_out = min(plan["may_repeat_effects"], number), plan["will_run"] - number
     words = [f"replay {plural(number, 'dead letter')}"]
@@ -101,8 +100,8 @@ def _what(operation: Row, number: int, where: str) -> str:
     return f"{''.join(words)}{',' * (len(words) > 1)} in {where}"
 
 
-def _started(client: Client, operation_id: str, accept_drift: bool, expect: int | None) -> Row:
-    """Whoever was shown a number, or has said one, starts as many or none."""
+def _start(client: Client, operation_id: str, accept_drift: bool, expect: int | None) -> Row:
+    """Start as many as were confirmed or expected, or none."""
     body = {"accept_drift": accept_drift, "expect": expect}
     try:
         started: Row = client.post(f"{PATH}/{segment(operation_id)}/start", body)
@@ -119,8 +118,8 @@ def _drifted(operation_id: str, drift: Row, dry_run: bool = False) -> Ended:
     notice(
         f"Error: {plural(number, 'dead letter')} {have} changed since it was planned; nothing {then} started:"
     )
-    for each in drift["changes"][:MAX_CHANGES]:
-        notice(f"  {each['letter_id']}  {visible(each['change'])}")
+    for change in drift["changes"][:MAX_CHANGES]:
+        notice(f"  {change['letter_id']}  {escape(change['change'])}")
     if number > MAX_CHANGES:
         notice(f"  and {number - MAX_CHANGES:,} more")
     notice(f"Hint: plan anew, or leave them out: redrive replay start {operation_id} --accept-drift")

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-import sys
 import time
+from typing import TYPE_CHECKING
 
 import click
 
-from redrive.cli.cell import cut
 from redrive.cli.client import Client
 from redrive.cli.connection import api_options
 from redrive.cli.outcome import Ended, Exit
-from redrive.cli.output import Row, output_option, terminal_width
+from redrive.cli.output import Row, output_option
 from redrive.cli.polling import Poller, timeout_option
-from redrive.cli.replay.report import OVER, ended, exit_of, read_report, replayed, show_report
-from redrive.cli.terminal import age, notice, visible
+from redrive.cli.progress import can_draw, progress_bar
+from redrive.cli.replay.report import OVER, ended, read_report, replayed, report_exit, show_report
+from redrive.cli.terminal import escape, notice
 from redrive.errors import TransitionError
+from redrive.words.duration import age
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+BAR_WIDTH = 20
+LINE_SECONDS = 5.0
+"""How often a log gets a line, where there is no terminal."""
+MIN_ENDED, MIN_SECONDS = 5, 2.0
+"""The time that is left is told from so many on, over so long."""
 
 
 @click.command()
@@ -38,78 +48,83 @@ def watch(
 
 
 def follow(client: Client, operation_id: str, timeout: float | None, output: str | None) -> None:
-    ticker = Ticker()
+    progress = ReplayProgress()
     try:
-        report = _to_its_end(client, operation_id, timeout, ticker)
+        report = _wait(client, operation_id, timeout, progress)
     except KeyboardInterrupt:
-        ticker.say(f"The replay goes on; `redrive replay watch {operation_id}` looks again.")
+        progress.say(f"The replay goes on; `redrive replay watch {operation_id}` looks again.")
         raise
-    ticker.end()
+    finally:
+        progress.stop()
     show_report(client, report, output)
-    if (code := exit_of(report)) is not Exit.OK:
+    if (code := report_exit(report)) is not Exit.OK:
         raise Ended(code)
 
 
-def _to_its_end(client: Client, operation_id: str, timeout: float | None, ticker: Ticker) -> Row:
-    follower, paused = Poller(client, timeout, ticker.say), False
+def _wait(client: Client, operation_id: str, timeout: float | None, progress: ReplayProgress) -> Row:
+    """The report at the end; items that run when it is stopped or cancelled are still finished."""
+    poller, paused = Poller(client, timeout, progress.say), False
     while True:
         report = read_report(client, operation_id)
-        operation = report["operation"]
-        if operation["state"] == "PLANNED":
+        state = report["operation"]["state"]
+        if state == "PLANNED":
             raise TransitionError(
                 f"it was not started so far: `redrive replay start {operation_id}` does that"
             )
-        ticker.tell(report)
-        if _is_over(report):
+        progress.update(report)
+        if state in OVER and not report["items"].get("RUNNING"):
             return report
-        if operation["state"] == "PAUSED" and not paused:
-            ticker.say(f"It is paused: `redrive replay resume {operation_id}` goes on.")
-        paused = paused or operation["state"] == "PAUSED"
-        waits = operation["state"] == "RUNNING" and not operation["released"]
-        follower.wait(f"the replay {operation_id}", None, waits=waits)
+        if state == "PAUSED" and not paused:
+            progress.say(f"It is paused: `redrive replay resume {operation_id}` goes on.")
+            paused = True
+        waits = state == "RUNNING" and not report["operation"]["released"]
+        poller.wait(f"the replay {operation_id}", None, waits=waits)
 
 
-def _is_over(report: Row) -> bool:
-    """What was under way when it was stopped or cancelled is finished."""
-    return report["operation"]["state"] in OVER and not report["items"].get("RUNNING")
+class ReplayProgress:
+    """A bar on a terminal, and where a log is written, a line now and then."""
 
-
-WIDTH = 20
-SECONDS_A_LINE = 5.0
-ENOUGH_ENDED, ENOUGH_SECONDS = 5, 2.0
-"""A pace is told from so many on, over so long."""
-_CLEARED = "\r\x1b[K"
-
-
-class Ticker:
     def __init__(self) -> None:
-        self._on_terminal = sys.stderr.isatty()
         self._began = time.monotonic()
-        self._at_first: int | None = None
+        self._ended_at_first: int | None = None
+        self._bar: Progress | None = None
         self._line = ""
-        self._told_at = -SECONDS_A_LINE
+        self._line_at = -LINE_SECONDS
 
-    def tell(self, report: Row) -> None:
-        line, now = self._words(report), time.monotonic()
-        if self._on_terminal:
-            shown = cut(f"{_label(report):10}{_bar(report)}  {line}", terminal_width() - 1)
-            click.echo(f"{_CLEARED}{shown}", nl=False, err=True)
-        elif line != self._line and now - self._told_at >= SECONDS_A_LINE:
-            self._told_at = now
-            notice(f"{_label(report)}: {line}")
-        self._line = line
-
-    def end(self) -> None:
-        """What comes next begins on a line of its own."""
-        if self._on_terminal and self._line:
-            click.echo(err=True)
-            self._line = ""
+    def update(self, report: Row) -> None:
+        label, text, now = _label(report), self._text(report), time.monotonic()
+        if can_draw():
+            bar = self._start() if self._bar is None else self._bar
+            total = replayed(report)
+            done = ended(report) if total else 1  # without a total the bar would move to and fro
+            bar.update(bar.task_ids[0], total=total or 1, completed=done, label=label, text=text)
+        elif text != self._line and now - self._line_at >= LINE_SECONDS:
+            self._line, self._line_at = text, now
+            notice(f"{label}: {text}")
 
     def say(self, text: str) -> None:
-        self.end()
+        self.stop()
         notice(text)
 
-    def _words(self, report: Row) -> str:
+    def stop(self) -> None:
+        """Leave the bar as it is: what comes next stands below."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def _start(self) -> Progress:
+        from rich.progress import BarColumn, TextColumn
+
+        self._bar = progress_bar(
+            TextColumn("{task.fields[label]:10}", markup=False),
+            BarColumn(BAR_WIDTH),
+            TextColumn("{task.fields[text]}", markup=False),
+        )
+        self._bar.add_task("", label="", text="")
+        self._bar.start()
+        return self._bar
+
+    def _text(self, report: Row) -> str:
         items = report["items"]
         words = [f"{ended(report):,} of {replayed(report):,} ended"]
         words += [f"{items['FAILED']:,} failed"] if items.get("FAILED") else []
@@ -119,23 +134,17 @@ class Ticker:
 
     def _seconds_left(self, report: Row) -> float | None:
         done, passed = ended(report), time.monotonic() - self._began
-        if self._at_first is None:
-            self._at_first = done
-        lately, left = done - self._at_first, replayed(report) - done
-        if report["operation"]["state"] != "RUNNING" or lately < ENOUGH_ENDED or passed < ENOUGH_SECONDS:
+        if self._ended_at_first is None:
+            self._ended_at_first = done
+        lately, left = done - self._ended_at_first, replayed(report) - done
+        if report["operation"]["state"] != "RUNNING" or lately < MIN_ENDED or passed < MIN_SECONDS:
             return None
         return left * passed / lately if left else None
-
-
-def _bar(report: Row) -> str:
-    total = replayed(report)
-    full = WIDTH * ended(report) // total if total else WIDTH
-    return f"[{'#' * full}{'-' * (WIDTH - full)}]"
 
 
 def _label(report: Row) -> str:
     operation = report["operation"]
     if operation["state"] != "RUNNING":
-        return visible(operation["state"]).capitalize()
+        return escape(operation["state"]).capitalize()
     in_canary = operation["ramped_at"] is None and operation["options"]["canary"] < replayed(report)
     return "Canary" if in_canary else "Replaying"

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from redrive.cli.output import Row
-from redrive.cli.terminal import age, plural
+from redrive.words.duration import age
+from redrive.words.number import plural
 
 _UNDER_WAY = re.compile(r"it is an item of the replay (\w+) that is under way")
 MODES = {

@@ -1,0 +1,113 @@
+"""The figures of a simulated policy, for programs."""
+
+from __future__ import annotations
+
+from redrive.cli.output import Row
+from redrive.cli.timestamps import rfc3339
+from redrive.failures.what_if import StepName, StepOutcome, WhatIf
+from redrive.policy.comparison import Peak, PolicyComparison, Side
+from redrive.policy.stored import policy_to_json
+from redrive.policy.what_if import Proof
+
+MEDIAN, HIGH = 0.5, 0.95
+
+ASSUMPTIONS = (
+    "An attempt is taken to succeed from the first sign on that the step worked, and to fail before.",
+    "What lies in between, of which nobody knows, is taken to fail: shorter waits look worse than they are.",
+    "What others show may not hold for work that fails by its own payload: where few runs lie close "
+    "together, such work is counted as avoided, wrongly.",
+    "More attempts may keep a struggling dependency down for longer; that is not in these figures.",
+    "Further waits take the middle of their jitter; time under an open breaker is as it was.",
+)
+STEPS = (
+    *(
+        "workflow",
+        "step",
+        "dependency",
+        "failures",
+        "dead_letters",
+        "dead_letters_changed",
+        "avoided",
+        "made",
+    ),
+    *("unknown", "attempts", "attempts_changed", "busiest_minute", "busiest_minute_changed"),
+)
+
+
+def step_figures(name: StepName, outcome: StepOutcome) -> Row:
+    comparison = outcome.comparison
+    recorded, changed = comparison.recorded, comparison.changed
+    return {
+        "workflow": name.workflow,
+        "step": name.step,
+        "dependency": outcome.dependency,
+        "failures": comparison.failures,
+        "dead_letters": recorded.dead_letters,
+        "dead_letters_changed": changed.dead_letters,
+        "avoided": sum(comparison.avoided.values()),
+        "made": comparison.made,
+        "unknown": comparison.unknown,
+        "attempts": recorded.attempts,
+        "attempts_changed": changed.attempts,
+        "busiest_minute": recorded.busiest.attempts if recorded.busiest else 0,
+        "busiest_minute_changed": changed.busiest.attempts if changed.busiest else 0,
+    }
+
+
+def all_figures(found: WhatIf) -> Row:
+    return {
+        "since": rfc3339(found.since),
+        "runs": found.runs,
+        "attempts_read": found.attempts,
+        "left_out": {"under_way": found.under_way, "unreadable": found.unreadable},
+        **_compared(found.total),
+        "steps": [_step(name, outcome) for name, outcome in found.steps.items()],
+        "assumptions": list(ASSUMPTIONS),
+    }
+
+
+def _step(name: StepName, outcome: StepOutcome) -> Row:
+    return {
+        **name._asdict(),
+        "task": outcome.task,
+        "dependency": outcome.dependency,
+        **_compared(outcome.comparison),
+        "policy": {
+            "recorded": policy_to_json(outcome.recorded),
+            "changed": policy_to_json(outcome.changed),
+        },
+    }
+
+
+def _compared(comparison: PolicyComparison) -> Row:
+    recorded, changed = comparison.recorded, comparison.changed
+    return {
+        "failures": comparison.failures,
+        "dead_letters": {
+            "recorded": recorded.dead_letters,
+            "changed": changed.dead_letters,
+            "avoided": sum(comparison.avoided.values()),
+            "avoided_by": {proof.value: comparison.avoided[proof] for proof in Proof},
+            "made": comparison.made,
+            "made_unsure": comparison.unsure,
+            "too_early": comparison.too_early,
+            "final": comparison.final,
+            "unknown": comparison.unknown,
+            "hoped_for": {kind: round(comparison.hoped_for[kind], 1) for kind in ("unknown", "unsure")},
+        },
+        "attempts": {"recorded": recorded.attempts, "changed": changed.attempts},
+        "busiest_minute": {"recorded": _moment(recorded.busiest), "changed": _moment(changed.busiest)},
+        "seconds_until_success": {"recorded": _waits(recorded), "changed": _waits(changed)},
+    }
+
+
+def _moment(peak: Peak | None) -> Row | None:
+    return None if peak is None else {"at": rfc3339(peak.at), "attempts": peak.attempts}
+
+
+def _waits(side: Side) -> dict[str, float | None]:
+    return {"median": _rounded(side.waited(MEDIAN)), "p95": _rounded(side.waited(HIGH))}
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)
