@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Command
 
-from redrive.cli.context_file import Context, ContextFile
+from redrive.cli.context_file import ContextFile, NamedContext
 from redrive.cli.http_transport import HttpTransport, checked_address
 from redrive.errors import InvalidValueError, RedriveError
 
@@ -62,7 +62,7 @@ def test_keys_are_not_kept(redrive: Command, tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize("command", ["false", "printf ''", "no-such-program-here", "'"])
 def test_a_command_that_prints_no_key(command: str) -> None:
     with pytest.raises(RedriveError, match="the command for the key"):
-        Context(SERVER, key_command=command).key()
+        NamedContext(SERVER, key_command=command).key()
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from redrive.cli.output import Column, _suggest_rich, show_one, show_rows
+from redrive.cli.output import TableColumn, _suggest_rich, show_one, show_rows
 from redrive.cli.screen import Screen
 
 ROWS = [
     {"name": "a" * 60, "count": 5, "id": "0" * 32, "more": {"x": 1}},
     {"name": "b\x1b[31mred\nline", "count": 12_345, "id": "1" * 32, "more": None},
 ]
-COLUMNS = (Column("name"), Column("count"), Column("id", whole=True))
+COLUMNS = (TableColumn("name"), TableColumn("count"), TableColumn("id", whole=True))
 
 
 def test_a_table_fits(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +94,9 @@ def test_a_table_of_any_text_fits_and_steers_nothing(rows: list[tuple[str, str]]
 def test_wide_signs_count_twice(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "20")
     show_rows(
-        [{"text": "注文が届きません注文が届きません", "id": "x"}], ("text", Column("id", whole=True)), "table"
+        [{"text": "注文が届きません注文が届きません", "id": "x"}],
+        ("text", TableColumn("id", whole=True)),
+        "table",
     )
     head, line = capsys.readouterr().out.splitlines()
     assert "…" in line

@@ -11,8 +11,8 @@ from redrive.cli.commands import CommandGroup
 from redrive.cli.connection import api_options
 from redrive.cli.listing import NewestRows
 from redrive.cli.outcome import Ended, Exit
-from redrive.cli.output import Column, Row, limit_option, output_option, show_one, show_rows
-from redrive.cli.parameters import Moment
+from redrive.cli.output import Row, TableColumn, limit_option, output_option, show_one, show_rows
+from redrive.cli.parameters import MomentParam
 from redrive.cli.terminal import notice, out
 from redrive.cli.timestamps import stamp
 from redrive.model.audit import Action
@@ -32,12 +32,12 @@ def _detail(detail: Row) -> str:
 
 
 COLUMNS = (
-    Column("sequence", "#"),
-    Column("at", short=stamp, whole=True),
+    TableColumn("sequence", "#"),
+    TableColumn("at", short=stamp, whole=True),
     "actor",
-    Column("action", whole=True),
+    TableColumn("action", whole=True),
     "subjects",
-    Column("detail", short=_detail),
+    TableColumn("detail", short=_detail),
 )
 
 
@@ -52,8 +52,8 @@ def audit() -> None:
 )
 @click.option("--actor", metavar="NAME", help="Who has done it.")
 @click.option("--subject", metavar="ID", help="What it was done to: an id or a name.")
-@click.option("--since", type=Moment(), metavar="WHEN", help="From then on: 2h, 2030-01-31, or a time.")
-@click.option("--until", type=Moment(), metavar="WHEN", help="Until then.")
+@click.option("--since", type=MomentParam(), metavar="WHEN", help="From then on: 2h, 2030-01-31, or a time.")
+@click.option("--until", type=MomentParam(), metavar="WHEN", help="Until then.")
 @limit_option
 @output_option
 @api_options

@@ -13,8 +13,8 @@ from redrive.cli.commands import CommandGroup
 from redrive.cli.confirmation import confirm, dry_run_option, report_dry_run, yes_option
 from redrive.cli.connection import api_options
 from redrive.cli.listing import counted
-from redrive.cli.output import Column, Row, output_option, show_one, show_rows
-from redrive.cli.parameters import Duration
+from redrive.cli.output import Row, TableColumn, output_option, show_one, show_rows
+from redrive.cli.parameters import DurationParam
 from redrive.cli.preconditions import unknown_name
 from redrive.cli.terminal import notice, out, styled_state
 from redrive.cli.timestamps import ago, stamp
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 PATH = "/api/v1/breakers"
 
 COLUMNS = (
-    Column("name", whole=True),
-    Column("state", whole=True),
+    TableColumn("name", whole=True),
+    TableColumn("state", whole=True),
     "failing",
-    Column("waiting"),
-    Column("open_until", "next probe", ago),
+    TableColumn("waiting"),
+    TableColumn("open_until", "next probe", ago),
     "forced",
     "reason",
 )
@@ -40,7 +40,7 @@ reason_option = click.option("--reason", required=True, help="Why; others see it
 for_option = click.option(
     "--for",
     "seconds",
-    type=Duration(1.0, MAX_DELAY_SECONDS),
+    type=DurationParam(1.0, MAX_DELAY_SECONDS),
     metavar="LENGTH",
     help="For so long, such as 10m; without it until `redrive breaker auto`.",
 )

@@ -15,7 +15,7 @@ from redrive.settings import SETTINGS, Setting
 COLUMNS = ("name", "value", "origin")
 
 
-class Entry(NamedTuple):
+class SettingValue(NamedTuple):
     setting: Setting
     value: Any
     origin: str
@@ -38,7 +38,9 @@ def config(given: GlobalOptions, output: str | None, changed: bool) -> None:
     """
     settings = local_settings(given)
     origins = settings.origins()
-    entries = [Entry(setting, getattr(settings, setting.name), origins[setting.name]) for setting in SETTINGS]
+    entries = [
+        SettingValue(setting, getattr(settings, setting.name), origins[setting.name]) for setting in SETTINGS
+    ]
     if changed:
         entries = [entry for entry in entries if entry.value != entry.setting.default]
     form = chosen(output)
@@ -57,7 +59,7 @@ def config(given: GlobalOptions, output: str | None, changed: bool) -> None:
         notice("every setting has its default")
 
 
-def _draw(entries: list[Entry]) -> None:
+def _draw(entries: list[SettingValue]) -> None:
     drawn = screen()
     names = max(len(setting.name) for setting in SETTINGS)
     for entry in entries:

@@ -11,7 +11,7 @@ from typing import Any, overload
 import click
 
 from redrive.cli.client import Client, Transport
-from redrive.cli.context_file import LOCAL, Context, ContextFile
+from redrive.cli.context_file import LOCAL, ContextFile, NamedContext
 from redrive.cli.http_transport import HttpTransport
 from redrive.cli.local_transport import LocalTransport, Purpose
 from redrive.cli.options import GlobalOptions, settings_options
@@ -69,7 +69,7 @@ def reached(given: GlobalOptions, purpose: Purpose) -> Iterator[Client]:
         transport.close()
 
 
-def current_context(given: GlobalOptions) -> Context:
+def current_context(given: GlobalOptions) -> NamedContext:
     """What was said on the command line, then in the environment, then by `redrive context use`.
 
     Whoever names a database in the environment means it, whatever is usual.
@@ -77,22 +77,22 @@ def current_context(given: GlobalOptions) -> Context:
     if given.server is not None and given.context is not None:
         raise InvalidValueError("--server and --context both say whom to ask; give one of them")
     if given.server is not None:
-        return Context(given.server)
+        return NamedContext(given.server)
     if given.context is not None:
         return ContextFile().get(given.context)
     if given.config is not None or given.arguments:
-        return Context()
+        return NamedContext()
     if server := os.environ.get(SERVER_VARIABLE, "").strip():
-        return Context(server)
+        return NamedContext(server)
     if name := os.environ.get(CONTEXT_VARIABLE, "").strip():
         return ContextFile().get(name)
     if any(os.environ.get(each, "").strip() for each in DATABASE_VARIABLES):
-        return Context()
+        return NamedContext()
     contexts = ContextFile()
     return contexts.get(contexts.current)
 
 
-def _remote(server: str, context: Context, given: GlobalOptions) -> Transport:
+def _remote(server: str, context: NamedContext, given: GlobalOptions) -> Transport:
     if given.org is not None:
         raise InvalidValueError(
             "--org is for a database; on a server the organization is that of the key, so use a key of it"
@@ -100,7 +100,7 @@ def _remote(server: str, context: Context, given: GlobalOptions) -> Transport:
     return HttpTransport(server, context.key(), plain_http=context.plain_http)
 
 
-def _local(context: Context, given: GlobalOptions, purpose: Purpose) -> Transport:
+def _local(context: NamedContext, given: GlobalOptions, purpose: Purpose) -> Transport:
     if given.config is None:
         given.config = context.config
     return LocalTransport(given.settings(), given.org or HOME, purpose)

@@ -9,7 +9,7 @@ import click
 
 from redrive.cli.commands import CommandGroup
 from redrive.cli.confirmation import dry_run_option, report_dry_run
-from redrive.cli.context_file import LOCAL, Context, ContextFile
+from redrive.cli.context_file import LOCAL, ContextFile, NamedContext
 from redrive.cli.http_transport import checked_address
 from redrive.cli.output import output_option, show_rows
 from redrive.cli.terminal import notice
@@ -65,7 +65,7 @@ def add(name: str, use: bool, dry_run: bool, **given: Any) -> None:
     if report_dry_run(f"add the context {name!r}", dry_run):
         return
     contexts = ContextFile()
-    contexts.add(name, Context(**given))
+    contexts.add(name, NamedContext(**given))
     if use:
         contexts.use(name)
     notice(f"The context {name!r} is kept in {contexts.path}.")

@@ -29,7 +29,7 @@ _KINDS: dict[type, str] = {str: "a text", dict: "a table", bool: "true or false"
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class NamedContext:
     """A server, and where its key comes from; or a file with settings, which name a database."""
 
     server: str | None = None
@@ -56,14 +56,14 @@ class ContextFile:
         tables = self._of_type(dict, "contexts", document.get("contexts", {}))
         self.known = {name: self._read(name, table) for name, table in tables.items()}
 
-    def get(self, name: str) -> Context:
+    def get(self, name: str) -> NamedContext:
         if name == LOCAL:
-            return Context()
+            return NamedContext()
         if name not in self.known:
             raise self._unknown(name)
         return self.known[name]
 
-    def add(self, name: str, context: Context) -> None:
+    def add(self, name: str, context: NamedContext) -> None:
         if name == LOCAL or not name.replace("-", "_").replace(".", "_").isidentifier():
             raise InvalidValueError(
                 f"{name!r} cannot be the name of a context: it begins with a letter, has letters, digits, - "
@@ -85,15 +85,15 @@ class ContextFile:
             self.current = LOCAL
         self._write()
 
-    def _read(self, name: str, table: Mapping[str, object]) -> Context:
-        unknown = set(self._of_type(dict, name, table)) - {field.name for field in fields(Context)}
+    def _read(self, name: str, table: Mapping[str, object]) -> NamedContext:
+        unknown = set(self._of_type(dict, name, table)) - {field.name for field in fields(NamedContext)}
         if unknown:
             raise InvalidValueError(
                 f"the context {name!r} in {self.path} holds {min(unknown)!r}, which is unknown"
             )
         for field, value in table.items():
             self._of_type(bool if field == "plain_http" else str, f"{name}.{field}", value)
-        return Context(**table)  # type: ignore[arg-type]  # looked at just now
+        return NamedContext(**table)  # type: ignore[arg-type]  # looked at just now
 
     def _of_type(self, kind: type[T], name: str, value: object) -> T:
         """Somebody may have written it by hand."""

@@ -9,8 +9,8 @@ from redrive.cli.commands import CommandGroup
 from redrive.cli.confirmation import confirm, dry_run_option, report_dry_run, yes_option
 from redrive.cli.connection import api_options
 from redrive.cli.org import organization
-from redrive.cli.output import JSON, Column, Row, output_option, show_json, show_rows
-from redrive.cli.parameters import Duration
+from redrive.cli.output import JSON, Row, TableColumn, output_option, show_json, show_rows
+from redrive.cli.parameters import DurationParam
 from redrive.cli.terminal import notice, out
 from redrive.cli.timestamps import ago
 from redrive.model.role import Role
@@ -18,19 +18,19 @@ from redrive.policy.bounds import MAX_DELAY_SECONDS
 from redrive.policy.credential import checked_scopes
 
 PATH = "/api/v1/keys"
-LIFETIME = Duration(60.0, 10 * MAX_DELAY_SECONDS)
+LIFETIME = DurationParam(60.0, 10 * MAX_DELAY_SECONDS)
 
 
-GRACE = Duration(0.0, 30 * 86_400.0, zero=True)
+GRACE = DurationParam(0.0, 30 * 86_400.0, zero=True)
 
 COLUMNS = (
     "name",
     "role",
     "scopes",
-    Column("expires_at", "expires", ago),
-    Column("last_used_at", "last used", ago),
-    Column("revoked_at", "revoked", ago),
-    Column("id", whole=True),
+    TableColumn("expires_at", "expires", ago),
+    TableColumn("last_used_at", "last used", ago),
+    TableColumn("revoked_at", "revoked", ago),
+    TableColumn("id", whole=True),
 )
 
 

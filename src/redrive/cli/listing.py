@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from redrive.cli.client import Client
-from redrive.cli.output import Column, Row, chosen, show_rows
+from redrive.cli.output import Row, TableColumn, chosen, show_rows
 from redrive.cli.terminal import notice, terminal_width
 
 HOW_TO_SEE_MORE = "--all shows all of them, --limit so many"
@@ -24,7 +24,7 @@ class Listing(NamedTuple):
     """
 
     path: str
-    columns: Sequence[Column]
+    columns: Sequence[TableColumn]
     noun: str
     flat: Callable[[Row], Row] | None = None
     min_width: Mapping[str, int] = MappingProxyType({})

@@ -14,8 +14,8 @@ from redrive.cli.confirmation import confirm, dry_run_option, read_password, rep
 from redrive.cli.connection import api_options
 from redrive.cli.options import GlobalOptions
 from redrive.cli.org import organization
-from redrive.cli.output import JSON, Column, output_option, show_json, show_rows
-from redrive.cli.parameters import Duration
+from redrive.cli.output import JSON, TableColumn, output_option, show_json, show_rows
+from redrive.cli.parameters import DurationParam
 from redrive.cli.terminal import notice, out
 from redrive.cli.timestamps import ago
 from redrive.errors import InvalidValueError
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from redrive.settings import Settings
 
 PATH = "/api/v1/members"
-VALIDITY = Duration(60.0, 7 * 86_400.0)
+VALIDITY = DurationParam(60.0, 7 * 86_400.0)
 
 COLUMNS = (
     "name",
     "role",
     "active",
     "disabled",
-    Column("created_at", "since", ago),
-    Column("created_by", "added by"),
+    TableColumn("created_at", "since", ago),
+    TableColumn("created_by", "added by"),
 )
 
 password_option = click.option(

@@ -10,13 +10,13 @@ from redrive.cli.client import Client
 from redrive.cli.commands import CommandGroup
 from redrive.cli.confirmation import dry_run_option, report_dry_run
 from redrive.cli.connection import api_options
-from redrive.cli.output import Column, output_option, show_rows
+from redrive.cli.output import TableColumn, output_option, show_rows
 from redrive.cli.terminal import notice
 from redrive.cli.timestamps import ago
 
 PATH = "/api/v1/organizations"
 
-COLUMNS = ("name", "title", Column("created_at", "created", ago), Column("created_by", "by"))
+COLUMNS = ("name", "title", TableColumn("created_at", "created", ago), TableColumn("created_by", "by"))
 
 
 @click.group(cls=CommandGroup)

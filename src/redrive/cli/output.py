@@ -28,7 +28,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Row = dict[str, Any]
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """
     name   of the field
     title  above it in a table
@@ -98,7 +98,7 @@ def chosen(output: str | None) -> str:
 
 def show_rows(
     rows: Iterable[Row],
-    columns: Sequence[str | Column],
+    columns: Sequence[str | TableColumn],
     output: str | None,
     *,
     flat: Callable[[Row], Row] | None = None,
@@ -109,7 +109,7 @@ def show_rows(
     JSON has each row as it is, the other forms have these columns, after `flat` has filled them.
     """
     form = chosen(output)
-    known = [column if isinstance(column, Column) else Column(column) for column in columns]
+    known = [column if isinstance(column, TableColumn) else TableColumn(column) for column in columns]
     if flat is not None and form not in JSON:
         rows = map(flat, rows)
     writers = {"json": _json, "ndjson": _ndjson, "csv": _csv, "plain": _plain, "table": _table}
@@ -135,7 +135,7 @@ def show_one(
     elif form == "table" or (form == "plain" and piped and has_rich()):
         draw(screen())
     elif form == "csv":
-        _csv([row if flat is None else flat(row)], list(map(Column, columns)))
+        _csv([row if flat is None else flat(row)], list(map(TableColumn, columns)))
     else:
         fields = row if flat is None else flat(row)
         _write_lines(f"{name}\t{plain_text(fields.get(name))}" for name in columns)
@@ -170,7 +170,7 @@ def _suggest_rich() -> None:
     notice("For tables that fit the terminal: pip install 'redrive[cli]'. These are plain lines.")
 
 
-def _json(rows: Iterable[Row], columns: Sequence[Column]) -> int:
+def _json(rows: Iterable[Row], columns: Sequence[TableColumn]) -> int:
     """Write them as they come, so that there can be any number of them."""
     number = 0
     for number, row in enumerate(rows, 1):
@@ -179,16 +179,16 @@ def _json(rows: Iterable[Row], columns: Sequence[Column]) -> int:
     return number
 
 
-def _ndjson(rows: Iterable[Row], columns: Sequence[Column]) -> int:
+def _ndjson(rows: Iterable[Row], columns: Sequence[TableColumn]) -> int:
     return _write_lines(json.dumps(row) for row in rows)
 
 
-def _csv(rows: Iterable[Row], columns: Sequence[Column]) -> int:
+def _csv(rows: Iterable[Row], columns: Sequence[TableColumn]) -> int:
     out(_csv_line([column.name for column in columns]))
     return _write_lines(_csv_line([_csv_cell(row.get(column.name)) for column in columns]) for row in rows)
 
 
-def _plain(rows: Iterable[Row], columns: Sequence[Column]) -> int:
+def _plain(rows: Iterable[Row], columns: Sequence[TableColumn]) -> int:
     return _write_lines("\t".join(plain_text(row.get(column.name)) for column in columns) for row in rows)
 
 
@@ -220,7 +220,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _table(rows: Iterable[Row], columns: Sequence[Column]) -> int:
+def _table(rows: Iterable[Row], columns: Sequence[TableColumn]) -> int:
     """Write a thousand rows at a time: any number of them can come."""
     number, rest, drawn = 0, iter(rows), screen()
     while part := list(islice(rest, ROWS_AT_ONCE)):

@@ -18,7 +18,7 @@ _SECONDS = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(ms|s|m|h|d)?")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
-class Duration(click.ParamType[float]):
+class DurationParam(click.ParamType[float]):
     """A length of time such as 30m or 90d, in seconds; `zero` allows 0 without a unit."""
 
     name = "duration"
@@ -45,10 +45,10 @@ class Duration(click.ParamType[float]):
         return seconds
 
 
-DURATION = Duration(most=MAX_DURATION_SECONDS)
+DURATION = DurationParam(most=MAX_DURATION_SECONDS)
 
 
-class Moment(click.ParamType[str]):
+class MomentParam(click.ParamType[str]):
     """A day, a time as in RFC 3339, or how long ago."""
 
     name = "moment"
@@ -60,7 +60,7 @@ class Moment(click.ParamType[str]):
         return f"{text}T00:00:00Z" if _DAY.fullmatch(text) else text
 
 
-class Seconds(click.ParamType[float]):
+class SecondsParam(click.ParamType[float]):
     """A number of seconds, or with a unit: 0.25, 250ms, 30s, 5m, 1h."""
 
     name = "seconds"
@@ -72,7 +72,7 @@ class Seconds(click.ParamType[float]):
         return float(found[1]) * (0.001 if found[2] == "ms" else UNITS[found[2] or "s"])
 
 
-class Fraction(click.ParamType[float]):
+class FractionParam(click.ParamType[float]):
     """A part of a whole: 20% or 0.2."""
 
     name = "part"

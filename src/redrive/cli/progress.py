@@ -22,9 +22,9 @@ def can_draw() -> bool:
 
 def progress_bar(*columns: ProgressColumn | str) -> Progress:
     """A bar of these columns; what is written to stdout and stderr meanwhile is left alone."""
-    from rich.progress import Progress
+    from rich import progress as rich_progress
 
-    return Progress(*columns, console=_console(), redirect_stdout=False, redirect_stderr=False)
+    return rich_progress.Progress(*columns, console=_console(), redirect_stdout=False, redirect_stderr=False)
 
 
 @contextmanager

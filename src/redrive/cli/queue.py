@@ -11,7 +11,7 @@ from redrive.cli.commands import CommandGroup
 from redrive.cli.confirmation import dry_run_option, reason_option, report_dry_run
 from redrive.cli.connection import api_options
 from redrive.cli.listing import counted
-from redrive.cli.output import Column, Row, output_option, show_rows
+from redrive.cli.output import Row, TableColumn, output_option, show_rows
 from redrive.cli.preconditions import unknown_name
 from redrive.cli.terminal import escape, notice
 from redrive.words.duration import age
@@ -19,14 +19,14 @@ from redrive.words.duration import age
 PATH = "/api/v1/queues"
 
 COLUMNS = (
-    Column("name", whole=True),
-    Column("paused", "state", lambda paused: "PAUSED" if paused else "open"),
+    TableColumn("name", whole=True),
+    TableColumn("paused", "state", lambda paused: "PAUSED" if paused else "open"),
     "ready",
-    Column("oldest_seconds", "oldest", age),
+    TableColumn("oldest_seconds", "oldest", age),
     "waiting",
     "held",
-    Column("executing", "busy"),
-    Column("paused_by", "paused by"),
+    TableColumn("executing", "busy"),
+    TableColumn("paused_by", "paused by"),
     "reason",
 )
 

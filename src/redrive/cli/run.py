@@ -14,7 +14,7 @@ from redrive.cli.confirmation import confirm, dry_run_option, reason_option, yes
 from redrive.cli.connection import api_options
 from redrive.cli.listing import Listing
 from redrive.cli.outcome import Ended, Exit, exit_of
-from redrive.cli.output import JSON, Column, Row, chosen, limit_option, output_option, screen
+from redrive.cli.output import JSON, Row, TableColumn, chosen, limit_option, output_option, screen
 from redrive.cli.polling import Poller, timeout_option
 from redrive.cli.preconditions import explain_ids, require_state
 from redrive.cli.run_view import LIVE, PATH, draw_event, event_text, view
@@ -26,12 +26,12 @@ from redrive.model.run import RUN_TRANSITIONS
 RUNS = Listing(
     PATH,
     (
-        Column("id", whole=True),
-        Column("state"),
-        Column("submitted_at", "age", since),
-        Column("workflow"),
-        Column("step"),
-        Column("attempt", "step tries"),
+        TableColumn("id", whole=True),
+        TableColumn("state"),
+        TableColumn("submitted_at", "age", since),
+        TableColumn("workflow"),
+        TableColumn("step"),
+        TableColumn("attempt", "step tries"),
     ),
     "runs",
     min_width={"workflow": 76, "attempt": 84},

@@ -12,7 +12,7 @@ import click
 from redrive.cli.connection import database_settings
 from redrive.cli.options import GlobalOptions, settings_options
 from redrive.cli.outcome import Ended, Exit
-from redrive.cli.output import Column, Row, chosen, output_option, screen, show_rows
+from redrive.cli.output import Row, TableColumn, chosen, output_option, screen, show_rows
 from redrive.cli.parameters import DURATION
 from redrive.cli.progress import activity
 from redrive.cli.terminal import Part, notice, out
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 COLUMNS = ("promise", "meaning", "checked", "found")
 TABLE = (
-    Column("promise", whole=True),
-    Column("meaning"),
-    Column("checked", "rows checked", short="{:,}".format, whole=True),
-    Column("found", short="{:,}".format, whole=True),
+    TableColumn("promise", whole=True),
+    TableColumn("meaning"),
+    TableColumn("checked", "rows checked", short="{:,}".format, whole=True),
+    TableColumn("found", short="{:,}".format, whole=True),
 )
 FROM_OUTSIDE = ("I1", "I2")
 """Only a caller can have seen these: they are checked from Python, with a Witness."""

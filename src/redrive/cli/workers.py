@@ -6,7 +6,7 @@ import click
 
 from redrive.cli.client import Client
 from redrive.cli.connection import api_options
-from redrive.cli.output import Column, Row, chosen, output_option, show_rows
+from redrive.cli.output import Row, TableColumn, chosen, output_option, show_rows
 from redrive.cli.terminal import notice
 from redrive.cli.timestamps import ago
 from redrive.words.duration import age
@@ -20,13 +20,13 @@ HEARD_SECONDS = 25.0
 
 ORDER = ("silent", "running", "stopping", "stopped")
 COLUMNS = (
-    Column("place", "worker"),
-    Column("state", whole=True),
-    Column("seconds_silent", "last heard", lambda seconds: f"{age(seconds)} ago"),
+    TableColumn("place", "worker"),
+    TableColumn("state", whole=True),
+    TableColumn("seconds_silent", "last heard", lambda seconds: f"{age(seconds)} ago"),
     "busy",
-    Column("code_version", "version"),
+    TableColumn("code_version", "version"),
     "queues",
-    Column("started_at", "started", ago),
+    TableColumn("started_at", "started", ago),
 )
 FIELDS = (
     "id",

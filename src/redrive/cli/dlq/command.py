@@ -15,7 +15,7 @@ from redrive.cli.dlq.replay import replay
 from redrive.cli.dlq.stats import stats
 from redrive.cli.dlq.view import view
 from redrive.cli.listing import Listing
-from redrive.cli.output import Column, Row, limit_option, output_option
+from redrive.cli.output import Row, TableColumn, limit_option, output_option
 from redrive.cli.timestamps import since
 
 
@@ -29,12 +29,12 @@ def _error(letter: Row) -> str:
 LETTERS = Listing(
     "/api/v1/dead-letters",
     (
-        Column("id", whole=True),
-        Column("state"),
-        Column("last_failed_at", "age", since),
-        Column("workflow"),
-        Column("step"),
-        Column("error"),
+        TableColumn("id", whole=True),
+        TableColumn("state"),
+        TableColumn("last_failed_at", "age", since),
+        TableColumn("workflow"),
+        TableColumn("step"),
+        TableColumn("error"),
     ),
     "dead letters",
     flat=lambda letter: letter | {"error": _error(letter)},

@@ -14,7 +14,7 @@ from redrive.cli.connection import api_options
 from redrive.cli.dlq.stack import frames_of
 from redrive.cli.dlq.view import LIKELY, place
 from redrive.cli.listing import Listing
-from redrive.cli.output import Column, Row, limit_option, output_option, show_one
+from redrive.cli.output import Row, TableColumn, limit_option, output_option, show_one
 from redrive.cli.terminal import out, styled_state
 from redrive.cli.timestamps import ago, clock, since, stamp
 from redrive.errors import NotFoundError
@@ -40,13 +40,13 @@ def _flat(group: Row) -> Row:
 GROUPS = Listing(
     PATH,
     (
-        Column("fingerprint", "group", short_fingerprint, whole=True),
-        Column("live"),
-        Column("occurrences", "seen"),
-        Column("last_seen", "last", since),
-        Column("state"),
-        Column("step"),
-        Column("title", "error"),
+        TableColumn("fingerprint", "group", short_fingerprint, whole=True),
+        TableColumn("live"),
+        TableColumn("occurrences", "seen"),
+        TableColumn("last_seen", "last", since),
+        TableColumn("state"),
+        TableColumn("step"),
+        TableColumn("title", "error"),
     ),
     "failure groups",
     _flat,

@@ -17,7 +17,7 @@ from redrive.cli.outcome import Ended, Exit
 from redrive.cli.output import JSON, Row, output_option, show_json
 from redrive.cli.polling import Poller, timeout_option
 from redrive.cli.preconditions import require_state
-from redrive.cli.replay.options import Mode, policy_of
+from redrive.cli.replay.options import ModeParam, policy_of
 from redrive.cli.terminal import escape, notice, styled_state
 from redrive.cli.timestamps import took
 from redrive.errors import InvalidValueError
@@ -41,7 +41,7 @@ def _many(option: str) -> Callable[[Any], Any]:
 @_many("--group")
 @_many("--query")
 @click.argument("id")
-@click.option("--mode", type=Mode(), metavar="MODE", help="from-step (the default) or step-only.")
+@click.option("--mode", type=ModeParam(), metavar="MODE", help="from-step (the default) or step-only.")
 @click.option("--from-step", metavar="STEP", help="Go back to this earlier step; its name or its index.")
 @click.option(
     "--policy",

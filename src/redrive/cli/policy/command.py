@@ -6,7 +6,7 @@ import click
 
 from redrive.cli.commands import CommandGroup
 from redrive.cli.options import GlobalOptions, settings_options
-from redrive.cli.output import Column, Row, output_option, show_rows
+from redrive.cli.output import Row, TableColumn, output_option, show_rows
 from redrive.cli.policy.explain import explain
 from redrive.cli.policy.policies import PolicyInUse, of_application, of_database
 from redrive.cli.policy.simulate import simulate
@@ -16,11 +16,11 @@ from redrive.policy.retry import RetryPolicy
 from redrive.words.duration import duration
 
 COLUMNS = (
-    Column("policy"),
-    Column("used_by"),
-    Column("max_attempts", "attempts"),
-    Column("waits"),
-    Column("last_attempt_after", "last after", short=duration),
+    TableColumn("policy"),
+    TableColumn("used_by"),
+    TableColumn("max_attempts", "attempts"),
+    TableColumn("waits"),
+    TableColumn("last_attempt_after", "last after", short=duration),
 )
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import click
 
 from redrive.cli.options import GlobalOptions, settings_options
-from redrive.cli.output import Column, Row, chosen, output_option, show_json, show_rows
+from redrive.cli.output import Row, TableColumn, chosen, output_option, show_json, show_rows
 from redrive.cli.policy.options import SECONDS, alteration_options
 from redrive.cli.policy.policies import of_application, of_database, of_work
 from redrive.cli.terminal import out
@@ -25,7 +25,7 @@ ATTEMPTS = (
     *("policy", "used_by", "attempt", "wait_least", "wait", "wait_most"),
     *("start_least", "start", "start_most", "within_deadline"),
 )
-ERRORS = (Column("category", "error"), "retried", Column("at_most"), "waits")
+ERRORS = (TableColumn("category", "error"), "retried", TableColumn("at_most"), "waits")
 
 
 class Subject(NamedTuple):

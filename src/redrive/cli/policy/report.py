@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from redrive.cli.output import Column, Row, chosen, screen, show_json, show_rows
+from redrive.cli.output import Row, TableColumn, chosen, screen, show_json, show_rows
 from redrive.cli.policy.figures import ASSUMPTIONS, HIGH, MEDIAN, STEPS, all_figures, step_figures
 from redrive.cli.terminal import Part, notice, out
 from redrive.cli.timestamps import rfc3339
@@ -27,12 +27,12 @@ PROOFS = {
     Proof.OTHERS_RECOVERED: "others that failed alike recovered",
 }
 COLUMNS = (
-    Column("place", "step"),
-    Column("dependency"),
-    Column("failures", short="{:,}".format),
-    Column("letters", "dead letters", whole=True),
-    Column("tries", "attempts", whole=True),
-    Column("peak", "busiest", whole=True),
+    TableColumn("place", "step"),
+    TableColumn("dependency"),
+    TableColumn("failures", short="{:,}".format),
+    TableColumn("letters", "dead letters", whole=True),
+    TableColumn("tries", "attempts", whole=True),
+    TableColumn("peak", "busiest", whole=True),
 )
 
 

@@ -10,7 +10,7 @@ from redrive.cli.confirmation import confirm, dry_run_option, reason_option, rep
 from redrive.cli.connection import api_options
 from redrive.cli.listing import HOW_TO_SEE_MORE, NewestRows
 from redrive.cli.outcome import Ended, Exit
-from redrive.cli.output import JSON, Column, Row, chosen, limit_option, output_option, show_rows
+from redrive.cli.output import JSON, Row, TableColumn, chosen, limit_option, output_option, show_rows
 from redrive.cli.preconditions import require_state
 from redrive.cli.replay.plan import plan, show_plan
 from redrive.cli.replay.report import PATH, read_report, report_exit, show_report
@@ -23,10 +23,10 @@ from redrive.model.replay import OPERATION_TRANSITIONS, ReplayState
 from redrive.words.number import plural
 
 COLUMNS = (
-    Column("id", whole=True),
-    Column("state", whole=True),
-    Column("begun", whole=True),
-    Column("planned_at", "planned", ago, whole=True),
+    TableColumn("id", whole=True),
+    TableColumn("state", whole=True),
+    TableColumn("begun", whole=True),
+    TableColumn("planned_at", "planned", ago, whole=True),
     "what",
 )
 FIELDS = ("id", "state", "begun", "will_run", "planned_at", "planned_by", "selected", "reason")
@@ -136,10 +136,10 @@ def _flat(operation: Row) -> Row:
 
 
 ITEM_COLUMNS = (
-    Column("dead_letter_id", "dead letter", whole=True),
-    Column("state", whole=True),
-    Column("ended_at", "age", since),
-    Column("group", "failed as", whole=True),
+    TableColumn("dead_letter_id", "dead letter", whole=True),
+    TableColumn("state", whole=True),
+    TableColumn("ended_at", "age", since),
+    TableColumn("group", "failed as", whole=True),
     "note",
 )
 ITEM_FIELDS = ("dead_letter_id", "state", "run_id", "started_at", "ended_at", "fingerprint_after", "note")

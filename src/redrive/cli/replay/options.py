@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 import click
 
 from redrive.cli.confirmation import reason_option
-from redrive.cli.parameters import Fraction
+from redrive.cli.parameters import FractionParam
 from redrive.model.operation import MAX_ITEMS
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 MAX_IDS = 10_000
 
 
-class Mode(click.ParamType[str]):
+class ModeParam(click.ParamType[str]):
     """Also as the API spells it."""
 
     name = "mode"
@@ -60,7 +60,7 @@ _OPTIONS = (
         metavar="N",
         help="At most so many of them, the oldest first.",
     ),
-    click.option("--mode", type=Mode(), metavar="MODE", help="from-step (the default) or step-only."),
+    click.option("--mode", type=ModeParam(), metavar="MODE", help="from-step (the default) or step-only."),
     click.option(
         "--exclude-unsafe",
         is_flag=True,
@@ -79,7 +79,7 @@ _OPTIONS = (
     click.option(
         "--stop-failure-rate",
         "failure_rate",
-        type=Fraction(),
+        type=FractionParam(),
         metavar="PART",
         help="Stop when more than this part fails. By default 20%.",
     ),
