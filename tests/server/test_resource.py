@@ -35,6 +35,14 @@ def owner(car: Car) -> str:
     return f"owner of {car.plate}"
 
 
+class Engine(NamedTuple):
+    power: int
+
+
+class Boat(NamedTuple):
+    engine: Engine
+
+
 class Tuple(NamedTuple):
     """A thing.
 
@@ -81,6 +89,8 @@ class Struct(msgspec.Struct, frozen=True):
     sizes: Mapping[str, int]
 
 
+Resource(Wheel, "WheelShape")
+
 VALUES: dict[str, Any] = {
     "id": "7",
     "secret": "hidden",
@@ -97,7 +107,7 @@ VALUES: dict[str, Any] = {
 
 @pytest.mark.parametrize("cls", [Tuple, Dataclass, Struct])
 def test_the_view_follows_the_declared_types(cls: Any) -> None:
-    resource = Resource(cls, hidden=("secret",), renamed={"id": "number"})
+    resource = Resource(cls, "Thing", hidden=("secret",), renamed={"id": "number"})
     assert resource.view(cls(**VALUES)) == {
         "number": "7",
         "colour": "red",
@@ -125,7 +135,7 @@ def test_the_schema_accepts_what_the_view_returns(cls: Any) -> None:
 
 
 def test_the_docstring_describes_the_schema_and_its_fields() -> None:
-    schema = Resource(Tuple).model.model_json_schema()
+    schema = Resource(Tuple, "Thing").model.model_json_schema()
     assert schema["description"] == "A thing."
     assert (
         schema["properties"]["made_at"]["description"]
@@ -136,7 +146,7 @@ def test_the_docstring_describes_the_schema_and_its_fields() -> None:
 def test_properties_computed_and_flattened_fields_are_explicit() -> None:
     wheel = Resource(Wheel, "LargeWheel", properties=("is_large",))
     assert wheel.view(Wheel(28)) == {"size": 28, "is_large": True}
-    car = Resource(Car, flattened=("wheel",), computed={"owner": owner})
+    car = Resource(Car, "CarShape", flattened=("wheel",), computed={"owner": owner})
     assert car.view(Car("ZH 7", Wheel(28))) == {"plate": "ZH 7", "size": 28, "owner": "owner of ZH 7"}
     car.model.model_validate(car.view(Car("ZH 7", Wheel(28))))
 
@@ -145,3 +155,8 @@ def test_a_page_has_items_and_a_cursor() -> None:
     page = Resource(Wheel, "SomeWheel").page("WheelPage")
     page.model_validate({"items": [{"size": 3}], "next_cursor": None})
     assert page.__name__ == "WheelPage"
+
+
+def test_a_nested_class_needs_a_resource_of_its_own() -> None:
+    with pytest.raises(TypeError, match="there is no resource of Engine"):
+        Resource(Boat, "BoatShape")

@@ -14,6 +14,7 @@ from redrive.errors import InvalidValueError
 from redrive.failures.audit import LATEST, AuditEntry, AuditVerdict
 from redrive.model.audit import Action, Head
 from redrive.policy.access import Permission
+from redrive.policy.chain import ChainFault
 from redrive.server.answer import answer, page
 from redrive.server.api.request import Asked, Cursor, Size, Timestamp, at_most
 from redrive.server.api.resource import Resource
@@ -46,9 +47,11 @@ ENTRY = Resource(
 )
 HEAD = Resource(
     Head,
+    "HeadShape",
     description="Where the chain ends. Keep `text` elsewhere, and have it verified later.",
     computed={"text": _text},
 )
+FAULT = Resource(ChainFault, "FaultShape")
 CHAIN = Resource(
     AuditVerdict,
     "ChainShape",

@@ -16,8 +16,8 @@ from redrive.server.api.audit import ENTRY
 from redrive.server.api.overview import STATISTICS, QueueName, statistics_of
 from redrive.server.api.replays import REPLAY
 from redrive.server.api.request import Cursor, Id, QueryText, Size, at_most
-from redrive.server.api.resource import Resource, Shown
-from redrive.server.api.runs import ATTEMPT, ATTEMPTS, COUNT
+from redrive.server.api.resource import COUNT, Resource, Shown
+from redrive.server.api.runs import ATTEMPT, ATTEMPTS
 from redrive.server.precondition import etag
 from redrive.server.request_context import AtDesk, Runs, Visiting
 from redrive.server.route import Routes
@@ -33,12 +33,14 @@ _APART = ("payload", "config")
 
 LINE = Resource(
     DeadLetterLine,
+    "DeadLetterLineShape",
     description="As lists show it; `message` is its beginning. `version` is its ETag.",
     computed={"version": version_of},
 )
 LINES = LINE.page("DeadLetterPage")
 LETTER = Resource(
     DeadLetter,
+    "DeadLetterShape",
     description="The whole story, redacted; its payload and config are apart.",
     hidden=_APART,
     computed={"version": version_of},
@@ -49,9 +51,10 @@ PAYLOAD = Resource(
     description="What the failed step was given, and its config, redacted before they were stored.",
     only=_APART,
 )
-NOTE = Resource(Note, renamed={"body": "text"})
+NOTE = Resource(Note, "NoteShape", renamed={"body": "text"})
 VERDICT = Resource(
     ReplayVerdict,
+    "VerdictShape",
     description="Why it stopped, what has changed since, and whether a replay is likely to help.",
 )
 

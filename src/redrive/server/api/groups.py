@@ -17,6 +17,7 @@ from redrive.model.failure_group import (
     GroupResolution,
     GroupSort,
     GroupState,
+    GroupVersion,
     LetterCounts,
     Timeline,
 )
@@ -38,8 +39,7 @@ from redrive.server.api.request import (
     at_most,
     reason_of,
 )
-from redrive.server.api.resource import Resource
-from redrive.server.api.runs import COUNT
+from redrive.server.api.resource import COUNT, Resource
 from redrive.server.precondition import IfMatch, etag, unchanged, versions
 from redrive.server.request_context import AtDesk, Visiting
 from redrive.server.route import Routes
@@ -75,8 +75,12 @@ class GroupIgnoring(Asked):
 
 
 LETTERS = Resource(
-    LetterCounts, description="How many of its dead letters are in each state.", properties=("live",)
+    LetterCounts,
+    "LetterCountsShape",
+    description="How many of its dead letters are in each state.",
+    properties=("live",),
 )
+VERSION = Resource(GroupVersion, "GroupVersionShape")
 GROUP = Resource(
     FailureGroup,
     "GroupStandingShape",
@@ -86,7 +90,7 @@ GROUP = Resource(
     hidden=("org", "sample"),
     properties=("version",),
 )
-LINE = Resource(GroupLine, flattened=("group",), renamed={"letters": "dead_letters"})
+LINE = Resource(GroupLine, "GroupLineShape", flattened=("group",), renamed={"letters": "dead_letters"})
 DETAIL = Resource(
     GroupDetail,
     "GroupShape",
@@ -106,6 +110,7 @@ RESOLUTION = Resource(
 )
 TIMELINE = Resource(
     Timeline,
+    "TimelineShape",
     description=(
         "How many of its dead letters came in each part of `seconds`. `capped`: earlier ones may be missing."
     ),

@@ -66,8 +66,8 @@ class LinkShape(Shown):
     expires_at: Moment
 
 
-ORGANIZATION = Resource(Organization)
-MEMBER = Resource(Member, hidden=("org",), renamed={"user_id": "id"})
+ORGANIZATION = Resource(Organization, "OrganizationShape")
+MEMBER = Resource(Member, "MemberShape", hidden=("org",), renamed={"user_id": "id"})
 
 
 @organization_routes.get("", READ, responses={200: {"model": ORGANIZATION.page("OrganizationPage")}})

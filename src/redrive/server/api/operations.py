@@ -9,7 +9,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from redrive.failures.planner import plan_of
-from redrive.model.operation import MAX_ITEMS, Drifting, OperationReport, Plan, ReplayOperation
+from redrive.model.operation import MAX_ITEMS, Drift, Drifting, OperationReport, Plan, ReplayOperation
 from redrive.model.replay import Mode, ReplayState
 from redrive.policy.access import Permission
 from redrive.policy.alteration import override_from_json
@@ -67,6 +67,7 @@ def _options(operation: ReplayOperation) -> RolloutOptions:
 OPTIONS = Resource(RolloutOptions, "OptionsShape")
 PLAN = Resource(
     Plan,
+    "PlanShape",
     description="What it will do, frozen: the numbers shown are the numbers affected.",
     types={"mode": Mode},
 )
@@ -87,7 +88,8 @@ REPORT = Resource(
     hidden=("plan",),
     properties=("failure_rate", "seconds"),
 )
-DRIFTING = Resource(Drifting)
+DRIFT = Resource(Drift, "DriftShape")
+DRIFTING = Resource(Drifting, "DriftingShape")
 
 _OPERATION = {200: {"model": OPERATION.model}}
 

@@ -7,7 +7,14 @@ from typing import Annotated, NamedTuple
 from fastapi import Query
 from starlette.responses import Response
 
-from redrive.failures.overview import HealsItself, NeedsYou, OldestLetter, Overview, ReplayTotals
+from redrive.failures.overview import (
+    HealsItself,
+    NeedsYou,
+    OldestLetter,
+    Overview,
+    OverviewTotals,
+    ReplayTotals,
+)
 from redrive.failures.statistics import statistics
 from redrive.model.overview import Span
 from redrive.model.statistics import LifetimeStats, Statistics
@@ -36,9 +43,11 @@ def _flow(overview: Overview) -> Flow:
     return Flow(overview.came, overview.left)
 
 
-NEEDS_YOU = Resource(NeedsYou, properties=("total",))
+FLOW = Resource(Flow, "FlowShape")
+NEEDS_YOU = Resource(NeedsYou, "NeedsYouShape", properties=("total",))
 HEALS_ITSELF = Resource(
     HealsItself,
+    "HealsItselfShape",
     description=(
         "What goes on without anybody: runs that breakers hold, runs between two attempts, dead letters that "
         "are replayed, and open ones that will be redriven."
@@ -52,8 +61,10 @@ REPLAYS = Resource(
     description="`rate` is the part that has succeeded.",
     properties=("rate",),
 )
+TOTALS = Resource(OverviewTotals, "OverviewTotalsShape")
 OVERVIEW = Resource(
     Overview,
+    "OverviewShape",
     description="Lists have one number for each part, of `seconds` from `start` on; the last is under way.",
     hidden=("came", "left"),
     renamed={"width": "seconds"},
@@ -63,6 +74,7 @@ OVERVIEW = Resource(
 LIFETIME = Resource(LifetimeStats, "LifetimeShape")
 STATISTICS = Resource(
     Statistics,
+    "StatisticsShape",
     description="`queue_size` counts live dead letters; `max_size` is null where there is no limit.",
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from redrive.engine.queue_queries import QueueQueries, QueueView, WorkerView
+from redrive.engine.queue_queries import Depths, QueueQueries, QueueView, WorkerView
 from redrive.policy.access import Permission
 from redrive.server.answer import answer, page
 from redrive.server.api.request import Name, Reasoned, reason_of
@@ -17,6 +17,7 @@ routes = Routes("queues", "/api/v1/queues")
 worker_routes = Routes("workers", "/api/v1/workers")
 READ, CONTROL = may(Permission.READ), may(Permission.CONTROL, home=True)
 
+DEPTHS = Resource(Depths, "DepthsShape")
 QUEUE = Resource(
     QueueView,
     "QueueShape",

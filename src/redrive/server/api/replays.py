@@ -61,6 +61,7 @@ class ReplayRequest(Asked):
 
 REPLAY = Resource(
     Replay,
+    "ReplayShape",
     description=(
         "`edit` is what was changed in the payload, redacted; `number` is which replay of its run it is."
     ),

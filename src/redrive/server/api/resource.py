@@ -30,6 +30,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from redrive.errors import NotStorableError
 from redrive.model.field import Meaning
+from redrive.model.query import Count
 from redrive.policy.codec import decode
 from redrive.server.answer import when
 
@@ -51,7 +52,7 @@ class Resource(Generic[T]):
     def __init__(
         self,
         cls: type[T],
-        name: str = "",
+        name: str,
         *,
         description: str = "",
         only: Collection[str] = (),
@@ -93,8 +94,8 @@ class Resource(Generic[T]):
         fields: Any = {
             member.name: (member.form.kind, Field(description=member.description)) for member in self.members
         }
-        schema, text = name or f"{cls.__name__}Shape", description or text
-        self.model: type[BaseModel] = create_model(schema, __base__=Shown, __doc__=text, **fields)
+        text = description or text
+        self.model: type[BaseModel] = create_model(name, __base__=Shown, __doc__=text, **fields)
         _resources.setdefault(cls, self)
 
     def views(self, values: Sequence[T]) -> list[dict[str, Any]]:
@@ -111,8 +112,10 @@ _resources: dict[type, Resource[Any]] = {}
 
 
 def resource_of(cls: type[T]) -> Resource[T]:
-    """The first resource of this class that was declared, or one that shows all of its fields."""
-    return _resources[cls] if cls in _resources else Resource(cls)
+    """The first resource of this class. A nested class needs one, too: its schema has a name of its own."""
+    if cls not in _resources:
+        raise TypeError(f"there is no resource of {cls.__name__}: declare one before it is used")
+    return _resources[cls]
 
 
 class _Form(NamedTuple):
@@ -261,3 +264,7 @@ def _documentation(cls: type) -> tuple[str | None, Mapping[str, str]]:
     is_generated = text.startswith(f"{cls.__name__}(")  # by NamedTuple or dataclass
     in_json = {field: meaning.replace("None", "null") for field, meaning in fields.items()}
     return None if is_generated or not text else text, in_json
+
+
+COUNT = Resource(Count, "CountShape")
+"""What almost every noun has."""

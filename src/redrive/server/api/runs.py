@@ -8,13 +8,20 @@ from pydantic import BaseModel, create_model
 from starlette.responses import Response
 
 from redrive.engine.history import Happening
-from redrive.engine.run_view import AttemptView, RunSummary, RunView, StepView
-from redrive.model.query import Count
+from redrive.engine.run_view import (
+    AttemptView,
+    LetterMark,
+    PlannedStep,
+    RunError,
+    RunSummary,
+    RunView,
+    StepView,
+)
 from redrive.model.run import Cancellation, RunState
 from redrive.policy.access import Permission
 from redrive.server.answer import answer, page
 from redrive.server.api.request import Cursor, Id, QueryText, Reasoned, Size, at_most, reason_of
-from redrive.server.api.resource import Resource, Shown
+from redrive.server.api.resource import COUNT, Resource, Shown
 from redrive.server.problem import ProblemError
 from redrive.server.request_context import AtDesk, Runs, Visiting
 from redrive.server.route import Routes
@@ -34,7 +41,6 @@ def _step_index(happening: Happening) -> int | None:
     return None if happening.step_index < 0 else happening.step_index
 
 
-COUNT = Resource(Count)
 LINE = Resource(
     RunSummary,
     "RunLineShape",
@@ -44,6 +50,9 @@ LINE = Resource(
     ),
     properties=("next_retry_at",),
 )
+PLANNED_STEP = Resource(PlannedStep, "PlannedStepShape")
+ERROR = Resource(RunError, "RunErrorShape")
+LETTER_MARK = Resource(LetterMark, "LetterMarkShape")
 RUN = Resource(
     RunView,
     "RunShape",
@@ -65,6 +74,7 @@ ATTEMPT = Resource(
 ATTEMPTS = ATTEMPT.page("AttemptList")
 HAPPENING = Resource(
     Happening,
+    "HappeningShape",
     description="`what` is queued, started, retry, held, succeeded, finished, and the like.",
     computed={"step_index": _step_index},
 )

@@ -43,6 +43,7 @@ class NewSavedView(Asked):
 
 SAVED_VIEW = Resource(
     SavedView,
+    "SavedViewShape",
     description="`query`, `view` and `sort` are empty where the page decides.",
     hidden=("org",),
     types={"page": ViewedPage},

@@ -68,7 +68,7 @@ class NewPassword(Asked):
 
 
 MEMBERSHIP = Resource(Membership, "StandingShape")
-LINE = Resource(SessionLine)
+LINE = Resource(SessionLine, "SessionLineShape")
 
 
 class SessionShape(Shown):
