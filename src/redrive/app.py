@@ -8,19 +8,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-from redrive.engine.breaker_queries import BreakerQueries
+from redrive.engine.breaker_queries import BreakerControls, BreakerQueries
 from redrive.engine.breakers import BreakerSettings, Probe, SharedBreaker
-from redrive.engine.controls import Controls
 from redrive.engine.definition import Definition, StepDefinition
+from redrive.engine.encryption import Rotated, KeyRotation
 from redrive.engine.enqueue import DEFAULT_ORG, Prepared, StartOptions
 from redrive.engine.event_bus import Listener
 from redrive.engine.handle import RunHandle
-from redrive.engine.key_rotation import KeyRotation, Rotated
-from redrive.engine.queue_queries import QueueQueries
-from redrive.engine.redacted_view import RedactedView
+from redrive.engine.invoker import Threads
+from redrive.engine.queue_queries import QueueControls, QueueQueries
 from redrive.engine.run_queries import RunQueries
+from redrive.engine.run_view import RedactedView
 from redrive.engine.task import Task, TaskOptions, checked_name, reject_unknown
-from redrive.engine.threads import Threads
 from redrive.engine.worker import Worker
 from redrive.engine.worker_parts import WorkerOptions
 from redrive.errors import InvalidValueError
@@ -119,14 +118,14 @@ class Redrive(Wiring):
         **options: Unpack[StartOptions],
     ) -> RunHandle:
         """Start a run: see StartOptions. With `connection`, as part of your own PostgreSQL transaction."""
-        prepared = self._enqueuer.prepare(name_of(work), payload, options)
+        new, definition = self._enqueuer.prepare(name_of(work), payload, options)
         if connection is not None:
-            return (await self._start_within(connection, [prepared]))[0]
+            return (await self._start_within(connection, [(new, definition)]))[0]
         await self.open()
-        run_id = await self._tenant(prepared[0].org)[1].start(*prepared)
+        run_id = await self._tenant(new.org).enqueuer.start(new, definition)
         await self._after_start()
-        handle = self.run(run_id, prepared[0].org)
-        handle.existed = run_id != prepared[0].id
+        handle = self.run(run_id, new.org)
+        handle.existed = run_id != new.id
         return handle
 
     async def start_many(
@@ -144,7 +143,7 @@ class Redrive(Wiring):
             return await self._start_within(connection, list(prepared))
         await self.open()
         org, made = options.get("org", DEFAULT_ORG), set[str]()
-        ids = await self._tenant(org)[1].start_many(_noted(prepared, made))
+        ids = await self._tenant(org).enqueuer.start_many(_noted(prepared, made))
         await self._after_start()
         handles = [self.run(run_id, org) for run_id in ids]
         for handle in handles:
@@ -280,10 +279,10 @@ class Redrive(Wiring):
 
     async def pause(self, queue: str, *, by: str = APPLICATION, reason: str = "") -> None:
         """Claim nothing more from a queue; what is in flight is finished."""
-        await (await self._controls(by)).pause(queue, reason)
+        await (await self._queue_controls(by)).pause(queue, reason)
 
     async def resume(self, queue: str, *, by: str = APPLICATION) -> None:
-        await (await self._controls(by)).resume(queue)
+        await (await self._queue_controls(by)).resume(queue)
 
     async def queues(self) -> list[QueueRow]:
         await self.open()
@@ -303,16 +302,21 @@ class Redrive(Wiring):
         seconds: float | None = None,
     ) -> None:
         """Open or close a breaker by hand, for so many seconds or until it is left to itself again."""
-        await (await self._controls(by)).force_breaker(name, state, reason, seconds)
+        await (await self._breaker_controls(by)).force(name, state, reason, seconds)
 
     async def release_breaker(self, name: str, *, by: str = APPLICATION) -> None:
         """Leave a forced breaker to itself again."""
-        await (await self._controls(by)).release_breaker(name)
+        await (await self._breaker_controls(by)).release(name)
 
-    async def _controls(self, by: str) -> Controls:
+    async def _queue_controls(self, by: str) -> QueueControls:
         await self.open()
         caller = Caller(DEFAULT_ORG, checked_caller(by))
-        return Controls(self.store, self.registry, self.breakers, self.event_bus, self.redactor, caller)
+        return QueueControls(self.store, self.registry, self.event_bus, self.redactor, caller)
+
+    async def _breaker_controls(self, by: str) -> BreakerControls:
+        await self.open()
+        caller = Caller(DEFAULT_ORG, checked_caller(by))
+        return BreakerControls(self.breakers, self.redactor, caller)
 
     async def breaker_states(self) -> list[SharedBreaker]:
         await self.open()

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from random import Random, SystemRandom
 from secrets import token_bytes
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.engine.breakers import Breakers, BreakerSettings
@@ -22,13 +22,12 @@ from redrive.engine.gate import Gate
 from redrive.engine.handle import Waiters
 from redrive.engine.ids import Ids
 from redrive.engine.in_flight import InFlight
-from redrive.engine.invoker import Invoker
+from redrive.engine.invoker import Invoker, Threads
 from redrive.engine.recorder import Recorder
 from redrive.engine.registry import Definitions, Registry
 from redrive.engine.signals import Signals
 from redrive.engine.store_retrier import StoreRetrier
 from redrive.engine.task import Task, checked_name
-from redrive.engine.threads import Threads
 from redrive.engine.work import WorkFactory
 from redrive.engine.worker import Worker
 from redrive.engine.worker_parts import WorkerOptions, WorkerParts
@@ -54,6 +53,13 @@ from redrive.store.sqlite import MEMORY, SqliteDatabase
 from redrive.store.store import Store
 
 MAX_TENANTS = 1_000
+
+
+class Tenant(NamedTuple):
+    """What the requests of one organization work on."""
+
+    store: Store
+    enqueuer: Enqueuer
 
 
 class Wiring:
@@ -114,7 +120,7 @@ class Wiring:
         self._retrier = StoreRetrier(clock, random, self.event_bus)
         self._enqueuer = self._new_enqueuer(self.store)
         self._walled = False
-        self._tenants: dict[str, tuple[Store, Enqueuer]] = {}
+        self._tenants: dict[str, Tenant] = {}
         self._held_keys = HeldKeys(database, clock)
         self._key_services = KeyServices(
             self._held_keys,
@@ -162,7 +168,7 @@ class Wiring:
 
     def store_of(self, org: str) -> Store:
         """What an org's requests work on: behind the second wall, once that is raised."""
-        return self._tenant(org)[0]
+        return self._tenant(org).store
 
     async def enable_row_level_security(self) -> None:
         """From now on, what is done for one org cannot touch another's rows, whatever its SQL says."""
@@ -170,14 +176,14 @@ class Wiring:
         await self.database.enable_row_level_security()
         self._walled = True
 
-    def _tenant(self, org: str) -> tuple[Store, Enqueuer]:
+    def _tenant(self, org: str) -> Tenant:
         if not self._walled:
-            return self.store, self._enqueuer
+            return Tenant(self.store, self._enqueuer)
         if org not in self._tenants:
             if len(self._tenants) >= MAX_TENANTS:
                 self._tenants.clear()
             store = self._new_store(self.database.tenant(org, self.settings.server_statement_sec))
-            self._tenants[org] = store, self._new_enqueuer(store)
+            self._tenants[org] = Tenant(store, self._new_enqueuer(store))
         return self._tenants[org]
 
     def _new_store(self, database: Database) -> Store:

@@ -385,14 +385,14 @@ async def test_a_suspect_that_is_held_stays_a_suspect_and_is_not_counted_as_exec
     async with seamed(app) as (test, seam):
         run = await app.start(work, 1)
         await app.force_breaker("mail", "OPEN", reason="maintenance", seconds=100)
-        await sql(app, "UPDATE runs SET place = 'alone', alone = 1, losses = 2 WHERE id = ?1", run.id)
+        await sql(app, "UPDATE runs SET place = 'alone', isolation = 1, losses = 2 WHERE id = ?1", run.id)
         await test.drain()
-        assert await sql(app, "SELECT place, alone FROM runs") == [("held", 1)]
+        assert await sql(app, "SELECT place, isolation FROM runs") == [("held", 1)]
         await app.force_breaker("mail", "CLOSED", reason="over")
         released: list[Any] = []
 
         async def look() -> None:
-            released.extend(await sql(app, "SELECT place, alone FROM runs"))
+            released.extend(await sql(app, "SELECT place, isolation FROM runs"))
 
         seam.after("release", look)
         await test.advance(5.0)

@@ -14,7 +14,7 @@ from tests.engine.workbench import Ear, app_at, check_ended, working
 
 from redrive import Backoff, RetryPolicy
 from redrive.engine.context import Context
-from redrive.engine.threads import Threads
+from redrive.engine.invoker import Threads
 from redrive.model.event import ThreadAbandoned
 from redrive.policy import Exponential
 

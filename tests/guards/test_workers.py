@@ -25,7 +25,7 @@ async def test_a_worker_that_is_told_to_stop_claims_no_suspect(
 
     async with app, asyncio.timeout(PATIENCE):
         run = await app.start(suspect)
-        await sql(app, "UPDATE runs SET place = 'alone', alone = 1")
+        await sql(app, "UPDATE runs SET place = 'alone', isolation = 1")
         worker = app.worker(poll_seconds=0.01)
 
         async def told_to_stop(stopping: asyncio.Event) -> int:
@@ -123,7 +123,7 @@ async def test_a_suspect_is_not_begun_beside_others(tmp_path: Path) -> None:
         while not worker.in_flight.executing:
             await asyncio.sleep(0.01)
         run = await app.start(suspect, delay=3600.0)
-        await sql(app, "UPDATE runs SET place = 'alone', alone = 1 WHERE id = ?1", run.id)
+        await sql(app, "UPDATE runs SET place = 'alone', isolation = 1 WHERE id = ?1", run.id)
         while (await run.get()).place == "alone":
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.1)

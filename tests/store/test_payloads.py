@@ -18,10 +18,9 @@ from tests.store.build import ask, value
 from redrive.app import Redrive
 from redrive.clock import SYSTEM_CLOCK
 from redrive.engine.context import Context
-from redrive.engine.encryption import Encryption, key_id, new_encryption_key
+from redrive.engine.encryption import Encryption, KeyRotation, key_id, new_encryption_key
 from redrive.engine.event_bus import EventBus
 from redrive.engine.ids import Ids
-from redrive.engine.key_rotation import KeyRotation
 from redrive.errors import InvalidValueError, NotFoundError, RunFailedError, SealedError
 from redrive.failures.audit import Audit
 from redrive.failures.dead_letters import DeadLetters
@@ -173,7 +172,7 @@ async def test_a_result_that_is_recorded_within_a_transaction_of_the_task_is_sea
     assert all(Encryption([NEW]).is_sealed(text) for text in found)
 
 
-# Rotation
+# KeyRotation
 
 
 async def rotated(database: Database, *keys: str) -> tuple[int, dict[str, int]]:
@@ -213,7 +212,7 @@ async def test_rotation_seals_what_was_stored_before_there_was_a_key(database: D
 async def test_rotation_goes_through_more_than_one_batch_and_can_be_begun_again(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("redrive.engine.key_rotation.BATCH", 2)
+    monkeypatch.setattr("redrive.engine.encryption.BATCH", 2)
     async with at_work(defined(app_on(database, OLD))) as app:
         for _ in range(3):
             await executed(app, "canary")

@@ -1,12 +1,12 @@
-"""The book of breakers: how they stand, and what waits for them.
+"""Breakers: looking at them and at what they hold, opening and closing them by hand.
 
-Breakers are shared by all orgs. What somebody has said when forcing one is told to the home org alone, and
-of what waits, everybody is told of their own.
+All organizations share them. Only the home organization sees who has forced one and why; each of them sees
+how much of its own work waits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from redrive.clock import Clock
@@ -14,11 +14,16 @@ from redrive.engine.breakers import HELD_BY_BREAKER, Breakers, SharedBreaker
 from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.engine.registry import Registry
 from redrive.errors import NotFoundError
+from redrive.model.audit import Action, NewEntry
 from redrive.model.breaker import BreakerState, Force
 from redrive.model.caller import Caller
 from redrive.model.field import Instant
 from redrive.model.query import Count
+from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require
 from redrive.policy.breaker_policy import BreakerPolicy
+from redrive.policy.codec import JsonValue
+from redrive.policy.redact import Redactor
+from redrive.policy.user_text import clean_reason
 from redrive.store.run_listing import Held
 from redrive.store.store import Store
 
@@ -104,3 +109,31 @@ class BreakerQueries:
         if self._caller.org != DEFAULT_ORG:
             return ForceView(force.state, force.until, None, None)
         return ForceView(force.state, force.until, force.reason, force.by)
+
+
+class BreakerControls:
+    """Forces breakers on behalf of a caller, with an audit entry in the caller's organization."""
+
+    def __init__(self, breakers: Breakers, redactor: Redactor, caller: Caller) -> None:
+        self._breakers = breakers
+        self._redactor = redactor
+        self._caller = caller
+
+    async def force(
+        self, name: str, state: BreakerState | str, reason: str, seconds: float | None = None
+    ) -> None:
+        """Open or close a breaker, for that many seconds or until it is released."""
+        if seconds is not None:
+            require("seconds", seconds, 0.0, MAX_DELAY_SECONDS)
+        wanted, reason = choice("state", state, BreakerState), clean_reason(reason, self._redactor)
+        detail = {"reason": reason} if reason else {}
+        entry = self._entry(Action.BREAKER_FORCED, name, detail | {"state": str(wanted), "seconds": seconds})
+        await self._breakers.force(name, wanted, reason, self._caller.name, seconds, entry)
+
+    async def release(self, name: str) -> None:
+        """Let a forced breaker follow its calls again."""
+        await self._breakers.leave_alone(name, self._entry(Action.BREAKER_RELEASED, name, {}))
+
+    def _entry(self, action: Action, name: str, detail: Mapping[str, JsonValue]) -> NewEntry:
+        org, actor = self._caller
+        return NewEntry(org=org, actor=actor, action=action, subjects=(name,), detail=detail)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from redrive.engine.event_bus import EventBus
 from redrive.engine.ids import Ids
-from redrive.engine.threads import Threads
+from redrive.engine.invoker import Threads
 from redrive.errors import NotStorableError, StoreError
 from redrive.model.audit import NewEntry
 from redrive.model.breaker import BreakerSnapshot, BreakerState, CallOutcome, Force, Permit, Refusal

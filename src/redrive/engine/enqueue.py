@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import chain, islice
@@ -199,20 +199,19 @@ class Enqueuer:
     async def start_many(self, prepared: Iterable[Prepared]) -> list[str]:
         """Runs of one workflow, all or none of them."""
         pieces = Pieces(prepared)
-        ids = await self._persist(partial(self._write_pieces, pieces))
+        write = partial(self._write_pieces, pieces)
+        ids = await self._retrier.run("enqueue", write, errors=StoreUnavailableError, tries=MAX_TRIES)
         await self._hint([run for piece in pieces.made for run in _new(piece)], ids)
         return ids
 
     async def start_batch(self, prepared: Sequence[Prepared]) -> list[str]:
         """Runs of any kind, all or none of them."""
         runs, definitions = _new(prepared), _definitions(prepared)
-        ids = await self._persist(partial(self._store.runs.enqueue, runs, definitions))
+        # The ids are ours, so trying again cannot store anything twice.
+        write = partial(self._store.runs.enqueue, runs, definitions)
+        ids = await self._retrier.run("enqueue", write, errors=StoreUnavailableError, tries=MAX_TRIES)
         await self._hint(runs, ids)
         return ids
-
-    async def _persist(self, write: Callable[[], Awaitable[list[str]]]) -> list[str]:
-        """The ids are ours, so trying again cannot store anything twice."""
-        return await self._retrier.run("enqueue", write, errors=StoreUnavailableError, tries=MAX_TRIES)
 
     async def _write_pieces(self, pieces: Pieces) -> list[str]:
         making = iter(pieces)

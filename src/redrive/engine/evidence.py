@@ -1,21 +1,27 @@
-"""Evidence: everything worth keeping of an exception, redacted and bounded. Making it cannot fail."""
+"""Evidence: what is kept of an exception, redacted and bounded. Gathering it cannot fail."""
 
 from __future__ import annotations
 
+import traceback
+from pathlib import PurePath
+from types import CodeType, TracebackType
 from typing import NamedTuple
 
-from redrive.engine.traceback_summary import Trail, is_alone, said, trail_of, whole_story
 from redrive.model.failure import Category, ErrorClass, Failure
 from redrive.policy import probe
 from redrive.policy.classify import DEFAULT_CLASSIFIER, Classifier
 from redrive.policy.codec import storable
-from redrive.policy.fingerprint import Fingerprint, fingerprint
+from redrive.policy.fingerprint import Fingerprint, TraceFrame, fingerprint, frames_of, traceback_of
 from redrive.policy.public_code import CATEGORY_CODES
 from redrive.policy.redact import Redactor
 
 MAX_MESSAGE_LENGTH = 4_000
-MAX_STACK_LENGTH, MAX_SAID_LENGTH = 32_000, 8_000
+MAX_STACK_LENGTH, MAX_EXCEPTION_LENGTH = 32_000, 8_000
 MAX_TO_REDACT_LENGTH = 200_000
+MAX_FRAMES = 60
+MAX_REMEMBERED, MAX_REMEMBERED_LENGTH = 256, 20_000
+
+_CodePath = tuple[tuple[str, str, CodeType, int], ...]
 
 
 class Evidence(NamedTuple):
@@ -35,19 +41,17 @@ def evidence_of(
         stack = clean(gathered.stack, MAX_STACK_LENGTH, redactor)
         return _marked(gathered.failure, stack, gathered.fingerprint, gathered.where, redactor)
     failure = (classifier or DEFAULT_CLASSIFIER).classify(error, now=now)
-    if (
-        len(failure.message) > probe.MAX_TEXT_LENGTH
-    ):  # it was cut, and half a secret is not recognised any more
+    if len(failure.message) > probe.MAX_TEXT_LENGTH:  # cut, and half a secret is not recognised any more
         failure = failure._replace(message=probe.text(error, MAX_TO_REDACT_LENGTH))
-    trail = trail_of(error)
+    summary = _summary_of(error)
     mark = fingerprint(
         error_type=failure.error_type,
-        frames=trail.frames,
+        frames=summary.frames,
         step=step,
         status=failure.http_status,
         message=failure.message,
     )
-    return _marked(failure, _stack(error, trail, redactor), mark, trail.where, redactor)
+    return _marked(failure, _stack(error, summary, redactor), mark, summary.where, redactor)
 
 
 def evidence_without_error(
@@ -60,7 +64,7 @@ def evidence_without_error(
     unavailable: bool = False,
     retry_after: float | None = None,
 ) -> Evidence:
-    """For what no exception tells: a lost lease, an open breaker, a task that is not known here."""
+    """For failures without an exception: a lost lease, an open breaker, an unknown task."""
     code = rule.upper()
     failure = Failure(
         category=category,
@@ -92,13 +96,13 @@ def _marked(failure: Failure, stack: str, mark: Fingerprint, where: str, redacto
     return Evidence(failure._replace(message=message), stack, marked, where)
 
 
-def _stack(error: BaseException, trail: Trail, redactor: Redactor) -> str:
+def _stack(error: BaseException, summary: TracebackSummary, redactor: Redactor) -> str:
     try:
-        if not is_alone(error):
-            return clean(whole_story(error), MAX_STACK_LENGTH, redactor)
-        # Redacted apart: the way is the same again and again, what is said need not be.
-        way = clean(trail.printed, MAX_STACK_LENGTH - MAX_SAID_LENGTH, redactor)
-        return way + clean(said(error), MAX_STACK_LENGTH - len(way), redactor)
+        if not _is_single(error):
+            return clean(_full_traceback(error), MAX_STACK_LENGTH, redactor)
+        # Redacted apart: the traceback is the same again and again, the message need not be.
+        printed = clean(summary.printed, MAX_STACK_LENGTH - MAX_EXCEPTION_LENGTH, redactor)
+        return printed + clean(_exception_lines(error), MAX_STACK_LENGTH - len(printed), redactor)
     except BaseException:  # noqa: BLE001 — an exception is anybody's code
         return "<the exception could not be printed>"
 
@@ -119,3 +123,101 @@ def _cut(text: str, longest: int) -> str:
     head = head.rpartition("\n")[0] or head
     tail = tail.partition("\n")[2] or tail
     return f"{head}\n… {len(text) - len(head) - len(tail):,} characters left out …\n{tail}"
+
+
+# Tracebacks. Work fails in the same places again and again: each path through the code is printed once.
+
+
+class TracebackSummary(NamedTuple):
+    """`printed` are the lines of the traceback; `where` is the innermost line of the application in it."""
+
+    printed: str
+    frames: tuple[TraceFrame, ...]
+    where: str
+
+
+_remembered: dict[_CodePath, TracebackSummary] = {}
+
+
+def _summary_of(error: BaseException) -> TracebackSummary:
+    path = _code_path(traceback_of(error))
+    summary = None if path is None else _remembered.get(path)
+    if summary is None:
+        summary = _summarize(error)
+        if path is not None:
+            _remember(path, summary)
+    return summary
+
+
+def _exception_lines(error: BaseException) -> str:
+    """The lines below the traceback: the type, the message and the notes."""
+    formatted = traceback.TracebackException(type(error), error, traceback_of(error), limit=0, compact=True)
+    return "".join(formatted.format_exception_only())
+
+
+def _is_single(error: BaseException) -> bool:
+    """Whether no cause, context or member has to be printed with it."""
+    hidden = error.__context__ is None or error.__suppress_context__
+    return error.__cause__ is None and hidden and not probe.members(error)
+
+
+def _full_traceback(error: BaseException) -> str:
+    trace = _from_the_task_on(traceback_of(error))
+    formatted = traceback.TracebackException(type(error), error, trace, limit=-MAX_FRAMES, compact=True)
+    return "".join(formatted.format())
+
+
+def _summarize(error: BaseException) -> TracebackSummary:
+    frames = frames_of(error)
+    return TracebackSummary(_printed(traceback_of(error)), frames, _where(frames))
+
+
+def _printed(trace: TracebackType | None) -> str:
+    try:
+        lines = traceback.extract_tb(_from_the_task_on(trace), limit=-MAX_FRAMES).format()
+    except Exception:  # noqa: BLE001 — it reads the source, by loaders that are anybody's code
+        return ""
+    return "".join(["Traceback (most recent call last):\n", *lines]) if lines else ""
+
+
+def _where(frames: tuple[TraceFrame, ...]) -> str:
+    for frame in frames:
+        if frame.application:
+            return f"{PurePath(frame.file).name}:{frame.line} in {frame.function}"
+    return ""
+
+
+def _code_path(trace: TracebackType | None) -> _CodePath | None:
+    """Which instructions it came past; None when they are too many to be remembered.
+
+    Equal code in another file is equal, so that the file counts too.
+    """
+    steps: list[tuple[str, str, CodeType, int]] = []
+    while trace is not None:
+        if len(steps) == MAX_FRAMES:
+            return None
+        code = trace.tb_frame.f_code
+        steps.append((_module(trace), code.co_filename, code, trace.tb_lasti))
+        trace = trace.tb_next
+    return tuple(steps)
+
+
+def _remember(path: _CodePath, summary: TracebackSummary) -> None:
+    if len(summary.printed) > MAX_REMEMBERED_LENGTH:
+        return
+    if len(_remembered) >= MAX_REMEMBERED:
+        _remembered.clear()
+    _remembered[path] = summary
+
+
+def _from_the_task_on(trace: TracebackType | None) -> TracebackType | None:
+    """Without the frames in which Redrive calls the task."""
+    own = trace
+    while own is not None and _module(own).startswith("redrive."):
+        own = own.tb_next
+    return trace if own is None else own
+
+
+def _module(trace: TracebackType) -> str:
+    name = trace.tb_frame.f_globals.get("__name__")
+    return name if type(name) is str else ""

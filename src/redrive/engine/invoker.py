@@ -1,9 +1,13 @@
-"""Calling a user's function: on the loop, in a thread, or in a process of its own, and never for ever."""
+"""The invoker: calls a user's function on the loop, in a thread or in a process, within its time limit."""
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 from collections.abc import Awaitable, Callable
 from functools import partial
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any
 
 from redrive.callables import bounded
@@ -11,10 +15,80 @@ from redrive.engine.context import Context
 from redrive.engine.event_bus import EventBus
 from redrive.engine.process import run_in_process
 from redrive.engine.task import Task, TaskIsolation
-from redrive.engine.threads import Threads
 from redrive.engine.work import Work
 from redrive.errors import AttemptTimeoutError
 from redrive.model.event import ThreadAbandoned
+
+_Outcome = tuple[Any, BaseException | None]
+_Job = tuple[Callable[[], Any], asyncio.Future[_Outcome], asyncio.AbstractEventLoop]
+
+
+class Threads:
+    """A thread whose function does not end in time is abandoned: its result is ignored."""
+
+    def __init__(self, most: int) -> None:
+        self._room = asyncio.Semaphore(most)
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._idle = 0
+
+    async def run(self, function: Callable[[], Any], begun: Callable[[], float]) -> Any:
+        """Execute in a thread. `begun` is called when it starts, and gives the seconds it may take.
+
+        TimeoutError when it takes longer; the thread is then abandoned.
+        """
+        async with self._room:
+            seconds = begun()
+            future = self._begin(_in_context(function))
+            try:
+                result, error = await asyncio.wait_for(future, seconds)
+            finally:
+                future.cancel()
+            self._idle += 1
+        if error is not None:
+            raise error
+        return result
+
+    def close(self) -> None:
+        for _ in range(self._idle):
+            self._jobs.put(None)
+        self._idle = 0
+
+    def _begin(self, function: Callable[[], Any]) -> asyncio.Future[_Outcome]:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[_Outcome] = loop.create_future()
+        if self._idle > 0:
+            self._idle -= 1
+        else:  # before the job is there: when no thread can be started, nobody must find it later
+            Thread(target=self._work, name="redrive-task", daemon=True).start()
+        self._jobs.put((function, future, loop))
+        return future
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            function, future, loop = job
+            outcome = _outcome_of(function)
+            try:
+                loop.call_soon_threadsafe(_settle, future, outcome)
+            except RuntimeError:  # the loop has been closed
+                return
+            del job, function, future, outcome
+
+
+def _outcome_of(function: Callable[[], Any]) -> _Outcome:
+    try:
+        return function(), None
+    except BaseException as error:  # noqa: BLE001 — it is the waiting task's to judge
+        return None, error
+
+
+def _settle(future: asyncio.Future[_Outcome], outcome: _Outcome) -> None:
+    if not future.done():
+        future.set_result(outcome)
+
+
+def _in_context(function: Callable[[], Any]) -> Callable[[], Any]:
+    context = contextvars.copy_context()
+    return lambda: context.run(function)
 
 
 class Invoker:

@@ -1,7 +1,7 @@
-"""The book of queues: what waits in them for one org, and who works on them.
+"""Queues and workers: looking at them, pausing and resuming queues.
 
-Queues and workers are shared by all orgs. The home org, that the installation belongs to, sees all of it; the
-others see their own work, and nothing that somebody may have said of another's.
+All organizations share them. The home organization, which the installation belongs to, sees everything; the
+others see their own work only, and no reason that a person of another one has given.
 """
 
 from __future__ import annotations
@@ -10,13 +10,19 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from redrive.engine.enqueue import DEFAULT_ORG
+from redrive.engine.event_bus import EventBus
 from redrive.engine.registry import Registry
+from redrive.engine.task import checked_name
 from redrive.errors import NotFoundError, NotStorableError
+from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import Caller
+from redrive.model.event import QueuePaused, QueueResumed
 from redrive.model.field import Instant
 from redrive.model.query import MAX_COUNTED, Count
 from redrive.model.run import Place
 from redrive.policy.codec import decode
+from redrive.policy.redact import Redactor
+from redrive.policy.user_text import clean_reason
 from redrive.store.limits import QueueRow, WorkerRow
 from redrive.store.run_listing import Depth
 from redrive.store.store import Store
@@ -126,6 +132,49 @@ class QueueQueries:
             row.host if self._at_home else None,
             row.process if self._at_home else None,
         )
+
+
+class QueueControls:
+    """Pauses and resumes queues on behalf of a caller, with an audit entry in the caller's organization."""
+
+    def __init__(
+        self, store: Store, registry: Registry, event_bus: EventBus, redactor: Redactor, caller: Caller
+    ) -> None:
+        self._store = store
+        self._registry = registry
+        self._event_bus = event_bus
+        self._redactor = redactor
+        self._caller = caller
+
+    async def pause(self, queue: str, reason: str = "") -> None:
+        """Claim nothing more from a queue. Running work finishes."""
+        name, by = await self._known(queue), self._caller.name
+        reason = clean_reason(reason, self._redactor)
+        async with self._store.database.transaction() as session:
+            await self._store.limits.pause(name, by, reason, session=session)
+            await self._store.audit.append(session, [self._entry(Action.QUEUE_PAUSED, name, reason)])
+        self._event_bus.emit(QueuePaused(name, by, reason))
+
+    async def resume(self, queue: str) -> None:
+        name = await self._known(queue)
+        async with self._store.database.transaction() as session:
+            await self._store.limits.resume(name, session=session)
+            await self._store.audit.append(session, [self._entry(Action.QUEUE_RESUMED, name)])
+        await self._store.database.hint([name])
+        self._event_bus.emit(QueueResumed(name, self._caller.name))
+
+    async def _known(self, name: str) -> str:
+        """Reject a mistyped queue: neither this program nor another one on the same tables has it."""
+        if checked_name("queue", name) not in self._registry.queues:
+            queries = QueueQueries(self._store, self._store, self._registry, self._caller)
+            if any(queue.name == name for queue in await queries.list()):
+                return name
+        return self._registry.queue(name)
+
+    def _entry(self, action: Action, queue: str, reason: str = "") -> NewEntry:
+        detail = {"reason": reason} if reason else {}
+        org, actor = self._caller
+        return NewEntry(org=org, actor=actor, action=action, subjects=(queue,), detail=detail)
 
 
 def _summed(depths: Sequence[Depth], queue: str) -> Depths:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from redrive.engine.definition import Definition
 from redrive.engine.handle import RunHandle
 from redrive.engine.history import Happening, History, history_of
-from redrive.engine.redacted_view import RedactedView
-from redrive.engine.run_view import AttemptView, RunSummary, RunView, StepView
+from redrive.engine.run_view import AttemptView, RedactedView, RunSummary, RunView, StepView
 from redrive.errors import RedriveError
 from redrive.model.caller import Caller
 from redrive.model.query import Count, Query, Term
