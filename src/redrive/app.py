@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 from redrive.engine.breaker_queries import BreakerControls, BreakerQueries
 from redrive.engine.breakers import BreakerSettings, Probe, SharedBreaker
 from redrive.engine.definition import Definition, StepDefinition
-from redrive.engine.encryption import Rotated, KeyRotation
+from redrive.engine.encryption import KeyRotation, Rotated
 from redrive.engine.enqueue import DEFAULT_ORG, Prepared, StartOptions
 from redrive.engine.event_bus import Listener
 from redrive.engine.handle import RunHandle

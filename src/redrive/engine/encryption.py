@@ -2,7 +2,7 @@
 
 An encrypted value is JSON text: {"$sealed":"<id of the key>:<token>"}. Without a key, a payload that happens
 to look like one is wrapped under the id `plain`, so every text that begins so was written here. The first key
-encrypts, all of them decrypt: put a new key before the old ones, and remove these after `KeyRotation` has run.
+encrypts, all of them decrypt: put a new key before the old ones; remove these after a `KeyRotation`.
 Without keys nothing is changed, and nothing is imported.
 """
 
