@@ -407,7 +407,7 @@ OF_LETTERS = (
     Guard(
         "reopen.state",
         "a dead letter that is replayed being open",
-        (Sql("dead_letters.reopen", r"state IN \('RESOLVED', 'IGNORED', 'ARCHIVED'\)"),),
+        (Sql("dead_letters.reopen", r"(?:letter\.)?state IN \('RESOLVED', 'IGNORED', 'ARCHIVED'\)"),),
         _both(f"{LETTERS}test_only_what_is_closed_is_reopened", "REPLAYING"),
     ),
     Guard(

@@ -7,7 +7,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from tests.store.build import ask, enqueued, value
+from tests.store.build import ask, value
 
 from redrive.errors import NotFoundError, StoreError
 from redrive.model.identity import ApiKey, Identity, SignInKind, User
@@ -66,6 +66,14 @@ async def session_of(store: Store, someone: User, hash_: str, lifetime: float = 
 # Migrating
 
 
+_RUN_OF_THE_FIRST_VERSION = """
+INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place, submitted_at,
+    step_index, step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses,
+    lonely_losses, alone, correlation_id)
+VALUES (:id, :org, 'greet', 'digest', 'default', 0, 'PENDING', 'ready', 0, 0, 'PENDING', 'null',
+    0, 0, 0, 0, 0, 0, 0, 0, '')"""
+
+
 async def test_organizations_that_have_work_already_are_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,8 +81,8 @@ async def test_organizations_that_have_work_already_are_known(
     everything = migrations()
     monkeypatch.setattr(migration, "migrations", lambda: everything[:2])
     await database.migrate()
-    for org in ("acme", "acme", "default"):
-        await enqueued(Store(database), org=org)
+    for number, org in enumerate(("acme", "acme", "default")):
+        await ask(database, _RUN_OF_THE_FIRST_VERSION, id=f"run {number}", org=org)
     monkeypatch.setattr(migration, "migrations", lambda: everything)
     await database.migrate()
     found = await Store(database).organizations.page(10, "")

@@ -30,7 +30,7 @@ from redrive.store.record import (
     Stopped,
 )
 from redrive.store.replays import ReplayStore
-from redrive.store.statement import Statement, statements
+from redrive.store.statement import statements
 
 _SQL = statements(
     "records",
@@ -48,13 +48,13 @@ _SQL = statements(
     DeadLetter,
     NewDeadLetter,
 )
-_STATEMENTS: dict[type, Statement] = {
-    Completed: _SQL["complete"],
-    CompletedPartly: _SQL["complete_partly"],
-    Advanced: _SQL["advance"],
-    Rescheduled: _SQL["reschedule"],
-    Stopped: _SQL["stop"],
-    Parked: _SQL["park"],
+_STATEMENTS: dict[type, str] = {
+    Completed: "complete",
+    CompletedPartly: "complete_partly",
+    Advanced: "advance",
+    Rescheduled: "reschedule",
+    Stopped: "stop",
+    Parked: "park",
 }
 
 _AT = {str(place): Recorded(place) for place in Place}
@@ -90,7 +90,7 @@ class Records:
         for kind, statement in _STATEMENTS.items():
             changes = _ordered(record.change for record in records if isinstance(record.change, kind))
             if changes:
-                won |= {row[0]: _AT[row[1]] for row in await session.fetch_many(statement, changes)}
+                won |= {row[0]: _AT[row[1]] for row in await session.fetch_many(_SQL[statement], changes)}
         written = [record for record in records if record.change.id in won]
         await self._write_beside(session, written)
         freed = _freed(slots for run_id, slots in noted.items() if slots and run_id in won)

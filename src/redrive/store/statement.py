@@ -88,6 +88,7 @@ class Statements(Mapping[str, Statement]):
     def __init__(self, module: str) -> None:
         self._module = module
         self._row_classes: dict[str, type] = {}
+        self._loading = False
 
     def declare(self, row_classes: Iterable[type]) -> None:
         """Let the texts of the module name these classes."""
@@ -110,6 +111,9 @@ class Statements(Mapping[str, Statement]):
     @cached_property
     def _statements(self) -> dict[str, Statement]:
         module = self._module
+        if self._loading:
+            raise RuntimeError(f"redrive.store.{module} must not use a statement while it is imported")
+        self._loading = True
         shared, overrides = _texts(f"{module}.sql"), _texts(f"{module}.postgres.sql")
         strangers = {name for name in overrides.keys() - shared.keys() if not name.startswith("_")}
         if strangers:
