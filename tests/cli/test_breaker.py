@@ -76,7 +76,7 @@ def test_none_at_all(redrive: Command) -> None:
     redrive("migrate")
     assert redrive("breaker", "list", "-o", "json") == (0, "[]\n", "")
     ended = redrive("breaker", "view", "gateway")
-    assert ended == (3, "", "Error: there is no breaker 'gateway'; there is none at all\n")
+    assert ended == (3, "", "Error: there is no breaker 'gateway'; there are none\n")
 
 
 def test_who_may(served: Served, redrive: Command, shop: Shop) -> None:
@@ -92,7 +92,7 @@ def test_who_may(served: Served, redrive: Command, shop: Shop) -> None:
     ("arguments", "code", "message"),
     [
         (["view", "gatewai"], 3, "there is no breaker 'gatewai'; did you mean 'gateway'?"),
-        (["open", "bank", "--reason", "x"], 3, "there is no breaker 'bank'; there is 'gateway'"),
+        (["open", "bank", "--reason", "x"], 3, "there is no breaker 'bank'; use one of: gateway"),
         (["open", "gateway"], 2, "Missing option '--reason'"),
         (["open", "gateway", "--reason", ""], 2, "Error: "),
         (["open", "gateway", "--reason", "x", "--for", "0s"], 2, "'0s' is not at least 1s"),

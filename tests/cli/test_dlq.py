@@ -168,7 +168,7 @@ def test_what_was_done_is_told(redrive: Command, shop: Shop) -> None:
     assert history == [
         "operator noted: asked the bank",
         "operator assigned it to ada",
-        "operator tagged it +bank",
+        "operator tagged it: +bank",
         "operator ignored it: the customer left",
     ]
     assert f"redrive dlq reopen {letter}" in told
@@ -178,7 +178,7 @@ def test_what_was_done_is_told(redrive: Command, shop: Shop) -> None:
 def test_a_plan_is_no_replay_so_far(redrive: Command, shop: Shop) -> None:
     letter = shop.dead_letter(7)
     assert redrive("replay", "plan", letter).code == 0
-    assert "operator planned a replay, not started so far" in redrive("dlq", "view", letter).out
+    assert "operator planned to replay it\n" in redrive("dlq", "view", letter).out
 
 
 def test_a_dead_letter_for_programs(anywhere: Command, shop: Shop) -> None:

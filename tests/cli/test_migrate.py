@@ -12,15 +12,17 @@ from tests.cli.conftest import Command
 from redrive.store.migration import migrations
 
 NEWEST = migrations()[-1]
-LAST_INDEX = "dead_letters_left"
+NEW_COLUMNS = {"isolated_crashes": "lonely_losses", "isolation": "alone"}
+"""What the newest migration renames."""
 VERSIONS = "SELECT version FROM redrive.migrations ORDER BY version"
 
 
 @pytest.fixture
 def older(office: Command) -> Command:
-    """A database as the version before had it: without the index that the last migration makes."""
+    """A database as the version before had it: with the names that the last migration changes."""
     assert office("migrate").code == 0
-    by_hand(f"DROP INDEX redrive.{LAST_INDEX}")
+    for new, old in NEW_COLUMNS.items():
+        by_hand(f"ALTER TABLE redrive.runs RENAME COLUMN {new} TO {old}")
     by_hand("DELETE FROM redrive.migrations WHERE version = :version", version=NEWEST.version)
     return office
 

@@ -324,8 +324,8 @@ def test_a_plan_says_what_will_happen(redrive: Command, shop: Shop) -> None:
         "   1  may repeat an effect that is not safe to repeat\n",
         "  12  wait for the breaker gateway\n",
         "   1  will not run: ",
-        "  Begins with 10; the others follow when these have ended well.\n",
-        "  At most 1 a second, so 3 s or longer.\n",
+        "  Starts with a canary of 10; the others follow if it goes well.\n",
+        "  At most 1 per second, so 3 s or longer.\n",
         "If one of them changes before the start, nothing is started",
         "  redrive replay start ",
     ):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +14,7 @@ from redrive.cli.options import GlobalOptions
 from redrive.cli.terminal import notice, one_line
 from redrive.errors import InvalidValueError, RedriveError
 from redrive.settings import FILE_VARIABLE, Settings
+from redrive.words.suggestion import closest
 
 if TYPE_CHECKING:
     from redrive.app import Redrive
@@ -97,5 +97,4 @@ def _missing(name: str, missing: str) -> RedriveError:
 def _suggestion(module: str, attribute: str, known: list[str]) -> str:
     if not known:
         return f"; there is no application in it: make one, such as {attribute} = Redrive()"
-    near = get_close_matches(attribute, known, n=1) or known[:1]
-    return f"; did you mean {module}:{near[0]}?"
+    return f"; did you mean {module}:{closest(attribute, known) or known[0]}?"

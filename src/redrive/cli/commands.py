@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, TypeVar
 
 import click
+
+from redrive.words.suggestion import suggest
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Sections = Mapping[str, Sequence[str]]
@@ -42,10 +43,8 @@ class CommandGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         known = self.list_commands(ctx)
         if args and not args[0].startswith("-") and args[0] not in known:
-            synonym = SYNONYMS.get(args[0])
-            near = [synonym] if synonym in known else get_close_matches(args[0], known, n=1)
-            all_of_them = f"`{ctx.command_path} --help` lists all that there are"
-            meant = f"did you mean {near[0]!r}?" if near else all_of_them
+            otherwise = f"`{ctx.command_path} --help` lists all that there are"
+            meant = suggest(args[0], known, aliases=SYNONYMS, otherwise=otherwise)
             raise click.UsageError(f"There is no command {args[0]!r}; {meant}", ctx)
         return super().resolve_command(ctx, args)
 

@@ -8,7 +8,6 @@ import shlex
 import subprocess
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,6 +15,7 @@ import click
 
 from redrive.errors import InvalidValueError, NotFoundError, RedriveError
 from redrive.settings.document import read_document
+from redrive.words.suggestion import suggest
 
 LOCAL = "local"
 """The name of no context: the database of the settings."""
@@ -102,9 +102,10 @@ class ContextFile:
         return value
 
     def _unknown(self, name: str) -> NotFoundError:
-        near = get_close_matches(name, [*self.known, LOCAL], n=1)
-        known = f"did you mean {near[0]!r}?" if near else "`redrive context list` shows all that there are"
-        return NotFoundError(f"there is no context {name!r}; {known}")
+        meant = suggest(
+            name, [*self.known, LOCAL], otherwise="`redrive context list` shows all that there are"
+        )
+        return NotFoundError(f"there is no context {name!r}; {meant}")
 
     def _write(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ from math import inf
 
 import click
 
-from redrive.cli.timestamps import rfc3339
+from redrive.words.moment import machine
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 MAX_DURATION_SECONDS = 36_500 * 86_400.0
@@ -56,7 +56,7 @@ class MomentParam(click.ParamType[str]):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
         text = str(value).strip()
         if _DURATION.fullmatch(text.lower()):
-            return rfc3339(time.time() - DURATION.convert(text, param, ctx))
+            return machine(time.time() - DURATION.convert(text, param, ctx))
         return f"{text}T00:00:00Z" if _DAY.fullmatch(text) else text
 
 

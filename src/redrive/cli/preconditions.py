@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from typing import Any
 
 from redrive.cli.outcome import Exit, exit_of
 from redrive.errors import NotFoundError, RedriveError, TransitionError
 from redrive.model.transition import TransitionTable
+from redrive.words.suggestion import suggest
 
 _ID = re.compile(r"[0-9a-f]{32}")
 _PART_OF_AN_ID = re.compile(r"[0-9a-f]+")
@@ -18,15 +18,7 @@ _PART_OF_AN_ID = re.compile(r"[0-9a-f]+")
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> NotFoundError:
     """An error that suggests the nearest known name, or lists some."""
-    names = sorted(known)
-    near = get_close_matches(name, names, n=1)
-    if near:
-        meant = f"did you mean {near[0]!r}?"
-    elif names:
-        meant = f"there is {', '.join(map(repr, names[:5]))}" + (" …" if len(names) > 5 else "")
-    else:
-        meant = "there is none at all"
-    return NotFoundError(f"there is no {kind} {name!r:.200}; {meant}")
+    return NotFoundError(f"there is no {kind} {name!r:.200}; {suggest(name, sorted(known))}")
 
 
 @contextmanager

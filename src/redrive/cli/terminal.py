@@ -14,6 +14,7 @@ import click
 
 from redrive.errors import RedriveError
 from redrive.policy.redact import DEFAULT_REDACTOR
+from redrive.words.state import Tone, state_label
 
 Part = str | tuple[str, str]
 """A text, or a text and its style: good, warn, bad, bold or dim."""
@@ -28,12 +29,7 @@ STYLES: MappingProxyType[str, dict[str, Any]] = MappingProxyType(
         "": {},
     }
 )
-_STATE_STYLES = {
-    **dict.fromkeys(("SUCCESS", "SUCCEEDED", "RESOLVED", "likely"), "good"),
-    **dict.fromkeys(("OPEN", "EXHAUSTED", "FAILED", "DLQ_PENDING", "DLQ", "PARTIAL", "unlikely"), "bad"),
-    **dict.fromkeys(("RUNNING", "RETRYING", "REPLAYING", "BLOCKED", "unknown"), "warn"),
-}
-
+_TONE_STYLES = {Tone.BAD: "bad", Tone.WARN: "warn", Tone.BUSY: "warn", Tone.GOOD: "good"}
 MAX_LINE_LENGTH = 2_000
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 """Characters that steer a terminal or hide text; all but tabs and line ends."""
@@ -69,7 +65,8 @@ def one_line(error: BaseException | str) -> str:
 
 def styled_state(state: str, text: str | None = None) -> Part:
     """The state, or another text, in its colour: red is what somebody has to look at."""
-    return state if text is None else text, _STATE_STYLES.get(state, "")
+    tone = state_label(state).tone
+    return state if text is None else text, _TONE_STYLES.get(tone, "")
 
 
 def terminal_width() -> int:

@@ -35,10 +35,6 @@ def took(start: str | None, end: str | None) -> str:
     return "-" if start is None or end is None else duration.duration(_seconds(end) - _seconds(start))
 
 
-def rfc3339(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
 def _seconds(timestamp: str) -> float:
     return datetime.fromisoformat(timestamp).timestamp()
 

@@ -15,16 +15,9 @@ from redrive.cli.dlq.replay import replay
 from redrive.cli.dlq.stats import stats
 from redrive.cli.dlq.view import view
 from redrive.cli.listing import Listing
-from redrive.cli.output import Row, TableColumn, limit_option, output_option
+from redrive.cli.output import TableColumn, limit_option, output_option
 from redrive.cli.timestamps import since
-
-
-def _error(letter: Row) -> str:
-    """The message, with the type of the error where it says nothing without it."""
-    kind = letter["error_type"].rpartition(".")[2]
-    alone = not letter["title"].startswith(f"{letter['error_type']}: ")
-    return letter["message"] if alone and letter["message"] else f"{kind}: {letter['message']}"
-
+from redrive.words.headline import headline
 
 LETTERS = Listing(
     "/api/v1/dead-letters",
@@ -37,7 +30,10 @@ LETTERS = Listing(
         TableColumn("error"),
     ),
     "dead letters",
-    flat=lambda letter: letter | {"error": _error(letter)},
+    flat=lambda letter: {
+        **letter,
+        "error": headline(letter["message"], letter["error_type"], letter["title"]),
+    },
     min_width={"workflow": 100, "step": 64},
     default="is:live",
 )

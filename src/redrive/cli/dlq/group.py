@@ -16,7 +16,7 @@ from redrive.cli.dlq.selection import letters, letters_are
 from redrive.cli.output import Row, output_option
 from redrive.cli.parameters import DURATION
 from redrive.cli.terminal import escape, notice
-from redrive.cli.timestamps import rfc3339
+from redrive.words.moment import machine
 
 _fingerprint = click.argument("fingerprint", metavar="FINGERPRINT")
 
@@ -120,7 +120,7 @@ def ignore(
     """Say that nobody need look at it, for now or for good."""
     found = _look_up(client, fingerprint)
     if not report_dry_run(f"ignore {found.description} on {client.where}", dry_run):
-        until = None if seconds is None else rfc3339(time.time() + seconds)
+        until = None if seconds is None else machine(time.time() + seconds)
         conditions = {"until": until, "beyond": beyond, "version": version}
         _report(found.post(client, "ignore", {"reason": reason, **conditions}))
 

@@ -11,8 +11,7 @@ import click
 from redrive.cli.client import ApiError, Client, segment, short_fingerprint
 from redrive.cli.commands import QueryCommand, query_argument
 from redrive.cli.connection import api_options
-from redrive.cli.dlq.stack import frames_of
-from redrive.cli.dlq.view import LIKELY, place
+from redrive.cli.dlq.view import LIKELY, draw_origin, place
 from redrive.cli.listing import Listing
 from redrive.cli.output import Row, TableColumn, limit_option, output_option, show_one
 from redrive.cli.terminal import out, styled_state
@@ -141,8 +140,7 @@ def _draw_sample(screen: Screen, client: Client, letter_id: str | None) -> None:
         return
     screen.heading("The newest", (letter["id"], "dim"))
     screen.paragraph(f"{letter['error_type']}: {letter['message']}")
-    for frame in frames_of(letter["stack"])[:2]:
-        screen.paragraph(f"at {frame}")
+    draw_origin(screen, letter, 2)
     if letter["state"] in CLOSED:
         screen.heading("What to do")
         screen.paragraph("Nothing about this one: it is closed.")

@@ -9,18 +9,20 @@ import click
 
 from redrive.cli.client import Client, segment, short_fingerprint
 from redrive.cli.connection import api_options
-from redrive.cli.dlq.history import deeds
 from redrive.cli.dlq.selection import PATH, explain_letter_ids
-from redrive.cli.dlq.stack import frames_of
 from redrive.cli.output import Row, output_option, show_one
 from redrive.cli.terminal import styled_state
 from redrive.cli.timestamps import clock, stamp, took
+from redrive.policy.stack import stack_of
 from redrive.words.duration import duration
+from redrive.words.history import LISTED_ELSEWHERE, describe_action, describe_replay
+from redrive.words.number import plural
 
 if TYPE_CHECKING:
     from redrive.cli.screen import Screen
 
 COLUMNS = ("id", "state", "workflow", "step", "category", "error_type", "message", "attempts", "created_at")
+MAX_FRAMES = 5
 CLOSED = ("RESOLVED", "IGNORED", "ARCHIVED")
 LIKELY = {
     "likely": "a replay is likely to succeed",
@@ -64,9 +66,9 @@ def _draw(screen: Screen, letter: Row, stack: bool) -> None:
     _draw_attempts(screen, letter)
     screen.heading("Payload")
     screen.document(letter["payload"], f"redrive dlq view {letter['id']} -o json")
-    if history := deeds(letter):
+    if history := sorted(_history(letter)):
         screen.heading("History")
-        screen.columns(((stamp(deed.at), "dim"), deed.text) for deed in history)
+        screen.columns(((stamp(at), "dim"), text) for at, text in history)
     screen.next_steps(_next(letter))
 
 
@@ -98,8 +100,7 @@ def _draw_error(screen: Screen, letter: Row, stack: bool) -> None:
     status = "" if letter["http_status"] is None else f", HTTP {letter['http_status']}"
     screen.heading("Error", (f"{letter['category']}, {letter['error_class']}{status}", "dim"))
     screen.paragraph(f"{letter['error_type']}: {letter['message']}")
-    for frame in frames_of(letter["stack"]):
-        screen.paragraph(f"at {frame}")
+    draw_origin(screen, letter)
     if letter["runbook"]:
         screen.paragraph(f"Runbook: {letter['runbook']}")
     if stack:
@@ -129,6 +130,35 @@ def _then(attempt: Row) -> str:
     """What was decided, in a few words."""
     reason = str(attempt["reason"]).replace("_", " ")
     return reason if attempt["delay"] is None else f"{reason}, again after {duration(attempt['delay'])}"
+
+
+def draw_origin(screen: Screen, letter: Row, most: int = MAX_FRAMES) -> None:
+    """Where the error was raised: the frames of the application, if it has any."""
+    for frame in stack_of(letter["stack"]).origin[:most]:
+        screen.paragraph(f"at {frame.file}:{frame.line} in {frame.function}")
+
+
+def _history(letter: Row) -> Iterator[tuple[str, str]]:
+    """When, and what somebody did."""
+    for entry in letter["history"]["entries"]:
+        if entry["action"] not in LISTED_ELSEWHERE:
+            what, text = describe_action(entry["action"], entry["detail"])
+            others = len(entry["subjects"]) - 1
+            what += f", with {plural(others, 'other')}" if others > 0 else ""
+            yield entry["at"], f"{entry['actor']} {what}{f': {text}' if text else ''}"
+    for replay in letter["history"]["replays"]:
+        what, text = describe_replay(
+            replay["mode"],
+            replay["state"],
+            automatic=replay["automatic"],
+            edited=bool(replay["edit"]),
+            reason=replay["reason"],
+            note=replay["note"],
+        )
+        state = "" if replay["state"] == "PLANNED" else f": {replay['state'].lower()}"
+        yield replay["requested_at"], f"{replay['requested_by']} {what}{state}{f' ({text})' if text else ''}"
+    for note in letter["notes"]:
+        yield note["at"], f"{note['author']} noted: {note['text']}"
 
 
 def _next(letter: Row) -> Iterator[tuple[str, str]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from redrive.cli.output import Row
-from redrive.cli.timestamps import rfc3339
 from redrive.failures.what_if import StepName, StepOutcome, WhatIf
 from redrive.policy.comparison import Peak, PolicyComparison, Side
 from redrive.policy.stored import policy_to_json
 from redrive.policy.what_if import Proof
+from redrive.words.moment import machine
 
 MEDIAN, HIGH = 0.5, 0.95
 
@@ -56,7 +56,7 @@ def step_figures(name: StepName, outcome: StepOutcome) -> Row:
 
 def all_figures(found: WhatIf) -> Row:
     return {
-        "since": rfc3339(found.since),
+        "since": machine(found.since),
         "runs": found.runs,
         "attempts_read": found.attempts,
         "left_out": {"under_way": found.under_way, "unreadable": found.unreadable},
@@ -102,7 +102,7 @@ def _compared(comparison: PolicyComparison) -> Row:
 
 
 def _moment(peak: Peak | None) -> Row | None:
-    return None if peak is None else {"at": rfc3339(peak.at), "attempts": peak.attempts}
+    return None if peak is None else {"at": machine(peak.at), "attempts": peak.attempts}
 
 
 def _waits(side: Side) -> dict[str, float | None]:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from redrive.cli.output import Row, TableColumn, chosen, screen, show_json, show_rows
 from redrive.cli.policy.figures import ASSUMPTIONS, HIGH, MEDIAN, STEPS, all_figures, step_figures
 from redrive.cli.terminal import Part, notice, out
-from redrive.cli.timestamps import rfc3339
 from redrive.failures.what_if import StepName, StepOutcome, WhatIf
 from redrive.policy.comparison import Peak, PolicyComparison, Side
 from redrive.policy.what_if import Proof
 from redrive.words.duration import duration
+from redrive.words.moment import machine
 from redrive.words.number import names, plural
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def show_report(found: WhatIf, output: str | None) -> None:
 
 
 def _nothing(found: WhatIf) -> str:
-    since = rfc3339(found.since)
+    since = machine(found.since)
     if not found.runs:
         return f"There are no runs since {since}: nothing to simulate."
     left = f", apart from {found.under_way:,} still under way" if found.under_way else ""
@@ -86,7 +86,7 @@ def _draw(screen: Screen, found: WhatIf) -> None:
 def _scope(found: WhatIf) -> str:
     steps = list(found.steps)
     what = plural(found.total.failures, "failure") + (f" of {_name(steps[0])}" if len(steps) == 1 else "")
-    text = f"{what} in {plural(found.runs, 'run')} since {rfc3339(found.since)}."
+    text = f"{what} in {plural(found.runs, 'run')} since {machine(found.since)}."
     if found.under_way:
         text += f" Left out: {found.under_way:,} that have not ended, or were cancelled."
     if found.unreadable:
@@ -103,7 +103,7 @@ def _totals(total: PolicyComparison) -> Iterator[tuple[Line, ...]]:
         letters.append((f"{total.made:,} new", "bad"))
     more = changed.attempts - recorded.attempts
     share = f"{more:+,} ({more / recorded.attempts:+.1%})" if more else "no change"
-    when = "" if changed.busiest is None else f"at {rfc3339(changed.busiest.at)}"
+    when = "" if changed.busiest is None else f"at {machine(changed.busiest.at)}"
     numbers = f"{recorded.dead_letters:,}", f"{changed.dead_letters:,}"
     yield "dead letters", *numbers, letters or "no change"
     yield "attempts", f"{recorded.attempts:,}", f"{changed.attempts:,}", share

@@ -12,11 +12,11 @@ from redrive.cli.listing import HOW_TO_SEE_MORE, NewestRows
 from redrive.cli.outcome import Ended, Exit
 from redrive.cli.output import JSON, Row, TableColumn, chosen, limit_option, output_option, show_rows
 from redrive.cli.preconditions import require_state
+from redrive.cli.replay.operation import PATH, read_report, refusal_text, selection_text
 from redrive.cli.replay.plan import plan, show_plan
-from redrive.cli.replay.report import PATH, read_report, report_exit, show_report
+from redrive.cli.replay.report import report_exit, show_report
 from redrive.cli.replay.start import start
 from redrive.cli.replay.watch import watch
-from redrive.cli.replay.words import helpful, selected
 from redrive.cli.terminal import notice
 from redrive.cli.timestamps import ago, since
 from redrive.model.replay import OPERATION_TRANSITIONS, ReplayState
@@ -132,7 +132,7 @@ def _for_people(operation: Row) -> Row:
 
 def _flat(operation: Row) -> Row:
     begun, will_run = operation["released"], operation["plan"]["will_run"]
-    return {**operation, "begun": begun, "will_run": will_run, "selected": selected(operation)}
+    return {**operation, "begun": begun, "will_run": will_run, "selected": selection_text(operation)}
 
 
 ITEM_COLUMNS = (
@@ -183,7 +183,7 @@ def _flat_item(item: Row) -> Row:
     after = item["fingerprint_after"]
     same = after is not None and after == item["fingerprint"]
     group = "-" if after is None else short_fingerprint(after) + (", as before" if same else "")
-    return {**item, "group": group, "note": helpful(item["note"]) if item["note"] else None}
+    return {**item, "group": group, "note": refusal_text(item["note"]) if item["note"] else None}
 
 
 for command in (plan, start, watch, list_operations, view, items, pause, resume, cancel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,23 +12,22 @@ from redrive.cli.confirmation import dry_run_option, report_dry_run
 from redrive.cli.connection import api_options
 from redrive.cli.listing import counted
 from redrive.cli.output import Row, output_option, show_one
-from redrive.cli.replay.options import plan_options
-from redrive.cli.replay.words import (
-    MODES,
-    careful,
-    consequences,
-    policy_words,
-    promise,
-    selected,
+from redrive.cli.replay.operation import (
+    PATH,
+    mode_text,
+    policy_text,
+    refusal_text,
+    rollout_sentences,
+    selection_text,
 )
-from redrive.cli.terminal import notice, styled_state
+from redrive.cli.replay.options import plan_options
+from redrive.cli.terminal import Part, notice, styled_state
 from redrive.cli.timestamps import since
-from redrive.words.number import plural
+from redrive.words.number import noun, plural
 
 if TYPE_CHECKING:
     from redrive.cli.screen import Screen
 
-PATH = "/api/v1/operations"
 LETTERS = "/api/v1/dead-letters"
 FIELDS = (
     "id",
@@ -86,32 +86,63 @@ def show_plan(operation: Row, output: str | None) -> None:
             hint = "`redrive dlq list` shows what is open"
         else:
             hint = f"`redrive dlq list {query}` shows what it finds, is:any also what is closed"
-        notice(f"{promise(plan)}, so there is nothing to start: {hint}.")
+        notice(f"{_summary(plan)}, so there is nothing to start: {hint}.")
 
 
 def _draw(screen: Screen, operation: Row) -> None:
     plan = operation["plan"]
-    screen.headline(promise(plan), styled_state(operation["state"]))
+    screen.headline(_summary(plan), styled_state(operation["state"]))
     reason = f": {operation['reason']}" if operation["reason"] else ""
     screen.aside(
         [
             f"plan {operation['id']}",
-            selected(operation),
-            MODES[plan["mode"]],
+            selection_text(operation),
+            mode_text(plan["mode"]),
             f"planned {since(operation['planned_at'])} ago by {operation['planned_by']}{reason}",
         ]
     )
-    if known := list(consequences(plan)):
+    if known := list(_consequences(plan)):
         screen.heading("What will happen, if all goes well")
-        screen.columns(
-            ((f"{number:,}", (text, "warn" if risky else "")) for number, text, risky in known), right=(0,)
-        )
+        screen.columns(((f"{number:,}", text) for number, text in known), right=(0,))
     if plan["will_run"]:
         screen.heading("How carefully")
-        for sentence in (*careful(operation["options"], plan["will_run"]), DRIFT):
+        for sentence in (*rollout_sentences(operation), DRIFT):
             screen.paragraph(sentence)
-        screen.facts([("retry policy", policy_words(operation["override_retry_policy"]))])
+        screen.facts([("retry policy", policy_text(operation))])
         screen.next_steps([(f"redrive replay start {operation['id']}", "begin it")])
+
+
+def _summary(plan: Row) -> str:
+    """What a plan comes to, in one sentence."""
+    if not plan["selected"]:
+        return "No dead letter is selected"
+    if not plan["will_run"]:
+        return f"Nothing of {plural(plan['selected'], 'dead letter')} can be replayed"
+    if plan["selected"] == 1:
+        return "1 dead letter will be replayed"
+    return f"{plan['will_run']:,} of {plural(plan['selected'], 'dead letter')} will be replayed"
+
+
+def _consequences(plan: Row) -> Iterator[tuple[int, Part]]:
+    """What will happen, each with how often; a warning is something to think about first."""
+    for step, number in plan["steps"].items():
+        yield number, f"{noun(number, 'execution')} of {step}"
+    if reused := plan["results_reused"]:
+        one, many = "result of an earlier step is reused", "results of earlier steps are reused"
+        yield reused, noun(reused, one, many)
+    if unsafe := plan["may_repeat_effects"]:
+        yield unsafe, ("may repeat an effect that is not safe to repeat", "warn")
+    if keyed := plan["repeat_under_key"]:
+        yield (
+            keyed,
+            "may repeat an effect under its idempotency key: harmless where the receiver heeds it",
+        )
+    for what, number in plan["waits"].items():
+        yield number, f"{noun(number, 'waits', 'wait')} for the {what}"
+    if plan["skipped"]:
+        yield plan["skipped"], "left out: it may have had an effect that is not safe to repeat"
+    for why, number in plan["refused"].items():
+        yield number, f"will not run: {refusal_text(why)}"
 
 
 def _body(ids: tuple[str, ...], asked: Row) -> Row:

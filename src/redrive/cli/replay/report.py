@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING
 from redrive.cli.client import ApiError, Client, segment, short_fingerprint
 from redrive.cli.outcome import Exit
 from redrive.cli.output import Row, show_one
-from redrive.cli.preconditions import explain_ids
-from redrive.cli.replay.words import MODES, careful, helpful, policy_words, selected
+from redrive.cli.replay.operation import (
+    OVER,
+    count_ended,
+    count_replayed,
+    mode_text,
+    policy_text,
+    refusal_text,
+    rollout_sentences,
+    selection_text,
+)
 from redrive.cli.terminal import escape, out, styled_state
 from redrive.cli.timestamps import since, stamp
 from redrive.errors import NotFoundError
@@ -19,12 +27,9 @@ from redrive.words.number import noun, plural
 if TYPE_CHECKING:
     from redrive.cli.screen import Screen
 
-PATH = "/api/v1/operations"
 AUDIT = "/api/v1/audit"
 MAX_FAILURES, MAX_ENTRIES = 5, 50
 INTERVENTIONS = ("paused", "resumed", "cancelled", "stopped")
-ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
-OVER = ("DONE", "CANCELLED", "STOPPED")
 FIELDS = (
     "id",
     "state",
@@ -36,16 +41,6 @@ FIELDS = (
     "not_run",
     "stopped_because",
 )
-
-
-def read_operation(client: Client, operation_id: str, part: str = "") -> Row:
-    with explain_ids("replay", [operation_id], "redrive replay list"):
-        operation: Row = client.get(f"{PATH}/{segment(operation_id)}{part}")
-    return operation
-
-
-def read_report(client: Client, operation_id: str) -> Row:
-    return read_operation(client, operation_id, "/report")
 
 
 def show_report(client: Client, report: Row, output: str | None) -> None:
@@ -60,20 +55,11 @@ def report_exit(report: Row) -> Exit:
     return Exit.FAILURES if bad or report["operation"]["state"] != "DONE" else Exit.OK
 
 
-def ended(report: Row) -> int:
-    return sum(report["items"].get(state, 0) for state in ENDED)
-
-
-def replayed(report: Row) -> int:
-    """What runs, has run or will: all but what was refused or left out."""
-    return sum(number for state, number in report["items"].items() if state not in ("REFUSED", "SKIPPED"))
-
-
 def _draw(screen: Screen, client: Client, report: Row) -> None:
     operation, failures = report["operation"], report["failures"]
     title = f"Replay of {plural(operation['plan']['selected'], 'dead letter')}"
     screen.headline(title, styled_state(operation["state"]))
-    screen.aside([f"replay {operation['id']}", selected(operation), MODES[operation["mode"]]])
+    screen.aside([f"replay {operation['id']}", selection_text(operation), mode_text(operation["mode"])])
     out("")
     for sentence in _progress(report):
         screen.paragraph(sentence, indent=0)
@@ -87,7 +73,7 @@ def _draw(screen: Screen, client: Client, report: Row) -> None:
         screen.heading("Not replayed")
         notes = report["notes"].items()
         screen.columns(
-            ((f"{number:,}", helpful(why) if why else "no reason is stored") for why, number in notes),
+            ((f"{number:,}", refusal_text(why) if why else "no reason is stored") for why, number in notes),
             right=(0,),
         )
     screen.heading("How it went")
@@ -98,7 +84,7 @@ def _draw(screen: Screen, client: Client, report: Row) -> None:
 def _progress(report: Row) -> Iterator[str]:
     operation, items = report["operation"], report["items"]
     counts = ", ".join(f"{number:,} {state.lower()}" for state, number in items.items() if number)
-    yield f"{ended(report):,} of {replayed(report):,} have ended. Items: {counts or 'none'}."
+    yield f"{count_ended(report):,} of {count_replayed(report):,} have ended. Items: {counts or 'none'}."
     if operation["state"] == "STOPPED":
         yield f"It stopped itself: {operation['stopped_because'] or 'no reason is stored'}."
         left = items.get("PLANNED", 0)
@@ -122,8 +108,8 @@ def _history(report: Row) -> Iterator[tuple[str, str | None]]:
     yield "reason", operation["reason"]
     if report["seconds"] is not None:
         yield "first to last", duration(report["seconds"])
-    yield "carefully", " ".join(careful(operation["options"], operation["plan"]["will_run"]))
-    yield "retry policy", policy_words(operation["override_retry_policy"])
+    yield "carefully", " ".join(rollout_sentences(operation))
+    yield "retry policy", policy_text(operation)
 
 
 def _interventions(client: Client, operation: Row) -> Iterator[tuple[str, str | None]]:

@@ -10,8 +10,7 @@ from redrive.cli.connection import api_options
 from redrive.cli.outcome import Ended, Exit
 from redrive.cli.output import JSON, Row, chosen, output_option, show_json
 from redrive.cli.polling import timeout_option
-from redrive.cli.replay.plan import PATH
-from redrive.cli.replay.report import read_operation
+from redrive.cli.replay.operation import PATH, read_operation
 from redrive.cli.replay.watch import follow
 from redrive.cli.terminal import escape, notice
 from redrive.errors import DriftError, ReplayRefusedError, TransitionError

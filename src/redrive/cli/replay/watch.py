@@ -13,7 +13,8 @@ from redrive.cli.outcome import Ended, Exit
 from redrive.cli.output import Row, output_option
 from redrive.cli.polling import Poller, timeout_option
 from redrive.cli.progress import can_draw, progress_bar
-from redrive.cli.replay.report import OVER, ended, read_report, replayed, report_exit, show_report
+from redrive.cli.replay.operation import OVER, count_ended, count_replayed, read_report
+from redrive.cli.replay.report import report_exit, show_report
 from redrive.cli.terminal import escape, notice
 from redrive.errors import TransitionError
 from redrive.words.duration import age
@@ -95,8 +96,8 @@ class ReplayProgress:
         label, text, now = _label(report), self._text(report), time.monotonic()
         if can_draw():
             bar = self._start() if self._bar is None else self._bar
-            total = replayed(report)
-            done = ended(report) if total else 1  # without a total the bar would move to and fro
+            total = count_replayed(report)
+            done = count_ended(report) if total else 1  # without a total the bar would move to and fro
             bar.update(bar.task_ids[0], total=total or 1, completed=done, label=label, text=text)
         elif text != self._line and now - self._line_at >= LINE_SECONDS:
             self._line, self._line_at = text, now
@@ -126,17 +127,17 @@ class ReplayProgress:
 
     def _text(self, report: Row) -> str:
         items = report["items"]
-        words = [f"{ended(report):,} of {replayed(report):,} ended"]
+        words = [f"{count_ended(report):,} of {count_replayed(report):,} ended"]
         words += [f"{items['FAILED']:,} failed"] if items.get("FAILED") else []
         words += [f"{items['RUNNING']:,} under way"] if items.get("RUNNING") else []
         left = self._seconds_left(report)
         return ", ".join(words) + ("" if left is None else f", about {age(left)} left")
 
     def _seconds_left(self, report: Row) -> float | None:
-        done, passed = ended(report), time.monotonic() - self._began
+        done, passed = count_ended(report), time.monotonic() - self._began
         if self._ended_at_first is None:
             self._ended_at_first = done
-        lately, left = done - self._ended_at_first, replayed(report) - done
+        lately, left = done - self._ended_at_first, count_replayed(report) - done
         if report["operation"]["state"] != "RUNNING" or lately < MIN_ENDED or passed < MIN_SECONDS:
             return None
         return left * passed / lately if left else None
@@ -146,5 +147,5 @@ def _label(report: Row) -> str:
     operation = report["operation"]
     if operation["state"] != "RUNNING":
         return escape(operation["state"]).capitalize()
-    in_canary = operation["ramped_at"] is None and operation["options"]["canary"] < replayed(report)
+    in_canary = operation["ramped_at"] is None and operation["options"]["canary"] < count_replayed(report)
     return "Canary" if in_canary else "Replaying"
