@@ -38,7 +38,7 @@ from redrive.policy.breaker_policy import BreakerPolicy, Ramp
 from redrive.policy.principal import Principal, program
 from redrive.policy.redriving import Function
 from redrive.policy.template import Template
-from redrive.store.foreign import ForeignSession, foreign_session
+from redrive.store.joined import JoinedSession, joined_session
 from redrive.store.limits import QueueRow, WorkerRow
 from redrive.wiring import Wiring
 
@@ -165,11 +165,11 @@ class Redrive(Wiring):
         await self.open()
         await self._enqueuer.define(prepared)
 
-    async def start_within(self, session: ForeignSession, prepared: Sequence[Prepared]) -> list[RunHandle]:
+    async def start_within(self, session: JoinedSession, prepared: Sequence[Prepared]) -> list[RunHandle]:
         return self._handles(await self._enqueuer.start_within(session, prepared), prepared)
 
     async def _start_within(self, connection: object, prepared: Sequence[Prepared]) -> list[RunHandle]:
-        session = foreign_session(connection, self.database)
+        session = joined_session(connection, self.database)
         await self.define(prepared)
         return await self.start_within(session, prepared)
 

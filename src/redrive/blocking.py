@@ -19,7 +19,7 @@ from redrive.engine.handle import RunHandle
 from redrive.engine.task import Task
 from redrive.errors import InvalidValueError
 from redrive.model.caller import APPLICATION
-from redrive.store.foreign import foreign_session
+from redrive.store.joined import joined_session
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -186,7 +186,7 @@ class Blocking(Facade):
         self._loop.stop(self._app.close)
 
     def _start_within(self, connection: object, prepared: list[Prepared]) -> list[BlockingHandle]:
-        session = foreign_session(connection, self._app.database)
+        session = joined_session(connection, self._app.database)
         if session.is_async:
             raise InvalidValueError("app.sync needs a sync connection; with an async one use app.start")
         self.wait_for(self._app.define(prepared))

@@ -288,7 +288,7 @@ GUARDS = (
         "a start outside of the transaction that it was to be part of",
         (
             Code(
-                "redrive.store.foreign.asyncpg:AsyncpgDriver.check",
+                "redrive.store.joined.drivers:AsyncpgDriver.check",
                 "if not self._connection.is_in_transaction():",
                 "if False:",
             ),

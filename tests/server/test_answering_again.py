@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.server.house import House
 
 from redrive.store.postgres_tenant import PostgresTenant
-from redrive.store.sqlite_org import SqliteOrg
+from redrive.store.sqlite_tenant import SqliteOrg
 
 KEY = {"Idempotency-Key": '"same"'}
 BODY = {"name": "acme"}

@@ -27,7 +27,7 @@ from redrive.model.run import NewRun, RunEvent
 from redrive.model.step import FinishedStep, StepState
 from redrive.policy.codec import decode, encode
 from redrive.store import record
-from redrive.store.foreign import ForeignSession, foreign_session
+from redrive.store.joined import JoinedSession, joined_session
 from redrive.store.leases import Holder, Leases
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.postgres_hint import channel_of
@@ -184,14 +184,14 @@ def opened(request: pytest.FixtureRequest) -> Opened:
     return kind
 
 
-async def done(session: ForeignSession, coroutine: Coroutine[Any, Any, Any]) -> Any:
+async def done(session: JoinedSession, coroutine: Coroutine[Any, Any, Any]) -> Any:
     """As a user does it: with await, or without."""
     answer = session.run(coroutine)
     return await answer if session.is_async else answer
 
 
 async def enqueue(connection: object, database: PostgresDatabase, runs: Sequence[NewRun]) -> list[str]:
-    session = foreign_session(connection, database)
+    session = joined_session(connection, database)
     ids: list[str] = await done(session, Store(database).runs.enqueue_within(session, runs))
     return ids
 
@@ -336,14 +336,14 @@ async def test_a_completion_belongs_to_the_transaction(
     )
     with pytest.raises(Undone):
         async with opened(live_postgres.url) as connection:
-            session = foreign_session(connection, postgres_database)
+            session = joined_session(connection, postgres_database)
             assert places(await done(session, records.record_within(session, [completion]))) == {
                 claim.id: "ended"
             }
             raise Undone
     assert await states(postgres_database) == {"RUNNING": 1}
     async with opened(live_postgres.url) as connection:
-        session = foreign_session(connection, postgres_database)
+        session = joined_session(connection, postgres_database)
         assert places(await done(session, records.record_within(session, [completion]))) == {
             claim.id: "ended"
         }
@@ -360,7 +360,7 @@ async def test_who_has_lost_the_lease_completes_nothing(
         record.Completed(id=claim.id, token=claim.token, epoch=claim.epoch - 1, result="1"),
     ]
     async with opened(live_postgres.url) as connection:
-        session = foreign_session(connection, postgres_database)
+        session = joined_session(connection, postgres_database)
         for change in late:
             assert await done(session, records.record_within(session, [Record(change)])) == {}
     assert await states(postgres_database) == {"RUNNING": 1}
@@ -435,7 +435,7 @@ async def test_every_kind_of_record(
     claims = await claimed(postgres_database, 6)
     changes = every_change(claims)
     async with opened(live_postgres.url) as connection:
-        session = foreign_session(connection, postgres_database)
+        session = joined_session(connection, postgres_database)
         won = await done(session, Store(postgres_database).records.record_within(session, changes))
     expected = ["ended", "ready", "leased", "waiting", "ended", "held"]
     assert [won[claim.id].place for claim in claims] == expected
@@ -459,7 +459,7 @@ async def test_one_row_for_a_statement_that_takes_batches(
         arrays=frozenset({"a", "b"}),
     )
     async with opened(live_postgres.url) as connection:
-        session = foreign_session(connection, postgres_database)
+        session = joined_session(connection, postgres_database)
         rows = await done(session, session.fetch(Statement(query, query), {"a": None, "b": TOKEN}))
     assert [tuple(row) for row in rows] == [(None, TOKEN, 2)]
 
@@ -471,7 +471,7 @@ async def test_what_the_driver_raises_stays_as_it_is(
     kinds = (asyncpg.PostgresError, psycopg.Error, sqlalchemy.exc.DBAPIError)
     with pytest.raises(kinds, match="division by zero"):
         async with opened(live_postgres.url) as connection:
-            session = foreign_session(connection, postgres_database)
+            session = joined_session(connection, postgres_database)
             await done(session, session.fetch(Statement(query, query), {"divisor": 0}))
 
 
@@ -495,7 +495,7 @@ async def test_workers_hear_of_it_at_the_commit(
 
 
 async def hinted(connection: object, database: PostgresDatabase, queues: Sequence[str]) -> None:
-    session = foreign_session(connection, database)
+    session = joined_session(connection, database)
     await done(session, session.hint(queues))
 
 
@@ -515,7 +515,7 @@ async def test_two_transactions_with_the_same_key_wait_for_each_other(
 async def test_sqlite_has_no_transaction_to_join(live_postgres: PostgresServer) -> None:
     async with asyncpg_connection(live_postgres.url) as connection:
         with pytest.raises(InvalidValueError, match="needs PostgreSQL"):
-            foreign_session(connection, SqliteDatabase(":memory:"))
+            joined_session(connection, SqliteDatabase(":memory:"))
 
 
 @pytest.mark.parametrize(
@@ -523,7 +523,7 @@ async def test_sqlite_has_no_transaction_to_join(live_postgres: PostgresServer) 
 )
 def test_other_things_are_no_connections(connection: object) -> None:
     with pytest.raises(InvalidValueError, match=r"asyncpg Connection.*psycopg 3.*AsyncSession"):
-        foreign_session(connection, PostgresDatabase("postgresql://nowhere"))
+        joined_session(connection, PostgresDatabase("postgresql://nowhere"))
 
 
 async def test_asyncpg_outside_of_a_transaction(
@@ -531,7 +531,7 @@ async def test_asyncpg_outside_of_a_transaction(
 ) -> None:
     async with asyncpg.create_pool(live_postgres.url, min_size=1) as pool, pool.acquire() as connection:
         with pytest.raises(InvalidValueError, match=r"async with connection\.transaction"):
-            foreign_session(connection, postgres_database)
+            joined_session(connection, postgres_database)
 
 
 async def test_psycopg_with_autocommit(
@@ -539,9 +539,9 @@ async def test_psycopg_with_autocommit(
 ) -> None:
     with psycopg.connect(live_postgres.url, autocommit=True) as connection:
         with pytest.raises(InvalidValueError, match="autocommit"):
-            foreign_session(connection, postgres_database)
+            joined_session(connection, postgres_database)
         with connection.transaction():
-            assert not foreign_session(connection, postgres_database).is_async
+            assert not joined_session(connection, postgres_database).is_async
 
 
 async def test_sqlalchemy_with_autocommit(
@@ -549,7 +549,7 @@ async def test_sqlalchemy_with_autocommit(
 ) -> None:
     engine = sqlalchemy.create_engine(_address(live_postgres.url, "psycopg"), isolation_level="AUTOCOMMIT")
     with engine.connect() as connection, pytest.raises(InvalidValueError, match="AUTOCOMMIT"):
-        foreign_session(connection, postgres_database)
+        joined_session(connection, postgres_database)
     with orm.Session(engine) as session, pytest.raises(InvalidValueError, match="AUTOCOMMIT"):
         await enqueue(session, postgres_database, [new_run()])
     engine.dispose()
@@ -564,7 +564,7 @@ async def test_sqlalchemy_async_with_autocommit(
     async with engine.connect() as connection:
         await connection.execution_options(isolation_level="AUTOCOMMIT")
         with pytest.raises(InvalidValueError, match="AUTOCOMMIT"):
-            foreign_session(connection, postgres_database)
+            joined_session(connection, postgres_database)
     await engine.dispose()
 
 
@@ -581,7 +581,7 @@ async def test_sqlalchemy_that_streams(
 async def test_sqlalchemy_over_another_database(postgres_database: PostgresDatabase) -> None:
     engine = sqlalchemy.create_engine("sqlite://")
     with engine.connect() as connection, pytest.raises(InvalidValueError, match="sqlite"):
-        foreign_session(connection, postgres_database)
+        joined_session(connection, postgres_database)
     engine.dispose()
 
 
@@ -589,7 +589,7 @@ async def test_waiting_for_something_else_over_a_sync_connection(
     live_postgres: PostgresServer, postgres_database: PostgresDatabase
 ) -> None:
     with psycopg.connect(live_postgres.url) as connection:
-        session = foreign_session(connection, postgres_database)
+        session = joined_session(connection, postgres_database)
         with pytest.raises(RuntimeError, match="sync connection"):
             session.run(asyncio.sleep(0))
 

@@ -13,7 +13,6 @@ from redrive.policy.query import parse
 from redrive.policy.query_languages import GROUPS
 from redrive.store.database import Database
 from redrive.store.dead_letters import DeadLetterStore
-from redrive.store.group_records import records, spread
 from redrive.store.groups import Groups
 
 
@@ -84,9 +83,9 @@ async def test_a_record_tells_how_many_will_be_redriven_and_how_replays_went(dat
     await put(database, NEVER, fingerprint="f2")
     for state, org in (("SUCCEEDED", "acme"), ("SUCCEEDED", "acme"), ("FAILED", "acme"), ("FAILED", "other")):
         await replay(database, state=state, org=org)
-    found = await records(database, "acme", ["f1", "f2", "f3", "f1"])
+    found = await Groups(database).records("acme", ["f1", "f2", "f3", "f1"])
     assert found == {"f1": GroupRecord(2, 2, 1), "f2": GroupRecord(), "f3": GroupRecord()}
-    assert await records(database, "acme", []) == {}
+    assert await Groups(database).records("acme", []) == {}
 
 
 async def test_letters_are_spread_over_states_and_queues(database: Database) -> None:
@@ -95,5 +94,5 @@ async def test_letters_are_spread_over_states_and_queues(database: Database) -> 
     await put(database, CLOSED, 1, fingerprint="f1", queue="mail")
     await put(database, NEVER, 1, fingerprint="f1", org="other")
     expected = [GroupShare("OPEN", "default", 5), GroupShare("RESOLVED", "mail", 1)]
-    assert await spread(database, "acme", "f1") == expected
-    assert await spread(database, "acme", "f2") == []
+    assert await Groups(database).spread("acme", "f1") == expected
+    assert await Groups(database).spread("acme", "f2") == []

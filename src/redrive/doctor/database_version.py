@@ -8,8 +8,8 @@ from typing import NamedTuple
 from redrive.errors import NotFoundError
 from redrive.store.database import Database
 from redrive.store.migration import migrations
-from redrive.store.reading import place_of, reading
 from redrive.store.schema import Schema, schema_of
+from redrive.store.sqlite_reader import place_of, reading
 
 __all__ = ["DatabaseVersion", "missing_file", "place_of", "read_version"]
 

@@ -15,9 +15,8 @@ from redrive.store.database import Database
 from redrive.store.inspection import Inspection
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.postgres_condition import PostgresCondition, Server
-from redrive.store.reading import place_of, reading
 from redrive.store.schema import schema_of
-from redrive.store.sqlite_reader import SqliteReader
+from redrive.store.sqlite_reader import SqliteReader, place_of, reading
 
 Look = Callable[[], Awaitable[Iterable[Finding]]]
 

@@ -25,7 +25,7 @@ from redrive.model.run import NewRun
 from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_kind, require_whole
 from redrive.policy.codec import DEFAULT_LIMITS, JsonLimits, encode
 from redrive.policy.idempotency import request_hash
-from redrive.store.foreign import ForeignSession
+from redrive.store.joined import JoinedSession
 from redrive.store.runs import DefinitionRow
 from redrive.store.store import Store
 
@@ -225,7 +225,7 @@ class Enqueuer:
         """Store what the runs consist of, before a transaction is joined."""
         await self._store.runs.define(_definitions(runs))
 
-    async def start_within(self, session: ForeignSession, runs: Sequence[Prepared]) -> list[str]:
+    async def start_within(self, session: JoinedSession, runs: Sequence[Prepared]) -> list[str]:
         """As part of somebody's own transaction: the runs exist exactly if it is committed."""
         new = [run for run, _ in runs]
         ids = await self._store.runs.enqueue_within(session, new)

@@ -27,7 +27,7 @@ from redrive.model.breaker import CallOutcome
 from redrive.model.run import Place
 from redrive.policy.breaker import outcome_of
 from redrive.policy.codec import JsonLimits, JsonValue, decode
-from redrive.store.foreign import ForeignSession, foreign_session
+from redrive.store.joined import JoinedSession, joined_session
 from redrive.store.record import Record
 from redrive.store.store import Store
 
@@ -156,7 +156,7 @@ class Executor:
     # Exactly once: the task records its success within a transaction of its own.
 
     def _complete_within(self, work: Work, result: object, connection: object) -> Any:
-        session = foreign_session(connection, self.store.database)
+        session = joined_session(connection, self.store.database)
         text = self.encryption.encrypt(json_and_text(result, limits=self.limits)[1])
         if not work.goes_on:
             record = completion_record(work, text)
@@ -165,7 +165,7 @@ class Executor:
             record = advance_record(work, text, queue, ttl=self.lease_seconds, in_place=False)
         return session.run(self._write_within(session, work, record))
 
-    async def _write_within(self, session: ForeignSession, work: Work, record: Record) -> None:
+    async def _write_within(self, session: JoinedSession, work: Work, record: Record) -> None:
         recorded = (await self.store.records.record_within(session, [record])).get(work.claim.id)
         if recorded is None:
             raise LeaseLostError(f"the lease of run {work.claim.id} is lost; roll back")

@@ -23,7 +23,6 @@ from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require, require_ki
 from redrive.policy.fingerprint import VERSION
 from redrive.policy.query import parse
 from redrive.policy.query_languages import GROUPS
-from redrive.store.group_records import records, spread
 from redrive.store.groups import MAX_OVER_TIME
 from redrive.store.store import Store
 
@@ -109,12 +108,12 @@ class GroupQueries:
             raise InvalidValueError(
                 f"ask for the records of at most {MAX_PAGE_SIZE} failures at once, got {len(fingerprints)}"
             )
-        return await records(self._store.database, self._caller.org, fingerprints)
+        return await self._store.groups.records(self._caller.org, fingerprints)
 
     async def spread(self, fingerprint: str) -> Sequence[GroupShare]:
         """How many of its dead letters are in each state and queue."""
         group = (await self._found(fingerprint)).group
-        return await spread(self._store.database, self._caller.org, group.fingerprint)
+        return await self._store.groups.spread(self._caller.org, group.fingerprint)
 
     async def _found(self, fingerprint: str) -> GroupLine:
         return await find_group(self._store, self._caller.org, fingerprint)

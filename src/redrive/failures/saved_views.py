@@ -13,8 +13,7 @@ from redrive.policy.bounds import choice, require_kind
 from redrive.policy.query_languages import require_understood
 from redrive.policy.redact import Redactor
 from redrive.policy.user_text import clean_word, refuse_secret
-from redrive.store.database import Session
-from redrive.store.identifier import findable
+from redrive.store.database import Session, findable
 from redrive.store.store import Store
 
 MAX_VIEWS = 100

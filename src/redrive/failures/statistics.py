@@ -13,7 +13,7 @@ from redrive.model.failure import Category
 from redrive.model.statistics import STATUS_WORDS, LifetimeStats, Statistics, utilization
 from redrive.policy.monitor import DEFAULT_THRESHOLDS, Alert, Thresholds, alerts
 from redrive.policy.triage import triage
-from redrive.store.identifier import findable
+from redrive.store.database import findable
 from redrive.store.redriving import Census, ProcessorRow
 from redrive.store.store import Store
 

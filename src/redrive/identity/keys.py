@@ -16,8 +16,7 @@ from redrive.policy.credential import KEY_ACTOR, KeyText, checked_scopes, digest
 from redrive.policy.principal import Principal, require_grant, require_permission
 from redrive.policy.user_text import clean_word
 from redrive.store.api_keys import NewApiKey
-from redrive.store.database import Session
-from redrive.store.identifier import findable
+from redrive.store.database import Session, findable
 
 MAX_PAGE_SIZE = 500
 GRACE_SECONDS = 3600.0

@@ -11,8 +11,7 @@ from redrive.model.role import Role
 from redrive.policy.bounds import require
 from redrive.policy.codec import JsonValue, decode, encode
 from redrive.policy.credential import digest, findable_user, is_token
-from redrive.store.database import Session
-from redrive.store.identifier import findable
+from redrive.store.database import Session, findable
 from redrive.store.one_time import NewOneTime
 
 LINK = "link"

@@ -27,8 +27,7 @@ from redrive.model.role import Role
 from redrive.policy.bounds import require_whole
 from redrive.policy.codec import JsonValue
 from redrive.policy.credential import digest, is_token
-from redrive.store.database import Session
-from redrive.store.identifier import findable
+from redrive.store.database import Session, findable
 from redrive.store.sessions import KnownSession
 
 LINK_MINUTES = 60.0

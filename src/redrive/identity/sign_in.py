@@ -19,8 +19,7 @@ from redrive.model.role import Role
 from redrive.policy.access import permitted
 from redrive.policy.credential import csrf_of, digest, findable_user, is_token
 from redrive.policy.principal import SESSION, Principal, role_in
-from redrive.store.database import Session
-from redrive.store.identifier import findable
+from redrive.store.database import Session, findable
 from redrive.store.memberships import Roles
 from redrive.store.sessions import KnownSession, NewSessionRow
 

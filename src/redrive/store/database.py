@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
+from redrive.errors import InvalidValueError, StatementTimeoutError
+from redrive.policy.bounds import require
 from redrive.store.statement import Statement
 
 Row = Sequence[Any]
@@ -50,3 +52,26 @@ class Database(Session, Protocol):
         """Call `heard` with the name of a queue, or "" for any, when there may be work."""
 
     async def close(self) -> None: ...
+
+
+def findable(identifier: object) -> str:
+    """The id as it can be asked for on every database; nothing has the empty one."""
+    return identifier if isinstance(identifier, str) and identifier.isprintable() else ""
+
+
+LEAST_SECONDS = 0.001
+MAX_SECONDS = 60.0
+
+
+def check_tenant(org: object, seconds: object) -> None:
+    if not isinstance(org, str) or not org or not org.isprintable():
+        raise InvalidValueError(f"the org of a tenant must be a name, got {org!r}")
+    require("the time limit of a statement, in seconds,", seconds, LEAST_SECONDS, MAX_SECONDS)
+
+
+def out_of_time(seconds: float) -> StatementTimeoutError:
+    return StatementTimeoutError(
+        f"the query took longer than {seconds:g} s and was stopped; narrow it: a shorter time, one state, "
+        f"one workflow or queue, a smaller page",
+        seconds=seconds,
+    )

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from redrive.errors import NotFoundError
 from redrive.model.dead_letter import LIVE, DeadLetter, DeadLetterLine, Note
 from redrive.model.statistics import LifetimeStats
-from redrive.store.database import Session
-from redrive.store.identifier import findable
+from redrive.store.database import Session, findable
 from redrive.store.listing import DeadLetterListing
 from redrive.store.statement import statements
 

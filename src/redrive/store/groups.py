@@ -12,6 +12,8 @@ from redrive.model.failure_group import (
     FailureGroup,
     GroupChange,
     GroupLine,
+    GroupRecord,
+    GroupShare,
     GroupSnapshot,
     GroupState,
     GroupVersion,
@@ -31,6 +33,7 @@ Decide = Callable[[GroupSnapshot, Collection[str], float], Reopening | None]
 
 MAX_VERSIONS = 100
 MAX_OVER_TIME = 50_000
+MAX_REPLAYS = 1_000
 
 _Key = tuple[str, str]
 
@@ -76,7 +79,13 @@ class ReopenedGroup(NamedTuple):
     by: str = SELF
 
 
-_SQL = statements("groups", FailureGroup, GroupOccurrences, VersionOccurrences, ReopenedGroup)
+class GroupKey(NamedTuple):
+    org: str
+    fingerprint: str
+    most: int = MAX_REPLAYS
+
+
+_SQL = statements("groups", FailureGroup, GroupOccurrences, VersionOccurrences, ReopenedGroup, GroupKey)
 
 
 class Groups(GroupListing):
@@ -131,6 +140,17 @@ class Groups(GroupListing):
         for bucket, number in await self._database.fetch_many(_SQL["over_time"], rows):
             numbers[min(max(bucket, 0), buckets - 1)] += number
         return numbers
+
+    async def records(self, org: str, fingerprints: Sequence[str]) -> dict[str, GroupRecord]:
+        """Of all of these at once. Replays are counted up to 1,000 of each kind."""
+        rows = [GroupKey(org, each) for each in dict.fromkeys(fingerprints)]
+        found = await self._database.fetch_many(_SQL["records"], rows) if rows else []
+        return {row[0]: GroupRecord._make(row[1:]) for row in found}
+
+    async def spread(self, org: str, fingerprint: str) -> list[GroupShare]:
+        """All dead letters of one, exactly, however many there are."""
+        found = await self._database.fetch(_SQL["spread"], {"org": org, "fingerprint": fingerprint})
+        return [GroupShare._make(row) for row in found]
 
     async def lock(self, session: Session, org: str, fingerprint: str) -> FailureGroup | None:
         """The group as it is now, locked until the transaction ends."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from redrive.errors import NotFoundError
 from redrive.model.identity import Organization
-from redrive.store.database import Database, Row, Session
-from redrive.store.identifier import findable
+from redrive.store.database import Database, Row, Session, findable
 from redrive.store.statement import statements
 
 _SQL = statements("organizations", Organization)

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from redrive.errors import NotFoundError
-from redrive.store.database import Database, Session
-from redrive.store.identifier import findable
+from redrive.store.database import Database, Session, findable
 from redrive.store.statement import statements
 
 

@@ -13,7 +13,7 @@ from functools import partial
 
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.errors import InvalidValueError, StoreError
-from redrive.store.limit import check_tenant
+from redrive.store.database import check_tenant
 from redrive.store.postgres_connections import IDLE_TIMEOUT_MS, Connections
 from redrive.store.postgres_failure import is_race
 from redrive.store.postgres_hint import MAX_NAME_LENGTH, NOTIFY, Announcer, Listener, channel_of, stop

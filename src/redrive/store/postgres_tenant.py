@@ -18,8 +18,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from redrive.errors import StoreError, StoreUnavailableError
-from redrive.store.database import Row
-from redrive.store.limit import out_of_time
+from redrive.store.database import Row, out_of_time
 from redrive.store.postgres_connections import IDLE_TIMEOUT_MS, Connections
 from redrive.store.postgres_failure import is_out_of_time
 from redrive.store.postgres_migration import quoted

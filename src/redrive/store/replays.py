@@ -15,8 +15,7 @@ from redrive.model.caller import SELF
 from redrive.model.replay import Mode, Replay, ReplayState
 from redrive.model.row import Row
 from redrive.store.audit import AuditStore
-from redrive.store.database import Database, Session
-from redrive.store.identifier import findable
+from redrive.store.database import Database, Session, findable
 from redrive.store.statement import statements
 
 

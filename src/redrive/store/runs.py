@@ -17,8 +17,7 @@ from redrive.model.replay import ReplayState
 from redrive.model.run import Cancellation, NewRun, Place, Run, RunEvent, RunState
 from redrive.model.step import FinishedStep
 from redrive.store.audit import AuditStore
-from redrive.store.database import Database, Session
-from redrive.store.identifier import findable
+from redrive.store.database import Database, Session, findable
 from redrive.store.replays import ReplayStore, Resolved, Settled, Settlement, outcomes
 from redrive.store.statement import statements
 from redrive.store.tallies import count_ended

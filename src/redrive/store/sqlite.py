@@ -18,10 +18,8 @@ import apsw
 
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.errors import StoreError, StoreUnavailableError
-from redrive.store.database import Database, Row, Session
-from redrive.store.limit import check_tenant
+from redrive.store.database import Database, Row, Session, check_tenant
 from redrive.store.migration import CREATE_LEDGER, READ_LEDGER, Migration, pending
-from redrive.store.sqlite_org import SqliteOrg
 from redrive.store.statement import SqlQuery, Statement
 
 if TYPE_CHECKING:
@@ -79,7 +77,7 @@ class SqliteDatabase:
 
         In memory there is only this one, without a limit.
         """
-        from redrive.store.sqlite_tenant import SqliteTenant  # it imports this module
+        from redrive.store.sqlite_tenant import SqliteOrg, SqliteTenant  # it imports this module
 
         check_tenant(org, seconds)
         if self.in_memory:

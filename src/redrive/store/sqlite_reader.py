@@ -9,6 +9,7 @@ from typing import NamedTuple
 import apsw
 
 from redrive.errors import NotFoundError
+from redrive.store.database import Database
 from redrive.store.sqlite import BUSY_TIMEOUT_MS, SqliteDatabase, _identity
 
 SYNCHRONOUS = ("off", "normal", "full", "extra")
@@ -75,3 +76,21 @@ def _size(file: Path) -> int:
     with suppress(OSError):
         return file.stat().st_size
     return 0
+
+
+def reading(database: Database) -> Database:
+    """The same over connections of its own; NotFoundError from the first look at a file that is not there.
+
+    In memory there is only the one connection.
+    """
+    if isinstance(database, SqliteDatabase) and not database.in_memory:
+        return SqliteReader(database.path, clock=database._clock, durable=database._durable)
+    return database.another()
+
+
+def place_of(database: Database) -> str:
+    """Where it is, as an operator calls it: a file, or host and name; without secrets."""
+    if isinstance(database, SqliteDatabase):
+        return database.path
+    connections = getattr(database, "_connections", None)
+    return "PostgreSQL" if connections is None else str(connections.place)

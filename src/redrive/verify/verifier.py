@@ -6,8 +6,8 @@ from typing import Any
 
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.store.database import Database, Session
-from redrive.store.reading import place_of, reading
 from redrive.store.schema import schema_of
+from redrive.store.sqlite_reader import place_of, reading
 from redrive.store.verification import VerificationQueries
 from redrive.verify.checks import (
     ALWAYS,

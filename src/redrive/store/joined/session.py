@@ -8,10 +8,13 @@ from typing import Any, NamedTuple
 
 from redrive.errors import InvalidValueError
 from redrive.store.database import Database, Row
-from redrive.store.foreign.asyncpg import AsyncpgDriver
-from redrive.store.foreign.driver import Driver
-from redrive.store.foreign.psycopg import PsycopgDriver
-from redrive.store.foreign.sqlalchemy import SqlalchemyDriver, SqlalchemySessionDriver
+from redrive.store.joined.drivers import (
+    AsyncpgDriver,
+    Driver,
+    PsycopgDriver,
+    SqlalchemyDriver,
+    SqlalchemySessionDriver,
+)
 from redrive.store.postgres_hint import channel_of
 from redrive.store.statement import SqlQuery, Statement
 
@@ -41,7 +44,7 @@ class _Hint(NamedTuple):
     queue: str
 
 
-class ForeignSession:
+class JoinedSession:
     """Executes statements in the user's transaction."""
 
     def __init__(self, driver: Driver, schema: str) -> None:
@@ -77,11 +80,11 @@ class ForeignSession:
         return [found for values in rows for found in await self._driver.fetch(text, values)]
 
 
-def foreign_session(connection: object, database: Database) -> ForeignSession:
+def joined_session(connection: object, database: Database) -> JoinedSession:
     schema = _schema_of(database)
     driver = _driver_of(connection)
     driver.check()
-    return ForeignSession(driver, schema)
+    return JoinedSession(driver, schema)
 
 
 def _schema_of(database: Database) -> str:

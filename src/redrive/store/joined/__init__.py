@@ -4,6 +4,6 @@ What is written so exists exactly if their transaction commits. Nothing here beg
 and what the driver raises reaches the user as it is.
 """
 
-from redrive.store.foreign.session import ForeignSession, foreign_session
+from redrive.store.joined.session import JoinedSession, joined_session
 
-__all__ = ["ForeignSession", "foreign_session"]
+__all__ = ["JoinedSession", "joined_session"]
