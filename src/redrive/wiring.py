@@ -15,7 +15,7 @@ from redrive.engine.dead_letter_policy import DeadLetterPolicy
 from redrive.engine.encryption import Encryption
 from redrive.engine.enqueue import Enqueuer
 from redrive.engine.event_bus import EventBus
-from redrive.engine.event_reporter import EventReporter, Tally
+from redrive.engine.event_reporter import EndedRunCounts, EventReporter
 from redrive.engine.executor import Executor
 from redrive.engine.failure_handler import FailureHandler
 from redrive.engine.gate import Gate
@@ -257,9 +257,11 @@ class Wiring:
         }
 
     def _make_worker(self, options: WorkerOptions, threads: Threads | None) -> Worker:
-        processor, signals, tally = self.processor(), Signals(self.clock), Tally()
+        processor, signals, ended_runs = self.processor(), Signals(self.clock), EndedRunCounts()
         in_flight = InFlight(self.database, self.clock, options.lease_seconds, self._retrier, signals)
-        reporter = EventReporter(self.event_bus, self.clock, in_flight, signals, tally, self.waiters.finished)
+        reporter = EventReporter(
+            self.event_bus, self.clock, in_flight, signals, ended_runs, self.waiters.finished
+        )
         recorder = Recorder(self.store, self._retrier)
         failure_handler = FailureHandler(
             self.clock, self.random, self.ids, recorder, reporter, self._letter_policy()
@@ -307,7 +309,7 @@ class Wiring:
                 failure_handler=failure_handler,
                 recorder=recorder,
                 reporter=reporter,
-                tally=tally,
+                ended_runs=ended_runs,
                 driver=OperationDriver(self.store, self.breakers, self.event_bus),
                 processor=processor,
             )

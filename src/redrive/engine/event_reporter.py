@@ -24,7 +24,7 @@ from redrive.store.replays import Resolved
 from redrive.store.tallies import Tallies
 
 
-class Tally:
+class EndedRunCounts:
     """How many runs have ended in which state since the last heartbeat, for charts.
 
     It is counted in memory, so that recording needs no further statement. A worker that is killed loses the
@@ -35,7 +35,7 @@ class Tally:
     def __init__(self) -> None:
         self._ended: Counter[tuple[str, str]] = Counter()
 
-    def run_ended(self, org: str, state: str) -> None:
+    def add(self, org: str, state: str) -> None:
         self._ended[org, state] += 1
 
     async def write(self, tallies: Tallies) -> None:
@@ -59,7 +59,7 @@ class EventReporter:
     clock: Clock
     in_flight: InFlight
     signals: Signals
-    tally: Tally
+    ended_runs: EndedRunCounts
     finished: Callable[[str, str], None]
 
     def started(self, work: Work) -> None:
@@ -92,7 +92,7 @@ class EventReporter:
         self.in_flight.remove(work)
         claim = work.claim
         self.finished(claim.id, state)
-        self.tally.run_ended(claim.org, state)
+        self.ended_runs.add(claim.org, state)
         if self.event_bus.is_subscribed(event.RunFinished):
             names = (claim.org, claim.id, claim.workflow, claim.queue, claim.correlation_id)
             seconds = max(0.0, self.clock.now() - claim.submitted_at)

@@ -33,7 +33,7 @@ class Maintenance:
         self._in_flight = parts.in_flight
         self._breakers = parts.breakers
         self._failure_handler = parts.failure_handler
-        self._tally = parts.tally
+        self._ended_runs = parts.ended_runs
         self._claimer = claimer
 
     # What time brings
@@ -131,7 +131,7 @@ class Maintenance:
             gethostname(),
             getpid(),
         )
-        await self.write_tally()
+        await self.write_ended_runs()
 
-    async def write_tally(self) -> None:
-        await self._tally.write(self._store.tallies)
+    async def write_ended_runs(self) -> None:
+        await self._ended_runs.write(self._store.tallies)

@@ -129,7 +129,7 @@ class Worker:
                 await self._written()
                 await self._breakers.settle()
                 if not claimed:
-                    await self.maintenance.write_tally()
+                    await self.maintenance.write_ended_runs()
                     return self._executor.attempts - before
 
     async def _tend(self) -> None:

@@ -10,7 +10,7 @@ from typing import Protocol
 from redrive.clock import Clock
 from redrive.engine.breakers import Breakers
 from redrive.engine.event_bus import EventBus
-from redrive.engine.event_reporter import EventReporter, Tally
+from redrive.engine.event_reporter import EndedRunCounts, EventReporter
 from redrive.engine.executor import Executor
 from redrive.engine.failure_handler import FailureHandler
 from redrive.engine.gate import Gate
@@ -113,6 +113,6 @@ class WorkerParts:
     failure_handler: FailureHandler
     recorder: Recorder
     reporter: EventReporter
-    tally: Tally
+    ended_runs: EndedRunCounts
     driver: ReplayDriver
     processor: RedriveProcessor
