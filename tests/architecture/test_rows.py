@@ -42,10 +42,5 @@ def _built_by_position(file: Path, rows: set[str]) -> Iterator[str]:
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in rows):
             continue
         starred = any(isinstance(argument, ast.Starred) for argument in node.args)
-        if (len(node.args) > MAX_POSITIONAL or starred) and not _is_route_table(file, node.func.id):
+        if len(node.args) > MAX_POSITIONAL or starred:
             yield f"{file.relative_to(SOURCE)}:{node.lineno} {node.func.id}"
-
-
-def _is_route_table(file: Path, name: str) -> bool:
-    """The server has an `Entry` of its own."""
-    return name == "Entry" and "server" in file.parts

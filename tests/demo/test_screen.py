@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from redrive.demo.screen import GREEN, Screen
+from redrive.demo.screen import GREEN, DemoScreen
 
 COLUMNS, ROWS = 40, 20
 _TOKEN = re.compile(r"\033\[(\d*)([A-Za-z])|(.|\n)", re.DOTALL)
@@ -70,7 +70,7 @@ def size(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_drawn_again_takes_the_place_of_what_was_drawn_before() -> None:
     terminal = Terminal()
-    screen = Screen(terminal)
+    screen = DemoScreen(terminal)
     long, longer = "x" * (COLUMNS + 5), "y" * (2 * COLUMNS + 5)
     for lines in (
         ["one", "two", "three"],
@@ -89,7 +89,7 @@ def test_what_is_drawn_again_takes_the_place_of_what_was_drawn_before() -> None:
 
 def test_lines_that_have_not_changed_are_not_written_again() -> None:
     terminal = Terminal()
-    screen = Screen(terminal)
+    screen = DemoScreen(terminal)
     screen.draw(["the first", "the second"])
     written = len(terminal.getvalue())
     screen.draw(["the first", "the 2nd"])
@@ -100,7 +100,7 @@ def test_lines_that_have_not_changed_are_not_written_again() -> None:
 
 def test_what_is_said_stays_above_what_is_drawn_next() -> None:
     terminal = Terminal()
-    screen = Screen(terminal)
+    screen = DemoScreen(terminal)
     screen.draw(["drawn"])
     screen.say("said")
     screen.draw(["drawn anew"])
@@ -110,7 +110,7 @@ def test_what_is_said_stays_above_what_is_drawn_next() -> None:
 
 def test_another_size_begins_with_an_empty_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
-    screen = Screen(terminal)
+    screen = DemoScreen(terminal)
     screen.draw(["one", "two"])
     monkeypatch.setenv("LINES", str(ROWS + 5))
     screen.draw(["one", "two"])
@@ -118,7 +118,7 @@ def test_another_size_begins_with_an_empty_terminal(monkeypatch: pytest.MonkeyPa
 
 
 def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Screen(Terminal()).paint(GREEN, "fine") == "fine"
+    assert DemoScreen(Terminal()).paint(GREEN, "fine") == "fine"
     monkeypatch.delenv("NO_COLOR")
-    assert Screen(Terminal()).paint(GREEN, "fine") == "\033[32mfine\033[0m"
-    assert Screen(io.StringIO()).paint(GREEN, "fine") == "fine"
+    assert DemoScreen(Terminal()).paint(GREEN, "fine") == "\033[32mfine\033[0m"
+    assert DemoScreen(io.StringIO()).paint(GREEN, "fine") == "fine"

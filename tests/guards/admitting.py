@@ -90,7 +90,7 @@ def _limits() -> Iterator[Guard]:
         ),
     }
     for name, (method, fragment, prevents, test) in taken.items():
-        patch = Code(f"redrive.server.limits:Limits.{method}", fragment, "pass")
+        patch = Code(f"redrive.server.limits:RequestLimits.{method}", fragment, "pass")
         yield Guard(f"limit.{name}", prevents, (patch,), (f"{LIMITS}{test}",))
     asked = {
         "who is known": (
@@ -124,7 +124,13 @@ def _limits() -> Iterator[Guard]:
     yield Guard(
         "limits remember so many",
         "names that nobody has filling the memory",
-        (Code("redrive.server.limits:Limits._take", "if len(self._buckets) > MAX_BUCKETS:", "if False:"),),
+        (
+            Code(
+                "redrive.server.limits:RequestLimits._take",
+                "if len(self._buckets) > MAX_BUCKETS:",
+                "if False:",
+            ),
+        ),
         (f"{LIMITS}test_only_so_many_are_remembered",),
     )
 

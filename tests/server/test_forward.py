@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 from tests.server.house import BASE, ORIGIN, House, new_app, served
 
-from redrive.server.limits import Limits
+from redrive.server.limits import RequestLimits
 from redrive.server.site import Site
 
 FORWARD = "/api/v1/session/forward"
@@ -42,7 +42,7 @@ async def lasting_house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterat
 def house(lasting_house: House) -> House:
     """Nobody has tried anything there yet."""
     site: Site = lasting_house.api.state.site
-    site.limits = Limits(site.app.settings, site.app.clock.monotonic)
+    site.limits = RequestLimits(site.app.settings, site.app.clock.monotonic)
     return lasting_house
 
 

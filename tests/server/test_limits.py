@@ -14,7 +14,7 @@ from redrive.model.role import Role
 from redrive.policy.principal import KEY, Principal
 from redrive.server import limits as module
 from redrive.server.admin.static_files import static_path
-from redrive.server.limits import SIGN_IN_BURST, STRANGER_BURST, Limits
+from redrive.server.limits import SIGN_IN_BURST, STRANGER_BURST, RequestLimits
 from redrive.server.problem import ProblemError
 from redrive.settings import Settings
 
@@ -27,8 +27,8 @@ def clock() -> HandClock:
 
 
 @pytest.fixture
-def limits(clock: HandClock) -> Limits:
-    return Limits(Settings(server_key_rate=5, server_org_rate=10), clock.monotonic)
+def limits(clock: HandClock) -> RequestLimits:
+    return RequestLimits(Settings(server_key_rate=5, server_org_rate=10), clock.monotonic)
 
 
 def key(number: int, org: str = "default") -> Principal:
@@ -51,7 +51,7 @@ def admitted(*tries: Callable[[], None]) -> int:
     return len(tries)
 
 
-def test_a_key_may_ask_so_much_and_after_a_while_again(limits: Limits, clock: HandClock) -> None:
+def test_a_key_may_ask_so_much_and_after_a_while_again(limits: RequestLimits, clock: HandClock) -> None:
     one, other = [lambda: limits.admit(key(1))] * 50, [lambda: limits.admit(key(2))] * 50
     assert admitted(*one) == 10
     clock.time += 1.0
@@ -59,37 +59,37 @@ def test_a_key_may_ask_so_much_and_after_a_while_again(limits: Limits, clock: Ha
     assert admitted(*other) == 10
 
 
-def test_many_keys_of_an_organization_share_what_it_has(limits: Limits) -> None:
+def test_many_keys_of_an_organization_share_what_it_has(limits: RequestLimits) -> None:
     of_acme = [lambda number=number: limits.admit(key(number, "acme")) for number in range(50)]
     assert admitted(*of_acme) == 20
     limits.admit(key(1))
 
 
-def test_strangers_are_counted_by_where_they_come_from(limits: Limits) -> None:
+def test_strangers_are_counted_by_where_they_come_from(limits: RequestLimits) -> None:
     here = [lambda: limits.admit_stranger(coming_from("192.0.2.1"), heavy=False)] * 1000
     assert admitted(*here) == STRANGER_BURST
     limits.admit_stranger(coming_from("192.0.2.2"), heavy=False)
 
 
-def test_tries_to_sign_in_are_few(limits: Limits) -> None:
+def test_tries_to_sign_in_are_few(limits: RequestLimits) -> None:
     here = [lambda: limits.admit_stranger(coming_from("192.0.2.1"), heavy=True)] * 100
     assert admitted(*here) == SIGN_IN_BURST
     limits.admit_stranger(coming_from("192.0.2.1"), heavy=False)
 
 
-def test_a_name_is_tried_a_few_times_from_wherever(limits: Limits) -> None:
+def test_a_name_is_tried_a_few_times_from_wherever(limits: RequestLimits) -> None:
     tries = [lambda name=name: limits.admit_name(name) for name in ("ana", "ANA", " ana ", "ａna") * 50]
     assert admitted(*tries) == SIGN_IN_BURST
     limits.admit_name("bob")
 
 
-def test_all_addresses_of_one_ipv6_network_are_one_stranger(limits: Limits) -> None:
+def test_all_addresses_of_one_ipv6_network_are_one_stranger(limits: RequestLimits) -> None:
     near = [coming_from(f"2001:db8:0:7::{number:x}") for number in range(100)]
     assert admitted(*(lambda each=each: limits.admit_stranger(each, heavy=True) for each in near)) == 10
     limits.admit_stranger(coming_from("2001:db8:0:8::1"), heavy=True)
 
 
-def test_only_so_many_are_remembered(limits: Limits, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_many_are_remembered(limits: RequestLimits, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_BUCKETS", 3)
     for number in range(10):
         limits.admit_name(f"name {number}")

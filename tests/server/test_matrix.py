@@ -26,7 +26,7 @@ from redrive.policy.access import Permission
 from redrive.server.api import NOUNS
 from redrive.server.app import create_app
 from redrive.server.route import GuardedRoute, Routes
-from redrive.server.rule import PUBLIC, Rule, may
+from redrive.server.rule import PUBLIC, AccessRule, may
 
 LETTERS = 340
 """More than the requests of one organization use up."""
@@ -127,14 +127,14 @@ async def _asked(org: Org, path: str, **query: str) -> Any:
     ("route", "rule"),
     [
         ("GET /api/v1/keys", PUBLIC),
-        ("GET /api/v1/members/{id}", Rule(signed_in=True)),
+        ("GET /api/v1/members/{id}", AccessRule(signed_in=True)),
         ("POST /api/v1/workflow-dlq/{id}/replay", may(Permission.NOTE)),
         ("GET /api/v1/settings", may(Permission.MANAGE)),
         ("POST /api/v1/operations", may(Permission.OPERATE)),
     ],
 )
 async def test_another_rule_would_be_noticed(
-    small_house: House, monkeypatch: pytest.MonkeyPatch, route: str, rule: Rule
+    small_house: House, monkeypatch: pytest.MonkeyPatch, route: str, rule: AccessRule
 ) -> None:
     world = await two_orgs(small_house, 24)
     monkeypatch.setitem(_admission(small_house.api, route), "_rule", rule)  # other tests share the routes

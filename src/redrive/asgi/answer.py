@@ -9,7 +9,7 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from typing import Any
 
-from redrive.asgi.problem import Problem, send_problem, send_whole
+from redrive.asgi.problem import ProblemAnswer, send_problem, send_whole
 from redrive.asgi.types import Http, Message, Send
 from redrive.errors import LeaseLostError, NotStorableError, StoreError
 from redrive.idempotency.hold import Hold
@@ -145,8 +145,8 @@ def _left_out(status: int, reason: str) -> JsonValue:
     return {"status": status, "left_out": reason}
 
 
-def _not_kept(stored: Any) -> Problem:
-    return Problem(
+def _not_kept(stored: Any) -> ProblemAnswer:
+    return ProblemAnswer(
         409,
         "answer_not_kept",
         f"the request with this Idempotency-Key was carried out and answered with the status "
@@ -155,7 +155,7 @@ def _not_kept(stored: Any) -> Problem:
     )
 
 
-TAKEN_OVER = Problem(
+TAKEN_OVER = ProblemAnswer(
     409,
     "in_progress",
     "this request took too long without a sign of life, and another one with the same Idempotency-Key has "

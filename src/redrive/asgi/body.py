@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from redrive.asgi.problem import Problem, RefusedError
+from redrive.asgi.problem import ProblemAnswer, RefusedError
 from redrive.asgi.types import Http, Message, Receive, header_values
 
 
@@ -44,7 +44,7 @@ class Reread:
 
 def _too_large(most: int) -> RefusedError:
     return RefusedError(
-        Problem(
+        ProblemAnswer(
             413,
             "body_too_large",
             f"the body of a request with an Idempotency-Key has at most {most:,} bytes",

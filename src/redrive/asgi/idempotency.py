@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from redrive.asgi.answer import TAKEN_OVER, Answer, replay
 from redrive.asgi.body import DisconnectedError, Reread, read_body
-from redrive.asgi.problem import Problem, RefusedError, send_problem
+from redrive.asgi.problem import ProblemAnswer, RefusedError, send_problem
 from redrive.asgi.types import Application, Http, Receive, Send, header_values
 from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.errors import InProgressError, InvalidKeyError, KeyReusedError, LeaseLostError, StoreError
@@ -99,10 +99,10 @@ class IdempotencyMiddleware:
             return await service.take(key, _identity(http, body), domain=DOMAIN, user=who.user, **times)
         except KeyReusedError as error:
             hint = "use a new key for a new request"
-            raise RefusedError(Problem(422, "key_reused", self._told(error), hint)) from None
+            raise RefusedError(ProblemAnswer(422, "key_reused", self._told(error), hint)) from None
         except InProgressError as error:
             hint = "ask again after a while, with the same key"
-            problem = Problem(409, "in_progress", self._told(error), hint, error.retry_after)
+            problem = ProblemAnswer(409, "in_progress", self._told(error), hint, error.retry_after)
             raise RefusedError(problem) from None
         except StoreError:
             raise RefusedError(_UNAVAILABLE) from None
@@ -129,7 +129,7 @@ def _key_of(http: Http) -> str:
     try:
         return key_in_header(values)
     except InvalidKeyError as error:
-        raise RefusedError(Problem(400, "key_malformed", str(error), _QUOTE)) from None
+        raise RefusedError(ProblemAnswer(400, "key_malformed", str(error), _QUOTE)) from None
 
 
 def _identity(http: Http, body: bytes) -> list[str]:
@@ -150,8 +150,8 @@ def _without_shortcuts(http: Http) -> Http:
 
 
 _QUOTE = 'send it as Idempotency-Key: "8e03978e-40d5-43dd-bc93-6894a57f9324", with a value of your own'
-_MISSING = Problem(400, "key_missing", "this request needs the header Idempotency-Key", _QUOTE)
-_UNAVAILABLE = Problem(
+_MISSING = ProblemAnswer(400, "key_missing", "this request needs the header Idempotency-Key", _QUOTE)
+_UNAVAILABLE = ProblemAnswer(
     503,
     "database",
     "the database cannot be used at the moment, and nothing was executed",

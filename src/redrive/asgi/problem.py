@@ -18,7 +18,7 @@ _TITLES = {
 }
 
 
-class Problem(NamedTuple):
+class ProblemAnswer(NamedTuple):
     """`retry_after` is in seconds."""
 
     status: int
@@ -31,12 +31,12 @@ class Problem(NamedTuple):
 class RefusedError(Exception):
     """Raised while a request is looked at: the problem is the answer."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: ProblemAnswer) -> None:
         super().__init__(problem.detail)
         self.problem = problem
 
 
-async def send_problem(problem: Problem, scope: Http, send: Send) -> None:
+async def send_problem(problem: ProblemAnswer, scope: Http, send: Send) -> None:
     content = {
         "type": f"urn:redrive:problem:{problem.code}",
         "title": _TITLES[problem.status],
@@ -58,7 +58,7 @@ async def send_whole(status: int, headers: Sequence[tuple[bytes, bytes]], body: 
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
-def _waiting(problem: Problem) -> list[tuple[bytes, bytes]]:
+def _waiting(problem: ProblemAnswer) -> list[tuple[bytes, bytes]]:
     if problem.retry_after is None:
         return []
     return [(b"retry-after", b"%d" % max(1, ceil(problem.retry_after)))]

@@ -7,7 +7,7 @@ import time
 from redrive.app import Redrive
 from redrive.demo.figures import DemoTotals, read_totals
 from redrive.demo.path import NAMED, GuidedPath, PathFacts
-from redrive.demo.screen import Screen
+from redrive.demo.screen import DemoScreen
 from redrive.demo.text import DemoAddresses, ScreenText
 from redrive.demo.world import World
 from redrive.model.audit import Action
@@ -21,7 +21,7 @@ HERE_AGAIN = "Sign in once more with"
 
 class Display:
     def __init__(
-        self, screen: Screen, app: Redrive, world: World, course: GuidedPath, where: DemoAddresses
+        self, screen: DemoScreen, app: Redrive, world: World, course: GuidedPath, where: DemoAddresses
     ) -> None:
         self._screen = screen
         self._words = ScreenText(screen)

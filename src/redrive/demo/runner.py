@@ -23,7 +23,7 @@ from redrive.demo.figures import DemoSummary, check_summary
 from redrive.demo.folder import DemoFolder, Running
 from redrive.demo.path import GuidedPath, ShippingZones
 from redrive.demo.processes import Processes
-from redrive.demo.screen import Screen
+from redrive.demo.screen import DemoScreen
 from redrive.demo.text import DemoAddresses, ScreenText
 from redrive.demo.traffic import MAX_RUNS, SECONDS_BETWEEN, Traffic
 from redrive.demo.world import World, cause_outages
@@ -72,13 +72,13 @@ def run(options: DemoOptions, stream: TextIO) -> DemoSummary | None:
     port = _port(options.port)
     place = DemoFolder.made(options.directory)
     try:
-        return asyncio.run(_DemoRunner(options, place, port, Screen(stream)).run())
+        return asyncio.run(_DemoRunner(options, place, port, DemoScreen(stream)).run())
     finally:
         place.leave()
 
 
 class _DemoRunner:
-    def __init__(self, options: DemoOptions, place: DemoFolder, port: int, screen: Screen) -> None:
+    def __init__(self, options: DemoOptions, place: DemoFolder, port: int, screen: DemoScreen) -> None:
         self._options = options
         self._place = place
         self._port = port

@@ -12,7 +12,7 @@ BOLD, DIM, RED, GREEN, YELLOW = "1", "2", "31", "32", "33"
 _STYLE = re.compile(r"\033\[[0-9;]*m")
 
 
-class Screen:
+class DemoScreen:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self.live = stream.isatty() and os.environ.get("TERM") != "dumb"

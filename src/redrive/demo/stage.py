@@ -16,7 +16,7 @@ from redrive.app import Redrive
 from redrive.demo.acme.outside import Outside
 from redrive.demo.acme.work import made
 from redrive.demo.folder import SETTINGS, Running
-from redrive.demo.traffic import Traffic, Work
+from redrive.demo.traffic import Traffic, TrafficWork
 from redrive.engine.handle import RunHandle
 from redrive.errors import RedriveError
 from redrive.model.run import ENDED_RUNS
@@ -64,7 +64,7 @@ class Stage:
 
     # Doing something to it
 
-    async def start(self, work: Work, app: Redrive | None = None) -> RunHandle:
+    async def start(self, work: TrafficWork, app: Redrive | None = None) -> RunHandle:
         return await (app or self.app).start(work.workflow, work.payload, key=work.key)
 
     async def break_(self, service: str, state: str, *, about: str = "", after: int = 0) -> None:

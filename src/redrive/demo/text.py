@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from redrive.demo.figures import DemoSummary, DemoTotals
 from redrive.demo.path import CANARY, FIX, REPLAY, SEE, TITLES, UNDERSTAND, WATCH, PathFacts, plan_command
-from redrive.demo.screen import BOLD, DIM, GREEN, RED, YELLOW, Screen
+from redrive.demo.screen import BOLD, DIM, GREEN, RED, YELLOW, DemoScreen
 from redrive.demo.traffic import MAX_RUNS
 
 
@@ -30,7 +30,7 @@ class DemoAddresses(NamedTuple):
 
 
 class ScreenText:
-    def __init__(self, screen: Screen) -> None:
+    def __init__(self, screen: DemoScreen) -> None:
         self._paint = screen.paint
         self._screen = screen
 

@@ -40,7 +40,7 @@ MERCHANTS = ("alpine-goods", "nordlicht", "casa-bella", "kellerhof")
 SUPPLIERS = ("east", "west", "south")
 
 
-class Work(NamedTuple):
+class TrafficWork(NamedTuple):
     """A workflow, what it is to work on, and what it is known by."""
 
     workflow: str
@@ -56,12 +56,12 @@ class Traffic:
         self._numbers = count(1001)
         self.started: list[str] = []
 
-    async def start(self, app: Redrive, work: Work) -> str:
+    async def start(self, app: Redrive, work: TrafficWork) -> str:
         handle = await app.start(work.workflow, work.payload, key=work.key)
         self.started.append(handle.id)
         return handle.id
 
-    def history(self, world: World) -> Iterator[Work]:
+    def history(self, world: World) -> Iterator[TrafficWork]:
         """What is there when the demo begins: good ones, and several of each way to fail."""
         for number in range(12):
             yield self.order(country=COUNTRY)
@@ -79,14 +79,14 @@ class Traffic:
                 yield self.report("yearly")
                 yield self.report()
 
-    def _refused_account(self, world: World) -> Work:
+    def _refused_account(self, world: World) -> TrafficWork:
         """The credential was revoked while these accounts were set up; meanwhile there is a new one."""
         work = self.account()
         world.break_("identity", by="history", about=work.payload["account"], after=1, times=1)
         return work
 
-    def next(self) -> Work:
-        kinds: tuple[Callable[[], Work], ...] = (
+    def next(self) -> TrafficWork:
+        kinds: tuple[Callable[[], TrafficWork], ...] = (
             self._some_order,
             self.account,
             self._some_feed,
@@ -94,7 +94,7 @@ class Traffic:
         )
         return self._random.choices(kinds, (70, 8, 12, 10))[0]()
 
-    def _some_order(self) -> Work:
+    def _some_order(self) -> TrafficWork:
         draw = self._random.random()
         if draw < 0.04:
             return self.order(country=COUNTRY)
@@ -102,15 +102,15 @@ class Traffic:
             return self.order(card=EXPIRED_CARD)
         return self.order(street=NO_STREET) if draw < 0.06 else self.order()
 
-    def _some_feed(self) -> Work:
+    def _some_feed(self) -> TrafficWork:
         return self.feed("north") if self._random.random() < 0.04 else self.feed()
 
-    def _some_report(self) -> Work:
+    def _some_report(self) -> TrafficWork:
         return self.report("yearly") if self._random.random() < 0.04 else self.report()
 
     def order(
         self, *, country: str | None = None, card: str = GOOD_CARD, street: str = "", name: str = ""
-    ) -> Work:
+    ) -> TrafficWork:
         number, draw = next(self._numbers), self._random
         order, who = name or f"order-{number}", draw.choice(PEOPLE)
         country = country or draw.choice([each for each in CITIES if each != COUNTRY])
@@ -127,23 +127,23 @@ class Traffic:
                 "country": country,
             },
         }
-        return Work("checkout", payload, order)
+        return TrafficWork("checkout", payload, order)
 
-    def account(self, name: str = "") -> Work:
+    def account(self, name: str = "") -> TrafficWork:
         number, who = next(self._numbers), self._random.choice(PEOPLE)
         account = name or f"account-{number}"
         secret = f"{self._random.getrandbits(64):016x}"
         payload = {"account": account, "email": _email(who), "password": secret, "plan": "team"}
-        return Work("provisioning", payload, account)
+        return TrafficWork("provisioning", payload, account)
 
-    def feed(self, supplier: str = "") -> Work:
+    def feed(self, supplier: str = "") -> TrafficWork:
         name = f"feed-{supplier or self._random.choice(SUPPLIERS)}-{next(self._numbers)}"
-        return Work("import", {"feed": name}, name)
+        return TrafficWork("import", {"feed": name}, name)
 
-    def report(self, period: str = "daily") -> Work:
+    def report(self, period: str = "daily") -> TrafficWork:
         merchant = self._random.choice(MERCHANTS)
         name = f"report-{merchant}-{next(self._numbers)}-{period}"
-        return Work("report", {"report": name, "to": f"{merchant}@example.com"}, name)
+        return TrafficWork("report", {"report": name, "to": f"{merchant}@example.com"}, name)
 
 
 def _email(who: str) -> str:

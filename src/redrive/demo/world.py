@@ -55,7 +55,7 @@ class Request(NamedTuple):
         return str(self.body.get("reference", ""))
 
 
-class Answer(NamedTuple):
+class WorldAnswer(NamedTuple):
     """`seconds` is how long it takes; a status of 0 is none at all: the connection breaks."""
 
     status: int
@@ -81,7 +81,7 @@ class Fault:
 
 
 @dataclass(slots=True)
-class Record:
+class WorldRecord:
     """What was asked about one reference: how often each path acted, and under which keys it was asked."""
 
     acted: Counter[str] = field(default_factory=Counter)
@@ -98,32 +98,32 @@ class World:
         self._random = Random(11)
         self._faults: dict[str, Fault] = {}
         self._faults_about: dict[tuple[str, str], Fault] = {}
-        self._known: dict[str, Answer] = {}
-        self._records: dict[str, Record] = {}
+        self._known: dict[str, WorldAnswer] = {}
+        self._records: dict[str, WorldRecord] = {}
         self._charged: Counter[str] = Counter()
 
     # What services do
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: Request) -> WorldAnswer:
         with self._lock:
             seconds = self._random.uniform(*LATENCY)
             answer = self._broken(request) or self._acted(request)
             return answer._replace(seconds=answer.seconds or seconds)
 
-    def _broken(self, request: Request) -> Answer | None:
+    def _broken(self, request: Request) -> WorldAnswer | None:
         self._noted(request).asked[request.path] += 1
         state = self._state_for(request)
         if state == FAILING:
-            return Answer(503, {"error": f"{request.service} is not available"}, 0.0)
+            return WorldAnswer(503, {"error": f"{request.service} is not available"}, 0.0)
         if state == STOPPED:
-            return Answer(0, {}, 0.0)
+            return WorldAnswer(0, {}, 0.0)
         if state == REFUSING or request.token != self._token:
-            return Answer(401, {"error": "the credential is not valid any more"}, 0.0)
+            return WorldAnswer(401, {"error": "the credential is not valid any more"}, 0.0)
         if state == SLOW:
             return self._acted(request)._replace(seconds=SLOWNESS)
         return None
 
-    def _acted(self, request: Request) -> Answer:
+    def _acted(self, request: Request) -> WorldAnswer:
         known = self._known.get(request.key)
         if request.key and known is not None:
             return known
@@ -136,10 +136,10 @@ class World:
                 self._charged[request.reference] += 1
         return answer
 
-    def _noted(self, request: Request) -> Record:
+    def _noted(self, request: Request) -> WorldRecord:
         if len(self._records) > MAX_REFERENCES:
             self._records.clear()
-        record = self._records.setdefault(request.reference, Record())
+        record = self._records.setdefault(request.reference, WorldRecord())
         if request.key:
             record.keys.setdefault(f"{request.service}{request.path}", set()).add(request.key)
         return record
@@ -216,7 +216,7 @@ class World:
     def told(self, reference: str) -> dict[str, Any]:
         """How often each path has acted on a reference, was asked about it, and under how many keys."""
         with self._lock:
-            record = self._records.get(reference, Record())
+            record = self._records.get(reference, WorldRecord())
             keys = {path: len(several) for path, several in record.keys.items()}
             return {"acted": dict(record.acted), "asked": dict(record.asked), "keys": keys}
 
@@ -231,19 +231,19 @@ def _known_service(service: str) -> None:
         raise InvalidValueError(f"there is no service {service!r:.50}; there are {', '.join(SERVICES)}")
 
 
-def _served(request: Request) -> Answer:
+def _served(request: Request) -> WorldAnswer:
     """The answer of a service that works."""
     body = request.body
     if request.service == "payments" and body.get("card", {}).get("number") == EXPIRED_CARD:
-        return Answer(402, {"error": "the card has expired"}, 0.0)
+        return WorldAnswer(402, {"error": "the card has expired"}, 0.0)
     if request.service == "carrier" and body.get("to", {}).get("street") == NO_STREET:
-        return Answer(422, {"error": "there is no such street"}, 0.0)
+        return WorldAnswer(422, {"error": "there is no such street"}, 0.0)
     if request.service == "supplier":
-        return Answer(200, {"products": _products(request.reference)}, 0.0)
+        return WorldAnswer(200, {"products": _products(request.reference)}, 0.0)
     if request.service == "analytics":
         slow = request.reference.endswith("yearly")
-        return Answer(200, {"rows": 480}, SLOWNESS if slow else 0.0)
-    return Answer(200, {"id": f"{request.service[:3]}_{request.reference}"}, 0.0)
+        return WorldAnswer(200, {"rows": 480}, SLOWNESS if slow else 0.0)
+    return WorldAnswer(200, {"id": f"{request.service[:3]}_{request.reference}"}, 0.0)
 
 
 def _products(reference: str) -> list[dict[str, str]]:

@@ -10,7 +10,7 @@ from redrive.clock import Clock
 from redrive.engine.event_bus import EventBus
 from redrive.engine.evidence import Evidence
 from redrive.engine.in_flight import InFlight
-from redrive.engine.recording import Verdict, final_state
+from redrive.engine.recording import AttemptVerdict, final_state
 from redrive.engine.signals import Signals
 from redrive.engine.work import Work
 from redrive.model import event
@@ -111,7 +111,7 @@ class EventReporter:
         self.in_flight.remove(work)
         self.event_bus.emit(event.LeaseLost(work.ref))
 
-    def decided(self, work: Work, verdict: Verdict, seconds: float, recorded: Recorded | None) -> None:
+    def decided(self, work: Work, verdict: AttemptVerdict, seconds: float, recorded: Recorded | None) -> None:
         if recorded is None:
             self.lost(work)
             return

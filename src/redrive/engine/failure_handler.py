@@ -13,7 +13,7 @@ from redrive.engine.event_reporter import EventReporter
 from redrive.engine.evidence import Evidence, evidence_of, evidence_of_loss, evidence_without_error
 from redrive.engine.ids import Ids
 from redrive.engine.recorder import Recorder
-from redrive.engine.recording import Verdict, cancellation_record, failure_record, hold_record
+from redrive.engine.recording import AttemptVerdict, cancellation_record, failure_record, hold_record
 from redrive.engine.work import Work
 from redrive.errors import DeferredError
 from redrive.model.attempt import AttemptOutcome
@@ -53,7 +53,7 @@ class FailureHandler:
             now=self.clock.now(),
         )
 
-    def decide(self, work: Work, evidence: Evidence, error: BaseException) -> Verdict:
+    def decide(self, work: Work, evidence: Evidence, error: BaseException) -> AttemptVerdict:
         if not work.begun:
             evidence = evidence._replace(failure=evidence.failure._replace(delivery=Delivery.NEVER_SEEN))
         if evidence.failure.category is Category.CANCELLED and work.interruption is None:
@@ -64,9 +64,11 @@ class FailureHandler:
             or self._decide(work, evidence)
         )
         released = isinstance(decision, Release)
-        return Verdict(evidence, decision, AttemptOutcome.RELEASED if released else AttemptOutcome.FAILED)
+        return AttemptVerdict(
+            evidence, decision, AttemptOutcome.RELEASED if released else AttemptOutcome.FAILED
+        )
 
-    def record(self, work: Work, verdict: Verdict, seconds: float) -> None:
+    def record(self, work: Work, verdict: AttemptVerdict, seconds: float) -> None:
         record = failure_record(
             work,
             verdict,
@@ -94,7 +96,7 @@ class FailureHandler:
         )
         decision = _because(self._decide(work, evidence), Reason.UNKNOWN_TASK)
         self.reporter.unknown(work, delay)
-        self.record(work, Verdict(evidence, decision, AttemptOutcome.RELEASED), 0.0)
+        self.record(work, AttemptVerdict(evidence, decision, AttemptOutcome.RELEASED), 0.0)
 
     def lost(self, work: Work, *, blame: bool = True) -> None:
         """An attempt whose worker has let its lease expire; nobody knows how far it came.
@@ -111,7 +113,7 @@ class FailureHandler:
         )
         if work.claim.isolated_crashes >= MAX_ISOLATED_CRASHES:
             evidence, decision = _crashed(work)
-        self.record(work, Verdict(evidence, decision, AttemptOutcome.LOST), 0.0)
+        self.record(work, AttemptVerdict(evidence, decision, AttemptOutcome.LOST), 0.0)
 
     def hold(self, work: Work, held_by: str, retry_after: float | None) -> None:
         """Park what may not be executed now. `retry_after` is a breaker's; held by one too often, it ends."""
@@ -139,7 +141,7 @@ class FailureHandler:
             )
             self._park(work, held_by, event)
         else:
-            self.record(work, Verdict(evidence, decision, AttemptOutcome.RELEASED), 0.0)
+            self.record(work, AttemptVerdict(evidence, decision, AttemptOutcome.RELEASED), 0.0)
 
     def _decide(self, work: Work, evidence: Evidence) -> Decision:
         return decide(

@@ -34,7 +34,7 @@ _ENDINGS = {
 }
 
 
-class Verdict(NamedTuple):
+class AttemptVerdict(NamedTuple):
     """What becomes of an attempt that did not succeed, and on what evidence."""
 
     evidence: Evidence
@@ -98,7 +98,7 @@ def finished_step(work: Work, output: str) -> FinishedStep:
 
 
 def failure_record(
-    work: Work, verdict: Verdict, *, now: float, letter_id: str, letter_policy: DeadLetterPolicy
+    work: Work, verdict: AttemptVerdict, *, now: float, letter_id: str, letter_policy: DeadLetterPolicy
 ) -> Record:
     evidence, decision, outcome = verdict
     claim, why, limited = work.claim, decision.explanation, work.slots is not None

@@ -17,7 +17,7 @@ from redrive.engine.event_bus import EventBus
 from redrive.engine.event_reporter import group_changed
 from redrive.engine.evidence import Evidence
 from redrive.engine.ids import Ids
-from redrive.engine.recording import Verdict, failure_record
+from redrive.engine.recording import AttemptVerdict, failure_record
 from redrive.engine.work import Work
 from redrive.errors import DriftError, InvalidValueError, NotFoundError, QueueFullError
 from redrive.model.attempt import AttemptOutcome
@@ -108,7 +108,7 @@ class ExternalTasks:
         decision = Bury(_why(work, evidence.failure))
         return failure_record(
             work,
-            Verdict(evidence, decision, AttemptOutcome.FAILED),
+            AttemptVerdict(evidence, decision, AttemptOutcome.FAILED),
             now=self._clock.now(),
             letter_id=letter_id,
             letter_policy=self._letter_policy,

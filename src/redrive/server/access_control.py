@@ -17,7 +17,7 @@ from redrive.policy.principal import Principal
 from redrive.server.authenticator import TRUSTED_FOR
 from redrive.server.problem import ProblemError
 from redrive.server.request_context import RequestContext
-from redrive.server.rule import Rule
+from redrive.server.rule import AccessRule
 from redrive.server.site import Site, is_origin, site_of
 from redrive.words.suggestion import suggest
 
@@ -30,7 +30,7 @@ MAX_QUERY_LENGTH = 8_192
 
 
 class AccessControl:
-    def __init__(self, rule: Rule, parameters: frozenset[str], app: ASGIApp) -> None:
+    def __init__(self, rule: AccessRule, parameters: frozenset[str], app: ASGIApp) -> None:
         self._rule = rule
         self._parameters = parameters
         self._app = app

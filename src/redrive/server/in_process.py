@@ -16,7 +16,7 @@ from redrive.model.caller import Caller
 from redrive.policy.principal import Principal, program
 from redrive.server.api import NOUNS
 from redrive.server.authenticator import AuthenticatedCaller, Authenticator
-from redrive.server.limits import Limits
+from redrive.server.limits import RequestLimits
 from redrive.server.problem import problem_of
 from redrive.server.route import build_api
 from redrive.server.site import Site
@@ -100,7 +100,7 @@ class _OpenDoor(Authenticator):
         return self._visitor
 
 
-class _Unlimited(Limits):
+class _Unlimited(RequestLimits):
     def admit(self, principal: Principal) -> None:
         """No limit."""
 

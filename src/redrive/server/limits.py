@@ -28,7 +28,7 @@ MAX_BUCKETS = 50_000
 MAX_EXPENSIVE = 2
 
 
-class Limits:
+class RequestLimits:
     def __init__(self, settings: Settings, monotonic: Callable[[], float]) -> None:
         self._settings = settings
         self._monotonic = monotonic

@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Scope
 
 from redrive.errors import InvalidValueError
-from redrive.server.rule import Rule
+from redrive.server.rule import AccessRule
 
 if TYPE_CHECKING:
     from redrive.server.site import Site
@@ -26,11 +26,11 @@ Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 VERSION = "1"
 
 
-class Entry(NamedTuple):
+class RouteEntry(NamedTuple):
     method: str
     path: str
     endpoint: Callable[..., Any]
-    rule: Rule
+    rule: AccessRule
     options: dict[str, Any]
 
 
@@ -42,29 +42,29 @@ class Routes:
         self.noun = noun
         self.prefix = prefix
         self.aliases = tuple(aliases)
-        self.entries: list[Entry] = []
+        self.entries: list[RouteEntry] = []
 
-    def get(self, path: str, rule: Rule, **options: Any) -> Callable[[F], F]:
+    def get(self, path: str, rule: AccessRule, **options: Any) -> Callable[[F], F]:
         return self._add("GET", path, rule, options)
 
-    def head(self, path: str, rule: Rule, **options: Any) -> Callable[[F], F]:
+    def head(self, path: str, rule: AccessRule, **options: Any) -> Callable[[F], F]:
         return self._add("HEAD", path, rule, {**options, "include_in_schema": False})
 
-    def post(self, path: str, rule: Rule, **options: Any) -> Callable[[F], F]:
+    def post(self, path: str, rule: AccessRule, **options: Any) -> Callable[[F], F]:
         return self._add("POST", path, rule, options)
 
-    def put(self, path: str, rule: Rule, **options: Any) -> Callable[[F], F]:
+    def put(self, path: str, rule: AccessRule, **options: Any) -> Callable[[F], F]:
         return self._add("PUT", path, rule, options)
 
-    def patch(self, path: str, rule: Rule, **options: Any) -> Callable[[F], F]:
+    def patch(self, path: str, rule: AccessRule, **options: Any) -> Callable[[F], F]:
         return self._add("PATCH", path, rule, options)
 
-    def delete(self, path: str, rule: Rule, **options: Any) -> Callable[[F], F]:
+    def delete(self, path: str, rule: AccessRule, **options: Any) -> Callable[[F], F]:
         return self._add("DELETE", path, rule, options)
 
-    def _add(self, method: str, path: str, rule: Rule, options: dict[str, Any]) -> Callable[[F], F]:
+    def _add(self, method: str, path: str, rule: AccessRule, options: dict[str, Any]) -> Callable[[F], F]:
         def add(endpoint: F) -> F:
-            self.entries.append(Entry(method, path, endpoint, rule, options))
+            self.entries.append(RouteEntry(method, path, endpoint, rule, options))
             return endpoint
 
         return add
@@ -85,7 +85,7 @@ class Routes:
 class GuardedRoute(APIRoute):
     """A route that only callers reach who satisfy its rule."""
 
-    def __init__(self, path: str, endpoint: Callable[..., Any], rule: Rule, **options: Any) -> None:
+    def __init__(self, path: str, endpoint: Callable[..., Any], rule: AccessRule, **options: Any) -> None:
         # Imported here: access control needs the site, which needs the routes of a banner.
         from redrive.server.access_control import AccessControl
 
@@ -110,7 +110,7 @@ def _parameters(route: APIRoute) -> frozenset[str]:
     return frozenset(names)
 
 
-def _built(prefix: str, entry: Entry, tag: str, name: str, documented: bool) -> GuardedRoute:
+def _built(prefix: str, entry: RouteEntry, tag: str, name: str, documented: bool) -> GuardedRoute:
     summary = (entry.endpoint.__doc__ or "").partition("\n")[0].rstrip(".") or None
     options = {"include_in_schema": documented, "tags": [tag], "summary": summary, **entry.options}
     options["operation_id"] = name if documented else None
@@ -133,7 +133,7 @@ def methods_of(routes: Sequence[BaseRoute], scope: Scope) -> list[str]:
 def refuse_without_rule(routes: Sequence[BaseRoute]) -> None:
     """Reject a route that was added without saying who may use it."""
     for route in routes:
-        if not isinstance(route, GuardedRoute) or not isinstance(getattr(route, "rule", None), Rule):
+        if not isinstance(route, GuardedRoute) or not isinstance(getattr(route, "rule", None), AccessRule):
             path = route.path if isinstance(route, Route) else repr(route)
             raise InvalidValueError(
                 f"the route {path} has no rule: add it with Routes, and say who may use it"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from redrive.policy.access import Permission
 
 
-class Rule(NamedTuple):
+class AccessRule(NamedTuple):
     """
     permission  what the caller must be allowed to do; None: nobody has to be signed in
     signed_in   somebody must be signed in although nothing is asked of them
@@ -39,13 +39,13 @@ class Rule(NamedTuple):
         return self.permission is Permission.MANAGE or self.signed_in
 
 
-PUBLIC = Rule(repeatable=False)
-UNCOUNTED = Rule(repeatable=False, uncounted=True)
-SIGNING_IN = Rule(repeatable=False, heavy=True)
-SIGNED_IN = Rule(signed_in=True, repeatable=False)
+PUBLIC = AccessRule(repeatable=False)
+UNCOUNTED = AccessRule(repeatable=False, uncounted=True)
+SIGNING_IN = AccessRule(repeatable=False, heavy=True)
+SIGNED_IN = AccessRule(signed_in=True, repeatable=False)
 
 
 def may(
     permission: Permission, *, home: bool = False, repeatable: bool = True, own_key: bool = False
-) -> Rule:
-    return Rule(permission, home=home, repeatable=repeatable, own_key=own_key)
+) -> AccessRule:
+    return AccessRule(permission, home=home, repeatable=repeatable, own_key=own_key)

@@ -13,7 +13,7 @@ from redrive.app import Redrive
 from redrive.errors import StoreError
 from redrive.server.authenticator import Authenticator
 from redrive.server.banner import Banner
-from redrive.server.limits import ConcurrencyLimiter, Limits
+from redrive.server.limits import ConcurrencyLimiter, RequestLimits
 from redrive.server.metrics import new_metrics
 from redrive.server.oidc import provider_of
 from redrive.server.stream import Streams
@@ -33,12 +33,12 @@ class Site:
         *,
         banner: Banner | None = None,
         authenticator: Authenticator | None = None,
-        limits: Limits | None = None,
+        limits: RequestLimits | None = None,
     ) -> None:
         settings = app.settings
         self.app = app
         self.authenticator = authenticator or Authenticator(app)
-        self.limits = limits or Limits(settings, app.clock.monotonic)
+        self.limits = limits or RequestLimits(settings, app.clock.monotonic)
         self.banner = banner
         self.readiness = Readiness(app)
         self.oidc = provider_of(app)

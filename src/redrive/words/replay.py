@@ -100,7 +100,7 @@ def _describe_stop(rollout: Rollout) -> str:
     return causes[0] if len(causes) == 1 else f"{', '.join(causes[:-1])}, or {causes[-1]}"
 
 
-class Wait(NamedTuple):
+class ReplayWait(NamedTuple):
     """`number` items wait for a "breaker", a "queue" or a "dead letter" of this name."""
 
     kind: str
@@ -108,12 +108,12 @@ class Wait(NamedTuple):
     number: int
 
 
-def waits_of(stored: Mapping[str, int]) -> Iterator[Wait]:
+def waits_of(stored: Mapping[str, int]) -> Iterator[ReplayWait]:
     """Read how many items of a plan wait for each "breaker NAME", "queue NAME" or "dead letter ID"."""
     for what, items in stored.items():
         for kind in _WAITS_FOR:
             if what.startswith(f"{kind} "):
-                yield Wait(kind, what.removeprefix(f"{kind} "), items)
+                yield ReplayWait(kind, what.removeprefix(f"{kind} "), items)
 
 
 def blocking_operation(refusal: str) -> str:

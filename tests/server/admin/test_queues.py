@@ -10,7 +10,7 @@ from tests.server.house import House
 
 from redrive.engine.queue_queries import Depths, QueueView
 from redrive.model.query import Count
-from redrive.server.admin.queues import OLD_SECONDS, Line
+from redrive.server.admin.queues import OLD_SECONDS, QueueLine
 
 PAGE, API = "/app/admin/queues", "/api/v1/queues"
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
@@ -77,10 +77,12 @@ async def test_who_may_not_pause_sees_no_button(house: House) -> None:
 
 
 def test_what_is_pointed_out() -> None:
-    def line(ready: int, age: float | None, workers: int, paused: bool = False) -> Line:
+    def line(ready: int, age: float | None, workers: int, paused: bool = False) -> QueueLine:
         none = Count(0, False)
         depths = Depths(Count(ready, False), none, none, none, age)
-        return Line(QueueView("mail", paused, None, None, None, depths, None), depths, workers, "queue:mail")
+        return QueueLine(
+            QueueView("mail", paused, None, None, None, depths, None), depths, workers, "queue:mail"
+        )
 
     assert line(1, 2.0, 0).unserved
     assert not line(0, None, 0).unserved

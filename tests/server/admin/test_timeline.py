@@ -17,7 +17,7 @@ from redrive.engine.run_view import AttemptView, RunSummary, StepView
 from redrive.model.run import Place
 from redrive.server.admin.axis import MAX_SHARE
 from redrive.server.admin.run_phases import Phase, run_phases
-from redrive.server.admin.timeline import Timeline, timeline
+from redrive.server.admin.timeline import RunTimeline, timeline
 
 START = 1_800_000_000.0
 DAY = 86_400.0
@@ -67,7 +67,7 @@ def walked(run: RunSummary, story: Story, now: float = 100.0) -> list[tuple[str,
     ]
 
 
-def drawn(run: RunSummary, story: Story, now: float = 100.0) -> Timeline:
+def drawn(run: RunSummary, story: Story, now: float = 100.0) -> RunTimeline:
     return timeline(run, story, START + now, UTC)
 
 

@@ -16,9 +16,9 @@ from redrive.server.admin.tree import (
     MAX_LENGTH,
     MAX_ROWS,
     MAX_STRING_LENGTH,
-    Part,
-    Row,
     Tree,
+    TreePart,
+    TreeRow,
     beginning,
     tree_of,
     tree_of_value,
@@ -90,16 +90,16 @@ def test_what_was_hidden_is_marked() -> None:
         }
     )
     rows = {row.key: row for row in tree.rows}
-    assert rows["password"].parts == (Part("[redacted:password]", "password"),)
+    assert rows["password"].parts == (TreePart("[redacted:password]", "password"),)
     assert [part.redacted for part in rows["text"].parts] == ["", "api key", "", "secret"]
     assert (rows["payload"].kind, rows["lost"].kind) == ("sealed", "unreadable")
-    assert rows["brackets"].parts == (Part("[0] is not one"),)
+    assert rows["brackets"].parts == (TreePart("[0] is not one"),)
     assert tree.redacted == 2
 
 
 def test_long_strings_are_folded() -> None:
     [row] = tree_of_value("first line\nsecond").rows
-    assert (row.text, row.more, row.size) == ("first line", (Part("first line\nsecond"),), 17)
+    assert (row.text, row.more, row.size) == ("first line", (TreePart("first line\nsecond"),), 17)
     [row] = tree_of_value("x" * 9_000).rows
     assert len(row.more[0].text) == MAX_STRING_LENGTH
     assert not tree_of_value("x" * 9_000).whole
@@ -206,4 +206,4 @@ def drawn(tree: Tree, whole: str = "") -> str:
 
 
 def test_rows_have_defaults() -> None:
-    assert Row("close") == ("close", "", (), (), 0, "", False)
+    assert TreeRow("close") == ("close", "", (), (), 0, "", False)

@@ -7,7 +7,7 @@ from tests.server.house import House
 
 from redrive.engine.queue_queries import WorkerView
 from redrive.failures.verdicts import SILENT_SECONDS
-from redrive.server.admin.workers import Line, crew, state_of
+from redrive.server.admin.workers import WorkerLine, crew, state_of
 
 PAGE = "/app/admin/workers"
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
@@ -31,7 +31,7 @@ def test_only_those_at_work_count_together() -> None:
         worker("stopped"),
         worker(silent=999),
     ]
-    together = crew([Line(each, state_of(each)) for each in several])
+    together = crew([WorkerLine(each, state_of(each)) for each in several])
     assert together == (3, 9, 30, {"2": 2, "1": 1})
 
 

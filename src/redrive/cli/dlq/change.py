@@ -13,7 +13,7 @@ from redrive.cli.confirmation import confirm, dry_run_option, reason_option, rep
 from redrive.cli.connection import api_options
 from redrive.cli.dlq.selection import (
     PATH,
-    LetterSelection,
+    LetterChoice,
     explain_letter_ids,
     letters,
     letters_are,
@@ -157,7 +157,7 @@ def _change(client: Client, verb: str, *, reason: str, dry_run: bool, yes: bool,
         _post(client, verb, selection, reason)
 
 
-def _post(client: Client, verb: str, selection: LetterSelection, reason: str) -> None:
+def _post(client: Client, verb: str, selection: LetterChoice, reason: str) -> None:
     path = f"{PATH}/{verb}"
     if selection.version is not None:
         one = f"{PATH}/{segment(selection.ids[0])}/{verb}"

@@ -20,7 +20,7 @@ MAX_COUNT = 10_000
 STDIN = "-"
 
 
-class LetterSelection(NamedTuple):
+class LetterChoice(NamedTuple):
     """
     description  for the confirmation
     query        None, if they were given by their ids
@@ -54,7 +54,7 @@ def select(
     most: int | None,
     *,
     look_up: bool,
-) -> LetterSelection:
+) -> LetterChoice:
     """Look before anybody is asked, so that a wrong id or an unexpected number is reported first.
 
     Several ids are changed all together or not at all, so each is looked up only with `look_up`.
@@ -84,7 +84,7 @@ def letters_are(number: int) -> str:
     return f"{letters(number)} {'is' if number == 1 else 'are'}"
 
 
-def _by_query(client: Client, query: str, expect: int | None, most: int | None) -> LetterSelection:
+def _by_query(client: Client, query: str, expect: int | None, most: int | None) -> LetterChoice:
     found = client.get(f"{PATH}/count", q=query)
     number = found["number"]
     if expect is not None:
@@ -95,21 +95,21 @@ def _by_query(client: Client, query: str, expect: int | None, most: int | None) 
             f"{counted(found)} dead letters fulfil the query, more than {limit}; nothing was changed",
             number=number,
         )
-    return LetterSelection(
+    return LetterChoice(
         number, f"the {letters(number)} that fulfil{'s' * (number == 1)} {query!r}", query=query
     )
 
 
-def _by_ids(client: Client, ids: Sequence[str], look_up: bool) -> LetterSelection:
+def _by_ids(client: Client, ids: Sequence[str], look_up: bool) -> LetterChoice:
     if len(ids) > 1:
         for letter_id in ids if look_up else ():
             client.get(f"{PATH}/{segment(letter_id)}")
-        return LetterSelection(len(ids), f"{len(ids):,} dead letters", ids)
+        return LetterChoice(len(ids), f"{len(ids):,} dead letters", ids)
     answer = client.request("GET", f"{PATH}/{segment(ids[0])}")
     letter = answer.value
     description = f"the dead letter {letter['id']} ({letter['step']}, {letter['state'].lower()})"
     version = answer.headers.get("etag")
-    return LetterSelection(1, description, [letter["id"]], version=version, state=letter["state"])
+    return LetterChoice(1, description, [letter["id"]], version=version, state=letter["state"])
 
 
 def _read_stdin(ids: Sequence[str]) -> list[str]:

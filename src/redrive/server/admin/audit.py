@@ -34,7 +34,7 @@ Word = Annotated[str, Query(max_length=200)]
 Kind = Annotated[str, Query(max_length=60)]
 
 
-class Line(NamedTuple):
+class AuditLine(NamedTuple):
     """An entry in the list.
 
     subjects  the first of them, with the addresses of their pages; `more` counts the others
@@ -92,12 +92,12 @@ async def _found(
     )
 
 
-def _line(entry: AuditEntry) -> Line:
+def _line(entry: AuditEntry) -> AuditLine:
     detail = [
         (name, _value(name, value)) for name, value in entry.detail.items() if value not in (None, "", [], {})
     ]
     links = list(_links(entry))[:MAX_SUBJECTS]
-    return Line(entry, links, len(entry.subjects) - len(links), detail[:MAX_DETAILS])
+    return AuditLine(entry, links, len(entry.subjects) - len(links), detail[:MAX_DETAILS])
 
 
 def _value(name: str, value: Any) -> str | float:

@@ -24,7 +24,7 @@ DURATIONS = (
 _ORDER = (BreakerState.OPEN, BreakerState.HALF_OPEN, BreakerState.CLOSED)
 
 
-class Line(NamedTuple):
+class BreakerLine(NamedTuple):
     """`rate` is the share of calls that failed within the breaker's window."""
 
     breaker: BreakerView
@@ -48,6 +48,6 @@ async def list_(page: OnPage) -> Response:
     )
 
 
-def _line(breaker: BreakerView) -> Line:
+def _line(breaker: BreakerView) -> BreakerLine:
     rate = breaker.failures / breaker.calls if breaker.calls else None
-    return Line(breaker, rate, describe_opening(breaker.policy), describe_closing(breaker.policy))
+    return BreakerLine(breaker, rate, describe_opening(breaker.policy), describe_closing(breaker.policy))

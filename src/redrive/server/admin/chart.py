@@ -47,7 +47,7 @@ class Column(NamedTuple):
     boxes: Sequence[Box]
 
 
-class Row(NamedTuple):
+class ChartRow(NamedTuple):
     since: float
     numbers: Sequence[int]
 
@@ -66,7 +66,7 @@ class Chart(NamedTuple):
     down: Sequence[Tick]
     zero: float
     totals: Sequence[int]
-    rows: Sequence[Row]
+    rows: Sequence[ChartRow]
     height: float = HEIGHT
 
     @property
@@ -83,7 +83,7 @@ class Spark(NamedTuple):
 def bars(title: str, since: float, seconds: float, series: Sequence[Series], zone: tzinfo) -> Chart:
     """Draw stacked bars, one for each stretch of `seconds`, from `since` on."""
     count = max((len(line.numbers) for line in series), default=0)
-    rows = [Row(since + at * seconds, [_number(line, at) for line in series]) for at in range(count)]
+    rows = [ChartRow(since + at * seconds, [_number(line, at) for line in series]) for at in range(count)]
     scale = _Scale.of(series, rows)
     columns = [_column(at, count, row, seconds, series, scale, zone) for at, row in enumerate(rows)]
     return Chart(
@@ -118,7 +118,7 @@ class _Scale(NamedTuple):
     unit: float
 
     @classmethod
-    def of(cls, series: Sequence[Series], rows: Sequence[Row]) -> _Scale:
+    def of(cls, series: Sequence[Series], rows: Sequence[ChartRow]) -> _Scale:
         has_below = any(line.below for line in series)
         up, down = _highest(series, rows, below=False), _highest(series, rows, below=True)
         steps = round_numbers(max(up, down), 2 if has_below else 4)
@@ -137,13 +137,13 @@ def _steps_to(most: int, steps: Sequence[int]) -> list[int]:
     return [step for at, step in enumerate(steps) if at < 2 or steps[at - 1] < most]
 
 
-def _highest(series: Sequence[Series], rows: Sequence[Row], *, below: bool) -> int:
+def _highest(series: Sequence[Series], rows: Sequence[ChartRow], *, below: bool) -> int:
     places = [at for at, line in enumerate(series) if line.below is below]
     return max((sum(row.numbers[at] for at in places) for row in rows), default=0)
 
 
 def _column(
-    at: int, count: int, row: Row, seconds: float, series: Sequence[Series], scale: _Scale, zone: tzinfo
+    at: int, count: int, row: ChartRow, seconds: float, series: Sequence[Series], scale: _Scale, zone: tzinfo
 ) -> Column:
     wide = 100.0 / count
     left, width = _cut(at * wide), _cut(wide)
@@ -151,7 +151,7 @@ def _column(
     return Column(left, width, _title(row, seconds, series, zone), boxes)
 
 
-def _stacked(x: float, width: float, row: Row, series: Sequence[Series], scale: _Scale) -> list[Box]:
+def _stacked(x: float, width: float, row: ChartRow, series: Sequence[Series], scale: _Scale) -> list[Box]:
     boxes, top, bottom = [], scale.zero, scale.zero
     for line, number in zip(series, row.numbers, strict=True):
         if number <= 0:
@@ -167,7 +167,7 @@ def _stacked(x: float, width: float, row: Row, series: Sequence[Series], scale: 
     return boxes
 
 
-def _title(row: Row, seconds: float, series: Sequence[Series], zone: tzinfo) -> str:
+def _title(row: ChartRow, seconds: float, series: Sequence[Series], zone: tzinfo) -> str:
     since, until = (instant(moment).astimezone(zone) for moment in (row.since, row.since + seconds))
     lines = [f"{line.name}: {number:,}" for line, number in zip(series, row.numbers, strict=True)]
     return "\n".join([f"{since:%a %d %b %H:%M} – {until:%H:%M}", *lines])

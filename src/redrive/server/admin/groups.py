@@ -27,17 +27,17 @@ NEWEST, VERSIONS, QUEUES = 10, 8, 8
 HOUR = 3600.0
 
 
-class Span(StrEnum):
+class GroupSpan(StrEnum):
     DAY = "24h"
     WEEK = "7d"
 
     @property
     def seconds(self) -> float:
-        return {Span.DAY: 24 * HOUR, Span.WEEK: 168 * HOUR}[self]
+        return {GroupSpan.DAY: 24 * HOUR, GroupSpan.WEEK: 168 * HOUR}[self]
 
     @property
     def parts(self) -> int:
-        return {Span.DAY: 48, Span.WEEK: 84}[self]
+        return {GroupSpan.DAY: 48, GroupSpan.WEEK: 84}[self]
 
 
 class Share(NamedTuple):
@@ -50,7 +50,7 @@ class Share(NamedTuple):
 
 
 @pages.get("/dlq/groups/{fingerprint}")
-async def group(page: OnPage, fingerprint: Fingerprint, span: Span = Span.DAY) -> Response:
+async def group(page: OnPage, fingerprint: Fingerprint, span: GroupSpan = GroupSpan.DAY) -> Response:
     desk = await page.visit.desk()
     detail = await desk.groups.get(fingerprint)
     name = detail.group.fingerprint
@@ -63,7 +63,7 @@ async def group(page: OnPage, fingerprint: Fingerprint, span: Span = Span.DAY) -
         row=await _row(desk, detail),
         steps=_steps(detail),
         span=span,
-        spans=list(Span),
+        spans=list(GroupSpan),
         chart=_chart(page, over_time, span),
         capped=over_time.capped,
         newest=[row_of(line) for line in newest.lines],
@@ -97,7 +97,7 @@ def _steps(detail: GroupDetail) -> frozenset[str]:
     return frozenset(str(state) for state in GroupState if GROUP_TRANSITIONS.allows(now, state))
 
 
-def _chart(page: Page, line: Timeline, span: Span) -> Chart:
+def _chart(page: Page, line: Timeline, span: GroupSpan) -> Chart:
     series = [Series("Dead letters", "came", line.numbers)]
     return bars(f"Occurrences in the last {span}", line.start, line.width, series, page.preferences.zone)
 

@@ -18,7 +18,7 @@ from redrive.server.admin.shell import shell_of
 from redrive.server.admin.static_files import takes_gzip
 from redrive.server.request_context import RequestContext
 from redrive.server.route import F, Routes
-from redrive.server.rule import Rule, may
+from redrive.server.rule import AccessRule, may
 from redrive.server.site import site_of
 
 READ = may(Permission.READ)
@@ -69,7 +69,7 @@ class Pages(Routes):
     def __init__(self, noun: str) -> None:
         super().__init__(f"pages.{noun}", PAGES)
 
-    def get(self, path: str, rule: Rule = READ, **options: Any) -> Callable[[F], F]:
+    def get(self, path: str, rule: AccessRule = READ, **options: Any) -> Callable[[F], F]:
         return super().get(path, rule, include_in_schema=False, **options)
 
 

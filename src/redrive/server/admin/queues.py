@@ -18,7 +18,7 @@ OLD_SECONDS = 300.0
 """The page points out work that has been ready for longer."""
 
 
-class Line(NamedTuple):
+class QueueLine(NamedTuple):
     """`shown` counts the work of all organizations if the caller may see it, otherwise of their own."""
 
     queue: QueueView
@@ -52,10 +52,10 @@ async def list_(page: OnPage) -> Response:
     return await page.render("queues.html", place="queues", lines=sorted(lines, key=_urgency))
 
 
-def _line(queue: QueueView, workers: Iterable[WorkerView]) -> Line:
+def _line(queue: QueueView, workers: Iterable[WorkerView]) -> QueueLine:
     serving = sum(queue.name in worker.queues for worker in workers)
-    return Line(queue, queue.overall or queue.own, serving, str(Term("queue", (queue.name,))))
+    return QueueLine(queue, queue.overall or queue.own, serving, str(Term("queue", (queue.name,))))
 
 
-def _urgency(line: Line) -> tuple[bool, bool, bool, str]:
+def _urgency(line: QueueLine) -> tuple[bool, bool, bool, str]:
     return (not line.unserved, not line.queue.paused, not line.old, line.queue.name)

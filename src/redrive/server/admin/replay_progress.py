@@ -30,7 +30,7 @@ STANDSTILL_SECONDS = 30.0
 """If no item has finished for this long, a pace means nothing any more."""
 
 
-class Part(NamedTuple):
+class ProgressPart(NamedTuple):
     """A part of the bar; `x` and `width` are in thousandths of it."""
 
     state: str
@@ -39,13 +39,13 @@ class Part(NamedTuple):
     width: float
 
 
-def bar(counts: Mapping[str, int]) -> tuple[Part, ...]:
+def bar(counts: Mapping[str, int]) -> tuple[ProgressPart, ...]:
     """Return a part for every state, even if it has no items."""
     numbers = [counts.get(state, 0) for state in ORDER]
     widths = _widths(numbers)
     starts = [sum(widths[:index]) for index in range(len(widths))]
     return tuple(
-        Part(str(state), number, round(x, 2), round(width, 2))
+        ProgressPart(str(state), number, round(x, 2), round(width, 2))
         for state, number, x, width in zip(ORDER, numbers, starts, widths, strict=True)
     )
 

@@ -39,7 +39,7 @@ class Item(NamedTuple):
     letter: DeadLetterLine | None
 
 
-class Failure(NamedTuple):
+class ReplayFailure(NamedTuple):
     """`group` is None if it was removed since."""
 
     how: FailedAs
@@ -139,7 +139,7 @@ async def _items(desk: Failures, replays: Sequence[Replay]) -> list[Item]:
     return [Item(replay, by_id.get(replay.letter_id)) for replay in replays]
 
 
-async def _failures(desk: Failures, operation_id: str) -> list[Failure]:
+async def _failures(desk: Failures, operation_id: str) -> list[ReplayFailure]:
     ways = await desk.operations.failures(operation_id)
     names = tuple(way.fingerprint for way in ways if way.fingerprint)
     try:
@@ -147,4 +147,4 @@ async def _failures(desk: Failures, operation_id: str) -> list[Failure]:
     except InvalidValueError:  # a fingerprint in a format of the user's own
         found = ()
     groups = {line.group.fingerprint: line.group for line in found}
-    return [Failure(way, groups.get(way.fingerprint)) for way in ways]
+    return [ReplayFailure(way, groups.get(way.fingerprint)) for way in ways]

@@ -15,7 +15,7 @@ from redrive.model.operation import ReplayOperation
 from redrive.model.replay import OperationState, ReplayState
 from redrive.policy.rollout import RolloutOptions
 from redrive.server.admin.page import OnPage, Pages
-from redrive.server.admin.replay_progress import Part, bar, ended, replayed
+from redrive.server.admin.replay_progress import ProgressPart, bar, ended, replayed
 from redrive.server.admin.replay_report import common, progress
 from redrive.server.admin.selection import select_replay
 from redrive.server.api.request import Cursor, Id
@@ -27,12 +27,12 @@ pages = Pages("replays")
 PAGE_SIZE = 20
 
 
-class Line(NamedTuple):
+class ReplayLine(NamedTuple):
     """A bulk replay in the list."""
 
     operation: ReplayOperation
     selection: Selection
-    bar: Sequence[Part]
+    bar: Sequence[ProgressPart]
     ended: int
     replayed: int
     failed: int
@@ -57,8 +57,8 @@ async def list_(page: OnPage, cursor: Cursor = None) -> Response:
     )
 
 
-def _line(operation: ReplayOperation, counts: Mapping[str, int]) -> Line:
-    return Line(
+def _line(operation: ReplayOperation, counts: Mapping[str, int]) -> ReplayLine:
+    return ReplayLine(
         operation,
         selection_of(object_in(operation.selection)),
         bar(counts),

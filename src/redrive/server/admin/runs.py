@@ -36,7 +36,7 @@ QUICK = (
 )
 
 
-class Line(NamedTuple):
+class RunEntry(NamedTuple):
     """`state` says more about a live run than its stored state, such as HELD."""
 
     run: RunSummary
@@ -44,7 +44,7 @@ class Line(NamedTuple):
     seconds: float | None
 
 
-class Step(NamedTuple):
+class RunStep(NamedTuple):
     """A step on the page of a run; a tree is None if there is no value."""
 
     step: StepView
@@ -106,9 +106,9 @@ def asked(key: str, value: str) -> str:
     return str(Query((Term(key, (value,)),)))
 
 
-def line_of(run: RunSummary, now: float) -> Line:
+def line_of(run: RunSummary, now: float) -> RunEntry:
     until = now if run.ended_at is None else run.ended_at
-    return Line(run, state_of(run), None if run.started_at is None else max(0.0, until - run.started_at))
+    return RunEntry(run, state_of(run), None if run.started_at is None else max(0.0, until - run.started_at))
 
 
 def state_of(run: RunSummary) -> str:
@@ -135,13 +135,13 @@ async def _found(page: Page, book: RunQueries, query: str, cursor: str | None) -
     }
 
 
-def _steps(run: RunView, story: Story) -> list[Step]:
+def _steps(run: RunView, story: Story) -> list[RunStep]:
     planned = {step.step_index: step for step in run.steps}
     return [_step(step, planned.get(step.step_index)) for step in story.steps]
 
 
-def _step(step: StepView, planned: PlannedStep | None) -> Step:
-    return Step(
+def _step(step: StepView, planned: PlannedStep | None) -> RunStep:
+    return RunStep(
         step,
         planned,
         tree_of_value(step.config) if step.config else None,

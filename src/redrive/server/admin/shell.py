@@ -13,7 +13,7 @@ from redrive.policy.principal import SESSION
 from redrive.server.request_context import RequestContext
 
 
-class Place(NamedTuple):
+class NavigationPlace(NamedTuple):
     """An entry of the navigation. g and its key lead there."""
 
     name: str
@@ -23,15 +23,15 @@ class Place(NamedTuple):
 
 
 PLACES = (
-    Place("overview", "", "Overview", "o"),
-    Place("dlq", "/dlq", "Dead letters", "d"),
-    Place("runs", "/runs", "Runs", "r"),
-    Place("replays", "/replays", "Replays", "p"),
-    Place("breakers", "/breakers", "Breakers", "b"),
-    Place("queues", "/queues", "Queues", "q"),
-    Place("workers", "/workers", "Workers", "w"),
-    Place("audit", "/audit", "Audit", "a"),
-    Place("settings", "/settings", "Settings", "s"),
+    NavigationPlace("overview", "", "Overview", "o"),
+    NavigationPlace("dlq", "/dlq", "Dead letters", "d"),
+    NavigationPlace("runs", "/runs", "Runs", "r"),
+    NavigationPlace("replays", "/replays", "Replays", "p"),
+    NavigationPlace("breakers", "/breakers", "Breakers", "b"),
+    NavigationPlace("queues", "/queues", "Queues", "q"),
+    NavigationPlace("workers", "/workers", "Workers", "w"),
+    NavigationPlace("audit", "/audit", "Audit", "a"),
+    NavigationPlace("settings", "/settings", "Settings", "s"),
 )
 
 
@@ -85,7 +85,7 @@ class Shell(NamedTuple):
     failing: Sequence[BreakerView]
     standings: Sequence[Membership]
     watched: bool
-    places: Sequence[Place] = PLACES
+    places: Sequence[NavigationPlace] = PLACES
 
     @property
     def live(self) -> str:

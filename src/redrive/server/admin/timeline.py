@@ -57,7 +57,7 @@ class Lane(NamedTuple):
         return [segment for segment in self.segments if segment.kind == RUNNING]
 
 
-class Timeline(NamedTuple):
+class RunTimeline(NamedTuple):
     """`kinds` and `outcomes` are those that occur, for the legend."""
 
     lanes: Sequence[Lane]
@@ -69,13 +69,13 @@ class Timeline(NamedTuple):
     live: bool
 
 
-def timeline(run: RunSummary, story: Story, now: float, zone: tzinfo) -> Timeline:
+def timeline(run: RunSummary, story: Story, now: float, zone: tzinfo) -> RunTimeline:
     phases = run_phases(run, story, now)
     axis = BrokenAxis.of(phases)
     lanes = [_lane(step.step_index, step.name, str(step.state), phases, axis, zone) for step in story.steps]
     kinds, outcomes = {phase.kind for phase in phases}, {phase.outcome for phase in phases}
     seconds = phases[-1].until - phases[0].since if phases else 0.0
-    return Timeline(
+    return RunTimeline(
         lanes,
         axis.ticks(zone),
         {kind: text for kind, text in KINDS.items() if kind in kinds},

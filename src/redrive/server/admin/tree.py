@@ -37,14 +37,14 @@ _Container = dict[str, JsonValue] | list[JsonValue]
 Kind = Literal["open", "close", "string", "number", "word", "empty", "sealed", "unreadable", "deep", "rest"]
 
 
-class Part(NamedTuple):
+class TreePart(NamedTuple):
     """A part of a string. `redacted` is the kind of secret that it replaces."""
 
     text: str
     redacted: str = ""
 
 
-class Row(NamedTuple):
+class TreeRow(NamedTuple):
     """
     key     the name or the index; empty for the value itself
     parts   the text; of a long string, its beginning
@@ -55,8 +55,8 @@ class Row(NamedTuple):
 
     kind: Kind
     key: str = ""
-    parts: tuple[Part, ...] = ()
-    more: tuple[Part, ...] = ()
+    parts: tuple[TreePart, ...] = ()
+    more: tuple[TreePart, ...] = ()
     size: int = 0
     noun: str = ""
     shown: bool = False
@@ -74,7 +74,7 @@ class Tree(NamedTuple):
     whole  every value is in it
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[TreeRow, ...]
     size: int
     cut: int = 0
     copy: str = ""
@@ -112,22 +112,22 @@ def pretty(value: JsonValue) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
-def _rows(key: str, value: JsonValue, depth: int, budget: int) -> Iterator[Row]:
+def _rows(key: str, value: JsonValue, depth: int, budget: int) -> Iterator[TreeRow]:
     if not isinstance(value, dict | list):
         yield _scalar(key, value)
     elif not value:
-        yield Row("empty", key, (Part("{}" if isinstance(value, dict) else "[]"),))
+        yield TreeRow("empty", key, (TreePart("{}" if isinstance(value, dict) else "[]"),))
     elif (hidden := _hidden(key, value)) is not None:
         yield hidden
     elif depth >= MAX_DEPTH:
-        yield Row("deep", key, size=len(value), noun=_noun(value))
+        yield TreeRow("deep", key, size=len(value), noun=_noun(value))
     else:
-        yield Row("open", key, _gist(value), (), len(value), _noun(value), _unfolded(value, depth))
+        yield TreeRow("open", key, _gist(value), (), len(value), _noun(value), _unfolded(value, depth))
         yield from _entries(value, depth, budget)
-        yield Row("close")
+        yield TreeRow("close")
 
 
-def _entries(value: _Container, depth: int, budget: int) -> Iterator[Row]:
+def _entries(value: _Container, depth: int, budget: int) -> Iterator[TreeRow]:
     """Give each entry one row, and share the rest of the budget among those that need more."""
     entries = _first(value, budget)
     spare = budget - len(entries)
@@ -137,13 +137,13 @@ def _entries(value: _Container, depth: int, budget: int) -> Iterator[Row]:
         if isinstance(each, dict | list):
             share, waiting = max(0, spare) // waiting, waiting - 1
         if isinstance(each, dict | list) and each and share < _LEAST:
-            yield Row("deep", key, size=len(each), noun=_noun(each))
+            yield TreeRow("deep", key, size=len(each), noun=_noun(each))
             continue
         rows = list(_rows(key, each, depth + 1, share - 1))
         spare -= len(rows) - 1
         yield from rows
     if len(value) > len(entries):
-        yield Row("rest", size=len(value) - len(entries))
+        yield TreeRow("rest", size=len(value) - len(entries))
 
 
 def _first(value: _Container, budget: int) -> list[tuple[str, JsonValue]]:
@@ -160,34 +160,34 @@ def _first(value: _Container, budget: int) -> list[tuple[str, JsonValue]]:
     return found
 
 
-def _hidden(key: str, value: _Container) -> Row | None:
+def _hidden(key: str, value: _Container) -> TreeRow | None:
     """Return the row of a value that could not be decrypted or read, if it is one."""
     if isinstance(value, dict) and len(value) == 1:
         for name, kind in ((SEALED, "sealed"), (UNREADABLE, "unreadable")):
             if name in value:
-                return Row(kind, key, (Part(str(value[name])[:LONG_STRING]),))  # type: ignore[arg-type]
+                return TreeRow(kind, key, (TreePart(str(value[name])[:LONG_STRING]),))  # type: ignore[arg-type]
     return None
 
 
-def _scalar(key: str, value: str | float | None) -> Row:
+def _scalar(key: str, value: str | float | None) -> TreeRow:
     if isinstance(value, str):
         return _string(key, value)
     if value is None or isinstance(value, bool):
-        return Row("word", key, (Part(json.dumps(value)),))
-    return Row("number", key, (Part(json.dumps(value)),))
+        return TreeRow("word", key, (TreePart(json.dumps(value)),))
+    return TreeRow("number", key, (TreePart(json.dumps(value)),))
 
 
-def _string(key: str, value: str) -> Row:
+def _string(key: str, value: str) -> TreeRow:
     if len(value) <= LONG_STRING and "\n" not in value:
-        return Row("string", key, _parts(value))
+        return TreeRow("string", key, _parts(value))
     gist = value[:LONG_STRING].partition("\n")[0]
-    return Row("string", key, _parts(gist), _parts(value[:MAX_STRING_LENGTH]), len(value))
+    return TreeRow("string", key, _parts(gist), _parts(value[:MAX_STRING_LENGTH]), len(value))
 
 
-def _parts(text: str) -> tuple[Part, ...]:
+def _parts(text: str) -> tuple[TreePart, ...]:
     if "[" not in text:
-        return (Part(text),)
-    return tuple(Part(each, _secret(each)) for each in _MARK.split(text) if each)
+        return (TreePart(text),)
+    return tuple(TreePart(each, _secret(each)) for each in _MARK.split(text) if each)
 
 
 def _secret(text: str) -> str:
@@ -196,12 +196,12 @@ def _secret(text: str) -> str:
     return text.strip("[]").split(":")[1].replace("_", " ") if ":" in text else "secret"
 
 
-def _gist(value: _Container) -> tuple[Part, ...]:
+def _gist(value: _Container) -> tuple[TreePart, ...]:
     """Return the names of the first entries of a folded object."""
     if isinstance(value, list):
         return ()
     names = ", ".join(name[:_SHORT] for name in islice(value, _FEW))
-    return (Part(names if len(names) <= _SHORT else f"{names[: _SHORT - 1]}…"),)
+    return (TreePart(names if len(names) <= _SHORT else f"{names[: _SHORT - 1]}…"),)
 
 
 def _unfolded(value: _Container, depth: int) -> bool:

@@ -17,7 +17,7 @@ pages = Pages("workers")
 _ORDER = ("silent", "running", "stopping", "stopped")
 
 
-class Line(NamedTuple):
+class WorkerLine(NamedTuple):
     """`state` is "silent" for a running worker that has sent no heartbeat for a minute."""
 
     worker: WorkerView
@@ -38,7 +38,7 @@ async def list_(page: OnPage) -> Response:
     """Show silent workers first, stopped ones last."""
     visit = page.visit
     book = await visit.app.queue_book(org=visit.org, by=visit.principal.name)
-    lines = sorted([Line(worker, state_of(worker)) for worker in await book.workers()], key=_urgency)
+    lines = sorted([WorkerLine(worker, state_of(worker)) for worker in await book.workers()], key=_urgency)
     return await page.render("workers.html", place="workers", lines=lines, crew=crew(lines))
 
 
@@ -48,7 +48,7 @@ def state_of(worker: WorkerView) -> str:
     return worker.state
 
 
-def crew(lines: Sequence[Line]) -> Crew:
+def crew(lines: Sequence[WorkerLine]) -> Crew:
     at_work = [line.worker for line in lines if line.state == "running"]
     versions = Counter(worker.code_version for worker in at_work)
     return Crew(
@@ -59,6 +59,6 @@ def crew(lines: Sequence[Line]) -> Crew:
     )
 
 
-def _urgency(line: Line) -> tuple[int, float, str]:
+def _urgency(line: WorkerLine) -> tuple[int, float, str]:
     known = line.state in _ORDER
     return (_ORDER.index(line.state) if known else len(_ORDER), -line.worker.started_at, line.worker.id)

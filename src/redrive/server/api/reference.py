@@ -16,7 +16,7 @@ from starlette.responses import Response
 from redrive.server.answer import answer
 from redrive.server.problem import MEDIA_TYPE, FieldProblem, Problem
 from redrive.server.route import GuardedRoute, Routes
-from redrive.server.rule import PUBLIC, Rule
+from redrive.server.rule import PUBLIC, AccessRule
 
 DESCRIPTION = (
     "Failed work, and everything else that Redrive keeps. Send an API key as `Authorization: Bearer rdk_…`. "
@@ -85,7 +85,7 @@ def _schema(shape: Any) -> dict[str, Any]:
     return schema
 
 
-def _complete(operation: dict[str, Any], method: str, rule: Rule) -> None:
+def _complete(operation: dict[str, Any], method: str, rule: AccessRule) -> None:
     operation["responses"].pop("422", None)  # as FastAPI itself would answer
     problem = {"schema": {"$ref": "#/components/schemas/Problem"}}
     operation["responses"]["default"] = {"description": "A problem", "content": {MEDIA_TYPE: problem}}
