@@ -542,7 +542,7 @@ GUARDS = (
         (
             Code(
                 "redrive.server.route:refuse_without_rule",
-                'not isinstance(route, GuardedRoute) or not isinstance(getattr(route, "rule", None), Rule)',
+                'not isinstance(route, GuardedRoute) or not isinstance(getattr(route, "rule", None), AccessRule)',
                 "False",
             ),
         ),
