@@ -542,7 +542,8 @@ GUARDS = (
         (
             Code(
                 "redrive.server.route:refuse_without_rule",
-                'not isinstance(route, GuardedRoute) or not isinstance(getattr(route, "rule", None), AccessRule)',
+                "not isinstance(route, GuardedRoute) or "
+                'not isinstance(getattr(route, "rule", None), AccessRule)',
                 "False",
             ),
         ),
