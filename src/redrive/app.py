@@ -263,7 +263,7 @@ class Redrive(Wiring):
     # Doing something once
 
     def idempotency(self, *, org: str = DEFAULT_ORG) -> Idempotency:
-        """Executes a function once for each key, whoever asks for it (G6)."""
+        """Executes a function once for each key, whoever asks for it."""
         keys = self.store_of(checked_name("org", org)).idempotency
         return Idempotency(self._key_services, keys, org)
 

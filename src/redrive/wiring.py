@@ -229,7 +229,7 @@ class Wiring:
         return IdentityServices(*parts)
 
     def processor(self) -> Processor:
-        """Redrives dead letters that are due (M3). Workers run one, unless the settings say otherwise."""
+        """Redrives dead letters that are due. Workers run one, unless the settings say otherwise."""
         parts = (self.store, self.breakers, self.clock, self.event_bus, self.ids, self._retrier)
         return Processor(*parts, self._processor_options())
 

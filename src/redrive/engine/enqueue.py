@@ -1,4 +1,4 @@
-"""Enqueueing: written durably first, executed by a worker afterwards (G8)."""
+"""Enqueueing: written durably first, executed by a worker afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The story of a run: its steps, attempts and events (P9), put together from what was written anyway."""
+"""The story of a run: its steps, attempts and events, put together from what was written anyway."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAX_READINGS = 10
 
 
 class Step(NamedTuple):
-    """One position of a run, with all that is known about it (W6)."""
+    """One position of a run, with all that is known about it."""
 
     step_index: int
     name: str

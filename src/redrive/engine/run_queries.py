@@ -88,7 +88,7 @@ class RunQueries:
         return (await self.story(run_id)).attempts
 
     async def events(self, run_id: str) -> Sequence[Happening]:
-        """What has happened to it, in order of time (P9)."""
+        """What has happened to it, in order of time."""
         return (await self.story(run_id)).events
 
     async def story(self, run_id: str) -> Story:

@@ -1,4 +1,4 @@
-"""A function that is executed once for each key: the decorator around `Idempotency.run` (G6)."""
+"""A function that is executed once for each key: the decorator around `Idempotency.run`."""
 
 from __future__ import annotations
 

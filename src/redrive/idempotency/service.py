@@ -1,4 +1,4 @@
-"""Idempotency for any code: a request that comes again under the same key is executed once (G6).
+"""Idempotency for any code: a request that comes again under the same key is executed once.
 
 Only the hash of a request is stored, never the request. What came of it is stored as JSON, encrypted where
 there is a key for that, and forgotten after `ttl` seconds. Whoever executes it holds the key by a lease: a

@@ -64,7 +64,7 @@ class Action(StrEnum):
 
 
 class NewEntry(NamedTuple):
-    """A mutation. `subjects` are the ids of what it was done to; `detail` is redacted already (W14)."""
+    """A mutation. `subjects` are the ids of what it was done to; `detail` is redacted already."""
 
     org: str
     actor: str

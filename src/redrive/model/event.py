@@ -1,4 +1,4 @@
-"""What the engine tells: past-tense events for logs, metrics, traces and your own listeners (decision 10)."""
+"""Events of the engine, for logs, metrics, traces and your own listeners. Their names are in the past tense."""
 
 from __future__ import annotations
 

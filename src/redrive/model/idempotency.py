@@ -1,4 +1,4 @@
-"""An idempotency key: it stands for one request, and keeps what came of it (G6)."""
+"""An idempotency key: it stands for one request, and keeps what came of it."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from redrive.model.transition import TransitionTable, moves
 
 
 class Mode(StrEnum):
-    """`STEP_ONLY` executes the failed step alone; `FROM_STEP` lets the run go on to its end (W9)."""
+    """`STEP_ONLY` executes the failed step alone; `FROM_STEP` lets the run go on to its end."""
 
     STEP_ONLY = "STEP_ONLY"
     FROM_STEP = "FROM_STEP"

@@ -1,4 +1,4 @@
-"""Roles of the members of an organization, each with everything that the one before may do (W12)."""
+"""Roles of the members of an organization, each with everything that the one before may do."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class RunPosition(StrEnum):
     ready, waiting, held, executing   where its work lies
     retrying                          its step has failed and will be executed again
     replaying                         it had ended, and somebody has sent it on again
-    blocked                           it has ended because its step is BLOCKED (G9)
+    blocked                           it has ended because its step is BLOCKED
     """
 
     READY = "ready"

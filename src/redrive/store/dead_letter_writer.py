@@ -60,7 +60,7 @@ class Letter(Protocol):
 
 
 class DeadLetterWriter:
-    """`max_size` bounds the live dead letters of an org (M6). What is beyond it is refused, never evicted."""
+    """`max_size` bounds the live dead letters of an org. What is beyond it is refused, never evicted."""
 
     def __init__(
         self,

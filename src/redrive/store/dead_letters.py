@@ -162,7 +162,7 @@ class DeadLetterStore(DeadLetterListing):
         return {row[0]: row[1] for row in await self._database.fetch(_SQL["by_state"], {})}
 
     async def figures(self, org: str, queue: str | None = None) -> LetterFigures:
-        """Read from counts that are kept exactly: no letter is looked at (M7)."""
+        """Read from counts that are kept exactly: no letter is looked at."""
         parameters = {"org": org, "queue": queue}
         counts = [tuple(row) for row in await self._database.fetch(_SQL["counts"], parameters)]
         lifetime = {row[0]: row[1] for row in await self._database.fetch(_SQL["figures"], parameters)}

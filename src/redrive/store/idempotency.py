@@ -1,4 +1,4 @@
-"""Idempotency keys: who holds them, and what came of their requests (G6).
+"""Idempotency keys: who holds them, and what came of their requests.
 
 A token fences every write: whoever lost a key changes nothing. It stays on the row afterwards, so that a
 write whose answer never arrived can be repeated.

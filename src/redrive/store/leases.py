@@ -42,7 +42,7 @@ class Leases:
         workflows: Sequence[str] | None = None,
         without: Sequence[str] = (),
     ) -> list[Claim]:
-        """Take up to `most` ready runs, in order of priority and submission (D6)."""
+        """Take up to `most` ready runs, in order of priority and submission."""
         kinds = {"workflows": _listed(workflows), "without": _listed(without or None)}
         parameters = {"queue": queue, "most": most, **kinds, **holder._asdict()}
         rows = await self._database.fetch(_SQL["claim"], parameters)

@@ -49,7 +49,7 @@ class Completed(Row, frozen=True):
 
 
 class CompletedPartly(Row, frozen=True):
-    """A step that was replayed alone has succeeded; those after it have not been executed (W10)."""
+    """A step that was replayed alone has succeeded; those after it have not been executed."""
 
     id: str
     token: BigInt
