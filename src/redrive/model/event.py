@@ -1,4 +1,4 @@
-"""Events of the engine, for logs, metrics, traces and your own listeners. Their names are in the past tense."""
+"""Events of the engine, named in the past tense, for logs, metrics, traces and your own listeners."""
 
 from __future__ import annotations
 
