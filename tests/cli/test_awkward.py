@@ -13,7 +13,7 @@ import pytest
 from tests.cli.conftest import Command
 from tests.cli.shop import Shop
 
-from redrive.cli.outcome import told
+from redrive.cli.outcome import report_error
 from redrive.cli.terminal import escape_controls, out
 from redrive.store.migration import CREATE_LEDGER, migrations
 
@@ -126,7 +126,7 @@ def test_before_all_calendars(redrive: Command) -> None:
 
 
 def test_a_traceback_shows_no_secret_and_steers_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    told(RuntimeError("postgresql://u:canary@h/d \x1b]0;owned\x07"), debug=True)
+    report_error(RuntimeError("postgresql://u:canary@h/d \x1b]0;owned\x07"), debug=True)
     shown = capsys.readouterr().err
     assert "Traceback" in shown or "RuntimeError" in shown
     assert "canary" not in shown

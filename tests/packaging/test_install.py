@@ -84,6 +84,9 @@ def test_the_base_is_of_use(plain: Path, place: Path) -> None:
     assert made(plain / "python", "-c", "import redrive; print(redrive.__version__)") == f"{__version__}\n"
     assert "worker" in made(plain / "redrive", "--help", cwd=place)
     assert json.loads(made(plain / "redrive", "config", "-o", "json", cwd=place))
+    table = ended(plain / "redrive", "config", "-o", "table", cwd=place)
+    assert table.out == made(plain / "redrive", "config", "-o", "plain", cwd=place)
+    assert "pip install 'redrive[cli]'" in table.err
     program = "import shop; r = shop.app.sync.start(shop.greet, 'ada'); print(r.state)"
     assert made(plain / "python", "-c", program, cwd=place)
 

@@ -1,4 +1,4 @@
-"""The command line: a door for operators. One module a noun."""
+"""The command line: one module for each noun."""
 
 from __future__ import annotations
 

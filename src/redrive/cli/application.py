@@ -1,14 +1,18 @@
-"""The application a command runs: MODULE:ATTRIBUTE, imported, with the settings of the command line."""
+"""The application of a worker or server: MODULE:ATTRIBUTE, imported, configured, and reloaded if asked."""
 
 from __future__ import annotations
 
 import logging
 import os
+import shlex
 import sys
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
+
+import click
 
 from redrive.cli.options import GlobalOptions
 from redrive.cli.terminal import notice, one_line
@@ -18,6 +22,13 @@ from redrive.words.suggestion import closest
 
 if TYPE_CHECKING:
     from redrive.app import Redrive
+
+RELOAD = "--reload"
+GRACE_SECONDS = 10
+
+reload_option = click.option(
+    RELOAD, is_flag=True, help="Start anew whenever a Python file here changes; for development."
+)
 
 
 def application(target: str, given: GlobalOptions, late: tuple[str, ...]) -> Redrive:
@@ -98,3 +109,34 @@ def _suggestion(module: str, attribute: str, known: list[str]) -> str:
     if not known:
         return f"; there is no application in it: make one, such as {attribute} = Redrive()"
     return f"; did you mean {module}:{closest(attribute, known) or known[0]}?"
+
+
+def run_reloading(reload: bool) -> bool:
+    """Run the command in other processes until Ctrl-C, and return True; or return False without --reload."""
+    if not reload:
+        return False
+    try:
+        from watchfiles import PythonFilter, run_process
+    except ModuleNotFoundError:
+        raise RedriveError(
+            "--reload needs watchfiles, which is not installed: pip install 'redrive[reload]'"
+        ) from None
+    arguments = [word for word in sys.argv[1:] if word != RELOAD]
+    command = shlex.join([sys.executable, "-m", "redrive.cli", *arguments])
+    notice(f"Watching {Path.cwd()}; Ctrl-C ends it.")
+    os.environ["PYTHONUNBUFFERED"] = "1"
+    run_process(
+        Path.cwd(),
+        target=command,
+        target_type="command",
+        watch_filter=PythonFilter(),
+        callback=lambda changes: notice(f"{_names(changes)} changed: starting anew."),
+        sigint_timeout=GRACE_SECONDS,
+        sigkill_timeout=1,
+    )
+    return True
+
+
+def _names(changes: Iterable[tuple[object, str]]) -> str:
+    names = sorted({Path(path).name for _, path in changes})
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"

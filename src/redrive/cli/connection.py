@@ -1,4 +1,4 @@
-"""What a command reaches: a server, by its address or a context, or the database of the settings."""
+"""What a command connects to: a server, by its address or a context, or the database of the settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ DATABASE_VARIABLES = ("REDRIVE_DATABASE_URL", "DATABASE_URL", "REDRIVE_CONFIG")
 
 Function = Callable[..., Any]
 
-_STRANGE = "the answer of {} is not understood; is it a Redrive server, of the same version as this program?"
+_NOT_UNDERSTOOD = (
+    "the answer of {} is not understood; is it a Redrive server, of the same version as this program?"
+)
 
 
 @overload
@@ -32,23 +34,23 @@ def api_options(function: Function, *, creates: bool = False) -> Function: ...
 @overload
 def api_options(*, creates: bool) -> Callable[[Function], Function]: ...
 def api_options(function: Function | None = None, *, creates: bool = False) -> Any:
-    """The command gets a client first. `creates`: a database that is missing is made."""
+    """Give the command a client as its first argument. `creates`: make a missing database."""
     if function is None:
         return lambda function: api_options(function, creates=creates)
 
     @click.pass_context
     @wraps(function)
-    def reaching(context: click.Context, /, *arguments: Any, **options: Any) -> Any:
+    def connected(context: click.Context, /, *arguments: Any, **options: Any) -> Any:
         purpose = Purpose(creates, bool(options.get("dry_run")))
-        client = context.with_resource(reached(context.ensure_object(GlobalOptions), purpose))
+        client = context.with_resource(_connect(context.ensure_object(GlobalOptions), purpose))
         try:
             return context.invoke(function, client, *arguments, **options)
         except (LookupError, TypeError, AttributeError, ValueError) as error:
             if client.server is None or isinstance(error, RedriveError | UnicodeError):
                 raise
-            raise RedriveError(_STRANGE.format(client.where)) from error
+            raise RedriveError(_NOT_UNDERSTOOD.format(client.where)) from error
 
-    return server_options(settings_options(_org(reaching)))
+    return server_options(settings_options(_org(connected)))
 
 
 def server_options(function: Function) -> Function:
@@ -58,7 +60,7 @@ def server_options(function: Function) -> Function:
 
 
 @contextmanager
-def reached(given: GlobalOptions, purpose: Purpose) -> Iterator[Client]:
+def _connect(given: GlobalOptions, purpose: Purpose) -> Iterator[Client]:
     context = current_context(given)
     transport = (
         _local(context, given, purpose) if context.server is None else _remote(context.server, context, given)
@@ -70,9 +72,9 @@ def reached(given: GlobalOptions, purpose: Purpose) -> Iterator[Client]:
 
 
 def current_context(given: GlobalOptions) -> NamedContext:
-    """What was said on the command line, then in the environment, then by `redrive context use`.
+    """From the command line, then the environment, then `redrive context use`.
 
-    Whoever names a database in the environment means it, whatever is usual.
+    A database that the environment names comes before the context in use.
     """
     if given.server is not None and given.context is not None:
         raise InvalidValueError("--server and --context both say whom to ask; give one of them")
@@ -86,7 +88,7 @@ def current_context(given: GlobalOptions) -> NamedContext:
         return NamedContext(server)
     if name := os.environ.get(CONTEXT_VARIABLE, "").strip():
         return ContextFile().get(name)
-    if any(os.environ.get(each, "").strip() for each in DATABASE_VARIABLES):
+    if any(os.environ.get(name, "").strip() for name in DATABASE_VARIABLES):
         return NamedContext()
     contexts = ContextFile()
     return contexts.get(contexts.current)
@@ -106,7 +108,7 @@ def _local(context: NamedContext, given: GlobalOptions, purpose: Purpose) -> Tra
     return LocalTransport(given.settings(), given.org or HOME, purpose)
 
 
-def _taken(name: str) -> Callable[[click.Context, click.Parameter, str | None], None]:
+def _store(name: str) -> Callable[[click.Context, click.Parameter, str | None], None]:
     def take(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
         if value is not None:
             setattr(context.ensure_object(GlobalOptions), name, value)
@@ -118,27 +120,27 @@ _server = click.option(
     "--server",
     metavar="URL",
     expose_value=False,
-    callback=_taken("server"),
+    callback=_store("server"),
     help=f"Ask this server, with the key in REDRIVE_API_KEY, and not a database. Also {SERVER_VARIABLE}.",
 )
 _context = click.option(
     "--context",
     metavar="NAME",
     expose_value=False,
-    callback=_taken("context"),
+    callback=_store("context"),
     help=f"Ask what `redrive context` knows under this name; {LOCAL!r} is the database of the settings.",
 )
 _org = click.option(
     "--org",
     metavar="NAME",
     expose_value=False,
-    callback=_taken("org"),
+    callback=_store("org"),
     help=f"The organization that it is about; {HOME!r} if not given.",
 )
 
 
 def database_settings(given: GlobalOptions) -> Settings:
-    """The settings that name it, also those of a context; refused where a server was named."""
+    """The settings that name the database, from a context too; a named server is refused."""
     if (given.server or given.context) and current_context(given).server is not None:
         raise InvalidValueError(
             "this command looks at the database itself, which a server does not allow; start it where the "
@@ -148,7 +150,7 @@ def database_settings(given: GlobalOptions) -> Settings:
 
 
 def local_settings(given: GlobalOptions) -> Settings:
-    """A server that is only the usual context, and was not asked for now, does not matter."""
+    """The settings of this machine; a server that is the context in use does not matter."""
     context = current_context(given)
     if given.config is None and context.server is None:
         given.config = context.config

@@ -1,4 +1,4 @@
-"""Contexts: the servers and databases that somebody works with, under names. No secret is kept."""
+"""The file with contexts: names for servers and databases. It holds no secrets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from redrive.settings.document import read_document
 from redrive.words.suggestion import suggest
 
 LOCAL = "local"
-"""The name of no context: the database of the settings."""
+"""Stands for the database of the settings; no context can have this name."""
 FILE = "contexts.toml"
 KEY_VARIABLE = "REDRIVE_API_KEY"
 COMMAND_SECONDS = 60.0
@@ -40,7 +40,7 @@ class NamedContext:
 
     def key(self) -> str | None:
         if self.key_command is not None:
-            return _printed(self.key_command)
+            return _run_key_command(self.key_command)
         variable = self.key_variable or KEY_VARIABLE
         found = os.environ.get(variable, "").strip()
         if not found and self.key_variable is not None:
@@ -96,7 +96,7 @@ class ContextFile:
         return NamedContext(**table)  # type: ignore[arg-type]  # looked at just now
 
     def _of_type(self, kind: type[T], name: str, value: object) -> T:
-        """Somebody may have written it by hand."""
+        """Check a value of the file, which may be written by hand."""
         if not isinstance(value, kind):
             raise InvalidValueError(f"{name!r} in {self.path} is to be {_KINDS[kind]}, not {value!r:.100}")
         return value
@@ -110,7 +110,7 @@ class ContextFile:
     def _write(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         beside = self.path.with_suffix(".new")
-        beside.touch(mode=0o600)  # where keys are, is nobody else's business
+        beside.touch(mode=0o600)  # others need not know where keys are
         beside.chmod(0o600)
         beside.write_text(self._text(), encoding="utf-8")
         beside.replace(self.path)
@@ -124,8 +124,8 @@ class ContextFile:
         return "\n".join(lines) + "\n"
 
 
-def _printed(command: str) -> str:
-    """What a password manager prints. The user has chosen the command; no shell reads it."""
+def _run_key_command(command: str) -> str:
+    """Return what a password manager prints. The user has chosen the command; no shell reads it."""
     try:
         ended = subprocess.run(  # noqa: S603
             shlex.split(command), check=False, capture_output=True, text=True, timeout=COMMAND_SECONDS

@@ -1,4 +1,4 @@
-"""The API in this process, on the database of the settings: no server has to run, and nobody to sign in."""
+"""The API in this process, on the database of the settings: without a server and without signing in."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
 class Purpose(NamedTuple):
     """
-    creates  a database that is missing is made; one that is older than this program is brought up to date by
-             no command but `redrive migrate`
-    dry_run  nothing may change, so that one that would have to be made is refused
+    creates  make a missing database; only `redrive migrate` brings an older one up to date
+    dry_run  change nothing, so refuse a database that would have to be made
     """
 
     creates: bool
@@ -29,19 +28,19 @@ class Purpose(NamedTuple):
 
 
 class LocalTransport:
-    """Whoever can open the database can do everything anyway; the audit says that it was the operator."""
+    """Acts as the operator, with all rights: who can open the database could do everything anyway."""
 
     server = None
 
     def __init__(self, settings: Settings, org: str, purpose: Purpose) -> None:
         from redrive.doctor.database_version import place_of
 
-        self._api = _imported(settings, org)
+        self._api = _api(settings, org)
         self._app: Redrive = self._api.app
         self.where = f"the database {place_of(self._app.database)}"
         self._runner = asyncio.Runner()
         try:
-            self._runner.run(self._opened(org, purpose))
+            self._runner.run(self._open(org, purpose))
         except BaseException:
             self.close()
             raise
@@ -52,14 +51,14 @@ class LocalTransport:
         try:
             return self._runner.run(self._api.ask(*request))
         except ProblemError as problem:
-            told = {"detail": problem.detail, "code": problem.code, "hint": problem.hint, **problem.more}
-            raise ApiError(problem.status_code, told) from problem
+            body = {"detail": problem.detail, "code": problem.code, "hint": problem.hint, **problem.more}
+            raise ApiError(problem.status_code, body) from problem
 
     def close(self) -> None:
         self._runner.run(self._app.close())
         self._runner.close()
 
-    async def _opened(self, org: str, purpose: Purpose) -> None:
+    async def _open(self, org: str, purpose: Purpose) -> None:
         from redrive.doctor.database_version import missing_file
 
         missing = missing_file(self._app.database)
@@ -72,7 +71,7 @@ class LocalTransport:
         if missing is not None:
             notice(f"There was no database {missing}; it was made now.")
         directory = await self._app.directory(org=org, by=OPERATOR)
-        await directory.organizations.get()  # a list of nothing would not tell that its name is wrong
+        await directory.organizations.get()  # an empty list would not tell that its name is wrong
 
 
 def no_database(path: str) -> NotFoundError:
@@ -82,26 +81,25 @@ def no_database(path: str) -> NotFoundError:
     )
 
 
-def no_tables(place: str) -> NotFoundError:
-    return NotFoundError(
-        f"the database {place} has no tables of Redrive; is it the right one? `redrive migrate` makes them"
-    )
-
-
 async def refuse_old_tables(app: Redrive, *, makes: bool = False) -> None:
-    """Opening an application would bring its tables up to date, and workers of the old version would stand
-    before tables that they do not know. `makes`: where there are none, they may be made."""
+    """Refuse tables of another version: opening them would migrate them under workers of the old version.
+
+    `makes`: a database without tables is accepted.
+    """
     from redrive.doctor.database_version import read_version
 
     found = await read_version(app.database)
     if not found.version and not makes:
-        raise no_tables(found.place)
+        raise NotFoundError(
+            f"the database {found.place} has no tables of Redrive; is it the right one? `redrive migrate` "
+            f"makes them"
+        )
     if found.version:
         found.require_current()
 
 
-def _imported(settings: Settings, org: str) -> InProcess:
-    from redrive.app import Redrive  # takes longer than all the rest to load, so only where it is needed
+def _api(settings: Settings, org: str) -> InProcess:
+    from redrive.app import Redrive  # slow to import, so only where it is needed
 
     try:
         from redrive.server.in_process import InProcess

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from importlib.util import find_spec
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -10,7 +12,7 @@ import click
 
 from redrive.cli.client import ApiResponse, Client, segment
 from redrive.cli.commands import CommandGroup
-from redrive.cli.confirmation import confirm, dry_run_option, read_password, report_dry_run, yes_option
+from redrive.cli.confirmation import confirm, dry_run_option, report_dry_run, yes_option
 from redrive.cli.connection import api_options
 from redrive.cli.options import GlobalOptions
 from redrive.cli.org import organization
@@ -18,10 +20,10 @@ from redrive.cli.output import JSON, TableColumn, output_option, show_json, show
 from redrive.cli.parameters import DurationParam
 from redrive.cli.terminal import notice, out
 from redrive.cli.timestamps import ago
-from redrive.errors import InvalidValueError
+from redrive.errors import InvalidValueError, RedriveError
 from redrive.model.identity import HOME, OPERATOR
 from redrive.model.role import Role
-from redrive.policy.credential import user_name
+from redrive.policy.credential import checked_password, user_name
 
 if TYPE_CHECKING:
     from redrive.settings import Settings
@@ -62,14 +64,14 @@ def member() -> None:
 def add(client: Client, name: str, role: str, password: bool, dry_run: bool) -> None:
     """Add a member. Without a password they sign in by a link, or by what else is set up."""
     if password:
-        refuse_from_afar(client)
+        _require_database(client)
     known, wanted, org = user_name(name), Role.parse(role), organization(client)
     if report_dry_run(f"add {known!r} to {org} as {wanted}", dry_run):
         return
-    secret = read_password() if password else None
+    secret = _read_password() if password else None
     added = client.post(PATH, {"name": known, "role": wanted})
     if secret is not None:
-        set_password(_given(), added["id"], secret)
+        _set_password(added["id"], secret)
     notice(f"{added['name']} is a member of {org}: {added['role']}.")
     if secret is None:
         place = f" --org {quote(org)}" if client.server is None and org != HOME else ""
@@ -98,18 +100,18 @@ def change(
     if role is None and active is None and not password:
         raise click.UsageError("Say what is to change: --role, --active, --inactive or --password.")
     if password:
-        refuse_from_afar(client)
+        _require_database(client)
     wanted = None if role is None else Role.parse(role)
-    before, org = _found(client, name), organization(client)
+    before, org = _look_up(client, name), organization(client)
     if report_dry_run(f"change {before.value['name']!r} of {org}", dry_run):
         return
-    secret = read_password() if password else None
+    secret = _read_password() if password else None
     after = before.value
     if wanted is not None or active is not None:
         body = {"role": wanted, "active": active}
         after = client.patch(f"{PATH}/{after['id']}", body, if_match=before.headers["etag"])
     if secret is not None:
-        set_password(_given(), after["id"], secret)
+        _set_password(after["id"], secret)
     notice(f"{after['name']} is {after['role']} in {org}, {'active' if after['active'] else 'inactive'}.")
 
 
@@ -120,7 +122,7 @@ def change(
 @api_options
 def remove(client: Client, name: str, dry_run: bool, yes: bool) -> None:
     """Remove a member from the organization; the account stays."""
-    (_, headers, found), org = _found(client, name), organization(client)
+    (_, headers, found), org = _look_up(client, name), organization(client)
     what = f"remove {found['name']!r}, {found['role']}, from {org} on {client.where}"
     if confirm(what, dry_run=dry_run, yes=yes):
         client.delete(f"{PATH}/{found['id']}", if_match=headers["etag"])
@@ -145,8 +147,8 @@ def link(client: Client, name: str, valid: float, dry_run: bool, output: str | N
 
     Whoever has it can be that member: send it where only they can read it.
     """
-    address = address_of(_given().settings()) if client.server is None else None
-    found, org = _found(client, name).value, organization(client)
+    address = _address(_given().settings()) if client.server is None else None
+    found, org = _look_up(client, name).value, organization(client)
     if report_dry_run(f"make a link for {found['name']!r} of {org}", dry_run):
         return
     made = client.post(f"{PATH}/{found['id']}/link", {"minutes": valid / 60.0})
@@ -159,7 +161,7 @@ def link(client: Client, name: str, valid: float, dry_run: bool, output: str | N
     notice(f"It signs {made['name']} in, once, until {made['expires_at']}.")
 
 
-def address_of(settings: Settings) -> str:
+def _address(settings: Settings) -> str:
     """Where the server of these settings is found."""
     if settings.server_url is not None:
         return settings.server_url
@@ -169,8 +171,8 @@ def address_of(settings: Settings) -> str:
     return f"http://{host}:{settings.server_port}"
 
 
-def _found(client: Client, name: str) -> ApiResponse:
-    """With its ETag."""
+def _look_up(client: Client, name: str) -> ApiResponse:
+    """The member, with the ETag in the headers."""
     return client.request("GET", f"{PATH}/{segment(name)}")
 
 
@@ -178,7 +180,8 @@ def _given() -> GlobalOptions:
     return click.get_current_context().ensure_object(GlobalOptions)
 
 
-def refuse_from_afar(client: Client) -> None:
+def _require_database(client: Client) -> None:
+    """Over HTTP people set their own passwords."""
     if client.server is not None:
         raise InvalidValueError(
             "a password can only be set where the database is; without --password, `redrive member link` "
@@ -186,14 +189,26 @@ def refuse_from_afar(client: Client) -> None:
         )
 
 
-def set_password(given: GlobalOptions, user_id: str, secret: str) -> None:
+def _read_password() -> str:
+    """From the terminal, twice and unseen, else from the first line of stdin; never from an argument."""
+    if find_spec("argon2") is None:  # said before anything is changed
+        raise RedriveError("passwords need argon2-cffi, which is missing: pip install 'redrive[server]'")
+    if sys.stdin.isatty():
+        text = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    else:
+        text = sys.stdin.readline().rstrip("\r\n")
+    return checked_password(text)
+
+
+def _set_password(user_id: str, secret: str) -> None:
     """On the database of the settings, as its operator."""
-    asyncio.run(_set(given, user_id, secret))
+    from redrive.app import Redrive  # slow to import, so only where it is needed
 
+    given = _given()
 
-async def _set(given: GlobalOptions, user_id: str, secret: str) -> None:
-    from redrive.app import Redrive  # takes longer than all the rest to load, so only where it is needed
+    async def set_password() -> None:
+        async with Redrive(settings=given.settings(), log=False) as app:
+            directory = await app.directory(org=given.org or HOME, by=OPERATOR)
+            await directory.accounts.set_password(user_id, secret)
 
-    async with Redrive(settings=given.settings(), log=False) as app:
-        directory = await app.directory(org=given.org or HOME, by=OPERATOR)
-        await directory.accounts.set_password(user_id, secret)
+    asyncio.run(set_password())

@@ -52,7 +52,7 @@ def migrate(given: GlobalOptions, output: str | None, check: bool, dry_run: bool
 
 
 async def _run(given: GlobalOptions, *, apply: bool) -> DatabaseVersion:
-    from redrive.app import Redrive  # takes longer than all the rest to load, so only where it is needed
+    from redrive.app import Redrive  # slow to import, so only where it is needed
     from redrive.doctor.database_version import read_version
 
     app = Redrive(settings=database_settings(given), log=False)

@@ -1,4 +1,4 @@
-"""What was given on the command line beside the command: settings, and how much to tell."""
+"""Options that every command has: settings, the server or context, and --debug."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class GlobalOptions:
         return Settings.load(file=self.config, arguments=self.arguments)
 
     def give(self, name: str, value: object, option: str) -> None:
-        """A setting by an option of its own; without a value it was not given."""
+        """Set a setting that has an option; None if the option was not given."""
         if value is not None:
             self.arguments[name] = Argument(value, option)
 
 
 def settings_options(function: Function) -> Function:
-    """The options that every command has, and the program as well."""
+    """Add --config, --set and --debug, which the program has too."""
     for option in (_debug, _set, _config):
         function = option(function)
     return function

@@ -51,5 +51,5 @@ def list_orgs(client: Client, output: str | None) -> None:
 
 
 def organization(client: Client) -> str:
-    """The organization that a client stands in: that of its key, or the one that was named."""
+    """The organization of the client: that of its key, or the one that was named."""
     return str(client.get("/api/v1/session")["org"])

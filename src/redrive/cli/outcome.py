@@ -1,4 +1,4 @@
-"""How a command ends: its exit code, and what it says on stderr. Nobody gets to see a traceback unasked."""
+"""How a command ends: its exit code, and the error on stderr, with a traceback only with --debug."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ EXITS: tuple[tuple[type[RedriveError], Exit], ...] = (
     (AttemptTimeoutError, Exit.TIMED_OUT),
     (StatementTimeoutError, Exit.TIMED_OUT),
 )
-"""The first that fits; all others are 1."""
+"""The first that fits; any other error is 1."""
 
 STATUSES = {
     400: Exit.USAGE,
@@ -85,11 +85,11 @@ STATUSES = {
     504: Exit.TIMED_OUT,
 }
 CODES = {"key_reused": Exit.CONFLICT, "too_slow": Exit.TIMED_OUT}
-"""Of what an API has answered, the code before the status. All others are 1."""
+"""For an answer of the API, the code comes before the status; any other answer is 1."""
 
 
 class Ended(Exception):  # noqa: N818 - it may have gone well
-    """The command ends with this code; what there is to say was said."""
+    """End the command with this code; everything was said."""
 
     def __init__(self, code: Exit) -> None:
         super().__init__(code.name)
@@ -97,13 +97,13 @@ class Ended(Exception):  # noqa: N818 - it may have gone well
 
 
 class DeclinedError(click.ClickException):
-    """Somebody was asked, and has said no."""
+    """The operator was asked, and said no."""
 
     exit_code = Exit.DECLINED
 
 
-def told(error: BaseException, *, debug: bool) -> Exit:
-    """Say what went wrong, and how the command ends."""
+def report_error(error: BaseException, *, debug: bool) -> Exit:
+    """Say what went wrong, and return the exit code."""
     if isinstance(error, Ended):
         return error.code
     if debug and not isinstance(error, click.ClickException | click.Abort):

@@ -1,4 +1,4 @@
-"""The command `redrive`: what there is, and how it ends."""
+"""The program `redrive`: its commands in sections, and how it ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from redrive import __version__
 from redrive.cli.commands import LazyGroup
 from redrive.cli.connection import server_options
 from redrive.cli.options import GlobalOptions, settings_options
-from redrive.cli.outcome import told
+from redrive.cli.outcome import report_error
 
 SECTIONS = {
     "Try it": ("demo", "drill"),
@@ -27,12 +27,12 @@ SECTIONS = {
 }
 
 
-class ReaderGone(Exception):  # noqa: N818 - they have seen enough, as in `redrive dlq list | head`
-    """Nobody reads what is written any more."""
+class ReaderGone(Exception):  # noqa: N818 - it is no error, as in `redrive dlq list | head`
+    """Nobody reads the output any more."""
 
 
 class Program(LazyGroup):
-    """Click would take a reader that is gone for an error."""
+    """A group that does not take a reader that is gone for an error, as click does."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -66,7 +66,7 @@ def program() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Execute a command; the exit code."""
+    """Execute a command and return its exit code."""
     _set_up_streams()
     given = GlobalOptions()
     try:
@@ -75,13 +75,13 @@ def run(arguments: Sequence[str]) -> int:
     except (BrokenPipeError, ReaderGone):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (Exception, click.Abort) as error:  # noqa: BLE001 - an operator is told what it is, whatever it is
-        return told(error, debug=given.debug)
+    except (Exception, click.Abort) as error:  # noqa: BLE001 - whatever it is, it is reported
+        return report_error(error, debug=given.debug)
     return result if isinstance(result, int) else 0
 
 
 def _set_up_streams() -> None:
-    """Those that were closed (`>&-`) lead nowhere. Signs that a terminal does not know are written out."""
+    """Replace closed streams (`>&-`) by /dev/null, and escape characters that a terminal cannot encode."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123 - to the end

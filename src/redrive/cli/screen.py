@@ -62,17 +62,20 @@ class Screen:
         out("")
         self._write(_text([(title, "bold"), *blanks, *aside]))
 
-    def line(self, *parts: Part) -> None:
-        """One line, without an end to it: what is to be copied, or short enough."""
-        out(*parts)
-
     def paragraph(self, *parts: Part, indent: int = INDENT) -> None:
         """A text whose lines stay lines; long ones go on below."""
         self._write(_text(list(parts)), indent)
 
     def aside(self, pieces: Iterable[str | None]) -> None:
-        """Small facts, one after the other."""
-        self._write(_text((" · ".join(filter(None, pieces)), "dim")))
+        """Small facts, one after the other; a line ends between two of them."""
+        lines = [""]
+        for piece in filter(None, pieces):
+            joined = f"{lines[-1]} · {escape(piece)}" if lines[-1] else escape(piece)
+            if lines[-1] and cell_len(joined) > self.width:
+                lines.append(escape(piece))
+            else:
+                lines[-1] = joined
+        self._write(_text(("\n".join(lines), "dim")))
 
     def item(self, text: str) -> None:
         """Of a list."""

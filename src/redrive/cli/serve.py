@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from redrive.cli.application import application, set_up_log
+from redrive.cli.application import application, reload_option, run_reloading, set_up_log
 from redrive.cli.local_transport import missing_extra
 from redrive.cli.options import GlobalOptions, settings_options
-from redrive.cli.reload import reload_option, reloading
 from redrive.cli.terminal import notice
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def serve(
     MODULE:ATTRIBUTE is your application, such as shop.work:app, imported from this directory; it is needed to
     start runs and to have a worker. Without it, the database of the settings is served.
     """
-    if reloading(reload):
+    if run_reloading(reload):
         return
     given.give("server_host", host, "--host")
     given.give("server_port", port, "--port")

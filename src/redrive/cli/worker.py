@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from redrive.cli.application import application, set_up_log
+from redrive.cli.application import application, reload_option, run_reloading, set_up_log
 from redrive.cli.options import GlobalOptions, settings_options
-from redrive.cli.reload import reload_option, reloading
 from redrive.cli.terminal import notice
 from redrive.words.number import plural
 
@@ -45,7 +44,7 @@ def worker(
     MODULE:ATTRIBUTE is your application, such as shop.work:app, imported from this directory. On a terminal
     it tells in short lines what it does; elsewhere it writes a log, of what is out of the ordinary.
     """
-    if reloading(reload):
+    if run_reloading(reload):
         return
     given.give("worker_concurrency", concurrency, "--concurrency")
     app = application(target, given, LATE)
