@@ -149,3 +149,23 @@ async def test_a_replay_whose_commit_got_no_answer_ends_once(outcome: str) -> No
         assert seam.bitten
     assert ear.of(ReplayEnded) == [ReplayEnded(org="default", dlq_id=letter.id, run_id=run.id, state=outcome)]
     assert {each.dlq_id for each in ear.of(StepDied)} == {letter.id}
+
+
+async def test_a_replay_that_is_cancelled_before_a_worker_takes_it_ends() -> None:
+    app = new_app()
+
+    @app.task
+    async def book() -> None:
+        raise ValueError("no such account")
+
+    async with in_memory(app) as test:
+        run = await app.start(book)
+        await settle(test, app)
+        letter = await run.dead_letter()
+        assert letter is not None
+        await (await app.desk(by="ana")).replay(letter.id)
+        ear = Ear(app)
+        await run.cancel(by="ana")
+    assert ear.of(ReplayEnded) == [
+        ReplayEnded(org="default", dlq_id=letter.id, run_id=run.id, state="CANCELLED")
+    ]

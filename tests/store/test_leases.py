@@ -651,7 +651,7 @@ async def test_a_worker_is_told_of_its_cancelled_runs_only(store: Store) -> None
     mine, running, done = await store.leases.claim("default", 3, holder(worker="me"))
     [other] = await store.leases.claim("default", 1, holder(worker="other"))
     for claim in (mine, other, done):
-        assert await store.runs.cancel(claim.id, ORG) == "requested"
+        assert (await store.runs.cancel(claim.id, ORG)).answer == "requested"
     await store.records.record([Record(completed(done))])
 
     assert await store.leases.cancelling("me") == [(mine.id, mine.token)]

@@ -159,7 +159,7 @@ async def given_back(store: Store, claim: Claim) -> Claim:
 
 async def cancelled(store: Store, claim: Claim) -> Claim:
     await store.records.record([Record(rescheduled(claim))])
-    assert await store.runs.cancel(claim.id, ORG) == "cancelled"
+    assert (await store.runs.cancel(claim.id, ORG)).answer == "cancelled"
     return claim
 
 
@@ -436,7 +436,7 @@ async def test_advancing_in_place_keeps_the_lease(store: Store, database: Databa
 async def test_cancelled_meanwhile_it_does_not_go_on_in_place(store: Store, database: Database) -> None:
     """Nobody may execute another step of it; whoever recorded is told, and no longer has the lease."""
     claim = await used_up(store)
-    assert await store.runs.cancel(claim.id, ORG) == "requested"
+    assert (await store.runs.cancel(claim.id, ORG)).answer == "requested"
     record = Record(advanced_in_place(claim, queue="mail"), step=step_row(claim))
 
     won = places(await store.records.record([record]))
@@ -458,7 +458,7 @@ async def test_cancelled_meanwhile_it_does_not_go_on_in_place(store: Store, data
 async def test_of_a_batch_only_those_go_on_in_place_that_were_not_cancelled(store: Store) -> None:
     await enqueued(store, 3)
     claims = await store.leases.claim("default", 3, holder())
-    assert await store.runs.cancel(claims[1].id, ORG) == "requested"
+    assert (await store.runs.cancel(claims[1].id, ORG)).answer == "requested"
     records = [Record(advanced_in_place(claim)) for claim in claims]
 
     won = places(await store.records.record(records))
@@ -579,7 +579,7 @@ async def test_it_lies_where_it_was_put(store: Store, database: Database, place:
 @pytest.mark.parametrize("place", ["waiting", "ready", "alone"])
 async def test_cancelled_meanwhile_it_is_ready_at_once(store: Store, database: Database, place: str) -> None:
     claim = await claimed(store)
-    assert await store.runs.cancel(claim.id, ORG) == "requested"
+    assert (await store.runs.cancel(claim.id, ORG)).answer == "requested"
 
     record = Record(rescheduled(claim, place=place))
     won = places(await store.records.record([record]))
@@ -594,7 +594,7 @@ async def test_cancelled_meanwhile_it_is_ready_at_once(store: Store, database: D
 async def test_cancelled_meanwhile_it_is_not_held(store: Store, database: Database) -> None:
     """A breaker may stay open for hours; the cancellation must not wait for it."""
     claim = await claimed(store)
-    assert await store.runs.cancel(claim.id, ORG) == "requested"
+    assert (await store.runs.cancel(claim.id, ORG)).answer == "requested"
 
     assert places(await store.records.record([Record(parked(claim))])) == {claim.id: "ready"}
 

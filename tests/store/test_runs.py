@@ -398,7 +398,7 @@ async def test_an_idle_run_is_cancelled_at_once(store: Store, database: Database
     claim = await claimed(store)
     await becomes(store, claim)
 
-    assert await store.runs.cancel(claim.id, ORG) == "cancelled"
+    assert (await store.runs.cancel(claim.id, ORG)).answer == "cancelled"
 
     run = await store.runs.get(claim.id, ORG)
     assert (run.place, run.state, run.step_state) == ("ended", "CANCELLED", "CANCELLED")
@@ -407,16 +407,16 @@ async def test_an_idle_run_is_cancelled_at_once(store: Store, database: Database
     assert await store.leases.claim("default", 10, holder()) == []
     assert await store.leases.claim_alone("default", holder()) == []
     assert await store.limits.holders() == []
-    assert await store.runs.cancel(claim.id, ORG) == "ended"
+    assert (await store.runs.cancel(claim.id, ORG)).answer == "ended"
 
 
 async def test_a_leased_run_is_asked_to_stop(store: Store, database: Database) -> None:
     claim = await claimed(store)
 
-    assert await store.runs.cancel(claim.id, ORG) == "requested"
+    assert (await store.runs.cancel(claim.id, ORG)).answer == "requested"
     first = await column(database, claim.id, "cancel_requested_at")
     await asyncio.sleep(0.002)
-    assert await store.runs.cancel(claim.id, ORG) == "requested"
+    assert (await store.runs.cancel(claim.id, ORG)).answer == "requested"
 
     assert await column(database, claim.id, "place", "state", "token") == ("leased", "RUNNING", claim.token)
     assert await column(database, claim.id, "cancel_requested_at") == first is not None
@@ -430,7 +430,7 @@ async def test_a_run_that_has_ended_stays_as_it_is(store: Store, database: Datab
     before = await tables(database)
 
     for claim in (done, dead):
-        assert await store.runs.cancel(claim.id, ORG) == "ended"
+        assert (await store.runs.cancel(claim.id, ORG)).answer == "ended"
 
     assert await tables(database) == before
 
@@ -449,7 +449,7 @@ async def test_a_run_that_is_given_back_in_that_moment_is_cancelled_nevertheless
         await asyncio.wait({task}, timeout=0.1)  # it may have to wait for the cancellation
 
     interrupted = _Interrupted(database, statement("runs", "cancel_leased"), give_back)
-    answer = await Store(interrupted).runs.cancel(claim.id, ORG)
+    answer = (await Store(interrupted).runs.cancel(claim.id, ORG)).answer
     # Given back first, it waits, and is ended there; asked first, it is ready at once.
     assert places(await giving_back[0]) == {claim.id: "waiting" if answer == "cancelled" else "ready"}
     await worker.close()
@@ -478,11 +478,11 @@ async def test_a_cancellation_and_a_claim_at_once(store: Store, database: Databa
     other = Store(database.another())
     for _ in range(10):
         [run_id] = await enqueued(store)
-        answer, claims = await asyncio.gather(
+        cancelled, claims = await asyncio.gather(
             store.runs.cancel(run_id, ORG), other.leases.claim("default", 1, holder())
         )
 
-        assert (answer, len(claims)) in {("cancelled", 0), ("requested", 1)}
+        assert (cancelled.answer, len(claims)) in {("cancelled", 0), ("requested", 1)}
         for claim in claims:
             await store.records.record([Record(completed(claim))])
     await other.close()

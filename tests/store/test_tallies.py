@@ -159,10 +159,10 @@ async def test_a_cancelled_run_is_counted_where_it_is_cancelled(store: Store, da
     now = await value(database, "SELECT :now")
     executed, run = await claimed(store), new_run()
     await store.runs.enqueue([run], [])
-    assert await store.runs.cancel(run.id, ORG) is Cancellation.CANCELLED
-    assert await store.runs.cancel(run.id, ORG) is Cancellation.ENDED
+    assert (await store.runs.cancel(run.id, ORG)).answer is Cancellation.CANCELLED
+    assert (await store.runs.cancel(run.id, ORG)).answer is Cancellation.ENDED
     # Its worker will tell.
-    assert await store.runs.cancel(executed.id, ORG) is Cancellation.REQUESTED
+    assert (await store.runs.cancel(executed.id, ORG)).answer is Cancellation.REQUESTED
 
     parts = await store.tallies.flow(ORG, int(now // 300) * 300 - 300, 7200)
     assert summed(parts) == [TallyPart("ended", "CANCELLED", 0, 1)]

@@ -27,7 +27,7 @@ from redrive.policy.bounds import MAX_DELAY_SECONDS
 from redrive.policy.breaker import outcome_of
 from redrive.policy.retry import decide, end
 
-UNKNOWN_TASK_DELAY, MAX_UNKNOWN_DELAY_LENGTH = 0.1, 60.0
+UNKNOWN_TASK_DELAY, MAX_UNKNOWN_DELAY_SECONDS = 0.1, 60.0
 """Soon at first: while a new release is rolled out, another worker knows the task already."""
 PROBE_DELAY = 0.1
 MAX_LOSSES = 2
@@ -84,7 +84,7 @@ class FailureHandler:
 
     def unknown(self, work: Work) -> None:
         """No task of that name is registered here: given back, for a worker that knows it."""
-        delay = min(MAX_UNKNOWN_DELAY_LENGTH, UNKNOWN_TASK_DELAY * 2.0 ** min(work.claim.holds, 20))
+        delay = min(MAX_UNKNOWN_DELAY_SECONDS, UNKNOWN_TASK_DELAY * 2.0 ** min(work.claim.holds, 20))
         evidence = evidence_without_error(
             Category.MISSING_CONFIG,
             ErrorClass.RETRYABLE,

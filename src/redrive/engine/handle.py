@@ -14,7 +14,8 @@ from redrive.engine.signals import wait_for
 from redrive.errors import RunFailedError, StoreUnavailableError
 from redrive.model.caller import APPLICATION
 from redrive.model.dead_letter import DeadLetter
-from redrive.model.event import RunFinished
+from redrive.model.event import ReplayEnded, RunFinished
+from redrive.model.replay import ReplayState
 from redrive.model.run import Cancellation, Run, RunState
 from redrive.policy.codec import decode
 from redrive.store.runs import Runs
@@ -24,7 +25,7 @@ from redrive.words.number import plural
 if TYPE_CHECKING:
     from redrive.engine.registry import Definitions
 
-FIRST_POLL, MAX_POLL_LENGTH = 0.02, 1.0
+FIRST_POLL_SECONDS, MAX_POLL_SECONDS = 0.02, 1.0
 _UNFINISHED = (RunState.PENDING, RunState.RUNNING)
 
 
@@ -106,11 +107,13 @@ class RunHandle:
 
     async def cancel(self, *, by: str = APPLICATION, reason: str = "") -> Cancellation:
         """End it before its time. The audit keeps `reason` as it is: no secrets in it."""
-        answer = await (await self._runs()).cancel(self.id, self.org, by, reason)
-        if answer is Cancellation.CANCELLED:
+        cancelled = await (await self._runs()).cancel(self.id, self.org, by, reason)
+        for replay in cancelled.replays:
+            self._event_bus.emit(ReplayEnded(replay.org, replay.letter_id, self.id, ReplayState.CANCELLED))
+        if cancelled.answer is Cancellation.CANCELLED:
             self._waiters.finished(self.id, RunState.CANCELLED)
             self._event_bus.emit(_finished(await self.get()))
-        return answer
+        return cancelled.answer
 
     async def history(self) -> History:
         """Every step, every attempt and every event, in the order in which they happened."""
@@ -128,7 +131,7 @@ class RunHandle:
     async def _ended(self, timeout: float | None) -> tuple[RunState, str | None]:
         deadline = None if timeout is None else self._clock.monotonic() + timeout
         told = self._waiters.event(self.id)
-        pause = FIRST_POLL
+        pause = FIRST_POLL_SECONDS
         try:
             while True:
                 state, result = await self._outcome()
@@ -140,12 +143,12 @@ class RunHandle:
                     if await self._waiters.help() or await self.state() not in _UNFINISHED:
                         continue
                     raise TimeoutError(f"run {self.id} is {state}, and nothing is left to be executed")
-                left = MAX_POLL_LENGTH if deadline is None else deadline - self._clock.monotonic()
+                left = MAX_POLL_SECONDS if deadline is None else deadline - self._clock.monotonic()
                 if left <= 0.0:
                     raise TimeoutError(f"run {self.id} is still {state} after {timeout:g} s")
                 told.clear()
                 await wait_for(told, min(pause, left), self._clock)
-                pause = min(pause * 1.5, MAX_POLL_LENGTH)
+                pause = min(pause * 1.5, MAX_POLL_SECONDS)
         finally:
             self._waiters.forget(self.id)
 

@@ -29,6 +29,13 @@ class DefinitionRow(NamedTuple):
     body: str
 
 
+class CancelledRun(NamedTuple):
+    """`replays` have ended with the run."""
+
+    answer: Cancellation
+    replays: Sequence[Settled | Resolved] = ()
+
+
 class RunKey(NamedTuple):
     id: str
 
@@ -133,7 +140,8 @@ class Runs:
     async def count_by_place(self, org: str) -> dict[str, int]:
         return {row[0]: row[1] for row in await self._database.fetch(_SQL["count_by_place"], {"org": org})}
 
-    async def cancel(self, run_id: str, org: str, by: str = APPLICATION, reason: str = "") -> Cancellation:
+    async def cancel(self, run_id: str, org: str, by: str = APPLICATION, reason: str = "") -> CancelledRun:
+        """End a run that no worker executes; tell the worker of one that is executed."""
         caller = Caller(org, by)
         while True:
             async with self._database.transaction() as session:
@@ -149,10 +157,10 @@ class Runs:
                     )
                     ended = [each._replace(actor=caller.name) for each in outcomes(settled)]
                     await self._audit.append(session, [entry, *ended])
-                    return answer
+                    return CancelledRun(answer, settled)
             # Neither idle nor leased: it has ended, or a worker has given it back in between.
             if (await self.get(run_id, org)).place == Place.ENDED:
-                return Cancellation.ENDED
+                return CancelledRun(Cancellation.ENDED)
 
     async def _cancel(
         self, session: Session, run_id: str, caller: Caller
