@@ -95,8 +95,8 @@ def test_who_may(served: Served, redrive: Command, shop: Shop) -> None:
         (["open", "bank", "--reason", "x"], 3, "there is no breaker 'bank'; use one of: gateway"),
         (["open", "gateway"], 2, "Missing option '--reason'"),
         (["open", "gateway", "--reason", ""], 2, "Error: "),
-        (["open", "gateway", "--reason", "x", "--for", "0s"], 2, "'0s' is not at least 1s"),
-        (["open", "gateway", "--reason", "x", "--for", "soon"], 2, "no length of time"),
+        (["open", "gateway", "--reason", "x", "--for", "0s"], 2, "'0s' is not at least 1 s"),
+        (["open", "gateway", "--reason", "x", "--for", "soon"], 2, "not a duration"),
         (["auto", "bank"], 3, "there is no breaker 'bank'"),
     ],
 )

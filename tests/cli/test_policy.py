@@ -227,7 +227,7 @@ def test_nothing_to_simulate_is_said(shop: Command) -> None:
             "no run looked at has a step 'chrge'; did you mean 'charge'?",
         ),
         (["gatway"], 3, "there is no policy 'gatway'; did you mean 'gateway'?"),
-        (["--base", "soon"], 2, "'soon' is no length of time, such as 0.25, 250ms, 30s, 5m or 1h"),
+        (["--base", "soon"], 2, "'soon' is not a duration"),
         (
             ["--increment", "5"],
             2,

@@ -21,7 +21,7 @@ PATH = "/api/v1/keys"
 LIFETIME = DurationParam(60.0, 10 * MAX_DELAY_SECONDS)
 
 
-GRACE = DurationParam(0.0, 30 * 86_400.0, zero=True)
+GRACE = DurationParam(0.0, 30 * 86_400.0)
 
 COLUMNS = (
     "name",

@@ -1,4 +1,4 @@
-"""Types of option values: lengths of time, moments, fractions."""
+"""Types of option values: durations, moments, fractions."""
 
 from __future__ import annotations
 
@@ -8,44 +8,39 @@ from math import inf
 
 import click
 
+from redrive.errors import InvalidValueError
+from redrive.words.duration import MAX_SECONDS, duration, parse_duration
 from redrive.words.moment import machine
 
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-MAX_DURATION_SECONDS = 36_500 * 86_400.0
-"""Calendars still know what day it is so far from now."""
-_DURATION = re.compile(r"(\d{1,9})([smhdw])")
-_SECONDS = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(ms|s|m|h|d)?")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 class DurationParam(click.ParamType[float]):
-    """A length of time such as 30m or 90d, in seconds; `zero` allows 0 without a unit."""
+    """A duration in seconds, such as 30m or 90d, within bounds. `unit` is that of a bare number."""
 
     name = "duration"
 
-    def __init__(self, least: float = 0.0, most: float = inf, *, zero: bool = False) -> None:
+    def __init__(self, least: float = 0.0, most: float = inf, *, unit: str = "") -> None:
         self._least = least
         self._most = most
-        self._zero = zero
+        self._unit = unit
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        text = str(value).strip().lower()
-        if self._zero and text == "0":
-            return 0.0
-        found = _DURATION.fullmatch(text)
-        if found is None:
-            self.fail(
-                f"{value!r} is no length of time: a number and one of s, m, h, d, w, such as 90d", param, ctx
-            )
-        seconds = float(found[1]) * UNITS[found[2]]
+        text = str(value).strip()
+        try:
+            seconds = 0.0 if text == "0" else parse_duration(text, unit=self._unit)
+        except InvalidValueError as error:
+            self.fail(str(error), param, ctx)
         if not self._least <= seconds <= self._most:
-            least = f"at least {_spell(self._least)}"
-            bounds = least if self._most == inf else f"{least} and at most {_spell(self._most)}"
-            self.fail(f"{value!r} is not {bounds}", param, ctx)
+            least = f"at least {duration(self._least)}"
+            bounds = least if self._most == inf else f"{least} and at most {duration(self._most)}"
+            self.fail(f"{text!r} is not {bounds}", param, ctx)
         return seconds
 
 
-DURATION = DurationParam(most=MAX_DURATION_SECONDS)
+DURATION = DurationParam(most=36_500 * 86_400.0)
+"""Calendars still know what day it is so far from now."""
+SECONDS = DurationParam(most=MAX_SECONDS, unit="s")
 
 
 class MomentParam(click.ParamType[str]):
@@ -55,21 +50,9 @@ class MomentParam(click.ParamType[str]):
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
         text = str(value).strip()
-        if _DURATION.fullmatch(text.lower()):
-            return machine(time.time() - DURATION.convert(text, param, ctx))
-        return f"{text}T00:00:00Z" if _DAY.fullmatch(text) else text
-
-
-class SecondsParam(click.ParamType[float]):
-    """A number of seconds, or with a unit: 0.25, 250ms, 30s, 5m, 1h."""
-
-    name = "seconds"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        found = _SECONDS.fullmatch(str(value).strip().lower())
-        if found is None:
-            self.fail(f"{value!r} is no length of time, such as 0.25, 250ms, 30s, 5m or 1h", param, ctx)
-        return float(found[1]) * (0.001 if found[2] == "ms" else UNITS[found[2] or "s"])
+        if _DAY.match(text):
+            return text if len(text) > len("2030-01-31") else f"{text}T00:00:00Z"
+        return machine(time.time() - DURATION.convert(text, param, ctx))
 
 
 class FractionParam(click.ParamType[float]):
@@ -86,11 +69,3 @@ class FractionParam(click.ParamType[float]):
         if not 0.0 <= found <= 1.0:
             self.fail(f"{value!r} is no part of a whole, such as 20% or 0.2", param, ctx)
         return found
-
-
-def _spell(seconds: float) -> str:
-    """As it is typed: 90d."""
-    for unit in ("d", "h", "m"):
-        if seconds and seconds % UNITS[unit] == 0:
-            return f"{seconds / UNITS[unit]:.0f}{unit}"
-    return f"{seconds:.0f}s"

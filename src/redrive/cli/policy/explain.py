@@ -9,7 +9,8 @@ import click
 
 from redrive.cli.options import GlobalOptions, settings_options
 from redrive.cli.output import Row, TableColumn, chosen, output_option, show_json, show_rows
-from redrive.cli.policy.options import SECONDS, alteration_options
+from redrive.cli.parameters import SECONDS
+from redrive.cli.policy.options import alteration_options
 from redrive.cli.policy.policies import of_application, of_database, of_work
 from redrive.cli.terminal import out
 from redrive.errors import InvalidValueError

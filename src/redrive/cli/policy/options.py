@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from redrive.cli.parameters import SecondsParam
+from redrive.cli.parameters import SECONDS
 from redrive.errors import InvalidFieldError, InvalidValueError
 from redrive.model.failure import Category
 from redrive.policy.alteration import Alteration
@@ -17,7 +17,6 @@ from redrive.policy.jitter import JITTER_SYNTAX
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-SECONDS = SecondsParam()
 _CATEGORY = click.Choice([category.value for category in Category])
 
 _OPTIONS = (
