@@ -132,6 +132,8 @@ TRESPASSES: Mapping[str, Mapping[str, Any]] = {
     "groups.open_letters": {},
     "groups.sample": {},
     "groups.newest": {},
+    "groups.records": {},
+    "groups.spread": {},
     "audit.lock_head": {},
     "audit.save_head": {},
     "audit.end": {},

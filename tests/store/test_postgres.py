@@ -17,6 +17,7 @@ import pytest
 from tests.servers import ASKED_FOR_PASSWORD, PostgresServer
 
 from redrive.errors import InvalidValueError, SchemaError, StoreError, StoreUnavailableError
+from redrive.model.run import Run
 from redrive.store import postgres_connections, postgres_hint, postgres_session
 from redrive.store.migration import migrations
 from redrive.store.postgres import PostgresDatabase
@@ -105,7 +106,8 @@ async def test_a_batch_in_arrays_is_one_execution(postgres_database: PostgresDat
 
     assert [row[0] for row in found] == [row.id for row in rows]
     [stored] = await postgres_database.fetch(statement("runs", "get"), {"id": rows[2].id, "org": "default"})
-    assert (stored[5], stored[13]) == (7, "2")
+    stored_run = Run.from_row(stored)
+    assert (stored_run.priority, stored_run.input) == (7, "2")
 
 
 async def test_a_statement_for_batches_takes_a_single_row_as_well(
