@@ -82,11 +82,17 @@ def test_a_batch_of_some_columns_may_name_properties() -> None:
         (
             "SELECT run.id FROM redrive.runs AS run\n"
             "JOIN {batch:Thing only id} ON run.id = batch.id\nFOR UPDATE OF run",
-            "SELECT run.id FROM runs AS run\nJOIN (SELECT 1) AS batch ON run.id = :id",
+            "SELECT run.id FROM runs AS run\nWHERE run.id = :id",
         ),
         (
             "SELECT batch.id FROM {batch:Thing}\nJOIN redrive.runs AS run ON run.id = batch.id",
-            "SELECT :id FROM (SELECT 1) AS batch\nJOIN runs AS run ON run.id = :id",
+            "SELECT :id FROM runs AS run\nWHERE run.id = :id",
+        ),
+        (
+            "SELECT a.id FROM a AS a\nJOIN {batch:Thing only id} ON a.id = batch.id\n"
+            "LEFT JOIN b ON b.id = a.b\nWHERE a.org = :org\nORDER BY a.id",
+            "SELECT a.id FROM a AS a\nLEFT JOIN b ON b.id = a.b\n"
+            "WHERE a.id = :id AND a.org = :org\nORDER BY a.id",
         ),
         ("SELECT 1 FROM t\nFOR UPDATE OF a, b SKIP LOCKED", "SELECT 1 FROM t"),
         ("WHERE id IN {items:ids}", "WHERE id IN (SELECT value FROM json_each(:ids))"),

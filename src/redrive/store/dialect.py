@@ -27,6 +27,11 @@ RowClass = Callable[[str], type]
 
 _COLUMNS = re.compile(r"\{(columns|assign):(\w+)(?: (?!except\b)(\w+))?(?:\s+except\s+([\w\s,]+))?\}")
 _BATCH = re.compile(r"\{batch:(\w+)(?:\s+(only|except)\s+([\w\s,]+))?\}")
+_ROWS = r"\{batch:[^}]*\}"
+_JOINED_BATCH = re.compile(
+    rf"(?:FROM {_ROWS}\s+JOIN (?P<table>\S+ AS \w+)|JOIN {_ROWS}) ON (?P<condition>[^\n]+)(?P<gap>\s*)"
+    r"(?P<others>(?:LEFT JOIN [^\n]+\n?\s*)*)(?P<where>WHERE )?"
+)
 _ITEMS = re.compile(r"\{items:(\w+)\}")
 _LOCK = re.compile(r"\s+FOR UPDATE(?: OF [a-z_]+(?:, [a-z_]+)*)?(?: SKIP LOCKED)?")
 _RETURNING = re.compile(r"(?<=\bRETURNING )[^()]+$")
@@ -51,14 +56,24 @@ def for_sqlite(text: str) -> str:
     text = _ITEMS.sub(r"(SELECT value FROM json_each(:\1))", text)
     text = _LOCK.sub("", text).replace("redrive.", "").replace(":clock", ":now")
     if _BATCH.search(text):
-        batch = _BATCH.pattern
-        text = re.sub(rf"FROM {batch}\s+WHERE\b", "WHERE", text)
-        text = re.sub(rf"{batch}(?=\s*(?:,|\w* ?JOIN\b))", "(SELECT 1) AS batch", text)
-        text = re.sub(rf"JOIN {batch}", "JOIN (SELECT 1) AS batch", text)
-        text = re.sub(rf"FROM {batch}", "WHERE true", text)
+        text = _JOINED_BATCH.sub(_as_condition, text)
+        text = re.sub(rf"FROM {_ROWS}(?:,\s*|\s+WHERE\b)", lambda match: _without_batch(match[0]), text)
+        text = re.sub(rf"FROM {_ROWS}", "WHERE true", text)
         text = re.sub(r"\bbatch\.(\w+)", r":\1", text)
         text = _RETURNING.sub(lambda match: re.sub(r"\b\w+\.(?=\w)", "", match[0]), text)
     return text
+
+
+def _as_condition(match: re.Match[str]) -> str:
+    """A join with the one row of the batch is a condition; SQLite is four times slower with the join."""
+    table = f"FROM {match['table']}\n" if match["table"] else ""
+    others = f"{match['others'].rstrip()}\n" if match["others"] else ""
+    where = f"{table}{others}WHERE {match['condition']}"
+    return f"{where} AND " if match["where"] else f"{where}{match['gap']}"
+
+
+def _without_batch(start: str) -> str:
+    return "FROM " if start.rstrip().endswith(",") else "WHERE"
 
 
 def for_postgres(text: str, row_class: RowClass) -> str:
