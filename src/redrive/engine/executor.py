@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from redrive.clock import Clock
 from redrive.engine.breakers import Breakers, Report
@@ -32,7 +34,7 @@ from redrive.store.record import Record
 from redrive.store.store import Store
 
 
-class _Attempt(NamedTuple):
+class _Attempt(Struct, frozen=True):
     result: str
     error: BaseException | None
     seconds: float

@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import Any, Self
 
 from redrive.model.field import BigInt
-from redrive.model.row import Row, conversions
+from redrive.model.row import Row
 from redrive.model.step import Tally
 
 
@@ -70,8 +70,9 @@ class Claim(Row, frozen=True):
     def from_row(cls, values: Sequence[Any]) -> Self:
         """By position: claims are read on the hot path."""
         fields = list(values)
-        for index, convert in _CONVERSIONS:
-            fields[index] = convert(fields[index])
+        fields[_ISOLATION] = _ISOLATIONS[fields[_ISOLATION]]
+        fields[_STEP_ONLY] = fields[_STEP_ONLY] == 1
+        fields[_HAS_LETTER] = fields[_HAS_LETTER] == 1
         return cls(*fields)
 
     @property
@@ -88,4 +89,7 @@ class Claim(Row, frozen=True):
         return -self.priority, self.submitted_at, self.id
 
 
-_CONVERSIONS = tuple((Claim.__struct_fields__.index(name), convert) for name, convert in conversions(Claim))
+_ISOLATIONS = tuple(Isolation)
+_ISOLATION, _STEP_ONLY, _HAS_LETTER = (
+    Claim.__struct_fields__.index(name) for name in ("isolation", "step_only", "has_letter")
+)

@@ -15,8 +15,11 @@ from typing import Annotated, Any, Self, Union, get_args, get_origin, get_type_h
 import msgspec
 
 
-class Row(msgspec.Struct, frozen=True):
-    """A stored noun: its fields are its columns, in order."""
+class Row(msgspec.Struct, frozen=True, gc=False):
+    """A stored noun: its fields are its columns, in order.
+
+    A row holds plain values and is never part of a cycle, so the garbage collector need not look at it.
+    """
 
     @classmethod
     def from_row(cls, values: Sequence[Any]) -> Self:
