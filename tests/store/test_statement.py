@@ -76,7 +76,7 @@ def test_statements_are_complete(module: str) -> None:
     for name, each in statements(module).items():
         assert each.sqlite.name == each.postgres.name == name
         for query in (each.sqlite, each.postgres):
-            assert not re.search(r"\{\w*\}", query.text.replace("'{}'", "")), "a fragment that does not exist"
+            assert "{" not in query.text.replace("'{}'", ""), "a placeholder that was not filled"
             assert not re.search(r"(?<!:):[a-z]", query.text), "a parameter that was not replaced"
         assert "redrive." not in each.sqlite.text
         assert ("?1" in each.sqlite.text) or not (each.sqlite.names or each.sqlite.timed)

@@ -29,7 +29,7 @@ _COLUMNS = re.compile(r"\{(columns|assign):(\w+)(?: (?!except\b)(\w+))?(?:\s+exc
 _BATCH = re.compile(r"\{batch:(\w+)(?:\s+(only|except)\s+([\w\s,]+))?\}")
 _ROWS = r"\{batch:[^}]*\}"
 _JOINED_BATCH = re.compile(
-    rf"(?:FROM {_ROWS}\s+JOIN (?P<table>\S+ AS \w+)|JOIN {_ROWS}) ON (?P<condition>[^\n]+)(?P<gap>\s*)"
+    rf"(?:FROM {_ROWS}\s+JOIN (?P<table>\S+ AS \w+)|JOIN {_ROWS})\s+ON (?P<condition>[^\n]+)(?P<gap>\s*)"
     r"(?P<others>(?:LEFT JOIN [^\n]+\n?\s*)*)(?P<where>WHERE )?"
 )
 _ITEMS = re.compile(r"\{items:(\w+)\}")
