@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from enum import IntEnum, StrEnum
+from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -100,7 +101,12 @@ def _column_type(row_class: type, name: str) -> str:
     computed = getattr(row_class, name, None)
     if isinstance(computed, property):
         return _sql_type(get_type_hints(computed.fget)["return"])
-    return _sql_type(get_type_hints(row_class, include_extras=True)[name])
+    return _sql_type(_hints(row_class)[name])
+
+
+@cache
+def _hints(row_class: type) -> dict[str, Any]:
+    return get_type_hints(row_class, include_extras=True)
 
 
 def _sql_type(annotation: Any) -> str:

@@ -136,6 +136,12 @@ def statements(module: str, *row_classes: type) -> Statements:
     return found
 
 
+def load_statements() -> None:
+    """Read the statements of every imported module now, rather than in the middle of the first work."""
+    for module in _MODULES.values():
+        len(module)
+
+
 def statement(module: str, name: str) -> Statement:
     return statements(module)[name]
 

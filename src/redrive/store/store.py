@@ -22,11 +22,11 @@ from redrive.store.run_listing import RunListing
 from redrive.store.runs import Runs
 from redrive.store.saved_views import SavedViewStore
 from redrive.store.sessions import Sessions
-from redrive.store.statement import statement
+from redrive.store.statement import load_statements, statements
 from redrive.store.tallies import Tallies
 from redrive.store.users import Users
 
-_WRITE = statement("store", "write")
+_SQL = statements("store")
 
 
 class Store:
@@ -58,11 +58,12 @@ class Store:
 
     async def open(self) -> None:
         """Bring the tables up to date. Everything else may be called afterwards only."""
+        load_statements()
         await self.database.migrate()
 
     async def probe(self) -> None:
         """Write something that changes nothing: StoreError where that cannot be done."""
-        await self.database.fetch(_WRITE, {})
+        await self.database.fetch(_SQL["write"], {})
 
     async def close(self) -> None:
         await self.database.close()
