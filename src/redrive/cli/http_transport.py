@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 SILENCE_SECONDS = 60.0
 MAX_READING_SECONDS = 600.0
 MAX_BYTES = 256 * 1024 * 1024
-KEEP_ALIVE_SECONDS = 5.0
-"""Well below the server's own, so that no request meets a connection that the server is closing."""
 
 
 class HttpTransport:
@@ -108,14 +106,19 @@ def _client(server: str, key: str | None) -> httpx.Client:
         import httpx
     except ModuleNotFoundError as error:
         raise missing_extra("a command that asks a server", error, "cli") from None
-    headers = {"User-Agent": f"redrive/{__version__}", "Accept-Encoding": "identity"}
+    headers = {
+        "User-Agent": f"redrive/{__version__}",
+        "Accept-Encoding": "identity",
+        "Connection": "close",
+    }
     if key is not None:
         headers["Authorization"] = f"Bearer {key}"
     try:
         return httpx.Client(
             headers=headers,
             timeout=SILENCE_SECONDS,
-            limits=httpx.Limits(keepalive_expiry=KEEP_ALIVE_SECONDS),
+            # A request on a connection that the server is closing would fail, perhaps after it was executed.
+            limits=httpx.Limits(max_keepalive_connections=0),
             event_hooks={"response": [_refuse_redirect]},
             # A proxy from the environment must not read what goes to this machine unencrypted.
             trust_env=not (urlsplit(server).scheme == "http" and _is_private(server)),
