@@ -12,7 +12,7 @@ import pytest
 
 from redrive.cli.demo import demo, missing_path
 from redrive.cli.program import run
-from redrive.demo.text import DemoAddresses
+from redrive.demo.display import DemoAddresses
 
 
 @pytest.fixture(autouse=True)

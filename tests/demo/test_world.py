@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from redrive.demo.path import ShippingZones
+from redrive.demo.folder import ShippingZones
 from redrive.demo.world import World
 from redrive.demo.world_server import serving
 

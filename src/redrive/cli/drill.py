@@ -37,7 +37,7 @@ def drill(names: tuple[str, ...], listed: bool, directory: str | None, output: s
     from redrive.demo import drills
     from redrive.demo.folder import find
 
-    wanted = drills.chosen(names)
+    wanted = drills.select(names)
     if listed:
         show_rows([{"name": each.name, "what": each.title} for each in wanted], ("name", "what"), output)
         return

@@ -1,5 +1,5 @@
-"""The demo: a small living company on real parts, and drills of what may happen to it.
+"""The demo: a small company at work on real parts, and drills that stage failures on it.
 
-Acme's own code is in `acme`; it is copied into the demo's folder and run from there, as anybody's code would
-be. What it depends on is in `world`: services that can be broken and repaired.
+The company's own code is in `acme`. The demo copies it into its folder and runs it from there, like the code
+of any user. `world` plays the services that Acme depends on, which can be broken and repaired.
 """

@@ -1,4 +1,4 @@
-"""A process of a running demo: `python -m redrive.demo worker`. The demo starts it; it ends with the demo."""
+"""A process of a running demo, such as `python -m redrive.demo worker`: it stops when the demo does."""
 
 from __future__ import annotations
 
@@ -13,64 +13,69 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from redrive.settings import Settings
+
 if TYPE_CHECKING:
     from redrive.app import Redrive
 
-PATIENCE = 12.0
+GRACE_SECONDS = 12.0
 
 
-def end_with_parent() -> None:
-    """Nothing is ever written into the standard input: it ends when the demo does."""
+def stop_with_parent() -> None:
+    """Stop this process when its standard input closes, which happens when the demo ends."""
 
     def wait() -> None:
-        while os.read(0, 1):  # not sys.stdin: Python could not end while somebody reads from that
+        while os.read(0, 1):  # not sys.stdin: Python can't exit while a thread reads from it
             pass
         os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(PATIENCE)
+        time.sleep(GRACE_SECONDS)
         os._exit(1)
 
     Thread(target=wait, daemon=True).start()
 
 
-def acme() -> Redrive:
-    """Out of the demo's folder, which is the working directory."""
-    sys.path.insert(0, str(Path.cwd()))
-    app: Redrive = import_module("acme.app").app
+def load_acme() -> Redrive:
+    """Import Acme's code from the demo's folder, which is the working directory."""
+    folder = Path.cwd()
+    sys.path.insert(0, str(folder))
+    services = import_module("acme.services").Services.from_environment()
+    app: Redrive = import_module("acme.app").create_app(Settings.load(), services, folder, log=True)
     return app
 
 
 def work() -> None:
-    acme().run_worker()
+    load_acme().run_worker()
 
 
 def serve() -> None:
+    from redrive.demo.acme.services import URL
+    from redrive.demo.folder import ShippingZones
     from redrive.demo.guide import Guide
-    from redrive.demo.path import ShippingZones
     from redrive.server.serve import run
 
-    app = acme()
-    guide = Guide(app, ShippingZones(Path.cwd()), outside=os.environ["ACME_OUTSIDE"], tell=say)
-    run(app, announce=say, banner=guide.banner())
+    app = load_acme()
+    guide = Guide(app, ShippingZones(Path.cwd()), world_url=os.environ[URL], report=report)
+    run(app, announce=report, banner=guide.banner())
 
 
-def keep_database(home: str) -> None:
-    from redrive.demo.postgres import keep
+def run_database(home: str) -> None:
+    from redrive.demo.postgres import run_until_stopped
 
-    keep(Path(home), say)
+    run_until_stopped(Path(home), report)
 
 
-def say(line: str) -> None:
-    """To the demo, which listens."""
+def report(line: str) -> None:
+    """Send a line to the demo, which reads the standard output of this process."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def main() -> None:
     logging.basicConfig(level=logging.ERROR, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    end_with_parent()
-    what, *rest = sys.argv[1:]
-    deeds: dict[str, Callable[..., None]] = {"worker": work, "server": serve, "database": keep_database}
-    deeds[what](*rest)
+    stop_with_parent()
+    role, *arguments = sys.argv[1:]
+    roles: dict[str, Callable[..., None]] = {"worker": work, "server": serve, "database": run_database}
+    roles[role](*arguments)
 
 
 if __name__ == "__main__":

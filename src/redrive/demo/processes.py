@@ -1,7 +1,7 @@
-"""The processes of a demo: workers, the server, a database. None outlives the demo.
+"""The processes of a demo: workers, the server, a database. None of them outlives the demo.
 
-Each has a pipe as its standard input that stays empty. The pipe closes when this process ends, however it
-ends, and then the child stops.
+The standard input of each is a pipe that stays empty. It closes when the demo's process ends in any way, and
+then the child stops.
 """
 
 from __future__ import annotations
@@ -18,24 +18,20 @@ from redrive.demo.folder import DemoFolder
 from redrive.errors import RedriveError
 from redrive.settings import ALIASES, FILE_VARIABLE, PREFIX
 
-PATIENCE = 15.0
-"""Seconds for a child to stop; then it is killed."""
+STOP_SECONDS = 15.0
+"""How long a child may take to stop before it is killed."""
 
 Listen = Callable[[str], None]
 
 
-class CrewMember:
+class ChildProcess:
     def __init__(self, name: str, process: Process, log: Path) -> None:
         self.name = name
         self.process = process
         self._log = log
 
-    @property
-    def is_gone(self) -> bool:
-        return self.process.returncode is not None
-
     def last_line_of_log(self) -> str:
-        """The last line that it logged before it failed."""
+        """Return the last line that it logged, if it failed."""
         with suppress(OSError):
             lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
             return lines[-1] if lines and (self.process.returncode or 0) > 0 else ""
@@ -43,17 +39,17 @@ class CrewMember:
 
 
 class Processes:
-    def __init__(self, place: DemoFolder, outside: Mapping[str, str]) -> None:
-        self._place = place
+    def __init__(self, folder: DemoFolder, outside: Mapping[str, str]) -> None:
+        self._folder = folder
         self._outside = outside
-        self.children: list[CrewMember] = []
+        self.children: list[ChildProcess] = []
         self.required: list[Processes] = []
         """Processes that these need, such as the database."""
         self._listening: list[asyncio.Task[None]] = []
 
-    async def start(self, name: str, *arguments: str, listen: Listen | None = None) -> CrewMember:
-        """A child that does what `python -m redrive.demo` is told. `hear` gets the lines that it says."""
-        log = self._place.log_of(name)
+    async def start(self, name: str, *arguments: str, listen: Listen | None = None) -> ChildProcess:
+        """Start `python -m redrive.demo` with these arguments. `listen` gets the lines that it writes."""
+        log = self._folder.log_of(name)
         with log.open("ab") as file:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -64,51 +60,48 @@ class Processes:
                 stdout=DEVNULL if listen is None else PIPE,
                 stderr=file,
                 env=self._environment(),
-                cwd=self._place.folder,
-                start_new_session=True,  # Ctrl-C is for the demo, which ends them in order
+                cwd=self._folder.path,
+                start_new_session=True,  # Ctrl-C reaches only the demo, which stops them in order
             )
-        member = CrewMember(name, process, log)
-        self.children.append(member)
+        child = ChildProcess(name, process, log)
+        self.children.append(child)
         if listen is not None:
             self._listening.append(asyncio.create_task(_listen(process, listen)))
-        return member
+        return child
 
     def _environment(self) -> dict[str, str]:
-        """Nothing that is meant for the user's own installation may reach the demo."""
+        """Leave out variables that are meant for the user's own installation."""
         clean = {
             name: value
             for name, value in os.environ.items()
             if not name.startswith(PREFIX) and name not in ALIASES and not name.startswith("PG")
         }
-        return {**clean, FILE_VARIABLE: str(self._place.settings), **self._outside}
+        return {**clean, FILE_VARIABLE: str(self._folder.settings), **self._outside}
 
-    def missing(self) -> CrewMember | None:
-        """A child that has ended without being stopped."""
-        all_ = [*self.children, *(member for processes in self.required for member in processes.children)]
-        return next((each for each in all_ if each.is_gone), None)
-
-    def refuse_missing(self) -> None:
-        if (gone := self.missing()) is not None:
-            words = gone.last_line_of_log()
-            raise RedriveError(
-                f"the demo's {gone.name} has ended by itself, with code {gone.process.returncode}"
-                + (f": {words}" if words else "")
-            )
+    def require_running(self) -> None:
+        """Raise RedriveError if a child has ended by itself."""
+        for child in (*self.children, *(child for needed in self.required for child in needed.children)):
+            if child.process.returncode is not None:
+                line = child.last_line_of_log()
+                raise RedriveError(
+                    f"the demo's {child.name} has ended by itself, with code {child.process.returncode}"
+                    + (f": {line}" if line else "")
+                )
 
     async def stop(self) -> None:
-        """All together; each may finish what it has begun."""
+        """Stop all of them at once; each may finish its work in progress."""
         await asyncio.gather(*map(_stop, self.children))
         for task in self._listening:
             task.cancel()
 
 
-async def _stop(member: CrewMember) -> None:
-    process = member.process
+async def _stop(child: ChildProcess) -> None:
+    process = child.process
     with suppress(ProcessLookupError):
         if process.returncode is None:
             process.terminate()
     try:
-        await asyncio.wait_for(process.wait(), PATIENCE)
+        await asyncio.wait_for(process.wait(), STOP_SECONDS)
     except TimeoutError:
         with suppress(ProcessLookupError):
             process.kill()

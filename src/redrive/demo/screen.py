@@ -1,4 +1,4 @@
-"""The screen of the demo: on a terminal, a few lines that are drawn anew in place; elsewhere, plain lines."""
+"""The screen of the demo: lines redrawn in place on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class DemoScreen:
         return f"\033[{style}m{text}\033[0m" if self.coloured and text else text
 
     def say(self, text: str = "") -> None:
-        """A line that stays, below everything."""
+        """Print a line that stays, below everything."""
         self._write(f"{text}\n")
         self._shown = []
 
     def draw(self, lines: Sequence[str]) -> None:
-        """On a terminal: these lines in the place of those that were drawn last."""
+        """Replace the lines that were drawn last on the terminal."""
         size = shutil.get_terminal_size()
         if not self._shown:
             self._write("".join(f"{line}\n" for line in lines))
@@ -44,17 +44,17 @@ class DemoScreen:
         self._shown, self._size = list(lines), size
 
     def _fits(self, lines: Sequence[str], rows: int) -> bool:
-        """Into the places of those before, line by line: what takes several rows does not."""
+        """Tell whether the changed lines can be redrawn one by one: each must take one row."""
         if len(lines) != len(self._shown) or self._height(lines) >= rows:
             return False
         changed = self._changed(lines)
-        return all(self._height([each]) == 1 for at in changed for each in (lines[at], self._shown[at]))
+        return all(self._height([line]) == 1 for at in changed for line in (lines[at], self._shown[at]))
 
     def _changed(self, lines: Sequence[str]) -> list[int]:
         return [number for number, line in enumerate(lines) if line != self._shown[number]]
 
     def _draw_all(self, lines: Sequence[str], resized: bool) -> None:
-        """After a change of size nobody knows what the terminal has made of the lines: it is cleared."""
+        """Redraw everything. A terminal that was resized has wrapped the old lines, so it is cleared."""
         height = self._height(self._shown)
         if resized or height >= self._size.lines:
             self._write("\033[H\033[2J")

@@ -1,9 +1,9 @@
-"""The stage of a drill: a running demo, what is done to it, and what is expected of it."""
+"""The stage of a drill: it acts on a running demo, reads its state, and records expectations."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 import httpx
 
 from redrive.app import Redrive
-from redrive.demo.acme.outside import Outside
-from redrive.demo.acme.work import made
+from redrive.demo.acme.app import create_app
+from redrive.demo.acme.services import Services
 from redrive.demo.folder import SETTINGS, Running
 from redrive.demo.traffic import Traffic, TrafficWork
 from redrive.engine.handle import RunHandle
@@ -24,18 +24,18 @@ from redrive.settings import Settings
 
 T = TypeVar("T")
 
-PATIENCE = 60.0
-"""Seconds until what is expected must have come."""
+MAX_WAIT_SECONDS = 60.0
+"""How long a drill waits for what it expects."""
 
-PAUSE = 0.1
+POLL_SECONDS = 0.1
 MAX_FAULT_SECONDS = 180.0
-"""Seconds after which a fault of a drill is gone, also when nobody is left to repair it."""
+"""How long a fault of a drill lasts if the drill is killed before it can repair it."""
 
 BY = "drill"
 
 
 class Expectation(NamedTuple):
-    """`found` is told where it was not met."""
+    """`found` is what was there instead, if the expectation was not met."""
 
     text: str
     met: bool
@@ -44,46 +44,43 @@ class Expectation(NamedTuple):
 
 @dataclass
 class Stage:
-    """`told` hears what is done, `judged` each expectation."""
+    """`say` receives a line about each action, `report` each expectation."""
 
     app: Redrive
     outside: httpx.AsyncClient
-    told: Callable[[str], None]
-    judged: Callable[[Expectation], None]
+    say: Callable[[str], None]
+    report: Callable[[Expectation], None]
     traffic: Traffic = field(default_factory=Traffic)
     mark: str = field(default_factory=lambda: f"drill-{token_hex(4)}")
     expectations: list[Expectation] = field(default_factory=list)
 
-    def say(self, text: str) -> None:
-        self.told(text)
-
     def expect(self, text: str, met: bool, found: object = "") -> None:
         expectation = Expectation(text, met, "" if met else str(found))
         self.expectations.append(expectation)
-        self.judged(expectation)
+        self.report(expectation)
 
-    # Doing something to it
+    # Actions
 
     async def start(self, work: TrafficWork, app: Redrive | None = None) -> RunHandle:
         return await (app or self.app).start(work.workflow, work.payload, key=work.key)
 
     async def break_(self, service: str, state: str, *, about: str = "", after: int = 0) -> None:
-        wish = {"service": service, "state": state, "about": about, "after": after}
-        await self._steer({**wish, "seconds": MAX_FAULT_SECONDS})
+        command = {"service": service, "state": state, "about": about, "after": after}
+        await self._control({**command, "seconds": MAX_FAULT_SECONDS})
 
     async def repair(self, service: str, *, about: str = "") -> None:
-        await self._steer({"service": service, "state": "up", "about": about})
+        await self._control({"service": service, "state": "up", "about": about})
 
     async def calm(self, seconds: float) -> None:
-        """No outages but our own."""
-        await self._steer({"calm": seconds})
+        """Have no outages but those of the drill."""
+        await self._control({"calm": seconds})
 
-    async def _steer(self, wish: dict[str, Any]) -> None:
-        answer = await self.outside.post("/control", json=wish)
+    async def _control(self, command: dict[str, Any]) -> None:
+        answer = await self.outside.post("/control", json=command)
         if answer.status_code != 200:
-            raise RedriveError(f"the outside world does not do that: {answer.text[:200]}")
+            raise RedriveError(f"the demo's outside world rejects {command}: {answer.text[:200]}")
 
-    # Looking at it
+    # Observations
 
     async def seen(self, reference: str) -> Seen:
         answer = await self.outside.get("/control", params={"about": reference})
@@ -91,33 +88,32 @@ class Stage:
         return Seen(about["acted"], about["asked"], about["keys"])
 
     async def breaker(self, name: str) -> str:
-        found = {each.row.name: str(each.state) for each in await self.app.breaker_states()}
+        found = {breaker.row.name: str(breaker.state) for breaker in await self.app.breaker_states()}
         return found.get(name, "CLOSED")
 
-    async def ended(self, runs: Iterable[RunHandle]) -> list[str]:
-        """Their states, as soon as they have ended, or when nobody waits any longer."""
-        several = list(runs)
+    async def ended(self, runs: Sequence[RunHandle]) -> list[str]:
+        """Wait until the runs have ended, and return their states."""
 
         async def states() -> list[str]:
-            return [str(await each.state()) for each in several]
+            return [str(await run.state()) for run in runs]
 
         return await self.until(states, lambda found: all(state in ENDED_RUNS for state in found))
 
     async def until(self, ask: Callable[[], Awaitable[T]], fits: Callable[[T], bool]) -> T:
-        """What it says when it fits, or else in the end."""
+        """Ask until the answer fits or the time is up; return the last answer."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + PATIENCE
-        while not fits(found := await ask()) and loop.time() < deadline:  # noqa: ASYNC110 - it is elsewhere
-            await asyncio.sleep(PAUSE)
+        deadline = loop.time() + MAX_WAIT_SECONDS
+        while not fits(found := await ask()) and loop.time() < deadline:  # noqa: ASYNC110 - another process changes it
+            await asyncio.sleep(POLL_SECONDS)
         return found
 
     async def executions(self, run: RunHandle, step: str) -> int:
         history = await run.history()
-        return sum(history.steps[each.step_index].name == step for each in history.attempts)
+        return sum(history.steps[attempt.step_index].name == step for attempt in history.attempts)
 
 
 class Seen(NamedTuple):
-    """What the outside world has seen of one reference, by path: acted, asked, different keys."""
+    """How often each path of the outside world acted on a reference, was asked, and with how many keys."""
 
     acted: dict[str, int]
     asked: dict[str, int]
@@ -125,23 +121,23 @@ class Seen(NamedTuple):
 
 
 @asynccontextmanager
-async def another(running: Running) -> AsyncIterator[Redrive]:
-    """The application of a running demo, as one more process has it; it executes nothing."""
+async def open_app(running: Running) -> AsyncIterator[Redrive]:
+    """Open the application of a running demo once more, as another process would. It executes nothing."""
     folder = Path(running.directory)
     settings = Settings.load(environment={}, file=folder / SETTINGS)
-    async with made(settings, Outside(running.outside, ""), folder) as app:
+    async with create_app(settings, Services(running.outside, ""), folder) as app:
         yield app
 
 
 @asynccontextmanager
-async def staged(
-    running: Running, told: Callable[[str], None], judged: Callable[[Expectation], None]
+async def open_stage(
+    running: Running, say: Callable[[str], None], report: Callable[[Expectation], None]
 ) -> AsyncIterator[Stage]:
     async with (
-        another(running) as app,
+        open_app(running) as app,
         httpx.AsyncClient(base_url=running.outside, trust_env=False, timeout=10.0) as outside,
     ):
-        yield Stage(app, outside, told, judged)
+        yield Stage(app, outside, say, report)
 
 
 def all_are(states: Sequence[str], wanted: str) -> bool:

@@ -1,4 +1,4 @@
-"""What comes in at Acme: orders, accounts, feeds, reports; a few of them cannot go well."""
+"""The work that Acme receives: orders, accounts, feeds, reports; a few of them are bound to fail."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from random import Random
 from typing import Any, NamedTuple
 
 from redrive.app import Redrive
-from redrive.demo.path import COUNTRY
+from redrive.demo.folder import MISSING_COUNTRY
 from redrive.demo.world import EXPIRED_CARD, NO_STREET, World
 
 MAX_RUNS = 10_000
-"""Then no more come, so that the database stays small."""
+"""Then no more work arrives, so that the database stays small."""
 
 SECONDS_BETWEEN = 0.9
-"""Two and a half hours until then."""
+"""At this rate MAX_RUNS are reached after two and a half hours."""
 
 PEOPLE = (
     "Mia Keller",
@@ -33,7 +33,7 @@ CITIES = {
     "FR": "Lyon",
     "IT": "Milano",
     "SE": "Malmö",
-    COUNTRY: "Oslo",
+    MISSING_COUNTRY: "Oslo",
 }
 GOOD_CARD = "4242 4242 4242 4242"
 MERCHANTS = ("alpine-goods", "nordlicht", "casa-bella", "kellerhof")
@@ -41,7 +41,7 @@ SUPPLIERS = ("east", "west", "south")
 
 
 class TrafficWork(NamedTuple):
-    """A workflow, what it is to work on, and what it is known by."""
+    """A workflow with its payload and idempotency key."""
 
     workflow: str
     payload: dict[str, Any]
@@ -49,7 +49,7 @@ class TrafficWork(NamedTuple):
 
 
 class Traffic:
-    """Always the same for the same seed."""
+    """Random work, always the same for the same seed."""
 
     def __init__(self, seed: int = 7) -> None:
         self._random = Random(seed)
@@ -62,9 +62,9 @@ class Traffic:
         return handle.id
 
     def history(self, world: World) -> Iterator[TrafficWork]:
-        """What is there when the demo begins: good ones, and several of each way to fail."""
+        """Work for the start of the demo: runs that succeed, and several of each way to fail."""
         for number in range(12):
-            yield self.order(country=COUNTRY)
+            yield self.order(country=MISSING_COUNTRY)
             yield self.order()
             if number < 6:
                 yield self.order(card=EXPIRED_CARD)
@@ -80,7 +80,7 @@ class Traffic:
                 yield self.report()
 
     def _refused_account(self, world: World) -> TrafficWork:
-        """The credential was revoked while these accounts were set up; meanwhile there is a new one."""
+        """An account whose key was to be issued while our credential was revoked; it is valid again."""
         work = self.account()
         world.break_("identity", by="history", about=work.payload["account"], after=1, times=1)
         return work
@@ -97,7 +97,7 @@ class Traffic:
     def _some_order(self) -> TrafficWork:
         draw = self._random.random()
         if draw < 0.04:
-            return self.order(country=COUNTRY)
+            return self.order(country=MISSING_COUNTRY)
         if draw < 0.05:
             return self.order(card=EXPIRED_CARD)
         return self.order(street=NO_STREET) if draw < 0.06 else self.order()
@@ -113,7 +113,7 @@ class Traffic:
     ) -> TrafficWork:
         number, draw = next(self._numbers), self._random
         order, who = name or f"order-{number}", draw.choice(PEOPLE)
-        country = country or draw.choice([each for each in CITIES if each != COUNTRY])
+        country = country or draw.choice([known for known in CITIES if known != MISSING_COUNTRY])
         payload = {
             "order": order,
             "customer": {"name": who, "email": _email(who)},

@@ -1,7 +1,7 @@
-"""The outside world: services that Acme depends on, and what is wrong with them at present.
+"""The outside world: services that Acme depends on, and their present faults.
 
-Each acts once for an idempotency key, however often it is asked. A fault may concern a whole service, or
-only what is asked about one reference, so that a drill does not disturb its neighbours.
+Each service acts once for an idempotency key, however often it is asked. A fault concerns a whole service, or
+only requests about one reference, so that a drill does not disturb other work.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from random import Random
 from threading import Lock
 from typing import Any, NamedTuple
 
-from redrive.demo.acme.outside import SERVICES
+from redrive.demo.acme.services import SERVICES
 from redrive.errors import InvalidValueError
 
 UP = "up"
 FAILING, STOPPED, SLOW, REFUSING = "failing", "stopped", "slow", "refusing"
 STATES = (UP, FAILING, STOPPED, SLOW, REFUSING)
-SLOWNESS = 3.0
-LATENCY = (0.01, 0.06)
+SLOW_SECONDS = 3.0
+LATENCY_SECONDS = (0.01, 0.06)
 MAX_FAULT_SECONDS = 3600.0
 MAX_REFERENCES = 50_000
 
@@ -34,7 +34,7 @@ USUAL_FAULT = {
     "supplier": FAILING,
     "analytics": SLOW,
 }
-"""How each service breaks when somebody breaks it."""
+"""How each service breaks when a person breaks it."""
 
 OUTAGE_SERVICE = "payments"
 FIRST_OUTAGE_SECONDS, OUTAGE_SECONDS, CALM_SECONDS = 20.0, 14.0, (60.0, 100.0)
@@ -56,7 +56,7 @@ class Request(NamedTuple):
 
 
 class WorldAnswer(NamedTuple):
-    """`seconds` is how long it takes; a status of 0 is none at all: the connection breaks."""
+    """`seconds` is how long the answer takes; a status of 0 breaks the connection without an answer."""
 
     status: int
     body: Mapping[str, Any]
@@ -67,9 +67,9 @@ class WorldAnswer(NamedTuple):
 class Fault:
     """
     state  what is wrong
-    by     who has done it: "outage", "person", "drill", "history"
-    after  so many requests are still answered
-    times  so many are not, and then it is over; None: until it is repaired
+    by     who caused it: "outage", "person", "drill", "history"
+    after  the number of requests that are still answered
+    times  the number of requests that fail before the fault ends; None: all until it is repaired
     until  when it ends by itself
     """
 
@@ -82,7 +82,7 @@ class Fault:
 
 @dataclass(slots=True)
 class WorldRecord:
-    """What was asked about one reference: how often each path acted, and under which keys it was asked."""
+    """The requests about one reference: how often each path acted, was asked, and with which keys."""
 
     acted: Counter[str] = field(default_factory=Counter)
     keys: dict[str, set[str]] = field(default_factory=dict)
@@ -102,16 +102,16 @@ class World:
         self._records: dict[str, WorldRecord] = {}
         self._charged: Counter[str] = Counter()
 
-    # What services do
+    # Requests
 
     def answer(self, request: Request) -> WorldAnswer:
         with self._lock:
-            seconds = self._random.uniform(*LATENCY)
-            answer = self._broken(request) or self._acted(request)
+            seconds = self._random.uniform(*LATENCY_SECONDS)
+            answer = self._fail(request) or self._act(request)
             return answer._replace(seconds=answer.seconds or seconds)
 
-    def _broken(self, request: Request) -> WorldAnswer | None:
-        self._noted(request).asked[request.path] += 1
+    def _fail(self, request: Request) -> WorldAnswer | None:
+        self._record(request).asked[request.path] += 1
         state = self._state_for(request)
         if state == FAILING:
             return WorldAnswer(503, {"error": f"{request.service} is not available"}, 0.0)
@@ -120,23 +120,23 @@ class World:
         if state == REFUSING or request.token != self._token:
             return WorldAnswer(401, {"error": "the credential is not valid any more"}, 0.0)
         if state == SLOW:
-            return self._acted(request)._replace(seconds=SLOWNESS)
+            return self._act(request)._replace(seconds=SLOW_SECONDS)
         return None
 
-    def _acted(self, request: Request) -> WorldAnswer:
+    def _act(self, request: Request) -> WorldAnswer:
         known = self._known.get(request.key)
         if request.key and known is not None:
             return known
-        answer = _served(request)
+        answer = _serve(request)
         if answer.status == 200 and request.key:
-            record = self._noted(request)
+            record = self._record(request)
             record.acted[f"{request.service}{request.path}"] += 1
             self._known[request.key] = answer
             if request.service == "payments":
                 self._charged[request.reference] += 1
         return answer
 
-    def _noted(self, request: Request) -> WorldRecord:
+    def _record(self, request: Request) -> WorldRecord:
         if len(self._records) > MAX_REFERENCES:
             self._records.clear()
         record = self._records.setdefault(request.reference, WorldRecord())
@@ -148,7 +148,7 @@ class World:
         about = (request.service, request.reference)
         fault = self._faults_about.get(about)
         if fault is None or self._is_over(fault):
-            return self._standing(request.service)
+            return self._state_of(request.service)
         if fault.after > 0:
             self._faults_about[about] = replace(fault, after=fault.after - 1)
             return UP
@@ -156,14 +156,14 @@ class World:
             self._faults_about[about] = replace(fault, times=fault.times - 1)
         return fault.state
 
-    def _standing(self, service: str) -> str:
+    def _state_of(self, service: str) -> str:
         fault = self._faults.get(service)
         return UP if fault is None or self._is_over(fault) else fault.state
 
     def _is_over(self, fault: Fault) -> bool:
         return fault.times == 0 or (fault.until is not None and fault.until <= self._now())
 
-    # What is wrong with them
+    # Faults
 
     def break_(
         self,
@@ -176,8 +176,8 @@ class World:
         times: int | None = None,
         seconds: float | None = None,
     ) -> None:
-        """All of a service, or what is asked `about` one reference; for so long, or until it is repaired."""
-        _known_service(service)
+        """Break a service, or only requests `about` one reference, for `seconds` or until it is repaired."""
+        _require_service(service)
         state = USUAL_FAULT[service] if state is None else state
         if state not in STATES[1:]:
             raise InvalidValueError(f"a service can be {', '.join(STATES[1:])}; not {state!r:.50}")
@@ -190,7 +190,7 @@ class World:
                 self._faults[service] = fault
 
     def repair(self, service: str, *, about: str = "", only_by: str | None = None) -> None:
-        _known_service(service)
+        _require_service(service)
         with self._lock:
             if about:
                 self._faults_about.pop((service, about), None)
@@ -198,7 +198,7 @@ class World:
                 self._faults.pop(service, None)
 
     def calm(self, seconds: float) -> None:
-        """No outage comes by itself for so long; one that is under way ends."""
+        """End an outage in progress, and start no other for this time."""
         self.calm_until = self._now() + min(seconds, MAX_FAULT_SECONDS)
         for service in SERVICES:
             self.repair(service, only_by="outage")
@@ -209,30 +209,30 @@ class World:
 
     def states(self) -> dict[str, str]:
         with self._lock:
-            return {service: self._standing(service) for service in SERVICES}
+            return {service: self._state_of(service) for service in SERVICES}
 
-    # What it has seen
+    # Observations
 
-    def told(self, reference: str) -> dict[str, Any]:
-        """How often each path has acted on a reference, was asked about it, and under how many keys."""
+    def seen(self, reference: str) -> dict[str, Any]:
+        """Count by path how often it acted on a reference, was asked about it, and with how many keys."""
         with self._lock:
             record = self._records.get(reference, WorldRecord())
-            keys = {path: len(several) for path, several in record.keys.items()}
+            keys = {path: len(keys) for path, keys in record.keys.items()}
             return {"acted": dict(record.acted), "asked": dict(record.asked), "keys": keys}
 
     def charges(self) -> tuple[int, int]:
-        """How many orders were charged, and how many of them more than once."""
+        """Count the orders that were charged, and those charged more than once."""
         with self._lock:
             return len(self._charged), sum(number > 1 for number in self._charged.values())
 
 
-def _known_service(service: str) -> None:
+def _require_service(service: str) -> None:
     if service not in SERVICES:
         raise InvalidValueError(f"there is no service {service!r:.50}; there are {', '.join(SERVICES)}")
 
 
-def _served(request: Request) -> WorldAnswer:
-    """The answer of a service that works."""
+def _serve(request: Request) -> WorldAnswer:
+    """Answer as a service without a fault."""
     body = request.body
     if request.service == "payments" and body.get("card", {}).get("number") == EXPIRED_CARD:
         return WorldAnswer(402, {"error": "the card has expired"}, 0.0)
@@ -242,7 +242,7 @@ def _served(request: Request) -> WorldAnswer:
         return WorldAnswer(200, {"products": _products(request.reference)}, 0.0)
     if request.service == "analytics":
         slow = request.reference.endswith("yearly")
-        return WorldAnswer(200, {"rows": 480}, SLOWNESS if slow else 0.0)
+        return WorldAnswer(200, {"rows": 480}, SLOW_SECONDS if slow else 0.0)
     return WorldAnswer(200, {"id": f"{request.service[:3]}_{request.reference}"}, 0.0)
 
 
@@ -252,7 +252,7 @@ def _products(reference: str) -> list[dict[str, str]]:
 
 
 async def cause_outages(world: World, random: Random) -> None:
-    """Stop payments from time to time, forever: not while a drill wants calm, or a person broke something."""
+    """Stop payments from time to time, unless a drill asked for calm or a person broke it."""
     await asyncio.sleep(FIRST_OUTAGE_SECONDS)
     while True:
         if not world.is_calm and world.states()[OUTAGE_SERVICE] == UP:

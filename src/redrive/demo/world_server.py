@@ -1,6 +1,6 @@
-"""The outside world as an HTTP server on this machine: its services, their page, and a way to steer them.
+"""The outside world as an HTTP server: its services, a page to break and repair them, and an API for drills.
 
-Only this machine can reach it; pages of other sites cannot steer it through somebody's browser.
+Only this machine can reach it, and pages of other sites cannot control it through the user's browser.
 """
 
 from __future__ import annotations
@@ -9,15 +9,18 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
 from threading import Thread
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from redrive.demo.acme.outside import SERVICES
-from redrive.demo.control_page import page, style
-from redrive.demo.path import ShippingZones
-from redrive.demo.world import Request, World
+from jinja2 import Environment, StrictUndefined, Template
+
+from redrive.demo.acme.services import SERVICES
+from redrive.demo.folder import ShippingZones
+from redrive.demo.world import FAILING, REFUSING, SLOW, STOPPED, UP, USUAL_FAULT, Request, World
 from redrive.errors import InvalidValueError
 
 HOST = "127.0.0.1"
@@ -25,10 +28,32 @@ MAX_BODY_BYTES = 65_536
 IDLE_SECONDS = 60
 POLICY = "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
+PURPOSES = {
+    "payments": "charges cards",
+    "carrier": "prints labels for parcels",
+    "mail": "delivers mail",
+    "identity": "keeps accounts and keys",
+    "supplier": "lists its products",
+    "analytics": "computes figures for reports",
+}
+CONDITIONS = {
+    UP: "works",
+    FAILING: "answers 503 to everything",
+    STOPPED: "is stopped: connections break",
+    SLOW: "takes three seconds for an answer",
+    REFUSING: "refuses our credential",
+}
+BUTTONS = {
+    FAILING: "Let it fail",
+    STOPPED: "Stop it",
+    SLOW: "Slow it down",
+    REFUSING: "Revoke our credential",
+}
+
 
 @contextmanager
 def serving(world: World, zones: ShippingZones) -> Iterator[str]:
-    """While it is entered, the world is at the address that it gives."""
+    """Serve the world inside the block, at the URL that the context manager returns."""
     server = _Server((HOST, 0), _Handler)
     server.world, server.zones = world, zones
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
@@ -49,7 +74,7 @@ class _Server(ThreadingHTTPServer):
     zones: ShippingZones
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Whoever goes away in the middle of something has a reason."""
+        """Stay silent: a client may disconnect at any time."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -64,31 +89,32 @@ class _Handler(BaseHTTPRequestHandler):
         service, _, rest = parts.path.lstrip("/").partition("/")
         if service in SERVICES:
             self._serve(service, f"/{rest}", given)
-        elif not self._is_ours():
-            self._say(403, "text/plain", b"this is not for other sites\n")
+        elif not self._is_same_site():
+            self._send(403, "text/plain", b"this is not for other sites\n")
         elif parts.path == "/":
-            self._say(200, "text/html; charset=utf-8", page(self.server.world, self.server.zones).encode())
+            page = render_page(self.server.world, self.server.zones)
+            self._send(200, "text/html; charset=utf-8", page.encode())
         elif parts.path == "/style.css":
-            self._say(200, "text/css", style())
+            self._send(200, "text/css", (files("redrive.demo") / "world.css").read_bytes())
         elif parts.path == "/control":
-            self._json(200, self._told(given))
+            self._send_json(200, self._status(given))
         else:
-            self._say(404, "text/plain", b"there is nothing here\n")
+            self._send(404, "text/plain", b"there is nothing here\n")
 
     def do_POST(self) -> None:
         length = self.headers.get("content-length", "")
         if not length.isascii() or not length.isdecimal() or int(length) > MAX_BODY_BYTES:
             self.close_connection = True
-            self._say(413, "text/plain", b"this is too long\n")
+            self._send(413, "text/plain", b"this is too long\n")
             return
         body = self.rfile.read(int(length))
         service, _, rest = self.path.lstrip("/").partition("/")
         if service in SERVICES:
             self._serve(service, f"/{rest}", _read(body))
-        elif not self._is_ours():
-            self._say(403, "text/plain", b"this is not for other sites\n")
+        elif not self._is_same_site():
+            self._send(403, "text/plain", b"this is not for other sites\n")
         elif self.path == "/control":
-            self._steer(_read(body))
+            self._control(_read(body))
         else:
             self._press(*self.path.lstrip("/").split("/"))
 
@@ -100,68 +126,68 @@ class _Handler(BaseHTTPRequestHandler):
         answer = self.server.world.answer(Request(service, path, key, token, body))
         time.sleep(answer.seconds)
         if answer.status:
-            self._json(answer.status, dict(answer.body))
+            self._send_json(answer.status, dict(answer.body))
         else:
             self.close_connection = True
 
-    # Steering
+    # The page and the drills
 
-    def _press(self, deed: str = "", what: str = "", *_: str) -> None:
-        """A button of the page."""
+    def _press(self, action: str = "", service: str = "", *_: str) -> None:
+        """Do what a button of the page asks for."""
         world, zones = self.server.world, self.server.zones
-        deeds: dict[str, Callable[[], None]] = {
-            "break": lambda: world.break_(what, by="person"),
-            "repair": lambda: world.repair(what),
-            "zones": zones.add_zone,
+        actions: dict[str, Callable[[], None]] = {
+            "break": lambda: world.break_(service, by="person"),
+            "repair": lambda: world.repair(service),
+            "zones": zones.fix,
         }
         try:
-            deeds[deed]()
+            actions[action]()
         except (KeyError, InvalidValueError):
-            self._say(404, "text/plain", b"there is nothing here\n")
+            self._send(404, "text/plain", b"there is nothing here\n")
             return
-        self._say(303, "text/plain", b"", {"location": "/"})
+        self._send(303, "text/plain", b"", {"location": "/"})
 
-    def _steer(self, wish: dict[str, Any]) -> None:
-        """What drills ask for, as JSON."""
+    def _control(self, command: dict[str, Any]) -> None:
+        """Execute a command of a drill."""
         world = self.server.world
         try:
-            if "calm" in wish:
-                world.calm(float(wish["calm"]))
-            elif wish.get("state") == "up":
-                world.repair(str(wish.get("service")), about=str(wish.get("about", "")))
+            if "calm" in command:
+                world.calm(float(command["calm"]))
+            elif command.get("state") == "up":
+                world.repair(str(command.get("service")), about=str(command.get("about", "")))
             else:
                 world.break_(
-                    str(wish.get("service")),
-                    wish.get("state"),
+                    str(command.get("service")),
+                    command.get("state"),
                     by="drill",
-                    about=str(wish.get("about", "")),
-                    after=int(wish.get("after", 0)),
-                    seconds=float(wish.get("seconds", 60.0)),
+                    about=str(command.get("about", "")),
+                    after=int(command.get("after", 0)),
+                    seconds=float(command.get("seconds", 60.0)),
                 )
         except (InvalidValueError, TypeError, ValueError) as error:
-            self._json(422, {"error": str(error)[:200]})
+            self._send_json(422, {"error": str(error)[:200]})
             return
-        self._json(200, self._told({}))
+        self._send_json(200, self._status({}))
 
-    def _told(self, given: dict[str, str]) -> dict[str, Any]:
+    def _status(self, given: dict[str, str]) -> dict[str, Any]:
         world = self.server.world
-        about = {"about": world.told(given["about"])} if "about" in given else {}
+        about = {"about": world.seen(given["about"])} if "about" in given else {}
         return {"services": world.states(), "calm": world.is_calm, **about}
 
-    def _is_ours(self) -> bool:
-        """A browser says where a form comes from; another name for this machine may be somebody's trick."""
+    def _is_same_site(self) -> bool:
+        """Check the site that a form comes from, and the host: DNS may point another name at this machine."""
         port = self.server.server_port
-        known = {f"{name}:{port}" for name in (HOST, "localhost")}
+        own = {f"{name}:{port}" for name in (HOST, "localhost")}
         origin = self.headers.get("origin")
         site = self.headers.get("sec-fetch-site", "none")
-        if self.headers.get("host") not in known or (self.command == "POST" and site == "cross-site"):
+        if self.headers.get("host") not in own or (self.command == "POST" and site == "cross-site"):
             return False
-        return self.command != "POST" or origin is None or origin.removeprefix("http://") in known
+        return self.command != "POST" or origin is None or origin.removeprefix("http://") in own
 
-    def _json(self, status: int, value: dict[str, Any]) -> None:
-        self._say(status, "application/json", json.dumps(value).encode())
+    def _send_json(self, status: int, value: dict[str, Any]) -> None:
+        self._send(status, "application/json", json.dumps(value).encode())
 
-    def _say(self, status: int, kind: str, content: bytes, more: dict[str, str] | None = None) -> None:
+    def _send(self, status: int, kind: str, content: bytes, more: dict[str, str] | None = None) -> None:
         self.send_response(status)
         safe = {
             "content-security-policy": POLICY,
@@ -178,7 +204,28 @@ class _Handler(BaseHTTPRequestHandler):
         return "acme"
 
     def log_message(self, *_: object) -> None:
-        """Quiet: the demo does the talking."""
+        """Stay silent: the demo owns the terminal."""
+
+
+def render_page(world: World, zones: ShippingZones) -> str:
+    services = [
+        {
+            "name": name,
+            "purpose": PURPOSES[name],
+            "condition": CONDITIONS[state],
+            "button": BUTTONS[USUAL_FAULT[name]] if state == UP else "Repair it",
+            "is_up": state == UP,
+        }
+        for name, state in world.states().items()
+    ]
+    return _page().render(services=services, zones=zones)
+
+
+@cache
+def _page() -> Template:
+    source = (files("redrive.demo") / "world.html").read_text(encoding="utf-8")
+    parser = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return parser.from_string(source)
 
 
 def _read(body: bytes) -> dict[str, Any]:

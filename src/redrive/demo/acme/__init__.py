@@ -1,1 +1,1 @@
-"""Acme: a small company. Orders, accounts, a supplier's feed, reports."""
+"""Acme, a small company: `app` has its workflows, `tasks` their steps, `services` what Acme depends on."""

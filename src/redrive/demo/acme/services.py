@@ -1,4 +1,4 @@
-"""The services of others that Acme depends on, over HTTP."""
+"""Services of other companies that Acme calls over HTTP."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 from redrive import AsyncHttpClient, Context
 
-URL, TOKEN = "ACME_OUTSIDE", "ACME_TOKEN"
+URL, TOKEN = "ACME_SERVICES_URL", "ACME_TOKEN"
 SERVICES = ("payments", "carrier", "mail", "identity", "supplier", "analytics")
 
 
-class Outside:
-    """One request an attempt: steps bring their own retries and breakers."""
+class Services:
+    """One HTTP client per service. It sends each request once: steps have their own retries and breakers."""
 
     def __init__(self, url: str, token: str) -> None:
         self._clients = {
@@ -21,11 +21,11 @@ class Outside:
         }
 
     @classmethod
-    def of_environment(cls) -> Outside:
+    def from_environment(cls) -> Services:
         return cls(os.environ[URL], os.environ[TOKEN])
 
     async def post(self, service: str, path: str, body: dict[str, Any], context: Context) -> Any:
-        """The key is the same on every attempt of a step, so that nothing is done twice."""
+        """Send the step's idempotency key, which all its attempts share, so that the service acts once."""
         client = self._clients[service]
         return await client.request("POST", path, json=body, idempotency_key=context.idempotency_key)
 
@@ -33,6 +33,6 @@ class Outside:
         params = {"reference": reference}
         return await self._clients[service].request("GET", path, params=params, timeout=timeout)
 
-    async def is_back(self, service: str) -> None:
-        """A probe: raises as long as it is not."""
+    async def probe(self, service: str) -> None:
+        """Raise unless the service is healthy. Breakers call it before they let work through again."""
         await self._clients[service].request("GET", "/health")
