@@ -258,7 +258,7 @@ class Wiring:
 
     def _make_worker(self, options: WorkerOptions, threads: Threads | None) -> Worker:
         processor, signals, ended_runs = self.processor(), Signals(self.clock), EndedRunCounts()
-        in_flight = InFlight(self.database, self.clock, options.lease_seconds, self._retrier, signals)
+        in_flight = InFlight(self.database, self.clock, options.lease_seconds, signals)
         reporter = EventReporter(
             self.event_bus, self.clock, in_flight, signals, ended_runs, self.waiters.finished
         )

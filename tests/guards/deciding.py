@@ -191,7 +191,7 @@ GUARDS = (
         "an outage of the database making suspects of everything that was executed",
         (
             Code(
-                "redrive.engine.worker:Worker._maintain",
+                "redrive.engine.maintenance:Maintenance._maintain",
                 "after_outage=silent >",
                 "after_outage=False and silent >",
             ),
@@ -203,8 +203,8 @@ GUARDS = (
         "a worker that is told to stop claiming on",
         (
             Code(
-                "redrive.engine.worker:Worker._claim_loop",
-                "while not self._stopping.is_set():",
+                "redrive.engine.claimer:Claimer.run",
+                "while not stopping.is_set():",
                 "while True:",
             ),
         ),
@@ -215,8 +215,8 @@ GUARDS = (
         "a worker that is told to stop claiming once more",
         (
             Code(
-                "redrive.engine.worker:Worker._claim_loop",
-                "if self._stopping.is_set():\n            return",
+                "redrive.engine.claimer:Claimer.run",
+                "if stopping.is_set():\n            return",
                 "if False:\n            return",
             ),
         ),

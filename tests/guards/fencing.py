@@ -318,7 +318,13 @@ GUARDS = (
     Guard(
         "executor.abandon",
         "handlers that outlive their worker",
-        (Code("redrive.engine.in_flight:InFlight.abandon", "for work in self.works:", "for work in []:"),),
+        (
+            Code(
+                "redrive.engine.executor:Executor.abandon",
+                "for work in self.in_flight.works:",
+                "for work in []:",
+            ),
+        ),
         (f"{WORKER}test_a_worker_whose_task_is_cancelled_leaves_nothing_running",),
     ),
 )

@@ -199,4 +199,4 @@ async def in_flight(app: Redrive) -> AsyncIterator[tuple[Harness, Worker, asynci
         try:
             yield test, worker, stopped
         finally:
-            await worker.in_flight.abandon()
+            await worker.parts.executor.abandon()

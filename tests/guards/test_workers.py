@@ -28,7 +28,7 @@ async def test_a_worker_that_is_told_to_stop_claims_no_suspect(
         await sql(app, "UPDATE runs SET place = 'alone', isolation = 1")
         worker = app.worker(poll_seconds=0.01)
 
-        async def told_to_stop(stopping: asyncio.Event) -> int:
+        async def told_to_stop() -> int:
             worker.claimer.isolate(["default"])
             worker.stop()
             return 1
@@ -57,7 +57,7 @@ async def test_a_worker_that_is_told_to_stop_asks_no_further_queue() -> None:
 
         seam.after("claim", stop)
         assert await worker.claimer.claim(10) == 1
-        await asyncio.gather(*worker.in_flight.tasks)
+        await asyncio.gather(*worker.parts.executor.tasks)
         assert await sql(app, "SELECT count(*) FROM runs WHERE place = 'ready'") == [(2,)]
     assert len(executed) == 1
 
@@ -120,7 +120,7 @@ async def test_a_suspect_is_not_begun_beside_others(tmp_path: Path) -> None:
 
     async with working(app) as worker:
         await app.start(long)
-        while not worker.in_flight.executing:
+        while not worker.parts.executor.tasks:
             await asyncio.sleep(0.01)
         run = await app.start(suspect, delay=3600.0)
         await sql(app, "UPDATE runs SET place = 'alone', isolation = 1 WHERE id = ?1", run.id)
@@ -143,7 +143,7 @@ async def test_nothing_is_claimed_while_too_much_waits_to_be_written(monkeypatch
         await app.start_many(work, [None] * 5)
         worker = app.worker_in_test()
         await worker.claimer.claim(3)
-        await asyncio.gather(*worker.in_flight.tasks)
+        await asyncio.gather(*worker.parts.executor.tasks)
 
         assert worker.claimer.free() == 0
         await worker.parts.recorder.flush()
@@ -181,6 +181,6 @@ async def test_leases_that_expired_while_nobody_looked_speak_against_nobody() ->
         worker = app.worker_in_test()
         await app.store.leases.claim("default", 1, Holder(1, "another", "", 60.0))
         test.clock.advance(61)
-        await worker._maintain()
+        await worker.maintenance._maintain()
         await worker.parts.recorder.flush()
         assert await sql(app, "SELECT place, losses FROM runs") == [("ready", 0)]

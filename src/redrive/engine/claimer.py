@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
@@ -25,6 +24,8 @@ _UNREADABLE = (RedriveError, LookupError, TypeError, ValueError)
 
 
 class Claimer:
+    """`polled_at` is when it last asked the database for work, on the monotonic clock."""
+
     def __init__(self, parts: WorkerParts) -> None:
         self._worker_id = parts.id
         self._code_version = parts.code_version
@@ -41,24 +42,39 @@ class Claimer:
         self._failure_handler = parts.failure_handler
         self._recorder = parts.recorder
         self._reporter = parts.reporter
+        self._seconds_until_poll = parts.seconds_until_poll
+        self.polled_at = parts.clock.monotonic()
         self._isolated_queues: list[str] = []
         self._alone_after = 0.0
         self._turn = 0
         self._unsure: tuple[int, float] | None = None
+
+    async def run(self) -> None:
+        """Claim while there is room, until the worker stops."""
+        stopping, ready = self._signals.stopping, self._signals.ready
+        while not stopping.is_set():
+            room = await self.wait_for_room()
+            if stopping.is_set():
+                return
+            ready.clear()
+            claimed = await self._retrier.run("claim", partial(self.claim, room))
+            self.polled_at = self._clock.monotonic()
+            if claimed < room:
+                await wait_for(ready, self._seconds_until_poll(), self._clock)
 
     # Room
 
     def free(self) -> int:
         if self._recorder.pending >= MAX_PENDING_RECORDS:
             return 0
-        return self._options.concurrency - self._in_flight.executing
+        return self._options.concurrency - len(self._executor.tasks)
 
-    async def wait_for_room(self, stopping: asyncio.Event) -> int:
+    async def wait_for_room(self) -> int:
         """Wait until a good part is free, but not long when only little is: large batches are cheap."""
         if 0 < self.free() < self._options.concurrency // 4:
             self._in_flight.room_made.clear()
             await wait_for(self._in_flight.room_made, SHORT_WAIT, self._clock)
-        while self.free() <= 0 and not stopping.is_set():
+        while self.free() <= 0 and not self._signals.stopping.is_set():
             self._in_flight.room_made.clear()
             await wait_for(self._in_flight.room_made, self._options.poll_seconds, self._clock)
         return self.free()
@@ -169,7 +185,7 @@ class Claimer:
                 self._failure_handler.cancelled(work)
         works = [work for work in works if work.claim.cancel_requested_at is None]
         if not any(work.is_bound for work in works):
-            self._launch(works)
+            self._executor.launch(works)
             return
         try:
             await self._pass(works)
@@ -182,7 +198,7 @@ class Claimer:
             self._failure_handler.hold(work, held_by, None if refusal is None else refusal.retry_after)
         for work in passage.lost:
             self._reporter.lost(work)
-        self._launch(passage.admitted)  # last: what is launched must not be passed a second time
+        self._executor.launch(passage.admitted)  # last: what is launched must not be passed a second time
 
     async def _pass_one_by_one(self, works: Sequence[Work], error: Exception) -> None:
         if len(works) == 1:
@@ -192,10 +208,6 @@ class Claimer:
             return
         for work in works:
             await self._take_through([work])
-
-    def _launch(self, works: Sequence[Work]) -> None:
-        for work in works:
-            self._in_flight.launch(work, self._executor.execute)
 
     async def readable(self, claim: Claim, since: float | None = None) -> Work | None:
         """The work that a claim stands for; a row that cannot be read stops no other and is not lost."""

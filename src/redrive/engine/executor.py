@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -33,6 +34,8 @@ from redrive.store.joined import JoinedSession, joined_session
 from redrive.store.record import Record
 from redrive.store.store import Store
 
+ABANDON_SECONDS = 0.5
+
 
 class _Attempt(Struct, frozen=True):
     result: str
@@ -42,7 +45,10 @@ class _Attempt(Struct, frozen=True):
 
 @dataclass(slots=True)
 class Executor:
-    """`attempts` counts the calls of users' functions."""
+    """
+    tasks     the asyncio tasks that execute works now
+    attempts  counts the calls of users' functions
+    """
 
     store: Store
     clock: Clock
@@ -58,13 +64,39 @@ class Executor:
     limits: JsonLimits
     lease_seconds: float
     encryption: Encryption
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
     attempts: int = 0
 
-    async def execute(self, work: Work) -> None:
+    def launch(self, works: Sequence[Work]) -> None:
+        """Execute each work in an asyncio task of its own."""
+        loop = asyncio.get_running_loop()
+        for work in works:
+            work.carrier = loop.create_task(self._execute(work))
+            if not work.carrier.done():  # an eager task may be
+                self.tasks.add(work.carrier)
+
+    async def abandon(self) -> None:
+        """Interrupt every work, because the worker ends and nothing may go on without a lease. A drain leaves
+        none."""
+        for work in self.in_flight.works:
+            work.interrupt(Interruption.LOST)
+        if self.tasks:
+            await asyncio.wait(set(self.tasks), timeout=ABANDON_SECONDS)
+
+    async def _execute(self, work: Work) -> None:
         """Execute the step of a work, and those after it as long as the run goes on under the same lease."""
         following: Work | None = work
-        while following is not None:
-            following = await self._execute_step(following)
+        try:
+            while following is not None:
+                work = following
+                following = await self._execute_step(work)
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 — a mistake of ours, not a failed step
+            # Its lease is not renewed any more: it will expire, and another worker takes over.
+            self.in_flight.remove(work)
+            self.retrier.report_failure("execute", repr(error), self.lease_seconds)
+        finally:
+            self.tasks.discard(work.carrier)
+            self.in_flight.room_made.set()
 
     async def _execute_step(self, work: Work) -> Work | None:
         """Run, classify, decide, record. What was recorded is reported once it is durable."""

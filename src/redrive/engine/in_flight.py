@@ -1,20 +1,16 @@
-"""What is in flight: the works of one worker, their leases, and the room that is left."""
+"""What is in flight: the works of one worker, and their leases."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from redrive.clock import Clock
 from redrive.engine.lease_renewer import LeaseRenewer
 from redrive.engine.signals import Signals, wait_for
-from redrive.engine.store_retrier import StoreRetrier
 from redrive.engine.work import Interruption, Work
 from redrive.store.database import Database
 from redrive.store.leases import Leases, Renewal
-
-ABANDON_SECONDS = 0.5
 
 RunLease = tuple[str, int]
 """A run, and the token of the claim."""
@@ -27,26 +23,20 @@ async def renew_runs(database: Database, leases: Sequence[tuple[RunLease, float]
 
 class InFlight:
     """
-    executing  how many works are executed just now
     removed    set when a work was removed
     room_made  set when a work was removed, or its execution has ended
     """
 
-    def __init__(
-        self, database: Database, clock: Clock, lease_seconds: float, retrier: StoreRetrier, signals: Signals
-    ) -> None:
+    def __init__(self, database: Database, clock: Clock, lease_seconds: float, signals: Signals) -> None:
         self.lease_renewer = LeaseRenewer(
             "redrive-leases", database, clock, renew_runs, self._lost_from_thread
         )
-        self.executing = 0
         self.room_made = asyncio.Event()
         self.removed = asyncio.Event()
         self._clock = clock
         self._lease_seconds = lease_seconds
-        self._retrier = retrier
         self._signals = signals
         self._works: dict[str, Work] = {}
-        self.tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def __len__(self) -> int:
@@ -62,28 +52,13 @@ class InFlight:
     def add(self, work: Work, since: float) -> None:
         """Renew its lease from now on, until it is removed. `since` is when it was claimed, at the latest."""
         if self._loop is None or self._loop.is_closed():
-            self._loop = (
-                asyncio.get_running_loop()
-            )  # not for every work: up to Python 3.11 it is a system call
+            # Not for every work: up to Python 3.11 it is a system call.
+            self._loop = asyncio.get_running_loop()
         before = self._works.get(work.claim.id)
         if before is not None and before.claim.token != work.claim.token:
             before.interrupt(Interruption.LOST)
         self._works[work.claim.id] = work
         self.lease_renewer.hold(_lease_of(work), self._lease_seconds, since)
-
-    def launch(self, work: Work, execute: Callable[[Work], Coroutine[Any, Any, None]]) -> None:
-        loop = self._loop or asyncio.get_running_loop()
-        self.executing += 1
-        work.carrier = loop.create_task(self._execute(work, execute))
-        if not work.carrier.done():  # an eager task may be
-            self.tasks.add(work.carrier)
-
-    async def abandon(self) -> None:
-        """The worker ends, and nothing may go on without a lease. After a drain nothing is left."""
-        for work in self.works:
-            work.interrupt(Interruption.LOST)
-        if self.tasks:
-            await asyncio.wait(set(self.tasks), timeout=ABANDON_SECONDS)
 
     def follow(self, work: Work, following: Work) -> None:
         """The next step of the same run goes on under the same lease."""
@@ -113,18 +88,6 @@ class InFlight:
         """Wait until a work is removed, for that many seconds at most."""
         await wait_for(self.removed, seconds, self._clock)
         self.removed.clear()
-
-    async def _execute(self, work: Work, execute: Callable[[Work], Coroutine[Any, Any, None]]) -> None:
-        try:
-            await execute(work)
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 — a mistake of ours, not a failed step
-            # Its lease is not renewed any more: it will expire, and another worker takes over.
-            self.remove(self._works.get(work.claim.id, work))
-            self._retrier.report_failure("execute", repr(error), self._lease_seconds)
-        finally:
-            self.tasks.discard(work.carrier)
-            self.executing -= 1
-            self.room_made.set()
 
     def _lost_from_thread(self, leases: list[RunLease]) -> None:
         if self._loop is not None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from os import getpid
 from socket import gethostname
 
 from redrive.engine.breakers import HELD_BY_BREAKER
 from redrive.engine.claimer import Claimer
 from redrive.engine.gate import HELD_BY_LIMIT
+from redrive.engine.signals import wait_for
 from redrive.engine.work import Interruption, Work
 from redrive.engine.worker_parts import WorkerParts
 from redrive.model.event import HeldReleased
@@ -17,9 +19,15 @@ MAX_PROMOTION_BATCH = 500
 MAX_RECLAIM_BATCH = 100
 MAX_REMOVAL_BATCH = 200
 WORKERS_REMEMBERED = 86_400.0
+RETENTION_INTERVAL = 60.0
 
 
 class Maintenance:
+    """
+    promoted_at    when it last made due runs ready, on the monotonic clock
+    maintained_at  when it last looked for expired leases
+    """
+
     def __init__(self, parts: WorkerParts, claimer: Claimer) -> None:
         self._worker_id = parts.id
         self._code_version = parts.code_version
@@ -35,8 +43,20 @@ class Maintenance:
         self._failure_handler = parts.failure_handler
         self._ended_runs = parts.ended_runs
         self._claimer = claimer
+        self._clock = parts.clock
+        self._seconds_until_poll = parts.seconds_until_poll
+        self.promoted_at = self.maintained_at = parts.clock.monotonic()
 
     # What time brings
+
+    async def run_promotion(self) -> None:
+        """Make due runs ready when their time has come, until the worker stops."""
+        while not self._signals.stopping.is_set():
+            more = await self._retrier.run("promote", self.promote)
+            self.promoted_at = self._clock.monotonic()
+            if not more:
+                wait = self._signals.seconds_until_due(self._seconds_until_poll())
+                await wait_for(self._signals.due, wait, self._clock)
 
     async def promote(self) -> bool:
         """Make due runs ready, and release runs that need not be held any more; True if there are more."""
@@ -71,8 +91,27 @@ class Maintenance:
 
     # Looking after oneself and the others
 
+    async def run(self) -> None:
+        """Maintain, send heartbeats and remove what is old, until the worker stops."""
+        heartbeat = retention = self._clock.monotonic()
+        while not self._signals.stopping.is_set():
+            await self._retrier.run("maintain", self._maintain)
+            now = self.maintained_at = self._clock.monotonic()
+            if now >= heartbeat:
+                await self._retrier.run("heartbeat", partial(self.heartbeat, "running"))
+                heartbeat = now + self._options.heartbeat_seconds
+            if now >= retention:
+                more = await self._retrier.run("retention", self.remove_expired)
+                retention = now + (0.0 if more else RETENTION_INTERVAL)
+            await wait_for(self._signals.stopping, self._seconds_until_poll(), self._clock)
+
+    async def _maintain(self) -> None:
+        """A lease is renewed after a third of its time: two thirds of silence can have ended any of them."""
+        silent = self._clock.monotonic() - self.maintained_at
+        await self.maintain(after_outage=silent > self._options.lease_seconds * 2.0 / 3.0)
+
     async def maintain(self, *, after_outage: bool = False) -> None:
-        """Take over expired leases, pass on cancellations, write down progress."""
+        """Take over expired leases, pass on cancellations, write progress."""
         await self.reclaim(blame=not after_outage)
         queues, workflows = self._options.queues, self._options.workflows
         self._claimer.isolate(sorted(await self._store.leases.lonely_queues(queues, workflows)))

@@ -1,17 +1,14 @@
-"""The worker: claims what is ready, has it executed, and takes over what others have lost.
+"""The worker: runs the loops of its parts side by side until it is told to stop, then drains.
 
-Several loops run side by side until it is told to stop: one claims while there is room, one makes ready what
-has become due and releases what was held, one takes over expired leases and passes on cancellations; and the
-recorder and the breakers write what they have gathered.
+The claimer claims while there is room. Maintenance makes due runs ready and releases held ones, takes over
+expired leases and passes on cancellations. The recorder and the breakers write what they have gathered.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -24,13 +21,12 @@ from redrive.errors import StoreError, StoreUnavailableError
 from redrive.model.event import WorkerStarted, WorkerStopped, WorkerStopping
 
 UNHEALTHY_AFTER = 30.0
-RETENTION_INTERVAL = 60.0
 LOOPS_GRACE, STOP_GRACE = 2.0, 0.5
 """Seconds for the loops to end and the last records to be written, and for tasks to stop when told to."""
 
 
 class Health(NamedTuple):
-    """Liveness is the time since each of its loops has last polled the database successfully."""
+    """`seconds_since_poll` is the age of the last successful poll of its slowest loop."""
 
     healthy: bool
     seconds_since_poll: float
@@ -57,7 +53,6 @@ class Worker:
         self._recorder = parts.recorder
         self._breakers = parts.breakers
         self._hurry = asyncio.Event()
-        self._polled = dict.fromkeys(("claim", "promote", "maintain"), self._clock.monotonic())
         self._background: asyncio.Task[None] | None = None
         self._requeued = 0
 
@@ -74,12 +69,17 @@ class Worker:
                 return
             await stack.enter_async_context(self._database.listen(self._heard))
             renewal = self._renew_by(stack)
-            work = [self._claim_loop, self._promote_loop, self._maintain_loop, self._drive_loop]
+            work = [
+                self.claimer.run,
+                self.maintenance.run_promotion,
+                self.maintenance.run,
+                self._drive_loop,
+            ]
             if self.options.redrive:
                 self.processor.start()
                 stack.push_async_callback(self.processor.stop)
             records = [self._recorder.run, self._breakers.run, *renewal]
-            stack.push_async_callback(self.in_flight.abandon)
+            stack.push_async_callback(self._executor.abandon)
             async with _running(records) as recording, _running(work) as working:
                 await self._until_stopped([*working, *recording])
                 await self._drain(working)
@@ -110,8 +110,10 @@ class Worker:
             event.set()
 
     def health(self) -> Health:
-        loops = self._polled if self.claimer.free() > 0 else {**self._polled, "claim": math.inf}
-        since = max(0.0, self._clock.monotonic() - min(loops.values()))
+        polled_at = min(self.maintenance.promoted_at, self.maintenance.maintained_at)
+        if self.claimer.free() > 0:
+            polled_at = min(polled_at, self.claimer.polled_at)
+        since = max(0.0, self._clock.monotonic() - polled_at)
         return Health(since < UNHEALTHY_AFTER, since, len(self.in_flight))
 
     async def work_off(self) -> int:
@@ -123,9 +125,9 @@ class Worker:
                 await self._written()
                 await self.maintenance.promote()
                 await self._tend()
-                others = set(self.in_flight.tasks)
+                others = set(self._executor.tasks)
                 claimed = await self.claimer.claim(self.options.concurrency, abstain=False)
-                await asyncio.gather(*(self.in_flight.tasks - others), return_exceptions=True)
+                await asyncio.gather(*(self._executor.tasks - others), return_exceptions=True)
                 await self._written()
                 await self._breakers.settle()
                 if not claimed:
@@ -156,50 +158,13 @@ class Worker:
         await opening
         return True
 
-    # The loops
-
-    async def _claim_loop(self) -> None:
-        while not self._stopping.is_set():
-            room = await self.claimer.wait_for_room(self._stopping)
-            if self._stopping.is_set():
-                return
-            self._signals.ready.clear()
-            claimed = await self._retrier.run("claim", partial(self.claimer.claim, room))
-            self._polled["claim"] = self._clock.monotonic()
-            if claimed < room:
-                await wait_for(self._signals.ready, self._jittered(self.options.poll_seconds), self._clock)
-
-    async def _promote_loop(self) -> None:
-        while not self._stopping.is_set():
-            more = await self._retrier.run("promote", self.maintenance.promote)
-            self._polled["promote"] = self._clock.monotonic()
-            if not more:
-                wait = self._signals.seconds_until_due(self._jittered(self.options.poll_seconds))
-                await wait_for(self._signals.due, wait, self._clock)
+    # Loops of its own
 
     async def _drive_loop(self) -> None:
         """Bring bulk replays forward."""
         while not self._stopping.is_set():
             wait = await self._retrier.run("replay", self.driver.tick)
             await wait_for(self._stopping, wait, self._clock)
-
-    async def _maintain_loop(self) -> None:
-        heartbeat = retention = self._clock.monotonic()
-        while not self._stopping.is_set():
-            await self._retrier.run("maintain", self._maintain)
-            now = self._polled["maintain"] = self._clock.monotonic()
-            if now >= heartbeat:
-                await self._retrier.run("heartbeat", partial(self.maintenance.heartbeat, "running"))
-                heartbeat = now + self.options.heartbeat_seconds
-            if now >= retention:
-                more = await self._retrier.run("retention", self.maintenance.remove_expired)
-                retention = now + (0.0 if more else RETENTION_INTERVAL)
-            await wait_for(self._stopping, self._jittered(self.options.poll_seconds), self._clock)
-
-    async def _maintain(self) -> None:
-        """A lease is renewed after a third of its time: two thirds of silence can have ended any of them."""
-        silent = self._clock.monotonic() - self._polled["maintain"]
-        await self.maintenance.maintain(after_outage=silent > self.options.lease_seconds * 2.0 / 3.0)
 
     async def _renew_loop(self) -> None:
         while True:
@@ -268,9 +233,6 @@ class Worker:
     def _heard(self, queue: str) -> None:
         if not queue or queue in self.options.queues:
             self._signals.ready.set()
-
-    def _jittered(self, seconds: float) -> float:
-        return seconds * (0.75 + 0.5 * self.parts.random.random())
 
 
 @asynccontextmanager

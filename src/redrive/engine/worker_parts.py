@@ -116,3 +116,7 @@ class WorkerParts:
     ended_runs: EndedRunCounts
     driver: ReplayDriver
     processor: RedriveProcessor
+
+    def seconds_until_poll(self) -> float:
+        """The poll interval with jitter, so that workers do not poll in step."""
+        return self.options.poll_seconds * (0.75 + 0.5 * self.random.random())
