@@ -38,10 +38,9 @@ if TYPE_CHECKING:
     from redrive.policy.backoff import Backoff
     from redrive.policy.breaker_policy import BreakerPolicy
     from redrive.policy.budget import BudgetPolicy
-    from redrive.policy.classify import Classifier, classify
+    from redrive.policy.classify import Classifier, Rule, classify
     from redrive.policy.idempotency import idempotency_key
     from redrive.policy.retry import RetryPolicy
-    from redrive.policy.rule import Rule
     from redrive.policy.template import Template
     from redrive.settings import Settings
 
@@ -67,7 +66,7 @@ _HOME = {
     "HttpClient": "redrive.calls.http",
     "Redrive": "redrive.app",
     "RetryPolicy": "redrive.policy.retry",
-    "Rule": "redrive.policy.rule",
+    "Rule": "redrive.policy.classify",
     "RunHandle": "redrive.engine.handle",
     "Settings": "redrive.settings",
     "Template": "redrive.policy.template",

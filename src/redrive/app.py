@@ -33,9 +33,9 @@ from redrive.identity.sessions import UserSessions
 from redrive.identity.sign_in import SessionLimits
 from redrive.model.breaker import BreakerState
 from redrive.model.caller import APPLICATION, Caller, checked_caller
+from redrive.policy.access import Principal, program
 from redrive.policy.bounds import require_kind
 from redrive.policy.breaker_policy import BreakerPolicy, Ramp
-from redrive.policy.principal import Principal, program
 from redrive.policy.redriving import Function
 from redrive.policy.template import Template
 from redrive.store.joined import JoinedSession, joined_session

@@ -14,7 +14,7 @@ from tests.cli.shop import Shop
 from tests.cli.terminal import talk
 
 from redrive.app import Redrive
-from redrive.policy.principal import Principal
+from redrive.policy.access import Principal
 
 KEY = re.compile(r"rdk_[0-9a-f]{32}_[A-Za-z0-9_-]{43}\n")
 

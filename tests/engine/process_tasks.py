@@ -19,8 +19,7 @@ from redrive.engine.context import Context
 from redrive.engine.task import Task
 from redrive.errors import RateLimitedError
 from redrive.model.failure import Category
-from redrive.policy.classify import Classifier
-from redrive.policy.rule import Rule
+from redrive.policy.classify import Classifier, Rule
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 

@@ -18,8 +18,7 @@ from tests.store.build import ask
 from redrive.app import Redrive
 from redrive.errors import InvalidValueError, StoreError, StoreUnavailableError
 from redrive.failures.changes import BEAT_SECONDS, FAR_BEHIND, MAX_SUBJECTS, PAGE
-from redrive.model.audit import Action, NewEntry
-from redrive.model.change import Change, Kind
+from redrive.model.audit import Action, Change, ChangeKind, NewEntry
 from redrive.settings import Settings
 from redrive.store.database import Database, Row
 from redrive.store.statement import Statement
@@ -81,7 +80,7 @@ class World:
         async with aclosing(self.app.changes.follow(org, after)) as stream:
             first = await anext(stream)
             assert (first.kind, first.sequence) == (
-                Kind.COUNTERS,
+                ChangeKind.COUNTERS,
                 after if after is not None else first.sequence,
             )
             yield stream
@@ -116,7 +115,7 @@ async def test_what_was_done_is_told_without_what_was_said_i9(world: World) -> N
 
         [entry] = await world.told(stream)
 
-    assert (entry.kind, entry.sequence, entry.action) == (Kind.ENTRY, 1, "dead_letter.tagged")
+    assert (entry.kind, entry.sequence, entry.action) == (ChangeKind.ENTRY, 1, "dead_letter.tagged")
     assert (entry.subjects, entry.number) == (("letter 7",), 1)
     assert not any(word in repr(entry) for word in ("Globex", SECRET, "ana"))
 
@@ -127,13 +126,13 @@ async def test_the_counters_follow_the_dead_letters_and_breakers(world: World) -
         await world.app.force_breaker("mail", "OPEN", reason="it is down", by="ana")
 
         [entry, counters] = await world.told(stream, 2)
-        others = Change(Kind.BEAT, 0, 0.0)
-        while others.kind is Kind.BEAT:  # until the breaker is seen there too
+        others = Change(ChangeKind.BEAT, 0, 0.0)
+        while others.kind is ChangeKind.BEAT:  # until the breaker is seen there too
             [others] = await world.told(theirs)
 
     assert (entry.action, entry.subjects) == ("breaker.forced", ("mail",))
     assert counters.counters == ({"OPEN": 3}, {"mail": "OPEN"})
-    assert (others.kind, others.counters) == (Kind.COUNTERS, ({}, {"mail": "OPEN"}))
+    assert (others.kind, others.counters) == (ChangeKind.COUNTERS, ({}, {"mail": "OPEN"}))
 
 
 async def test_what_happens_in_another_org_is_not_told_i8(world: World) -> None:
@@ -156,7 +155,7 @@ async def test_a_listener_goes_on_where_it_was(world: World) -> None:
         after = await world.told(stream, 2)
 
     assert [each.sequence for each in before + after] == [3, 4, 5, 6, 7]
-    assert {each.kind for each in before + after} == {Kind.ENTRY}
+    assert {each.kind for each in before + after} == {ChangeKind.ENTRY}
 
 
 async def test_who_comes_now_is_told_what_happens_from_now_on(world: World) -> None:
@@ -178,8 +177,8 @@ async def test_who_has_missed_too_much_begins_anew(world: World, after: int) -> 
         await world.enter()
         [entry] = await world.told(stream)
 
-    assert (reset.kind, reset.sequence) == (Kind.RESET, FAR_BEHIND + 1)
-    assert (entry.kind, entry.sequence) == (Kind.ENTRY, FAR_BEHIND + 2)
+    assert (reset.kind, reset.sequence) == (ChangeKind.RESET, FAR_BEHIND + 1)
+    assert (entry.kind, entry.sequence) == (ChangeKind.ENTRY, FAR_BEHIND + 2)
 
 
 async def test_a_thousand_missed_entries_are_told_one_by_one(world: World) -> None:
@@ -200,7 +199,7 @@ async def test_a_slow_listener_misses_nothing_and_nothing_is_kept_for_it(world: 
 
         late = await world.told(slow, 4 * (PAGE - 50))
 
-    entries = [each.sequence for each in late if each.kind is Kind.ENTRY]
+    entries = [each.sequence for each in late if each.kind is ChangeKind.ENTRY]
     assert entries == list(range(1, 4 * (PAGE - 50) + 1))
 
 
@@ -237,7 +236,7 @@ async def test_when_nothing_happens_there_is_a_sign_of_life(world: World) -> Non
     async with world.listening() as stream:
         [beat] = await world.told(stream)
 
-    assert (beat.kind, beat.counters) == (Kind.BEAT, None)
+    assert (beat.kind, beat.counters) == (ChangeKind.BEAT, None)
     assert world.clock.time >= BEAT_SECONDS
 
 
@@ -252,10 +251,10 @@ async def test_an_outage_of_the_database_is_survived(world: World) -> None:
         found = await world.told(stream, 2, step=MAX_LOOK_LENGTH)
         others = await world.told(other, 2)
 
-    assert beat.kind is Kind.BEAT
+    assert beat.kind is ChangeKind.BEAT
     assert asked > 0, "it was not looked at all in the meantime"
-    assert [each.sequence for each in found if each.kind is Kind.ENTRY] == [1, 2]
-    assert [each.sequence for each in others if each.kind is Kind.ENTRY] == [1, 2]
+    assert [each.sequence for each in found if each.kind is ChangeKind.ENTRY] == [1, 2]
+    assert [each.sequence for each in others if each.kind is ChangeKind.ENTRY] == [1, 2]
 
 
 async def test_who_comes_during_an_outage_is_told_so(world: World) -> None:

@@ -18,9 +18,9 @@ from redrive.errors import FinalError, InvalidValueError, RetryableError, StoreU
 from redrive.failures.group_queries import MAX_SPARKLINES
 from redrive.failures.overview import Overview, ReplayTotals
 from redrive.model.failure_group import Timeline
-from redrive.model.overview import Span, first_part
 from redrive.model.query import Count
 from redrive.model.run import ENDED_RUNS, Cancellation
+from redrive.model.statistics import Span, first_part
 from redrive.policy import Exponential
 from redrive.store.database import Database
 from redrive.testing import EPOCH, VirtualClock

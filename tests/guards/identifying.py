@@ -302,7 +302,7 @@ def _owners() -> Iterator[Guard]:
 
 def _grants() -> Iterator[Guard]:
     more = _both(f"{KEYS}test_a_key_gives_nobody_more_than_it_has_itself")
-    place = "redrive.policy.principal:Principal.may_grant"
+    place = "redrive.policy.access:Principal.may_grant"
     yield Guard(
         "grant.role",
         "a role being given that is above one's own",

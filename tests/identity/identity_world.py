@@ -20,7 +20,7 @@ from redrive.identity.passwords import Passwords
 from redrive.identity.sessions import UserSessions
 from redrive.identity.sign_in import NewSession
 from redrive.model.identity import Member
-from redrive.policy.principal import Principal
+from redrive.policy.access import Principal
 from redrive.settings import Settings
 
 PASSWORD = "correct horse battery staple"

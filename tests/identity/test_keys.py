@@ -20,9 +20,8 @@ from redrive.errors import (
 from redrive.identity.credentials import CredentialLookup
 from redrive.model.identity import NewKey
 from redrive.model.role import Role
-from redrive.policy.access import Permission, permitted
+from redrive.policy.access import Permission, Principal, permitted
 from redrive.policy.credential import digest, parse_key
-from redrive.policy.principal import Principal
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -16,9 +16,8 @@ from redrive.identity.sessions import UserSessions
 from redrive.identity.sign_in import NewSession, SignedInUser
 from redrive.model.identity import Identity
 from redrive.model.role import Role
-from redrive.policy.access import permitted
+from redrive.policy.access import Principal, permitted
 from redrive.policy.credential import digest, is_csrf_of
-from redrive.policy.principal import Principal
 
 ANA = Identity("https://id.example.com", "user-7")
 

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from redrive.errors import AccessDeniedError, InvalidValueError
 from redrive.model.caller import Caller
 from redrive.model.role import Role
-from redrive.policy.access import PERMISSIONS, Permission, permitted
+from redrive.policy.access import (
+    PERMISSIONS,
+    Permission,
+    Principal,
+    permitted,
+    program,
+    require_grant,
+    require_permission,
+    role_in,
+)
 from redrive.policy.credential import (
     KeyText,
     checked_password,
@@ -26,13 +35,6 @@ from redrive.policy.credential import (
     parse_key,
     secret_text,
     user_name,
-)
-from redrive.policy.principal import (
-    Principal,
-    program,
-    require_grant,
-    require_permission,
-    role_in,
 )
 
 OWNER = permitted(Role.OWNER)

@@ -24,7 +24,7 @@ from redrive.policy import (
     Proportional,
 )
 from redrive.policy.alteration import Alteration
-from redrive.policy.consequence import consequences
+from redrive.policy.description import consequences
 from redrive.policy.jitter import parse_jitter
 from redrive.policy.presets import REDRIVE_LINEAR, REDRIVE_NEVER
 from redrive.policy.retry import RetryPolicy

@@ -12,9 +12,8 @@ from redrive.errors import InvalidValueError
 from redrive.model.dead_letter import CLOSED, DeadLetterState
 from redrive.model.failure_group import GroupState
 from redrive.model.query import Ago, Beginning, Between, Term, Value
-from redrive.policy.criterion import GROUPS_ONLY, KEYS
-from redrive.policy.query import parse
-from redrive.policy.query_languages import GROUP_WORDS, GROUPS, SHARED, about_groups
+from redrive.policy.query import about_groups, parse
+from redrive.policy.query_language import GROUP_WORDS, GROUPS, GROUPS_ONLY, KEYS, SHARED
 
 OF_LETTERS = sorted(set(KEYS) - set(SHARED))
 

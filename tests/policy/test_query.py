@@ -12,8 +12,8 @@ from redrive.errors import InvalidValueError
 from redrive.model.dead_letter import CLOSED, HEALS_ITSELF, LIVE, NEEDS_YOU, DeadLetterState, Prospect
 from redrive.model.failure import Category
 from redrive.model.query import TEXT, Ago, Beginning, Between, Moment, Query, Term, Value, Who
-from redrive.policy.criterion import KEYS
 from redrive.policy.query import MAX_QUERY_LENGTH, MAX_TERMS, MAX_VALUES, parse
+from redrive.policy.query_language import KEYS
 
 WHOLE = "v1:" + "0123456789" * 4
 

@@ -10,7 +10,7 @@ from redrive.errors import InvalidValueError
 from redrive.model.query import Ago, Between, Term, Value
 from redrive.model.run import ENDED_RUNS, FAILED_RUNS, LIVE_RUNS, RunPosition, RunState
 from redrive.policy.query import parse
-from redrive.policy.query_languages import RUN_WORDS, RUNS
+from redrive.policy.query_language import RUN_WORDS, RUNS
 
 G_WORDS = ("idle", "queued", "running", "done", "retry_wait", "blocked", "dlq", "replaying")
 M_WORDS = ("pending", "retrying", "exhausted", "completed")

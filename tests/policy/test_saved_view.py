@@ -8,7 +8,7 @@ import pytest
 
 from redrive.errors import InvalidValueError
 from redrive.model.saved_view import Looking, ViewedPage
-from redrive.policy.query_languages import MAX_SAVED_LENGTH, require_understood
+from redrive.policy.query import MAX_SAVED_LENGTH, require_understood
 
 DLQ, RUNS = ViewedPage.DLQ, ViewedPage.RUNS
 

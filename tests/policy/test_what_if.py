@@ -15,9 +15,8 @@ from redrive.policy import STEP, Additive, Backoff, Decorrelated, Exponential, F
 from redrive.policy.alteration import Alteration
 from redrive.policy.comparison import PolicyComparison, percentile
 from redrive.policy.known_errors import CLASS_OF_CATEGORY
-from redrive.policy.recovery import Recoveries
 from redrive.policy.retry import RetryPolicy, decide
-from redrive.policy.what_if import Failed, FailedStep, Proof, Works, relive
+from redrive.policy.what_if import Failed, FailedStep, Proof, Recoveries, Works, relive
 
 EVEN = RetryPolicy(name="even", max_attempts=3, backoff=Backoff(Exponential(10.0, 2.0)))
 """Waits 10 and 20 s."""

@@ -9,7 +9,7 @@ import pytest
 from tests.engine.hand_clock import HandClock
 from tests.server.house import House
 
-from redrive.policy.principal import Principal
+from redrive.policy.access import Principal
 from redrive.server import authenticator as module
 from redrive.server.authenticator import TRUSTED_FOR, Authenticator
 

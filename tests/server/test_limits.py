@@ -11,7 +11,7 @@ from tests.engine.hand_clock import HandClock
 from tests.server.house import House
 
 from redrive.model.role import Role
-from redrive.policy.principal import KEY, Principal
+from redrive.policy.access import KEY, Principal
 from redrive.server import limits as module
 from redrive.server.admin.static_files import static_path
 from redrive.server.limits import SIGN_IN_BURST, STRANGER_BURST, RequestLimits

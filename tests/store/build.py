@@ -8,13 +8,12 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from redrive.model.attempt import AttemptOutcome, AttemptRecord
 from redrive.model.claim import Claim
 from redrive.model.dead_letter import DeadLetter
 from redrive.model.decision import Reason
 from redrive.model.failure import Category, ErrorClass
 from redrive.model.run import NewRun, Place, RunEvent, RunState
-from redrive.model.step import FinishedStep, StepState
+from redrive.model.step import AttemptOutcome, AttemptRecord, FinishedStep, StepState
 from redrive.store.database import Database, Session
 from redrive.store.leases import Holder
 from redrive.store.migration import migrations

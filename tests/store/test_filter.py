@@ -14,8 +14,8 @@ from tests.store.letters import letter, put
 from redrive.errors import InvalidValueError
 from redrive.model.dead_letter import CLOSED, LIVE, DeadLetterState
 from redrive.model.query import Order, Query
-from redrive.policy.criterion import KEYS
 from redrive.policy.query import parse
+from redrive.policy.query_language import KEYS
 from redrive.store.cursor import Cursor
 from redrive.store.database import Database
 from redrive.store.dead_letters import DeadLetterStore

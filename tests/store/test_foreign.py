@@ -19,12 +19,11 @@ from tests.servers import PostgresServer
 from tests.store.build import advanced, advanced_in_place, completed, parked, places, rescheduled, stopped
 
 from redrive.errors import ConflictError, InvalidValueError, NotFoundError
-from redrive.model.attempt import AttemptOutcome, AttemptRecord
 from redrive.model.claim import Claim
 from redrive.model.decision import Reason
 from redrive.model.failure import Category, ErrorClass
 from redrive.model.run import NewRun, RunEvent
-from redrive.model.step import FinishedStep, StepState
+from redrive.model.step import AttemptOutcome, AttemptRecord, FinishedStep, StepState
 from redrive.policy.codec import decode, encode
 from redrive.store import record
 from redrive.store.joined import JoinedSession, joined_session

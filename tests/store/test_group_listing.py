@@ -17,7 +17,7 @@ from redrive.model.dead_letter import CLOSED, LIVE, DeadLetterState
 from redrive.model.failure_group import GroupLine, GroupSort, LetterCounts
 from redrive.model.query import Count, Query
 from redrive.policy.query import parse
-from redrive.policy.query_languages import GROUPS
+from redrive.policy.query_language import GROUPS
 from redrive.store.database import Database
 from redrive.store.dead_letters import DeadLetterStore
 from redrive.store.group_listing import Position

@@ -10,7 +10,7 @@ from tests.store.test_groups import occur, occurrence
 
 from redrive.model.failure_group import GroupRecord, GroupShare
 from redrive.policy.query import parse
-from redrive.policy.query_languages import GROUPS
+from redrive.policy.query_language import GROUPS
 from redrive.store.database import Database
 from redrive.store.dead_letters import DeadLetterStore
 from redrive.store.groups import Groups

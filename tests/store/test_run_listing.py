@@ -16,7 +16,7 @@ from redrive.errors import InvalidValueError
 from redrive.model.query import Order
 from redrive.model.run import RunLine
 from redrive.policy.query import parse
-from redrive.policy.query_languages import RUN_WORDS, RUNS
+from redrive.policy.query_language import RUN_WORDS, RUNS
 from redrive.store.cursor import Cursor
 from redrive.store.database import Database
 from redrive.store.postgres import PostgresDatabase

@@ -9,9 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from redrive.model.attempt import AttemptRecord
 from redrive.model.run import NewRun, RunEvent
-from redrive.model.step import FinishedStep
+from redrive.model.step import AttemptRecord, FinishedStep
 from redrive.store import record, statement
 from redrive.store.dialect import fields_of
 from redrive.store.statement import SqlQuery, statements

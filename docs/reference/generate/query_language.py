@@ -12,9 +12,8 @@ from redrive.model.failure import Category, ErrorClass
 from redrive.model.query import MAX_COUNTED
 from redrive.model.run import FAILED_RUNS, RunPosition, RunState
 from redrive.model.step import Effect
-from redrive.policy.criterion import KEYS, MIN_PREFIX_LENGTH
 from redrive.policy.query import MAX_QUERY_LENGTH, MAX_TERMS, MAX_VALUES
-from redrive.policy.query_languages import GROUP_WORDS, GROUPS, RUNS
+from redrive.policy.query_language import GROUP_WORDS, GROUPS, KEYS, MIN_PREFIX_LENGTH, RUNS
 from redrive.store.filter import _RARE, _WALKED
 from redrive.store.run_filter import _IN_KEYS as RUN_WALKED
 from redrive.store.run_filter import _RARE as RUN_RARE

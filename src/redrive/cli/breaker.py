@@ -19,7 +19,7 @@ from redrive.cli.preconditions import unknown_name
 from redrive.cli.terminal import notice, out, styled_state
 from redrive.cli.timestamps import ago, stamp
 from redrive.policy.bounds import MAX_DELAY_SECONDS
-from redrive.words.duration import age
+from redrive.words.time import age
 
 if TYPE_CHECKING:
     from redrive.cli.screen import Screen

@@ -14,7 +14,7 @@ from typing import TypeVar
 import click
 
 from redrive.errors import InvalidValueError, NotFoundError, RedriveError
-from redrive.settings.document import read_document
+from redrive.settings.sources import read_document
 from redrive.words.suggestion import suggest
 
 LOCAL = "local"

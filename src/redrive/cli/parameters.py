@@ -9,8 +9,7 @@ from math import inf
 import click
 
 from redrive.errors import InvalidValueError
-from redrive.words.duration import MAX_SECONDS, duration, parse_duration
-from redrive.words.moment import machine
+from redrive.words.time import MAX_SECONDS, duration, machine, parse_duration
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 

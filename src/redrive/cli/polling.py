@@ -13,7 +13,7 @@ from redrive.cli.output import Row
 from redrive.cli.parameters import DURATION
 from redrive.cli.terminal import notice
 from redrive.cli.workers import PATH, START, is_heard
-from redrive.words.duration import duration
+from redrive.words.time import duration
 
 FIRST_PAUSE_SECONDS, PAUSE_FACTOR, MAX_PAUSE_SECONDS = 0.1, 1.5, 2.0
 MISSING_WORKER_SECONDS = 2.0

@@ -14,7 +14,7 @@ from redrive.cli.listing import counted
 from redrive.cli.output import Row, TableColumn, output_option, show_rows
 from redrive.cli.preconditions import unknown_name
 from redrive.cli.terminal import escape, notice
-from redrive.words.duration import age
+from redrive.words.time import age
 
 PATH = "/api/v1/queues"
 

@@ -13,7 +13,7 @@ from redrive.cli.connection import api_options
 from redrive.cli.output import Row, chosen, output_option, screen, show_one
 from redrive.cli.status_screen import count_runs, draw_status, need_attention, totals
 from redrive.cli.workers import is_heard
-from redrive.model.overview import Span
+from redrive.model.statistics import Span
 
 REFRESH_SECONDS = 2.0
 MAX_GROUPS = 5

@@ -15,8 +15,8 @@ from redrive.cli.queue import depths
 from redrive.cli.terminal import out
 from redrive.cli.timestamps import ago, stamp
 from redrive.cli.workers import START, is_at_work, is_heard, worker_state
-from redrive.words.duration import age
 from redrive.words.number import plural
+from redrive.words.time import age
 
 if TYPE_CHECKING:
     from redrive.cli.screen import Screen

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from redrive.words import duration
+from redrive.words import time as times
 
 
 def ago(timestamp: str | None) -> str:
     """How long ago it was, or in how long it will be."""
-    return "-" if timestamp is None else duration.ago(_seconds(timestamp), _now())
+    return "-" if timestamp is None else times.ago(_seconds(timestamp), _now())
 
 
 def since(timestamp: str | None) -> str:
     """Its age: "3 min"."""
-    return "-" if timestamp is None else duration.age(_now() - _seconds(timestamp))
+    return "-" if timestamp is None else times.age(_now() - _seconds(timestamp))
 
 
 def stamp(timestamp: str | None) -> str:
@@ -32,7 +32,7 @@ def clock(timestamp: str | None, day: str | None = None) -> str:
 
 def took(start: str | None, end: str | None) -> str:
     """From one to the other: "12 ms", "1.2 s", "3 min 20 s"."""
-    return "-" if start is None or end is None else duration.duration(_seconds(end) - _seconds(start))
+    return "-" if start is None or end is None else times.duration(_seconds(end) - _seconds(start))
 
 
 def _seconds(timestamp: str) -> float:

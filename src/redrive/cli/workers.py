@@ -9,7 +9,7 @@ from redrive.cli.connection import api_options
 from redrive.cli.output import Row, TableColumn, chosen, output_option, show_rows
 from redrive.cli.terminal import notice
 from redrive.cli.timestamps import ago
-from redrive.words.duration import age
+from redrive.words.time import age
 
 PATH = "/api/v1/workers"
 START = "redrive worker MODULE:ATTRIBUTE"

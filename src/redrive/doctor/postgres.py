@@ -7,8 +7,8 @@ from shlex import quote
 
 from redrive.doctor.finding import DoctorLimits, Finding, State, count, ok, unknown
 from redrive.store.postgres_condition import Leftover, Server, TableCondition, Transaction
-from redrive.words.duration import age, duration
 from redrive.words.number import size
+from redrive.words.time import age, duration
 
 KEEPS_ROWS = "As long as it is open, old versions of rows stay: tables grow, and claiming becomes slower."
 KEEPS_LOCKS = "It keeps a connection and its locks; a migration, for one, would wait for it."

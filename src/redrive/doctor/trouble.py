@@ -12,7 +12,7 @@ from redrive.policy.breaker import Breaker
 from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.policy.codec import decode
 from redrive.store.inspection import BrokenHold, Letters
-from redrive.words.duration import age, duration
+from redrive.words.time import age, duration
 
 
 def judge_breakers(breakers: Sequence[BrokenHold]) -> Iterator[Finding]:

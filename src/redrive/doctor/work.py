@@ -12,8 +12,8 @@ from redrive.model.run import Place
 from redrive.store.inspection import Expired, Overdue
 from redrive.store.limits import QueueRow, WorkerRow
 from redrive.store.run_listing import Depth
-from redrive.words.duration import age
 from redrive.words.number import names
+from redrive.words.time import age
 
 WORK = "redrive worker MODULE:ATTRIBUTE"
 STOPPED = "stopped"

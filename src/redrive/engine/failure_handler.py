@@ -16,13 +16,12 @@ from redrive.engine.recorder import Recorder
 from redrive.engine.recording import AttemptVerdict, cancellation_record, failure_record, hold_record
 from redrive.engine.work import Work
 from redrive.errors import DeferredError
-from redrive.model.attempt import AttemptOutcome
 from redrive.model.breaker import CallOutcome
 from redrive.model.claim import Claim, Isolation
 from redrive.model.decision import Decision, Explanation, Reason, Release
 from redrive.model.failure import Category, Delivery, ErrorClass
 from redrive.model.run import RunEvent
-from redrive.model.step import Effect
+from redrive.model.step import AttemptOutcome, Effect
 from redrive.policy.bounds import MAX_DELAY_SECONDS
 from redrive.policy.breaker import outcome_of
 from redrive.policy.retry import decide, end

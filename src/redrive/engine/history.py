@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redrive.engine.encryption import NO_ENCRYPTION, Encryption
 from redrive.errors import SealedError
-from redrive.model.attempt import AttemptOutcome, AttemptRecord
 from redrive.model.decision import Reason
 from redrive.model.field import Instant
 from redrive.model.replay import Mode, Replay
 from redrive.model.run import Run, RunEvent, RunState
-from redrive.model.step import FinishedStep, StepState
+from redrive.model.step import AttemptOutcome, AttemptRecord, FinishedStep, StepState
 from redrive.policy.codec import JsonValue, decode
 from redrive.policy.retry import RetryPolicy
 from redrive.store.dead_letter_writer import RejectedLetter

@@ -7,13 +7,12 @@ from typing import NamedTuple
 from redrive.engine.dead_letter_policy import DeadLetterPolicy
 from redrive.engine.evidence import Evidence, evidence_of_loss, evidence_without_error
 from redrive.engine.work import Work
-from redrive.model.attempt import AttemptOutcome, AttemptRecord
 from redrive.model.claim import Claim, Isolation
 from redrive.model.decision import Block, Bury, Decision, Explanation, Fail, Reason, Release, Retry
 from redrive.model.failure import Category, ErrorClass
 from redrive.model.replay import ReplayState
 from redrive.model.run import Place, RunEvent, RunState
-from redrive.model.step import FinishedStep, StepState
+from redrive.model.step import AttemptOutcome, AttemptRecord, FinishedStep, StepState
 from redrive.store.dead_letter_writer import RejectedLetter
 from redrive.store.record import (
     UNBURIED,

@@ -15,7 +15,7 @@ from redrive.model.query import Count, Query, Term
 from redrive.model.run import Cancellation, Run, RunState
 from redrive.policy.bounds import require_whole
 from redrive.policy.query import parse
-from redrive.policy.query_languages import RUNS
+from redrive.policy.query_language import RUNS
 from redrive.store.store import Store
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class RunQueries:
         self._caller = caller
 
     async def list(self, query: str = "", *, size: int = 50, cursor: str | None = None) -> RunPage:
-        """A page of those that fulfil the query (redrive.policy.query_languages), newest first."""
+        """A page of those that fulfil the query (redrive.policy.query), newest first."""
         require_whole("size", size, 1, MAX_PAGE_SIZE)
         found = await self._store.run_lists.page(parse(query, RUNS), self._caller.org, size, cursor)
         definitions = {each: await self._known(each) for each in {line.definition for line in found.lines}}

@@ -10,11 +10,10 @@ from redrive.engine.definition import Definition
 from redrive.engine.encryption import Encryption
 from redrive.engine.history import Step
 from redrive.errors import NotStorableError, SealedError
-from redrive.model.attempt import AttemptOutcome, AttemptRecord
 from redrive.model.dead_letter import DeadLetter, DeadLetterState
 from redrive.model.field import Instant
 from redrive.model.run import Place, Run, RunLine, RunState
-from redrive.model.step import StepState
+from redrive.model.step import AttemptOutcome, AttemptRecord, StepState
 from redrive.policy.codec import JsonValue, decode, encode
 from redrive.policy.redact import Redactor
 from redrive.policy.stored import policy_to_json

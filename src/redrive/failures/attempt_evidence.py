@@ -8,10 +8,9 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from redrive.engine.definition import StepDefinition
-from redrive.model.attempt import AttemptOutcome
 from redrive.model.decision import Reason
 from redrive.model.failure import Category, Delivery, ErrorClass, Failure
-from redrive.model.step import Effect
+from redrive.model.step import AttemptOutcome, Effect
 from redrive.policy.known_errors import CLASS_OF_CATEGORY
 from redrive.policy.what_if import Failed, FailedStep, Proof, Works
 from redrive.store.attempt_history import TriedRow

@@ -18,7 +18,7 @@ from redrive.clock import Clock
 from redrive.engine.breakers import Breakers
 from redrive.engine.signals import wait_for
 from redrive.errors import NotStorableError, StoreError
-from redrive.model.change import Change, Counters, Kind
+from redrive.model.audit import Change, ChangeKind, Counters
 from redrive.policy.bounds import require_whole
 from redrive.policy.codec import decode
 from redrive.store.audit import AuditMark
@@ -143,7 +143,7 @@ class Feed:
     async def changes(self, after: int | None) -> AsyncGenerator[Change, None]:
         """Yield changes to one listener."""
         place, counters = self._last if after is None else after, self._counters
-        yield self._change(Kind.COUNTERS, place, counters)
+        yield self._change(ChangeKind.COUNTERS, place, counters)
         while not self._closing.is_set():
             news = self._news
             for change in await self._following(place):
@@ -151,10 +151,10 @@ class Feed:
                 yield change
             if counters != self._counters:
                 counters = self._counters
-                yield self._change(Kind.COUNTERS, place, counters)
+                yield self._change(ChangeKind.COUNTERS, place, counters)
             if news is self._news and place == self._last and not await self._heard(news):
                 self._check_poller()
-                yield self._change(Kind.BEAT, place)
+                yield self._change(ChangeKind.BEAT, place)
 
     @property
     def _store(self) -> Store:
@@ -167,7 +167,7 @@ class Feed:
     async def _following(self, place: int) -> Sequence[Change]:
         """The next changes behind `place`; not necessarily all of them."""
         if not 0 <= self._last - place <= FAR_BEHIND:
-            return [self._change(Kind.RESET, self._last)]
+            return [self._change(ChangeKind.RESET, self._last)]
         if place == self._last:
             return ()
         if self._ring and self._ring[0].sequence <= place + 1:
@@ -182,9 +182,9 @@ class Feed:
             return ()
         # Entries that the poller has not seen yet are left to it: no listener is ever ahead of it.
         seen = [_entry(mark) for mark in found if mark.sequence <= self._last]
-        return seen or [self._change(Kind.RESET, self._last)]
+        return seen or [self._change(ChangeKind.RESET, self._last)]
 
-    def _change(self, kind: Kind, place: int, counters: Counters | None = None) -> Change:
+    def _change(self, kind: ChangeKind, place: int, counters: Counters | None = None) -> Change:
         return Change(kind, place, self._clock.now(), counters=counters)
 
     # Polling, for all listeners
@@ -232,7 +232,7 @@ def _entry(mark: AuditMark) -> Change:
     subjects = [mark.subject] if mark.subject else _subjects(mark.subjects)
     shown = tuple(map(str, subjects[:MAX_SUBJECTS]))
     return Change(
-        kind=Kind.ENTRY,
+        kind=ChangeKind.ENTRY,
         sequence=mark.sequence,
         at=mark.at,
         action=mark.action,

@@ -20,7 +20,6 @@ from redrive.engine.ids import Ids
 from redrive.engine.recording import AttemptVerdict, failure_record
 from redrive.engine.work import Work
 from redrive.errors import DriftError, InvalidValueError, NotFoundError, QueueFullError
-from redrive.model.attempt import AttemptOutcome
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import SELF, Caller
 from redrive.model.dead_letter import DeadLetterState
@@ -29,6 +28,7 @@ from redrive.model.event import StepDied
 from redrive.model.failed_task import FailedTaskRow, NewFailedTask
 from redrive.model.failure import Failure
 from redrive.model.run import RunState
+from redrive.model.step import AttemptOutcome
 from redrive.store.database import Session
 from redrive.store.external_failures import ExternalFailures
 from redrive.store.record import Record, Recorded

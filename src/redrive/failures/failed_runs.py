@@ -22,7 +22,6 @@ from redrive.engine.task import Task
 from redrive.engine.work import Work
 from redrive.errors import InvalidValueError, QueueFullError, ReplayRefusedError, StoreUnavailableError
 from redrive.failures.replays import MAX_TRIES, Replays, input_of
-from redrive.model.attempt import AttemptRecord
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import Caller
 from redrive.model.claim import Claim
@@ -31,6 +30,7 @@ from redrive.model.decision import Explanation, Reason
 from redrive.model.failure import Category, Delivery, ErrorClass, Failure
 from redrive.model.replay import Mode
 from redrive.model.run import Run, RunEvent, RunState
+from redrive.model.step import AttemptRecord
 from redrive.policy.codec import decode
 from redrive.policy.fingerprint import Fingerprint, fingerprint
 from redrive.policy.redact import Redactor

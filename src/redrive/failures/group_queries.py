@@ -17,12 +17,12 @@ from redrive.model.failure_group import (
     GroupSort,
     Timeline,
 )
-from redrive.model.overview import first_part, part_number
 from redrive.model.query import Count
+from redrive.model.statistics import first_part, part_number
 from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require, require_kind, require_whole
 from redrive.policy.fingerprint import VERSION
 from redrive.policy.query import parse
-from redrive.policy.query_languages import GROUPS
+from redrive.policy.query_language import GROUPS
 from redrive.store.groups import MAX_OVER_TIME
 from redrive.store.store import Store
 
@@ -52,7 +52,7 @@ class GroupQueries:
         size: int = 50,
         cursor: str | None = None,
     ) -> GroupPage:
-        """A page of those that match the query (redrive.policy.query_languages), the greatest first."""
+        """A page of those that match the query (redrive.policy.query), the greatest first."""
         require_whole("size", size, 1, MAX_PAGE_SIZE)
         order = choice("sort", sort, GroupSort)
         return await self._store.groups.page(parse(query, GROUPS), self._caller.org, size, cursor, order)

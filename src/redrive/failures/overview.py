@@ -15,10 +15,10 @@ from redrive.engine.breakers import HELD_BY_BREAKER
 from redrive.model.caller import Caller
 from redrive.model.dead_letter import NEEDS_YOU
 from redrive.model.field import Instant
-from redrive.model.overview import Span, first_part, part_number
 from redrive.model.query import MAX_COUNTED, Count, Order, Query, Term
 from redrive.model.run import ENDED_RUNS, RunState
 from redrive.model.run import RunPosition as RunStanding
+from redrive.model.statistics import Span, first_part, part_number
 from redrive.policy.bounds import choice
 from redrive.store.store import Store
 from redrive.store.tallies import TallyPart

@@ -10,7 +10,7 @@ from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import Caller
 from redrive.model.saved_view import Looking, SavedView, ViewedPage
 from redrive.policy.bounds import choice, require_kind
-from redrive.policy.query_languages import require_understood
+from redrive.policy.query import require_understood
 from redrive.policy.redact import Redactor
 from redrive.policy.user_text import clean_word, refuse_secret
 from redrive.store.database import Session, findable

@@ -15,9 +15,8 @@ from redrive.errors import NotFoundError, RedriveError
 from redrive.failures.attempt_evidence import Exclusion, FailureStory, read_attempts
 from redrive.policy.alteration import Alteration
 from redrive.policy.comparison import PolicyComparison
-from redrive.policy.recovery import Recoveries
 from redrive.policy.retry import RetryPolicy
-from redrive.policy.what_if import Works, relive, unseen
+from redrive.policy.what_if import Recoveries, Works, relive, unseen
 from redrive.store.attempt_history import AttemptHistory
 from redrive.words.suggestion import suggest
 

@@ -13,7 +13,7 @@ from redrive.identity.services import IdentityServices
 from redrive.model.audit import Action
 from redrive.model.identity import HOME, Member, OneTimeLink, User
 from redrive.model.role import Role
-from redrive.policy.principal import Principal
+from redrive.policy.access import Principal
 from redrive.store.database import Session
 
 LINK_MINUTES = 60.0

@@ -9,9 +9,8 @@ from redrive.identity.sessions import UserSessions
 from redrive.identity.sign_in import SignedInUser
 from redrive.model.identity import HOME, ApiKey
 from redrive.model.role import Role
-from redrive.policy.access import Permission, permitted
+from redrive.policy.access import KEY, Permission, Principal, permitted
 from redrive.policy.credential import KEY_ACTOR, digest, is_secret_of, parse_key
-from redrive.policy.principal import KEY, Principal
 from redrive.store.api_keys import KnownKey
 from redrive.store.store import Store
 

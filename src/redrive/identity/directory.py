@@ -12,9 +12,8 @@ from redrive.identity.one_time import OneTimeSecrets
 from redrive.identity.services import IdentityServices
 from redrive.model.audit import Action
 from redrive.model.identity import HOME, Organization, OrganizationPage
-from redrive.policy.access import Permission
+from redrive.policy.access import Permission, Principal, require_permission
 from redrive.policy.bounds import require_kind, require_whole
-from redrive.policy.principal import Principal, require_permission
 from redrive.policy.user_text import clean_word, refuse_secret
 
 MAX_PAGE_SIZE = 500

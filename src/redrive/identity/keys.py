@@ -10,10 +10,9 @@ from redrive.identity.services import IdentityServices
 from redrive.model.audit import Action
 from redrive.model.identity import ApiKey, KeyPage, NewKey
 from redrive.model.role import Role
-from redrive.policy.access import Permission
+from redrive.policy.access import Permission, Principal, require_grant, require_permission
 from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_whole
 from redrive.policy.credential import KEY_ACTOR, KeyText, checked_scopes, digest, is_id
-from redrive.policy.principal import Principal, require_grant, require_permission
 from redrive.policy.user_text import clean_word
 from redrive.store.api_keys import NewApiKey
 from redrive.store.database import Session, findable

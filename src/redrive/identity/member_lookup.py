@@ -14,10 +14,9 @@ from redrive.identity.services import IdentityServices
 from redrive.model.audit import Action
 from redrive.model.identity import Member
 from redrive.model.role import Role
-from redrive.policy.access import Permission
+from redrive.policy.access import Permission, Principal, require_grant, require_permission
 from redrive.policy.bounds import require_whole
 from redrive.policy.credential import findable_user, is_id
-from redrive.policy.principal import Principal, require_grant, require_permission
 from redrive.store.database import Session
 
 _MAX_VERSION = 2**31 - 1

@@ -11,9 +11,9 @@ from redrive.identity.services import IdentityServices
 from redrive.model.audit import Action
 from redrive.model.identity import HOME, Member, MemberPage, User
 from redrive.model.role import Role
+from redrive.policy.access import Principal
 from redrive.policy.bounds import require_kind, require_whole
 from redrive.policy.credential import user_name
-from redrive.policy.principal import Principal
 from redrive.policy.user_text import refuse_secret
 from redrive.store.database import Session
 

@@ -16,9 +16,8 @@ from redrive.model.audit import Action
 from redrive.model.caller import SELF
 from redrive.model.identity import Identity, SessionLine, SignInKind, User
 from redrive.model.role import Role
-from redrive.policy.access import permitted
+from redrive.policy.access import SESSION, Principal, permitted, role_in
 from redrive.policy.credential import csrf_of, digest, findable_user, is_token
-from redrive.policy.principal import SESSION, Principal, role_in
 from redrive.store.database import Session, findable
 from redrive.store.memberships import Roles
 from redrive.store.sessions import KnownSession, NewSessionRow

@@ -1,4 +1,7 @@
-"""The audit: what was done, by whom and to what, in one chain an org. Entries are never changed."""
+"""The audit: what was done, by whom and to what, in one chain per org; and the stream of changes.
+
+Entries are never changed.
+"""
 
 from __future__ import annotations
 
@@ -116,3 +119,34 @@ class Head(NamedTuple):
 def no_head(org: str) -> Head:
     """That of a chain without entries."""
     return Head(org, 0, "")
+
+
+class ChangeKind(StrEnum):
+    """`RESET`: the watcher missed too much and has to reload everything. `BEAT`: nothing has changed."""
+
+    ENTRY = "entry"
+    COUNTERS = "counters"
+    RESET = "reset"
+    BEAT = "beat"
+
+
+class Counters(NamedTuple):
+    """Dead letters by state, and the states of all breakers by name."""
+
+    dead_letters: Mapping[str, int]
+    breakers: Mapping[str, str]
+
+
+class Change(NamedTuple):
+    """A change of an org's data, as its watchers receive it: ids, actions and counts, nothing else.
+
+    A watcher resumes after `sequence`. `subjects` are the first 100 of `number` ids.
+    """
+
+    kind: ChangeKind
+    sequence: int
+    at: float
+    action: str | None = None
+    subjects: tuple[str, ...] = ()
+    number: int = 0
+    counters: Counters | None = None

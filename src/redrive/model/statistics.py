@@ -1,8 +1,9 @@
-"""Statistics of dead letters, in the words of a stand-alone queue."""
+"""Statistics of dead letters, in the words of a stand-alone queue; and the time span of an overview."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ STATUS_WORDS = MappingProxyType(
 
 
 class LifetimeStats(NamedTuple):
-    """What has happened since the queue exists. They survive restarts, and the removal of old letters."""
+    """Totals since the queue was created. They survive restarts and the removal of old letters."""
 
     enqueued_total: int = 0
     retry_success: int = 0
@@ -33,12 +34,12 @@ class LifetimeStats(NamedTuple):
     refused: int = 0
 
     def since(self, earlier: LifetimeStats) -> LifetimeStats:
-        """What has happened after that."""
+        """Subtract earlier totals."""
         return LifetimeStats._make(now - then for now, then in zip(self, earlier, strict=True))
 
 
 class Statistics(NamedTuple):
-    """`queue_size` counts live letters; the breakdown by status tells of the closed ones too.
+    """`queue_size` counts live letters; the breakdown by status includes closed ones.
 
     max_size  None: no limit
     """
@@ -54,7 +55,7 @@ class Statistics(NamedTuple):
     lifetime_stats: LifetimeStats
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+        """Return plain values, for JSON."""
         return {
             name: dict(value) if isinstance(value, Mapping) else value
             for name, value in self._asdict().items()
@@ -62,5 +63,44 @@ class Statistics(NamedTuple):
 
 
 def utilization(queue_size: int, max_size: int | None) -> float:
-    """How full a queue is, in percent; one without a limit never fills."""
+    """Return how full a queue is, in percent; 0 without a limit."""
     return 0.0 if max_size is None else round(100.0 * queue_size / max_size, 1)
+
+
+class Span(StrEnum):
+    """How far back an overview looks. Its numbers are counted in parts of equal width."""
+
+    HOUR = "1h"
+    SIX_HOURS = "6h"
+    DAY = "24h"
+    WEEK = "7d"
+
+    @property
+    def width(self) -> int:
+        """The seconds of one part, a multiple of the 300 that are stored."""
+        return _WIDTHS[self]
+
+    @property
+    def parts(self) -> int:
+        return _PARTS[self]
+
+    @property
+    def seconds(self) -> int:
+        return self.width * self.parts
+
+
+def first_part(now: float, width: int, parts: int) -> int:
+    """Return when the first of `parts` parts starts, the last of which is in progress.
+
+    Parts are aligned to the clock, so that they are the same for all viewers.
+    """
+    return (int(now // width) + 1 - parts) * width
+
+
+def part_number(place: int, parts: int) -> int:
+    """Return the part of `place`; the last one for the future, since the database's clock may be ahead."""
+    return min(place, parts - 1)
+
+
+_WIDTHS = {Span.HOUR: 300, Span.SIX_HOURS: 600, Span.DAY: 1800, Span.WEEK: 7200}
+_PARTS = {Span.HOUR: 12, Span.SIX_HOURS: 36, Span.DAY: 48, Span.WEEK: 84}

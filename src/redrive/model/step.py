@@ -1,11 +1,12 @@
-"""A step: one position in a run, and what its attempts have used up so far."""
+"""A step: one position in a run; its attempts, and what they have used up so far."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from redrive.model.decision import Decision, Release, Retry
+from redrive.model.decision import Decision, Reason, Release, Retry
+from redrive.model.failure import Category, ErrorClass
 from redrive.model.field import Instant
 from redrive.model.row import Row
 from redrive.model.transition import TransitionTable, moves
@@ -31,9 +32,9 @@ class Effect(StrEnum):
 
 
 def step_key(org: str, run_id: str, idempotency_key: str | None, step_index: int) -> str:
-    """Stable over all attempts and replays of the step: the outside world recognises repetitions by it.
+    """Return a key that is the same for all attempts and replays: other systems recognise repetitions by it.
 
-    Keys are unique within an org only, so that of the run is told with it; an org's own colons are escaped.
+    Idempotency keys are unique within an org only, so the org is part of it, with its colons escaped.
     """
     if idempotency_key is None:
         return f"{run_id}:{step_index}"
@@ -54,7 +55,7 @@ class Tally:
     previous_delay: float | None = None
 
     def after(self, decision: Decision) -> Tally:
-        """What is used up once the decision has been carried out."""
+        """Return what is used up once the decision has been carried out."""
         if isinstance(decision, Release):
             return Tally(self.failures, self.rate_limit_waits, self.holds + 1, self.previous_delay)
         if not isinstance(decision, Retry):
@@ -98,3 +99,37 @@ class FinishedStep(Row, frozen=True, kw_only=True):
     code_version: str | None
     started_at: Instant | None
     ended_at: Instant | None = None
+
+
+class AttemptOutcome(StrEnum):
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    RELEASED = "released"
+    LOST = "lost"
+    CANCELLED = "cancelled"
+
+
+class AttemptRecord(Row, frozen=True, kw_only=True):
+    """An attempt: one execution of a step. `delay` is the wait that was decided on afterwards, in seconds."""
+
+    run_id: str
+    step_index: int
+    number: int
+    outcome: AttemptOutcome
+    worker: str | None
+    code_version: str | None
+    started_at: Instant | None
+    ended_at: Instant | None = None
+    reason: Reason
+    explanation: str
+    delay: float | None = None
+    category: Category | None = None
+    error_class: ErrorClass | None = None
+    error_type: str | None = None
+    message: str | None = None
+    stack: str | None = None
+    http_status: int | None = None
+    public_code: str | None = None
+    public_message: str | None = None
+    replay: int = 0
+    output: str | None = None

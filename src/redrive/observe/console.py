@@ -13,8 +13,8 @@ from redrive.model.event import Event, StepRef
 from redrive.model.failure import Failure
 from redrive.observe.throttle import Throttle
 from redrive.policy.redact import DEFAULT_REDACTOR
-from redrive.words.duration import duration
 from redrive.words.number import plural
+from redrive.words.time import duration
 
 MAX_COUNT = 20
 """Lines per second of one kind; the others are counted."""

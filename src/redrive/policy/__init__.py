@@ -4,13 +4,12 @@ from redrive.policy.backoff import Backoff
 from redrive.policy.breaker import Breaker
 from redrive.policy.breaker_policy import BreakerPolicy, Ramp
 from redrive.policy.budget import Budget, BudgetPolicy
-from redrive.policy.classify import Classifier, classify
+from redrive.policy.classify import Classifier, Rule, classify
 from redrive.policy.curve import Custom, Exponential, Immediate, Linear, Never
 from redrive.policy.jitter import Additive, Decorrelated, Equal, Full, NoJitter, Proportional
 from redrive.policy.presets import CALL, GATEWAY, PRESETS, REDRIVE_POLICIES, RUN, STEP
 from redrive.policy.public_code import GATEWAY_CODES, PublicCodes
 from redrive.policy.retry import Ending, RetryPolicy, decide, next_retry_at
-from redrive.policy.rule import Rule
 from redrive.policy.triage import Triage, redrive_policy, triage
 
 __all__ = [

@@ -1,15 +1,19 @@
-"""Access: the permissions of each role. Everything else is denied."""
+"""Access: the permissions of each role, and the principal that has them. Everything else is denied."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import NamedTuple
 
+from redrive.errors import AccessDeniedError
+from redrive.model.caller import Caller
+from redrive.model.identity import HOME
 from redrive.model.role import Role
 
 
 class Permission(StrEnum):
-    """What a request needs. API keys can be limited to some of them, their scopes."""
+    """A permission that a request needs. The scopes of an API key limit it to some of its role's."""
 
     READ = "read"
     """Look at everything, redacted."""
@@ -24,7 +28,7 @@ class Permission(StrEnum):
     CONTROL = "control"
     """Queues and breakers."""
     REVEAL = "reveal"
-    """See a payload with its secrets, for a reason that the audit keeps."""
+    """See a payload with its secrets, for a reason that the audit records."""
     MANAGE = "manage"
     """Members, keys, organizations, settings, clearing."""
 
@@ -42,5 +46,71 @@ PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
 
 
 def permitted(role: Role, scopes: frozenset[Permission] | None = None) -> frozenset[Permission]:
-    """What a role may do; with scopes, of that only these."""
+    """Return the permissions of a role, limited to the scopes if there are any."""
     return PERMISSIONS[role] if scopes is None else PERMISSIONS[role] & scopes
+
+
+KEY, SESSION, PROGRAM = "key", "session", "program"
+
+
+class Principal(NamedTuple):
+    """Who acts, in which organization, and with which permissions.
+
+    kind        "key", "session", or "program": code that has the application object itself
+    id          of the key or the session
+    everywhere  whether it is an owner of the home organization, who has access to all others
+    """
+
+    org: str
+    name: str
+    role: Role
+    permissions: frozenset[Permission]
+    kind: str
+    id: str
+    user_id: str | None = None
+    everywhere: bool = False
+
+    @property
+    def caller(self) -> Caller:
+        return Caller(self.org, self.name)
+
+    @property
+    def whose(self) -> str:
+        """Identifies the user or the key, across all sessions of a user."""
+        return f"{self.kind}:{self.user_id or self.id}"
+
+    @property
+    def at_home(self) -> bool:
+        """Queues, breakers and workers belong to the home organization."""
+        return self.org == HOME
+
+    def may_grant(self, role: Role, scopes: frozenset[Permission] | None = None) -> bool:
+        """Tell whether the principal may grant these rights: at most its own."""
+        return role.rank <= self.role.rank and permitted(role, scopes) <= self.permissions
+
+
+def program(caller: Caller) -> Principal:
+    """Return the principal of code that has the application object, and so can do everything anyway."""
+    return Principal(
+        caller.org, caller.name, Role.OWNER, frozenset(Permission), PROGRAM, caller.name, None, True
+    )
+
+
+def role_in(membership: Role | None, owns_home: bool) -> Role | None:
+    """Return the role of a user in an organization; an owner of the home organization owns all of them."""
+    return Role.OWNER if owns_home else membership
+
+
+def require_permission(principal: Principal, permission: Permission) -> None:
+    if permission not in principal.permissions:
+        raise AccessDeniedError(
+            f"{principal.name!r} may not {permission} in the organization {principal.org!r}; "
+            f"ask one of its owners"
+        )
+
+
+def require_grant(principal: Principal, role: Role, scopes: frozenset[Permission] | None = None) -> None:
+    if not principal.may_grant(role, scopes):
+        raise AccessDeniedError(
+            f"{principal.name!r} cannot give the rights of {role}: nobody gives more than they have"
+        )

@@ -1,19 +1,21 @@
-"""What does this exception mean?
+"""Classification: what an exception means, by an application's own rules and the built-in ones.
 
-The answer comes from the first rule that recognises the error or one of the errors it was made from. Rules
-are asked in this order: the application's own, an error that says itself what it is, known types of
-libraries, provider codes, HTTP status, SQLSTATE, gRPC code, and last the types of the standard library. No
-library is imported to recognise its errors, and no exception, however hostile, makes the classification fail.
+The first rule that recognises the error, or one of the errors it was raised from, decides. The order is: the
+application's own rules, an error that names its own class, known types of libraries, provider codes, HTTP
+status, SQLSTATE, gRPC code, and last the types of the standard library. No library is imported to recognise
+its errors, and no exception, however hostile, makes the classification fail.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
+from redrive.errors import InvalidValueError
 from redrive.model.failure import Category, Delivery, ErrorClass, Failure
 from redrive.policy import known_errors as known
 from redrive.policy import probe
-from redrive.policy.bounds import choice, require_kind
+from redrive.policy.bounds import choice, require_kind, require_whole
 from redrive.policy.known_errors import ErrorMeaning
 from redrive.policy.public_code import CATEGORY_CODES, PublicCodes
 from redrive.policy.recognise import (
@@ -24,17 +26,93 @@ from redrive.policy.recognise import (
     status_of,
     type_name,
 )
-from redrive.policy.rule import Rule
 
 _UNKNOWN = ErrorMeaning(Category.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """An application's own rule. Build one with `for_type`, `for_status` or `when`."""
+
+    name: str
+    matches: Callable[[BaseException], bool]
+    category: Category
+    error_class: ErrorClass | None = None
+    public_code: str | None = None
+    delivery: Delivery = Delivery.MAYBE_SEEN
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "category", choice("category", self.category, Category))
+        if self.error_class is not None:
+            object.__setattr__(self, "error_class", choice("error_class", self.error_class, ErrorClass))
+        if not callable(self.matches):
+            raise InvalidValueError(f"the predicate of a rule must be a function, got {self.matches!r}")
+
+    @classmethod
+    def for_type(
+        cls,
+        kind: type[BaseException],
+        category: Category,
+        error_class: ErrorClass | None = None,
+        *,
+        public_code: str | None = None,
+    ) -> Rule:
+        """Recognise errors of this type and its subclasses."""
+        require_kind("the type of a rule", kind, type)
+        return cls(
+            kind.__qualname__,
+            lambda error: issubclass(type(error), kind),
+            category,
+            error_class,
+            public_code,
+        )
+
+    @classmethod
+    def for_status(
+        cls,
+        status: int,
+        category: Category,
+        error_class: ErrorClass | None = None,
+        *,
+        public_code: str | None = None,
+    ) -> Rule:
+        """Recognise errors that carry this HTTP status."""
+        require_whole("status", status, 100, 599)
+        return cls(
+            f"status {status}",
+            lambda error: status_of(error) == status,
+            category,
+            error_class,
+            public_code,
+            Delivery.SEEN,
+        )
+
+    @classmethod
+    def when(
+        cls,
+        name: str,
+        predicate: Callable[[BaseException], bool],
+        category: Category,
+        error_class: ErrorClass | None = None,
+        *,
+        public_code: str | None = None,
+    ) -> Rule:
+        """Recognise errors for which the predicate is true. A predicate that raises does not match."""
+        return cls(name, predicate, category, error_class, public_code)
+
+    def applies(self, error: BaseException) -> bool:
+        try:
+            return bool(self.matches(error))
+        except BaseException:  # noqa: BLE001
+            return False
 
 
 class Classifier:
     """Answers three questions about an error: `classify`, `category`, `is_retriable`.
 
     rules         the application's own, asked first and in order
-    public_codes  the codes that the public is told
-    unknown       the class of errors that no rule knows; final unless said otherwise
+    public_codes  the codes that callers outside the organization see
+    unknown       the class of errors that no rule knows
     """
 
     def __init__(
@@ -55,7 +133,7 @@ class Classifier:
         return f"Classifier({len(self._rules)} own rules)"
 
     def classify(self, error: BaseException, *, now: float | None = None) -> Failure:
-        """The failure that an exception stands for. `now` serves to read an HTTP date in Retry-After."""
+        """Return the failure behind an exception. An HTTP date in Retry-After is read relative to `now`."""
         try:
             return self._failure(error, self._find(error, {}), now)
         except BaseException:  # noqa: BLE001
@@ -68,7 +146,7 @@ class Classifier:
         return self.classify(error).retryable
 
     def _find(self, error: BaseException, done: dict[int, Recognition]) -> Recognition:
-        """`done` keeps what was found for each error: groups share members and may contain one another."""
+        """`done` holds what was found for each error: groups share members and may contain one another."""
         if id(error) not in done:
             done[id(error)] = Recognition("unknown", _UNKNOWN, error)
             done[id(error)] = self._look(error, done)
@@ -132,13 +210,13 @@ class Classifier:
 
 
 def _is_stated(error: BaseException, found: BaseException) -> bool:
-    """Is it the error itself, or does the error say that it was made from it? A mere context proves nothing
+    """Tell whether the error is the found one, or was raised from it on purpose. A context proves nothing
     about what was done afterwards, and one member of a group proves nothing about the others."""
     return error is found or any(cause is found for cause in probe.causes(error))
 
 
 def _delivery(meaning: ErrorMeaning, error: BaseException) -> Delivery:
-    """A lost connection or a timeout was never seen when it was made from an error that says so."""
+    """A lost connection or a timeout was never seen if it was raised from an error that says so."""
     if meaning.delivery is not Delivery.MAYBE_SEEN or meaning.category not in _LOST:
         return meaning.delivery
     for cause in probe.causes(error):
@@ -154,5 +232,5 @@ DEFAULT_CLASSIFIER = Classifier()
 
 
 def classify(error: BaseException, *, now: float | None = None) -> Failure:
-    """What an exception means, by the built-in rules alone."""
+    """Classify an exception by the built-in rules alone."""
     return DEFAULT_CLASSIFIER.classify(error, now=now)

@@ -1,17 +1,20 @@
-"""Policies in sentences: how often a task is retried, and when a breaker opens and closes again."""
+"""Policies in words: how often and when each category of errors is retried, and when a breaker opens."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from redrive.errors import RedriveError
+from redrive.model.failure import Category, ErrorClass, Failure
 from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.policy.codec import decode
-from redrive.policy.retry import RetryPolicy
+from redrive.policy.known_errors import CLASS_OF_CATEGORY
+from redrive.policy.retry import Ending, RetryPolicy
 from redrive.policy.schedule import Schedule
 from redrive.policy.stored import policy_from_json
-from redrive.words.duration import duration
 from redrive.words.number import percent, plural
+from redrive.words.time import duration
 
 MAX_WAITS = 5
 
@@ -68,3 +71,56 @@ def describe_closing(policy: BreakerPolicy) -> str:
         f"Probed after {duration(policy.cool_down)}; closes after "
         f"{plural(policy.successes_to_close, 'good probe')}."
     )
+
+
+ENDINGS = {
+    Ending.BURY: "the step becomes a dead letter",
+    Ending.BLOCK: "the step becomes a dead letter and blocks its run until somebody decides",
+    Ending.FAIL: "the step becomes a dead letter and its run has failed",
+}
+
+
+class CategoryConsequence(NamedTuple):
+    """What a policy does after errors of one category.
+
+    retries  maximum attempts after the first; None: not counted
+    waits    the formula of the waits between them
+    note     a special rule
+    """
+
+    category: Category
+    retried: bool
+    retries: int | None
+    waits: str
+    note: str = ""
+
+
+def consequences(policy: RetryPolicy) -> tuple[CategoryConsequence, ...]:
+    """Describe each category for errors whose class follows from it; a classifier may decide otherwise."""
+    return tuple(_consequence(policy, category) for category in Category)
+
+
+def _consequence(policy: RetryPolicy, category: Category) -> CategoryConsequence:
+    if category is Category.CANCELLED:
+        note = f"interrupted, not failed: given back uncounted, up to {policy.max_holds:,} times"
+        return CategoryConsequence(category, True, None, "", note)
+    backoff = policy.backoff_for(category)
+    failure = Failure(category, CLASS_OF_CATEGORY.get(category, ErrorClass.FINAL), "", "", "", "", "")
+    if not (policy.retries(failure) and policy.max_retries > 0 and backoff.planned(1) is not None):
+        return CategoryConsequence(category, False, 0, "", _why_not(policy, category))
+    note = _hint(policy) if category is Category.RATE_LIMIT else ""
+    waits = f"{backoff.formula('failures')} s, {backoff.jitter.describe()}"
+    return CategoryConsequence(category, True, policy.max_retries, waits, note)
+
+
+def _why_not(policy: RetryPolicy, category: Category) -> str:
+    if category in policy.never_retry:
+        return "the policy says so"
+    if category is Category.RATE_LIMIT and policy.max_retries == 0:
+        return _hint(policy)
+    return "" if policy.max_retries else "the policy never retries"
+
+
+def _hint(policy: RetryPolicy) -> str:
+    times = f"up to {policy.max_rate_limit_waits:,} times"
+    return f"if the server says when: exactly then, uncounted, {times}"

@@ -12,19 +12,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import NoReturn
 
 from redrive.errors import InvalidValueError
-from redrive.model.query import TEXT, Query, Term, Value
-from redrive.policy.bounds import require_kind
-from redrive.policy.criterion import DEAD_LETTERS, TIMES, Language, Word
+from redrive.model.failure_group import GroupSort
+from redrive.model.query import TEXT, Order, Query, Term, Value
+from redrive.model.saved_view import Looking, ShownView, ViewedPage
+from redrive.policy.bounds import choice, require_kind
+from redrive.policy.query_language import DEAD_LETTERS, GROUPS, GROUPS_ONLY, RUNS, TIMES, Language, Word
 from redrive.words.suggestion import closest, suggest
 
 MAX_QUERY_LENGTH = 4_000
 MAX_TERMS = 32
 MAX_VALUES = 100
+MAX_SAVED_LENGTH = 2_000
+"""Characters that fit into an address."""
+
 OTHER_WORDS = {"fingerprint": "fp", "group": "fp", "state": "is"}
-"""What somebody may call a key, and what it is called."""
+"""Words that people write instead of a key."""
 
 _PIECE = re.compile(r'(?P<sign>-?)(?:(?P<key>[^\s":,]*):)?(?P<rest>(?:"(?:[^"\\]|\\.)*"|[^\s"])*)(?P<odd>"?)')
 _VALUE = re.compile(r'"((?:[^"\\]|\\.)*)"|([^",]+)')
@@ -32,7 +38,7 @@ _VALUES = re.compile(r'(?:"(?:[^"\\]|\\.)*"|[^",]+)(?:,(?:"(?:[^"\\]|\\.)*"|[^",
 
 
 def parse(text: str, language: Language = DEAD_LETTERS) -> Query:
-    """The query that the text says; what it does not understand is refused with its place."""
+    """Parse a query; an error names the position of what is wrong."""
     require_kind("a query", text, str)
     if len(text) > MAX_QUERY_LENGTH:
         raise InvalidValueError(
@@ -129,3 +135,52 @@ def _values(key: str, rest: str, position: int, language: Language) -> tuple[Val
 
 def _unescaped(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text)
+
+
+_EITHER = Language("dead letters and their groups", {**DEAD_LETTERS.readers, **GROUPS.readers})
+
+
+def about_groups(text: str) -> bool:
+    """Tell whether a query selects failure groups; otherwise it selects single dead letters.
+
+    Reject unknown keys, and keys of both, since no list could show the result.
+    """
+    keys = {term.key for term in parse(text, _EITHER).terms} - {TEXT}
+    letters, groups = sorted(keys - GROUPS.readers.keys()), sorted(keys & set(GROUPS_ONLY))
+    if letters and groups:
+        raise InvalidValueError(
+            f"{letters[0]!r} asks about single dead letters and {groups[0]!r} about failure groups; leave "
+            f"one of them out"
+        )
+    return not letters
+
+
+def require_understood(looking: Looking) -> None:
+    """Reject a view whose query or order its page does not understand."""
+    if len(looking.query) > MAX_SAVED_LENGTH:
+        raise InvalidValueError(
+            f"a query that is saved has at most {MAX_SAVED_LENGTH:,} characters, this one has "
+            f"{len(looking.query):,}"
+        )
+    if looking.page is ViewedPage.RUNS:
+        parse(looking.query, RUNS)
+        for name in ("view", "sort"):
+            if getattr(looking, name):
+                raise InvalidValueError(f"the page of runs has no {name}; leave it out")
+    elif _shows_groups(looking):
+        parse(looking.query, GROUPS)
+        _require_order(looking.sort, GroupSort)
+    else:
+        parse(looking.query, DEAD_LETTERS)
+        _require_order(looking.sort, Order)
+
+
+def _shows_groups(looking: Looking) -> bool:
+    if not looking.view:
+        return about_groups(looking.query)
+    return choice("view", looking.view, ShownView) is ShownView.GROUPS
+
+
+def _require_order(sort: str, orders: type[StrEnum]) -> None:
+    if sort:
+        choice("sort", sort, orders)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from redrive.policy.backoff import Backoff
-from redrive.words.duration import duration
+from redrive.words.time import duration
 
 MAX_ROWS = 1000
 _DRAWS = (0.0, 0.5, 1.0)

@@ -15,8 +15,8 @@ from redrive.model.decision import Reason
 from redrive.model.failure import Category, ErrorClass
 from redrive.model.failure_group import UNKNOWN_VERSIONS
 from redrive.model.step import Effect
-from redrive.words.duration import age, duration
 from redrive.words.number import names, plural
+from redrive.words.time import age, duration
 
 MAX_NAMED = 3
 

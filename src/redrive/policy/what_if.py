@@ -1,19 +1,22 @@
-"""What if the policy had been another one? A step that failed is lived through again, by what is known of it.
+"""What if a failed step had had another policy? Its recorded attempts are replayed under that policy.
 
-Known is when its attempts started, how they failed, and from when on it worked: because it succeeded itself
-later, or because others did (redrive.policy.recovery). An attempt of the other policy that starts from then
-on succeeds; one that starts before fails as the recorded one did. Where nothing shows that it ever worked,
-every attempt fails. What the policy has no say in stays as it was: how long attempts took, how long work was
-held or waited for a worker, what was drawn for the jitter. Attempts beyond the recorded ones fail like the
-last one, take as long, wait for nobody, and draw the middle.
+The records say when attempts started, how they failed, and from when on the step worked: because it succeeded
+later, or because other work did (`Recoveries`). An attempt of the other policy that starts from then on
+succeeds; one that starts earlier fails as the recorded one did. If nothing shows that the step ever worked,
+every attempt fails. What the policy does not control stays as recorded: how long attempts took, how long work
+was held or waited for a worker, and the draws of the jitter. Attempts beyond the recorded ones fail like the
+last one, take as long, wait for no worker, and draw the middle.
 """
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_right
+from collections import defaultdict
 from enum import StrEnum
 from typing import NamedTuple
 
-from redrive.model.decision import Decision, Reason, Retry
+from redrive.model.decision import Reason, Retry
 from redrive.model.failure import Failure
 from redrive.model.step import Tally
 from redrive.policy.retry import RetryPolicy, decide
@@ -21,6 +24,9 @@ from redrive.policy.retry import RetryPolicy, decide
 MIDDLE = 0.5
 ROUNDING = 1e-3
 """Seconds that sums of waits may be off; no wait is decided that finely."""
+
+MAX_LOOKED_AT = 1_000
+"""Recoveries that are considered for one failure."""
 
 UNCHANGEABLE = frozenset(
     {
@@ -31,11 +37,11 @@ UNCHANGEABLE = frozenset(
         Reason.HOLDS_SPENT,
     }
 )
-"""Ends that come by the error, not by the number of attempts."""
+"""Endings that depend on the error, not on the number of attempts."""
 
 
 class Proof(StrEnum):
-    """What shows that it worked from a moment on."""
+    """The evidence that a step worked from a moment on."""
 
     ITSELF = "itself"
     WORKED_AGAIN = "worked_again"
@@ -50,9 +56,9 @@ class Works(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """An attempt that failed. `delay` is the wait that was decided on then; None: it was given up.
+    """An attempt that failed. `delay` is the wait that was decided on afterwards; None: no further attempt.
 
-    bound  no policy would have gone on: nobody asked one
+    bound  the step ended without asking any policy
     """
 
     started_at: float
@@ -67,11 +73,11 @@ class Failed(NamedTuple):
 
 
 class FailedStep(NamedTuple):
-    """A step of a run that failed at least once, from its first attempt until it succeeded or was given up.
+    """A step of a run that failed at least once, from its first attempt to its success or its last failure.
 
-    succeeded_at  when the attempt started that succeeded; None if it was given up
-    policy        the one that it had
-    repeatable    what may have been executed may be executed again
+    succeeded_at  when the successful attempt started; None if there was none
+    policy        the policy that it had
+    repeatable    it may be executed again even if it may have been executed already
     """
 
     failed: tuple[Failed, ...]
@@ -85,14 +91,14 @@ class FailedStep(NamedTuple):
 
     @property
     def starts(self) -> tuple[float, ...]:
-        starts = tuple(each.started_at for each in self.failed)
+        starts = tuple(attempt.started_at for attempt in self.failed)
         return starts if self.succeeded_at is None else (*starts, self.succeeded_at)
 
 
 class Relived(NamedTuple):
-    """How it would have gone: when each attempt starts, and whether the last one succeeds.
+    """The step under another policy: when each attempt starts, and whether the last one succeeds.
 
-    reason  why it is given up; None if it succeeds
+    reason  why there is no further attempt; None if the last one succeeds
     """
 
     starts: tuple[float, ...]
@@ -104,12 +110,12 @@ class Relived(NamedTuple):
 
 
 def unseen(trouble: FailedStep, relived: Relived) -> int:
-    """How many of its attempts start after it was last seen to fail: of these nobody knows that they do."""
+    """Count the attempts that start after the last recorded failure: whether they would fail is not known."""
     return sum(start > trouble.failed[-1].started_at + ROUNDING for start in relived.starts)
 
 
 def relive(trouble: FailedStep, policy: RetryPolicy, works: Works | None) -> Relived:
-    """The same step under another policy. The first attempt is as it was: no policy has a say in it."""
+    """Replay the step under another policy. The first attempt stays as recorded: no policy affects it."""
     draws, delays = _draws(trouble), _held_up(trouble)
     starts, tally, last = [trouble.failed[0].started_at], Tally(), len(trouble.failed) - 1
     moment, number = trouble.failed[0].ended_at, 0
@@ -118,7 +124,8 @@ def relive(trouble: FailedStep, policy: RetryPolicy, works: Works | None) -> Rel
         draw = draws[number] if number < len(draws) else MIDDLE
         decision = decide(tally, failed.failure, policy, now=moment, draw=draw, repeatable=trouble.repeatable)
         if failed.bound or not isinstance(decision, Retry):
-            return Relived(tuple(starts), _why(failed, decision))
+            reason = Reason.WORKER_CRASHED if failed.bound else decision.explanation.reason
+            return Relived(tuple(starts), reason)
         start = decision.at + (delays[number] if number < len(delays) else 0.0)
         starts.append(start)
         tally, number = tally.after(decision), number + 1
@@ -128,18 +135,14 @@ def relive(trouble: FailedStep, policy: RetryPolicy, works: Works | None) -> Rel
 
 
 def _works(trouble: FailedStep, number: int, start: float, works: Works | None) -> bool:
-    """Of what was seen to fail, nothing else is believed, be it in the same moment as a success."""
+    """A recorded failure stays one, even at the same moment as a success elsewhere."""
     if works is None or start < works.since - ROUNDING:
         return False
     return number >= len(trouble.failed) or start > trouble.failed[number].started_at + ROUNDING
 
 
-def _why(failed: Failed, decision: Decision) -> Reason:
-    return Reason.WORKER_CRASHED if failed.bound else decision.explanation.reason
-
-
 def _held_up(trouble: FailedStep) -> list[float]:
-    """How much later than it was due each further attempt was started: held, or waiting for a worker."""
+    """Return how much later than due each further attempt started: it was held, or waited for a worker."""
     late = []
     for failed, following in zip(trouble.failed, trouble.starts[1:], strict=False):
         due = failed.ended_at + (failed.delay or 0.0)
@@ -148,7 +151,7 @@ def _held_up(trouble: FailedStep) -> list[float]:
 
 
 def _draws(trouble: FailedStep) -> list[float]:
-    """What was drawn after each failure, from 0 to 1: the same is drawn again."""
+    """Return the draw after each failure, from 0 to 1, so that the same numbers are drawn again."""
     draws, counted, previous = [], 0, None
     for failed in trouble.failed:
         hinted = failed.failure.retry_after is not None and failed.failure.error_class == "rate_limited"
@@ -166,3 +169,74 @@ def _draw(policy: RetryPolicy, failed: Failed, counted: int, previous: float | N
     if wait is None or failed.delay is None or wait.high <= wait.low:
         return MIDDLE
     return min(1.0, max(0.0, (failed.delay - wait.low) / (wait.high - wait.low)))
+
+
+class _Recovery(NamedTuple):
+    """Work that failed from `since` on, and succeeded at `at`."""
+
+    at: float
+    since: float
+
+
+class _Retries(NamedTuple):
+    made: int = 0
+    succeeded: int = 0
+
+
+class Recoveries:
+    """When a dependency worked again, judged by other work that used it. Add everything, `settle`, then ask.
+
+    Two signs count. If no work succeeded while a step failed, and some did afterwards, the dependency was
+    down and came back; if other work succeeded meanwhile, that says nothing about this step, which may fail
+    because of its own data. Other work that failed in the same way at the same time, and succeeded later,
+    always counts.
+    """
+
+    def __init__(self) -> None:
+        self._successes: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
+        self._recoveries: defaultdict[tuple[str, str], list[_Recovery]] = defaultdict(list)
+        self._retries: defaultdict[tuple[str, str], _Retries] = defaultdict(_Retries)
+
+    def succeeded(self, dependency: str, at: float) -> None:
+        self._successes[dependency].append(at)
+
+    def recovered(self, dependency: str, category: str, since: float, at: float) -> None:
+        self._recoveries[dependency, category].append(_Recovery(at, since))
+
+    def retried(self, dependency: str, category: str, trouble: FailedStep) -> None:
+        made, succeeded = self._retries[dependency, category]
+        more = len(trouble.starts) - 1
+        self._retries[dependency, category] = _Retries(
+            made + more, succeeded + (trouble.succeeded_at is not None)
+        )
+
+    def chance(self, dependency: str, category: str, attempts: int) -> float:
+        """Return the chance that one of `attempts` further attempts succeeds, judged by other retries."""
+        made, succeeded = self._retries.get((dependency, category), _Retries())
+        return 1.0 - (1.0 - succeeded / made) ** max(0, attempts) if made else 0.0
+
+    def settle(self) -> None:
+        for dependency, successes in self._successes.items():
+            self._successes[dependency] = array("d", sorted(successes))
+        for recoveries in self._recoveries.values():
+            recoveries.sort()
+
+    def works(self, dependency: str, category: str, began: float, last: float) -> Works | None:
+        """Return when it worked again for other work, after a step failed from `began` until `last`."""
+        signs = (self._worked_again(dependency, began, last), self._recovered(dependency, category, last))
+        return min((sign for sign in signs if sign is not None), key=lambda sign: sign.since, default=None)
+
+    def _worked_again(self, dependency: str, began: float, last: float) -> Works | None:
+        successes = self._successes.get(dependency, array("d"))
+        following = bisect_right(successes, last)
+        if following == len(successes) or bisect_right(successes, began) < following:
+            return None
+        return Works(successes[following], Proof.WORKED_AGAIN)
+
+    def _recovered(self, dependency: str, category: str, last: float) -> Works | None:
+        recoveries = self._recoveries.get((dependency, category), [])
+        place = bisect_right(recoveries, (last, last))
+        for recovery in recoveries[place : place + MAX_LOOKED_AT]:
+            if recovery.since <= last:
+                return Works(recovery.at, Proof.OTHERS_RECOVERED)
+        return None

@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from redrive.app import Redrive
 from redrive.model.identity import SignInKind
-from redrive.policy.principal import Principal
+from redrive.policy.access import Principal
 from redrive.server.proxies import Proxies
 
 TRUSTED_FOR = 2.0

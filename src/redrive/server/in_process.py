@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from redrive.app import Redrive
 from redrive.model.caller import Caller
-from redrive.policy.principal import Principal, program
+from redrive.policy.access import Principal, program
 from redrive.server.api import NOUNS
 from redrive.server.authenticator import AuthenticatedCaller, Authenticator
 from redrive.server.limits import RequestLimits

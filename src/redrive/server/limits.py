@@ -13,9 +13,9 @@ from ipaddress import IPv6Address
 
 from starlette.requests import Request
 
+from redrive.policy.access import Principal
 from redrive.policy.budget import Bucket, take
 from redrive.policy.credential import findable_user
-from redrive.policy.principal import Principal
 from redrive.server.problem import ProblemError
 from redrive.server.proxies import Proxies
 from redrive.settings import Settings

@@ -12,7 +12,7 @@ from redrive.engine.run_queries import RunQueries
 from redrive.failures.service import Failures
 from redrive.identity.directory import Directory
 from redrive.model.caller import Caller
-from redrive.policy.principal import Principal
+from redrive.policy.access import Principal
 from redrive.server.problem import ProblemError
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from redrive.model.attempt import AttemptRecord
 from redrive.model.claim import Isolation
 from redrive.model.dead_letter import DeadLetter
 from redrive.model.failure import ErrorClass
@@ -12,7 +11,7 @@ from redrive.model.failure_group import GroupChange, Occurrence
 from redrive.model.field import BigInt
 from redrive.model.row import Row
 from redrive.model.run import Place, RunEvent, RunState
-from redrive.model.step import FinishedStep, StepState
+from redrive.model.step import AttemptRecord, FinishedStep, StepState
 from redrive.store.replays import Resolved, Settled, Settlement
 
 

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from redrive.errors import NotStorableError
-from redrive.model.attempt import AttemptRecord
 from redrive.model.dead_letter import DeadLetter
 from redrive.model.run import Place, RunEvent, RunState
-from redrive.model.step import FinishedStep, StepState
+from redrive.model.step import AttemptRecord, FinishedStep, StepState
 from redrive.policy.codec import decode
 from redrive.store.database import Database, Session
 from redrive.store.dead_letter_writer import TOO_MANY, DeadLetterWriter, RejectedLetter

@@ -9,13 +9,12 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from redrive.errors import ConflictError, NotFoundError
-from redrive.model.attempt import AttemptRecord
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import APPLICATION, Caller
 from redrive.model.dead_letter import DeadLetter
 from redrive.model.replay import ReplayState
 from redrive.model.run import Cancellation, NewRun, Place, Run, RunEvent, RunState
-from redrive.model.step import FinishedStep
+from redrive.model.step import AttemptRecord, FinishedStep
 from redrive.store.audit import AuditStore
 from redrive.store.database import Database, Session, findable
 from redrive.store.replays import ReplayStore, Resolved, Settled, Settlement, outcomes

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol
 
 from redrive.model.operation import UNDER_WAY_NOTE
 from redrive.model.replay import Mode
-from redrive.words.duration import duration
 from redrive.words.number import number, percent, plural
+from redrive.words.time import duration
 
 MODES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redrive.engine.run_view import AttemptView
-from redrive.model.attempt import AttemptOutcome
+from redrive.model.step import AttemptOutcome
 from redrive.server.admin.attempts import (
     MAX_DIFF_LINES,
     MAX_LINE_LENGTH,

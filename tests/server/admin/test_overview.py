@@ -14,9 +14,9 @@ from tests.store.build import ask
 
 from redrive.errors import RetryableError
 from redrive.failures.overview import HealsItself, NeedsYou, Overview, OverviewTotals, ReplayTotals
-from redrive.model.overview import Span
 from redrive.model.query import Count
 from redrive.model.run import ENDED_RUNS
+from redrive.model.statistics import Span
 from redrive.server.admin.overview import inflow_of
 
 OVERVIEW = "/app/admin"

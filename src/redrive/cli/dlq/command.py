@@ -17,7 +17,7 @@ from redrive.cli.dlq.view import view
 from redrive.cli.listing import Listing
 from redrive.cli.output import TableColumn, limit_option, output_option
 from redrive.cli.timestamps import since
-from redrive.words.headline import headline
+from redrive.words.failure import headline
 
 LETTERS = Listing(
     "/api/v1/dead-letters",

@@ -16,7 +16,7 @@ from redrive.cli.dlq.selection import letters, letters_are
 from redrive.cli.output import Row, output_option
 from redrive.cli.parameters import DURATION
 from redrive.cli.terminal import escape, notice
-from redrive.words.moment import machine
+from redrive.words.time import machine
 
 _fingerprint = click.argument("fingerprint", metavar="FINGERPRINT")
 

@@ -13,8 +13,8 @@ from redrive.cli.dlq.selection import PATH
 from redrive.cli.output import JSON, Row, chosen, output_option, screen, show_json, show_rows
 from redrive.cli.terminal import out
 from redrive.cli.timestamps import ago
-from redrive.words.duration import duration
 from redrive.words.number import plural
+from redrive.words.time import duration
 
 if TYPE_CHECKING:
     from redrive.cli.screen import Screen

@@ -14,9 +14,9 @@ from redrive.cli.output import Row, output_option, show_one
 from redrive.cli.terminal import styled_state
 from redrive.cli.timestamps import clock, stamp, took
 from redrive.policy.stack import stack_of
-from redrive.words.duration import duration
 from redrive.words.history import LISTED_ELSEWHERE, describe_action, describe_replay
 from redrive.words.number import plural
+from redrive.words.time import duration
 
 if TYPE_CHECKING:
     from redrive.cli.screen import Screen

@@ -18,7 +18,7 @@ from redrive.model.identity import HOME
 from redrive.policy.alteration import Alteration, preset
 from redrive.policy.presets import PRESETS
 from redrive.policy.retry import RetryPolicy
-from redrive.words.duration import duration
+from redrive.words.time import duration
 
 if TYPE_CHECKING:
     from redrive.app import Redrive

@@ -16,11 +16,11 @@ from redrive.cli.terminal import out
 from redrive.errors import InvalidValueError
 from redrive.model.identity import HOME
 from redrive.policy.alteration import Alteration, preset
-from redrive.policy.consequence import ENDINGS, CategoryConsequence, consequences
+from redrive.policy.description import ENDINGS, CategoryConsequence, consequences
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.schedule import ScheduledAttempt
 from redrive.policy.stored import policy_to_json
-from redrive.words.duration import duration
+from redrive.words.time import duration
 
 ATTEMPTS = (
     *("policy", "used_by", "attempt", "wait_least", "wait", "wait_most"),

@@ -7,7 +7,7 @@ from redrive.failures.what_if import StepName, StepOutcome, WhatIf
 from redrive.policy.comparison import Peak, PolicyComparison, Side
 from redrive.policy.stored import policy_to_json
 from redrive.policy.what_if import Proof
-from redrive.words.moment import machine
+from redrive.words.time import machine
 
 MEDIAN, HIGH = 0.5, 0.95
 

@@ -11,9 +11,8 @@ from redrive.cli.terminal import Part, notice, out
 from redrive.failures.what_if import StepName, StepOutcome, WhatIf
 from redrive.policy.comparison import Peak, PolicyComparison, Side
 from redrive.policy.what_if import Proof
-from redrive.words.duration import duration
-from redrive.words.moment import machine
 from redrive.words.number import names, plural
+from redrive.words.time import duration, machine
 
 if TYPE_CHECKING:
     from redrive.cli.screen import Line, Screen

@@ -21,8 +21,8 @@ from redrive.cli.replay.operation import (
 from redrive.cli.terminal import escape, out, styled_state
 from redrive.cli.timestamps import since, stamp
 from redrive.errors import NotFoundError
-from redrive.words.duration import duration
 from redrive.words.number import noun, plural
+from redrive.words.time import duration
 
 if TYPE_CHECKING:
     from redrive.cli.screen import Screen

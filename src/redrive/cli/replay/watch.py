@@ -17,7 +17,7 @@ from redrive.cli.replay.operation import OVER, count_ended, count_replayed, read
 from redrive.cli.replay.report import report_exit, show_report
 from redrive.cli.terminal import escape, notice
 from redrive.errors import TransitionError
-from redrive.words.duration import age
+from redrive.words.time import age
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from redrive.engine.run_view import AttemptView
 from redrive.policy.fingerprint import normalize
-from redrive.words.duration import duration
 from redrive.words.number import plural
 from redrive.words.state import state_label
+from redrive.words.time import duration
 
 MAX_ROWS = 50
 MAX_LINES = 300

@@ -16,7 +16,7 @@ from redrive.policy.codec import encode
 from redrive.server.admin.environment import link, segment
 from redrive.server.admin.page import OnPage, Pages
 from redrive.server.api.request import Cursor
-from redrive.words.headline import short
+from redrive.words.failure import short
 
 pages = Pages("audit")
 

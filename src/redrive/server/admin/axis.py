@@ -9,8 +9,7 @@ from math import ceil, floor, log10
 from typing import NamedTuple
 
 from redrive.server.admin.run_phases import RUNNING, Phase
-from redrive.words.duration import duration
-from redrive.words.moment import instant
+from redrive.words.time import duration, instant
 
 _STEPS = (
     *(60, 120, 300, 600, 900, 1_800),

@@ -11,7 +11,7 @@ from datetime import tzinfo
 from typing import NamedTuple
 
 from redrive.server.admin.axis import Tick, amount, anchored, round_numbers, round_times, time_label
-from redrive.words.moment import instant
+from redrive.words.time import instant
 
 HEIGHT = 132.0
 MARGIN = 8.0

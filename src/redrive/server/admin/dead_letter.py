@@ -29,11 +29,10 @@ from redrive.server.admin.tree import tree_of
 from redrive.server.api.request import Id
 from redrive.server.api.resource import strings_in
 from redrive.server.site import site_of
-from redrive.words.decision import summarize_explanation
-from redrive.words.headline import headline, short
+from redrive.words.failure import headline, short, summarize_explanation
 from redrive.words.history import LISTED_ELSEWHERE, describe_action, describe_replay
-from redrive.words.moment import machine
 from redrive.words.number import plural
+from redrive.words.time import machine
 
 pages = Pages("dead_letter")
 

@@ -17,8 +17,7 @@ from redrive.failures.service import Failures
 from redrive.model.dead_letter import ACTIONABLE, CLOSED, DeadLetterLine, DeadLetterState
 from redrive.model.query import Count
 from redrive.policy.codec import decode
-from redrive.policy.query import parse
-from redrive.policy.query_languages import about_groups
+from redrive.policy.query import about_groups, parse
 from redrive.server.admin.group_rows import rows_of, sections_of
 from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.admin.selection import select_query

@@ -17,12 +17,10 @@ from jinja2.runtime import Context
 from redrive.failures.overview import BETWEEN_ATTEMPTS
 from redrive.server.admin.chart import sparkline
 from redrive.server.admin.static_files import static_path
-from redrive.words.decision import summarize_explanation
-from redrive.words.duration import age, ago, duration
-from redrive.words.headline import headline, short
-from redrive.words.moment import absolute, clock, machine
+from redrive.words.failure import headline, short, summarize_explanation
 from redrive.words.number import number, percent, plural
 from redrive.words.state import Tone, state_label
+from redrive.words.time import absolute, age, ago, clock, duration, machine
 
 PAGES = "/app/admin"
 NO_VALUE = "–"

@@ -15,10 +15,10 @@ from redrive.failures.service import Failures
 from redrive.model.breaker import BreakerState
 from redrive.model.failure_group import GroupLine, GroupSort
 from redrive.model.operation import OperationReport, ReplayOperation
-from redrive.model.overview import Span
 from redrive.model.query import Count
 from redrive.model.replay import OperationState
 from redrive.model.run import RunState
+from redrive.model.statistics import Span
 from redrive.server.admin.chart import Chart, Series, bars
 from redrive.server.admin.group_rows import GroupRow, needs_of, rows_of
 from redrive.server.admin.page import OnPage, Page, Pages

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from redrive.engine.history import Happening
 from redrive.engine.run_queries import Story
 from redrive.engine.run_view import AttemptView, RunSummary
-from redrive.model.attempt import AttemptOutcome
 from redrive.model.run import Place
+from redrive.model.step import AttemptOutcome
 
 QUEUED, WAITING, HELD, RUNNING, STOPPED = "queued", "waiting", "held", "running", "stopped"
 _TURNS = {"held": HELD, "released": QUEUED, "replayed": QUEUED}

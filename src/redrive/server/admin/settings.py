@@ -14,9 +14,8 @@ from starlette.responses import Response
 
 from redrive.failures.statistics import statistics
 from redrive.model.role import Role
-from redrive.policy.access import PERMISSIONS, Permission
+from redrive.policy.access import PERMISSIONS, SESSION, Permission
 from redrive.policy.monitor import DEFAULT_THRESHOLDS, alerts
-from redrive.policy.principal import SESSION
 from redrive.server.admin.environment import link
 from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.api.request import Cursor

@@ -9,7 +9,7 @@ from redrive.engine.breaker_queries import BreakerView
 from redrive.model.breaker import BreakerState
 from redrive.model.dead_letter import LIVE
 from redrive.model.identity import Membership
-from redrive.policy.principal import SESSION
+from redrive.policy.access import SESSION
 from redrive.server.request_context import RequestContext
 
 

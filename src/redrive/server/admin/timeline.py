@@ -8,12 +8,11 @@ from typing import NamedTuple
 
 from redrive.engine.run_queries import Story
 from redrive.engine.run_view import RunSummary
-from redrive.model.attempt import AttemptOutcome
+from redrive.model.step import AttemptOutcome
 from redrive.server.admin.axis import BrokenAxis, Tick
 from redrive.server.admin.run_phases import HELD, QUEUED, RUNNING, STOPPED, WAITING, Phase, run_phases
-from redrive.words.duration import duration
-from redrive.words.moment import absolute
 from redrive.words.number import plural
+from redrive.words.time import absolute, duration
 
 _MIN_LABEL_WIDTH = 9.0
 KINDS = {

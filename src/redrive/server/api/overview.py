@@ -16,8 +16,7 @@ from redrive.failures.overview import (
     ReplayTotals,
 )
 from redrive.failures.statistics import statistics
-from redrive.model.overview import Span
-from redrive.model.statistics import LifetimeStats, Statistics
+from redrive.model.statistics import LifetimeStats, Span, Statistics
 from redrive.policy.access import Permission
 from redrive.server.answer import answer
 from redrive.server.api.resource import Resource

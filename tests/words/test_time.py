@@ -1,15 +1,16 @@
-"""Durations: one formatter, one parser."""
+"""Times in words: durations, which can be parsed again, and moments."""
 
 from __future__ import annotations
 
 from contextlib import suppress
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from redrive.errors import InvalidValueError
-from redrive.words.duration import MAX_SECONDS, age, ago, duration, parse_duration
+from redrive.words.time import MAX_SECONDS, absolute, age, ago, clock, duration, machine, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -99,3 +100,18 @@ def test_what_is_formatted_can_be_parsed(seconds: float) -> None:
 def test_a_text_is_a_duration_or_refused(text: str) -> None:
     with suppress(InvalidValueError):
         assert 0 <= parse_duration(text, unit="s") <= MAX_SECONDS
+
+
+def test_a_moment_in_the_hour_that_comes_twice_says_its_zone() -> None:
+    zone = ZoneInfo("Europe/Berlin")
+    first, second = 1_761_438_600.0, 1_761_442_200.0
+    assert absolute(first, zone) == "2025-10-26 02:30:00 CEST"
+    assert absolute(second, zone) == "2025-10-26 02:30:00 CET"
+    assert clock(first + 0.5178, zone) == "02:30:00.517"
+
+
+@given(st.floats(allow_nan=False))
+def test_any_moment_can_be_shown(moment: float) -> None:
+    assert absolute(moment, ZoneInfo("UTC"))
+    assert machine(moment).endswith("Z")
+    assert ago(moment, 1e9)

@@ -1,4 +1,7 @@
-"""How the values of a query are read: each key has its reader, and each reader says what it expects."""
+"""The query languages of dead letters, failure groups and runs: the keys of each, and how values are read.
+
+Each key has a reader, which rejects a value with a message that says what it expects.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,20 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple, NoReturn, TypeAlias
 
 from redrive.errors import InvalidValueError
-from redrive.model.alias import DEAD_LETTER_ALIASES
+from redrive.model.alias import DEAD_LETTER_ALIASES, RUN_ALIASES
 from redrive.model.dead_letter import CLOSED, HEALS_ITSELF, LIVE, NEEDS_YOU, DeadLetterState, Prospect
 from redrive.model.failure import Category, ErrorClass
+from redrive.model.failure_group import REGRESSED, GroupState
 from redrive.model.query import Ago, Beginning, Between, Moment, Value, Who
+from redrive.model.run import ENDED_RUNS, FAILED_RUNS, LIVE_RUNS, RunPosition, RunState
 from redrive.model.step import Effect
 from redrive.policy.fingerprint import VERSION
-from redrive.words.duration import parse_duration
 from redrive.words.suggestion import suggest
+from redrive.words.time import parse_duration
 
 MIN_PREFIX_LENGTH = 6
 
@@ -30,16 +34,16 @@ _FULL = 40
 _POLICIES = ("never", "linear", "exponential", "immediate")
 
 _STATES: Mapping[str, tuple[Value, ...]] = MappingProxyType(
-    {each.lower(): (each,) for each in DeadLetterState}
+    {state.lower(): (state,) for state in DeadLetterState}
     | {word: (state,) for word, state in DEAD_LETTER_ALIASES.items()}
-    | {each.lower(): (each,) for each in Prospect}
+    | {prospect.lower(): (prospect,) for prospect in Prospect}
     | {"needs-you": NEEDS_YOU, "heals-itself": HEALS_ITSELF}
     | {"live": LIVE, "closed": CLOSED, "any": tuple(DeadLetterState)}
 )
 
 
 class Word(NamedTuple):
-    """A value as it was written, and where: positions are counted from one."""
+    """A value as written, with its position, counted from one."""
 
     text: str
     quoted: bool
@@ -56,9 +60,9 @@ Reader: TypeAlias = Callable[[Word], tuple[Value, ...]]
 
 
 class Language(NamedTuple):
-    """What can be asked about one kind of thing: a reader for each key, and whether it has text, too.
+    """The keys for one kind of object, with their readers; `has_text`: terms without a key are allowed.
 
-    `elsewhere` are keys that only another kind of thing has, and which kind that is.
+    `elsewhere` has the keys that only another kind of object has, with the name of that kind.
     """
 
     noun: str
@@ -67,21 +71,17 @@ class Language(NamedTuple):
     elsewhere: Mapping[str, str] = MappingProxyType({})
 
 
-def read_text(word: Word) -> tuple[Value, ...]:
+def _read_text(word: Word) -> tuple[Value, ...]:
     return (word.text,) if word.text else word.refuse("it is empty")
 
 
 def _read_choice(choices: Iterable[str], word: Word) -> tuple[Value, ...]:
-    known = [str(each) for each in choices]
+    known = [str(choice) for choice in choices]
     return (word.text.lower(),) if word.text.lower() in known else word.refuse(suggest(word.text, known))
 
 
-def _read_letter_states(word: Word) -> tuple[Value, ...]:
-    return read_states(_STATES, word)
-
-
-def read_states(states: Mapping[str, tuple[Value, ...]], word: Word) -> tuple[Value, ...]:
-    return states.get(word.text.lower()) or word.refuse(suggest(word.text, states))
+def _one_of_states(states: Mapping[str, tuple[Value, ...]]) -> Reader:
+    return lambda word: states.get(word.text.lower()) or word.refuse(suggest(word.text, states))
 
 
 def _read_redrive(word: Word) -> tuple[Value, ...]:
@@ -90,7 +90,7 @@ def _read_redrive(word: Word) -> tuple[Value, ...]:
 
 def _read_assignee(word: Word) -> tuple[Value, ...]:
     named = word.quoted or word.text not in (Who.ME.value, Who.NOBODY.value)
-    return read_text(word) if named else (Who(word.text),)
+    return _read_text(word) if named else (Who(word.text),)
 
 
 def _read_fingerprint(word: Word) -> tuple[Value, ...]:
@@ -101,7 +101,7 @@ def _read_fingerprint(word: Word) -> tuple[Value, ...]:
     return (whole if len(found[1]) == _FULL else Beginning(whole),)
 
 
-def read_number(word: Word) -> tuple[Value, ...]:
+def _read_number(word: Word) -> tuple[Value, ...]:
     span, compared = _SPAN.fullmatch(word.text), _COMPARED.fullmatch(word.text)
     if span and int(span[1]) <= int(span[2]):
         return (Between(int(span[1]), int(span[2])),)
@@ -121,7 +121,7 @@ _BETWEEN: MappingProxyType[str, Callable[[int], Between]] = MappingProxyType(
 )
 
 
-def read_time(word: Word) -> tuple[Value, ...]:
+def _read_time(word: Word) -> tuple[Value, ...]:
     with suppress(InvalidValueError):
         return (Ago(round(parse_duration(word.text))),)
     try:
@@ -135,18 +135,18 @@ def read_time(word: Word) -> tuple[Value, ...]:
     return (Moment((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()),)
 
 
-def _choice(choices: type[StrEnum]) -> Reader:
-    return partial(_read_choice, tuple(choices))
+def _one_of(choices: type[StrEnum]) -> Reader:
+    return lambda word: _read_choice(choices, word)
 
 
 TIMES = ("since", "until")
 
 READERS: MappingProxyType[str, Reader] = MappingProxyType(
     {
-        "is": _read_letter_states,
-        "category": _choice(Category),
-        "class": _choice(ErrorClass),
-        "effect": _choice(Effect),
+        "is": _one_of_states(_STATES),
+        "category": _one_of(Category),
+        "class": _one_of(ErrorClass),
+        "effect": _one_of(Effect),
         "redrive": _read_redrive,
         "fp": _read_fingerprint,
         "assignee": _read_assignee,
@@ -156,16 +156,53 @@ READERS: MappingProxyType[str, Reader] = MappingProxyType(
             *("step", "task", "workflow", "queue", "error", "code", "run", "id", "correlation", "tag"),
             *("template", "breaker", "version"),
         ),
-        read_text,
+        _read_text,
     )
-    | dict.fromkeys(("status", "attempts", "replays", "redrives", "priority"), read_number)
-    | dict.fromkeys(TIMES, read_time)
+    | dict.fromkeys(("status", "attempts", "replays", "redrives", "priority"), _read_number)
+    | dict.fromkeys(TIMES, _read_time)
 )
 
 KEYS = tuple(READERS)
 """Every key of the language of dead letters."""
 
 GROUPS_ONLY = ("group", "occurrences")
-"""Keys of failure groups that a single dead letter does not have (see `query_languages`)."""
+"""Keys of failure groups that a single dead letter does not have."""
 
 DEAD_LETTERS = Language("dead letters", READERS, elsewhere=dict.fromkeys(GROUPS_ONLY, "failure groups"))
+
+RUN_WORDS: Mapping[str, tuple[Value, ...]] = MappingProxyType(
+    {state.lower(): (state,) for state in RunState}
+    | {str(position): (position,) for position in RunPosition}
+    | {word: (meaning,) for word, meaning in RUN_ALIASES.items()}
+    | {"live": LIVE_RUNS, "failed": FAILED_RUNS, "ended": ENDED_RUNS, "any": tuple(RunState)}
+)
+"""The values of `is:`. `failed` includes every ending without success, not only the state of that name."""
+
+_RUN_READERS: Mapping[str, Reader] = MappingProxyType(
+    {"is": _one_of_states(RUN_WORDS)}
+    | dict.fromkeys(("workflow", "queue", "id", "key", "correlation", "tag", "version"), _read_text)
+    | dict.fromkeys(("priority", "attempts"), _read_number)
+    | dict.fromkeys(TIMES, _read_time)
+)
+
+RUNS = Language("runs", _RUN_READERS, has_text=False)
+
+
+GROUP_WORDS: Mapping[str, tuple[Value, ...]] = MappingProxyType(
+    {word: (word,) for word in (*map(str.lower, GroupState), REGRESSED)}
+)
+"""The values of `group:`, the state of the group itself. A `regressed` group was reopened."""
+
+SHARED = ("is", "category", "workflow", "step", "task", "error", "fp", "since", "until")
+"""Keys that groups share with dead letters; `is` matches if one dead letter of the group has that state."""
+
+_GROUP_READERS: Mapping[str, Reader] = MappingProxyType(
+    {key: READERS[key] for key in SHARED}
+    | {"group": _one_of_states(GROUP_WORDS), "occurrences": _read_number}
+)
+
+GROUPS = Language(
+    "failure groups",
+    _GROUP_READERS,
+    elsewhere={key: DEAD_LETTERS.noun for key in READERS if key not in _GROUP_READERS},
+)

@@ -1,11 +1,13 @@
-"""Durations: "450 ms", "1.5 s", "1 min 30 s", "2 d 4 h". Format them and parse them.
+"""Times in words: durations such as "450 ms" or "1 min 30 s", and moments such as "2026-11-16 04:00:10 CET".
 
 `duration` is exact, for what an attempt took or how long a wait lasts; `age` is for lists and for "… ago".
+A moment is given in seconds since 1970.
 """
 
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, tzinfo
 from types import MappingProxyType
 
 from redrive.errors import InvalidValueError
@@ -17,6 +19,9 @@ UNIT_SECONDS = MappingProxyType(
     {"ms": 0.001, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 )
 """The units that `parse_duration` accepts."""
+
+_EARLIEST, _LATEST = 0.0, 4e10
+"""The moments that can be formatted."""
 
 _UNITS = ((86_400, 3_600, "d", "h"), (3_600, 60, "h", "min"), (60, 1, "min", "s"))
 """Seconds and names of the units that are formatted, each with the next smaller one."""
@@ -88,3 +93,23 @@ def parse_duration(text: str, *, unit: str = "") -> float:
     if seconds > MAX_SECONDS:
         raise InvalidValueError(f"{text[:100]!r} is too long: a duration is at most {duration(MAX_SECONDS)}")
     return seconds
+
+
+def instant(moment: float) -> datetime:
+    """Return the moment in UTC, or the nearest one of the calendar, so that damaged data can be shown."""
+    return datetime.fromtimestamp(min(max(moment, _EARLIEST), _LATEST), UTC)
+
+
+def absolute(moment: float, zone: tzinfo) -> str:
+    """Format to the second, with the zone: "2026-11-16 04:00:10 CET"."""
+    return instant(moment).astimezone(zone).strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+def clock(moment: float, zone: tzinfo) -> str:
+    """Format the time of day to the millisecond: "04:00:10.517"."""
+    return instant(moment).astimezone(zone).strftime("%H:%M:%S.%f")[:-3]
+
+
+def machine(moment: float) -> str:
+    """Format for programs, as RFC 3339 in UTC: "2026-11-16T04:00:10Z"."""
+    return instant(moment).strftime("%Y-%m-%dT%H:%M:%SZ")
