@@ -242,7 +242,7 @@ class Redrive(Wiring):
         """Everything that somebody does with dead letters: triage, groups, replays, audit."""
         await self.open()
         caller = Caller(checked_name("org", org), checked_caller(by))
-        return Failures(self._failure_services(org), caller)
+        return Failures(self._failure_parts(caller))
 
     async def rotate_keys(self, *, by: str = APPLICATION) -> Rotated:
         """Seal everything anew that was not sealed with the newest encryption key."""

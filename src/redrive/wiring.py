@@ -34,11 +34,12 @@ from redrive.engine.worker_parts import WorkerOptions, WorkerParts
 from redrive.errors import InvalidValueError
 from redrive.failures.changes import Changes
 from redrive.failures.operation_driver import OperationDriver
+from redrive.failures.parts import FailureParts
 from redrive.failures.redrive_processor import Processor, ProcessorOptions
-from redrive.failures.service import FailureServices
 from redrive.idempotency.hold import HeldKeys, KeyServices
 from redrive.identity.passwords import Passwords
 from redrive.identity.services import IdentityServices
+from redrive.model.caller import Caller
 from redrive.observe.log import LogListener
 from redrive.policy.codec import DEFAULT_LIMITS, JsonLimits
 from redrive.policy.monitor import DEFAULT_THRESHOLDS, Thresholds
@@ -208,9 +209,10 @@ class Wiring:
 
     # What is made of the parts
 
-    def _failure_services(self, org: str) -> FailureServices:
-        return FailureServices(
-            store=self.store_of(org),
+    def _failure_parts(self, caller: Caller) -> FailureParts:
+        return FailureParts(
+            caller=caller,
+            store=self.store_of(caller.org),
             definitions=self.definitions,
             registry=self.registry,
             breakers=self.breakers,

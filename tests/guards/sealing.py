@@ -35,7 +35,7 @@ _POINTS = {
     ),
     "edited payload": (
         "redrive.failures.replays:Replays._edited",
-        "encryption.encrypt(text)",
+        "self._parts.encryption.encrypt(text)",
         "text",
         ("tests/guards/test_sealing.py::test_an_edited_payload_is_sealed_like_the_one_that_it_replaces",),
     ),

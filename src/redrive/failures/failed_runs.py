@@ -9,21 +9,15 @@ import asyncio
 import inspect
 from collections.abc import Sequence
 
-from redrive.engine.dead_letter_policy import DeadLetterPolicy
 from redrive.engine.definition import Definition
-from redrive.engine.encryption import Encryption
-from redrive.engine.event_bus import EventBus
 from redrive.engine.event_reporter import group_changed
 from redrive.engine.evidence import Evidence
-from redrive.engine.ids import Ids
-from redrive.engine.registry import Definitions, Registry
-from redrive.engine.store_retrier import StoreRetrier
 from redrive.engine.task import Task
 from redrive.engine.work import Work
 from redrive.errors import InvalidValueError, QueueFullError, ReplayRefusedError, StoreUnavailableError
+from redrive.failures.parts import FailureParts
 from redrive.failures.replays import MAX_TRIES, Replays, input_of
 from redrive.model.audit import Action, NewEntry
-from redrive.model.caller import Caller
 from redrive.model.claim import Claim
 from redrive.model.dead_letter import LIVE
 from redrive.model.decision import Explanation, Reason
@@ -33,14 +27,12 @@ from redrive.model.run import Run, RunEvent, RunState
 from redrive.model.step import AttemptRecord
 from redrive.policy.codec import decode
 from redrive.policy.fingerprint import Fingerprint, fingerprint
-from redrive.policy.redact import Redactor
 from redrive.policy.triage import enters
 from redrive.policy.user_text import clean_reason
 from redrive.store.database import Session
 from redrive.store.dead_letter_writer import TOO_MANY, RejectedLetter
 from redrive.store.record import UNBURIED, NewDeadLetter, Recorded
 from redrive.store.replays import NewReplay
-from redrive.store.store import Store
 
 _FAILED = (RunState.FAILED, RunState.DLQ_PENDING, RunState.PARTIAL)
 
@@ -48,31 +40,11 @@ _FAILED = (RunState.FAILED, RunState.DLQ_PENDING, RunState.PARTIAL)
 class FailedRuns:
     """The failed runs of the caller's organization."""
 
-    def __init__(
-        self,
-        store: Store,
-        definitions: Definitions,
-        registry: Registry,
-        ids: Ids,
-        event_bus: EventBus,
-        retrier: StoreRetrier,
-        redactor: Redactor,
-        encryption: Encryption,
-        letter_policy: DeadLetterPolicy,
-        replays: Replays,
-        caller: Caller,
-    ) -> None:
-        self._store = store
-        self._definitions = definitions
-        self._registry = registry
-        self._ids = ids
-        self._event_bus = event_bus
-        self._retrier = retrier
-        self._redactor = redactor
-        self._encryption = encryption
-        self._letter_policy = letter_policy
+    def __init__(self, parts: FailureParts, replays: Replays) -> None:
+        self._parts = parts
+        self._store = parts.store
         self._replays = replays
-        self._caller = caller
+        self._caller = parts.caller
 
     # Retrying
 
@@ -84,7 +56,7 @@ class FailedRuns:
         run = await self._store.runs.get(run_id, self._caller.org)
         if run.state not in _FAILED:
             raise ReplayRefusedError(f"the run {run_id} is {run.state}; only one that has failed is retried")
-        definition = await self._definitions.get(run.definition)
+        definition = await self._parts.definitions.get(run.definition)
         index = run.step_index + (1 if run.state == RunState.PARTIAL else 0)
         step_input = await input_of(self._store, run, index)
         await self._check_source(run, definition, index, step_input)
@@ -93,7 +65,7 @@ class FailedRuns:
             await self._replays.start(live[-1], Mode.FROM_STEP, reason=reason)
             return
         new = NewReplay(
-            id=self._ids.new(),
+            id=self._parts.ids.new(),
             org=self._caller.org,
             letter_id="",
             run_id=run.id,
@@ -102,7 +74,7 @@ class FailedRuns:
             mode=Mode.FROM_STEP,
             automatic=False,
             requested_by=self._caller.name,
-            reason=clean_reason(reason, self._redactor),
+            reason=clean_reason(reason, self._parts.redactor),
             step_input=step_input,
             queue=definition.steps[index].queue,
         )
@@ -118,7 +90,7 @@ class FailedRuns:
                     await self._store.audit.append(session, [entry])
                 return queue
 
-        queue = await self._retrier.run("retry", resume, errors=StoreUnavailableError, tries=MAX_TRIES)
+        queue = await self._parts.retrier.run("retry", resume, errors=StoreUnavailableError, tries=MAX_TRIES)
         if queue is not None:
             await self._store.database.hint([queue])
         elif not await self._was_resumed(new):
@@ -132,10 +104,10 @@ class FailedRuns:
     async def _check_source(
         self, run: Run, definition: Definition, index: int, step_input: str | None
     ) -> None:
-        task = self._registry.tasks.get(definition.steps[index].task)
+        task = self._parts.registry.tasks.get(definition.steps[index].task)
         if task is None or task.source is None:
             return
-        text = self._encryption.decrypt(step_input or run.step_input or run.input)
+        text = self._parts.encryption.decrypt(step_input or run.step_input or run.input)
         if not await _source_exists(task, decode(text)):
             raise ReplayRefusedError(
                 f"the run {run.id} cannot be retried: what {task.name!r} works on does not exist any more"
@@ -151,7 +123,8 @@ class FailedRuns:
         """Make a dead letter of a failed run that has no live one; its id."""
         store, org = self._store, self._caller.org
         run = await store.runs.get(run_id, org)
-        await self._definitions.get(run.definition)  # cached from now on; not to be read in a transaction
+        # Cached from now on: it is not to be read in a transaction.
+        await self._parts.definitions.get(run.definition)
         attempts = await store.runs.attempts(run_id, org)
         events = await store.runs.events(run_id, org)
         live = await self._live_letters(run_id)
@@ -163,7 +136,7 @@ class FailedRuns:
             await store.letter_writer.count_refused(org, "")
             raise
         if recorded.group_change is not None:
-            self._event_bus.emit(group_changed(recorded.group_change))
+            self._parts.event_bus.emit(group_changed(recorded.group_change))
         return str(recorded.letter_id)
 
     async def _enter(
@@ -187,18 +160,18 @@ class FailedRuns:
         return await self._store.records.add_letter(session, row, self._caller.name)
 
     def _row(self, claim: Claim, attempt: AttemptRecord, rejected: RejectedLetter | None) -> NewDeadLetter:
-        definition = self._definitions.known(claim.definition)
+        definition = self._parts.definitions.known(claim.definition)
         if definition is None:
             raise InvalidValueError(f"the definition of the run {claim.id} is not known any more; try again")
-        task = self._registry.tasks.get(definition.steps[claim.step_index].task)
-        work = Work(claim, definition, task, self._encryption)
+        task = self._parts.registry.tasks.get(definition.steps[claim.step_index].task)
+        work = Work(claim, definition, task, self._parts.encryption)
         failure = _failure(attempt, rejected)
-        admission = enters(self._letter_policy.strategy, failure.category, requested=True)
+        admission = enters(self._parts.letter_policy.strategy, failure.category, requested=True)
         if not admission:
             raise ReplayRefusedError(f"the run {claim.id} was not kept: {admission.reason}")
         evidence = Evidence(failure, attempt.stack or "", _fingerprint(attempt, rejected, work.step.name))
         why = Explanation(Reason.FINAL_ERROR)
-        row = self._letter_policy.letter(work, evidence, why, self._ids.new())
+        row = self._parts.letter_policy.letter(work, evidence, why, self._parts.ids.new())
         return row.replace(reason=attempt.reason, explanation=attempt.explanation)
 
 

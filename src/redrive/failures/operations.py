@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
-from redrive.engine.breakers import Breakers
-from redrive.engine.event_bus import EventBus
-from redrive.engine.ids import Ids
 from redrive.errors import DriftError, InvalidValueError, TransitionError
+from redrive.failures.parts import FailureParts
 from redrive.failures.planner import BulkReplayOptions, Planner, plan_of
 from redrive.failures.preconditions import check_number_replayed
 from redrive.model.audit import Action, NewEntry
-from redrive.model.caller import SELF, Caller
+from redrive.model.caller import SELF
 from redrive.model.event import OperationChanged
 from redrive.model.operation import (
     MAX_ITEMS,
@@ -32,12 +30,10 @@ from redrive.model.operation import (
 )
 from redrive.model.replay import OPERATION_TRANSITIONS, OperationState, ReplayState
 from redrive.policy.bounds import choice, require_kind, require_whole
-from redrive.policy.redact import Redactor
 from redrive.policy.rollout import RolloutPlan
 from redrive.policy.user_text import clean_reason
 from redrive.store.database import Session
 from redrive.store.operations import Obstacle, OperationSnapshot
-from redrive.store.store import Store
 
 MAX_PAGE_SIZE = 500
 MAX_CHANGES = 100
@@ -45,21 +41,12 @@ CANCELLED_NOTE = "the operation was cancelled before it was begun"
 
 
 class Operations:
-    def __init__(
-        self,
-        store: Store,
-        breakers: Breakers,
-        ids: Ids,
-        event_bus: EventBus,
-        redactor: Redactor,
-        caller: Caller,
-    ) -> None:
-        self._store = store
-        self._operations = store.operations
-        self._event_bus = event_bus
-        self._redactor = redactor
-        self._caller = caller
-        self._planner = Planner(store, breakers, ids, event_bus, redactor, caller)
+    def __init__(self, parts: FailureParts) -> None:
+        self._parts = parts
+        self._store = parts.store
+        self._operations = parts.store.operations
+        self._planner = Planner(parts)
+        self._caller = parts.caller
 
     async def plan(self, **request: Unpack[BulkReplayOptions]) -> Plan:
         """Freeze what is to be replayed, and forecast what will happen; see BulkReplayOptions."""
@@ -100,7 +87,7 @@ class Operations:
 
     async def pause(self, operation_id: str, reason: str = "") -> ReplayOperation:
         """Start no more items until it is resumed; running items finish."""
-        why = clean_reason(reason, self._redactor)
+        why = clean_reason(reason, self._parts.redactor)
         async with self._store.database.transaction() as session:
             before, now = await self._locked(session, operation_id, "paused")
             after = before.replace(state=OperationState.PAUSED, updated_at=now)
@@ -110,7 +97,7 @@ class Operations:
     async def resume(self, operation_id: str, reason: str = "") -> ReplayOperation:
         """Continue. An operation that stopped itself starts with a canary again, and its failures are
         pardoned."""
-        why = clean_reason(reason, self._redactor)
+        why = clean_reason(reason, self._parts.redactor)
         async with self._store.database.transaction() as session:
             before, now = await self._locked(session, operation_id, "resumed")
             after = before.replace(state=OperationState.RUNNING, updated_at=now)
@@ -123,7 +110,7 @@ class Operations:
 
     async def cancel(self, operation_id: str, reason: str = "") -> ReplayOperation:
         """Start no more items; running items finish."""
-        why = clean_reason(reason, self._redactor)
+        why = clean_reason(reason, self._parts.redactor)
         async with self._store.database.transaction() as session:
             before, now = await self._locked(session, operation_id, "cancelled")
             await self._operations.cancel_planned(session, operation_id, CANCELLED_NOTE)
@@ -163,7 +150,7 @@ class Operations:
         )
 
     def _emit(self, before: ReplayOperation, after: ReplayOperation, reason: str) -> ReplayOperation:
-        self._event_bus.emit(
+        self._parts.event_bus.emit(
             OperationChanged(
                 org=after.org, operation_id=after.id, before=before.state, after=after.state, reason=reason
             )

@@ -7,15 +7,12 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple, TypedDict
 
-from redrive.engine.breakers import Breakers
-from redrive.engine.event_bus import EventBus
-from redrive.engine.ids import Ids
 from redrive.engine.task import reject_unknown
 from redrive.errors import DriftError, InvalidValueError, NotFoundError
 from redrive.failures.group_queries import find_group
+from redrive.failures.parts import FailureParts
 from redrive.failures.replays import policy_text
 from redrive.model.audit import Action, NewEntry
-from redrive.model.caller import Caller
 from redrive.model.dead_letter import LIVE
 from redrive.model.event import OperationChanged
 from redrive.model.operation import MAX_ITEMS, Plan, ReplayOperation
@@ -24,14 +21,12 @@ from redrive.model.replay import Mode, OperationState, ReplayState
 from redrive.policy.bounds import choice, require_whole
 from redrive.policy.codec import decode, encode
 from redrive.policy.query import parse
-from redrive.policy.redact import Redactor
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.rollout import RolloutOptions, RolloutPlan
 from redrive.policy.user_text import clean_reason
 from redrive.store.database import Session
 from redrive.store.filter import Filter
 from redrive.store.operations import Forecast, NewOperation
-from redrive.store.store import Store
 
 MAX_REPORTED = 100
 SKIPPED_NOTE = "it may have had an effect that is not safe to repeat"
@@ -78,28 +73,17 @@ class LetterSelection(NamedTuple):
 
 
 class Planner:
-    def __init__(
-        self,
-        store: Store,
-        breakers: Breakers,
-        ids: Ids,
-        event_bus: EventBus,
-        redactor: Redactor,
-        caller: Caller,
-    ) -> None:
-        self._store = store
-        self._operations = store.operations
-        self._breakers = breakers
-        self._ids = ids
-        self._event_bus = event_bus
-        self._redactor = redactor
-        self._caller = caller
+    def __init__(self, parts: FailureParts) -> None:
+        self._parts = parts
+        self._store = parts.store
+        self._operations = parts.store.operations
+        self._caller = parts.caller
 
     async def plan(self, request: BulkReplayOptions) -> Plan:
         reject_unknown("a bulk replay has no option", request, BulkReplayOptions.__optional_keys__)
         selection, expect = await self._selection(request), request.get("expect")
         draft = self._draft(request, selection)
-        open_breakers = await self._breakers.opened()
+        open_breakers = await self._parts.breakers.opened()
         await self._check_size(selection)
         async with self._store.database.transaction() as session:
             await self._freeze(session, draft, selection.letters)
@@ -109,7 +93,7 @@ class Planner:
             _check_expected(plan, expect)
             await self._operations.insert(session, draft._replace(plan=encode(plan.to_json())))
             await self._store.audit.append(session, [_entry(draft, plan)])
-        self._event_bus.emit(
+        self._parts.event_bus.emit(
             OperationChanged(
                 org=draft.org,
                 operation_id=draft.id,
@@ -125,13 +109,13 @@ class Planner:
         options = {name: value for name, value in request.items() if name in _ROLLOUT}
         retry = request.get("retry")
         return NewOperation(
-            id=self._ids.new(),
+            id=self._parts.ids.new(),
             org=self._caller.org,
             mode=choice("mode", request.get("mode", Mode.FROM_STEP), Mode).value,
             selection=encode(named),
             options=RolloutPlan(RolloutOptions(**options)).to_text(),  # type: ignore[arg-type]
             policy_override=None if retry is None else policy_text(retry),
-            reason=clean_reason(request.get("reason", ""), self._redactor),
+            reason=clean_reason(request.get("reason", ""), self._parts.redactor),
             plan="",
             planned_by=self._caller.name,
         )
@@ -145,7 +129,7 @@ class Planner:
             return LetterSelection(listed, {"ids": listed[:MAX_REPORTED], "number": len(listed)})
         if query is not None:
             asked = parse(query).asked_by(self._caller.name)
-            return LetterSelection(asked, {"query": self._redactor.text(str(asked))})
+            return LetterSelection(asked, {"query": self._parts.redactor.text(str(asked))})
         fingerprint = (await find_group(self._store, self._caller.org, group or "")).group.fingerprint
         live = Query((Term("is", LIVE), Term("fp", (fingerprint,))))
         return LetterSelection(live, {"group": fingerprint})

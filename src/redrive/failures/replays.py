@@ -6,22 +6,16 @@ from types import EllipsisType
 
 from redrive.engine.dead_letter_policy import snapshot
 from redrive.engine.definition import Definition
-from redrive.engine.encryption import Encryption
-from redrive.engine.event_bus import EventBus
-from redrive.engine.ids import Ids
 from redrive.engine.payload import json_and_text
-from redrive.engine.registry import Definitions, Registry
-from redrive.engine.store_retrier import StoreRetrier
 from redrive.errors import InvalidValueError, NotFoundError, ReplayRefusedError, StoreUnavailableError
-from redrive.model.caller import Caller
+from redrive.failures.parts import FailureParts
 from redrive.model.dead_letter import DeadLetter, DeadLetterState
 from redrive.model.event import ReplayRequested
 from redrive.model.replay import Mode, Replay
 from redrive.model.run import Run
 from redrive.policy.bounds import choice, require_kind, require_whole
-from redrive.policy.codec import JsonLimits, JsonValue, decode, encode
+from redrive.policy.codec import JsonValue, decode, encode
 from redrive.policy.difference import differences
-from redrive.policy.redact import Redactor
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.stored import policy_to_json
 from redrive.policy.user_text import clean_reason
@@ -35,29 +29,10 @@ HIDDEN = "(changed, not shown)"
 class Replays:
     """The replays of dead letters of the caller's organization."""
 
-    def __init__(
-        self,
-        store: Store,
-        definitions: Definitions,
-        registry: Registry,
-        ids: Ids,
-        event_bus: EventBus,
-        retrier: StoreRetrier,
-        redactor: Redactor,
-        limits: JsonLimits,
-        encryption: Encryption,
-        caller: Caller,
-    ) -> None:
-        self._store = store
-        self._definitions = definitions
-        self._registry = registry
-        self._ids = ids
-        self._event_bus = event_bus
-        self._retrier = retrier
-        self._redactor = redactor
-        self._limits = limits
-        self._encryption = encryption
-        self._caller = caller
+    def __init__(self, parts: FailureParts) -> None:
+        self._parts = parts
+        self._store = parts.store
+        self._caller = parts.caller
 
     async def start(
         self,
@@ -80,7 +55,7 @@ class Replays:
         letter = await self._letter(letter_id)
         run = await self._run(letter)
         await self._check_dependencies(letter)
-        definition = await self._definitions.get(run.definition)
+        definition = await self._parts.definitions.get(run.definition)
         index = _index(from_step, letter, definition, mode)
         override = None if retry is None else policy_text(retry)
         text, edit = await self._edited(payload, reason, run, definition, index)
@@ -88,7 +63,7 @@ class Replays:
             text = await input_of(self._store, run, index)
         queue = None if index == run.step_index else definition.steps[index].queue
         new = NewReplay(
-            id=self._ids.new(),
+            id=self._parts.ids.new(),
             org=self._caller.org,
             letter_id=letter.id,
             run_id=run.id,
@@ -97,7 +72,7 @@ class Replays:
             mode=mode,
             automatic=False,
             requested_by=self._caller.name,
-            reason=clean_reason(reason, self._redactor),
+            reason=clean_reason(reason, self._parts.redactor),
             policy_override=override,
             edit=edit,
             step_input=text,
@@ -117,12 +92,12 @@ class Replays:
             async with self._store.database.transaction() as session:
                 return await self._store.replays.begin(session, [new])
 
-        begun = await self._retrier.run("replay", begin, errors=StoreUnavailableError, tries=MAX_TRIES)
+        begun = await self._parts.retrier.run("replay", begin, errors=StoreUnavailableError, tries=MAX_TRIES)
         if not begun.replays:
             await self._refuse(new)
         await self._store.database.hint(begun.queues)
         names = (new.org, new.letter_id, new.run_id, new.mode, new.requested_by)
-        self._event_bus.emit(ReplayRequested(*names))
+        self._parts.event_bus.emit(ReplayRequested(*names))
         return await self.get(new.id)
 
     async def _refuse(self, new: NewReplay) -> None:
@@ -171,16 +146,16 @@ class Replays:
             return None, None
         if not reason.strip():
             raise InvalidValueError("give a reason for changing the payload: it is kept with the replay")
-        value, text = json_and_text(payload, limits=self._limits)
-        task = self._registry.tasks.get(definition.steps[index].task)
+        value, text = json_and_text(payload, limits=self._parts.limits)
+        task = self._parts.registry.tasks.get(definition.steps[index].task)
         if task is not None:
             task.signature.check(value)
         before = await input_of(self._store, run, index) or run.step_input or run.input
-        difference = self._difference(decode(self._encryption.decrypt(before)), value)
-        return self._encryption.encrypt(text), difference
+        difference = self._difference(decode(self._parts.encryption.decrypt(before)), value)
+        return self._parts.encryption.encrypt(text), difference
 
     def _difference(self, before: JsonValue, after: JsonValue) -> str:
-        redactor = self._redactor
+        redactor = self._parts.redactor
         visible = {
             change.path: (change.before, change.after)
             for change in differences(redactor.value(before), redactor.value(after))
