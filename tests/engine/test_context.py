@@ -16,7 +16,7 @@ from redrive.engine.context import Context
 from redrive.errors import AttemptTimeoutError, InvalidValueError, RunCancelledError
 from redrive.policy import Exponential
 from redrive.policy.codec import encode
-from redrive.policy.stored import policy_to_json
+from redrive.policy.policy_json import policy_to_json
 from redrive.testing import EPOCH
 
 THRICE = RetryPolicy(max_attempts=3, backoff=Backoff(Exponential(1.0)))

@@ -303,23 +303,19 @@ GUARDS = (
     Guard(
         "codec.text",
         "texts that no database can hold: NUL and lone surrogates",
-        (
-            Code(
-                "redrive.policy.codec.writing:plain_text", "NUL_SPELLED_OUT in text or ESCAPE in text or", ""
-            ),
-        ),
+        (Code("redrive.policy.codec.text:plain_text", "NUL_SPELLED_OUT in text or ESCAPE in text or", ""),),
         (f"{CODEC}TestRoundTrip::test_each_troublesome_text_is_escaped_as_value_and_as_key",),
     ),
     Guard(
         "codec.numbers",
         "NaN and infinities, which JSON does not have",
-        (Code("redrive.policy.codec.writing:_Escaping._float", "if not isfinite(number):", "if False:"),),
+        (Code("redrive.policy.codec.text:_Escaping._float", "if not isfinite(number):", "if False:"),),
         (f"{CODEC}TestRefusals::test_nan_and_infinities_are_refused",),
     ),
     Guard(
         "codec.size",
         "values that are too large to be stored",
-        (Code("redrive.policy.codec.writing:_is_too_large", "return 4", "return False and 4"),),
+        (Code("redrive.policy.codec.text:_is_too_large", "return 4", "return False and 4"),),
         (f"{CODEC}TestRefusals::test_size_is_counted_in_bytes_of_the_stored_text",),
     ),
     Guard(
@@ -327,7 +323,7 @@ GUARDS = (
         "values that are nested too deep to be read",
         (
             Code(
-                "redrive.policy.codec.writing:_Escaping.value",
+                "redrive.policy.codec.text:_Escaping.value",
                 "if len(path) > self._limits.depth:",
                 "if False:",
             ),
@@ -337,7 +333,7 @@ GUARDS = (
     Guard(
         "codec.items",
         "values with too many parts",
-        (Code("redrive.policy.codec.writing:_Escaping._count", "if self._items < 0:", "if False:"),),
+        (Code("redrive.policy.codec.text:_Escaping._count", "if self._items < 0:", "if False:"),),
         (f"{CODEC}TestRefusals::test_items_are_counted_over_the_whole_value",),
     ),
     Guard(

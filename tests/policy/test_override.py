@@ -11,9 +11,9 @@ from redrive.policy.alteration import override_from_json
 from redrive.policy.backoff import Backoff
 from redrive.policy.curve import Exponential
 from redrive.policy.jitter import Proportional
+from redrive.policy.policy_json import policy_to_json
 from redrive.policy.presets import GATEWAY, STEP
 from redrive.policy.retry import RetryPolicy
-from redrive.policy.stored import policy_to_json
 
 
 def test_what_is_left_out_is_as_for_a_step() -> None:

@@ -11,8 +11,8 @@ from tests.server.house import House
 from tests.server.truth import truthful
 
 from redrive.errors import FinalError
+from redrive.policy.policy_json import policy_to_json
 from redrive.policy.presets import GATEWAY
-from redrive.policy.stored import policy_to_json
 from redrive.server.api.reference import document
 
 LETTERS, ALIAS, REPLAYS = "/api/v1/dead-letters", "/api/v1/workflow-dlq", "/api/v1/replays"

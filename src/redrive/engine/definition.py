@@ -11,8 +11,8 @@ from typing import Any
 from redrive.errors import InvalidValueError
 from redrive.model.step import Effect
 from redrive.policy.codec import JsonValue, canonical, decode, encode
+from redrive.policy.policy_json import policy_from_json, policy_to_json
 from redrive.policy.retry import RetryPolicy
-from redrive.policy.stored import policy_from_json, policy_to_json
 
 
 @dataclass(frozen=True)

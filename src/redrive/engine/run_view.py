@@ -15,8 +15,8 @@ from redrive.model.field import Instant
 from redrive.model.run import Place, Run, RunLine, RunState
 from redrive.model.step import AttemptOutcome, AttemptRecord, StepState
 from redrive.policy.codec import JsonValue, decode, encode
+from redrive.policy.policy_json import policy_to_json
 from redrive.policy.redact import Redactor
-from redrive.policy.stored import policy_to_json
 from redrive.policy.user_text import clean_reason
 
 

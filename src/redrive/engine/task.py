@@ -18,10 +18,10 @@ from redrive.model.step import Effect
 from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require, require_kind, require_whole
 from redrive.policy.classify import Classifier
 from redrive.policy.codec import JsonValue, encode
+from redrive.policy.policy_json import policy_to_json
 from redrive.policy.presets import STEP
 from redrive.policy.redriving import RedriveChoice, checked, checked_redrives
 from redrive.policy.retry import Ending, RetryPolicy
-from redrive.policy.stored import policy_to_json
 from redrive.words.suggestion import suggest
 
 DEFAULT_QUEUE = "default"

@@ -18,8 +18,8 @@ from redrive.model.breaker import Permit
 from redrive.model.claim import Claim, Isolation
 from redrive.model.event import StepRef
 from redrive.policy.codec import JsonValue, decode, encode, storable
+from redrive.policy.policy_json import policy_from_json
 from redrive.policy.redact import Redactor
-from redrive.policy.stored import policy_from_json
 from redrive.store.record import Progress, Record, Recorded
 
 MAX_NOTE_LENGTH = 500

@@ -16,8 +16,8 @@ from redrive.model.run import Run
 from redrive.policy.bounds import choice, require_kind, require_whole
 from redrive.policy.codec import JsonValue, decode, encode
 from redrive.policy.difference import differences
+from redrive.policy.policy_json import policy_to_json
 from redrive.policy.retry import RetryPolicy
-from redrive.policy.stored import policy_to_json
 from redrive.policy.user_text import clean_reason
 from redrive.store.replays import Begun, NewReplay, why_not
 from redrive.store.store import Store

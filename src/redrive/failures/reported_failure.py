@@ -12,11 +12,11 @@ from redrive.errors import InvalidValueError
 from redrive.model.failure import Category, ErrorClass, Failure
 from redrive.policy.classify import Classifier
 from redrive.policy.codec import JsonValue, encode
+from redrive.policy.policy_json import policy_to_json
 from redrive.policy.presets import REDRIVE_NEVER
 from redrive.policy.redact import Redactor
 from redrive.policy.redriving import BY_CATEGORY, RedriveChoice, Redriving, choice_of, chosen, redriving
 from redrive.policy.retry import RetryPolicy
-from redrive.policy.stored import policy_to_json
 from redrive.policy.template import Template
 from redrive.policy.triage import Triage, redrive_policy
 

@@ -6,24 +6,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, NamedTuple
 
-from redrive.errors import InvalidFieldError, InvalidValueError, NotFoundError
+from redrive.errors import InvalidFieldError, InvalidValueError
 from redrive.model.failure import Category
 from redrive.policy.backoff import Backoff
 from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require, require_whole
 from redrive.policy.curve import CURVES, Curve, Exponential
 from redrive.policy.jitter import Proportional, parse_jitter
-from redrive.policy.presets import PRESETS
+from redrive.policy.policy_json import policy_from_json
+from redrive.policy.presets import preset
 from redrive.policy.retry import RetryPolicy
-from redrive.policy.stored import policy_from_json
-from redrive.words.suggestion import suggest
 
 MAX_ATTEMPTS = 1_000
 MAX_RATE_LIMIT_WAITS = 1_000
+MAX_RETRIES = 1_000
 _INCREMENT = {"step": "increment"}
 """The field here of a curve's `step`: in an alteration a step would be one of a workflow."""
 
-
-MAX_RETRIES = 1_000
 OVERRIDE_NAME = "override"
 
 _DEFAULTS: Mapping[str, float] = {
@@ -117,12 +115,6 @@ class Alteration(NamedTuple):
             raise InvalidFieldError(field, f"is missing; the {self.curve} curve needs it")
         changed: Curve = kind(**{name: values[name] for name in names})
         return changed
-
-
-def preset(name: str) -> RetryPolicy:
-    if name not in PRESETS:
-        raise NotFoundError(f"there is no policy {name!r}; {suggest(name, PRESETS)}")
-    return PRESETS[name]
 
 
 def _categories(words: Iterable[str]) -> frozenset[Category]:

@@ -10,9 +10,9 @@ from redrive.model.failure import Category, ErrorClass, Failure
 from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.policy.codec import decode
 from redrive.policy.known_errors import CLASS_OF_CATEGORY
+from redrive.policy.policy_json import policy_from_json
 from redrive.policy.retry import Ending, RetryPolicy
 from redrive.policy.schedule import Schedule
-from redrive.policy.stored import policy_from_json
 from redrive.words.number import percent, plural
 from redrive.words.time import duration
 

@@ -1,14 +1,16 @@
-"""The named policies, with exactly the documented defaults."""
+"""Presets: the named policies, with exactly the documented defaults."""
 
 from __future__ import annotations
 
 from types import MappingProxyType
 
+from redrive.errors import NotFoundError
 from redrive.model.failure import Category
 from redrive.policy.backoff import Backoff
 from redrive.policy.curve import Exponential, Immediate, Linear, Never
 from redrive.policy.jitter import Additive, Equal, Proportional
 from redrive.policy.retry import RetryPolicy
+from redrive.words.suggestion import suggest
 
 MINUTE = 60.0
 
@@ -51,8 +53,17 @@ REDRIVE_EXPONENTIAL = RetryPolicy(
 REDRIVE_IMMEDIATE = RetryPolicy(name="immediate", max_attempts=4, backoff=Backoff(Immediate()))
 
 REDRIVE_POLICIES = MappingProxyType(
-    {each.name: each for each in (REDRIVE_NEVER, REDRIVE_LINEAR, REDRIVE_EXPONENTIAL, REDRIVE_IMMEDIATE)}
+    {
+        policy.name: policy
+        for policy in (REDRIVE_NEVER, REDRIVE_LINEAR, REDRIVE_EXPONENTIAL, REDRIVE_IMMEDIATE)
+    }
 )
 """Policies of automatic redrives; `exponential` is the default."""
 
-PRESETS = MappingProxyType({each.name: each for each in (STEP, CALL, RUN, GATEWAY)}) | REDRIVE_POLICIES
+PRESETS = MappingProxyType({policy.name: policy for policy in (STEP, CALL, RUN, GATEWAY)}) | REDRIVE_POLICIES
+
+
+def preset(name: str) -> RetryPolicy:
+    if name not in PRESETS:
+        raise NotFoundError(f"there is no policy {name!r}; {suggest(name, PRESETS)}")
+    return PRESETS[name]

@@ -19,9 +19,9 @@ from redrive.policy.backoff import Backoff
 from redrive.policy.bounds import require_whole
 from redrive.policy.codec import decode, encode
 from redrive.policy.curve import AFTER_A_MISTAKE, Custom
+from redrive.policy.policy_json import policy_from_json, policy_to_json
 from redrive.policy.presets import REDRIVE_EXPONENTIAL, REDRIVE_NEVER, REDRIVE_POLICIES
 from redrive.policy.retry import RetryPolicy
-from redrive.policy.stored import policy_from_json, policy_to_json
 from redrive.policy.triage import redrive_policy
 
 BY_CATEGORY = "by_category"

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from redrive.errors import RedriveError
 from redrive.model.step import Effect
 from redrive.policy.codec import decode
+from redrive.policy.policy_json import policy_from_json
 from redrive.policy.retry import RetryPolicy
-from redrive.policy.stored import policy_from_json
 from redrive.store.verification import VerificationQueries
 from redrive.verify.verdict import Verdict
 

@@ -15,8 +15,8 @@ from redrive.cli.policy.options import alteration_options
 from redrive.cli.policy.policies import PolicyInUse, of_application, of_database, run_on_database
 from redrive.cli.progress import progress
 from redrive.model.identity import HOME
-from redrive.policy.alteration import Alteration, preset
-from redrive.policy.presets import PRESETS
+from redrive.policy.alteration import Alteration
+from redrive.policy.presets import PRESETS, preset
 from redrive.policy.retry import RetryPolicy
 from redrive.words.time import duration
 

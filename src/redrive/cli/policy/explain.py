@@ -15,11 +15,12 @@ from redrive.cli.policy.policies import of_application, of_database, of_work
 from redrive.cli.terminal import out
 from redrive.errors import InvalidValueError
 from redrive.model.identity import HOME
-from redrive.policy.alteration import Alteration, preset
+from redrive.policy.alteration import Alteration
 from redrive.policy.description import ENDINGS, CategoryConsequence, consequences
+from redrive.policy.policy_json import policy_to_json
+from redrive.policy.presets import preset
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.schedule import ScheduledAttempt
-from redrive.policy.stored import policy_to_json
 from redrive.words.time import duration
 
 ATTEMPTS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from redrive.cli.output import Row
 from redrive.failures.what_if import StepName, StepOutcome, WhatIf
 from redrive.policy.comparison import Peak, PolicyComparison, Side
-from redrive.policy.stored import policy_to_json
+from redrive.policy.policy_json import policy_to_json
 from redrive.policy.what_if import Proof
 from redrive.words.time import machine
 

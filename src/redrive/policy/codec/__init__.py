@@ -24,9 +24,8 @@ A text or json column gives back what it got. PostgreSQL's jsonb does not: the f
 """
 
 from redrive.policy.codec.limits import DEFAULT_LIMITS, JsonLimits, JsonValue
-from redrive.policy.codec.reading import decode
 from redrive.policy.codec.salvaging import storable
-from redrive.policy.codec.writing import canonical, encode, plain_text
+from redrive.policy.codec.text import canonical, decode, encode, plain_text
 
 __all__ = [
     "DEFAULT_LIMITS",

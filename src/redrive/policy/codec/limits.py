@@ -1,4 +1,4 @@
-"""The limits of stored values, the escapes of unusual ones, and the messages about rejected ones."""
+"""The limits of stored values, and the messages about rejected ones."""
 
 from __future__ import annotations
 
@@ -10,13 +10,7 @@ from redrive.errors import InvalidValueError, NotStorableError
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 Path: TypeAlias = "tuple[str | int, ...]"
 
-ESCAPE = "␛"
-ESCAPE_SPELLED_OUT = "\\u241"
-NUL_SPELLED_OUT = "\\u0000"
-ESCAPED = r"␛(0000|005c|241b|d[89a-f][0-9a-f]{2})"
-LARGE_INTEGER = r"␛int(-?[1-9][0-9]{18,616})"
 MAX_BITS = 2_048  # 617 digits; no setting of the interpreter refuses to convert that many
-MAX_NUMBER_LENGTH = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +57,8 @@ _ADVICE = {
 
 
 def refuse(path: Path, problem: str, advice: str) -> NoReturn:
-    raise NotStorableError(f"{_written(path)} {problem}; {advice}")
+    steps = (f".{step}" if str(step).isidentifier() else f"[{shown(ascii(step))}]" for step in path)
+    raise NotStorableError(f"{cut('$' + ''.join(steps), 200)} {problem}; {advice}")
 
 
 def refuse_type(value: object, path: Path) -> NoReturn:
@@ -75,11 +70,6 @@ def refuse_type(value: object, path: Path) -> NoReturn:
 def type_name(kind: type) -> str:
     """Read the name from `type` itself, since a metaclass may return anything, or raise."""
     return str(type.__dict__["__name__"].__get__(kind))[:100]
-
-
-def _written(path: Path) -> str:
-    steps = (f".{step}" if str(step).isidentifier() else f"[{shown(ascii(step))}]" for step in path)
-    return cut("$" + "".join(steps), 200)
 
 
 def shown(text: str) -> str:

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 
 from redrive.errors import NotStorableError
 from redrive.policy.codec.limits import DEFAULT_LIMITS, MAX_BITS, JsonLimits, JsonValue, cut, type_name
-from redrive.policy.codec.reading import decode
-from redrive.policy.codec.writing import encode
+from redrive.policy.codec.text import decode, encode
 
 _LOST = "<not storable>"
 _SQUEEZES = 12

@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from redrive.policy.redact.contexts import replace_group
 from redrive.policy.redact.marker import MARKER
 from redrive.policy.redact.names import SecretName, SecretNames
-from redrive.policy.redact.patterns import Mark
+from redrive.policy.redact.patterns import Mark, replace_group
 from redrive.policy.redact.values import NamePlace, Span, secret_span
 
 _ASSIGNMENT = re.compile(

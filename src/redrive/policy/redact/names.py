@@ -165,17 +165,17 @@ class SecretNames:
     def __init__(self, extra: Iterable[str] = (), allowed: Iterable[str] = ()) -> None:
         self._extra = tuple(words for words in map(words_of, extra) if words)
         self._allowed = frozenset(map(words_of, allowed))
-        self._cached = lru_cache(maxsize=4096)(self._failure_handler)
+        self._cached = lru_cache(maxsize=4096)(self._look_up)
         self.hint = _any_of({*_HINTS, *(re.escape(max(words, key=len)) for words in self._extra)})
 
     def find(self, name: str) -> SecretName | None:
-        return self._cached(name) if len(name) <= _MAX_CACHED_LENGTH else self._failure_handler(name)
+        return self._cached(name) if len(name) <= _MAX_CACHED_LENGTH else self._look_up(name)
 
-    def _failure_handler(self, name: str) -> SecretName | None:
+    def _look_up(self, name: str) -> SecretName | None:
         words = words_of(name[-_MAX_NAME_LENGTH:])
         if words in self._allowed:
             return None
-        return self._added(words) or _known(_without_numbers(words))
+        return self._added(words) or _known(tuple(word for word in words if not word.isdigit()))
 
     def _added(self, words: Words) -> SecretName | None:
         for extra in self._extra:
@@ -189,10 +189,6 @@ def _any_of(hints: set[str]) -> re.Pattern[str]:
     groups = groupby(sorted(hints), lambda hint: hint[: 2 if hint[0] == "\\" else 1])
     rests = {first: "|".join(hint[len(first) :] for hint in group) for first, group in groups}
     return re.compile("|".join(f"{first}(?:{rest})" for first, rest in rests.items()))
-
-
-def _without_numbers(words: Words) -> Words:
-    return tuple(word for word in words if not word.isdigit())
 
 
 def _known(words: Words) -> SecretName | None:

@@ -1,14 +1,18 @@
-"""Secret patterns: secrets that their own shape gives away, whatever stands around them.
+"""Secret patterns: secrets known by their own shape, or by their context in URLs, headers and commands.
 
-Every expression is linear: repetitions are possessive or bounded, and none stands inside another that
-could divide the same text in two ways. A secret is matched to its end, so that no tail of it is left
-over.
+Every expression is linear: repetitions are possessive or bounded, and none stands inside another that could
+divide the same text in two ways. A secret is matched to its end, so that no tail of it is left over. In a
+context only the secret is replaced; the user, the host and the command stay.
 """
 
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Callable
+from dataclasses import dataclass
+
+from redrive.policy.redact.marker import MARKER
 
 Mark = Callable[[str, str], str]
 
@@ -95,7 +99,7 @@ _ISSUERS = (
 
 
 def is_card(digits: str) -> bool:
-    """Whether the digits begin as an issuer's cards do, have their length, and pass the Luhn check."""
+    """Tell whether the digits begin as an issuer's cards do, have their length, and pass the Luhn check."""
     if not any(len(digits) in lengths and prefix.match(digits) for prefix, lengths in _ISSUERS):
         return False
     doubled = [sum(divmod(2 * int(digit), 10)) for digit in digits[-2::-2]]
@@ -109,7 +113,7 @@ def looks_random(text: str) -> bool:
 
 
 def has_token_shape(lowered: str) -> bool:
-    """Whether a secret of this module can occur at all, in text made lower-case."""
+    """Tell whether a secret can occur that its shape gives away, in text made lower-case."""
     if "-----begin" in lowered or "==" in lowered or "q~" in lowered:
         return True
     return _RUN_HINT.search(lowered) is not None or _CARD_HINT.search(lowered) is not None
@@ -135,3 +139,102 @@ def _mark_tokens(text: str, mark: Mark) -> str:
 def _mark_card(text: str, mark: Mark) -> str:
     digits = text.replace(" ", "").replace("-", "")
     return mark("card", digits) if is_card(digits) else text
+
+
+# Contexts
+
+
+def _is_user_and_password(text: str) -> bool:
+    bare = text.rstrip("=")
+    try:
+        return b":" in b64decode(bare + "=" * (-len(bare) % 4), validate=True)
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """A shape whose group `secret` is a secret if it passes the check, where the gate occurs."""
+
+    kind: str
+    gate: str
+    shape: re.Pattern[str]
+    check: Callable[[str], bool] = bool
+
+
+_USER = rf"://(?:{MARKER.pattern}|[^\s/?#:@\"'<>\[]*+):"
+_SAME_COMMAND = r"[^\n|;&]{0,200}?[ ]"
+_CONTEXTS = tuple(
+    _Context(kind, gate, re.compile(shape), *check)
+    for kind, gate, shape, *check in (
+        ("aws_secret_key", "ia", r"A[KS]IA[A-Z0-9]{16}[^A-Za-z0-9+/]{1,8}(?P<secret>[\w+/]{40})(?![\w+/=])"),
+        (
+            "bearer_token",
+            "bearer",
+            r"(?i:bearer)[ \t]++(?P<secret>[\w\-.~+/]{8,}+=*+)",
+            lambda text: len(text) >= 20 or any(map(str.isdigit, text)),
+        ),
+        (
+            "basic_credentials",
+            "basic",
+            r"(?i:basic)[ \t]++(?P<secret>[A-Za-z0-9+/]{6,}+=*+)",
+            _is_user_and_password,
+        ),
+        (
+            "webhook_url",
+            "slack.com",
+            r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[\w\-/]++)",
+        ),
+        ("webhook_url", "discord", r"discord(?:app)?\.com/api/webhooks/[0-9]{1,20}/(?P<secret>[\w\-]++)"),
+        ("webhook_url", "office.com", r"webhook\.office\.com/webhookb2/(?P<secret>[\w\-/@.]++)"),
+        ("url_token", "://", r"://(?P<secret>[\w\-]{20,}+)(?=@|:[^\s/@]{0,256}@)", looks_random),
+        ("url_password", "://", _USER + r"(?P<secret>[^\s/?#\"'<>]+)@(?=[\w\[%])(?!sha[0-9]+:)"),
+        # A password with a slash in it, which is no port.
+        (
+            "url_password",
+            "://",
+            _USER + r"(?![0-9]{1,5}(?:[/?#\s\"']|$))(?P<secret>[^\s\"'<>@]{1,256})@(?=[\w\[%])",
+        ),
+        ("url_password", "@tcp(", r"(?<![^\s\"'=])[\w.\-]{1,64}+:(?P<secret>[^\s/\"']{1,256})@tcp\("),
+        ("url_password", "jdbc:oracle", r"jdbc:oracle:\w{1,16}+:[^\s/@]{1,64}+/(?P<secret>[^\s@]{1,256}+)@"),
+        (
+            "password",
+            "-u",
+            r"(?<![\w\-])(?:-[uU]|--user|--proxy-user)(?:[ ]++|=)[\"']?+[^\s:\"'=]++:(?P<secret>[^\s\"']++)",
+            lambda text: not text.isdigit() and not text.startswith("//"),  # a user id, a URL
+        ),
+        ("password", "sshpass", r"\bsshpass[ ]-p[ ]?(?P<secret>[^\s\"']++)"),
+        ("password", "login", rf"\blogin\b{_SAME_COMMAND}-p[ ](?P<secret>[^\s\"'\-][^\s\"']*+)"),
+        ("password", "mysql", rf"\bmysql\w{{0,12}}+\b{_SAME_COMMAND}-p(?P<secret>[^\s\"']++)"),
+        ("password", "redis-cli", rf"\bredis-cli\b{_SAME_COMMAND}-a[ ](?P<secret>\S++)"),
+    )
+)
+_HINTS = ("basic", "@tcp(", "jdbc:oracle", "-u ", "--user", "-p", "redis-cli")
+
+
+def has_context(lowered: str) -> bool:
+    """Tell whether a secret can occur that its context alone gives away, in text made lower-case."""
+    return ("://" in lowered and "@" in lowered) or any(hint in lowered for hint in _HINTS)
+
+
+def mark_contexts(text: str, mark: Mark) -> str:
+    lowered = text.lower()
+    for context in _CONTEXTS:
+        if context.gate in lowered:
+            text = _marked(context, text, mark)
+    return text
+
+
+def _marked(context: _Context, text: str, mark: Mark) -> str:
+    def replaced(match: re.Match[str]) -> str:
+        secret = match["secret"]
+        if MARKER.fullmatch(secret) or not context.check(secret):
+            return match[0]
+        return replace_group(match, mark(context.kind, secret))
+
+    return context.shape.sub(replaced, text)
+
+
+def replace_group(match: re.Match[str], replacement: str) -> str:
+    start, end = match.start("secret") - match.start(), match.end("secret") - match.start()
+    return match[0][:start] + replacement + match[0][end:]

@@ -1,10 +1,9 @@
 """The redactor.
 
-`Redactor.text` takes any string, `Redactor.value` anything like JSON. A secret is known by the name it
-stands under (`names`, and `assignments` within text), by its own shape (`patterns`) or by what stands
-beside it (`contexts`, `mentions`). JSON within a string is redacted as JSON. Redacting twice changes nothing
-more, nothing is raised, and what holds no secret comes back as it was. Text
-longer than `MAX_TEXT_LENGTH` is cut there, so that the time is bounded too.
+`Redactor.text` takes any string, `Redactor.value` anything like JSON. A secret is known by the name of its
+field (`names`, and `assignments` within text), by its own shape or by its context (`patterns`). JSON within a
+string is redacted as JSON. Redacting twice changes nothing more, nothing is raised, and what holds no secret
+comes back unchanged. Text longer than `MAX_TEXT_LENGTH` is cut there, so that the time is bounded too.
 """
 
 from __future__ import annotations
@@ -15,10 +14,9 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from redrive.policy.redact.assignments import mark_assignments, mark_mentions
-from redrive.policy.redact.contexts import has_context, mark_contexts
 from redrive.policy.redact.marker import MARKER, REST, TOO_DEEP, UNSTABLE, Marker
 from redrive.policy.redact.names import SecretNames
-from redrive.policy.redact.patterns import has_token_shape, mark_patterns
+from redrive.policy.redact.patterns import has_context, has_token_shape, mark_contexts, mark_patterns
 from redrive.policy.redact.walk import MAX_DEPTH, Walk
 
 MAX_TEXT_LENGTH: Final = 262_144
@@ -35,7 +33,7 @@ _SPLIT_AT_MARKERS = re.compile(f"({MARKER.pattern})")
 
 
 class RedactionRules(NamedTuple):
-    """What somebody has added to what every redactor knows."""
+    """The rules that an application added to the built-in ones."""
 
     extra_keys: tuple[str, ...]
     allow_keys: tuple[str, ...]
@@ -61,7 +59,7 @@ class Redactor:
         more, less = tuple(extra_keys), tuple(allow_keys)
         self._names = SecretNames(more, less)
         self._extra_patterns = tuple(re.compile(pattern) for pattern in extra_patterns)
-        self.rules = RedactionRules(more, less, tuple(each.pattern for each in self._extra_patterns))
+        self.rules = RedactionRules(more, less, tuple(pattern.pattern for pattern in self._extra_patterns))
         self._clean: dict[str, None] = {}
 
     def text(self, text: str) -> str:
@@ -83,13 +81,10 @@ class Redactor:
             return text
         redacted = self._redacted(text, depth)
         if redacted == text and len(text) <= MAX_REMEMBERED_LENGTH and depth == 0:
-            self._remember(text)
+            if len(self._clean) >= MAX_REMEMBERED:
+                self._clean = {}
+            self._clean[text] = None
         return redacted
-
-    def _remember(self, text: str) -> None:
-        if len(self._clean) >= MAX_REMEMBERED:
-            self._clean = {}
-        self._clean[text] = None
 
     def _redacted(self, text: str, depth: int) -> str:
         text = _shortened(text)
@@ -142,12 +137,12 @@ class Redactor:
     def _mark_extra(self, text: str) -> str:
         for pattern in self._extra_patterns:
             pieces = _SPLIT_AT_MARKERS.split(text)
-            pieces[::2] = [pattern.sub(self._marked_extra, piece) for piece in pieces[::2]]
+            pieces[::2] = [
+                pattern.sub(lambda match: match[0] and self._mark("custom", match[0]), piece)
+                for piece in pieces[::2]
+            ]
             text = "".join(pieces)
         return text
-
-    def _marked_extra(self, match: re.Match[str]) -> str:
-        return self._mark("custom", match[0]) if match[0] else ""
 
 
 def _shortened(text: str) -> str:

@@ -1,30 +1,38 @@
-"""From a value to its JSON text."""
+"""JSON text: from a value to its text, and back."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
-from json import JSONEncoder
+from json import JSONDecoder, JSONEncoder
 from math import isfinite
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 from msgspec.json import Encoder
 
+from redrive.errors import NotStorableError
 from redrive.policy.codec.limits import (
     DEFAULT_LIMITS,
-    ESCAPE,
     FLATTEN,
     KEEP_ELSEWHERE,
     MAX_BITS,
-    NUL_SPELLED_OUT,
     JsonLimits,
     JsonValue,
     Path,
     refuse,
     refuse_type,
+    shown,
     type_name,
 )
 
+ESCAPE = "␛"
+ESCAPE_SPELLED_OUT = "\\u241"
+NUL_SPELLED_OUT = "\\u0000"
+ESCAPED = r"␛(0000|005c|241b|d[89a-f][0-9a-f]{2})"
+LARGE_INTEGER = r"␛int(-?[1-9][0-9]{18,616})"
+MAX_NUMBER_LENGTH = 4_000
 _LEAVES = frozenset({bool, type(None)})
 
 _QUICK = Encoder()
@@ -183,3 +191,62 @@ class _Escaping:
 @cache  # like the patterns, made when first needed: `import redrive` stays quick
 def _escapes() -> dict[int, str]:
     return {code: f"{ESCAPE}{code:04x}" for code in (0, ord(ESCAPE), *range(0xD800, 0xE000))}
+
+
+def decode(text: str) -> JsonValue:
+    try:
+        decoder = _DECODER if len(text) <= MAX_NUMBER_LENGTH else _GUARDED_DECODER
+        value: JsonValue = decoder.decode(text)
+        return _unescaped(value) if ESCAPE in text or ESCAPE_SPELLED_OUT in text else value
+    except NotStorableError:
+        raise
+    except RecursionError:
+        raise NotStorableError("the stored text is nested too deep to be read") from None
+    except (TypeError, ValueError) as error:
+        raise NotStorableError(f"the stored text is not JSON: {error}") from None
+
+
+def _object(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    entries = dict(pairs)
+    if len(entries) != len(pairs):
+        [(key, _)] = Counter(key for key, _ in pairs).most_common(1)
+        raise NotStorableError(f"the stored text has the key {shown(ascii(key))} twice; remove one of them")
+    return entries
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise NotStorableError(f"the stored text has a number too large to be read: {shown(text)}")
+    return number
+
+
+def _integer(text: str) -> int:
+    if len(text) > MAX_NUMBER_LENGTH:
+        raise NotStorableError(f"the stored text has a number of {len(text):,} digits; keep it as text")
+    return int(text)
+
+
+def _constant(text: str) -> NoReturn:
+    raise NotStorableError(f"the stored text has {text}, which is not JSON")
+
+
+_DECODER = JSONDecoder(object_pairs_hook=_object, parse_float=_finite, parse_constant=_constant)
+_GUARDED_DECODER = JSONDecoder(
+    object_pairs_hook=_object, parse_float=_finite, parse_constant=_constant, parse_int=_integer
+)
+
+
+def _unescaped(value: JsonValue) -> JsonValue:
+    if type(value) is str:
+        large = re.fullmatch(LARGE_INTEGER, value)
+        return int(large[1]) if large else _unescaped_text(value)
+    if type(value) is list:
+        return [_unescaped(item) for item in value]
+    if type(value) is dict:
+        return _object([(_unescaped_text(key), _unescaped(item)) for key, item in value.items()])
+    return value
+
+
+def _unescaped_text(text: str) -> str:
+    return re.sub(ESCAPED, lambda match: chr(int(match[1], 16)), text)

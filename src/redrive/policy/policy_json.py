@@ -1,12 +1,12 @@
-"""A retry policy as JSON and back, so that stored work keeps the policy it was given.
+"""A retry policy as JSON and back, so that stored work keeps its policy.
 
-A curve or a jitter is stored under its word in a table, with all its fields. What is read is checked as
-strictly as what a person writes.
+A curve or a jitter is stored with its word and all its fields. Stored JSON is checked as strictly as a policy
+that a person writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from redrive.policy.backoff import Backoff
 from redrive.policy.bounds import choice, require_kind
 from redrive.policy.curve import CURVES, Custom
 from redrive.policy.jitter import JITTERS
-from redrive.policy.retry import Ending, RetryPolicy
+from redrive.policy.retry import RetryPolicy
 
 if TYPE_CHECKING:
     from redrive.policy.codec import JsonValue
@@ -26,14 +26,37 @@ Words = Mapping[str, type[Any]]
 
 
 def policy_to_json(policy: RetryPolicy) -> dict[str, JsonValue]:
-    """The policy as plain JSON; refuses one with a curve or a jitter that has no word."""
-    return {name: write(getattr(policy, name)) for name, (write, _) in _FIELDS.items()}
+    """Return the policy as plain JSON; reject a curve or a jitter that has no word."""
+    by_category = policy.backoff_by_category.items()
+    return {
+        "name": policy.name,
+        "max_attempts": policy.max_attempts,
+        "backoff": _backoff_to_json(policy.backoff),
+        "backoff_by_category": {
+            _category(category).value: _backoff_to_json(backoff) for category, backoff in by_category
+        },
+        "also_retry": _categories_to_json(policy.also_retry),
+        "never_retry": _categories_to_json(policy.never_retry),
+        "max_rate_limit_waits": policy.max_rate_limit_waits,
+        "max_holds": policy.max_holds,
+        "ending": policy.ending.value,
+    }
 
 
 def policy_from_json(value: object) -> RetryPolicy:
-    """An equal policy; refuses what `policy_to_json` did not give."""
-    stored = _entries("a stored policy", value, _FIELDS)
-    return RetryPolicy(**{name: read(name, stored[name]) for name, (_, read) in _FIELDS.items()})
+    """Return an equal policy; reject everything that `policy_to_json` does not return."""
+    stored = dict(_entries("a stored policy", value, _names(RetryPolicy)))
+    require_kind("name", stored["name"], str)
+    stored["backoff"] = _backoff_from_json("backoff", stored["backoff"])
+    by_category = _object("backoff_by_category", stored["backoff_by_category"]).items()
+    stored["backoff_by_category"] = MappingProxyType(
+        {_category(word): _backoff_from_json("backoff_by_category", backoff) for word, backoff in by_category}
+    )
+    for name in ("also_retry", "never_retry"):
+        if not isinstance(stored[name], list):
+            raise InvalidValueError(f"{name} must be a list of categories, got {stored[name]!r}")
+        stored[name] = frozenset(map(_category, stored[name]))
+    return RetryPolicy(**stored)
 
 
 def _backoff_to_json(backoff: Backoff) -> dict[str, JsonValue]:
@@ -74,7 +97,7 @@ def _names(kind: type[Any]) -> tuple[str, ...]:
 
 
 def _entries(what: str, value: object, names: Collection[str]) -> Mapping[str, Any]:
-    """The entries of a stored object, which has exactly these names."""
+    """Return the entries of a stored object, which has exactly these names."""
     stored = _object(what, value)
     unknown, missing = stored.keys() - set(names), set(names) - stored.keys()
     if unknown:
@@ -95,59 +118,9 @@ def _listed(names: Iterable[object]) -> str:
     return ", ".join(sorted(map(repr, names)))
 
 
-def _by_category_to_json(backoffs: Mapping[Category, Backoff]) -> dict[str, JsonValue]:
-    return {_category(each).value: _backoff_to_json(backoff) for each, backoff in backoffs.items()}
-
-
-def _by_category_from_json(name: str, value: object) -> Mapping[Category, Backoff]:
-    stored = _object(name, value).items()
-    return MappingProxyType({_category(word): _backoff_from_json(name, each) for word, each in stored})
-
-
 def _categories_to_json(categories: Iterable[Category]) -> list[JsonValue]:
-    return [*sorted(_category(each).value for each in categories)]
-
-
-def _categories_from_json(name: str, value: object) -> frozenset[Category]:
-    if not isinstance(value, list):
-        raise InvalidValueError(f"{name} must be a list of categories, got {value!r}")
-    return frozenset(map(_category, value))
+    return [*sorted(_category(category).value for category in categories)]
 
 
 def _category(word: str) -> Category:
     return choice("category", word, Category)
-
-
-def _text(name: str, value: object) -> object:
-    require_kind(name, value, str)
-    return value
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
-
-
-def _checked_by_the_policy(name: str, value: object) -> object:
-    return value
-
-
-def _ending_to_json(ending: Ending) -> str:
-    return ending.value
-
-
-_NUMBER = (_as_it_is, _checked_by_the_policy)
-_CATEGORIES = (_categories_to_json, _categories_from_json)
-
-_FIELDS: Mapping[str, tuple[Callable[[Any], Any], Callable[[str, object], Any]]] = MappingProxyType(
-    {
-        "name": (_as_it_is, _text),
-        "max_attempts": _NUMBER,
-        "backoff": (_backoff_to_json, _backoff_from_json),
-        "backoff_by_category": (_by_category_to_json, _by_category_from_json),
-        "also_retry": _CATEGORIES,
-        "never_retry": _CATEGORIES,
-        "max_rate_limit_waits": _NUMBER,
-        "max_holds": _NUMBER,
-        "ending": (_ending_to_json, _checked_by_the_policy),
-    }
-)

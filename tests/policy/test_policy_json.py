@@ -33,7 +33,7 @@ from redrive.policy.bounds import MAX_DELAY_SECONDS
 from redrive.policy.codec import decode, encode
 from redrive.policy.curve import CURVES
 from redrive.policy.jitter import JITTERS
-from redrive.policy.stored import policy_from_json, policy_to_json
+from redrive.policy.policy_json import policy_from_json, policy_to_json
 
 DELAYS = st.floats(0.0, MAX_DELAY_SECONDS) | st.integers(0, 100_000)
 FACTORS = st.floats(1.0, 1000.0)
