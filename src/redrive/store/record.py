@@ -38,46 +38,41 @@ class NewDeadLetter(DeadLetter, frozen=True, kw_only=True):
         )
 
 
-class Completed(Row, frozen=True):
-    """The last step has succeeded, and with it the run. A run of one step has no row for it."""
+class Fenced(Row, frozen=True):
+    """A write of a claim: it counts only while the run still carries the token and the epoch of the claim."""
 
     id: str
     token: BigInt
     epoch: int
+
+
+class Completed(Fenced, frozen=True):
+    """The last step has succeeded, and with it the run. A run of one step has no row for it."""
+
     result: str
 
 
-class CompletedPartly(Row, frozen=True):
+class CompletedPartly(Fenced, frozen=True):
     """A step that was replayed alone has succeeded; those after it have not been executed."""
 
-    id: str
-    token: BigInt
-    epoch: int
 
-
-class Advanced(Row, frozen=True):
+class Advanced(Fenced, frozen=True):
     """A step has succeeded. `in_place` when the next one is to start under the same lease: it does so,
     unless somebody has asked to cancel the run."""
 
-    id: str
-    token: BigInt
-    epoch: int
     step_input: str
     queue: str
     in_place: bool
     ttl: float
 
 
-class Rescheduled(Row, frozen=True):
+class Rescheduled(Fenced, frozen=True):
     """The step will be executed again.
 
     failed      the attempt was counted as a failure
     given_back  there was no attempt at all, and its number is free again
     """
 
-    id: str
-    token: BigInt
-    epoch: int
     place: Place
     step_state: StepState
     delay: float
@@ -93,12 +88,9 @@ class Rescheduled(Row, frozen=True):
     given_back: bool = False
 
 
-class Stopped(Row, frozen=True):
+class Stopped(Fenced, frozen=True):
     """The run has ended without success."""
 
-    id: str
-    token: BigInt
-    epoch: int
     state: RunState
     step_state: StepState
     failures: int
@@ -106,32 +98,23 @@ class Stopped(Row, frozen=True):
     failed: bool
 
 
-class Parked(Row, frozen=True):
+class Parked(Fenced, frozen=True):
     """Held by a breaker or a full limit: the attempt never was."""
 
-    id: str
-    token: BigInt
-    epoch: int
     held_by: str
     step_state: StepState
     holds: int
 
 
-class Occupied(Row, frozen=True):
+class Occupied(Fenced, frozen=True):
     """The slots of limits that a claim has taken, as JSON."""
 
-    id: str
-    token: BigInt
-    epoch: int
     slots: str | None
 
 
-class Progress(Row, frozen=True):
+class Progress(Fenced, frozen=True):
     """How far a task says that it is, as JSON."""
 
-    id: str
-    token: BigInt
-    epoch: int
     progress: str
 
 
