@@ -50,7 +50,8 @@ from redrive.policy.triage import Strategy
 from redrive.settings import Settings
 from redrive.store.database import Database
 from redrive.store.postgres import PostgresDatabase
-from redrive.store.sqlite import MEMORY, SqliteDatabase
+from redrive.store.sqlite import SqliteDatabase
+from redrive.store.sqlite_session import MEMORY
 from redrive.store.store import Store
 
 MAX_TENANTS = 1_000
@@ -105,7 +106,7 @@ class Wiring:
         self.database = database
         self.clock = clock
         self.random = random
-        self.store = self._new_store(database)
+        self.store = Store(database, self._max_letters)
         self.ids = Ids(clock, random)
         self.breakers = Breakers(
             self.store,
@@ -183,12 +184,9 @@ class Wiring:
         if org not in self._tenants:
             if len(self._tenants) >= MAX_TENANTS:
                 self._tenants.clear()
-            store = self._new_store(self.database.tenant(org, self.settings.server_statement_sec))
+            store = self.store.tenant(org, self.settings.server_statement_sec)
             self._tenants[org] = Tenant(store, self._new_enqueuer(store))
         return self._tenants[org]
-
-    def _new_store(self, database: Database) -> Store:
-        return Store(database, self._max_letters)
 
     @property
     def _max_letters(self) -> int | None:
@@ -294,6 +292,7 @@ class Wiring:
                 options=options,
                 code_version=self.settings.code_version or "unversioned",
                 open=self.open,
+                database=self.database,
                 store=self.store,
                 clock=self.clock,
                 random=self.random,

@@ -13,24 +13,20 @@ from typing import Any
 from tests.crash.sink import Line
 from tests.crash.trap import Trap
 
-from redrive.store.database import Database, Row, Session
+from redrive.store.database import Database, OpenTransaction, Row, Session
 from redrive.store.statement import Statement
 
 
-class Seam:
-    def __init__(self, database: Database, trap: Trap, line: Line) -> None:
-        self._database = database
+class SessionSeam:
+    def __init__(self, session: Session, trap: Trap, line: Line) -> None:
+        self._session = session
         self._trap = trap
         self._line = line
-
-    @property
-    def in_memory(self) -> bool:
-        return self._database.in_memory
 
     async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Row]:
         name = statement.sqlite.name
         self._trap.reach(name, "before")
-        rows = await self._database.fetch(statement, parameters)
+        rows = await self._session.fetch(statement, parameters)
         self._trap.reach(name, "after")
         if name == "adopt" and rows:
             self._line.tell("adopted", runs=len(rows))
@@ -40,7 +36,7 @@ class Seam:
         name = statement.sqlite.name
         self._tell_asked(name, rows)
         self._trap.reach(name, "before")
-        found = await self._database.fetch_many(statement, rows)
+        found = await self._session.fetch_many(statement, rows)
         self._trap.reach(name, "after")
         if name == "settled":
             self._line.tell("resolved", written=_written(rows, found), open=len(rows) - _written(rows, found))
@@ -48,7 +44,7 @@ class Seam:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Session]:
-        async with self._database.transaction() as session:
+        async with self._session.transaction() as session:
             watched = _Watched(session, self)
             yield watched
             for name in watched.names:
@@ -56,14 +52,33 @@ class Seam:
         for name in watched.names:
             self._trap.reach(name, "after")
 
+    def enter(self, name: str, rows: Sequence[Any]) -> None:
+        """A statement within a transaction begins."""
+        self._tell_asked(name, rows)
+        self._trap.reach(name, "before")
+
+    def _tell_asked(self, name: str, rows: Sequence[Any]) -> None:
+        if name in ("enqueue", "enqueue_mixed"):
+            self._line.tell("asked", runs={run.correlation_id: run.id for run in rows})
+
+
+class Seam(SessionSeam):
+    def __init__(self, database: Database, trap: Trap, line: Line) -> None:
+        super().__init__(database, trap, line)
+        self._database = database
+
+    @property
+    def in_memory(self) -> bool:
+        return self._database.in_memory
+
     async def migrate(self) -> None:
         await self._database.migrate()
 
     def another(self) -> Database:
         return Seam(self._database.another(), self._trap, self._line)
 
-    def tenant(self, org: str, seconds: float) -> Database:
-        return Seam(self._database.tenant(org, seconds), self._trap, self._line)
+    def tenant(self, org: str, seconds: float) -> Session:
+        return SessionSeam(self._database.tenant(org, seconds), self._trap, self._line)
 
     async def enable_row_level_security(self) -> None:
         await self._database.enable_row_level_security()
@@ -77,18 +92,9 @@ class Seam:
     async def close(self) -> None:
         await self._database.close()
 
-    def enter(self, name: str, rows: Sequence[Any]) -> None:
-        """A statement within a transaction begins."""
-        self._tell_asked(name, rows)
-        self._trap.reach(name, "before")
 
-    def _tell_asked(self, name: str, rows: Sequence[Any]) -> None:
-        if name in ("enqueue", "enqueue_mixed"):
-            self._line.tell("asked", runs={run.correlation_id: run.id for run in rows})
-
-
-class _Watched:
-    def __init__(self, session: Session, seam: Seam) -> None:
+class _Watched(OpenTransaction):
+    def __init__(self, session: Session, seam: SessionSeam) -> None:
         self._session = session
         self._seam = seam
         self.names: list[str] = []

@@ -17,7 +17,7 @@ from redrive.model.event import Event
 from redrive.model.run import RUN_TRANSITIONS, Run, RunState
 from redrive.model.step import STEP_TRANSITIONS, StepState
 from redrive.settings import Settings
-from redrive.store.database import Database, Row, Session
+from redrive.store.database import OpenTransaction, Row, Session
 from redrive.store.sqlite import SqliteDatabase
 from redrive.store.statement import SqlQuery, Statement
 from redrive.testing import Harness, in_memory
@@ -188,7 +188,7 @@ class Seam:
 
     parent: Seam | None = None
 
-    def tenant(self, org: str, seconds: float) -> Database:
+    def tenant(self, org: str, seconds: float) -> Session:
         return self if self.in_memory else self._database.tenant(org, seconds)
 
     async def enable_row_level_security(self) -> None:
@@ -244,7 +244,7 @@ class Seam:
             self._states[run_id] = (state, index, step_state)
 
 
-class _Inner:
+class _Inner(OpenTransaction):
     session: Session
 
     def __init__(self, seam: Seam) -> None:

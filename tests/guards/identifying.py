@@ -868,7 +868,7 @@ def _wall() -> Iterator[Guard]:
             Code(
                 "redrive.store.postgres_tenant:PostgresTenant.__init__",
                 "TenantSettings(org, ceil(seconds * 1000))",
-                "Standing(org, 0)",
+                "TenantSettings(org, 0)",
             ),
         ),
         (f"{slow}[postgres]", f"{slow}[pooled]"),
@@ -878,7 +878,7 @@ def _wall() -> Iterator[Guard]:
         "one query of a request holding the thread of all requests for ever",
         (
             Code(
-                "redrive.store.sqlite_tenant:SqliteTenant._is_too_late",
+                "redrive.store.sqlite_tenant:TimedSession._is_too_late",
                 "self._clock.monotonic() > self._deadline",
                 "False",
             ),

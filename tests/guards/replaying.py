@@ -147,7 +147,7 @@ BEGINNING = (
             Code(
                 "redrive.store.records:Records._write_letters",
                 "self._replays.settle(session, settlements)",
-                "self._replays.settle(self._database, settlements)",
+                "self._replays.settle(self._session, settlements)",
             ),
         ),
         (
@@ -527,7 +527,7 @@ OF_THE_AUDIT = (
             Code(
                 "redrive.store.replays:ReplayStore.begin",
                 "self._audit.append(session, ",
-                "self._audit.append(self._database, ",
+                "self._audit.append(self._session, ",
             ),
         ),
         _both(f"{REPLAYS}test_a_replay_that_is_rolled_back_leaves_no_entry_in_the_audit_w16"),
@@ -539,7 +539,7 @@ OF_THE_AUDIT = (
             Code(
                 "redrive.store.replays:ReplayStore.begin_planned",
                 "self._audit.append(session, ",
-                "self._audit.append(self._database, ",
+                "self._audit.append(self._session, ",
             ),
         ),
         _both(f"{REPLAYS}test_items_that_are_rolled_back_leave_no_entry_in_the_audit_w16"),

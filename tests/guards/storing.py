@@ -125,7 +125,7 @@ GUARDS = (
             Code(
                 "redrive.store.records:RecordBatch._write",
                 "self._unconfirmed = await self._store.record_within(session, self._rest)",
-                "pass\n    self._unconfirmed = await self._store.record_within(self._database, self._rest)",
+                "pass\n    self._unconfirmed = await self._store.record_within(self._session, self._rest)",
             ),
         ),
         (f"{RECORDS}test_all_or_nothing_w2",),
@@ -232,13 +232,19 @@ GUARDS = (
     Guard(
         "private file",
         "others on the machine reading payloads",
-        (Code("redrive.store.sqlite:_create_private", "0o600", "0o644"),),
+        (Code("redrive.store.sqlite_session:_create_private", "0o600", "0o644"),),
         (f"{SQLITE}test_only_the_owner_may_read_the_file",),
     ),
     Guard(
         "durable commits",
         "a power cut losing what was acknowledged",
-        (Code("redrive.store.sqlite:SqliteDatabase._open", '"full" if self._durable else "off"', '"off"'),),
+        (
+            Code(
+                "redrive.store.sqlite_session:SqliteSession._open",
+                '"full" if self._durable else "off"',
+                '"off"',
+            ),
+        ),
         (f"{SQLITE}test_every_commit_is_on_disk_before_it_is_reported",),
     ),
     Guard(
@@ -246,7 +252,7 @@ GUARDS = (
         "writing into a database file that was removed",
         (
             Code(
-                "redrive.store.sqlite:SqliteDatabase._open",
+                "redrive.store.sqlite_session:SqliteSession._open",
                 "elif self._file is not None and _identity(self.path) != self._file:",
                 "elif False:",
             ),
@@ -256,7 +262,7 @@ GUARDS = (
     Guard(
         "immediate transactions",
         "a transaction that has read, and then cannot write because another has",
-        (Code("redrive.store.sqlite:SqliteDatabase._begin", "BEGIN IMMEDIATE", "BEGIN"),),
+        (Code("redrive.store.sqlite_session:SqliteSession._begin", "BEGIN IMMEDIATE", "BEGIN"),),
         ("tests/guards/test_fences.py::test_who_has_begun_to_read_may_write",),
     ),
     Guard(

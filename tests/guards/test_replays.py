@@ -26,7 +26,7 @@ from tests.store.letters import column_of, letter, put, put_failed
 from redrive.errors import FinalError, QueueFullError, StoreUnavailableError
 from redrive.model.failed_task import NewFailedTask
 from redrive.model.replay import Mode, ReplayState
-from redrive.store.database import Database, Row, Session
+from redrive.store.database import Database, OpenTransaction, Row, Session
 from redrive.store.dead_letters import LetterTags
 from redrive.store.external_failures import ExternalFailures
 from redrive.store.limits import Limits
@@ -159,7 +159,7 @@ async def test_only_a_failed_run_without_a_live_letter_is_resumed(
 # All or nothing
 
 
-class Meddling:
+class Meddling(OpenTransaction):
     """A session in which something happens right before a statement."""
 
     def __init__(self, session: Session, name: str, tampering: str) -> None:
@@ -329,12 +329,11 @@ async def test_two_that_report_at_once_do_not_both_take_the_last_place_m6(
     postgres_database: PostgresDatabase,
 ) -> None:
     """The second waits for the first, and then finds the queue of the stand-alone kind full."""
-    one, two = (
-        ExternalFailures(each, Limits(each)) for each in (postgres_database, postgres_database.another())
-    )
+    other = postgres_database.another()
+    one, two = (ExternalFailures(each, Limits(each)) for each in (postgres_database, other))
 
     async def second() -> None:
-        async with two._database.transaction() as session:
+        async with other.transaction() as session:
             await two.take(session, reported("second"), 1)
 
     async with postgres_database.transaction() as session:
@@ -346,7 +345,7 @@ async def test_two_that_report_at_once_do_not_both_take_the_last_place_m6(
 
     with pytest.raises(QueueFullError):
         await reporting
-    await two._database.close()
+    await other.close()
 
 
 def reported(name: str) -> NewFailedTask:

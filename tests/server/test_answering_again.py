@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.server.house import House
 
 from redrive.store.postgres_tenant import PostgresTenant
-from redrive.store.sqlite_tenant import SqliteOrg
+from redrive.store.sqlite_tenant import SqliteTenant
 
 KEY = {"Idempotency-Key": '"same"'}
 BODY = {"name": "acme"}
@@ -41,5 +41,5 @@ async def test_whoever_has_lost_the_right_is_not_given_the_answer_again(house: H
 
 async def test_requests_work_behind_the_second_wall(house: House) -> None:
     """W13: what is done for an org goes over a connection of its own kind."""
-    assert isinstance(house.app.store_of("acme").database, PostgresTenant | SqliteOrg)
+    assert isinstance(house.app.store_of("acme").database, PostgresTenant | SqliteTenant)
     assert house.app.store_of("acme").database is not house.app.database

@@ -14,7 +14,7 @@ from tests.simulation.stage import Stage
 from tests.simulation.turnstile import RequestContext
 
 from redrive.errors import StoreUnavailableError
-from redrive.store.database import Database, Row, Session
+from redrive.store.database import Database, OpenTransaction, Row, Session
 from redrive.store.statement import Statement
 
 T = TypeVar("T")
@@ -242,7 +242,7 @@ class Seam:
             raise StoreUnavailableError("the database is away")
 
 
-class Inner:
+class Inner(OpenTransaction):
     """Statements inside of a transaction."""
 
     def __init__(self, seam: Seam, visit: RequestContext, session: Session) -> None:

@@ -14,7 +14,8 @@ from tests.simulation.watcher import Finding
 from tests.simulation.witness import Witness
 from tests.simulation.world import World
 
-from redrive.store.sqlite import MEMORY, SqliteDatabase
+from redrive.store.sqlite import SqliteDatabase
+from redrive.store.sqlite_session import MEMORY
 
 
 def simulate(seed: int) -> History:

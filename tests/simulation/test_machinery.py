@@ -28,7 +28,8 @@ from tests.simulation.stage import Stage
 from tests.simulation.vacuity import BITING, ENOUGH, ENOUGH_FOR_RARE, RARE, missing
 from tests.simulation.watcher import Blind
 
-from redrive.store.sqlite import MEMORY, SqliteDatabase
+from redrive.store.sqlite import SqliteDatabase
+from redrive.store.sqlite_session import MEMORY
 from redrive.store.statement import SqlQuery, Statement, statement
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from redrive.model.decision import Reason
 from redrive.model.failure import Category, ErrorClass
 from redrive.model.run import NewRun, Place, RunEvent, RunState
 from redrive.model.step import AttemptOutcome, AttemptRecord, FinishedStep, StepState
-from redrive.store.database import Database, Session
+from redrive.store.database import Session
 from redrive.store.leases import Holder
 from redrive.store.migration import migrations
 from redrive.store.record import (
@@ -56,16 +56,16 @@ async def value(session: Session, text: str, **parameters: Any) -> Any:
     return found
 
 
-async def column(database: Database, run_id: str, *names: str) -> Any:
+async def column(session: Session, run_id: str, *names: str) -> Any:
     """Columns of a run, those included that no read of the store shows."""
-    [found] = await ask(database, f"SELECT {', '.join(names)} FROM redrive.runs WHERE id = :id", id=run_id)
+    [found] = await ask(session, f"SELECT {', '.join(names)} FROM redrive.runs WHERE id = :id", id=run_id)
     return found if len(names) > 1 else found[0]
 
 
-async def tables(database: Database) -> dict[str, list[str]]:
+async def tables(session: Session) -> dict[str, list[str]]:
     """Everything that is stored."""
     return {
-        table: sorted(map(repr, await ask(database, f"SELECT * FROM redrive.{table}"))) for table in TABLES
+        table: sorted(map(repr, await ask(session, f"SELECT * FROM redrive.{table}"))) for table in TABLES
     }
 
 

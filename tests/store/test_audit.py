@@ -132,8 +132,10 @@ async def test_a_rollback_leaves_no_gap(store: Store, audit: Audit) -> None:
     assert (await audit.verify()).sound
 
 
-async def test_concurrent_appenders_make_one_chain_without_gaps(store: Store, audit: Audit) -> None:
-    others = [Store(store.database.another()) for _ in range(4)]
+async def test_concurrent_appenders_make_one_chain_without_gaps(
+    store: Store, database: Database, audit: Audit
+) -> None:
+    others = [Store(database.another()) for _ in range(4)]
     orgs = ("acme", "other", "third")
 
     async def busy(number: int, mine: Store) -> None:
@@ -355,9 +357,11 @@ async def test_a_truncation_that_was_covered_up_is_found_by_an_exported_head(
     assert await faults(audit, late) == [("foreign head", 5)]
 
 
-async def test_verifying_while_others_append_finds_nothing(store: Store, audit: Audit) -> None:
+async def test_verifying_while_others_append_finds_nothing(
+    store: Store, database: Database, audit: Audit
+) -> None:
     await append_each(store, 3)
-    other = Store(store.database.another())
+    other = Store(database.another())
     appending = asyncio.create_task(append_each(other, 20))
     verdicts = await asyncio.gather(*(audit.verify() for _ in range(5)))
     await appending

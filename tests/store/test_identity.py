@@ -132,8 +132,8 @@ async def test_the_repr_of_a_user_has_no_hash(store: Store) -> None:
 
 
 @pytest.mark.parametrize("takers", [20])
-async def test_of_many_who_take_a_token_one_gets_it(store: Store, takers: int) -> None:
-    others = [Store(store.database.another()) for _ in range(3)]
+async def test_of_many_who_take_a_token_one_gets_it(store: Store, database: Database, takers: int) -> None:
+    others = [Store(database.another()) for _ in range(3)]
     for number in range(5):
         await store.one_time.insert(
             NewOneTime(hash=f"hash {number}", kind="oidc", body="body", by="test", seconds=60.0)

@@ -29,7 +29,7 @@ from tests.store.build import (
 )
 
 from redrive.errors import ConflictError, NotFoundError, StoreError
-from redrive.store.database import Database, Row, Session
+from redrive.store.database import Database, OpenTransaction, Row, Session
 from redrive.store.record import Record, Recorded
 from redrive.store.runs import DefinitionRow, Runs
 from redrive.store.statement import Statement, statement
@@ -299,7 +299,7 @@ async def test_batches_of_definitions_do_not_wait_for_one_another_crosswise(
     await other.close()
 
 
-class _Between:
+class _Between(OpenTransaction):
     """A session in which something happens before a statement."""
 
     def __init__(self, session: Session, before: Statement, happens: Any) -> None:

@@ -30,7 +30,7 @@ from tests.store.build import (
 )
 
 from redrive.errors import StoreError, StoreUnavailableError
-from redrive.store import sqlite
+from redrive.store import sqlite, sqlite_session
 from redrive.store.record import Record
 from redrive.store.sqlite import SqliteDatabase
 from redrive.store.store import Store
@@ -184,10 +184,11 @@ def test_one_event_loop_after_the_other(path: Path) -> None:
 
 
 async def test_in_memory() -> None:
-    store = Store(SqliteDatabase(":memory:"))
+    database = SqliteDatabase(":memory:")
+    store = Store(database)
     await store.open()
-    assert store.database.in_memory
-    assert store.database.another() is store.database
+    assert database.in_memory
+    assert database.another() is database
 
     claim = await claimed(store)
 
@@ -395,7 +396,7 @@ async def test_many_tasks_share_one_object(database: SqliteDatabase) -> None:
 async def test_a_file_that_stays_locked(
     database: SqliteDatabase, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_MS", 20)
+    monkeypatch.setattr(sqlite_session, "BUSY_TIMEOUT_MS", 20)
     other = database.another()
     async with database.transaction():
         with pytest.raises(StoreUnavailableError, match="another process keeps it locked"):

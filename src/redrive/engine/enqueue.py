@@ -263,7 +263,7 @@ class Enqueuer:
         new = [run for run in runs if run.id in stored]
         due = sorted({run.queue for run in new if run.delay <= 0.0 and (run.at or 0.0) <= now})
         if due:
-            await self._store.database.hint(due)
+            await self._store.hint(due)
         if self._event_bus.is_subscribed(RunQueued):
             for run in new:
                 self._event_bus.emit(

@@ -153,7 +153,7 @@ class Executor:
         self.reporter.step_succeeded(work, attempt.seconds, recorded)
         if recorded is None or recorded.place != Place.LEASED:
             self.in_flight.remove(work)
-            await self.store.database.hint([queue])
+            await self.store.hint([queue])
             return None
         following.results = {**(work.results or {}), work.step.name: decode(attempt.result)}
         following.interruption = work.interruption
@@ -218,7 +218,7 @@ class Executor:
         else:
             self.reporter.step_succeeded(work, attempt.seconds, completion.recorded)
             self.in_flight.remove(work)
-            await self.store.database.hint([self.works.following(work, "null", attempt.seconds).claim.queue])
+            await self.store.hint([self.works.following(work, "null", attempt.seconds).claim.queue])
 
     # The surroundings of an attempt: results, context, breakers
 

@@ -9,16 +9,16 @@ from redrive.clock import Clock
 from redrive.engine.lease_renewer import LeaseRenewer
 from redrive.engine.signals import Signals, wait_for
 from redrive.engine.work import Interruption, Work
-from redrive.store.database import Database
+from redrive.store.database import Database, Session
 from redrive.store.leases import Leases, Renewal
 
 RunLease = tuple[str, int]
 """A run, and the token of the claim."""
 
 
-async def renew_runs(database: Database, leases: Sequence[tuple[RunLease, float]]) -> Mapping[RunLease, bool]:
+async def renew_runs(session: Session, leases: Sequence[tuple[RunLease, float]]) -> Mapping[RunLease, bool]:
     renewals = [Renewal(id=run_id, token=token, ttl=seconds) for (run_id, token), seconds in leases]
-    return await Leases(database).renew(renewals)
+    return await Leases(session).renew(renewals)
 
 
 class InFlight:

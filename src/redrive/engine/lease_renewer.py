@@ -13,14 +13,14 @@ from threading import Event, Thread, current_thread
 from typing import Generic, TypeVar
 
 from redrive.clock import Clock
-from redrive.store.database import Database
+from redrive.store.database import Database, Session
 
 LOOKS_PER_LEASE = 12.0
 """The thread looks at most that often while a lease lasts: it tries a renewal that failed again."""
 
 K = TypeVar("K", bound=Hashable)
 
-Renew = Callable[[Database, Sequence[tuple[K, float]]], Awaitable[Mapping[K, bool]]]
+Renew = Callable[[Session, Sequence[tuple[K, float]]], Awaitable[Mapping[K, bool]]]
 """Renews leases, given as keys and seconds. A key without an answer is lost; False: held, but not renewed."""
 
 
@@ -75,7 +75,7 @@ class LeaseRenewer(Generic[K]):
             self._wake.set()
             thread.join(timeout=1.0)  # it may be waiting for a network that is silent
 
-    async def renew(self, database: Database) -> None:
+    async def renew(self, session: Session) -> None:
         """Renew the leases that are a third of their time old."""
         now = self._clock.monotonic()
         # Copied in one go: leases come and go on another thread meanwhile.
@@ -88,7 +88,7 @@ class LeaseRenewer(Generic[K]):
             return
         try:
             async with asyncio.timeout(min(seconds for _, seconds in due) / 3.0):
-                renewed = await self._renew(database, due)
+                renewed = await self._renew(session, due)
         except Exception:  # noqa: BLE001 — whatever it is, the thread must go on renewing the others
             self._give_up([key for key, _ in due if self.has_expired(key)])
             return

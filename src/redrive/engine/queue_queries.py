@@ -160,7 +160,7 @@ class QueueControls:
         async with self._store.database.transaction() as session:
             await self._store.limits.resume(name, session=session)
             await self._store.audit.append(session, [self._entry(Action.QUEUE_RESUMED, name)])
-        await self._store.database.hint([name])
+        await self._store.hint([name])
         self._event_bus.emit(QueueResumed(name, self._caller.name))
 
     async def _known(self, name: str) -> str:

@@ -44,7 +44,7 @@ class Worker:
         self.claimer = Claimer(parts)
         self.maintenance = Maintenance(parts, self.claimer)
         self._clock = parts.clock
-        self._database = parts.store.database
+        self._database = parts.database
         self._event_bus = parts.event_bus
         self._retrier = parts.retrier
         self._signals = parts.signals

@@ -24,6 +24,7 @@ from redrive.engine.work import WorkFactory
 from redrive.errors import InvalidValueError
 from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_whole
 from redrive.policy.redact import Redactor
+from redrive.store.database import Database
 from redrive.store.store import Store
 
 
@@ -96,6 +97,7 @@ class WorkerParts:
     options: WorkerOptions
     code_version: str
     open: Callable[[], Awaitable[None]]
+    database: Database
     store: Store
     clock: Clock
     random: Random

@@ -92,7 +92,7 @@ class FailedRuns:
 
         queue = await self._parts.retrier.run("retry", resume, errors=StoreUnavailableError, tries=MAX_TRIES)
         if queue is not None:
-            await self._store.database.hint([queue])
+            await self._store.hint([queue])
         elif not await self._was_resumed(new):
             raise ReplayRefusedError(f"the run {new.run_id} was changed in this moment; look at it again")
 

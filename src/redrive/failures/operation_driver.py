@@ -75,7 +75,7 @@ class OperationDriver:
             return POLL_SECONDS
         self._emit(advance)
         if advance.begun.queues:
-            await self._store.database.hint(advance.begun.queues)
+            await self._store.hint(advance.begun.queues)
         return advance.seconds
 
     async def _advance(self, operation_id: str, open_breakers: Iterable[str]) -> Advance | None:

@@ -189,7 +189,7 @@ class Processor:
             if not locked:
                 return 0
             begun = await self._store.replays.begin(session, [self._replay(letter) for letter in locked])
-        await self._store.database.hint(begun.queues)
+        await self._store.hint(begun.queues)
         self._emit(begun)
         return len(begun.replays)
 

@@ -95,7 +95,7 @@ class Replays:
         begun = await self._parts.retrier.run("replay", begin, errors=StoreUnavailableError, tries=MAX_TRIES)
         if not begun.replays:
             await self._refuse(new)
-        await self._store.database.hint(begun.queues)
+        await self._store.hint(begun.queues)
         names = (new.org, new.letter_id, new.run_id, new.mode, new.requested_by)
         self._parts.event_bus.emit(ReplayRequested(*names))
         return await self.get(new.id)

@@ -29,7 +29,7 @@ from redrive.errors import LeaseLostError, StoreError, StoreUnavailableError
 from redrive.model.idempotency import KeyName
 from redrive.policy.codec import JsonLimits, JsonValue, encode
 from redrive.policy.redact import Redactor
-from redrive.store.database import Database
+from redrive.store.database import Database, Session
 from redrive.store.idempotency import IdempotencyKeys, KeyRenewal
 
 MAX_TRIES = 4
@@ -70,9 +70,9 @@ class HeldKeys:
                 hold.lose_from_thread()
 
 
-async def renew_keys(database: Database, leases: Sequence[tuple[HeldKey, float]]) -> Mapping[HeldKey, bool]:
+async def renew_keys(session: Session, leases: Sequence[tuple[HeldKey, float]]) -> Mapping[HeldKey, bool]:
     rows = [KeyRenewal(*name, token, seconds) for (name, token), seconds in leases]
-    renewed = await IdempotencyKeys(database).renew_if_held(rows)
+    renewed = await IdempotencyKeys(session).renew_if_held(rows)
     return {key: True for key, _ in leases if key[1] in renewed}
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from redrive.model.identity import ApiKey
 from redrive.model.role import Role
 from redrive.policy.codec import decode, encode
-from redrive.store.database import Database, Row, Session
+from redrive.store.database import Row, Session
 from redrive.store.statement import statements
 
 _SQL = statements("api_keys", ApiKey)
@@ -37,8 +37,8 @@ class KnownKey(NamedTuple):
 
 
 class ApiKeys:
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     async def insert(self, session: Session, new: NewApiKey) -> ApiKey | None:
         """None when a key of that name is in use."""
@@ -49,20 +49,20 @@ class ApiKeys:
 
     async def known(self, key_id: str) -> KnownKey | None:
         """By its id alone: for whoever shows a key, and so is not known to be of any org yet."""
-        rows = await self._database.fetch(_SQL["known"], {"id": key_id})
+        rows = await self._session.fetch(_SQL["known"], {"id": key_id})
         return KnownKey(_key(rows[0][:-3]), *rows[0][-3:]) if rows else None
 
     async def touch(self, key_id: str, pause: float) -> None:
         """It was used now; written once in so many seconds."""
-        await self._database.fetch(_SQL["touch"], {"id": key_id, "pause": pause})
+        await self._session.fetch(_SQL["touch"], {"id": key_id, "pause": pause})
 
     async def any_credential(self) -> bool:
         """Is there a key that holds, or a user who can sign in without a link?"""
-        return bool(await self._database.fetch(_SQL["any_credential"], {}))
+        return bool(await self._session.fetch(_SQL["any_credential"], {}))
 
     async def find(self, org: str, which: str) -> ApiKey | None:
         """By its id, or by its name while it is in use."""
-        rows = await self._database.fetch(_SQL["find"], {"org": org, "which": which})
+        rows = await self._session.fetch(_SQL["find"], {"org": org, "which": which})
         return _key(rows[0]) if rows else None
 
     async def lock(self, session: Session, org: str, which: str) -> tuple[ApiKey, float] | None:
@@ -73,7 +73,7 @@ class ApiKeys:
     async def page(self, org: str, size: int, before: str | None) -> list[ApiKey]:
         """The newest first; before the one of this id."""
         name = "newest" if before is None else "older"
-        rows = await self._database.fetch(_SQL[name], {"org": org, "size": size, "before": before})
+        rows = await self._session.fetch(_SQL[name], {"org": org, "size": size, "before": before})
         return [_key(row) for row in rows]
 
     async def rotate(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-from redrive.store.database import Database
+from redrive.store.database import Session
 from redrive.store.statement import statements
 
 _SQL = statements("attempt_history")
@@ -59,32 +59,32 @@ class Numbers(NamedTuple):
 class AttemptHistory:
     """Of the runs that were submitted at `since` or later; `after` is an id that they all lie behind."""
 
-    def __init__(self, database: Database, org: str, since: float = 0.0, after: str = "") -> None:
-        self._database = database
+    def __init__(self, session: Session, org: str, since: float = 0.0, after: str = "") -> None:
+        self._session = session
         self._org = org
         self._since = since
         self._after = after
 
     async def numbers(self) -> Numbers:
-        [row] = await self._database.fetch(_SQL["numbers"], self._page(self._after))
+        [row] = await self._session.fetch(_SQL["numbers"], self._page(self._after))
         return Numbers._make(row)
 
     async def tried(self) -> AsyncIterator[list[TriedRow]]:
         """Pages of whole runs, by run, step and number."""
         after = self._after
-        while rows := await self._database.fetch(_SQL["tried"], self._page(after)):
+        while rows := await self._session.fetch(_SQL["tried"], self._page(after)):
             yield [TriedRow._make(row) for row in rows]
             after = rows[-1][0]
 
     async def succeeded(self) -> AsyncIterator[list[SucceededRow]]:
         after = self._after
-        while rows := await self._database.fetch(_SQL["succeeded"], self._page(after)):
+        while rows := await self._session.fetch(_SQL["succeeded"], self._page(after)):
             yield [SucceededRow._make(row) for row in rows]
             after = rows[-1][0]
 
     async def definitions(self) -> list[str]:
         """Of the workflows that the org has runs of, as they were defined last."""
-        return [row[0] for row in await self._database.fetch(_SQL["definitions"], {"org": self._org})]
+        return [row[0] for row in await self._session.fetch(_SQL["definitions"], {"org": self._org})]
 
     def _page(self, after: str) -> dict[str, str | float]:
         return {"org": self._org, "since": self._since, "after": after, "size": PAGE}

@@ -1,9 +1,9 @@
-"""The seam between the store and the databases: a small protocol with two implementations."""
+"""The seam between the store and the databases: two small protocols with two implementations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol
 
 from redrive.errors import InvalidValueError, StatementTimeoutError
@@ -14,36 +14,50 @@ Row = Sequence[Any]
 
 
 class Session(Protocol):
-    """Where statements are executed: each for itself, or all in one transaction."""
+    """Where statements are executed: each for itself, or several in one transaction.
+
+    A lost connection, a full disk, a locked file raise StoreUnavailableError; the next call tries again.
+    """
 
     async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Row]: ...
 
     async def fetch_many(self, statement: Statement, rows: Sequence[Any]) -> list[Row]:
         """Execute once for every row, all or nothing; a row has the parameters as attributes."""
 
+    def transaction(self) -> AbstractAsyncContextManager[Session]:
+        """Commit all or nothing. Wait for nothing but the database inside of it."""
+
+
+class OpenTransaction(Session, Protocol):
+    """A transaction that has begun. A transaction inside of it is the same one, and commits with it."""
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Session]:
+        yield self
+
 
 class Database(Session, Protocol):
-    """A lost connection, a full disk, a locked file raise StoreUnavailableError; the next call tries anew."""
+    """A database as a whole: its tables, its connections, and the hints that there is work."""
 
     @property
     def in_memory(self) -> bool:
-        """Does it live in this process only, with nobody else to share it?"""
-
-    def transaction(self) -> AbstractAsyncContextManager[Session]:
-        """All or nothing. Nothing waits for anything but the database inside of it."""
+        """Whether it lives in this process, on one connection that nothing else can share."""
 
     async def migrate(self) -> None:
         """Bring the tables up to date; safe from several processes at once."""
 
     def another(self) -> Database:
-        """The same database over connections of its own, for another thread."""
+        """Return the same database over connections of its own, for another thread."""
 
-    def tenant(self, org: str, seconds: float) -> Database:
-        """The same database for one org: no statement takes longer (StatementTimeoutError), and on PostgreSQL
-        no row of another org is there, whatever a statement says. Closed with this one."""
+    def tenant(self, org: str, seconds: float) -> Session:
+        """Return the session for the requests of one organization.
+
+        A statement that takes longer raises StatementTimeoutError. On PostgreSQL, row-level security hides
+        the rows of other organizations, whatever a statement says. This database closes its connections.
+        """
 
     async def enable_row_level_security(self) -> None:
-        """Make what `tenant` needs on PostgreSQL: a role without rights of its own, and what it may do."""
+        """Create what `tenant` needs on PostgreSQL: a role without rights of its own, and its policies."""
 
     async def hint(self, queues: Sequence[str]) -> None:
         """Tell idle workers that there is work. May be dropped: polling is the floor."""
@@ -51,7 +65,8 @@ class Database(Session, Protocol):
     def listen(self, heard: Callable[[str], None]) -> AbstractAsyncContextManager[None]:
         """Call `heard` with the name of a queue, or "" for any, when there may be work."""
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Close all connections, those of tenants included; the next call opens them again."""
 
 
 def findable(identifier: object) -> str:

@@ -13,7 +13,7 @@ from redrive.model.failure_group import GroupChange, Occurrence
 from redrive.policy.codec import decode, encode
 from redrive.policy.recurrence import recurred
 from redrive.store.audit import AuditStore
-from redrive.store.database import Database, Session
+from redrive.store.database import Session
 from redrive.store.groups import Groups
 from redrive.store.limits import Limits
 from redrive.store.replays import Resolved, Settled, outcomes
@@ -64,13 +64,13 @@ class DeadLetterWriter:
 
     def __init__(
         self,
-        database: Database,
+        session: Session,
         limits: Limits,
         groups: Groups,
         audit: AuditStore,
         max_size: int | None = None,
     ) -> None:
-        self._database = database
+        self._session = session
         self._limits = limits
         self._groups = groups
         self._audit = audit
@@ -108,12 +108,12 @@ class DeadLetterWriter:
     ) -> None:
         """What is refused is a figure of its own, so that it is seen."""
         parameters = {"org": org, "queue": queue, "number": number}
-        await (session or self._database).fetch(_SQL["count_refused"], parameters)
+        await (session or self._session).fetch(_SQL["count_refused"], parameters)
 
     async def sum_up(self) -> None:
         """Tidy the counters: on PostgreSQL every change of them is a row of its own at first."""
         for name in ("sum_up_counts", "sum_up_figures"):
-            await self._database.fetch(_SQL[name], {})
+            await self._session.fetch(_SQL[name], {})
 
     async def _room(self, session: Session, org: str, most: int) -> int:
         """Two that look at once would both find the last place: the first one locks the other out."""

@@ -88,14 +88,14 @@ _SQL = statements(
 
 class DeadLetterStore(DeadLetterListing):
     async def get(self, letter_id: str, org: str) -> DeadLetter:
-        rows = await self._database.fetch(_SQL["get"], {"id": findable(letter_id), "org": org})
+        rows = await self._session.fetch(_SQL["get"], {"id": findable(letter_id), "org": org})
         if not rows:
             raise NotFoundError(f"there is no dead letter {letter_id!r:.200}")
         return DeadLetter.from_row(rows[0])
 
     async def lines_by_ids(self, ids: Sequence[str], org: str) -> list[DeadLetterLine]:
         """Those of these that there are, in the same order."""
-        rows = await self._database.fetch_many(_SQL["lines"], _in_order(ids, org))
+        rows = await self._session.fetch_many(_SQL["lines"], _in_order(ids, org))
         known = {row[0]: DeadLetterLine.from_row(row) for row in rows}
         return [known[each] for each in ids if each in known]
 
@@ -139,7 +139,7 @@ class DeadLetterStore(DeadLetterListing):
 
     async def notes(self, letter_id: str, org: str) -> list[Note]:
         parameters = {"id": letter_id, "org": org, "most": MAX_NOTES}
-        return [Note._make(row) for row in await self._database.fetch(_SQL["notes"], parameters)]
+        return [Note._make(row) for row in await self._session.fetch(_SQL["notes"], parameters)]
 
     async def link(self, session: Session, letter_id: str, depends_on: str, org: str) -> bool:
         """False when it was so before."""
@@ -154,18 +154,18 @@ class DeadLetterStore(DeadLetterListing):
 
     async def dependencies(self, letter_id: str, org: str) -> list[DeadLetterLine]:
         """What the letter waits for."""
-        rows = await self._database.fetch(_SQL["dependencies"], {"id": letter_id, "org": org})
+        rows = await self._session.fetch(_SQL["dependencies"], {"id": letter_id, "org": org})
         return [DeadLetterLine.from_row(row) for row in rows]
 
     async def by_state(self) -> dict[str, int]:
         """Over all orgs."""
-        return {row[0]: row[1] for row in await self._database.fetch(_SQL["by_state"], {})}
+        return {row[0]: row[1] for row in await self._session.fetch(_SQL["by_state"], {})}
 
     async def figures(self, org: str, queue: str | None = None) -> LetterFigures:
         """Read from counts that are kept exactly: no letter is looked at."""
         parameters = {"org": org, "queue": queue}
-        counts = [tuple(row) for row in await self._database.fetch(_SQL["counts"], parameters)]
-        lifetime = {row[0]: row[1] for row in await self._database.fetch(_SQL["figures"], parameters)}
+        counts = [tuple(row) for row in await self._session.fetch(_SQL["counts"], parameters)]
+        lifetime = {row[0]: row[1] for row in await self._session.fetch(_SQL["figures"], parameters)}
         live = [row for row in counts if row[0] in LIVE]
         return LetterFigures(_sums(counts, 0), _sums(live, 1), _sums(live, 2), LifetimeStats(**lifetime))
 

@@ -12,7 +12,7 @@ from redrive.errors import QueueFullError
 from redrive.model.claim import Claim
 from redrive.model.failed_task import FailedTaskRow, NewFailedTask
 from redrive.model.run import Place
-from redrive.store.database import Database, Session
+from redrive.store.database import Session
 from redrive.store.limits import Limits
 from redrive.store.statement import statements
 
@@ -27,8 +27,8 @@ class TakenTask(NamedTuple):
 
 
 class ExternalFailures:
-    def __init__(self, database: Database, limits: Limits) -> None:
-        self._database = database
+    def __init__(self, session: Session, limits: Limits) -> None:
+        self._session = session
         self._limits = limits
 
     async def take(self, session: Session, new: NewFailedTask, max_size: int) -> TakenTask:
@@ -46,7 +46,7 @@ class ExternalFailures:
         return TakenTask(Claim.from_row(row), None)
 
     async def find(self, org: str, key: str) -> FailedTaskRow | None:
-        rows = await self._database.fetch(_SQL["find"], {"org": org, "key": key})
+        rows = await self._session.fetch(_SQL["find"], {"org": org, "key": key})
         return FailedTaskRow._make(rows[0]) if rows else None
 
     async def letter_of(self, session: Session, org: str, key: str) -> str | None:
@@ -58,7 +58,7 @@ class ExternalFailures:
         """The oldest first."""
         statement = _SQL["page" if state is None else "page_in_state"]
         parameters = {"org": org, "queue": queue, "state": state, "most": most}
-        return [FailedTaskRow._make(row) for row in await self._database.fetch(statement, parameters)]
+        return [FailedTaskRow._make(row) for row in await self._session.fetch(statement, parameters)]
 
     async def clear(self, session: Session, org: str, queue: str, max_size: int) -> int:
         """Remove all letters of the queue with their runs, but for those that are being replayed."""

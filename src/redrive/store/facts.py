@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from redrive.errors import NotFoundError
-from redrive.store.database import Database
+from redrive.store.database import Session
 from redrive.store.statement import statements
 
 _SQL = statements("facts")
@@ -50,12 +50,12 @@ class EndedReplays(NamedTuple):
 
 
 class FactFinder:
-    def __init__(self, database: Database, org: str) -> None:
-        self._database = database
+    def __init__(self, session: Session, org: str) -> None:
+        self._session = session
         self._org = org
 
     async def letter(self, letter_id: str) -> FailedLetter:
-        rows = await self._database.fetch(_SQL["letter"], {"id": letter_id, "org": self._org})
+        rows = await self._session.fetch(_SQL["letter"], {"id": letter_id, "org": self._org})
         if not rows:
             raise NotFoundError(f"there is no dead letter {letter_id!r}")
         return FailedLetter._make(rows[0])
@@ -66,25 +66,25 @@ class FactFinder:
         Looked for among those that were submitted last.
         """
         parameters = {"org": self._org, "workflow": workflow, "since": since, "most": MAX_COUNT}
-        return {row[0]: row[1] for row in await self._database.fetch(_SQL["successes"], parameters)}
+        return {row[0]: row[1] for row in await self._session.fetch(_SQL["successes"], parameters)}
 
     async def occurrences(self, letter: FailedLetter, since: float) -> int:
         """How many other letters of the same failure were written since."""
-        [row] = await self._database.fetch(_SQL["occurrences"], self._of(letter) | {"since": since})
+        [row] = await self._session.fetch(_SQL["occurrences"], self._of(letter) | {"since": since})
         return int(row[0])
 
     async def failing(self, letter: FailedLetter, since: float) -> frozenset[str]:
         """The versions of the code in which the same failure has occurred since."""
-        rows = await self._database.fetch(_SQL["failing"], self._of(letter) | {"since": since})
+        rows = await self._session.fetch(_SQL["failing"], self._of(letter) | {"since": since})
         return frozenset(row[0] for row in rows)
 
     async def replays(self, letter: FailedLetter) -> list[EndedReplays]:
-        rows = await self._database.fetch(_SQL["replays"], self._of(letter))
+        rows = await self._session.fetch(_SQL["replays"], self._of(letter))
         return [EndedReplays(row[0] == 1, *row[1:]) for row in rows]
 
     async def waits_for(self, letter: FailedLetter) -> tuple[str, ...]:
         """The letters that must be resolved before this one, and are not."""
-        rows = await self._database.fetch(_SQL["waits_for"], self._of(letter))
+        rows = await self._session.fetch(_SQL["waits_for"], self._of(letter))
         return tuple(row[0] for row in rows)
 
     def _of(self, letter: FailedLetter) -> dict[str, str | int | float]:

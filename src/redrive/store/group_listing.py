@@ -21,7 +21,7 @@ from redrive.model.query import MAX_COUNTED, Count, Query
 from redrive.policy.codec import encode
 from redrive.policy.recurrence import passed
 from redrive.store.cursor import content
-from redrive.store.database import Database, Row
+from redrive.store.database import Row, Session
 from redrive.store.group_filter import GroupFilter
 from redrive.store.statement import Statement, template, written
 
@@ -54,8 +54,8 @@ class Position(NamedTuple):
 
 
 class GroupListing:
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     async def page(
         self,
@@ -70,7 +70,7 @@ class GroupListing:
         wanted = GroupFilter.of(query, org)
         more = {} if after is None else {"last_value": after.value, "last_fingerprint": after.fingerprint}
         statement = _statement("_page", "_branch", wanted, sort, onwards=after is not None)
-        rows = await self._database.fetch(statement, {**wanted.parameters, **more, "most": size + 1})
+        rows = await self._session.fetch(statement, {**wanted.parameters, **more, "most": size + 1})
         lines = tuple([line_of(row) for row in rows[:size]])
         return GroupPage(lines, str(Position.of(lines[-1].group, sort)) if len(rows) > size else None)
 
@@ -78,7 +78,7 @@ class GroupListing:
         """How many there are; counted up to `most`."""
         wanted = GroupFilter.of(query, org)
         statement = _statement("_count", "_counted", wanted)
-        [[number]] = await self._database.fetch(statement, {**wanted.parameters, "most": most + 1})
+        [[number]] = await self._session.fetch(statement, {**wanted.parameters, "most": most + 1})
         return Count(min(number, most), number > most)
 
 

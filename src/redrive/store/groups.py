@@ -105,26 +105,24 @@ class Groups(GroupListing):
         """The group of that fingerprint, and those whose fingerprints begin so, a hexadecimal number."""
         parameters = {"org": org, "fingerprint": fingerprint, "most": most}
         span = {"first": beginning or fingerprint, "beyond": beginning + BEYOND if beginning else fingerprint}
-        return [line_of(row) for row in await self._database.fetch(_SQL["find"], parameters | span)]
+        return [line_of(row) for row in await self._session.fetch(_SQL["find"], parameters | span)]
 
     async def versions(self, org: str, fingerprint: str) -> list[GroupVersion]:
         """The versions that have failed so, the latest first."""
         parameters = {"org": org, "fingerprint": fingerprint, "most": MAX_VERSIONS}
-        return [GroupVersion._make(row) for row in await self._database.fetch(_SQL["versions"], parameters)]
+        return [GroupVersion._make(row) for row in await self._session.fetch(_SQL["versions"], parameters)]
 
     async def replays(self, org: str, fingerprint: str) -> dict[str, int]:
         """How many replays of this failure there are in each state; counted up to 10,000."""
         parameters = {"org": org, "fingerprint": fingerprint, "most": MAX_COUNTED}
-        return {row[0]: row[1] for row in await self._database.fetch(_SQL["replays"], parameters) if row[1]}
+        return {row[0]: row[1] for row in await self._session.fetch(_SQL["replays"], parameters) if row[1]}
 
     async def sample(self, group: FailureGroup) -> str | None:
         """A dead letter to look at: the newest. None when all were removed."""
-        rows = await self._database.fetch(_SQL["sample"], group.asdict())
+        rows = await self._session.fetch(_SQL["sample"], group.asdict())
         if rows:
             return str(rows[0][0])
-        newest = await self._database.fetch_many(
-            _SQL["newest"], _in_every_state(group.org, group.fingerprint)
-        )
+        newest = await self._session.fetch_many(_SQL["newest"], _in_every_state(group.org, group.fingerprint))
         return max([(row[0], row[1]) for row in newest], default=(0.0, None))[1]
 
     async def over_time(self, org: str, fingerprint: str, seconds: float, buckets: int) -> list[int]:
@@ -137,19 +135,19 @@ class Groups(GroupListing):
             for each in _in_every_state(org, fingerprint)
         ]
         numbers = [0] * buckets
-        for bucket, number in await self._database.fetch_many(_SQL["over_time"], rows):
+        for bucket, number in await self._session.fetch_many(_SQL["over_time"], rows):
             numbers[min(max(bucket, 0), buckets - 1)] += number
         return numbers
 
     async def records(self, org: str, fingerprints: Sequence[str]) -> dict[str, GroupRecord]:
         """Of all of these at once. Replays are counted up to 1,000 of each kind."""
         rows = [GroupKey(org, each) for each in dict.fromkeys(fingerprints)]
-        found = await self._database.fetch_many(_SQL["records"], rows) if rows else []
+        found = await self._session.fetch_many(_SQL["records"], rows) if rows else []
         return {row[0]: GroupRecord._make(row[1:]) for row in found}
 
     async def spread(self, org: str, fingerprint: str) -> list[GroupShare]:
         """All dead letters of one, exactly, however many there are."""
-        found = await self._database.fetch(_SQL["spread"], {"org": org, "fingerprint": fingerprint})
+        found = await self._session.fetch(_SQL["spread"], {"org": org, "fingerprint": fingerprint})
         return [GroupShare._make(row) for row in found]
 
     async def lock(self, session: Session, org: str, fingerprint: str) -> FailureGroup | None:

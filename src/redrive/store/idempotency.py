@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from redrive.model.idempotency import KeyName, KeyState, KeyStatus
-from redrive.store.database import Database
+from redrive.store.database import Session
 from redrive.store.statement import statements
 
 _SQL = statements("idempotency")
@@ -38,8 +38,8 @@ class KeyPayloads(NamedTuple):
 
 
 class IdempotencyKeys:
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     async def acquire(
         self, name: KeyName, request_hash: str, token: int, *, lease_seconds: float, ttl: float
@@ -49,12 +49,12 @@ class IdempotencyKeys:
         return await self._won("acquire", name, token, request_hash=request_hash, **times)
 
     async def find(self, name: KeyName) -> KeyState | None:
-        rows = await self._database.fetch(_SQL["find"], name._asdict())
+        rows = await self._session.fetch(_SQL["find"], name._asdict())
         return KeyState(KeyStatus(rows[0][0]), *rows[0][1:]) if rows else None
 
     async def renew_if_held(self, renewals: Sequence[KeyRenewal]) -> set[int]:
         """Prolong leases. The tokens of those that could be; the others are lost, or have ended."""
-        rows = await self._database.fetch_many(_SQL["renew_if_held"], renewals)
+        rows = await self._session.fetch_many(_SQL["renew_if_held"], renewals)
         return {row[0] for row in rows}
 
     async def complete_if_held(self, name: KeyName, token: int, response: str, *, ttl: float) -> bool:
@@ -69,17 +69,17 @@ class IdempotencyKeys:
 
     async def remove_expired(self, most: int) -> int:
         """Forget keys that have expired, of all orgs, the oldest first; how many."""
-        return len(await self._database.fetch(_SQL["remove_expired"], {"most": most}))
+        return len(await self._session.fetch(_SQL["remove_expired"], {"most": most}))
 
     async def stale(self, current: str, size: int, after: KeyName) -> list[KeyPayloads]:
         """Those whose payloads do not begin with `current`, in the order of their names."""
         parameters = {**after._asdict(), "current": current, "length": len(current), "size": size}
-        return [KeyPayloads._make(row) for row in await self._database.fetch(_SQL["stale"], parameters)]
+        return [KeyPayloads._make(row) for row in await self._session.fetch(_SQL["stale"], parameters)]
 
     async def rewrite(self, rows: Sequence[KeyPayloads]) -> None:
         """Put others in their place, unless the key was taken by somebody else meanwhile."""
-        await self._database.fetch_many(_SQL["rewrite"], rows)
+        await self._session.fetch_many(_SQL["rewrite"], rows)
 
     async def _won(self, statement: str, name: KeyName, token: int, **values: object) -> bool:
         parameters = {**name._asdict(), "token": token, **values}
-        return bool(await self._database.fetch(_SQL[statement], parameters))
+        return bool(await self._session.fetch(_SQL[statement], parameters))

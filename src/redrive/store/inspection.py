@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from redrive.store.database import Database
+from redrive.store.database import Session
 from redrive.store.limits import BreakerRow, Limits, QueueRow, WorkerRow
 from redrive.store.run_listing import Depth, RunListing
 from redrive.store.statement import statements
@@ -47,17 +47,17 @@ class BrokenHold(NamedTuple):
 
 
 class Inspection:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._limits = Limits(database)
-        self._lists = RunListing(database)
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._limits = Limits(session)
+        self._lists = RunListing(session)
 
     async def expired(self, leeway: float) -> list[Expired]:
-        rows = await self._database.fetch(_SQL["expired"], {"leeway": leeway, "most": MAX_COUNT})
+        rows = await self._session.fetch(_SQL["expired"], {"leeway": leeway, "most": MAX_COUNT})
         return [Expired(worker, number, now - since) for worker, number, since, now in rows]
 
     async def overdue(self, leeway: float) -> Overdue:
-        [row] = await self._database.fetch(_SQL["overdue"], {"leeway": leeway, "most": MAX_COUNT})
+        [row] = await self._session.fetch(_SQL["overdue"], {"leeway": leeway, "most": MAX_COUNT})
         return Overdue(row[0], 0.0 if row[1] is None else row[2] - row[1])
 
     async def depths(self) -> list[Depth]:
@@ -78,15 +78,15 @@ class Inspection:
     async def letters(self) -> Letters:
         standings: Counter[str] = Counter()
         orgs: Counter[str] = Counter()
-        for org, subject, number in await self._database.fetch(_SQL["letters"], {}):
+        for org, subject, number in await self._session.fetch(_SQL["letters"], {}):
             standings[subject.lower()] += number
             orgs[org] += number
-        [[oldest, now]] = await self._database.fetch(_SQL["oldest_letter"], {})
+        [[oldest, now]] = await self._session.fetch(_SQL["oldest_letter"], {})
         age = None if oldest is None else now - oldest
         return Letters(Live(**standings), age, max(orgs.values(), default=0))
 
     async def sealed(self) -> dict[str, int]:
         """The ids of the keys that inputs of unfinished runs are sealed with, among the first of these."""
         parameters = {"mark": SEALED, "from": len(SEALED) + 1, "length": KEY_ID, "most": MAX_COUNT // 10}
-        rows = await self._database.fetch(_SQL["sealed"], parameters)
+        rows = await self._session.fetch(_SQL["sealed"], parameters)
         return {row[0]: row[1] for row in rows if ":" not in row[0]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from redrive.store.database import Database, Session
+from redrive.store.database import Session
 from redrive.store.statement import statements
 
 _SQL = statements("limits")
@@ -61,27 +61,27 @@ class Released(NamedTuple):
 
 
 class Limits:
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     async def holders(self, prefix: str = "") -> list[str]:
         """The names of everything that holds work at the moment and begins so."""
-        return [row[0] for row in await self._database.fetch(_SQL["holders"], _beginning_with(prefix))]
+        return [row[0] for row in await self._session.fetch(_SQL["holders"], _beginning_with(prefix))]
 
     async def forgotten_limits(self, prefix: str) -> list[str]:
         """The names of limits that hold work although they are gone: forgotten in the moment between finding
         them full and holding it."""
         parameters = _beginning_with(prefix)
-        return [row[0] for row in await self._database.fetch(_SQL["forgotten_limits"], parameters)]
+        return [row[0] for row in await self._session.fetch(_SQL["forgotten_limits"], parameters)]
 
     async def count_held(self, held_by: str, most: int = 10_000) -> int:
         """How much is held; counted up to `most`."""
-        [row] = await self._database.fetch(_SQL["count_held"], {"held_by": held_by, "most": most})
+        [row] = await self._session.fetch(_SQL["count_held"], {"held_by": held_by, "most": most})
         return int(row[0])
 
     async def release(self, held_by: str, most: int, skip: int = 0) -> list[Released]:
         """Make some of it ready, the oldest first, but for the first `skip`."""
-        rows = await self._database.fetch(_SQL["release"], {"held_by": held_by, "most": most, "skip": skip})
+        rows = await self._session.fetch(_SQL["release"], {"held_by": held_by, "most": most, "skip": skip})
         return [Released._make(row) for row in rows]
 
     async def lock_limits(self, session: Session, maxima: dict[str, int]) -> dict[str, int]:
@@ -104,18 +104,18 @@ class Limits:
 
     async def limits_with_room(self) -> list[tuple[str, int]]:
         """The limits that hold work although they have free slots, and how many."""
-        rows = await self._database.fetch(_SQL["limits_with_room"], {})
+        rows = await self._session.fetch(_SQL["limits_with_room"], {})
         return [(row[0], row[1]) for row in rows]
 
     async def forget_limits(self) -> None:
         """Remove the counters that nobody uses: keys of users may be many."""
-        await self._database.fetch(_SQL["forget_limits"], {})
+        await self._session.fetch(_SQL["forget_limits"], {})
 
     async def breakers(self) -> list[BreakerRow]:
-        return [BreakerRow._make(row) for row in await self._database.fetch(_SQL["breakers"], {})]
+        return [BreakerRow._make(row) for row in await self._session.fetch(_SQL["breakers"], {})]
 
     async def breaker(self, name: str) -> BreakerRow | None:
-        rows = await self._database.fetch(_SQL["breaker"], {"name": name})
+        rows = await self._session.fetch(_SQL["breaker"], {"name": name})
         return BreakerRow._make(rows[0]) if rows else None
 
     async def lock_breaker(self, session: Session, name: str) -> BreakerRow:
@@ -131,13 +131,13 @@ class Limits:
 
     async def pause(self, queue: str, by: str, reason: str, *, session: Session | None = None) -> None:
         parameters = {"name": queue, "by": by, "reason": reason}
-        await (session or self._database).fetch(_SQL["pause"], parameters)
+        await (session or self._session).fetch(_SQL["pause"], parameters)
 
     async def resume(self, queue: str, *, session: Session | None = None) -> None:
-        await (session or self._database).fetch(_SQL["resume"], {"name": queue})
+        await (session or self._session).fetch(_SQL["resume"], {"name": queue})
 
     async def queues(self) -> list[QueueRow]:
-        return [QueueRow._make(row) for row in await self._database.fetch(_SQL["queues"], {})]
+        return [QueueRow._make(row) for row in await self._session.fetch(_SQL["queues"], {})]
 
     async def heartbeat(
         self,
@@ -160,13 +160,13 @@ class Limits:
             "host": host,
             "process": process,
         }
-        await self._database.fetch(_SQL["heartbeat"], parameters)
+        await self._session.fetch(_SQL["heartbeat"], parameters)
 
     async def workers(self) -> list[WorkerRow]:
-        return [WorkerRow._make(row) for row in await self._database.fetch(_SQL["workers"], {})]
+        return [WorkerRow._make(row) for row in await self._session.fetch(_SQL["workers"], {})]
 
     async def forget_workers(self, age: float) -> None:
-        await self._database.fetch(_SQL["forget_workers"], {"age": age})
+        await self._session.fetch(_SQL["forget_workers"], {"age": age})
 
 
 def _beginning_with(prefix: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from redrive.model.dead_letter import DeadLetterLine
 from redrive.model.query import MAX_COUNTED, Beginning, Count, Order, Query, Term, Value
 from redrive.store.condition import BEYOND
 from redrive.store.cursor import Cursor
-from redrive.store.database import Database, Session
+from redrive.store.database import Session
 from redrive.store.filter import Filter, about_states, walkable
 from redrive.store.statement import Statement, statements, template, written
 
@@ -33,17 +33,17 @@ class DeadLetterPage(NamedTuple):
 class DeadLetterListing:
     """That of dead letters."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     async def page(
         self, query: Query, org: str, size: int, cursor: str | None = None, order: Order = Order.NEWEST
     ) -> DeadLetterPage:
         last = None if cursor is None else Cursor.read(cursor, order)
-        wanted = await self._filter(self._database, query, org)
+        wanted = await self._filter(self._session, query, org)
         more = {} if last is None else {"last_at": last.at, "last_id": last.id}
         statement = _listing("_page", wanted, order, onwards=last is not None)
-        rows = await self._database.fetch(statement, {**wanted.parameters, **more, "most": size + 1})
+        rows = await self._session.fetch(statement, {**wanted.parameters, **more, "most": size + 1})
         lines = [DeadLetterLine.from_row(row) for row in rows[:size]]
         if len(rows) <= size:
             return DeadLetterPage(lines, None)
@@ -51,7 +51,7 @@ class DeadLetterListing:
 
     async def count(self, query: Query, org: str, most: int = MAX_COUNTED) -> Count:
         """How many there are; counted up to `most`."""
-        return await self._counted(self._database, query, org, most)
+        return await self._counted(self._session, query, org, most)
 
     async def _counted(self, session: Session, query: Query, org: str, most: int) -> Count:
         wanted = await self._filter(session, query, org)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from redrive.model.identity import HOME, Member, Membership
 from redrive.model.role import Role
-from redrive.store.database import Database, Row, Session
+from redrive.store.database import Row, Session
 from redrive.store.statement import statements
 
 _SQL = statements("memberships")
@@ -24,8 +24,8 @@ class Roles(NamedTuple):
 
 
 class Memberships:
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     # Changing them; the row of the organization is locked before
 
@@ -56,12 +56,12 @@ class Memberships:
         self, org: str, user_id: str, name: str = "", session: Session | None = None
     ) -> Member | None:
         parameters = {"org": org, "id": user_id, "name": name}
-        rows = await (session or self._database).fetch(_SQL["find"], parameters)
+        rows = await (session or self._session).fetch(_SQL["find"], parameters)
         return _member(rows[0]) if rows else None
 
     async def page(self, org: str, size: int, after: str) -> list[Member]:
         """By name, after this one."""
-        rows = await self._database.fetch(_SQL["page"], {"org": org, "size": size, "after": after})
+        rows = await self._session.fetch(_SQL["page"], {"org": org, "size": size, "after": after})
         return [_member(row) for row in rows]
 
     async def roles(self, session: Session, user_id: str, org: str) -> Roles | None:

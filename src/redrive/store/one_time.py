@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from redrive.store.database import Database, Session
+from redrive.store.database import Session
 from redrive.store.statement import statements
 
 _SQL = statements("one_time")
@@ -27,17 +27,17 @@ class Taken(NamedTuple):
 
 
 class OneTimeTokens:
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     async def insert(self, new: NewOneTime, session: Session | None = None) -> float:
         """When it expires."""
-        rows = await (session or self._database).fetch(_SQL["insert"], new._asdict())
+        rows = await (session or self._session).fetch(_SQL["insert"], new._asdict())
         return float(rows[0][0])
 
     async def take(self, kind: str, hash_: str, session: Session | None = None) -> Taken | None:
         """Exactly once: taking it removes it. None when it was taken, has expired or never was."""
-        rows = await (session or self._database).fetch(_SQL["take"], {"kind": kind, "hash": hash_})
+        rows = await (session or self._session).fetch(_SQL["take"], {"kind": kind, "hash": hash_})
         return Taken._make(rows[0]) if rows else None
 
     async def user_of(self, kind: str, hash_: str, session: Session) -> str | None:
@@ -59,4 +59,4 @@ class OneTimeTokens:
 
     async def remove_expired(self, most: int) -> int:
         """Forget up to so many that are over; how many it were."""
-        return len(await self._database.fetch(_SQL["remove_expired"], {"most": most}))
+        return len(await self._session.fetch(_SQL["remove_expired"], {"most": most}))

@@ -14,7 +14,7 @@ from redrive.model.operation import MAX_ITEMS, UNDER_WAY_NOTE, FailedAs, ReplayO
 from redrive.model.replay import Replay, ReplayState
 from redrive.policy.codec import encode
 from redrive.policy.rollout import MAX_BATCH_SIZE, Score
-from redrive.store.database import Database, Row, Session
+from redrive.store.database import Row, Session
 from redrive.store.filter import Filter
 from redrive.store.replays import RefusedItem, why_not
 from redrive.store.statement import statements, template, written
@@ -107,8 +107,8 @@ class OperationSnapshot(NamedTuple):
 
 
 class OperationStore:
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     # Planning
 
@@ -206,7 +206,7 @@ class OperationStore:
 
     async def running(self) -> list[OperationSnapshot]:
         """The running operations of every org."""
-        return [_moment(row) for row in await self._database.fetch(_SQL["running"], {})]
+        return [_moment(row) for row in await self._session.fetch(_SQL["running"], {})]
 
     async def tally(self, session: Session, operation_id: str) -> ItemTally:
         parameters = {"id": operation_id, "most": MAX_BATCH_SIZE}
@@ -218,7 +218,7 @@ class OperationStore:
         return bool(await session.fetch(_SQL["depending"], parameters))
 
     async def get(self, operation_id: str, org: str) -> ReplayOperation:
-        rows = await self._database.fetch(_SQL["get"], {"id": _checked(operation_id), "org": org})
+        rows = await self._session.fetch(_SQL["get"], {"id": _checked(operation_id), "org": org})
         if not rows:
             raise _not_found(operation_id)
         return ReplayOperation.from_row(rows[0])
@@ -226,7 +226,7 @@ class OperationStore:
     async def page(self, org: str, size: int, cursor: str | None) -> list[ReplayOperation]:
         """The newest first; after `cursor`, the id of one of them."""
         name = "newest" if cursor is None else "older"
-        rows = await self._database.fetch(_SQL[name], {"org": org, "size": size, "cursor": cursor})
+        rows = await self._session.fetch(_SQL[name], {"org": org, "size": size, "cursor": cursor})
         return [ReplayOperation.from_row(row) for row in rows]
 
     async def items(
@@ -236,10 +236,10 @@ class OperationStore:
         parameters: dict[str, Any] = {"id": operation_id, "org": org, "size": size}
         if state is None:
             bounds = {"after": item_id(operation_id, after), "last": item_id(operation_id, MAX_ITEMS + 1)}
-            rows = await self._database.fetch(_SQL["items"], parameters | bounds)
+            rows = await self._session.fetch(_SQL["items"], parameters | bounds)
         else:
             chosen = {"state": str(state), "position": after}
-            rows = await self._database.fetch(_SQL["items_in_state"], parameters | chosen)
+            rows = await self._session.fetch(_SQL["items_in_state"], parameters | chosen)
         return [Replay.from_row(row) for row in rows]
 
     async def counts(self, session: Session, operation_id: str) -> dict[ReplayState, int]:
@@ -258,22 +258,22 @@ class OperationStore:
     async def failed_as(self, operation_id: str) -> list[FailedAs]:
         """The same, with how many of them had failed just so before."""
         parameters = {"id": operation_id, "most": MAX_LINES}
-        return [FailedAs._make(row) for row in await self._database.fetch(_SQL["failed_as"], parameters)]
+        return [FailedAs._make(row) for row in await self._session.fetch(_SQL["failed_as"], parameters)]
 
     async def under_way(self, org: str, most: int) -> list[ReplayOperation]:
         """Those that are started and not over, the newest first."""
-        rows = await self._database.fetch(_SQL["under_way"], {"org": org, "most": most})
+        rows = await self._session.fetch(_SQL["under_way"], {"org": org, "most": most})
         return [ReplayOperation.from_row(row) for row in rows]
 
     async def reached(self, org: str, fingerprint: str) -> list[tuple[str, int]]:
         """Which operations that are under way will reach dead letters of a failure, and how many of them."""
         asked = {"org": org, "fingerprint": fingerprint}
-        return [(row[0], row[1]) for row in await self._database.fetch(_SQL["reached"], asked)]
+        return [(row[0], row[1]) for row in await self._session.fetch(_SQL["reached"], asked)]
 
     async def progress(self, org: str, ids: Sequence[str]) -> dict[str, dict[str, int]]:
         """How many items of each of these are in each state, but for those that succeeded: they are many."""
         found: dict[str, dict[str, int]] = {each: dict.fromkeys(ReplayState, 0) for each in ids}
-        for name, state, number in await self._database.fetch(
+        for name, state, number in await self._session.fetch(
             _SQL["progress"], {"org": org, "ids": encode(list(ids))}
         ):
             found[name][state] = number

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from redrive.errors import NotFoundError
 from redrive.model.identity import Organization
-from redrive.store.database import Database, Row, Session, findable
+from redrive.store.database import Row, Session, findable
 from redrive.store.statement import statements
 
 _SQL = statements("organizations", Organization)
 
 
 class Organizations:
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     async def insert(self, session: Session, name: str, title: str, by: str) -> Organization | None:
         """None when there is one of that name."""
@@ -24,11 +24,11 @@ class Organizations:
         return _only(await session.fetch(_SQL["lock"], {"name": findable(name)}), name)
 
     async def get(self, name: str) -> Organization:
-        return _only(await self._database.fetch(_SQL["get"], {"name": findable(name)}), name)
+        return _only(await self._session.fetch(_SQL["get"], {"name": findable(name)}), name)
 
     async def page(self, size: int, after: str) -> list[Organization]:
         """By name, after this one."""
-        rows = await self._database.fetch(_SQL["page"], {"size": size, "after": after})
+        rows = await self._session.fetch(_SQL["page"], {"size": size, "after": after})
         return [Organization._make(row) for row in rows]
 
 

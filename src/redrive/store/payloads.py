@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from redrive.errors import NotFoundError
-from redrive.store.database import Database, Session, findable
+from redrive.store.database import Session, findable
 from redrive.store.statement import statements
 
 
@@ -66,8 +66,8 @@ _SQL = statements("payloads", NewRunPayloads, NewStepPayload, NewAttemptPayload)
 class Payloads:
     """Those are stale that do not begin with `current`."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     async def of_letter(self, session: Session, letter_id: str, org: str) -> tuple[str, str]:
         """What the failed step was given, and the id of its run."""
@@ -95,14 +95,14 @@ class Payloads:
         return [AttemptPayload._make(row) for row in rows]
 
     async def rewrite_runs(self, rows: Sequence[NewRunPayloads]) -> None:
-        await self._database.fetch_many(_SQL["rewrite_run"], rows)
+        await self._session.fetch_many(_SQL["rewrite_run"], rows)
 
     async def rewrite_steps(self, rows: Sequence[NewStepPayload]) -> None:
-        await self._database.fetch_many(_SQL["rewrite_step"], rows)
+        await self._session.fetch_many(_SQL["rewrite_step"], rows)
 
     async def rewrite_attempts(self, rows: Sequence[NewAttemptPayload]) -> None:
-        await self._database.fetch_many(_SQL["rewrite_attempt"], rows)
+        await self._session.fetch_many(_SQL["rewrite_attempt"], rows)
 
     async def _stale(self, name: str, current: str, size: int, **place: Any) -> Sequence[Any]:
         parameters = {"current": current, "length": len(current), "size": size, **place}
-        return await self._database.fetch(_SQL[name], parameters)
+        return await self._session.fetch(_SQL[name], parameters)

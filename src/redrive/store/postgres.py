@@ -56,8 +56,8 @@ class PostgresDatabase(PostgresSession):
 
     def tenant(self, org: str, seconds: float) -> PostgresTenant:
         check_tenant(org, seconds)
-        view = PooledTenant if self._pooler else PostgresTenant
-        return view(self, self._of_tenants, org, seconds)
+        session = PooledTenant if self._pooler else PostgresTenant
+        return session(self._of_tenants, self.schema, self._texts, org, seconds)
 
     async def enable_row_level_security(self) -> None:
         """Where others do the same in this moment, it is tried again, and found to be there."""

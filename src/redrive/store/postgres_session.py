@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from typing import Any, TypeVar
 
 from redrive.errors import StoreError
-from redrive.store.database import Row, Session
+from redrive.store.database import OpenTransaction, Row, Session
 from redrive.store.postgres_connections import RELEASE_TIMEOUT, Connections
 from redrive.store.postgres_migration import quoted
 from redrive.store.statement import SqlQuery, Statement
@@ -99,9 +99,7 @@ class PostgresSession:
         return known
 
 
-class _Transaction:
-    """Statements inside of the open transaction."""
-
+class _Transaction(OpenTransaction):
     def __init__(self, session: PostgresSession, connection: Any) -> None:
         self._session = session
         self._connection = connection

@@ -1,12 +1,12 @@
-"""PostgreSQL as one org sees it: the second wall behind the filters of the statements.
+"""PostgreSQL for the requests of one organization: row-level security behind the filters of the statements.
 
-Its connections belong to a role that has no rights but those that requests need (see postgres_wall), and
-row-level security shows that role the rows of one org only: the one that was set on the connection. As long
-as none is set there are no rows. The same connection serves many orgs, one after the other; it remembers for
-whom it was set, so that asking again for the same org costs nothing. It is set outside of transactions,
-because a rollback would silently undo it.
+Its connections belong to a role that has only the rights that requests need (see `row_level_security`), and
+the policies show that role the rows of one organization: the one that was set on the connection. While none
+is set there are no rows. One connection serves many organizations, one after the other; it remembers which
+one was set, so that the next request of the same organization costs nothing more. It is set outside of
+transactions, because a rollback would silently undo it.
 
-Behind a transaction pooler nothing can be set for longer than a transaction, so everything is one there.
+Behind a transaction pooler nothing can be set for longer than a transaction, so each statement is one there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from math import ceil
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from redrive.errors import StoreError, StoreUnavailableError
 from redrive.store.database import Row, out_of_time
@@ -25,9 +25,6 @@ from redrive.store.postgres_migration import quoted
 from redrive.store.postgres_session import BEGIN, PostgresSession
 from redrive.store.row_level_security import tenant_role
 from redrive.store.statement import Statement
-
-if TYPE_CHECKING:
-    from redrive.store.postgres import PostgresDatabase
 
 T = TypeVar("T")
 
@@ -53,43 +50,15 @@ class TenantSettings(NamedTuple):
 
 
 class PostgresTenant(PostgresSession):
-    in_memory = False
-    is_alone = False
-    """Nobody else has the database that it belongs to."""
-
-    def __init__(self, base: PostgresDatabase, connections: Connections, org: str, seconds: float) -> None:
-        super().__init__(connections, base.schema, texts=base._texts)
-        self._base = base
+    def __init__(
+        self, connections: Connections, schema: str, texts: dict[str, str], org: str, seconds: float
+    ) -> None:
+        super().__init__(connections, schema, texts=texts)
         self._seconds = seconds
-        self._role = tenant_role(base.schema)
+        self._role = tenant_role(schema)
         self._standing = TenantSettings(org, ceil(seconds * 1000))
         self._loop: asyncio.AbstractEventLoop | None = None
         self._places = asyncio.Semaphore(MAX_PER_CALLER)
-
-    def another(self) -> PostgresTenant:
-        view = self._base.another().tenant(self._standing.org, self._seconds)
-        view.is_alone = True
-        return view
-
-    def tenant(self, org: str, seconds: float) -> PostgresTenant:
-        return self._base.tenant(org, seconds)
-
-    async def migrate(self) -> None:
-        await self._base.migrate()
-
-    async def enable_row_level_security(self) -> None:
-        await self._base.enable_row_level_security()
-
-    async def hint(self, queues: Sequence[str]) -> None:
-        await self._base.hint(queues)
-
-    def listen(self, heard: Callable[[str], None]) -> AbstractAsyncContextManager[None]:
-        return self._base.listen(heard)
-
-    async def close(self) -> None:
-        """Others use its connections too: the database that it belongs to closes them."""
-        if self.is_alone:
-            await self._base.close()
 
     async def _asked(self, ask: Callable[..., Awaitable[T]], *values: Any) -> T:
         try:
@@ -132,8 +101,10 @@ class PostgresTenant(PostgresSession):
 class PooledTenant(PostgresTenant):
     """The same behind a transaction pooler."""
 
-    def __init__(self, base: PostgresDatabase, connections: Connections, org: str, seconds: float) -> None:
-        super().__init__(base, connections, org, seconds)
+    def __init__(
+        self, connections: Connections, schema: str, texts: dict[str, str], org: str, seconds: float
+    ) -> None:
+        super().__init__(connections, schema, texts, org, seconds)
         spelled = {"role": quoted(self._role), "limit": self._standing.limit, "org": org.encode().hex()}
         self._begin = _BEGIN_POOLED.format(**spelled)
 

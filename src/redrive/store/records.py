@@ -11,7 +11,7 @@ from redrive.model.dead_letter import DeadLetter
 from redrive.model.run import Place, RunEvent, RunState
 from redrive.model.step import AttemptRecord, FinishedStep, StepState
 from redrive.policy.codec import decode
-from redrive.store.database import Database, Session
+from redrive.store.database import Session
 from redrive.store.dead_letter_writer import TOO_MANY, DeadLetterWriter, RejectedLetter
 from redrive.store.record import (
     UNBURIED,
@@ -61,8 +61,8 @@ _AT = {str(place): Recorded(place) for place in Place}
 
 
 class Records:
-    def __init__(self, database: Database, replays: ReplayStore, letter_writer: DeadLetterWriter) -> None:
-        self._database = database
+    def __init__(self, session: Session, replays: ReplayStore, letter_writer: DeadLetterWriter) -> None:
+        self._session = session
         self._replays = replays
         self.letter_writer = letter_writer
 
@@ -72,12 +72,12 @@ class Records:
 
     def batch(self, records: Sequence[Record]) -> RecordBatch:
         """The same for callers that try again after an error."""
-        return RecordBatch(self, self._database, records)
+        return RecordBatch(self, self._session, records)
 
     async def complete(self, records: Sequence[Record]) -> dict[str, Recorded]:
         """Write records that complete runs and change nothing else, in one statement."""
         changes = _ordered(record.change for record in records)
-        rows = await self._database.fetch_many(_SQL["complete"], changes)
+        rows = await self._session.fetch_many(_SQL["complete"], changes)
         return {row[0]: _AT[row[1]] for row in rows}
 
     async def record_within(self, session: Session, records: Sequence[Record]) -> dict[str, Recorded]:
@@ -145,7 +145,7 @@ class Records:
     async def applied(self, records: Sequence[Record]) -> tuple[dict[str, str], set[str]]:
         """After a commit whose outcome is unknown: what was written, and the ids that still can be."""
         changes = _ordered(each.change for each in records)
-        found = {row[0]: row for row in await self._database.fetch_many(_SQL["settled"], changes)}
+        found = {row[0]: row for row in await self._session.fetch_many(_SQL["settled"], changes)}
         fates = {each.id: _fate(each, *found[each.id][1:]) for each in changes if each.id in found}
         written = {each: found[each][3] for each in fates if fates[each] == "written"}
         return written, {each for each in fates if fates[each] == "open"}
@@ -159,10 +159,10 @@ class Records:
         await session.fetch_many(_SQL["occupy"], claims)
 
     async def note_progress(self, several: Sequence[Progress]) -> None:
-        await self._database.fetch_many(_SQL["progress"], sorted(several, key=lambda each: each.id))
+        await self._session.fetch_many(_SQL["progress"], sorted(several, key=lambda each: each.id))
 
     async def note_events(self, events: Sequence[RunEvent]) -> None:
-        await self._database.fetch_many(_SQL["insert_event"], events)
+        await self._session.fetch_many(_SQL["insert_event"], events)
 
     async def _noted_slots(self, session: Session, changes: Sequence[Change]) -> dict[str, str | None]:
         """The slots that the rows themselves note: taking them may have been rolled back after all."""
@@ -184,9 +184,9 @@ class Records:
 class RecordBatch:
     """Records that are written once, however often `write` is tried."""
 
-    def __init__(self, store: Records, database: Database, records: Sequence[Record]) -> None:
+    def __init__(self, store: Records, session: Session, records: Sequence[Record]) -> None:
         self._store = store
-        self._database = database
+        self._session = session
         self._rest = records
         self._recorded: dict[str, Recorded] = {}
         self._unconfirmed: dict[str, Recorded] = {}
@@ -206,7 +206,7 @@ class RecordBatch:
     async def _write(self) -> dict[str, Recorded]:
         if all(_is_plain(record) for record in self._rest):
             return await self._store.complete(self._rest)
-        async with self._database.transaction() as session:
+        async with self._session.transaction() as session:
             self._unconfirmed = await self._store.record_within(session, self._rest)
         return self._unconfirmed
 

@@ -11,7 +11,7 @@ from redrive.model.caller import SELF
 from redrive.model.dead_letter import LIVE, DeadLetterState
 from redrive.model.statistics import LifetimeStats
 from redrive.policy.codec import encode
-from redrive.store.database import Database, Session
+from redrive.store.database import Session
 from redrive.store.statement import statements
 
 
@@ -69,8 +69,8 @@ _SQL = statements("redriving", Due)
 
 
 class Redrives:
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     async def due(
         self, most: int, *, queue: str | None, open_breakers: Collection[str], known: Collection[str]
@@ -80,12 +80,12 @@ class Redrives:
         Not what depends on an open breaker or on another letter, nor by a custom policy that is not `known`.
         """
         held = {"open": encode(sorted(open_breakers)), "known": encode(sorted(known))}
-        rows = await self._database.fetch(_SQL["due"], {"queue": queue, "most": most, **held})
+        rows = await self._session.fetch(_SQL["due"], {"queue": queue, "most": most, **held})
         return [Due._make(row) for row in rows]
 
     async def next_due(self) -> float | None:
         """Seconds until the next letter will be due; what is due already is not asked for."""
-        [row] = await self._database.fetch(_SQL["next_due"], {})
+        [row] = await self._session.fetch(_SQL["next_due"], {})
         return None if row[0] is None else float(row[0])
 
     async def lock_due(self, session: Session, several: Sequence[Due]) -> list[Due]:
@@ -104,9 +104,9 @@ class Redrives:
         """By orgs; out of the counters, so it costs the same however many letters there are."""
         found: dict[str, Census] = {}
         scope = {"org": org, "queue": queue}
-        for name, state, category, policy, number in await self._database.fetch(_SQL["counts"], scope):
+        for name, state, category, policy, number in await self._session.fetch(_SQL["counts"], scope):
             found.setdefault(name, Census()).add(state, category, policy, number)
-        for name, figure, number in await self._database.fetch(_SQL["figures"], scope):
+        for name, figure, number in await self._session.fetch(_SQL["figures"], scope):
             census = found.setdefault(name, Census())
             census.lifetime = census.lifetime._replace(**{figure: number})
         return found
@@ -119,10 +119,10 @@ class Redrives:
             "interval": interval,
             "redriven": redriven,
         }
-        await self._database.fetch(_SQL["heartbeat"], parameters)
+        await self._session.fetch(_SQL["heartbeat"], parameters)
 
     async def processors(self) -> list[ProcessorRow]:
-        return [ProcessorRow._make(row) for row in await self._database.fetch(_SQL["processors"], {})]
+        return [ProcessorRow._make(row) for row in await self._session.fetch(_SQL["processors"], {})]
 
     async def forget_processors(self, age: float) -> None:
-        await self._database.fetch(_SQL["forget_processors"], {"age": age})
+        await self._session.fetch(_SQL["forget_processors"], {"age": age})

@@ -15,7 +15,7 @@ from redrive.model.caller import SELF
 from redrive.model.replay import Mode, Replay, ReplayState
 from redrive.model.row import Row
 from redrive.store.audit import AuditStore
-from redrive.store.database import Database, Session, findable
+from redrive.store.database import Session, findable
 from redrive.store.statement import statements
 
 
@@ -94,12 +94,12 @@ _SQL = statements("replays", Replay, NewReplay, Settlement, RefusedItem)
 
 
 class ReplayStore:
-    def __init__(self, database: Database, audit: AuditStore) -> None:
-        self._database = database
+    def __init__(self, session: Session, audit: AuditStore) -> None:
+        self._session = session
         self._audit = audit
 
     async def get(self, replay_id: str, org: str) -> Replay:
-        rows = await self._database.fetch(_SQL["get"], {"id": findable(replay_id), "org": org})
+        rows = await self._session.fetch(_SQL["get"], {"id": findable(replay_id), "org": org})
         if not rows:
             raise NotFoundError(f"there is no replay {replay_id!r:.200}")
         return Replay.from_row(rows[0])
@@ -107,11 +107,11 @@ class ReplayStore:
     async def of_letter(self, letter_id: str, org: str, most: int = 100) -> list[Replay]:
         """The newest first."""
         parameters = {"letter_id": findable(letter_id), "org": org, "most": most}
-        return [Replay.from_row(row) for row in await self._database.fetch(_SQL["of_letter"], parameters)]
+        return [Replay.from_row(row) for row in await self._session.fetch(_SQL["of_letter"], parameters)]
 
     async def of_run(self, run_id: str, org: str) -> list[Replay]:
         """Those that were begun, the oldest first."""
-        rows = await self._database.fetch(_SQL["of_run"], {"run_id": run_id, "org": org})
+        rows = await self._session.fetch(_SQL["of_run"], {"run_id": run_id, "org": org})
         return [Replay.from_row(row) for row in rows]
 
     async def begin(self, session: Session, replays: Sequence[NewReplay]) -> Begun:

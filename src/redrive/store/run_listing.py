@@ -9,7 +9,7 @@ from typing import NamedTuple
 from redrive.model.query import MAX_COUNTED, Count, Order, Query
 from redrive.model.run import RunLine
 from redrive.store.cursor import Cursor
-from redrive.store.database import Database, Row
+from redrive.store.database import Row, Session
 from redrive.store.run_filter import HELD, Branch, RunFilter
 from redrive.store.statement import Statement, statements, template, written
 
@@ -51,8 +51,8 @@ class Held(NamedTuple):
 
 
 class RunListing:
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     async def page(self, query: Query, org: str, size: int, cursor: str | None = None) -> RunLines:
         last = None if cursor is None else Cursor.read(cursor, Order.NEWEST)
@@ -68,32 +68,32 @@ class RunListing:
         onwards = last is not None
         for seconds in _PERIODS if wanted.looks else ():
             statement = _statement("_page", wanted, onwards=onwards, period=True)
-            rows = await self._database.fetch(statement, {**parameters, "seconds": seconds})
+            rows = await self._session.fetch(statement, {**parameters, "seconds": seconds})
             if len(rows) == most:
                 return rows
-        return await self._database.fetch(_statement("_page", wanted, onwards=onwards), parameters)
+        return await self._session.fetch(_statement("_page", wanted, onwards=onwards), parameters)
 
     async def count(self, query: Query, org: str, most: int = MAX_COUNTED) -> Count:
         """How many there are; counted up to `most`."""
         wanted = RunFilter.of(query, org)
         statement = _statement("_count", wanted)
-        [[number]] = await self._database.fetch(statement, {**wanted.parameters, "most": most + 1})
+        [[number]] = await self._session.fetch(statement, {**wanted.parameters, "most": most + 1})
         return Count(min(number, most), number > most)
 
     async def held(self, org: str, most: int = MAX_COUNTED) -> Held:
         """What holds work of the org, and how much; counted up to `most` in all."""
-        rows = await self._database.fetch(_HELD, {"org": org, "most": most})
+        rows = await self._session.fetch(_HELD, {"org": org, "most": most})
         numbers = {row[0]: row[1] for row in rows}
         return Held(numbers, sum(numbers.values()) == most)
 
     async def depths(self, org: str, most: int = MAX_COUNTED) -> list[Depth]:
         """Of the work of one org. Several may be of the same queue and place: they add up."""
-        rows = await self._database.fetch(_SQL["depths"], {"org": org, "most": most + 1})
+        rows = await self._session.fetch(_SQL["depths"], {"org": org, "most": most + 1})
         return [Depth._make(row) for row in rows]
 
     async def overall_depths(self, most: int = MAX_COUNTED) -> list[Depth]:
         """Of the work of all orgs; what does not lie ready is counted up to `most` over all queues."""
-        rows = await self._database.fetch(_SQL["overall_depths"], {"most": most + 1})
+        rows = await self._session.fetch(_SQL["overall_depths"], {"most": most + 1})
         return [Depth._make(row) for row in rows]
 
 

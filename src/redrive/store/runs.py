@@ -16,7 +16,7 @@ from redrive.model.replay import ReplayState
 from redrive.model.run import Cancellation, NewRun, Place, Run, RunEvent, RunState
 from redrive.model.step import AttemptRecord, FinishedStep
 from redrive.store.audit import AuditStore
-from redrive.store.database import Database, Session, findable
+from redrive.store.database import Session, findable
 from redrive.store.replays import ReplayStore, Resolved, Settled, Settlement, outcomes
 from redrive.store.statement import statements
 from redrive.store.tallies import count_ended
@@ -43,8 +43,8 @@ _SQL = statements("runs", Run, NewRun, FinishedStep, AttemptRecord, RunEvent, De
 
 
 class Runs:
-    def __init__(self, database: Database, replays: ReplayStore, audit: AuditStore) -> None:
-        self._database = database
+    def __init__(self, session: Session, replays: ReplayStore, audit: AuditStore) -> None:
+        self._session = session
         self._replays = replays
         self._audit = audit
         self._defined: set[str] = set()
@@ -56,9 +56,9 @@ class Runs:
         """
         await self.define(definitions)
         if len(runs) == 1 or all(run.idempotency_key is None for run in runs):
-            return await self.enqueue_within(self._database, runs)
+            return await self.enqueue_within(self._session, runs)
 
-        async with self._database.transaction() as session:  # a conflict refuses all of them
+        async with self._session.transaction() as session:  # a conflict refuses all of them
             return await self.enqueue_within(session, runs)
 
     async def enqueue_pieces(
@@ -66,14 +66,14 @@ class Runs:
     ) -> list[str]:
         """The same in pieces, all or nothing; each is made while the one before is being written."""
         await self.define(definitions)
-        async with self._database.transaction() as session:
+        async with self._session.transaction() as session:
             return await _one_ahead(pieces, partial(self.enqueue_within, session))
 
     async def define(self, definitions: Sequence[DefinitionRow]) -> None:
         """Store what runs consist of. Not in somebody's transaction: others would wait for its end."""
         fresh = [each for each in definitions if each.digest not in self._defined]
         if fresh:
-            await self._database.fetch_many(_SQL["define"], sorted(fresh))
+            await self._session.fetch_many(_SQL["define"], sorted(fresh))
             self._defined |= {each.digest for each in fresh}
 
     async def enqueue_within(self, session: Session, runs: Sequence[NewRun]) -> list[str]:
@@ -87,24 +87,24 @@ class Runs:
         return [run.id if run.id in stored else await _existing(session, run) for run in runs]
 
     async def definition(self, digest: str) -> str:
-        rows = await self._database.fetch(_SQL["definition"], {"digest": digest})
+        rows = await self._session.fetch(_SQL["definition"], {"digest": digest})
         if not rows:
             raise NotFoundError(f"the definition {digest} is not in the database")
         return str(rows[0][0])
 
     async def get(self, run_id: str, org: str) -> Run:
-        rows = await self._database.fetch(_SQL["get"], {"id": findable(run_id), "org": org})
+        rows = await self._session.fetch(_SQL["get"], {"id": findable(run_id), "org": org})
         if not rows:
             raise NotFoundError(f"there is no run {run_id!r:.200}")
         return Run.from_row(rows[0])
 
     async def all(self) -> list[Run]:
         """Every run of every org, oldest first: for small databases, as in tests."""
-        return [Run.from_row(row) for row in await self._database.fetch(_SQL["all"], {})]
+        return [Run.from_row(row) for row in await self._session.fetch(_SQL["all"], {})]
 
     async def outcome(self, run_id: str, org: str) -> tuple[str, str | None]:
         """The state of a run, and its result where it has one."""
-        rows = await self._database.fetch(_SQL["outcome"], {"id": run_id, "org": org})
+        rows = await self._session.fetch(_SQL["outcome"], {"id": run_id, "org": org})
         if not rows:
             raise NotFoundError(f"there is no run {run_id!r}")
         return rows[0][0], rows[0][1]
@@ -112,38 +112,38 @@ class Runs:
     async def steps(self, run_id: str, org: str) -> list[FinishedStep]:
         return [
             FinishedStep.from_row(row)
-            for row in await self._database.fetch(_SQL["steps"], {"id": run_id, "org": org})
+            for row in await self._session.fetch(_SQL["steps"], {"id": run_id, "org": org})
         ]
 
     async def attempts(self, run_id: str, org: str) -> list[AttemptRecord]:
         return [
             AttemptRecord.from_row(row)
-            for row in await self._database.fetch(_SQL["attempts"], {"id": run_id, "org": org})
+            for row in await self._session.fetch(_SQL["attempts"], {"id": run_id, "org": org})
         ]
 
     async def events(self, run_id: str, org: str) -> list[RunEvent]:
         return [
             RunEvent.from_row(row)
-            for row in await self._database.fetch(_SQL["events"], {"id": run_id, "org": org})
+            for row in await self._session.fetch(_SQL["events"], {"id": run_id, "org": org})
         ]
 
     async def dead_letters(self, run_id: str, org: str) -> list[DeadLetter]:
         return [
             DeadLetter.from_row(row)
-            for row in await self._database.fetch(_SQL["dead_letters"], {"id": run_id, "org": org})
+            for row in await self._session.fetch(_SQL["dead_letters"], {"id": run_id, "org": org})
         ]
 
     async def count_by_state(self, org: str) -> dict[str, int]:
-        return {row[0]: row[1] for row in await self._database.fetch(_SQL["count_by_state"], {"org": org})}
+        return {row[0]: row[1] for row in await self._session.fetch(_SQL["count_by_state"], {"org": org})}
 
     async def count_by_place(self, org: str) -> dict[str, int]:
-        return {row[0]: row[1] for row in await self._database.fetch(_SQL["count_by_place"], {"org": org})}
+        return {row[0]: row[1] for row in await self._session.fetch(_SQL["count_by_place"], {"org": org})}
 
     async def cancel(self, run_id: str, org: str, by: str = APPLICATION, reason: str = "") -> CancelledRun:
         """End a run that no worker executes; tell the worker of one that is executed."""
         caller = Caller(org, by)
         while True:
-            async with self._database.transaction() as session:
+            async with self._session.transaction() as session:
                 answer, settled = await self._cancel(session, run_id, caller)
                 if answer is not None:
                     detail = {"answer": str(answer), **({"reason": reason} if reason else {})}
@@ -179,7 +179,7 @@ class Runs:
 
         Never one with a live dead letter. At most `most` of either kind.
         """
-        async with self._database.transaction() as session:
+        async with self._session.transaction() as session:
             found = await self._expired(session, age, most)
             # Asked again now that the runs are locked: one may have been reopened before.
             live = {row[0] for row in await session.fetch_many(_SQL["live"], found)} if found else set()

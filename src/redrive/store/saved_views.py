@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from redrive.model.saved_view import SavedView
-from redrive.store.database import Database, Session
+from redrive.store.database import Session
 from redrive.store.statement import statements
 
 _SQL = statements("saved_views")
 
 
 class SavedViewStore:
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     async def insert_if_new(self, session: Session, new: SavedView) -> SavedView | None:
         """None when the page has one of that name. The moment is that of the database."""
@@ -24,7 +24,7 @@ class SavedViewStore:
 
     async def list(self, org: str, page: str | None = None) -> list[SavedView]:
         """By page and name."""
-        rows = await self._database.fetch(_SQL["list"], {"org": org, "page": page})
+        rows = await self._session.fetch(_SQL["list"], {"org": org, "page": page})
         return [SavedView._make(row) for row in rows]
 
     async def number(self, session: Session, org: str) -> int:

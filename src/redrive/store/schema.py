@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from redrive.errors import SchemaError
-from redrive.store.database import Database
+from redrive.store.database import Session
 from redrive.store.migration import Migration, migrations, pending
 from redrive.store.postgres_session import PostgresSession
 from redrive.store.statement import statements
@@ -45,9 +45,9 @@ class Schema(NamedTuple):
             )
 
 
-async def schema_of(database: Database) -> Schema:
-    name = database.schema if isinstance(database, PostgresSession) else ""
+async def schema_of(session: Session) -> Schema:
+    name = session.schema if isinstance(session, PostgresSession) else ""
     newest = migrations()[-1].version
-    if not await database.fetch(_SQL["ledger"], {"schema": name}):
+    if not await session.fetch(_SQL["ledger"], {"schema": name}):
         return Schema((), newest)
-    return Schema(tuple(row[0] for row in await database.fetch(_SQL["applied"], {})), newest)
+    return Schema(tuple(row[0] for row in await session.fetch(_SQL["applied"], {})), newest)

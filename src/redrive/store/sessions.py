@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from redrive.model.identity import HOME, SessionLine, SignInKind
-from redrive.store.database import Database, Session
+from redrive.store.database import Session
 from redrive.store.memberships import Roles
 from redrive.store.statement import statements
 
@@ -41,8 +41,8 @@ class EndedSession(NamedTuple):
 
 
 class Sessions:
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     async def insert(self, session: Session, new: NewSessionRow) -> SessionLine:
         rows = await session.fetch(_SQL["insert"], {**new._asdict(), "kind": str(new.kind)})
@@ -59,7 +59,7 @@ class Sessions:
     async def known(self, hash_: str, idle: float, session: Session | None = None) -> KnownSession | None:
         """None when there is none, it has expired, was not seen for so long, or its user is disabled."""
         parameters = {"hash": hash_, "idle": idle, "home": HOME}
-        rows = await (session or self._database).fetch(_SQL["known"], parameters)
+        rows = await (session or self._session).fetch(_SQL["known"], parameters)
         if not rows:
             return None
         id_, user_id, org, kind, created_at, seen_at, expires_at, name, there, at_home, now = rows[0]
@@ -77,7 +77,7 @@ class Sessions:
 
     async def touch(self, hash_: str, pause: float) -> None:
         """It was seen now; written once in so many seconds."""
-        await self._database.fetch(_SQL["touch"], {"hash": hash_, "pause": pause})
+        await self._session.fetch(_SQL["touch"], {"hash": hash_, "pause": pause})
 
     async def move(self, session: Session, hash_: str, org: str) -> bool:
         """False when it has ended meanwhile."""
@@ -86,7 +86,7 @@ class Sessions:
     async def of_user(self, user_id: str, idle: float) -> list[SessionLine]:
         """The newest first."""
         parameters = {"user_id": user_id, "idle": idle, "most": MAX_LISTED}
-        rows = await self._database.fetch(_SQL["of_user"], parameters)
+        rows = await self._session.fetch(_SQL["of_user"], parameters)
         return [SessionLine._make(row)._replace(kind=SignInKind(row[2])) for row in rows]
 
     async def end(self, session: Session, hash_: str) -> EndedSession | None:
@@ -103,4 +103,4 @@ class Sessions:
 
     async def remove_expired(self, most: int) -> int:
         """Forget up to so many that are over; how many it were."""
-        return len(await self._database.fetch(_SQL["remove_expired"], {"most": most}))
+        return len(await self._session.fetch(_SQL["remove_expired"], {"most": most}))

@@ -10,7 +10,8 @@ import apsw
 
 from redrive.errors import NotFoundError
 from redrive.store.database import Database
-from redrive.store.sqlite import BUSY_TIMEOUT_MS, SqliteDatabase, _identity
+from redrive.store.sqlite import SqliteDatabase
+from redrive.store.sqlite_session import BUSY_TIMEOUT_MS, _identity
 
 SYNCHRONOUS = ("off", "normal", "full", "extra")
 

@@ -1,21 +1,23 @@
-"""SQLite for requests: a connection and a thread of their own, and a limit to the time of a statement.
+"""SQLite for the requests of one organization: a time limit for each statement, and a fair turn.
 
-There is no second wall: whoever has the file has everything. What is interrupted is rolled back, and the
-connection stays usable.
+Requests have a connection and a thread of their own, so that workers never wait for them. SQLite has no
+row-level security: the filters in the statements keep the organizations apart. A statement that takes too
+long is interrupted and rolled back, and the connection stays usable.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from math import ceil
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import apsw
 
-from redrive.store.database import Database, Row, Session, out_of_time
-from redrive.store.sqlite import BUSY_TIMEOUT_MS, SqliteDatabase
+from redrive.clock import Clock
+from redrive.store.database import Row, Session, out_of_time
+from redrive.store.sqlite_session import BUSY_TIMEOUT_MS, SqliteSession
 from redrive.store.statement import Statement
 
 T = TypeVar("T")
@@ -24,42 +26,13 @@ STEPS = 10_000
 """Of SQLite's machine, between two looks at the clock: less than a millisecond."""
 
 
-class SqliteTenant(SqliteDatabase):
-    """The same file over a connection of its own, for statements that may take so many seconds."""
+class TimedSession(SqliteSession):
+    """A connection whose statements may take so many seconds; the database that made it closes it."""
 
-    is_alone = False
-    """Nobody else has the database that it belongs to."""
-
-    def __init__(self, base: SqliteDatabase, seconds: float) -> None:
-        super().__init__(base.path, clock=base._clock, durable=base._durable)
-        self._base = base
+    def __init__(self, path: str, *, clock: Clock, durable: bool, seconds: float) -> None:
+        super().__init__(path, clock=clock, durable=durable)
         self._seconds = seconds
         self._deadline = 0.0
-
-    def another(self) -> SqliteTenant:
-        view = SqliteTenant(self._base.another(), self._seconds)
-        view.is_alone = True
-        return view
-
-    def tenant(self, org: str, seconds: float) -> Database:
-        return self._base.tenant(org, seconds)
-
-    async def hint(self, queues: Sequence[str]) -> None:
-        await self._base.hint(queues)
-
-    @asynccontextmanager
-    async def listen(self, heard: Callable[[str], None]) -> AsyncIterator[None]:
-        async with self._base.listen(heard):
-            yield
-
-    async def close(self) -> None:
-        """Others use it too: the database that it belongs to closes it."""
-        if self.is_alone:
-            await self.end()
-            await self._base.close()
-
-    async def end(self) -> None:
-        await super().close()
 
     def _translated(self, work: Callable[[], T]) -> T:
         self._deadline = self._clock.monotonic() + self._seconds
@@ -71,7 +44,7 @@ class SqliteTenant(SqliteDatabase):
         except apsw.InterruptError as error:
             raise out_of_time(self._seconds) from error
 
-    def _prepared(self, connection: apsw.Connection) -> None:
+    def _prepare(self, connection: apsw.Connection) -> None:
         connection.set_busy_timeout(min(BUSY_TIMEOUT_MS, ceil(self._seconds * 1000)))
         connection.set_progress_handler(self._is_too_late, STEPS)
 
@@ -79,54 +52,30 @@ class SqliteTenant(SqliteDatabase):
         return self._clock.monotonic() > self._deadline
 
 
-if TYPE_CHECKING:
-    from redrive.store.sqlite_tenant import SqliteTenant
+class SqliteTenant:
+    """One organization's place at the shared connection: it has one statement there at a time."""
 
-
-class SqliteOrg:
-    in_memory = False
-
-    def __init__(self, tenant: SqliteTenant) -> None:
-        self._tenant = tenant
+    def __init__(self, session: TimedSession) -> None:
+        self._session = session
         self._loop: asyncio.AbstractEventLoop | None = None
         self._place = asyncio.Lock()
 
     async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Row]:
         async with self._queued():
-            return await self._tenant.fetch(statement, parameters)
+            return await self._session.fetch(statement, parameters)
 
     async def fetch_many(self, statement: Statement, rows: Sequence[Any]) -> list[Row]:
         async with self._queued():
-            return await self._tenant.fetch_many(statement, rows)
+            return await self._session.fetch_many(statement, rows)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Session]:
-        async with self._queued(), self._tenant.transaction() as session:
+        async with self._queued(), self._session.transaction() as session:
             yield session
 
     def _queued(self) -> asyncio.Lock:
+        """The lock of the running event loop: an application may be closed and used again on another."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self._loop, self._place = loop, asyncio.Lock()
         return self._place
-
-    def another(self) -> Database:
-        return SqliteOrg(self._tenant.another())
-
-    def tenant(self, org: str, seconds: float) -> Database:
-        return self._tenant.tenant(org, seconds)
-
-    async def migrate(self) -> None:
-        await self._tenant.migrate()
-
-    async def enable_row_level_security(self) -> None:
-        await self._tenant.enable_row_level_security()
-
-    async def hint(self, queues: Sequence[str]) -> None:
-        await self._tenant.hint(queues)
-
-    def listen(self, heard: Callable[[str], None]) -> AbstractAsyncContextManager[None]:
-        return self._tenant.listen(heard)
-
-    async def close(self) -> None:
-        await self._tenant.close()

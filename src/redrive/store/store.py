@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from redrive.store.api_keys import ApiKeys
 from redrive.store.audit import AuditStore
-from redrive.store.database import Database
+from redrive.store.database import Database, Session
 from redrive.store.dead_letter_writer import DeadLetterWriter
 from redrive.store.dead_letters import DeadLetterStore
 from redrive.store.groups import Groups
@@ -30,40 +30,53 @@ _SQL = statements("store")
 
 
 class Store:
-    """`max_letters` bounds the live dead letters of an organization; None: no limit."""
+    """Everything Redrive remembers in one database, or the part of it that one organization may see.
 
-    def __init__(self, database: Database, max_letters: int | None = None) -> None:
-        self.database = database
-        self.leases = Leases(database)
-        self.limits = Limits(database)
-        self.audit = AuditStore(database)
-        self.tallies = Tallies(database)
-        self.groups = Groups(database)
-        self.replays = ReplayStore(database, self.audit)
-        self.runs = Runs(database, self.replays, self.audit)
-        self.run_lists = RunListing(database)
-        self.dead_letters = DeadLetterStore(database)
-        self.operations = OperationStore(database)
-        self.redrives = Redrives(database)
-        self.idempotency = IdempotencyKeys(database)
-        self.saved_views = SavedViewStore(database)
-        self.letter_writer = DeadLetterWriter(database, self.limits, self.groups, self.audit, max_letters)
-        self.records = Records(database, self.replays, self.letter_writer)
-        self.organizations = Organizations(database)
-        self.users = Users(database)
-        self.memberships = Memberships(database)
-        self.api_keys = ApiKeys(database)
-        self.sessions = Sessions(database)
-        self.one_time = OneTimeTokens(database)
+    `database` is where its nouns read and write: the whole database, or the session of a tenant.
+    `max_letters` bounds the live dead letters of an organization; None: no limit.
+    """
+
+    def __init__(
+        self, database: Database, max_letters: int | None = None, *, tenant: Session | None = None
+    ) -> None:
+        self._whole = database
+        self._max_letters = max_letters
+        self.database = session = database if tenant is None else tenant
+        self.hint = database.hint
+        self.leases = Leases(session)
+        self.limits = Limits(session)
+        self.audit = AuditStore(session)
+        self.tallies = Tallies(session)
+        self.groups = Groups(session)
+        self.replays = ReplayStore(session, self.audit)
+        self.runs = Runs(session, self.replays, self.audit)
+        self.run_lists = RunListing(session)
+        self.dead_letters = DeadLetterStore(session)
+        self.operations = OperationStore(session)
+        self.redrives = Redrives(session)
+        self.idempotency = IdempotencyKeys(session)
+        self.saved_views = SavedViewStore(session)
+        self.letter_writer = DeadLetterWriter(session, self.limits, self.groups, self.audit, max_letters)
+        self.records = Records(session, self.replays, self.letter_writer)
+        self.organizations = Organizations(session)
+        self.users = Users(session)
+        self.memberships = Memberships(session)
+        self.api_keys = ApiKeys(session)
+        self.sessions = Sessions(session)
+        self.one_time = OneTimeTokens(session)
+
+    def tenant(self, org: str, seconds: float) -> Store:
+        """Return the store for the requests of one organization; no statement takes longer than `seconds`."""
+        return Store(self._whole, self._max_letters, tenant=self._whole.tenant(org, seconds))
 
     async def open(self) -> None:
         """Bring the tables up to date. Everything else may be called afterwards only."""
         load_statements()
-        await self.database.migrate()
+        await self._whole.migrate()
 
     async def probe(self) -> None:
         """Write something that changes nothing: StoreError where that cannot be done."""
         await self.database.fetch(_SQL["write"], {})
 
     async def close(self) -> None:
-        await self.database.close()
+        await self._whole.close()

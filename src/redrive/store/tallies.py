@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from redrive.model.field import BigInt
-from redrive.store.database import Database, Session
+from redrive.store.database import Session
 from redrive.store.statement import statements
 
 KEPT_SECONDS = 8 * 86_400.0
@@ -50,21 +50,21 @@ _SQL = statements("tallies", EndedRuns, FingerprintSpan)
 
 
 class Tallies:
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     async def count_ended(self, ended: Mapping[tuple[str, str], int]) -> None:
         """So many runs have ended lately, by org and state."""
-        await count_ended(self._database, ended)
+        await count_ended(self._session, ended)
 
     async def live(self, org: str) -> Live:
         """Exactly, however many there are."""
-        rows = await self._database.fetch(_SQL["standing"], {"org": org})
+        rows = await self._session.fetch(_SQL["standing"], {"org": org})
         return Live(**{subject.lower(): number for subject, number in rows})
 
     async def flow(self, org: str, start: int, width: int) -> list[TallyPart]:
         """What has happened to dead letters, replays and runs since then, in parts of so many seconds."""
-        rows = await self._database.fetch(_SQL["flow"], {"org": org, "start": start, "width": width})
+        rows = await self._session.fetch(_SQL["flow"], {"org": org, "start": start, "width": width})
         return [TallyPart._make(row) for row in rows]
 
     async def occurred(
@@ -75,15 +75,15 @@ class Tallies:
             FingerprintSpan(org=org, fingerprint=each, start=start, width=width)
             for each in dict.fromkeys(fingerprints)
         ]
-        found = await self._database.fetch_many(_SQL["occurred"], rows) if rows else []
+        found = await self._session.fetch_many(_SQL["occurred"], rows) if rows else []
         return [(row[0], row[1], row[2]) for row in found]
 
     async def sum_up(self) -> None:
         """Tidy: on PostgreSQL every change is a row of its own at first."""
-        await self._database.fetch(_SQL["sum_up"], {})
+        await self._session.fetch(_SQL["sum_up"], {})
 
     async def remove_expired(self, most: int, age: float = KEPT_SECONDS) -> int:
-        return len(await self._database.fetch(_SQL["remove_expired"], {"age": age, "most": most}))
+        return len(await self._session.fetch(_SQL["remove_expired"], {"age": age, "most": most}))
 
 
 async def count_ended(session: Session, ended: Mapping[tuple[str, str], int]) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from redrive.model.identity import Identity, User
-from redrive.store.database import Database, Row, Session
+from redrive.store.database import Row, Session
 from redrive.store.statement import statements
 
 _SQL = statements("users", User)
 
 
 class Users:
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     async def insert(self, session: Session, user_id: str, name: str, org: str, by: str) -> User | None:
         """None when there is one of that name."""
@@ -19,21 +19,21 @@ class Users:
         return _first(await session.fetch(_SQL["insert"], parameters))
 
     async def named(self, name: str, session: Session | None = None) -> User | None:
-        return _first(await (session or self._database).fetch(_SQL["named"], {"name": name}))
+        return _first(await (session or self._session).fetch(_SQL["named"], {"name": name}))
 
     async def locked_by_name(self, session: Session, name: str) -> User | None:
         found = await self.named(name, session)
         return None if found is None else await self.lock(session, found.id)
 
     async def get(self, user_id: str, session: Session | None = None) -> User | None:
-        return _first(await (session or self._database).fetch(_SQL["get"], {"id": user_id}))
+        return _first(await (session or self._session).fetch(_SQL["get"], {"id": user_id}))
 
     async def lock(self, session: Session, user_id: str) -> User | None:
         """Locked until the transaction ends; whoever locks organizations too, locks them before."""
         return _first(await session.fetch(_SQL["lock"], {"id": user_id}))
 
     async def identified(self, identity: Identity) -> User | None:
-        return _first(await self._database.fetch(_SQL["identified"], identity._asdict()))
+        return _first(await self._session.fetch(_SQL["identified"], identity._asdict()))
 
     async def identify(self, session: Session, user_id: str, identity: Identity) -> User | None:
         """Tie them to this identity; None when they, or it, are tied to another already."""
@@ -45,7 +45,7 @@ class Users:
     async def renew_password_if_same(self, user_id: str, before: str, password: str) -> None:
         """The same password under a newer hash, unless it was changed meanwhile."""
         parameters = {"id": user_id, "before": before, "password": password}
-        await self._database.fetch(_SQL["renew_password_if_same"], parameters)
+        await self._session.fetch(_SQL["renew_password_if_same"], parameters)
 
     async def disable(self, session: Session, user_id: str) -> bool:
         """False when they were so before."""

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from redrive.errors import InvalidValueError
-from redrive.store.database import Database, Row
+from redrive.store.database import OpenTransaction, Row, Session
 from redrive.store.joined.drivers import (
     AsyncpgDriver,
     Driver,
@@ -44,8 +44,8 @@ class _Hint(NamedTuple):
     queue: str
 
 
-class JoinedSession:
-    """Executes statements in the user's transaction."""
+class JoinedSession(OpenTransaction):
+    """The user's transaction."""
 
     def __init__(self, driver: Driver, schema: str) -> None:
         self._driver = driver
@@ -80,14 +80,14 @@ class JoinedSession:
         return [found for values in rows for found in await self._driver.fetch(text, values)]
 
 
-def joined_session(connection: object, database: Database) -> JoinedSession:
+def joined_session(connection: object, database: Session) -> JoinedSession:
     schema = _schema_of(database)
     driver = _driver_of(connection)
     driver.check()
     return JoinedSession(driver, schema)
 
 
-def _schema_of(database: Database) -> str:
+def _schema_of(database: Session) -> str:
     schema = getattr(database, "schema", None)
     if not isinstance(schema, str):
         raise InvalidValueError(
