@@ -19,7 +19,7 @@ from tests.store.build import ask
 
 from redrive.app import Redrive
 from redrive.asgi import IdempotencyMiddleware, Scope
-from redrive.asgi.types import Http, Message, Receive, Send
+from redrive.asgi.http import Http, Message, Receive, Send
 from redrive.clock import SYSTEM_CLOCK
 from redrive.policy.codec import JsonLimits
 from redrive.store.database import Database

@@ -51,7 +51,7 @@ def _of_the_pages() -> Iterator[Guard]:
     yield Guard(
         "origin behind a proxy",
         "a foreign page signing a browser in at the proxy",
-        (Code("redrive.server.api.forward:sign_in", "check_origin(request, site)", "pass"),),
+        (Code("redrive.server.api.single_sign_on:sign_in", "check_origin(request, site)", "pass"),),
         (f"{FORWARD}test_a_change_still_needs_the_token_and_the_origin",),
     )
 
@@ -305,12 +305,12 @@ def _proxies() -> Iterator[Guard]:
 
 
 def _streams() -> Iterator[Guard]:
-    place = "redrive.server.stream:"
+    limits, events = "redrive.server.limits:StreamLimits._check", "redrive.server.api.events:"
     limited = (f"{EVENTS}test_streams_are_limited_for_each_and_for_all",)
     yield Guard(
         "stream.of one",
         "one client taking all streams",
-        (Code(f"{place}Streams._check", "self._open[who] >= self._most_of_one", "False"),),
+        (Code(limits, "self._open[who] >= self._per_caller", "False"),),
         limited,
     )
     yield Guard(
@@ -318,8 +318,8 @@ def _streams() -> Iterator[Guard]:
         "one organization taking all streams",
         (
             Code(
-                f"{place}Streams._check",
-                "not principal.at_home and self._open[org] >= max(1, self._most // 2)",
+                limits,
+                "not principal.at_home and self._open[org] >= max(1, self._maximum // 2)",
                 "False",
             ),
         ),
@@ -328,7 +328,7 @@ def _streams() -> Iterator[Guard]:
     yield Guard(
         "stream.of all",
         "more streams than the server can serve",
-        (Code(f"{place}Streams._check", "self._open[whole] >= self._most", "False"),),
+        (Code(limits, "self._open[whole] >= self._maximum", "False"),),
         limited,
     )
     yield Guard(
@@ -336,7 +336,7 @@ def _streams() -> Iterator[Guard]:
         "a revoked key hearing what happens",
         (
             Code(
-                f"{place}EventStream._may_hear",
+                f"{events}EventStream._may_hear",
                 "if visitor is None or visitor",
                 "if visitor is None:\n        return True\n    if visitor",
             ),
@@ -346,7 +346,7 @@ def _streams() -> Iterator[Guard]:
     yield Guard(
         "stream.organization",
         "a session that stands elsewhere hearing what happens here",
-        (Code(f"{place}EventStream._may_hear", "visitor.principal.org != self._principal.org", "False"),),
+        (Code(f"{events}EventStream._may_hear", "visitor.principal.org != self._principal.org", "False"),),
         _both(f"{EVENTS}test_a_session_that_goes_elsewhere_hears_nothing_more_of_here"),
     )
     yield Guard(
@@ -354,7 +354,7 @@ def _streams() -> Iterator[Guard]:
         "who may not read any more hearing what happens",
         (
             Code(
-                f"{place}EventStream._may_hear",
+                f"{events}EventStream._may_hear",
                 "return Permission.READ in visitor.principal.permissions",
                 "return True",
             ),
@@ -364,7 +364,7 @@ def _streams() -> Iterator[Guard]:
     yield Guard(
         "stream.patience",
         "a client that does not read keeping its place for ever",
-        (Code(f"{place}_written", "asyncio.timeout(write_timeout)", "asyncio.timeout(None)"),),
+        (Code(f"{events}_written", "asyncio.timeout(write_timeout)", "asyncio.timeout(None)"),),
         (f"{EVENTS}test_a_client_that_does_not_read_is_left",),
     )
 
@@ -594,7 +594,7 @@ GUARDS = (
         "another name that leads here making a browser talk to this machine",
         (
             Code(
-                "redrive.server.response_middleware:ResponseMiddleware._check_host",
+                "redrive.server.app:ResponseMiddleware._check_host",
                 "not self._site.knows_host(hosts[0])",
                 "False",
             ),
@@ -604,11 +604,7 @@ GUARDS = (
     Guard(
         "host.one",
         "two host names, of which a proxy has looked at the other",
-        (
-            Code(
-                "redrive.server.response_middleware:ResponseMiddleware._check_host", "len(hosts) > 1", "False"
-            ),
-        ),
+        (Code("redrive.server.app:ResponseMiddleware._check_host", "len(hosts) > 1", "False"),),
         (STRANGE_HOSTS,),
     ),
     Guard(
@@ -640,8 +636,8 @@ GUARDS = (
         "a body that is too large being read at all",
         (
             Code(
-                "redrive.server.body_limits:BodyLimits.__call__",
-                "self._check(declared(Headers(scope=scope)))",
+                "redrive.server.limits:BodyLimits.__call__",
+                "self._check(declared)",
                 "pass",
             ),
         ),
@@ -650,7 +646,7 @@ GUARDS = (
     Guard(
         "body.counted",
         "a body without a length filling the memory",
-        (Code("redrive.server.body_limits:BodyLimits._bounded", "self._check(taken)", "pass"),),
+        (Code("redrive.server.limits:BodyLimits._bounded", "self._check(taken)", "pass"),),
         (f"{ACCESS_CONTROL}test_a_body_that_is_too_large_is_refused",),
     ),
     Guard(
@@ -658,7 +654,7 @@ GUARDS = (
         "a body that does not come holding a request for ever",
         (
             Code(
-                "redrive.server.body_limits:BodyLimits._bounded",
+                "redrive.server.limits:BodyLimits._bounded",
                 "asyncio.timeout_at(until)",
                 "asyncio.timeout_at(None)",
             ),
@@ -668,7 +664,7 @@ GUARDS = (
     Guard(
         "body.whole",
         "a stream of events being cut off as if its body were missing",
-        (Code("redrive.server.body_limits:BodyLimits._bounded", "if whole:", "if False:"),),
+        (Code("redrive.server.limits:BodyLimits._bounded", "if whole:", "if False:"),),
         (f"{INTAKE}test_who_has_said_everything_may_wait_for_as_long_as_they_like",),
     ),
     *_connections(),

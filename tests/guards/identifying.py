@@ -777,7 +777,7 @@ def _versions() -> Iterator[Guard]:
     yield Guard(
         "weak version",
         "a version that is only nearly the same being the same",
-        (Code("redrive.server.precondition:versions", "if not weak", ""),),
+        (Code("redrive.server.api.request:versions", "if not weak", ""),),
         _both(
             "tests/server/test_dead_letters_api.py::test_what_was_read_is_changed_only_as_long_as_nobody_else_has"
         ),

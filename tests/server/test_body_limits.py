@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from redrive.server.body_limits import BodyLimits
+from redrive.server.limits import BodyLimits
 from redrive.server.problem import ProblemError
 
 SECONDS = 10.0

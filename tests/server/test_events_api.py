@@ -10,7 +10,7 @@ from tests.server.listening import EVENTS, bearing, listening
 
 from redrive.failures import changes
 from redrive.server.api.reference import document
-from redrive.server.stream import Streams
+from redrive.server.limits import StreamLimits
 
 SECRET = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
 PASSWORD = "a horse, a horse, my kingdom"
@@ -177,7 +177,7 @@ async def test_a_client_that_does_not_read_is_left(small_house: House) -> None:
 async def test_streams_are_limited_for_each_and_for_all(small_house: House) -> None:
     await small_house.organization("acme")
     site = small_house.api.state.site
-    site.streams = Streams(4, most_of_one=2)
+    site.streams = StreamLimits(4, per_caller=2)
     keys = [await small_house.key() for _ in range(3)]
     acme = [await small_house.key("OWNER", "acme") for _ in range(3)]
     async with AsyncExitStack() as stack:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tests.server.served_process import Served, json_of, request, served, status_of
 
-from redrive.server.body_limits import BodyLimits
+from redrive.server.limits import BodyLimits
 from redrive.server.problem import ProblemError
 
 HEALTH = request("GET", "/healthz")

@@ -23,10 +23,10 @@ from tests.server.wire import Inquiry
 from redrive.errors import InvalidValueError
 from redrive.failures import changes
 from redrive.policy.access import Permission
+from redrive.server.access_control import PUBLIC, AccessRule, may
 from redrive.server.api import NOUNS
 from redrive.server.app import create_app
 from redrive.server.route import GuardedRoute, Routes
-from redrive.server.rule import PUBLIC, AccessRule, may
 
 LETTERS = 340
 """More than the requests of one organization use up."""

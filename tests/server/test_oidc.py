@@ -27,8 +27,7 @@ from tests.servers import PostgresServer
 from redrive.errors import InvalidValueError
 from redrive.identity.oidc import connection
 from redrive.server.app import create_app
-from redrive.server.oidc import provider_of
-from redrive.server.site import Site
+from redrive.server.site import Site, provider_of
 
 ANA = "ana@example.com"
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -9,8 +9,7 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from typing import Any
 
-from redrive.asgi.problem import ProblemAnswer, send_problem, send_whole
-from redrive.asgi.types import Http, Message, Send
+from redrive.asgi.http import Http, Message, ProblemAnswer, Send, send_problem, send_whole
 from redrive.errors import LeaseLostError, NotStorableError, StoreError
 from redrive.idempotency.hold import Hold
 from redrive.policy.codec import JsonValue

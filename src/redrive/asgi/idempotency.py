@@ -22,9 +22,19 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from redrive.asgi.answer import TAKEN_OVER, Answer, replay
-from redrive.asgi.body import DisconnectedError, Reread, read_body
-from redrive.asgi.problem import ProblemAnswer, RefusedError, send_problem
-from redrive.asgi.types import Application, Http, Receive, Send, header_values
+from redrive.asgi.http import (
+    Application,
+    DisconnectedError,
+    Http,
+    ProblemAnswer,
+    Receive,
+    RefusedError,
+    Reread,
+    Send,
+    header_values,
+    read_body,
+    send_problem,
+)
 from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.errors import InProgressError, InvalidKeyError, KeyReusedError, LeaseLostError, StoreError
 from redrive.idempotency.hold import Hold

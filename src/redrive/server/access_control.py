@@ -1,11 +1,13 @@
-"""Authentication, authorization, rate limits and CSRF checks, before the body of a request is read.
+"""Access control: the rule of a route, and the checks that it takes before the body of a request is read.
 
-The result is the `RequestContext` that the route works with.
+They are authentication, authorization, rate limits, CSRF, and the address. The result is the `RequestContext`
+that the route works with.
 """
 
 from __future__ import annotations
 
 import hmac
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from starlette.requests import Request
@@ -13,11 +15,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from redrive.asgi import IdempotencyMiddleware
 from redrive.asgi import Scope as KeyScope
-from redrive.policy.access import Principal
+from redrive.policy.access import Permission
+from redrive.policy.principal import Principal
 from redrive.server.authenticator import TRUSTED_FOR
 from redrive.server.problem import ProblemError
 from redrive.server.request_context import RequestContext
-from redrive.server.rule import AccessRule
 from redrive.server.site import Site, is_origin, site_of
 from redrive.words.suggestion import suggest
 
@@ -27,6 +29,51 @@ KEY_HEADER = "Idempotency-Key"
 ORG_HEADER = "X-Redrive-Org"
 MAX_PATH_LENGTH = 2_048
 MAX_QUERY_LENGTH = 8_192
+
+
+class AccessRule(NamedTuple):
+    """What a route requires of its caller.
+
+    permission  what the caller must be allowed to do; None: callers need no credentials
+    signed_in   the caller must be signed in, and needs no permission
+    home        only from the organization that owns the installation
+    repeatable  with an Idempotency-Key, the response is stored and returned again; not if it holds a secret
+    own_key     the route handles the Idempotency-Key itself
+    heavy       counted more strictly: signing in
+    tolerant    it ignores parameters that it does not know, as a standard requires
+    uncounted   no rate limit, because a response costs no more than a refusal: a flood of strangers must not
+                make the server look unhealthy, nor colleagues behind one address run out of static files
+    """
+
+    permission: Permission | None = None
+    signed_in: bool = False
+    home: bool = False
+    repeatable: bool = True
+    own_key: bool = False
+    heavy: bool = False
+    tolerant: bool = False
+    uncounted: bool = False
+
+    @property
+    def is_public(self) -> bool:
+        return self.permission is None and not self.signed_in
+
+    @property
+    def changes_access(self) -> bool:
+        """Whether a request may take a right away from somebody."""
+        return self.permission is Permission.MANAGE or self.signed_in
+
+
+PUBLIC = AccessRule(repeatable=False)
+UNCOUNTED = AccessRule(repeatable=False, uncounted=True)
+SIGNING_IN = AccessRule(repeatable=False, heavy=True)
+SIGNED_IN = AccessRule(signed_in=True, repeatable=False)
+
+
+def may(
+    permission: Permission, *, home: bool = False, repeatable: bool = True, own_key: bool = False
+) -> AccessRule:
+    return AccessRule(permission, home=home, repeatable=repeatable, own_key=own_key)
 
 
 class AccessControl:
@@ -39,15 +86,15 @@ class AccessControl:
         request = Request(scope, receive)
         site = site_of(scope)
         self._check_address(request)
-        visit = await self._admitted(request, site)
+        visit = await self._admit(request, site)
         scope["state"]["visit"] = visit
         if self._rule.changes_access and request.method not in SAFE:
             send = _forgetting(site, send)
         if visit is not None and request.method not in SAFE:
             receive = _rechecking(request, site, visit, receive)
-        await self._answering(request, site, visit)(scope, receive, send)
+        await self._application(request, site, visit)(scope, receive, send)
 
-    async def _admitted(self, request: Request, site: Site) -> RequestContext | None:
+    async def _admit(self, request: Request, site: Site) -> RequestContext | None:
         if self._rule.is_public:
             if not self._rule.uncounted:
                 site.limits.admit_stranger(request, heavy=self._rule.heavy)
@@ -59,8 +106,10 @@ class AccessControl:
         principal = signed_in.principal
         site.limits.admit(principal)
         if signed_in.csrf is not None and request.method not in SAFE:
-            _check_browser(request, site, signed_in.csrf)
-        _check_organization(request, principal)
+            _check_csrf(request, site, signed_in.csrf)
+        meant = request.headers.get(ORG_HEADER)
+        if meant is not None and unquote(meant) != principal.org:
+            raise other_organization(principal.org)
         self._check_rights(principal)
         return RequestContext(site.app, principal, signed_in.csrf)
 
@@ -96,9 +145,11 @@ class AccessControl:
             )
         for name in request.query_params if query and not self._rule.tolerant else ():
             if name not in self._parameters:
-                raise _unknown_parameter(name, self._parameters)
+                hint = suggest(name, self._parameters) if self._parameters else "it takes none"
+                detail = f"there is no parameter {name[:100]!r} here"
+                raise ProblemError(422, "unknown_parameter", detail, hint=hint)
 
-    def _answering(self, request: Request, site: Site, visit: RequestContext | None) -> ASGIApp:
+    def _application(self, request: Request, site: Site, visit: RequestContext | None) -> ASGIApp:
         """With an Idempotency-Key, the response is stored and returned again for the same request."""
         if request.method in SAFE or self._rule.own_key or KEY_HEADER not in request.headers:
             return self._app
@@ -156,19 +207,8 @@ def _not_signed_in() -> ProblemError:
     )
 
 
-def _unknown_parameter(name: str, known: frozenset[str]) -> ProblemError:
-    hint = suggest(name, known) if known else "it takes none"
-    return ProblemError(422, "unknown_parameter", f"there is no parameter {name[:100]!r} here", hint=hint)
-
-
-def _check_organization(request: Request, principal: Principal) -> None:
-    """Reject a request from a page that was opened before its user entered another organization."""
-    meant = request.headers.get(ORG_HEADER)
-    if meant is not None and unquote(meant) != principal.org:
-        raise other_organization(principal.org)
-
-
 def other_organization(org: str) -> ProblemError:
+    """The problem of a page that was opened before its user entered another organization."""
     return ProblemError(
         409,
         "other_organization",
@@ -177,7 +217,7 @@ def other_organization(org: str) -> ProblemError:
     )
 
 
-def _check_browser(request: Request, site: Site, csrf: str) -> None:
+def _check_csrf(request: Request, site: Site, csrf: str) -> None:
     """Check the CSRF token and the origin: another site can make a browser send the cookie, but not these."""
     check_origin(request, site)
     if not hmac.compare_digest(request.headers.get(CSRF_HEADER, "").encode(), csrf.encode()):

@@ -29,6 +29,11 @@ def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = No
     return Response(encoded(value), status, dict(headers or {}), "application/json")
 
 
+def etag(version: str) -> dict[str, str]:
+    """Return the header that tells the version of what people edit."""
+    return {"ETag": f'"{version}"'}
+
+
 def nothing() -> Response:
     return Response(status_code=204)
 

@@ -1,29 +1,63 @@
-"""The API as an ASGI application: its routes, and what surrounds them."""
+"""The API as an ASGI application: its routes, and what every response gets.
+
+That is a request id, headers that protect browsers, a line in the log, and a problem in place of an
+exception.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
+import traceback
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import lru_cache
 
 from fastapi import FastAPI
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from redrive.app import Redrive
+from redrive.log_line import write_log_line
+from redrive.policy.redact import DEFAULT_REDACTOR
 from redrive.server.admin import PAGES
+from redrive.server.admin.problem_page import is_page, problem_page
 from redrive.server.api import NOUNS
 from redrive.server.banner import Banner
-from redrive.server.body_limits import BodyLimits
+from redrive.server.limits import BodyLimits
 from redrive.server.metrics import count_store_failures
-from redrive.server.response_middleware import ResponseMiddleware, told
-from redrive.server.route import build_api
+from redrive.server.problem import ProblemError, problem_of, problem_response
+from redrive.server.route import build_api, methods_of
 from redrive.server.site import Site
+
+LOGGER = logging.getLogger("redrive.server")
+REQUEST_ID = "X-Request-Id"
+MAX_STACK_LENGTH = 20_000
+PROBES = ("/healthz", "/readyz")
+"""Asked every few seconds, all day."""
+_SAFE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+PROTECTION = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "interest-cohort=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+SECURE = {"Strict-Transport-Security": "max-age=31536000"}
 
 
 def create_app(redrive: Redrive, *, banner: Banner | None = None) -> FastAPI:
     """Build the API and the admin pages as an ASGI application. `redrive.server.serve` runs it on uvicorn."""
     site = Site(redrive, banner=banner)
     extension = () if banner is None else (banner.routes,)
-    api = build_api(site, (*NOUNS, *PAGES, *extension), told, lambda _: _living(site))
+    api = build_api(site, (*NOUNS, *PAGES, *extension), _answer_error, lambda _: _living(site))
     count_store_failures(api)
     api.add_middleware(BodyLimits, most=redrive.settings.server_body_bytes)
     api.add_middleware(ResponseMiddleware, site=site)
@@ -57,3 +91,119 @@ async def _working(app: Redrive) -> AsyncIterator[None]:
         worker.stop()
         with suppress(asyncio.CancelledError):
             await running
+
+
+async def _answer_error(request: Request, error: Exception) -> Response:
+    """Answer an exception of a route with a problem, in place of FastAPI's own error handlers."""
+    problem = problem_of(error)
+    if problem is None:
+        raise error
+    if problem.status_code == 405:  # the router names the methods of one route alone
+        problem.headers = {"Allow": ", ".join(methods_of(request.app.router.routes, request.scope))}
+    return _problem_answer(request, problem)
+
+
+def _problem_answer(request: Request, problem: ProblemError) -> Response:
+    """A page for people who look at pages."""
+    known = (problem, request.state.request_id, request.scope["app"].state.site.app.redactor)
+    return problem_page(request, *known) if is_page(request) else problem_response(*known)
+
+
+class ResponseMiddleware:
+    def __init__(self, app: ASGIApp, site: Site) -> None:
+        self._app = app
+        self._site = site
+        self._headers = _raw({**PROTECTION, **(SECURE if site.authenticator.is_secure else {})})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        await self._answered(scope, receive, send)
+
+    async def _answered(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request_id = self._request_id(Headers(scope=scope))
+        state = scope.setdefault("state", {})
+        state["request_id"] = request_id
+        begun = self._site.app.clock.monotonic()
+        status = 0
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                self._complete(message, request_id)
+            await send(message)
+
+        try:
+            self._check_host(scope)
+            await self._app(scope, receive, sending)
+        except Exception as error:
+            problem = problem_of(error) or self._unforeseen(error, request_id)
+            if status:  # the answer has begun: all that is left is to cut it off
+                raise
+            await _problem_answer(Request(scope), problem)(scope, receive, sending)
+        finally:
+            self._log(scope, status, self._site.app.clock.monotonic() - begun)
+
+    def _request_id(self, headers: Headers) -> str:
+        given = headers.get(REQUEST_ID, "")
+        harmless = given and _SAFE_ID.fullmatch(given) and _shown(given) == given
+        return given if harmless else self._site.app.ids.new()
+
+    def _complete(self, message: Message, request_id: str) -> None:
+        own = _raw({REQUEST_ID: request_id})
+        given = [pair for pair in message.get("headers", ()) if pair[0].lower() != own[0][0]]
+        names = {name.lower() for name, _ in given}
+        message["headers"] = [*given, *own, *(pair for pair in self._headers if pair[0] not in names)]
+
+    def _check_host(self, scope: Scope) -> None:
+        if scope["path"] in PROBES:  # asked by whatever name or address a probe knows; they tell nothing
+            return
+        hosts = Headers(scope=scope).getlist("host") or [""]
+        if len(hosts) > 1 or not self._site.knows_host(hosts[0]):
+            raise ProblemError(
+                421,
+                "unknown_host",
+                "this server does not answer to that host name",
+                hint="name it in server_hosts, or set server_url",
+            )
+
+    def _unforeseen(self, error: Exception, request_id: str) -> ProblemError:
+        stack = "".join(traceback.format_exception(error))[-MAX_STACK_LENGTH:]
+        fields = {"event": "request_failed", "request_id": request_id, "error": type(error).__name__}
+        write_log_line(LOGGER, logging.ERROR, {**fields, "stack": stack})
+        return ProblemError(
+            500,
+            "internal",
+            "the server has failed to answer this request",
+            hint="the log of the server tells more under this request_id",
+        )
+
+    def _log(self, scope: Scope, status: int, seconds: float) -> None:
+        level = logging.DEBUG if scope["path"] in PROBES and status < 400 else logging.INFO
+        if not LOGGER.isEnabledFor(level):
+            return
+        route, visit = scope.get("route"), scope["state"].get("visit")
+        fields = {
+            "event": "request",
+            "request_id": scope["state"]["request_id"],
+            "method": _shown(scope["method"][:20]),
+            "route": getattr(route, "path", None),
+            "http_status": status,
+            "latency_ms": round(seconds * 1000.0, 1),
+        }
+        if visit is not None:
+            fields |= {"org_id": _shown(visit.org), "actor_key": _shown(visit.principal.name)}
+        write_log_line(LOGGER, level, fields, clean=True)
+
+
+@lru_cache(maxsize=10_000)
+def _shown(text: str) -> str:
+    """Looking for secrets takes longer than the rest of a line, and the same names come again and again."""
+    return DEFAULT_REDACTOR.text(text)
+
+
+def _raw(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
+    """As they are sent."""
+    return [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]

@@ -20,9 +20,9 @@ from starlette.responses import Response
 from redrive.errors import InvalidValueError
 from redrive.log_line import write_log_line
 from redrive.model.caller import Caller
+from redrive.server.access_control import UNCOUNTED
 from redrive.server.problem import ProblemError
 from redrive.server.route import Routes
-from redrive.server.rule import UNCOUNTED
 
 LOGGER = logging.getLogger("redrive.server")
 PREFIX = "/app/banner"

@@ -1,17 +1,20 @@
-"""Limits of what callers may ask: requests a second by token buckets, and expensive requests at once.
+"""Limits: requests per second, expensive requests and event streams at once, the size and time of bodies.
 
 They are counted in the memory of this process.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ipaddress import IPv6Address
 
+from starlette.datastructures import Headers
 from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from redrive.policy.access import Principal
 from redrive.policy.budget import Bucket, take
@@ -20,15 +23,22 @@ from redrive.server.problem import ProblemError
 from redrive.server.proxies import Proxies
 from redrive.settings import Settings
 
-BURST = 2.0
-"""Seconds' worth of requests that may come at once."""
+BURST_SECONDS = 2.0
+"""A caller may send the requests of this many seconds at once."""
 STRANGER_RATE, STRANGER_BURST = 20.0, 200.0
 SIGN_IN_RATE, SIGN_IN_BURST = 0.2, 10.0
 MAX_BUCKETS = 50_000
 MAX_EXPENSIVE = 2
+MAX_STREAMS_PER_CALLER = 10
+WRITE_TIMEOUT_SECONDS = 30.0
+"""How long a client may take to read what an event stream sends."""
+BODY_SECONDS = 30.0
+"""For the whole body of a request."""
 
 
 class RequestLimits:
+    """Requests per second, by token buckets: of each caller, organization, address and sign-in name."""
+
     def __init__(self, settings: Settings, monotonic: Callable[[], float]) -> None:
         self._settings = settings
         self._monotonic = monotonic
@@ -41,42 +51,38 @@ class RequestLimits:
         self._take(f"org:{principal.org}", settings.server_org_rate)
 
     def admit_stranger(self, request: Request, *, heavy: bool) -> None:
-        """By the address they come from; trying passwords is counted apart."""
+        """Count a request without credentials by its address, and attempts to sign in separately."""
         address = _neighbourhood(self._proxies.client_of(request))
         if heavy:
             self._take(f"sign-in:{address}", SIGN_IN_RATE, SIGN_IN_BURST)
         self._take(f"stranger:{address}", STRANGER_RATE, STRANGER_BURST)
 
     def admit_name(self, name: str) -> None:
-        """Somebody tries to sign in under this name, from wherever and however it is written."""
+        """Count an attempt to sign in under this name, from any address and in any spelling."""
         self._take(f"name:{findable_user(name)}", SIGN_IN_RATE, SIGN_IN_BURST)
 
     def _take(self, name: str, rate: float, burst: float | None = None) -> None:
-        most = max(1.0, rate * BURST) if burst is None else burst
+        most = max(1.0, rate * BURST_SECONDS) if burst is None else burst
         bucket, wait = take(self._buckets.pop(name, None), self._monotonic(), rate, most)
         self._buckets[name] = bucket
         if len(self._buckets) > MAX_BUCKETS:
             self._buckets.popitem(last=False)
         if wait > 0.0:
-            raise _too_many(wait, rate)
+            raise ProblemError(
+                429,
+                "rate_limited",
+                f"more than {rate:g} requests a second",
+                hint="wait for as long as Retry-After says",
+                headers={"Retry-After": str(max(1, math.ceil(wait)))},
+            )
 
 
 def _neighbourhood(address: str) -> str:
-    """Whoever has one address of IPv6 has all those that begin with the same half of it."""
+    """Return the /64 network of an IPv6 address: its owner has all addresses of it."""
     try:
         return f"{int(IPv6Address(address)) >> 64:x}::/64"
     except ValueError:
         return address
-
-
-def _too_many(wait: float, rate: float) -> ProblemError:
-    return ProblemError(
-        429,
-        "rate_limited",
-        f"more than {rate:g} requests a second",
-        hint="wait for as long as Retry-After says",
-        headers={"Retry-After": str(max(1, math.ceil(wait)))},
-    )
 
 
 class ConcurrencyLimiter:
@@ -102,3 +108,107 @@ class ConcurrencyLimiter:
             yield
         finally:
             self._in_progress.discard(org)
+
+
+class StreamLimits:
+    """Event streams that are open: in all, of each caller, of each organization."""
+
+    def __init__(
+        self,
+        maximum: int,
+        per_caller: int = MAX_STREAMS_PER_CALLER,
+        write_timeout: float = WRITE_TIMEOUT_SECONDS,
+    ) -> None:
+        self.write_timeout = write_timeout
+        self._maximum = maximum
+        self._per_caller = per_caller
+        self._open: Counter[str] = Counter()
+
+    @property
+    def number(self) -> int:
+        return self._open["all"]
+
+    @contextmanager
+    def slot(self, principal: Principal) -> Iterator[None]:
+        """Raises a problem (429, 503) where no slot is free."""
+        names = ("all", f"org:{principal.org}", principal.whose)
+        self._check(principal, *names)
+        self._open.update(names)
+        try:
+            yield
+        finally:
+            self._open.subtract(names)
+            self._open = +self._open
+
+    def _check(self, principal: Principal, whole: str, org: str, who: str) -> None:
+        if self._open[who] >= self._per_caller:
+            raise _too_many(f"{principal.name} has {self._per_caller} streams of events open, the most")
+        if not principal.at_home and self._open[org] >= max(1, self._maximum // 2):
+            raise _too_many(f"the organization {principal.org!r} has half of all streams of events open")
+        if self._open[whole] >= self._maximum:
+            raise ProblemError(
+                503,
+                "no_stream_left",
+                f"{self._maximum} streams of events are open, the most that this server has",
+                hint="try again later, or raise server_streams",
+                headers={"Retry-After": "15"},
+            )
+
+
+def _too_many(detail: str) -> ProblemError:
+    hint = "close one of them first"
+    return ProblemError(429, "too_many_streams", detail, hint=hint, headers={"Retry-After": "15"})
+
+
+class BodyLimits:
+    """Middleware that limits the size of request bodies, and the time that they take to arrive."""
+
+    def __init__(self, app: ASGIApp, most: int, seconds: float = BODY_SECONDS) -> None:
+        self._app = app
+        self._most = most
+        self._seconds = seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        length = Headers(scope=scope).get("content-length", "")
+        declared = int(length) if length.isascii() and length.isdecimal() and len(length) < 19 else 0
+        self._check(declared)
+        await self._app(scope, self._bounded(receive), send)
+
+    def _bounded(self, receive: Receive) -> Receive:
+        until = asyncio.get_running_loop().time() + self._seconds
+        taken, whole = 0, False
+
+        async def receiving() -> Message:
+            nonlocal taken, whole
+            if whole:  # the next message is that the client has disconnected, however late
+                return await receive()
+            try:
+                async with asyncio.timeout_at(until):
+                    message = await receive()
+            except TimeoutError:
+                raise ProblemError(
+                    408,
+                    "body_too_slow",
+                    f"the body did not arrive within {self._seconds:g} s",
+                    hint="send it in one go",
+                    headers={"Connection": "close"},
+                ) from None
+            taken += len(message.get("body", b""))
+            whole = not message.get("more_body", False)
+            self._check(taken)
+            return message
+
+        return receiving
+
+    def _check(self, size: int) -> None:
+        if size > self._most:
+            raise ProblemError(
+                413,
+                "body_too_large",
+                f"the body has more than {self._most:,} bytes",
+                hint="keep large data elsewhere and send a reference, or raise server_body_bytes",
+                headers={"Connection": "close"},
+            )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -15,10 +15,8 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Scope
 
 from redrive.errors import InvalidValueError
-from redrive.server.rule import AccessRule
-
-if TYPE_CHECKING:
-    from redrive.server.site import Site
+from redrive.server.access_control import AccessControl, AccessRule
+from redrive.server.site import Site
 
 F = TypeVar("F", bound=Callable[..., Any])
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
@@ -86,9 +84,6 @@ class GuardedRoute(APIRoute):
     """A route that only callers reach who satisfy its rule."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], rule: AccessRule, **options: Any) -> None:
-        # Imported here: access control needs the site, which needs the routes of a banner.
-        from redrive.server.access_control import AccessControl
-
         super().__init__(path, endpoint, **options)
         self.rule = rule
         self.app = AccessControl(rule, _parameters(self), self.app)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import re
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.types import Scope
 
 from redrive.app import Redrive
-from redrive.errors import StoreError
+from redrive.errors import InvalidValueError, StoreError
 from redrive.server.authenticator import Authenticator
-from redrive.server.banner import Banner
-from redrive.server.limits import ConcurrencyLimiter, RequestLimits
+from redrive.server.limits import ConcurrencyLimiter, RequestLimits, StreamLimits
 from redrive.server.metrics import new_metrics
-from redrive.server.oidc import provider_of
-from redrive.server.stream import Streams
 from redrive.settings.addresses import is_loopback
+
+if TYPE_CHECKING:
+    from redrive.identity.oidc.provider import OpenIdProvider
+    from redrive.server.banner import Banner  # its routes are guarded, and guarding needs the site
 
 PROBE_TRUSTED_SECONDS = 1.0
 PROBE_SECONDS = 5.0
@@ -42,7 +44,7 @@ class Site:
         self.banner = banner
         self.readiness = Readiness(app)
         self.oidc = provider_of(app)
-        self.streams = Streams(settings.server_streams)
+        self.streams = StreamLimits(settings.server_streams)
         self.verifying = ConcurrencyLimiter()
         self.metrics = new_metrics(app)
         self.closing = asyncio.Event()
@@ -83,6 +85,26 @@ def _hosts(app: Redrive) -> frozenset[str] | None:
     if is_loopback(settings.server_host):
         named |= {*LOOPBACK_NAMES, settings.server_host.lower()}
     return frozenset(each.lower() for each in named) or None
+
+
+def provider_of(app: Redrive) -> OpenIdProvider | None:
+    """Build the provider that the settings name. Checks before the server starts that nothing is missing."""
+    settings = app.settings
+    if settings.oidc_issuer is None or settings.oidc_client_id is None:
+        return None
+    if settings.server_url is None and not is_loopback(settings.server_host):
+        raise InvalidValueError(
+            "oidc_issuer needs server_url, the address to which the provider sends people back; set it"
+        )
+    try:
+        from redrive.identity.oidc.connection import OpenIdClient
+        from redrive.identity.oidc.provider import OpenIdProvider
+    except ImportError as error:
+        raise InvalidValueError(
+            f"oidc_issuer is set, but {error.name} is not installed: pip install 'redrive[oidc]'"
+        ) from error
+    client = OpenIdClient(settings.oidc_client_id, settings.read_oidc_client_secret(), settings.oidc_scopes)
+    return OpenIdProvider(settings.oidc_issuer, client, settings.oidc_name_claim, app.clock)
 
 
 class Readiness:

@@ -11,7 +11,7 @@ from tests.server.admin.reading import Reading, read
 from tests.server.house import House
 
 from redrive.server.admin import selection
-from redrive.server.api.operations import PlanRequest
+from redrive.server.api.replays import PlanRequest
 
 REPLAYS, NEW, API = "/app/admin/replays", "/app/admin/replays/new", "/api/v1/operations"
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"

@@ -13,12 +13,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from redrive.policy.access import Permission
+from redrive.server.access_control import AccessRule, may
 from redrive.server.admin.environment import PAGES, environment, link
 from redrive.server.admin.shell import shell_of
 from redrive.server.admin.static_files import takes_gzip
 from redrive.server.request_context import RequestContext
 from redrive.server.route import F, Routes
-from redrive.server.rule import AccessRule, may
 from redrive.server.site import site_of
 
 READ = may(Permission.READ)

@@ -9,14 +9,13 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from redrive.server.access_control import check_origin
+from redrive.server.access_control import PUBLIC, SIGNING_IN, check_origin
 from redrive.server.admin.environment import PAGES
 from redrive.server.admin.page import Preferences, html
 from redrive.server.admin.problem_page import SIGN_IN, local
 from redrive.server.api.session import redirect
 from redrive.server.problem import ProblemError
 from redrive.server.route import Routes
-from redrive.server.rule import PUBLIC, SIGNING_IN
 from redrive.server.site import Site, site_of
 
 home = Routes("home", "")

@@ -16,9 +16,9 @@ from fastapi import Path
 from starlette.requests import Request
 from starlette.responses import Response
 
+from redrive.server.access_control import UNCOUNTED
 from redrive.server.problem import ProblemError
 from redrive.server.route import Routes
-from redrive.server.rule import UNCOUNTED
 
 routes = Routes("pages.static", "/app")
 

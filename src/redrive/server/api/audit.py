@@ -15,12 +15,12 @@ from redrive.failures.audit import LATEST, AuditEntry, AuditVerdict
 from redrive.model.audit import Action, Head
 from redrive.policy.access import Permission
 from redrive.policy.chain import ChainFault
+from redrive.server.access_control import may
 from redrive.server.answer import answer, page
 from redrive.server.api.request import Asked, Cursor, Size, Timestamp, at_most
 from redrive.server.api.resource import Resource
 from redrive.server.request_context import AtDesk, RequestContext, Visiting
 from redrive.server.route import Routes
-from redrive.server.rule import may
 from redrive.server.site import site_of
 
 Word = Annotated[str | None, Query(min_length=1, max_length=200)]

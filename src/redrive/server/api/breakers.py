@@ -12,12 +12,12 @@ from redrive.policy.access import Permission
 from redrive.policy.bounds import MAX_DELAY_SECONDS
 from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.policy.user_text import MAX_REASON_LENGTH
+from redrive.server.access_control import may
 from redrive.server.answer import answer, page
 from redrive.server.api.request import Asked, Name
 from redrive.server.api.resource import Resource
 from redrive.server.request_context import RequestContext, Visiting
 from redrive.server.route import Routes
-from redrive.server.rule import may
 
 routes = Routes("breakers", "/api/v1/breakers")
 READ, CONTROL = may(Permission.READ), may(Permission.CONTROL, home=True)

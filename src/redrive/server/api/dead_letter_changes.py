@@ -1,26 +1,43 @@
-"""What is done to one dead letter. With If-Match, only if nobody has changed it since."""
+"""What is done to dead letters: to one, or to many at once.
+
+With If-Match, one is changed only if nobody has changed it since. Of many, all are changed or none: each is
+looked up in the organization of the caller, and one that is not there makes the whole request a 404.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import Path
-from pydantic import Field
+from pydantic import Field, model_validator
 from starlette.responses import Response
 
+from redrive.errors import InvalidValueError
+from redrive.failures.external_tasks import clear_queue
+from redrive.failures.preconditions import MAX_CONCURRENT
 from redrive.failures.service import Failures
-from redrive.model.dead_letter import version_of
+from redrive.model.dead_letter import DeadLetterState, version_of
 from redrive.policy.access import Permission
 from redrive.policy.user_text import MAX_NOTE_LENGTH, MAX_REASON_LENGTH, MAX_TAGS, MAX_WORD_LENGTH
-from redrive.server.answer import answer
+from redrive.server.access_control import may
+from redrive.server.answer import answer, etag
 from redrive.server.api.dead_letters import ALIASES, LETTER, NOTE, PREFIX
-from redrive.server.api.request import Asked, Id, IdText, Reasoned, reason_of
+from redrive.server.api.request import (
+    Asked,
+    Id,
+    Ids,
+    IdText,
+    IfMatch,
+    Reason,
+    Reasoned,
+    reason_of,
+    unchanged,
+    versions,
+)
 from redrive.server.api.resource import Shown
-from redrive.server.precondition import IfMatch, etag, unchanged, versions
-from redrive.server.request_context import AtDesk
+from redrive.server.request_context import AtDesk, Visiting
 from redrive.server.route import Routes
-from redrive.server.rule import may
 
 routes = Routes("dead_letters", PREFIX, ALIASES)
 OPERATE, ANNOTATE = may(Permission.OPERATE), may(Permission.NOTE)
@@ -78,7 +95,7 @@ async def resolve(
     desk: AtDesk, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:
     """Say that it is done with."""
-    return await _changed(desk, letter_id, if_match, desk.dead_letters.resolve, reason_of(body))
+    return await _change(desk, letter_id, if_match, desk.dead_letters.resolve, reason_of(body))
 
 
 @routes.post("/{id}/ignore", OPERATE, responses=_LETTER)
@@ -86,7 +103,7 @@ async def ignore(
     desk: AtDesk, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:
     """Say that nothing will be done about it."""
-    return await _changed(desk, letter_id, if_match, desk.dead_letters.ignore, reason_of(body))
+    return await _change(desk, letter_id, if_match, desk.dead_letters.ignore, reason_of(body))
 
 
 @routes.post("/{id}/archive", OPERATE, responses=_LETTER)
@@ -94,7 +111,7 @@ async def archive(
     desk: AtDesk, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:
     """Put it away."""
-    return await _changed(desk, letter_id, if_match, desk.dead_letters.archive, reason_of(body))
+    return await _change(desk, letter_id, if_match, desk.dead_letters.archive, reason_of(body))
 
 
 @routes.post("/{id}/reopen", OPERATE, responses=_LETTER)
@@ -102,19 +119,19 @@ async def reopen(
     desk: AtDesk, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:
     """Undo closing it, unless its work has gone on since."""
-    return await _changed(desk, letter_id, if_match, desk.dead_letters.reopen, reason_of(body))
+    return await _change(desk, letter_id, if_match, desk.dead_letters.reopen, reason_of(body))
 
 
 @routes.post("/{id}/assign", ANNOTATE, responses=_LETTER)
 async def assign(desk: AtDesk, letter_id: Id, body: Assignment, if_match: IfMatch = None) -> Response:
     """Say who looks after it."""
-    return await _changed(desk, letter_id, if_match, desk.dead_letters.assign, body.name)
+    return await _change(desk, letter_id, if_match, desk.dead_letters.assign, body.name)
 
 
 @routes.post("/{id}/tags", ANNOTATE, responses=_LETTER)
 async def tag(desk: AtDesk, letter_id: Id, body: Tagging, if_match: IfMatch = None) -> Response:
     """Add tags to it, and remove others."""
-    return await _changed(desk, letter_id, if_match, desk.dead_letters.tag, body.add, body.remove)
+    return await _change(desk, letter_id, if_match, desk.dead_letters.tag, body.add, body.remove)
 
 
 @routes.post("/{id}/notes", ANNOTATE, status_code=201, responses={201: {"model": NOTE.model}})
@@ -145,11 +162,121 @@ async def reveal(desk: AtDesk, letter_id: Id, body: Telling) -> Response:
     return answer({"payload": await desk.reveal(letter_id, reason=body.reason)})
 
 
-async def _changed(
+async def _change(
     desk: Failures, letter_id: str, if_match: str | None, change: Change, *what: object
 ) -> Response:
-    """As it is now."""
+    """Change a dead letter, and return it as it is now."""
     with unchanged():
         await change(letter_id, *what, version=versions(if_match))
     letter = await desk.dead_letters.get(letter_id)
     return answer(LETTER.view(letter), headers=etag(version_of(letter)))
+
+
+# Many at once
+
+
+class Closing(Asked):
+    """Those with these ids, or all that fulfil a query: exactly as many as expected, or none."""
+
+    ids: Ids | None = None
+    query: Annotated[str | None, Field(max_length=2000)] = None
+    expect: Annotated[int | None, Field(ge=1, le=MAX_CONCURRENT)] = None
+    reason: Reason = ""
+
+    @model_validator(mode="after")
+    def _one_selection(self) -> Self:
+        by_query = self.query is not None and self.expect is not None
+        if (self.ids is not None) == by_query or (self.query is None) != (self.expect is None):
+            raise InvalidValueError("name the dead letters by ids, or by query and expect: how many they are")
+        return self
+
+
+class Reopening(Asked):
+    ids: Ids
+    reason: Reason = ""
+
+
+class Assignments(Assignment):
+    ids: Ids
+
+
+class Taggings(Tagging):
+    ids: Ids
+
+
+class Clearing(Asked):
+    """A stand-alone queue is emptied for ever: say how many dead letters that is, and the word "clear"."""
+
+    queue: Annotated[str, Field(min_length=1, max_length=200, pattern="^dlq:", examples=["dlq:default"])]
+    expect: Annotated[int, Field(ge=0, le=1_000_000)]
+    confirm: Literal["clear"]
+
+
+class Closed(Changed):
+    """`ids` are those that the query has found, to reopen just these; whoever has named them is not told."""
+
+    ids: list[str] = Field(default_factory=list)
+
+
+_CLOSED = {200: {"model": Closed}}
+
+
+@routes.post("/resolve", OPERATE, responses=_CLOSED)
+async def resolve_many(desk: AtDesk, body: Closing) -> Response:
+    """Say that they are done with."""
+    return await _close(body, desk, desk.dead_letters.resolve, DeadLetterState.RESOLVED)
+
+
+@routes.post("/ignore", OPERATE, responses=_CLOSED)
+async def ignore_many(desk: AtDesk, body: Closing) -> Response:
+    """Say that nothing will be done about them."""
+    return await _close(body, desk, desk.dead_letters.ignore, DeadLetterState.IGNORED)
+
+
+@routes.post("/archive", OPERATE, responses=_CLOSED)
+async def archive_many(desk: AtDesk, body: Closing) -> Response:
+    """Put them away."""
+    return await _close(body, desk, desk.dead_letters.archive, DeadLetterState.ARCHIVED)
+
+
+@routes.post("/reopen", OPERATE, responses=_CHANGED)
+async def reopen_many(desk: AtDesk, body: Reopening) -> Response:
+    """Undo closing them, unless the work of one has gone on since."""
+    return _changed(await desk.dead_letters.reopen(body.ids, body.reason))
+
+
+@routes.post("/assign", ANNOTATE, responses=_CHANGED)
+async def assign_many(desk: AtDesk, body: Assignments) -> Response:
+    """Say who looks after them."""
+    return _changed(await desk.dead_letters.assign(body.ids, body.name))
+
+
+@routes.post("/tags", ANNOTATE, responses=_CHANGED)
+async def tag_many(desk: AtDesk, body: Taggings) -> Response:
+    """Add tags to them, and remove others."""
+    return _changed(await desk.dead_letters.tag(body.ids, body.add, body.remove))
+
+
+@routes.post("/clear", may(Permission.MANAGE), responses=_CHANGED)
+async def clear(visit: Visiting, body: Clearing) -> Response:
+    """Empty a stand-alone dead-letter queue for ever, but for what is being executed.
+
+    Dead letters of runs cannot be removed by hand: they are part of the history of these runs.
+    """
+    # Requests have no right to remove anything behind the wall: this one goes around it, its org in the SQL.
+    app = visit.app
+    removed = await clear_queue(
+        app.store, visit.caller, body.queue, app.settings.dlq_max_size, expect=body.expect
+    )
+    return _changed(removed)
+
+
+async def _close(body: Closing, desk: Failures, close: Change, state: DeadLetterState) -> Response:
+    if body.query is None or body.expect is None:
+        return _changed(await close(body.ids, body.reason))
+    ids = await desk.dead_letters.close_matching(body.query, state, body.reason, expect=body.expect)
+    return answer({"changed": len(ids), "ids": ids})
+
+
+def _changed(number: int) -> Response:
+    return answer({"changed": number})

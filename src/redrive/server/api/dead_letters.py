@@ -11,17 +11,16 @@ from redrive.model.dead_letter import DeadLetter, DeadLetterLine, Note, version_
 from redrive.model.query import Order
 from redrive.policy.access import Permission
 from redrive.policy.verdict import ReplayVerdict
-from redrive.server.answer import answer, page
+from redrive.server.access_control import may
+from redrive.server.answer import answer, etag, page
 from redrive.server.api.audit import ENTRY
 from redrive.server.api.overview import STATISTICS, QueueName, statistics_of
 from redrive.server.api.replays import REPLAY
 from redrive.server.api.request import Cursor, Id, QueryText, Size, at_most
 from redrive.server.api.resource import COUNT, Resource, Shown
 from redrive.server.api.runs import ATTEMPT, ATTEMPTS
-from redrive.server.precondition import etag
 from redrive.server.request_context import AtDesk, Runs, Visiting
 from redrive.server.route import Routes
-from redrive.server.rule import may
 
 PREFIX = "/api/v1/dead-letters"
 ALIASES = ("/api/v1/workflow-dlq",)

@@ -1,22 +1,36 @@
-"""The stream of events: what happens in the organization, while it happens."""
+"""The stream of events: what happens in an organization, for as long as the client may read it and does.
+
+The protocol is that of browsers' EventSource (text/event-stream).
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Annotated, Any
 
 from fastapi import Header, Query
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
 
+from redrive.errors import StoreError
+from redrive.model.change import Change, Kind
 from redrive.policy.access import Permission
-from redrive.server.access_control import other_organization
+from redrive.policy.principal import Principal
+from redrive.server.access_control import may, other_organization
+from redrive.server.answer import encoded, when
 from redrive.server.request_context import Visiting
 from redrive.server.route import Routes
-from redrive.server.rule import may
-from redrive.server.site import site_of
-from redrive.server.stream import EventStream
+from redrive.server.site import Site, site_of
 
 MAX_SEQUENCE = 2**62
+END_SECONDS = 1.0
+"""How long a client may take to read that the stream has ended."""
+BEAT = b": beat\n\n"
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_RETRY = b"retry: 3000\n"
 
 After = Annotated[
     int | None,
@@ -49,6 +63,100 @@ _STREAM = {
     ),
     "content": {"text/event-stream": {"schema": {"type": "string"}, "example": _EXAMPLE}},
 }
+
+
+class EventStream(Response):
+    """It ends when the server stops, when the credential does not hold any more or stands in another
+    organization, and when the client has gone or does not read."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, site: Site, request: Request, principal: Principal, after: int | None) -> None:
+        self.status_code = 200
+        self.background = None
+        self.init_headers(HEADERS)
+        self._site = site
+        self._request = request
+        self._principal = principal
+        self._after = after
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._site.streams.slot(self._principal):
+            following = self._site.app.changes.follow(self._principal.org, self._after)
+            async with aclosing(following) as changes:
+                first = await anext(changes)  # what is wrong is said before the answer begins
+                await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+                await self._live(receive, asyncio.create_task(self._tell(first, changes, send)))
+            await _written({"type": "http.response.body", "body": b""}, send, END_SECONDS)
+
+    async def _live(self, receive: Receive, telling: asyncio.Task[None]) -> None:
+        """Until any reason to end has come."""
+        others = [asyncio.create_task(self._site.closing.wait()), asyncio.create_task(_gone(receive))]
+        tasks = [telling, *others]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        if not telling.cancelled():
+            telling.result()
+
+    async def _tell(self, first: Change, changes: AsyncGenerator[Change, None], send: Send) -> None:
+        if await self._write(_RETRY + event_text(first), send):
+            async for change in changes:
+                if not await self._may_hear(change) or not await self._write(event_text(change), send):
+                    return
+
+    async def _may_hear(self, change: Change) -> bool:
+        """Asked for each change: the authenticator remembers a credential for two seconds."""
+        try:
+            visitor = await self._site.authenticator.authenticate(self._request)
+        except StoreError:  # nobody knows; a sign of life tells nothing
+            return change.kind is Kind.BEAT
+        if visitor is None or visitor.principal.org != self._principal.org:
+            return False
+        return Permission.READ in visitor.principal.permissions
+
+    async def _write(self, text: bytes, send: Send) -> bool:
+        message = {"type": "http.response.body", "body": text, "more_body": True}
+        return await _written(message, send, self._site.streams.write_timeout)
+
+
+def event_text(change: Change) -> bytes:
+    if change.kind is Kind.BEAT:
+        return BEAT
+    head = f"id: {change.sequence}\nevent: {change.kind}\ndata: ".encode()
+    return head + encoded(_data(change)) + b"\n\n"
+
+
+def _data(change: Change) -> dict[str, Any]:
+    """Ids, actions and numbers; never payloads or reasons."""
+    if change.kind is Kind.ENTRY:
+        return {
+            "sequence": change.sequence,
+            "at": when(change.at),
+            "action": change.action,
+            "subjects": change.subjects,
+            "number": change.number,
+        }
+    counters = {} if change.counters is None else change.counters._asdict()
+    return {"at": when(change.at), **counters}
+
+
+async def _written(message: Message, send: Send, write_timeout: float) -> bool:
+    """False when the client does not read."""
+    try:
+        async with asyncio.timeout(write_timeout):
+            await send(message)
+    except TimeoutError:
+        return False
+    return True
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 @routes.get("", may(Permission.READ), status_code=200, response_class=EventStream, responses={200: _STREAM})

@@ -26,11 +26,13 @@ from redrive.model.query import Query as GroupQuery
 from redrive.policy.access import Permission
 from redrive.policy.bounds import MAX_DELAY_SECONDS
 from redrive.policy.query import parse
-from redrive.policy.query_language import GROUPS
-from redrive.server.answer import answer, page
+from redrive.policy.query_languages import GROUPS
+from redrive.server.access_control import may
+from redrive.server.answer import answer, etag, page
 from redrive.server.api.request import (
     Asked,
     Cursor,
+    IfMatch,
     QueryText,
     Reason,
     Reasoned,
@@ -38,12 +40,12 @@ from redrive.server.api.request import (
     Timestamp,
     at_most,
     reason_of,
+    unchanged,
+    versions,
 )
 from redrive.server.api.resource import COUNT, Resource
-from redrive.server.precondition import IfMatch, etag, unchanged, versions
 from redrive.server.request_context import AtDesk, Visiting
 from redrive.server.route import Routes
-from redrive.server.rule import may
 
 Fingerprint = Annotated[
     str, Path(min_length=1, max_length=200, description="Whole, or at least 6 digits of its beginning")

@@ -9,13 +9,13 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from redrive.policy.access import Permission
+from redrive.server.access_control import UNCOUNTED, may
 from redrive.server.answer import answer, page
 from redrive.server.api.resource import Shown
 from redrive.server.metrics import scrape
 from redrive.server.problem import ProblemError
 from redrive.server.request_context import Visiting
 from redrive.server.route import Routes
-from redrive.server.rule import UNCOUNTED, may
 from redrive.server.site import site_of
 from redrive.settings import SETTINGS
 

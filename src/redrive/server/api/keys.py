@@ -12,13 +12,13 @@ from redrive.identity.keys import MAX_GRACE_SECONDS, MAX_LIFETIME_SECONDS
 from redrive.model.identity import ApiKey, NewKey
 from redrive.policy.access import Permission
 from redrive.policy.user_text import MAX_WORD_LENGTH
+from redrive.server.access_control import may
 from redrive.server.answer import answer, nothing, page
 from redrive.server.api.members import AskedRole
 from redrive.server.api.request import Asked, Cursor, Size, at_most
 from redrive.server.api.resource import Resource
 from redrive.server.request_context import Visiting
 from redrive.server.route import Routes
-from redrive.server.rule import may
 
 routes = Routes("keys", "/api/v1/keys")
 

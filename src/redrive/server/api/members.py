@@ -18,13 +18,12 @@ from redrive.engine.task import MAX_NAME_LENGTH
 from redrive.model.identity import Member, Organization
 from redrive.policy.access import Permission
 from redrive.policy.user_text import MAX_WORD_LENGTH
-from redrive.server.answer import answer, nothing, page, when
-from redrive.server.api.request import Asked, Cursor, Size, at_most
+from redrive.server.access_control import SIGNED_IN, may
+from redrive.server.answer import answer, etag, nothing, page, when
+from redrive.server.api.request import Asked, Cursor, IfMatch, Size, at_most, unchanged, versions
 from redrive.server.api.resource import Moment, Resource, Shown
-from redrive.server.precondition import IfMatch, etag, unchanged, versions
 from redrive.server.request_context import Visiting
 from redrive.server.route import Routes
-from redrive.server.rule import SIGNED_IN, may
 from redrive.server.site import site_of
 
 routes = Routes("members", "/api/v1/members")

@@ -18,11 +18,11 @@ from redrive.failures.overview import (
 from redrive.failures.statistics import statistics
 from redrive.model.statistics import LifetimeStats, Span, Statistics
 from redrive.policy.access import Permission
+from redrive.server.access_control import may
 from redrive.server.answer import answer
 from redrive.server.api.resource import Resource
 from redrive.server.request_context import RequestContext, Visiting
 from redrive.server.route import Routes
-from redrive.server.rule import may
 
 Back = Annotated[Span, Query(description="How far it looks back")]
 QueueName = Annotated[str | None, Query(min_length=1, max_length=200, description="Of this queue alone")]

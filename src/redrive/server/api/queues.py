@@ -6,12 +6,12 @@ from starlette.responses import Response
 
 from redrive.engine.queue_queries import Depths, QueueQueries, QueueView, WorkerView
 from redrive.policy.access import Permission
+from redrive.server.access_control import may
 from redrive.server.answer import answer, page
 from redrive.server.api.request import Name, Reasoned, reason_of
 from redrive.server.api.resource import Resource
 from redrive.server.request_context import RequestContext, Visiting
 from redrive.server.route import Routes
-from redrive.server.rule import may
 
 routes = Routes("queues", "/api/v1/queues")
 worker_routes = Routes("workers", "/api/v1/workers")

@@ -13,10 +13,10 @@ from fastapi.openapi.utils import get_openapi
 from starlette.requests import Request
 from starlette.responses import Response
 
+from redrive.server.access_control import PUBLIC, AccessRule
 from redrive.server.answer import answer
 from redrive.server.problem import MEDIA_TYPE, FieldProblem, Problem
 from redrive.server.route import GuardedRoute, Routes
-from redrive.server.rule import PUBLIC, AccessRule
 
 DESCRIPTION = (
     "Failed work, and everything else that Redrive keeps. Send an API key as `Authorization: Bearer rdk_…`. "

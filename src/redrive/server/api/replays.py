@@ -1,29 +1,38 @@
-"""Replays of one dead letter: a request starts one, a worker executes it."""
+"""Replays: of one dead letter, and bulk replays, which are planned first and started while the plan holds.
+
+A request starts a replay, a worker executes it.
+"""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Self
 
+from fastapi import Query
 from pydantic import Field, model_validator
 from starlette.responses import Response
 
 from redrive.errors import InvalidValueError
-from redrive.model.replay import Mode, Replay
+from redrive.failures.planner import plan_of
+from redrive.model.operation import MAX_ITEMS, Drift, Drifting, OperationReport, Plan, ReplayOperation
+from redrive.model.replay import Mode, Replay, ReplayState
 from redrive.policy.access import Permission
 from redrive.policy.alteration import override_from_json
-from redrive.server.answer import answer
-from redrive.server.api.request import Asked, Id, Reason
+from redrive.policy.rollout import RolloutOptions, RolloutPlan
+from redrive.server.access_control import may
+from redrive.server.answer import answer, page
+from redrive.server.api.request import Asked, Cursor, Id, Ids, Reason, Reasoned, Size, at_most, reason_of
 from redrive.server.api.resource import Resource
-from redrive.server.request_context import AtDesk
+from redrive.server.request_context import AtDesk, Visiting
 from redrive.server.route import Routes
-from redrive.server.rule import may
 
 routes = Routes("replays", "/api/v1/replays")
 dead_letter_routes = Routes("dead_letters", "/api/v1/dead-letters")
 workflow_dlq = Routes("workflow_dlq", "/api/v1/workflow-dlq")
 """The spelling that other systems use; the document names it too."""
 
-OPERATE = may(Permission.OPERATE)
+operation_routes = Routes("operations", "/api/v1/operations")
+
+READ, OPERATE = may(Permission.READ), may(Permission.OPERATE)
 
 Policy = Annotated[
     dict[str, Any] | None,
@@ -36,6 +45,7 @@ Policy = Annotated[
         examples=[{"max_retries": 5, "base_delay_ms": 1000}],
     ),
 ]
+ItemNumber = Annotated[int, Field(ge=1, le=MAX_ITEMS)]
 
 
 class ReplayRequest(Asked):
@@ -94,7 +104,151 @@ async def replay(desk: AtDesk, letter_id: Id, body: ReplayRequest | None = None)
     return answer(REPLAY.view(started), 202, {"Location": f"/api/v1/replays/{started.id}"})
 
 
-@routes.get("/{id}", may(Permission.READ), responses={200: {"model": REPLAY.model}})
-async def get(desk: AtDesk, replay_id: Id) -> Response:
+@routes.get("/{id}", READ, responses={200: {"model": REPLAY.model}})
+async def _get(desk: AtDesk, replay_id: Id) -> Response:
     """One replay."""
     return answer(REPLAY.view(await desk.replays.get(replay_id)))
+
+
+# Bulk replays
+
+
+class PlanRequest(Asked):
+    """What is to be replayed, by one of query, ids and group, and how carefully.
+
+    `expect` is how many are to be replayed: if they are not as many, nothing is planned.
+    """
+
+    query: Annotated[str | None, Field(max_length=2000)] = None
+    ids: Ids | None = None
+    group: Annotated[str | None, Field(min_length=1, max_length=200)] = None
+    mode: Annotated[Mode, Field(strict=False)] = Mode.FROM_STEP
+    override_retry_policy: Policy = None
+    exclude_unsafe: bool = False
+    expect: Annotated[int | None, Field(ge=0, le=MAX_ITEMS)] = None
+    reason: Reason = ""
+    canary: Annotated[int, Field(ge=0, le=MAX_ITEMS)] = 10
+    rate: Annotated[float | None, Field(ge=0.001, le=100_000, allow_inf_nan=False)] = None
+    failure_rate: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.2
+    minimum: ItemNumber = 10
+    same_failures: ItemNumber | None = 5
+    stop_on_breaker: bool = True
+
+
+class Start(Asked):
+    """With `accept_drift`, dead letters that have changed since are left out; else nothing is started. Nor is
+    anything when not exactly as many as `expect` says would be replayed."""
+
+    accept_drift: bool = False
+    expect: Annotated[int | None, Field(ge=0, le=MAX_ITEMS)] = None
+
+
+def _options(operation: ReplayOperation) -> RolloutOptions:
+    return RolloutPlan.from_text(operation.options).options
+
+
+OPTIONS = Resource(RolloutOptions, "OptionsShape")
+PLAN = Resource(
+    Plan,
+    "PlanShape",
+    description="What it will do, frozen: the numbers shown are the numbers affected.",
+    types={"mode": Mode},
+)
+OPERATION = Resource(
+    ReplayOperation,
+    "OperationShape",
+    description="`released` items were begun so far.",
+    hidden=("org",),
+    renamed={"policy_override": "override_retry_policy"},
+    computed={"options": _options, "plan": plan_of},
+)
+REPORT = Resource(
+    OperationReport,
+    "ReportShape",
+    description=(
+        "What came of it so far: items by state, failed ones by fingerprint, refused and skipped ones by why."
+    ),
+    hidden=("plan",),
+    properties=("failure_rate", "seconds"),
+)
+DRIFT = Resource(Drift, "DriftShape")
+DRIFTING = Resource(Drifting, "DriftingShape")
+
+_OPERATION = {200: {"model": OPERATION.model}}
+
+
+@operation_routes.post("", may(Permission.PLAN), status_code=201, responses={201: {"model": OPERATION.model}})
+async def plan(desk: AtDesk, body: PlanRequest) -> Response:
+    """Freeze what is to be replayed, and say what will happen; nothing is started."""
+    given = body.model_dump()
+    policy = given.pop("override_retry_policy")
+    retry = None if policy is None else override_from_json(policy)
+    made = (await desk.operations.plan(**given, retry=retry)).operation_id
+    return answer(
+        OPERATION.view(await desk.operations.get(made)), 201, {"Location": f"/api/v1/operations/{made}"}
+    )
+
+
+@operation_routes.get("", READ, responses={200: {"model": OPERATION.page("OperationPage")}})
+async def list_(visit: Visiting, size: Size = 50, cursor: Cursor = None) -> Response:
+    """The newest first."""
+    found = await (await visit.desk()).operations.list(size=at_most(size, visit), cursor=cursor)
+    return page(OPERATION.views(found.operations), found.next_cursor)
+
+
+@operation_routes.get("/{id}", READ, responses=_OPERATION)
+async def get(desk: AtDesk, operation_id: Id) -> Response:
+    """One bulk replay, with its plan."""
+    return answer(OPERATION.view(await desk.operations.get(operation_id)))
+
+
+@operation_routes.get("/{id}/items", READ, responses={200: {"model": REPLAY.page("ItemPage")}})
+async def items(
+    visit: Visiting,
+    operation_id: Id,
+    state: Annotated[ReplayState | None, Query()] = None,
+    size: Size = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """Its replays, in the order in which they are begun."""
+    operations = (await visit.desk()).operations
+    found = await operations.items(operation_id, state=state, size=at_most(size, visit), cursor=cursor)
+    return page(REPLAY.views(found.items), found.next_cursor)
+
+
+@operation_routes.get("/{id}/drift", READ, responses={200: {"model": DRIFTING.model}})
+async def drift(desk: AtDesk, operation_id: Id) -> Response:
+    """What has changed since it was planned, and how many would be replayed without that."""
+    return answer(DRIFTING.view(await desk.operations.drift(operation_id)))
+
+
+@operation_routes.get("/{id}/report", READ, responses={200: {"model": REPORT.model}})
+async def report(desk: AtDesk, operation_id: Id) -> Response:
+    """What came of it so far."""
+    return answer(REPORT.view(await desk.operations.report(operation_id)))
+
+
+@operation_routes.post("/{id}/start", OPERATE, status_code=202, responses={202: {"model": OPERATION.model}})
+async def start(desk: AtDesk, operation_id: Id, body: Start | None = None) -> Response:
+    """Begin what was planned; refused when dead letters have changed since, unless these may be left out."""
+    asked = body or Start()
+    started = await desk.operations.start(operation_id, accept_drift=asked.accept_drift, expect=asked.expect)
+    return answer(OPERATION.view(started), 202)
+
+
+@operation_routes.post("/{id}/pause", OPERATE, responses=_OPERATION)
+async def pause(desk: AtDesk, operation_id: Id, body: Reasoned | None = None) -> Response:
+    """Begin nothing more until it is resumed."""
+    return answer(OPERATION.view(await desk.operations.pause(operation_id, reason_of(body))))
+
+
+@operation_routes.post("/{id}/resume", OPERATE, responses=_OPERATION)
+async def resume(desk: AtDesk, operation_id: Id, body: Reasoned | None = None) -> Response:
+    """Go on; one that has stopped itself begins carefully again."""
+    return answer(OPERATION.view(await desk.operations.resume(operation_id, reason_of(body))))
+
+
+@operation_routes.post("/{id}/cancel", OPERATE, responses=_OPERATION)
+async def cancel(desk: AtDesk, operation_id: Id, body: Reasoned | None = None) -> Response:
+    """Begin nothing more, for good; what is under way is finished."""
+    return answer(OPERATION.view(await desk.operations.cancel(operation_id, reason_of(body))))

@@ -1,20 +1,27 @@
-"""What many requests have in common: parameters of the address, and parts of bodies."""
+"""What many requests have in common: parameters of the address, preconditions, and parts of bodies."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated
 
-from fastapi import Path, Query
+from fastapi import Header, Path, Query
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
-from redrive.errors import InvalidValueError
+from redrive.errors import DriftError, InvalidValueError, NumberDriftError
 from redrive.failures.preconditions import MAX_CONCURRENT
 from redrive.policy.user_text import MAX_REASON_LENGTH
+from redrive.server.problem import ProblemError
 from redrive.server.request_context import RequestContext
 
 MAX_PAGE_SIZE = 500
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
+
+_TAG = r'(?:W/)?"[\x21\x23-\x7e]*"'
+_TAGS = re.compile(rf"{_TAG}(?:[ \t]*,[ \t]*{_TAG})*")
+_STRONG = re.compile(r'(W/)?"([\x21\x23-\x7e]*)"')
 
 # Parameters
 
@@ -28,6 +35,43 @@ Cursor = Annotated[str | None, Query(max_length=500, description="The next_curso
 def at_most(size: int, visit: RequestContext) -> int:
     """The size that was asked for, up to the maximum of the settings."""
     return min(size, visit.app.settings.server_page_size)
+
+
+IfMatch = Annotated[
+    str | None,
+    Header(
+        alias="If-Match",
+        max_length=500,
+        description="The ETag that was read: it is changed only if it is still the same, else 412.",
+    ),
+]
+
+
+def versions(if_match: str | None) -> Sequence[str] | None:
+    """Read the versions that If-Match (RFC 9110) accepts; None: any. A weak ETag matches nothing."""
+    text = "*" if if_match is None else if_match.strip()
+    if text == "*":
+        return None
+    if not _TAGS.fullmatch(text):
+        raise ProblemError(
+            400,
+            "malformed_if_match",
+            "the header If-Match holds neither * nor ETags in quotes",
+            hint='send the ETag as it was read, such as "6f1c2a9d0b3e4875"',
+        )
+    return [version for weak, version in _STRONG.findall(text) if not weak]
+
+
+@contextmanager
+def unchanged() -> Iterator[None]:
+    """Answer 412 if it has changed since the caller read it: that is no conflict of states."""
+    try:
+        yield
+    except NumberDriftError:
+        raise
+    except DriftError as error:
+        hint = "read it again, then decide anew"
+        raise ProblemError(412, "changed", str(error), hint=hint) from error
 
 
 # Bodies

@@ -9,7 +9,7 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from redrive.asgi.types import header_values
+from redrive.asgi.http import header_values
 from redrive.engine.enqueue import (
     MAX_KEY_LENGTH,
     MAX_PRIORITY,
@@ -24,6 +24,7 @@ from redrive.policy.access import Permission
 from redrive.policy.credential import digest
 from redrive.policy.idempotency import key_in_header
 from redrive.policy.user_text import MAX_WORD_LENGTH
+from redrive.server.access_control import may
 from redrive.server.answer import answer
 from redrive.server.api.request import Asked, Timestamp
 from redrive.server.api.resource import Shown
@@ -31,7 +32,6 @@ from redrive.server.api.runs import ALIASES, PREFIX, RunMark
 from redrive.server.problem import ProblemError
 from redrive.server.request_context import RequestContext, Visiting
 from redrive.server.route import Routes
-from redrive.server.rule import may
 
 routes = Routes("runs", PREFIX, ALIASES)
 START, START_WITH_KEY = may(Permission.START), may(Permission.START, own_key=True)

@@ -19,13 +19,13 @@ from redrive.engine.run_view import (
 )
 from redrive.model.run import Cancellation, RunState
 from redrive.policy.access import Permission
+from redrive.server.access_control import may
 from redrive.server.answer import answer, page
 from redrive.server.api.request import Cursor, Id, QueryText, Reasoned, Size, at_most, reason_of
 from redrive.server.api.resource import COUNT, Resource, Shown
 from redrive.server.problem import ProblemError
 from redrive.server.request_context import AtDesk, Runs, Visiting
 from redrive.server.route import Routes
-from redrive.server.rule import may
 
 PREFIX = "/api/v1/runs"
 ALIASES = ("/api/v1/jobs",)

@@ -15,13 +15,13 @@ from starlette.responses import Response
 from redrive.failures.saved_views import MAX_NAME_LENGTH
 from redrive.model.saved_view import SavedView, ViewedPage
 from redrive.policy.access import Permission
-from redrive.policy.query import MAX_SAVED_LENGTH
+from redrive.policy.query_languages import MAX_SAVED_LENGTH
+from redrive.server.access_control import may
 from redrive.server.answer import answer, nothing, page
 from redrive.server.api.request import Asked, Id
 from redrive.server.api.resource import Resource
 from redrive.server.request_context import AtDesk
 from redrive.server.route import Routes
-from redrive.server.rule import may
 
 routes = Routes("saved_views", "/api/v1/saved-views")
 READ, NOTE = may(Permission.READ), may(Permission.NOTE)

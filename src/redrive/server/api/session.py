@@ -14,15 +14,15 @@ from redrive.identity.sessions import UserSessions
 from redrive.identity.sign_in import NewSession
 from redrive.model.identity import Membership, SessionLine
 from redrive.model.role import Role
-from redrive.policy.access import SESSION, Permission, Principal
-from redrive.server.access_control import check_origin
+from redrive.policy.access import Permission
+from redrive.policy.principal import SESSION, Principal
+from redrive.server.access_control import SIGNED_IN, SIGNING_IN, check_origin
 from redrive.server.answer import answer, nothing, page
 from redrive.server.api.request import Asked, Id
 from redrive.server.api.resource import Resource, Shown
 from redrive.server.problem import ProblemError
 from redrive.server.request_context import RequestContext, Visiting
 from redrive.server.route import Routes
-from redrive.server.rule import SIGNED_IN, SIGNING_IN
 from redrive.server.site import Site, site_of
 
 routes = Routes("session", "/api/v1/session")
@@ -184,17 +184,6 @@ async def redirect(site: Site, sessions: UserSessions, new: NewSession, path: st
     response = RedirectResponse(path, 303)
     site.authenticator.set_session(response, new.token)
     return response
-
-
-def unknown_user(name: str) -> ProblemError:
-    """The problem of people whom a provider or a proxy has signed in, and who are no members here."""
-    who = f"as {name!r}, " if name else ""
-    return ProblemError(
-        403,
-        "unknown_user",
-        f"you have signed in there {who}but nobody here has that name and may come in",
-        hint=f"ask an owner to add {name or 'you'} as a member; nobody is added by signing in",
-    )
 
 
 async def _sessions(visit: RequestContext) -> UserSessions:
