@@ -15,8 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from redrive.asgi import IdempotencyMiddleware
 from redrive.asgi import Scope as KeyScope
-from redrive.policy.access import Permission
-from redrive.policy.principal import Principal
+from redrive.policy.access import Permission, Principal
 from redrive.server.authenticator import TRUSTED_FOR
 from redrive.server.problem import ProblemError
 from redrive.server.request_context import RequestContext

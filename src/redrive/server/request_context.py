@@ -8,7 +8,10 @@ from fastapi import Depends
 from starlette.requests import Request
 
 from redrive.app import Redrive
+from redrive.engine.breaker_queries import BreakerQueries
+from redrive.engine.queue_queries import QueueQueries
 from redrive.engine.run_queries import RunQueries
+from redrive.failures.overview import OverviewQueries
 from redrive.failures.service import Failures
 from redrive.identity.directory import Directory
 from redrive.model.caller import Caller
@@ -46,6 +49,15 @@ class RequestContext(NamedTuple):
 
     async def runs(self) -> RunQueries:
         return await self.app.runs(org=self.org, by=self.principal.name)
+
+    async def queues(self) -> QueueQueries:
+        return await self.app.queue_book(org=self.org, by=self.principal.name)
+
+    async def breakers(self) -> BreakerQueries:
+        return await self.app.breaker_book(org=self.org, by=self.principal.name)
+
+    async def overview(self) -> OverviewQueries:
+        return await self.app.overview(org=self.org, by=self.principal.name)
 
     async def directory(self) -> Directory:
         return await self.app.directory(org=self.org, by=self.principal)

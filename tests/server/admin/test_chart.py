@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redrive.server.admin.axis import amount, anchored, round_numbers, round_times, time_label
 from redrive.server.admin.chart import (
     HEIGHT,
     MIN_HEIGHT,
@@ -18,8 +17,13 @@ from redrive.server.admin.chart import (
     SPARK_WIDTH,
     Chart,
     Series,
+    amount,
+    anchored,
     bars,
+    round_numbers,
+    round_times,
     sparkline,
+    time_label,
 )
 
 ZURICH, KATHMANDU = ZoneInfo("Europe/Zurich"), ZoneInfo("Asia/Kathmandu")

@@ -16,7 +16,7 @@ from redrive.errors import FinalError, RetryableError, StatementTimeoutError
 from redrive.failures.service import Failures
 from redrive.model.query import Count
 from redrive.server.admin.dead_letters import SIZE, corrected
-from redrive.server.admin.group_rows import short
+from redrive.server.admin.groups import short
 from redrive.server.admin.selection import QuerySelection, select_query
 
 DLQ = "/app/admin/dlq"

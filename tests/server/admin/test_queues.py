@@ -10,7 +10,7 @@ from tests.server.house import House
 
 from redrive.engine.queue_queries import Depths, QueueView
 from redrive.model.query import Count
-from redrive.server.admin.queues import OLD_SECONDS, QueueLine
+from redrive.server.admin.infrastructure import OLD_SECONDS, QueueLine
 
 PAGE, API = "/app/admin/queues", "/api/v1/queues"
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"

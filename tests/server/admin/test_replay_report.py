@@ -12,8 +12,18 @@ from redrive.model.operation import OperationReport, Plan, ReplayOperation
 from redrive.model.replay import Mode, OperationState, ReplayState
 from redrive.policy.codec import encode
 from redrive.policy.rollout import RolloutOptions, RolloutPlan, Score
-from redrive.server.admin.replay_progress import MIN_WIDTH, ORDER, WIDTH, bar, canary, ended, pace, replayed
-from redrive.server.admin.replay_report import plan_again, rollout_of
+from redrive.server.admin.replay_report import (
+    MIN_WIDTH,
+    ORDER,
+    WIDTH,
+    bar,
+    canary,
+    ended,
+    pace,
+    plan_again,
+    replayed,
+    rollout_of,
+)
 
 PLAN = Plan("o", "d", "FROM_STEP", 10, 10, {}, 0, {}, {}, 0, 0, 0, ())
 

@@ -10,8 +10,7 @@ from tests.server.admin.reading import Reading, read
 from tests.server.house import BASE, ORIGIN, House, until
 
 from redrive.model.breaker import BreakerState
-from redrive.server.admin.environment import environment
-from redrive.server.admin.page import POLICY, Preferences
+from redrive.server.admin.environment import POLICY, Preferences, environment
 
 PASSWORD = "a horse, a horse, my kingdom"
 FORM = {"Content-Type": "application/x-www-form-urlencoded", **ORIGIN}

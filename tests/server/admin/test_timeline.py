@@ -15,9 +15,8 @@ from redrive.engine.history import Happening
 from redrive.engine.run_queries import Story
 from redrive.engine.run_view import AttemptView, RunSummary, StepView
 from redrive.model.run import Place
-from redrive.server.admin.axis import MAX_SHARE
 from redrive.server.admin.run_phases import Phase, run_phases
-from redrive.server.admin.timeline import RunTimeline, timeline
+from redrive.server.admin.timeline import MAX_SHARE, RunTimeline, timeline
 
 START = 1_800_000_000.0
 DAY = 86_400.0

@@ -7,7 +7,7 @@ from tests.server.house import House
 
 from redrive.engine.queue_queries import WorkerView
 from redrive.failures.verdicts import SILENT_SECONDS
-from redrive.server.admin.workers import WorkerLine, crew, state_of
+from redrive.server.admin.infrastructure import WorkerLine, crew, state_of
 
 PAGE = "/app/admin/workers"
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"

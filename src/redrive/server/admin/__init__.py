@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from redrive.server.admin import (
     audit,
-    breakers,
     dead_letter,
     dead_letters,
     groups,
+    infrastructure,
     overview,
-    queues,
+    page,
     replays,
     runs,
     settings,
-    shell_pages,
     sign_in,
     static_files,
-    workers,
 )
 from redrive.server.route import Routes
 
@@ -24,16 +22,16 @@ PAGES: tuple[Routes, ...] = (
     sign_in.home,
     sign_in.routes,
     static_files.routes,
-    shell_pages.pages,
+    page.pages,
     overview.pages,
     runs.pages,
     dead_letters.pages,
     groups.pages,
     dead_letter.pages,
     replays.pages,
-    breakers.pages,
-    queues.pages,
-    workers.pages,
+    infrastructure.breaker_pages,
+    infrastructure.queue_pages,
+    infrastructure.worker_pages,
     audit.pages,
     settings.pages,
 )

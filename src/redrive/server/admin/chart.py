@@ -6,11 +6,11 @@ has, and neither its text nor its lines are stretched.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import tzinfo
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
+from math import ceil, floor, log10
 from typing import NamedTuple
 
-from redrive.server.admin.axis import Tick, amount, anchored, round_numbers, round_times, time_label
 from redrive.words.time import instant
 
 HEIGHT = 132.0
@@ -19,6 +19,25 @@ MIN_HEIGHT = 1.5
 """The height of the smallest bar, so that every number but 0 is visible."""
 SPARK_WIDTH, SPARK_HEIGHT = 96.0, 20.0
 _FILLED = 0.78
+_STEPS = (
+    *(60, 120, 300, 600, 900, 1_800),
+    *(3_600, 7_200, 10_800, 21_600, 43_200),
+    *(86_400, 172_800, 604_800, 1_209_600, 2_419_200),
+)
+_DAY = 86_400
+
+
+class Tick(NamedTuple):
+    """
+    place   the position, in units of the drawing
+    anchor  how the label is aligned to it: start, middle or end, so that none is cut off at the edge
+    spare   a narrow screen leaves it out
+    """
+
+    place: float
+    label: str
+    anchor: str = "middle"
+    spare: bool = False
 
 
 class Series(NamedTuple):
@@ -192,3 +211,73 @@ def _number(series: Series, at: int) -> int:
 def _cut(value: float) -> float:
     """Round to hundredths: less is invisible, and makes pages larger."""
     return round(value, 2)
+
+
+# Ticks
+
+
+def round_step(most: float, number: int = 4) -> float:
+    """Return the smallest of 1, 2, 5, 10, 20 ... that reaches `most` in that many steps."""
+    if most <= number:
+        return 1.0
+    magnitude = 10.0 ** floor(log10(most / number))
+    return next(
+        factor * magnitude for factor in (1, 2, 5, 10, 20) if factor * magnitude * number >= most * (1 - 1e-9)
+    )
+
+
+def round_numbers(most: float, number: int = 4) -> list[int]:
+    """Return 0, 5, 10, 15: from zero to the first round number that is not below `most`."""
+    step = round_step(most, number)
+    return [int(index * step) for index in range(max(1, ceil(most / step - 1e-9)) + 1)]
+
+
+def amount(value: float) -> str:
+    """Format a number for an axis: 950, 1.2k, 30k, 4M."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.1f}".removesuffix(".0") + unit
+    return f"{value:.0f}"
+
+
+def round_times(since: float, until: float, zone: tzinfo, most: int = 8) -> list[float]:
+    """Return at most `most` full minutes, hours or days of that zone."""
+    step = next((seconds for seconds in _STEPS if (until - since) / seconds <= most), None)
+    if step is None or until <= since:
+        return []
+    return [moment for moment in _wall_times(since, until, zone, step) if since <= moment <= until]
+
+
+def time_label(moment: float, zone: tzinfo) -> str:
+    """Return the time of day, or at midnight the day."""
+    there = instant(moment).astimezone(zone)
+    return f"{there:%a} {there.day}" if (there.hour, there.minute) == (0, 0) else f"{there:%H:%M}"
+
+
+def anchored(place: float, label: str, whole: float, spare: bool = False) -> Tick:
+    """Return a tick whose label leans inwards near an edge."""
+    if place < 0.04 * whole:
+        return Tick(place, label, "start", spare)
+    return Tick(place, label, "end" if place > 0.96 * whole else "middle", spare)
+
+
+def _wall_times(since: float, until: float, zone: tzinfo, step: int) -> Iterator[float]:
+    """Follow the clock on the wall: after a change of summer time, the next ones are full hours again."""
+    before = 0.0
+    for midnight in _midnights(since, until, zone, max(1, step // _DAY)):
+        for seconds in range(0, _DAY, min(step, _DAY)):
+            there = midnight + timedelta(seconds=seconds)
+            moment = there.replace(tzinfo=zone).astimezone(UTC).timestamp()
+            if moment > before:
+                yield moment
+                before = moment
+
+
+def _midnights(since: float, until: float, zone: tzinfo, days: int) -> Iterator[datetime]:
+    """Yield the start of every `days`-th day, counted from the same day whatever the range is."""
+    day = instant(since).astimezone(zone).date()
+    day -= timedelta(days=day.toordinal() % days)
+    last = instant(until).astimezone(zone).date()
+    while day <= last:
+        yield datetime(day.year, day.month, day.day)  # noqa: DTZ001 — the zone is put to it with the time of day
+        day += timedelta(days=days)

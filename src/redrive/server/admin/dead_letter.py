@@ -1,4 +1,4 @@
-"""The page of one dead letter: the verdict, the possible actions, and everything that is known about it."""
+"""A dead letter: its row in lists, and its page with the verdict, the actions and its whole history."""
 
 from __future__ import annotations
 
@@ -14,7 +14,15 @@ from redrive.errors import NotFoundError
 from redrive.failures.audit import AuditEntry
 from redrive.failures.service import Failures
 from redrive.model.caller import SELF
-from redrive.model.dead_letter import CLOSED, DeadLetter, DeadLetterLine, DeadLetterState, Note, version_of
+from redrive.model.dead_letter import (
+    ACTIONABLE,
+    CLOSED,
+    DeadLetter,
+    DeadLetterLine,
+    DeadLetterState,
+    Note,
+    version_of,
+)
 from redrive.model.failure_group import GroupDetail
 from redrive.model.query import Query as LetterQuery
 from redrive.model.query import Term
@@ -37,6 +45,22 @@ from redrive.words.time import machine
 pages = Pages("dead_letter")
 
 AttemptNumbers = Annotated[list[Annotated[str, Query(max_length=100)]] | None, Query(max_length=50)]
+
+
+class LetterRow(NamedTuple):
+    """`state` is SCHEDULED for an open dead letter that will be redriven automatically."""
+
+    line: DeadLetterLine
+    state: str
+    tags: Sequence[str]
+    can_act: bool
+    is_closed: bool
+
+
+def row_of(line: DeadLetterLine) -> LetterRow:
+    waits = line.state == DeadLetterState.OPEN and line.next_redrive_at is not None
+    state = "SCHEDULED" if waits else line.state
+    return LetterRow(line, state, strings_in(line.tags), line.state in ACTIONABLE, line.state in CLOSED)
 
 
 @pages.get("/dlq/{id}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from enum import StrEnum
 from shlex import quote
 from typing import Annotated, Any, NamedTuple, TypeVar
@@ -12,17 +12,14 @@ from fastapi import Query
 from starlette.responses import Response
 
 from redrive.errors import InvalidValueError, StatementTimeoutError
-from redrive.failures.overview import OverviewTotals
 from redrive.failures.service import Failures
-from redrive.model.dead_letter import ACTIONABLE, CLOSED, DeadLetterLine, DeadLetterState
 from redrive.model.query import Count
-from redrive.policy.codec import decode
 from redrive.policy.query import about_groups, parse
-from redrive.server.admin.group_rows import rows_of, sections_of
+from redrive.server.admin.dead_letter import row_of
+from redrive.server.admin.groups import rows_of, sections_of
 from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.admin.selection import select_query
 from redrive.server.api.request import Cursor
-from redrive.server.request_context import RequestContext
 
 pages = Pages("dead_letters")
 
@@ -71,16 +68,6 @@ class ListRequest(NamedTuple):
         return f"redrive dlq {verb} {quote(self.query)}"
 
 
-class LetterRow(NamedTuple):
-    """`state` is SCHEDULED for an open dead letter that will be redriven automatically."""
-
-    line: DeadLetterLine
-    state: str
-    tags: Sequence[str]
-    can_act: bool
-    is_closed: bool
-
-
 T = TypeVar("T")
 Text = Annotated[str | None, Query(max_length=2000)]
 
@@ -106,7 +93,7 @@ async def listed(
         asked=asked,
         problem=problem,
         correction=corrected(query, problem),
-        totals=await _totals(page.visit),
+        totals=await (await page.visit.overview()).totals(),
         states=STATES,
         sorts=SORTS[asked.view],
         views=await page.saved_views("dlq"),
@@ -196,23 +183,3 @@ def _nothing() -> dict[str, Any]:
 
 def _size(page: Page) -> int:
     return min(SIZE, page.visit.app.settings.server_page_size)
-
-
-def row_of(line: DeadLetterLine) -> LetterRow:
-    tags = decode(line.tags) if line.tags else []
-    return LetterRow(
-        line,
-        state_of(line),
-        [str(tag) for tag in tags] if isinstance(tags, list) else [],
-        line.state in ACTIONABLE,
-        line.state in CLOSED,
-    )
-
-
-def state_of(line: DeadLetterLine) -> str:
-    waits = line.state == DeadLetterState.OPEN and line.next_redrive_at is not None
-    return "SCHEDULED" if waits else line.state
-
-
-async def _totals(visit: RequestContext) -> OverviewTotals:
-    return await (await visit.app.overview(org=visit.org, by=visit.principal.name)).totals()

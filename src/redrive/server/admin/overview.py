@@ -20,9 +20,9 @@ from redrive.model.replay import OperationState
 from redrive.model.run import RunState
 from redrive.model.statistics import Span
 from redrive.server.admin.chart import Chart, Series, bars
-from redrive.server.admin.group_rows import GroupRow, needs_of, rows_of
+from redrive.server.admin.groups import GroupRow, needs_of, rows_of
+from redrive.server.admin.infrastructure import state_of
 from redrive.server.admin.page import OnPage, Page, Pages
-from redrive.server.admin.workers import state_of
 from redrive.server.request_context import RequestContext
 
 pages = Pages("overview")
@@ -79,7 +79,7 @@ async def overview(page: OnPage, span: Span = Span.DAY) -> Response:
     visit, zone = page.visit, page.preferences.zone
     desk = await visit.desk()
     house, under_way = await _house(page), await _under_way(desk)
-    seen = await (await visit.app.overview(org=visit.org, by=visit.principal.name)).read(span)
+    seen = await (await visit.overview()).read(span)
     return await page.render(
         "overview.html",
         place="overview",
@@ -171,10 +171,8 @@ async def _under_way(desk: Failures) -> Sequence[UnderWay]:
 
 async def _house(page: Page) -> dict[str, Any]:
     """Return breakers, queues and workers, which all organizations share."""
-    visit, asking = page.visit, {"org": page.visit.org, "by": page.visit.principal.name}
-    breakers = await (await visit.app.breaker_book(**asking)).list()
-    book = await visit.app.queue_book(**asking)
-    queues, workers = await book.list(), await book.workers()
+    breakers, queries = await (await page.visit.breakers()).list(), await page.visit.queues()
+    queues, workers = await queries.list(), await queries.workers()
     return {
         "breakers": sorted(breakers, key=_urgency),
         "queues": sorted(queues, key=_age),

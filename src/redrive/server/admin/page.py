@@ -1,58 +1,121 @@
-"""Pages: routes that answer with HTML. Pages only read; forms and buttons change things through the API."""
+"""Pages: routes that answer with HTML, in a shell that shows the navigation and what needs somebody.
+
+Pages only read; forms and buttons change things through the API.
+"""
 
 from __future__ import annotations
 
-import gzip
-from collections.abc import Callable
-from typing import Annotated, Any, Literal, NamedTuple, cast
-from urllib.parse import unquote
-from zoneinfo import ZoneInfo, available_timezones
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from redrive.policy.access import Permission
+from redrive.engine.breaker_queries import BreakerView
+from redrive.model.breaker import BreakerState
+from redrive.model.dead_letter import LIVE
+from redrive.model.identity import Membership
+from redrive.policy.access import SESSION, Permission
 from redrive.server.access_control import AccessRule, may
-from redrive.server.admin.environment import PAGES, environment, link
-from redrive.server.admin.shell import shell_of
-from redrive.server.admin.static_files import takes_gzip
+from redrive.server.admin.environment import PAGES, Preferences, html, link
 from redrive.server.request_context import RequestContext
 from redrive.server.route import F, Routes
 from redrive.server.site import site_of
 
 READ = may(Permission.READ)
-COMPRESSION_LEVEL = 4
-"""Fast: a page is compressed for each request."""
-POLICY = (
-    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; "
-    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+
+
+class NavigationPlace(NamedTuple):
+    """An entry of the navigation. g and its key lead there."""
+
+    name: str
+    path: str
+    title: str
+    key: str
+
+
+PLACES = (
+    NavigationPlace("overview", "", "Overview", "o"),
+    NavigationPlace("dlq", "/dlq", "Dead letters", "d"),
+    NavigationPlace("runs", "/runs", "Runs", "r"),
+    NavigationPlace("replays", "/replays", "Replays", "p"),
+    NavigationPlace("breakers", "/breakers", "Breakers", "b"),
+    NavigationPlace("queues", "/queues", "Queues", "q"),
+    NavigationPlace("workers", "/workers", "Workers", "w"),
+    NavigationPlace("audit", "/audit", "Audit", "a"),
+    NavigationPlace("settings", "/settings", "Settings", "s"),
 )
 
 
-PREFERENCES_COOKIE = "redrive_look"
-Theme = Literal["auto", "light", "dark"]
-_THEMES = ("auto", "light", "dark")
-_ZONES = available_timezones()
+KEYS = (
+    (
+        "Everywhere",
+        (
+            ("?", "this help"),
+            ("/", "search"),
+            ("u", "undo the last action"),
+            ("c", "copy as a command"),
+            ("Esc", "close"),
+        ),
+    ),
+    (
+        "In lists",
+        (
+            ("j k", "next, previous row"),
+            ("Enter", "open it"),
+            ("x", "select it"),
+            ("n", "next page"),
+        ),
+    ),
+    (
+        "Dead letters",
+        (
+            ("r", "replay: shows the plan first"),
+            ("e", "resolve"),
+            ("i", "ignore"),
+            ("a", "assign"),
+            ("t", "tag"),
+            ("p", "pause or resume a replay"),
+        ),
+    ),
+    ("Go to", tuple((f"g {place.key}", place.title) for place in PLACES)),
+)
+"""The keyboard shortcuts, by where they work."""
 
 
-class Preferences(NamedTuple):
-    """How a person likes the pages. Their browser keeps it in a cookie."""
+class Shell(NamedTuple):
+    """
+    counters   dead letters by state
+    attention  how many of them need somebody
+    failing    breakers that are not closed, those that hold the most work first
+    watched    whether there are any breakers
+    standings  the organizations that the caller may enter
+    """
 
-    theme: Theme = "auto"
-    zone: ZoneInfo = ZoneInfo("UTC")
+    counters: Mapping[str, int]
+    attention: int
+    failing: Sequence[BreakerView]
+    standings: Sequence[Membership]
+    watched: bool
+    places: Sequence[NavigationPlace] = PLACES
 
-    @classmethod
-    def of(cls, request: Request) -> Preferences:
-        return cls.parse(request.cookies.get(PREFERENCES_COOKIE, ""))
+    @property
+    def live(self) -> str:
+        """The counters that live.js compares with those of the event stream."""
+        return " ".join(str(self.counters.get(state, 0)) for state in LIVE)
 
-    @classmethod
-    def parse(cls, text: str) -> Preferences:
-        """Read "dark|Europe/Zurich"; a part that is unknown keeps its default."""
-        theme, _, zone = unquote(text).partition("|")
-        return cls(
-            cast(Theme, theme) if theme in _THEMES else "auto", ZoneInfo(zone if zone in _ZONES else "UTC")
-        )
+
+async def shell_of(visit: RequestContext, token: str | None) -> Shell:
+    figures = await (await visit.desk()).dead_letters.statistics()
+    standings: Sequence[Membership] = ()
+    if visit.principal.kind == SESSION and token:
+        standings = await (await visit.app.sessions()).organizations(token)
+    breakers = await (await visit.breakers()).list()
+    attention = (await (await visit.overview()).needs_you()).total
+    failing = [breaker for breaker in breakers if breaker.state != BreakerState.CLOSED]
+    failing.sort(key=lambda breaker: (-breaker.waiting.number, breaker.name))
+    return Shell(figures.by_state, attention, failing, standings, bool(breakers))
 
 
 class ViewLink(NamedTuple):
@@ -104,41 +167,16 @@ class Page:
         ]
 
     def _common(self) -> dict[str, Any]:
-        principal = self.visit.principal
+        principal, url = self.visit.principal, self.request.url
         return {
             "preferences": self.preferences,
             "now": self.now,
             "may": self.may,
             "principal": principal,
             "at_home": principal.at_home,
-            "path": self.request.url.path,
-            "here": _address(self.request),
+            "path": url.path,
+            "here": f"{url.path}?{url.query}" if url.query else url.path,
         }
-
-
-def html(request: Request, template: str, status: int, /, **values: Any) -> Response:
-    """Render a template, compressed. So no page may contain a secret: the compressed size would reveal it."""
-    text = environment().get_template(template).render(values)
-    # With no referrer at all, browsers would not send the origin of a form either.
-    headers = {"Content-Security-Policy": POLICY, "Referrer-Policy": "same-origin"}
-    content = _sendable(text)
-    if takes_gzip(request):
-        headers |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
-        content = gzip.compress(content, COMPRESSION_LEVEL, mtime=0)
-    return Response(content, status, headers, "text/html; charset=utf-8")
-
-
-def _sendable(text: str) -> bytes:
-    """Encode as UTF-8; half of a surrogate pair, which has no encoding, becomes a replacement character."""
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
-
-
-def _address(request: Request) -> str:
-    query = request.url.query
-    return f"{request.url.path}?{query}" if query else request.url.path
 
 
 async def _page_of(request: Request) -> Page:
@@ -146,3 +184,15 @@ async def _page_of(request: Request) -> Page:
 
 
 OnPage = Annotated[Page, Depends(_page_of)]
+
+pages = Pages("shell")
+
+
+@pages.get("/status")
+async def status(page: OnPage) -> Response:
+    return page.fragment("parts/status.html", shell=await shell_of(page.visit, None))
+
+
+@pages.get("/keys")
+async def keys(page: OnPage) -> Response:
+    return await page.render("keys.html", place="", groups=KEYS)

@@ -9,8 +9,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from redrive.policy.redact import Redactor
-from redrive.server.admin.environment import PAGES
-from redrive.server.admin.page import Preferences, html
+from redrive.server.admin.environment import PAGES, Preferences, html
 from redrive.server.api.session import LOCAL_PATH, MAX_PATH_LENGTH
 from redrive.server.problem import TITLES, ProblemError
 

@@ -15,8 +15,7 @@ from redrive.model.operation import ReplayOperation
 from redrive.model.replay import OperationState, ReplayState
 from redrive.policy.rollout import RolloutOptions
 from redrive.server.admin.page import OnPage, Pages
-from redrive.server.admin.replay_progress import ProgressPart, bar, ended, replayed
-from redrive.server.admin.replay_report import common, progress
+from redrive.server.admin.replay_report import ProgressPart, bar, common, ended, progress, replayed
 from redrive.server.admin.selection import select_replay
 from redrive.server.api.request import Cursor, Id
 from redrive.server.api.resource import object_in

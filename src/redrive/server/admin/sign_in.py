@@ -10,8 +10,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from redrive.server.access_control import PUBLIC, SIGNING_IN, check_origin
-from redrive.server.admin.environment import PAGES
-from redrive.server.admin.page import Preferences, html
+from redrive.server.admin.environment import PAGES, Preferences, html
 from redrive.server.admin.problem_page import SIGN_IN, local
 from redrive.server.api.session import redirect
 from redrive.server.problem import ProblemError

@@ -1,19 +1,31 @@
-"""The timeline of a run: one lane per step, drawn by parts/timeline.html."""
+"""The timeline of a run: one lane per step on an axis that cuts long waits short.
+
+parts/timeline.html draws it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import tzinfo
+from itertools import pairwise
 from typing import NamedTuple
 
 from redrive.engine.run_queries import Story
 from redrive.engine.run_view import RunSummary
 from redrive.model.step import AttemptOutcome
-from redrive.server.admin.axis import BrokenAxis, Tick
+from redrive.server.admin.chart import Tick, anchored, round_step, round_times, time_label
 from redrive.server.admin.run_phases import HELD, QUEUED, RUNNING, STOPPED, WAITING, Phase, run_phases
 from redrive.words.number import plural
-from redrive.words.time import absolute, duration
+from redrive.words.time import absolute, duration, instant
 
+WHOLE = 100.0
+MAX_SHARE = 1 / 8
+"""The widest part of a broken axis that a single wait takes."""
+_MIN_DISTANCE = 1.0
+"""Attempts that are closer to each other, in hundredths of the axis, are hard to tell apart."""
+_MAX_CROWDED = 0.25
+_MIN_TICK_DISTANCE = 11.0
+_SHORT_SECONDS = 120.0
 _MIN_LABEL_WIDTH = 9.0
 KINDS = {
     QUEUED: "queued",
@@ -118,3 +130,108 @@ def _text(phase: Phase) -> str:
         return f"{KINDS[phase.kind]} {phase.detail}".strip()
     attempt = f"attempt {phase.number} {phase.outcome or 'is running'}"
     return f"{attempt}: {phase.detail}" if phase.detail else attempt
+
+
+# The axis
+
+
+class BrokenAxis:
+    """The axis of a timeline: linear, and broken where a few long waits would press everything else together.
+
+    No wait is then drawn wider than `MAX_SHARE` of the whole; its real length stands beside the break.
+    `edges` are pairs of a moment and its place, in order.
+    """
+
+    def __init__(self, phases: Sequence[Phase], limit: float | None) -> None:
+        self.limit = limit
+        lengths = [self._drawn_seconds(phase) for phase in phases]
+        scale = WHOLE / (sum(lengths) or 1.0)
+        self.edges = [(phases[0].since if phases else 0.0, 0.0)]
+        for phase, length in zip(phases, lengths, strict=True):
+            self.edges.append((phase.until, min(WHOLE, self.edges[-1][1] + length * scale)))
+        self.breaks = [(phase.since, phase.until) for phase in phases if self.breaks_in(phase)]
+
+    @classmethod
+    def of(cls, phases: Sequence[Phase]) -> BrokenAxis:
+        return cls(phases, _limit(phases) if _is_crowded(phases) else None)
+
+    @property
+    def broken(self) -> bool:
+        return bool(self.breaks)
+
+    def breaks_in(self, phase: Phase) -> bool:
+        return self.limit is not None and phase.kind != RUNNING and phase.seconds > self.limit
+
+    def ticks(self, zone: tzinfo) -> list[Tick]:
+        since, until = self.edges[0][0], self.edges[-1][0]
+        if until <= since:
+            return [Tick(0.0, _clock(since, zone), "start")]
+        if self.broken:
+            return self._ticks_after_breaks(zone)
+        if until - since <= _SHORT_SECONDS:
+            return [
+                self._tick(since + offset, "0" if offset == 0 else f"+{duration(offset)}", index)
+                for index, offset in enumerate(_offsets(until - since))
+            ]
+        times = round_times(since, until, zone, 6)
+        return [self._tick(moment, time_label(moment, zone), index) for index, moment in enumerate(times)]
+
+    def _ticks_after_breaks(self, zone: tzinfo) -> list[Tick]:
+        """Put a tick where the axis continues after a break, as far as there is room."""
+        start, end = self.edges[0][0], self.edges[-1][0]
+        days = instant(start).astimezone(zone).date() != instant(end).astimezone(zone).date()
+        ticks = [self._tick(start, _clock(start, zone, day=days))]
+        for _, moment in self.breaks:
+            tick = self._tick(moment, _clock(moment, zone, day=days))
+            if tick.place - ticks[-1].place >= _MIN_TICK_DISTANCE:
+                ticks.append(tick)
+        return [tick._replace(spare=bool(index % 2)) for index, tick in enumerate(ticks)]
+
+    def _tick(self, moment: float, label: str, index: int = 0) -> Tick:
+        return anchored(round(self.place(moment), 2), label, WHOLE, spare=bool(index % 2))
+
+    def place(self, moment: float) -> float:
+        for (since, left), (until, right) in pairwise(self.edges):
+            if moment <= until:
+                part = (moment - since) / (until - since) if until > since else 0.0
+                return left + (right - left) * max(0.0, part)
+        return self.edges[-1][1]
+
+    def _drawn_seconds(self, phase: Phase) -> float:
+        return min(phase.seconds, self.limit or 0.0) if self.breaks_in(phase) else phase.seconds
+
+
+def _is_crowded(phases: Sequence[Phase]) -> bool:
+    """Would too many attempts be too close to each other to tell them apart?"""
+    starts = [phase.since for phase in phases if phase.kind == RUNNING]
+    if len(starts) < 2:
+        return False
+    distance = _MIN_DISTANCE * (phases[-1].until - phases[0].since) / WHOLE
+    close = [0.0 < later - earlier < distance for earlier, later in pairwise(starts)]
+    return sum(close) / len(close) > _MAX_CROWDED
+
+
+def _limit(phases: Sequence[Phase]) -> float | None:
+    """Return the length at which every longer wait is drawn, so that it takes at most its share of the whole.
+
+    With the k longest cut to it, limit = share × (the rest + k × limit). Before k shares are the whole, the
+    limit is as long as all the rest together.
+    """
+    waits = sorted((phase.seconds for phase in phases if phase.kind != RUNNING), reverse=True)
+    rest = sum(phase.seconds for phase in phases)
+    for cut, (longest, following) in enumerate(pairwise([*waits, 0.0]), 1):
+        rest -= longest
+        limit = MAX_SHARE * rest / (1 - cut * MAX_SHARE)
+        if following <= limit or (cut + 1) * MAX_SHARE >= 1:
+            return max(limit, following) or None
+    return None
+
+
+def _offsets(seconds: float) -> list[float]:
+    step = round_step(seconds * 1000.0, 5) / 1000.0
+    return [index * step for index in range(int(seconds / step + 1e-9) + 1)]
+
+
+def _clock(moment: float, zone: tzinfo, *, day: bool = False) -> str:
+    there = instant(moment).astimezone(zone)
+    return f"{there:%a} {there.day} {there:%H:%M}" if day else f"{there:%H:%M:%S}"

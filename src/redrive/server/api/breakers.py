@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from starlette.responses import Response
 
-from redrive.engine.breaker_queries import BreakerQueries, BreakerView, ForceView
+from redrive.engine.breaker_queries import BreakerView, ForceView
 from redrive.policy.access import Permission
 from redrive.policy.bounds import MAX_DELAY_SECONDS
 from redrive.policy.breaker_policy import BreakerPolicy
@@ -16,7 +16,7 @@ from redrive.server.access_control import may
 from redrive.server.answer import answer, page
 from redrive.server.api.request import Asked, Name
 from redrive.server.api.resource import Resource
-from redrive.server.request_context import RequestContext, Visiting
+from redrive.server.request_context import Visiting
 from redrive.server.route import Routes
 
 routes = Routes("breakers", "/api/v1/breakers")
@@ -51,19 +51,19 @@ _BREAKER = {200: {"model": BREAKER.model}}
 @routes.get("", READ, responses={200: {"model": BREAKER.page("BreakerList")}})
 async def list_(visit: Visiting) -> Response:
     """All of them, by name."""
-    return page(BREAKER.views(await (await _queries(visit)).list()), None)
+    return page(BREAKER.views(await (await visit.breakers()).list()), None)
 
 
 @routes.get("/{name:path}", READ, responses=_BREAKER)
 async def get(visit: Visiting, name: Name) -> Response:
     """One breaker, and how much of the organization's work waits for it."""
-    return answer(BREAKER.view(await (await _queries(visit)).get(name)))
+    return answer(BREAKER.view(await (await visit.breakers()).get(name)))
 
 
 @routes.post("/{name:path}/force", CONTROL, responses=_BREAKER)
 async def force(visit: Visiting, name: Name, body: Forcing) -> Response:
     """Open or close it by hand, for so many seconds or until it is released."""
-    queries = await _queries(visit)
+    queries = await visit.breakers()
     await queries.get(name)  # one that nobody names is not made
     by, reason, seconds = visit.principal.name, body.reason, body.seconds
     await visit.app.force_breaker(name, body.state, reason=reason, by=by, seconds=seconds)
@@ -73,11 +73,7 @@ async def force(visit: Visiting, name: Name, body: Forcing) -> Response:
 @routes.post("/{name:path}/release", CONTROL, responses=_BREAKER)
 async def release(visit: Visiting, name: Name) -> Response:
     """Leave it to itself again."""
-    queries = await _queries(visit)
+    queries = await visit.breakers()
     await queries.get(name)
     await visit.app.release_breaker(name, by=visit.principal.name)
     return answer(BREAKER.view(await queries.get(name)))
-
-
-async def _queries(visit: RequestContext) -> BreakerQueries:
-    return await visit.app.breaker_book(org=visit.org, by=visit.principal.name)

@@ -16,9 +16,8 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from redrive.errors import StoreError
-from redrive.model.change import Change, Kind
-from redrive.policy.access import Permission
-from redrive.policy.principal import Principal
+from redrive.model.audit import Change, ChangeKind
+from redrive.policy.access import Permission, Principal
 from redrive.server.access_control import may, other_organization
 from redrive.server.answer import encoded, when
 from redrive.server.request_context import Visiting
@@ -113,7 +112,7 @@ class EventStream(Response):
         try:
             visitor = await self._site.authenticator.authenticate(self._request)
         except StoreError:  # nobody knows; a sign of life tells nothing
-            return change.kind is Kind.BEAT
+            return change.kind is ChangeKind.BEAT
         if visitor is None or visitor.principal.org != self._principal.org:
             return False
         return Permission.READ in visitor.principal.permissions
@@ -124,7 +123,7 @@ class EventStream(Response):
 
 
 def event_text(change: Change) -> bytes:
-    if change.kind is Kind.BEAT:
+    if change.kind is ChangeKind.BEAT:
         return BEAT
     head = f"id: {change.sequence}\nevent: {change.kind}\ndata: ".encode()
     return head + encoded(_data(change)) + b"\n\n"
@@ -132,7 +131,7 @@ def event_text(change: Change) -> bytes:
 
 def _data(change: Change) -> dict[str, Any]:
     """Ids, actions and numbers; never payloads or reasons."""
-    if change.kind is Kind.ENTRY:
+    if change.kind is ChangeKind.ENTRY:
         return {
             "sequence": change.sequence,
             "at": when(change.at),

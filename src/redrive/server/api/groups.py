@@ -26,7 +26,7 @@ from redrive.model.query import Query as GroupQuery
 from redrive.policy.access import Permission
 from redrive.policy.bounds import MAX_DELAY_SECONDS
 from redrive.policy.query import parse
-from redrive.policy.query_languages import GROUPS
+from redrive.policy.query_language import GROUPS
 from redrive.server.access_control import may
 from redrive.server.answer import answer, etag, page
 from redrive.server.api.request import (

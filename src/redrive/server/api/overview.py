@@ -81,8 +81,7 @@ STATISTICS = Resource(
 @routes.get("", may(Permission.READ), responses={200: {"model": OVERVIEW.model}})
 async def get(visit: Visiting, span: Back = Span.DAY) -> Response:
     """How the organization's work stands, and what has happened to it lately."""
-    queries = await visit.app.overview(org=visit.org, by=visit.principal.name)
-    return answer(OVERVIEW.view(await queries.read(span)))
+    return answer(OVERVIEW.view(await (await visit.overview()).read(span)))
 
 
 @statistics_routes.get("", may(Permission.READ), responses={200: {"model": STATISTICS.model}})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from redrive.engine.queue_queries import Depths, QueueQueries, QueueView, WorkerView
+from redrive.engine.queue_queries import Depths, QueueView, WorkerView
 from redrive.policy.access import Permission
 from redrive.server.access_control import may
 from redrive.server.answer import answer, page
@@ -35,7 +35,7 @@ _QUEUE = {200: {"model": QUEUE.model}}
 @routes.get("", READ, responses={200: {"model": QUEUE.page("QueueList")}})
 async def list_(visit: Visiting) -> Response:
     """What the organization has in each of them; what all have is told at home."""
-    return page(QUEUE.views(await (await _queries(visit)).list()), None)
+    return page(QUEUE.views(await (await visit.queues()).list()), None)
 
 
 @routes.get("/{name:path}", READ, responses=_QUEUE)
@@ -61,12 +61,8 @@ async def resume(visit: Visiting, name: Name) -> Response:
 @worker_routes.get("", READ, responses={200: {"model": WORKER.page("WorkerList")}})
 async def _list(visit: Visiting) -> Response:
     """All of them; where they run is told at home."""
-    return page(WORKER.views(await (await _queries(visit)).workers()), None)
+    return page(WORKER.views(await (await visit.queues()).workers()), None)
 
 
 async def _answer(visit: RequestContext, name: str) -> Response:
-    return answer(QUEUE.view(await (await _queries(visit)).get(name)))
-
-
-async def _queries(visit: RequestContext) -> QueueQueries:
-    return await visit.app.queue_book(org=visit.org, by=visit.principal.name)
+    return answer(QUEUE.view(await (await visit.queues()).get(name)))

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from redrive.failures.saved_views import MAX_NAME_LENGTH
 from redrive.model.saved_view import SavedView, ViewedPage
 from redrive.policy.access import Permission
-from redrive.policy.query_languages import MAX_SAVED_LENGTH
+from redrive.policy.query import MAX_SAVED_LENGTH
 from redrive.server.access_control import may
 from redrive.server.answer import answer, nothing, page
 from redrive.server.api.request import Asked, Id

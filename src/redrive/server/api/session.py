@@ -14,8 +14,7 @@ from redrive.identity.sessions import UserSessions
 from redrive.identity.sign_in import NewSession
 from redrive.model.identity import Membership, SessionLine
 from redrive.model.role import Role
-from redrive.policy.access import Permission
-from redrive.policy.principal import SESSION, Principal
+from redrive.policy.access import SESSION, Permission, Principal
 from redrive.server.access_control import SIGNED_IN, SIGNING_IN, check_origin
 from redrive.server.answer import answer, nothing, page
 from redrive.server.api.request import Asked, Id

@@ -1,0 +1,165 @@
+"""The infrastructure that all organizations share: breakers, queues and workers, a page each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from starlette.responses import Response
+
+from redrive.engine.breaker_queries import BreakerView
+from redrive.engine.queue_queries import Depths, QueueView, WorkerView
+from redrive.failures.verdicts import SILENT_SECONDS
+from redrive.model.breaker import BreakerState
+from redrive.model.query import Term
+from redrive.policy.description import describe_closing, describe_opening
+from redrive.server.admin.page import OnPage, Pages
+
+breaker_pages, queue_pages, worker_pages = Pages("breakers"), Pages("queues"), Pages("workers")
+
+DURATIONS = (
+    (300, "5 minutes"),
+    (900, "15 minutes"),
+    (3600, "1 hour"),
+    (14_400, "4 hours"),
+    (86_400, "1 day"),
+)
+
+_BREAKER_ORDER = (BreakerState.OPEN, BreakerState.HALF_OPEN, BreakerState.CLOSED)
+
+
+class BreakerLine(NamedTuple):
+    """`rate` is the share of calls that failed within the breaker's window."""
+
+    breaker: BreakerView
+    rate: float | None
+    opens: str
+    closes: str
+
+    @property
+    def threshold(self) -> float:
+        return self.breaker.policy.failure_rate
+
+
+@breaker_pages.get("/breakers")
+async def breakers(page: OnPage) -> Response:
+    """Show open breakers first."""
+    found = sorted(
+        await (await page.visit.breakers()).list(),
+        key=lambda breaker: (_BREAKER_ORDER.index(breaker.state), breaker.name),
+    )
+    return await page.render(
+        "breakers.html",
+        place="breakers",
+        lines=[_breaker_line(breaker) for breaker in found],
+        durations=DURATIONS,
+    )
+
+
+def _breaker_line(breaker: BreakerView) -> BreakerLine:
+    rate = breaker.failures / breaker.calls if breaker.calls else None
+    return BreakerLine(breaker, rate, describe_opening(breaker.policy), describe_closing(breaker.policy))
+
+
+# Queues
+
+OLD_SECONDS = 300.0
+"""The page points out work that has been ready for longer."""
+
+
+class QueueLine(NamedTuple):
+    """`shown` counts the work of all organizations if the caller may see it, otherwise of their own."""
+
+    queue: QueueView
+    shown: Depths
+    workers: int
+    query: str
+
+    @property
+    def differs(self) -> bool:
+        """Whether other organizations have work in it."""
+        return self.queue.overall is not None and self.queue.overall[:4] != self.queue.own[:4]
+
+    @property
+    def unserved(self) -> bool:
+        waiting = self.shown.ready.number
+        return not self.workers and waiting > 0 and not self.queue.paused
+
+    @property
+    def old(self) -> bool:
+        age = self.shown.oldest_ready_seconds
+        return age is not None and age > OLD_SECONDS
+
+
+@queue_pages.get("/queues")
+async def queues(page: OnPage) -> Response:
+    """Show those that need somebody first: not served, paused, with old work."""
+    queries = await page.visit.queues()
+    at_work = [worker for worker in await queries.workers() if state_of(worker) == "running"]
+    lines = [_queue_line(queue, at_work) for queue in await queries.list()]
+    return await page.render("queues.html", place="queues", lines=sorted(lines, key=_queue_urgency))
+
+
+def _queue_line(queue: QueueView, workers: Iterable[WorkerView]) -> QueueLine:
+    serving = sum(queue.name in worker.queues for worker in workers)
+    return QueueLine(queue, queue.overall or queue.own, serving, str(Term("queue", (queue.name,))))
+
+
+def _queue_urgency(line: QueueLine) -> tuple[bool, bool, bool, str]:
+    return (not line.unserved, not line.queue.paused, not line.old, line.queue.name)
+
+
+# Workers
+
+_WORKER_ORDER = ("silent", "running", "stopping", "stopped")
+
+
+class WorkerLine(NamedTuple):
+    """`state` is "silent" for a running worker that has sent no heartbeat for a minute."""
+
+    worker: WorkerView
+    state: str
+
+
+class Crew(NamedTuple):
+    """All running workers together. `versions` counts them by version, the most frequent first."""
+
+    number: int
+    in_flight: int
+    concurrency: int
+    versions: Mapping[str, int]
+
+
+@worker_pages.get("/workers")
+async def workers(page: OnPage) -> Response:
+    """Show silent workers first, stopped ones last."""
+    found = await (await page.visit.queues()).workers()
+    lines = sorted([WorkerLine(worker, state_of(worker)) for worker in found], key=_worker_urgency)
+    return await page.render("workers.html", place="workers", lines=lines, crew=crew(lines))
+
+
+def state_of(worker: WorkerView) -> str:
+    if worker.state != "stopped" and worker.seconds_silent > SILENT_SECONDS:
+        return "silent"
+    return worker.state
+
+
+def crew(lines: Sequence[WorkerLine]) -> Crew:
+    at_work = [line.worker for line in lines if line.state == "running"]
+    versions = Counter(worker.code_version for worker in at_work)
+    return Crew(
+        len(at_work),
+        sum(worker.in_flight for worker in at_work),
+        sum(worker.concurrency for worker in at_work),
+        dict(sorted(versions.items(), key=lambda item: (-item[1], item[0]))),
+    )
+
+
+def _worker_urgency(line: WorkerLine) -> tuple[int, float, str]:
+    known = line.state in _WORKER_ORDER
+    return (
+        _WORKER_ORDER.index(line.state) if known else len(_WORKER_ORDER),
+        -line.worker.started_at,
+        line.worker.id,
+    )
