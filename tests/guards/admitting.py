@@ -94,12 +94,12 @@ def _limits() -> Iterator[Guard]:
         yield Guard(f"limit.{name}", prevents, (patch,), (f"{LIMITS}{test}",))
     asked = {
         "who is known": (
-            f"{_ACCESS_CONTROL}AccessControl._admitted",
+            f"{_ACCESS_CONTROL}AccessControl._admit",
             "site.limits.admit(principal)",
             f"{ACCESS_CONTROL}test_whoever_asks_too_much_is_told_to_wait_and_others_are_not",
         ),
         "who is nobody": (
-            f"{_ACCESS_CONTROL}AccessControl._admitted",
+            f"{_ACCESS_CONTROL}AccessControl._admit",
             "site.limits.admit_stranger(request, heavy=False)",
             f"{LIMITS}test_whoever_is_nobody_is_counted_too",
         ),
@@ -554,7 +554,7 @@ GUARDS = (
         "a foreign page changing something with the cookie of a browser",
         (
             Code(
-                f"{_ACCESS_CONTROL}_check_browser",
+                f"{_ACCESS_CONTROL}_check_csrf",
                 "if not hmac.compare_digest(",
                 "if False and hmac.compare_digest(",
             ),
@@ -567,7 +567,7 @@ GUARDS = (
     Guard(
         "page.origin",
         "a page that has got hold of a token changing something from elsewhere",
-        (Code(f"{_ACCESS_CONTROL}_check_browser", "check_origin(request, site)", "pass"),),
+        (Code(f"{_ACCESS_CONTROL}_check_csrf", "check_origin(request, site)", "pass"),),
         (f"{OF_OUR_PAGES}[headers2-foreign_origin]", f"{OF_OUR_PAGES}[headers4-foreign_origin]"),
     ),
     Guard(
@@ -679,7 +679,7 @@ GUARDS = (
         "somebody being given the answer of another key",
         (
             Code(
-                f"{_ACCESS_CONTROL}AccessControl._answering",
+                f"{_ACCESS_CONTROL}AccessControl._application",
                 "KeyScope(visit.org, visit.principal.whose)",
                 'KeyScope(visit.org, "")',
             ),
@@ -689,7 +689,7 @@ GUARDS = (
     Guard(
         "kept answer.secret",
         "the text of a new key being kept",
-        (Code(f"{_ACCESS_CONTROL}AccessControl._answering", "or not self._rule.repeatable", ""),),
+        (Code(f"{_ACCESS_CONTROL}AccessControl._application", "or not self._rule.repeatable", ""),),
         _both(f"{ANSWERING}test_an_answer_with_a_secret_is_never_kept"),
     ),
     Guard(
