@@ -275,7 +275,7 @@ class TestStory:
                 await queue.enqueue("b", {"to": "bob"}, error=raised(TimeoutError()), after=["a"])
                 await queue.retry("a")
             for confirm in ("", "other", "yes"):
-                with pytest.raises(InvalidValueError, match=r"say clear\(confirm='default'\)"):
+                with pytest.raises(InvalidValueError, match=r"call clear\(confirm='default'\)"):
                     await dlq.clear(confirm=confirm)
             assert await dlq.size() == 1
             assert await dlq.clear(confirm="default") == 2

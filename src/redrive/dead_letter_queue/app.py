@@ -1,7 +1,8 @@
-"""The application behind a stand-alone dead-letter queue: one task, your function, in its own queue."""
+"""The application behind a stand-alone dead-letter queue: one task, which calls your function."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import Parameter, iscoroutinefunction, signature
@@ -10,11 +11,13 @@ from typing import Any
 from redrive.app import Redrive
 from redrive.engine.dead_letter_policy import DeadLetterPolicy
 from redrive.engine.definition import Definition
+from redrive.engine.handle import RunHandle
 from redrive.engine.worker import Worker
-from redrive.errors import InvalidValueError
+from redrive.errors import InvalidValueError, TransitionError
 from redrive.failures.external_tasks import DEFAULT_MAX_SIZE, PREFIX, ExternalTasks
-from redrive.failures.redrive_processor import ProcessorOptions
+from redrive.failures.redrive_processor import RUNNING, STOPPED, ProcessorOptions
 from redrive.failures.reported_failure import ExternalTaskPolicy, redrive_config
+from redrive.model.run import RunState
 from redrive.policy.presets import REDRIVE_NEVER
 from redrive.policy.redriving import BY_CATEGORY, Function, RedriveChoice
 from redrive.policy.template import Template
@@ -40,6 +43,7 @@ class QueueApp(Redrive):
         **app_options: Any,
     ) -> None:
         self.queue = PREFIX + name
+        self.can_execute = execute is not None
         super().__init__(url, settings=settings, **app_options)
         for word, function in policies.items():
             self.redrive_function(word, function)
@@ -62,7 +66,7 @@ class QueueApp(Redrive):
         return Strategy(self.settings.dlq_strategy) if self.settings.dlq_enabled else Strategy.DISABLED
 
     def definition(self, choice: RedriveChoice, max_redrives: int | None) -> Definition:
-        """The definition of a run of a failed task with this policy."""
+        """Return the definition of the run of a failed task with this policy."""
         step = self._execute.step(config=redrive_config(choice, max_redrives))
         return Definition(self.queue, (step,))
 
@@ -90,8 +94,73 @@ class QueueApp(Redrive):
         )
 
 
+class Background:
+    """Executes the tasks of a queue: each when it is due, or one at once."""
+
+    def __init__(self, app: QueueApp, name: str) -> None:
+        self._app = app
+        self._name = name
+        self._worker: Worker | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._helpers: set[asyncio.Task[None]] = set()
+
+    @property
+    def state(self) -> str:
+        return STOPPED if self._running is None or self._running.done() else RUNNING
+
+    def start(self) -> None:
+        _require_loop()
+        if self.state == RUNNING:
+            raise TransitionError(
+                f"the queue {self._name!r} is already running; stop it before it is started again"
+            )
+        self._worker = self._app.own_worker(redrive=True)
+        self._running = asyncio.create_task(self._worker.run())
+
+    async def stop(self) -> None:
+        for helper in self._helpers:
+            helper.cancel()
+        await asyncio.gather(*self._helpers, return_exceptions=True)
+        worker, running = self._worker, self._running
+        self._worker = self._running = None
+        if worker is not None and running is not None:
+            worker.stop()
+            await running
+
+    async def ending(self, run: RunHandle, timeout: float | None) -> RunState:
+        """Wait for the end of a replayed run. The run continues after a TimeoutError."""
+        helper = self._helper(run)
+        state = await run.wait(timeout)
+        if helper is not None:
+            await helper
+        return state
+
+    def _helper(self, run: RunHandle) -> asyncio.Task[None] | None:
+        """Start a worker for this run, unless the background or a test executes it."""
+        if self.state == RUNNING or self._app.waiters.help is not None:
+            return None
+        helper = asyncio.create_task(self._help(run))
+        self._helpers.add(helper)
+        helper.add_done_callback(self._helpers.discard)
+        return helper
+
+    async def _help(self, run: RunHandle) -> None:
+        async with self._app.own_worker(redrive=False):
+            await run.wait()
+
+
+def _require_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise InvalidValueError(
+            "no event loop is running here that tasks could be executed on; use dlq.sync.start(), or call "
+            "dlq.start() inside of a coroutine"
+        ) from None
+
+
 def _adapted(execute: Execute | None) -> Execute:
-    """A task function that calls `execute` with the task, and the context, out of its payload."""
+    """Return a task function that calls `execute` with the task of its payload, and perhaps the context."""
     if execute is None:
         return _nothing
     if not callable(execute):

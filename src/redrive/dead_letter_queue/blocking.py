@@ -8,29 +8,29 @@ from types import TracebackType
 from typing import Self
 
 from redrive.blocking import Facade, waiting
-from redrive.dead_letter_queue.queue import DeadLetterQueue
+from redrive.dead_letter_queue.operations import QueueOperations
 from redrive.model.failed_task import FailedTask
 
 
 class BlockingQueue(Facade):
     """Almost a dict of failed tasks by id. `with` closes it at the end."""
 
-    def __init__(self, queue: DeadLetterQueue) -> None:
+    def __init__(self, queue: QueueOperations) -> None:
         super().__init__(queue, queue.app.sync.loop)
         self._queue = queue
         self.capturing = queue.capturing
         self.capture = queue.capture
 
-    enqueue = waiting(DeadLetterQueue.enqueue)
-    offer = waiting(DeadLetterQueue.offer)
-    get = waiting(DeadLetterQueue.get)
-    list = waiting(DeadLetterQueue.list)
-    statistics = waiting(DeadLetterQueue.statistics)
-    retry = waiting(DeadLetterQueue.retry)
-    archive = waiting(DeadLetterQueue.archive)
-    unlink = waiting(DeadLetterQueue.unlink)
-    clear = waiting(DeadLetterQueue.clear)
-    stop = waiting(DeadLetterQueue.stop)
+    enqueue = waiting(QueueOperations.enqueue)
+    offer = waiting(QueueOperations.offer)
+    get = waiting(QueueOperations.get)
+    list = waiting(QueueOperations.list)
+    statistics = waiting(QueueOperations.statistics)
+    retry = waiting(QueueOperations.retry)
+    archive = waiting(QueueOperations.archive)
+    unlink = waiting(QueueOperations.unlink)
+    clear = waiting(QueueOperations.clear)
+    stop = waiting(QueueOperations.stop)
 
     def __getitem__(self, task_id: str) -> FailedTask:
         found = self.get(task_id)
@@ -42,7 +42,7 @@ class BlockingQueue(Facade):
         return isinstance(task_id, str) and self._loop.wait_for(self._queue.contains(task_id))
 
     def __iter__(self) -> Iterator[str]:
-        """Ids of the live tasks, the oldest first; as many as `len`."""
+        """Yield the ids of live tasks, the oldest first; as many as `len`."""
 
         async def ids() -> tuple[str, ...]:
             return tuple([task_id async for task_id in self._queue])
@@ -53,7 +53,7 @@ class BlockingQueue(Facade):
         return self._loop.wait_for(self._queue.size())
 
     def __bool__(self) -> bool:
-        """An empty queue is true, too."""
+        """An empty queue is true, unlike an empty dict."""
         return True
 
     @property

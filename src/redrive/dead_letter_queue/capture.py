@@ -1,4 +1,4 @@
-"""Capturing failures of a block, or of every call of a function, by the strategy of the queue."""
+"""Capture failures of a block, or of every call of a function, according to the strategy of the queue."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from collections.abc import Callable, Coroutine
 from functools import partial, wraps
 from inspect import iscoroutinefunction
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from redrive.dead_letter_queue.app import QueueApp
+from redrive.dead_letter_queue.tasks import TaskFields
 from redrive.engine.payload import to_json
+from redrive.model.failed_task import FailedTask
 from redrive.policy.idempotency import request_hash
 
-if TYPE_CHECKING:
-    from redrive.dead_letter_queue.queue import DeadLetterQueue
-    from redrive.dead_letter_queue.tasks import TaskFields
+Offer = Callable[..., Coroutine[Any, Any, FailedTask | None]]
+"""QueueOperations.offer: keeps the task, or returns None."""
 
 Describe = Callable[[], tuple[str, object]]
 """Returns the id and the task; called only after a failure."""
@@ -22,11 +24,14 @@ Describe = Callable[[], tuple[str, object]]
 class Capturing:
     """`async with`, or `with` in programs without an event loop. The exception propagates, unless `quiet`."""
 
-    def __init__(self, queue: DeadLetterQueue, describe: Describe, quiet: bool, fields: TaskFields) -> None:
-        self._queue = queue
-        self._describe = describe
+    def __init__(
+        self, offer: Offer, app: QueueApp, quiet: bool, fields: TaskFields, describe: Describe
+    ) -> None:
+        self._offer = offer
+        self._app = app
         self._quiet = quiet
         self._fields = fields
+        self._describe = describe
 
     async def __aenter__(self) -> None: ...
 
@@ -48,57 +53,54 @@ class Capturing:
         if not isinstance(error, Exception):
             return False
         try:
-            return self._queue.app.sync.wait_for(self._keep(error))
+            return self._app.sync.wait_for(self._keep(error))
         except Exception as own:  # noqa: BLE001
             return _add_note(error, own)
 
     def _keep(self, error: Exception) -> Coroutine[Any, Any, bool]:
-        """Offer the task to the queue. It is described on the calling thread, not on the background loop."""
-        return self._offer(*self._describe(), error)
+        """Describe the task now, on the calling thread; the queue may take it on another one."""
+        return self._offer_task(*self._describe(), error)
 
-    async def _offer(self, task_id: str, task: object, error: Exception) -> bool:
-        """True to swallow the exception: only when the task was kept."""
-        kept = await self._queue.offer(task_id, task, error=error, **self._fields)
+    async def _offer_task(self, task_id: str, task: object, error: Exception) -> bool:
+        """Return True, which swallows the exception, only if it is quiet and the task was kept."""
+        kept = await self._offer(task_id, task, error=error, **self._fields)
         return kept is not None and self._quiet
 
 
 def captured(
-    queue: DeadLetterQueue,
     function: Callable[..., Any],
     task_id: Callable[..., str] | None,
-    quiet: bool,
-    fields: TaskFields,
+    capturing: Callable[[Describe], Capturing],
 ) -> Callable[..., Any]:
     """Wrap the function, so that the queue keeps its failures."""
 
-    def capturing(*args: Any, **kwargs: Any) -> Capturing:
-        describe = partial(_described, function, task_id, args, kwargs)
-        return Capturing(queue, describe, quiet, fields)
+    def describe(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Describe:
+        return partial(_describe, function, task_id, args, kwargs)
 
     if iscoroutinefunction(function):
 
         @wraps(function)
         async def call_async(*args: Any, **kwargs: Any) -> Any:
-            async with capturing(*args, **kwargs):
+            async with capturing(describe(args, kwargs)):
                 return await function(*args, **kwargs)
 
         return call_async
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        with capturing(*args, **kwargs):
+        with capturing(describe(args, kwargs)):
             return function(*args, **kwargs)
 
     return call
 
 
-def _described(
+def _describe(
     function: Callable[..., Any],
     task_id: Callable[..., str] | None,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> tuple[str, object]:
-    """Id and task of a call. Without `task_id`, the same call is the same task."""
+    """Return id and task of a call. Without `task_id`, the same call is the same task."""
     task = to_json({"args": list(args), "kwargs": kwargs})
     if task_id is not None:
         return task_id(*args, **kwargs), task

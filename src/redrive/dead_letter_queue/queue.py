@@ -15,48 +15,30 @@ completed, …) where they leave it, in `FailedTask` and `Statistics`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from types import EllipsisType, TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import Any, Self
 
 from redrive.dead_letter_queue.app import Execute, QueueApp
-from redrive.dead_letter_queue.background import Background
-from redrive.dead_letter_queue.capture import Capturing, captured
-from redrive.dead_letter_queue.refusal import not_archived, not_ended, not_retried
-from redrive.dead_letter_queue.tasks import FailedTasks, TaskFields
+from redrive.dead_letter_queue.blocking import BlockingQueue
+from redrive.dead_letter_queue.operations import QueueOperations
 from redrive.engine.enqueue import DEFAULT_ORG
-from redrive.engine.evidence import Evidence
 from redrive.engine.task import checked_name, reject_unknown
-from redrive.errors import InvalidValueError, NotFoundError, ReplayRefusedError, TransitionError
-from redrive.failures.external_tasks import clear_queue
-from redrive.failures.redrive_processor import RUNNING
-from redrive.failures.service import Failures
-from redrive.failures.statistics import statistics
-from redrive.model.alias import dead_letter_state
-from redrive.model.caller import APPLICATION, Caller, checked_caller
-from redrive.model.failed_task import FailedTask, FailedTaskRow, RetryOutcome
-from redrive.model.run import RunState
-from redrive.model.statistics import Statistics
-from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_whole
+from redrive.model.caller import APPLICATION, checked_caller
 from redrive.policy.codec import DEFAULT_LIMITS, JsonLimits
 from redrive.policy.monitor import DEFAULT_THRESHOLDS, Thresholds
 from redrive.policy.redact import DEFAULT_REDACTOR, Redactor
 from redrive.policy.redriving import Function
 from redrive.policy.template import Template
-from redrive.policy.triage import Strategy, enters
+from redrive.policy.triage import Strategy
 from redrive.settings import Settings
 
-if TYPE_CHECKING:
-    from redrive.dead_letter_queue.blocking import BlockingQueue
-
-MAX_LIST_SIZE = 1_000
 _OPTIONS = frozenset({"timeout", "breaker", "effect", "classifier", "concurrency"})
 
 
-class DeadLetterQueue:
+class DeadLetterQueue(QueueOperations):
     """Failed tasks, kept until they succeed, or are archived or removed.
 
     Settings come from redrive.settings (dlq_…); what is given here wins.
@@ -96,10 +78,8 @@ class DeadLetterQueue:
         **options: Any,
     ) -> None:
         reject_unknown("a dead-letter queue has no option", options, _OPTIONS | _keywords())
-        self.name = checked_name("the name of a dead-letter queue", name)
-        self.org = checked_name("org", org)
-        self._by = checked_caller(by)
-        self._can_execute = execute is not None
+        name = checked_name("the name of a dead-letter queue", name)
+        org, by = checked_name("org", org), checked_caller(by)
         given = {
             "dlq_max_size": max_size,
             "dlq_default_max_retries": max_retries,
@@ -107,7 +87,7 @@ class DeadLetterQueue:
             "dlq_strategy": strategy,
             "dlq_default_policy": default_policy,
         }
-        self.app = QueueApp(
+        app = QueueApp(
             url,
             name,
             execute,
@@ -120,170 +100,12 @@ class DeadLetterQueue:
             limits=limits,
             log=log,
         )
-        self._background = Background(self.app, name)
-        self._sync: BlockingQueue | None = None
+        super().__init__(app, name, org, by)
+        self._sync = BlockingQueue(self)
 
     def __repr__(self) -> str:
         whose = "" if self.org == DEFAULT_ORG else f" of {self.org!r}"
         return f"<DeadLetterQueue {self.name!r}{whose}, {self.state}>"
-
-    # Putting in and looking up
-
-    async def enqueue(
-        self, task_id: str, task: object = None, *, error: BaseException | str, **fields: Unpack[TaskFields]
-    ) -> FailedTask:
-        """Keep a failed task; see TaskFields. While the task is live, the same id updates it with the newer
-        error. QueueFullError when the queue is full."""
-        evidence = self._tasks.evidence(error, fields)
-        admission = enters(self.app.strategy, evidence.failure.category, requested=True)
-        if not admission:
-            raise InvalidValueError(f"the task {task_id!r} was not kept: {admission.reason}")
-        return await self._keep(task_id, task, evidence, fields)
-
-    async def offer(
-        self, task_id: str, task: object = None, *, error: BaseException | str, **fields: Unpack[TaskFields]
-    ) -> FailedTask | None:
-        """Keep a failed task if the strategy of the queue takes it; otherwise return None."""
-        evidence = self._tasks.evidence(error, fields)
-        if not enters(self.app.strategy, evidence.failure.category):
-            return None
-        return await self._keep(task_id, task, evidence, fields)
-
-    async def get(self, task_id: str) -> FailedTask | None:
-        """The task with this id; None when the queue has none."""
-        row = await self._find(task_id)
-        return None if row is None else self._tasks.view(row)
-
-    async def list(self, status: str | None = None, *, limit: int = 100) -> list[FailedTask]:
-        """The oldest first; by status: pending, retrying, exhausted, completed, discarded, archived."""
-        require_whole("limit", limit, 1, MAX_LIST_SIZE)
-        state = None if status is None else dead_letter_state(status)
-        await self.app.open()
-        return [self._tasks.view(row) for row in await self._tasks.page(state, limit)]
-
-    async def __aiter__(self) -> AsyncIterator[str]:
-        """Ids of the live tasks, the oldest first."""
-        await self.app.open()
-        async for task_id in self._tasks.live():
-            yield task_id
-
-    async def contains(self, task_id: str) -> bool:
-        return await self._find(task_id) is not None
-
-    async def size(self) -> int:
-        """How many tasks are live: pending, retrying or exhausted."""
-        return (await self.statistics()).queue_size
-
-    async def statistics(self) -> Statistics:
-        """Count tasks by status, category and policy; lifetime figures survive restarts."""
-        await self.app.open()
-        app, interval = self.app, self.app.settings.dlq_interval_sec
-        figures = await statistics(app.store, self.org, app.queue, max_size=app.max_size, interval=interval)
-        running = figures.is_processor_running or self.state == RUNNING
-        return figures._replace(is_processor_running=running)
-
-    # Working on tasks
-
-    async def retry(self, task_id: str, *, reason: str = "", timeout: float | None = None) -> RetryOutcome:
-        """Execute a task now, regardless of its policy.
-
-        TimeoutError when it has not ended after `timeout` seconds; it continues in the background.
-        """
-        self._require_execute()
-        if timeout is not None:
-            require("timeout", timeout, 0.0, MAX_DELAY_SECONDS)
-        row = await self._existing(task_id)
-        await self._begin(row, reason)
-        run = self.app.run(row.run_id, self.org)
-        try:
-            succeeded = await self._background.ending(run, timeout) is RunState.SUCCESS
-        except TimeoutError:
-            raise TimeoutError(not_ended(task_id, timeout)) from None
-        result = await run.result() if succeeded else None
-        task = self._tasks.view(await self._existing(task_id))
-        return RetryOutcome(
-            success=succeeded, error=None if succeeded else task.last_error, result=result, item=task
-        )
-
-    async def archive(self, task_id: str, *, reason: str = "") -> FailedTask:
-        """Archive a task. It is never redriven, and nothing about it is lost."""
-        row = await self._existing(task_id)
-        try:
-            await (await self._desk()).dead_letters.archive(row.letter_id, reason)
-        except (TransitionError, NotFoundError):
-            raise TransitionError(not_archived(await self._existing(task_id))) from None
-        return self._tasks.view(await self._existing(task_id))
-
-    async def unlink(self, task_id: str, other: str) -> bool:
-        """Remove a dependency on another task (`after`). False when there was none."""
-        row, letters = await self._existing(task_id), (await self._desk()).dead_letters
-        awaited = [letter for letter in await self._tasks.awaited(row) if letter.task_id == other]
-        return any([await letters.unlink(row.letter_id, letter.letter_id) for letter in awaited])
-
-    async def clear(self, *, confirm: str) -> int:
-        """Remove all tasks of this queue forever but those being executed; how many were removed.
-
-        `confirm` is the name of the queue, against mistakes.
-        """
-        if confirm != self.name:
-            raise InvalidValueError(
-                f"clear() removes all tasks of the queue {self.name!r} for ever; if that is meant, "
-                f"say clear(confirm={self.name!r})"
-            )
-        await self.app.open()
-        caller = Caller(self.org, self._by)
-        return await clear_queue(self.app.store, caller, self.app.queue, self.app.max_size)
-
-    # Executing in the background
-
-    @property
-    def state(self) -> str:
-        """ "running" or "stopped": whether this queue executes tasks in the background."""
-        return self._background.state
-
-    def start(self) -> None:
-        """Execute tasks in the background, each when it is due."""
-        self._require_execute()
-        self._background.start()
-
-    async def stop(self) -> None:
-        """Stop executing; running tasks finish. A queue that is not running stays so."""
-        await self._background.stop()
-
-    @asynccontextmanager
-    async def processing(self) -> AsyncIterator[Self]:
-        """Execute tasks in the background during a block."""
-        self.start()
-        try:
-            yield self
-        finally:
-            await self.stop()
-
-    # Capturing failures
-
-    def capturing(
-        self, task_id: str, task: object = None, *, quiet: bool = False, **fields: Unpack[TaskFields]
-    ) -> Capturing:
-        """`async with dlq.capturing("order-7", order): ...` keeps a failure of the block, by the strategy.
-
-        The exception propagates; with `quiet` only when it was not kept.
-        """
-        return Capturing(self, lambda: (task_id, task), quiet, fields)
-
-    def capture(
-        self,
-        task_id: Callable[..., str] | None = None,
-        *,
-        quiet: bool = False,
-        **fields: Unpack[TaskFields],
-    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """`@dlq.capture()` keeps failed calls of a function, sync or async, as {"args": …, "kwargs": …}.
-
-        `task_id` makes an id of the arguments; without it, the same call is the same task.
-        """
-        return lambda function: captured(self, function, task_id, quiet, fields)
-
-    # Opening and closing
 
     async def close(self) -> None:
         await self.stop()
@@ -301,56 +123,13 @@ class DeadLetterQueue:
     @property
     def sync(self) -> BlockingQueue:
         """The same queue for programs without an event loop."""
-        if self._sync is None:
-            from redrive.dead_letter_queue.blocking import BlockingQueue  # it imports this module
-
-            self._sync = BlockingQueue(self)
         return self._sync
-
-    # Inside
-
-    @property
-    def _tasks(self) -> FailedTasks:
-        return FailedTasks(self.app, self.org)
-
-    async def _keep(self, task_id: str, task: object, evidence: Evidence, fields: TaskFields) -> FailedTask:
-        report = self._tasks.report(task_id, task, evidence, fields)
-        await self.app.open()
-        await self._tasks.keep(report)
-        return self._tasks.view(await self._existing(task_id))
-
-    async def _begin(self, row: FailedTaskRow, reason: str) -> None:
-        try:
-            await (await self._desk()).replays.start(row.letter_id, reason=reason)
-        except (ReplayRefusedError, NotFoundError) as error:
-            now = await self._existing(row.task_id)
-            awaited = await self._tasks.awaited(now)
-            raise ReplayRefusedError(not_retried(now, awaited, str(error))) from None
-
-    async def _find(self, task_id: str) -> FailedTaskRow | None:
-        await self.app.open()
-        return await self._tasks.find(task_id)
-
-    async def _existing(self, task_id: str) -> FailedTaskRow:
-        row = await self._find(task_id)
-        if row is None:
-            raise NotFoundError(f"there is no task {task_id!r} in the queue {self.name!r}")
-        return row
-
-    async def _desk(self) -> Failures:
-        return await self.app.desk(org=self.org, by=self._by)
-
-    def _require_execute(self) -> None:
-        if not self._can_execute:
-            raise InvalidValueError(
-                "this queue was given no function to execute tasks with: DeadLetterQueue(url, execute=...)"
-            )
 
 
 def _settings(
     known: Settings | None, given: Mapping[str, Any], archive_days: float | EllipsisType | None
 ) -> Settings:
-    """The settings, with the arguments that were given; None is a value of `archive_days` only."""
+    """Return the settings with the given arguments. None is a value only for `archive_days`."""
     changes = {key: value for key, value in given.items() if value is not None}
     if archive_days is not ...:
         changes["dlq_archive_days"] = archive_days
