@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from redrive.app import Redrive
     from redrive.calls.attempt import Attempt, current_attempt
     from redrive.calls.dependency import Dependency, dependency
-    from redrive.calls.guard import Guard
+    from redrive.calls.event import log_fields
+    from redrive.calls.guard import Guard, call, retry
     from redrive.calls.http import AsyncHttpClient, HttpClient
-    from redrive.calls.reporter import log_fields
-    from redrive.calls.retry import call, retry
     from redrive.dead_letter_queue import DeadLetterQueue
     from redrive.engine.context import Context
     from redrive.engine.encryption import new_encryption_key
@@ -70,14 +69,14 @@ _HOME = {
     "RunHandle": "redrive.engine.handle",
     "Settings": "redrive.settings",
     "Template": "redrive.policy.template",
-    "call": "redrive.calls.retry",
+    "call": "redrive.calls.guard",
     "classify": "redrive.policy.classify",
     "current_attempt": "redrive.calls.attempt",
     "dependency": "redrive.calls.dependency",
     "idempotency_key": "redrive.policy.idempotency",
-    "log_fields": "redrive.calls.reporter",
+    "log_fields": "redrive.calls.event",
     "new_encryption_key": "redrive.engine.encryption",
-    "retry": "redrive.calls.retry",
+    "retry": "redrive.calls.guard",
 }
 
 __all__ = [

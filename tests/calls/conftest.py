@@ -13,7 +13,7 @@ from tests.calls.script import Play, play_async, play_sync
 from tests.misbehaving import MisbehavingServer
 
 from redrive import Backoff, RetryPolicy
-from redrive.calls import retry as plain
+from redrive.calls import guard
 from redrive.calls.dependency import DEPENDENCIES, Dependencies
 from redrive.policy import Immediate
 from redrive.testing import VirtualClock
@@ -23,7 +23,7 @@ from redrive.testing import VirtualClock
 def _unused_dependencies(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, unused in vars(Dependencies()).items():
         monkeypatch.setattr(DEPENDENCIES, name, unused)
-    monkeypatch.setattr(plain, "_PLAIN_GUARDS", {})
+    monkeypatch.setattr(guard, "_PLAIN_GUARDS", {})
 
 
 @pytest.fixture

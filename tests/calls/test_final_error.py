@@ -18,7 +18,7 @@ import pytest
 from tests.calls.script import Play, Script
 
 from redrive import Attempt, Backoff, BreakerPolicy, BudgetPolicy, Dependency, Guard, RetryableError, retry
-from redrive.calls.reporter import LOGGER
+from redrive.calls.event import LOGGER
 from redrive.errors import (
     AttemptTimeoutError,
     BreakerOpenError,

@@ -325,7 +325,7 @@ class TestCall:
         assert redrive.dependency("look").retry_tokens == 500.0
 
     def test_a_name_made_for_every_call_does_not_fill_the_memory(self) -> None:
-        from redrive.calls import retry as module
+        from redrive.calls import guard as module
 
         for number in range(3000):
             assert call(f"look {number}", lambda attempt: attempt.number) == 1

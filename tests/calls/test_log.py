@@ -14,7 +14,7 @@ from tests.calls.script import Play, Script
 from tests.lines import Lines, written_to
 
 from redrive import Attempt, Backoff, Guard, RetryableError, log_fields
-from redrive.calls.reporter import LOGGER, current_log_fields
+from redrive.calls.event import LOGGER, current_log_fields
 from redrive.errors import FinalError, HttpStatusError
 from redrive.policy import Immediate
 from redrive.testing import VirtualClock

@@ -8,7 +8,7 @@ from typing import Any
 
 from redrive.calls.attempt import CURRENT, Attempt
 from redrive.calls.dependency import Dependency
-from redrive.calls.reporter import CallReporter
+from redrive.calls.event import CallReporter
 from redrive.clock import Clock
 from redrive.errors import DeferredError, InvalidValueError
 from redrive.model.breaker import Permit

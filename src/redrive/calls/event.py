@@ -1,11 +1,24 @@
-"""Events of a guarded call, for logs, metrics and hooks."""
+"""Events of a guarded call, and the reporter that logs them and calls hooks, without harm to the call."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from redrive.callables import name_of
+from redrive.calls.attempt import Attempt
+from redrive.log_line import write_log_line
 from redrive.model.decision import Explanation, Reason
 from redrive.model.failure import Failure
+from redrive.policy import probe
+from redrive.policy.recognise import type_name
+
+LOGGER = logging.getLogger("redrive.calls")
 
 
 class AttemptFailed(NamedTuple):
@@ -33,9 +46,10 @@ class CallRecovered(NamedTuple):
 
 
 CallEvent = AttemptFailed | CallRecovered
+Hook = Callable[[CallEvent], object]
 
 
-def name_of(event: CallEvent) -> str:
+def _event_name(event: CallEvent) -> str:
     if isinstance(event, CallRecovered):
         return "call.recovered"
     if event.wait is not None:
@@ -46,7 +60,7 @@ def name_of(event: CallEvent) -> str:
 def fields_of(event: CallEvent) -> dict[str, Any]:
     """Return the event as flat fields, with the names that all logs use."""
     fields: dict[str, Any] = {
-        "event": name_of(event),
+        "event": _event_name(event),
         "operation": event.operation,
         "attempt": event.attempt,
         "max_attempts": event.max_attempts,
@@ -67,3 +81,73 @@ def fields_of(event: CallEvent) -> dict[str, Any]:
             "error": f"{failure.error_type}: {failure.message}",
         }
     return {name: value for name, value in fields.items() if value is not None}
+
+
+_FIELDS: ContextVar[Mapping[str, Any]] = ContextVar("redrive_log_fields", default=MappingProxyType({}))
+
+
+@contextmanager
+def log_fields(**fields: Any) -> Iterator[None]:
+    """Add fields such as request_id, user_id or org_id to every log line written inside the block."""
+    token = _FIELDS.set({**_FIELDS.get(), **fields})
+    try:
+        yield
+    finally:
+        _FIELDS.reset(token)
+
+
+def current_log_fields() -> Mapping[str, Any]:
+    return _FIELDS.get()
+
+
+def log_response(attempt: Attempt, status: int) -> None:
+    """Log a response of the HTTP client, at the level DEBUG."""
+    if LOGGER.isEnabledFor(logging.DEBUG):
+        fields = {
+            "event": "http.answered",
+            "operation": attempt.operation,
+            "attempt": attempt.number,
+            "http_status": status,
+            "latency_ms": round(attempt.elapsed() * 1000, 1),
+        }
+        write_log_line(LOGGER, logging.DEBUG, {**_FIELDS.get(), **fields})
+
+
+def _log_failed_hook(operation: str, hook: object, error: Exception) -> None:
+    what = f"{type_name(error)}: {probe.text(error)}"
+    fields = {"event": "call.hook_failed", "operation": operation, "hook": name_of(hook), "error": what}
+    write_log_line(LOGGER, logging.ERROR, {**_FIELDS.get(), **fields})
+
+
+@dataclass(frozen=True, slots=True)
+class CallReporter:
+    fields: Mapping[str, Any]
+    hooks: tuple[Hook, ...]
+
+    def failed(
+        self, attempt: Attempt, seconds: float, failure: Failure, why: Explanation, wait: float | None
+    ) -> None:
+        # An open breaker rejects calls as expected; they must not flood the log during an outage.
+        level = logging.WARNING if wait is None and not failure.unavailable else logging.INFO
+        if self._has_listener(level):
+            self._emit(AttemptFailed(*_subject(attempt), seconds, failure, why.reason, why, wait), level)
+
+    def recovered(self, attempt: Attempt) -> None:
+        if self._has_listener(logging.INFO):
+            self._emit(CallRecovered(*_subject(attempt), attempt.elapsed()), logging.INFO)
+
+    def _has_listener(self, level: int) -> bool:
+        return bool(self.hooks) or LOGGER.isEnabledFor(level)
+
+    def _emit(self, event: CallEvent, level: int) -> None:
+        if LOGGER.isEnabledFor(level):
+            write_log_line(LOGGER, level, {**_FIELDS.get(), **self.fields, **fields_of(event)})
+        for hook in self.hooks:
+            try:
+                hook(event)
+            except Exception as error:  # noqa: BLE001
+                _log_failed_hook(event.operation, hook, error)
+
+
+def _subject(attempt: Attempt) -> tuple[str, int, int, str | None]:
+    return attempt.operation, attempt.number, attempt.max_attempts, attempt.idempotency_key

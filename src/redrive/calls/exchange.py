@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from redrive.calls.attempt import Attempt
-from redrive.calls.reporter import log_response
+from redrive.calls.event import log_response
 from redrive.errors import HttpContentError, HttpStatusError, InvalidValueError
 from redrive.model.step import Effect
 

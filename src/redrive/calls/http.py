@@ -21,9 +21,9 @@ except ModuleNotFoundError as error:
     ) from error
 
 from redrive.calls.attempt import Attempt
+from redrive.calls.event import current_log_fields
 from redrive.calls.exchange import Body, Exchange, encode_json
 from redrive.calls.guard import CallOptions, Guard, names_of, reject_unknown
-from redrive.calls.reporter import current_log_fields
 from redrive.errors import InvalidValueError
 from redrive.policy.bounds import require_kind
 

@@ -33,7 +33,7 @@ class LocalTransport:
     server = None
 
     def __init__(self, settings: Settings, org: str, purpose: Purpose) -> None:
-        from redrive.doctor.database_version import place_of
+        from redrive.doctor.version import place_of
 
         self._api = _api(settings, org)
         self._app: Redrive = self._api.app
@@ -59,7 +59,7 @@ class LocalTransport:
         self._runner.close()
 
     async def _open(self, org: str, purpose: Purpose) -> None:
-        from redrive.doctor.database_version import missing_file
+        from redrive.doctor.version import missing_file
 
         missing = missing_file(self._app.database)
         makes = purpose.creates and not purpose.dry_run
@@ -86,7 +86,7 @@ async def refuse_old_tables(app: Redrive, *, makes: bool = False) -> None:
 
     `makes`: a database without tables is accepted.
     """
-    from redrive.doctor.database_version import read_version
+    from redrive.doctor.version import read_version
 
     found = await read_version(app.database)
     if not found.version and not makes:

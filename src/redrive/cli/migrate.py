@@ -15,7 +15,7 @@ from redrive.cli.output import output_option, show_rows
 from redrive.cli.terminal import notice
 
 if TYPE_CHECKING:
-    from redrive.doctor.database_version import DatabaseVersion
+    from redrive.doctor.version import DatabaseVersion
 
 COLUMNS = ("version", "name", "state")
 
@@ -53,7 +53,7 @@ def migrate(given: GlobalOptions, output: str | None, check: bool, dry_run: bool
 
 async def _run(given: GlobalOptions, *, apply: bool) -> DatabaseVersion:
     from redrive.app import Redrive  # slow to import, so only where it is needed
-    from redrive.doctor.database_version import read_version
+    from redrive.doctor.version import read_version
 
     app = Redrive(settings=database_settings(given), log=False)
     try:

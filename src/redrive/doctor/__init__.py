@@ -1,9 +1,9 @@
-"""The doctor: examines a database and the work in it, and says what to do.
+"""The doctor: examines a database and the work in it, and advises what to do.
 
     report = await examine(app.database)
     print(report)
 
-It only reads. Observing and judging are separate, so that tests can judge any observation.
+It only reads. `examination` observes, and the other modules judge, so that tests can judge any observation.
 """
 
 from __future__ import annotations

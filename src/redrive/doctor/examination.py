@@ -1,4 +1,4 @@
-"""The examination: all checks in their order. A check that is not permitted stops no other one."""
+"""The examination: all checks in order. A check that the database refuses stops no other one."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from importlib import import_module
 
 from redrive.clock import SYSTEM_CLOCK, Clock
-from redrive.doctor import postgres, program, sqlite, trouble, work
+from redrive.doctor import failures, postgres, sqlite, version, work
 from redrive.doctor.finding import DEFAULT_LIMITS, DoctorLimits, Finding, HealthReport, ok, unknown
 from redrive.errors import StoreError, StoreUnavailableError
 from redrive.settings import Settings
 from redrive.store.database import Database
 from redrive.store.inspection import Inspection
 from redrive.store.postgres import PostgresDatabase
-from redrive.store.postgres_condition import PostgresCondition, Server
+from redrive.store.postgres_condition import PostgresCondition
 from redrive.store.schema import schema_of
 from redrive.store.sqlite_reader import SqliteReader, place_of, reading
 
-Look = Callable[[], Awaitable[Iterable[Finding]]]
+CheckFunction = Callable[[], Awaitable[Iterable[Finding]]]
 
 
 async def examine(
@@ -35,12 +35,12 @@ async def examine(
     keys      ids of the configured encryption keys; None skips the check
     limits    when the doctor warns
     """
-    looked_at = reading(database)
+    reader = reading(database)
     try:
-        findings = [finding async for finding in _findings(looked_at, settings, keys, limits, clock)]
+        findings = [finding async for finding in _findings(reader, settings, keys, limits, clock)]
     finally:
-        if not looked_at.in_memory:
-            await looked_at.close()
+        if not reader.in_memory:
+            await reader.close()
     return HealthReport(place_of(database), tuple(findings))
 
 
@@ -51,23 +51,21 @@ async def _findings(
     limits: DoctorLimits,
     clock: Clock,
 ) -> AsyncIterator[Finding]:
-    yield program.judge_program(_version(), platform.python_version())
-    about_database = _postgres if isinstance(database, PostgresDatabase) else _sqlite
-    async for finding in about_database(database, limits, clock):
+    redrive = import_module("redrive")  # at run time: the package is above all its parts
+    yield version.judge_program(str(redrive.__version__), platform.python_version())
+    of_database = _of_sqlite(database, limits)
+    if isinstance(database, PostgresDatabase):
+        of_database = _of_postgres(database, limits, clock)
+    async for finding in of_database:
         yield finding
     schema = await schema_of(database)
-    yield program.judge_schema(schema)
+    yield version.judge_schema(schema)
     if schema.is_current:
-        async for finding in _work(Inspection(database), settings, keys, limits):
+        async for finding in _WorkChecks(Inspection(database), settings, keys, limits).findings():
             yield finding
 
 
-def _version() -> str:
-    """Import the package at run time: it is above all its parts."""
-    return str(import_module("redrive").__version__)
-
-
-async def _sqlite(database: Database, limits: DoctorLimits, clock: Clock) -> AsyncIterator[Finding]:
+async def _of_sqlite(database: Database, limits: DoctorLimits) -> AsyncIterator[Finding]:
     if not isinstance(database, SqliteReader):
         yield ok("database", "SQLite, in memory")
         return
@@ -80,110 +78,98 @@ async def _sqlite(database: Database, limits: DoctorLimits, clock: Clock) -> Asy
         yield finding
 
 
-async def _postgres(database: Database, limits: DoctorLimits, clock: Clock) -> AsyncIterator[Finding]:
-    assert isinstance(database, PostgresDatabase)  # noqa: S101
+async def _of_postgres(
+    database: PostgresDatabase, limits: DoctorLimits, clock: Clock
+) -> AsyncIterator[Finding]:
     condition = PostgresCondition(database)
-    seen = await condition.server()
-    known = await condition.settings()
-    yield postgres.judge_server(place_of(database), seen)
-    for finding in postgres.judge_durability(known):
+    server, settings = await condition.server(), await condition.settings()
+
+    async def transactions() -> Iterable[Finding]:
+        found = await condition.transactions(limits.transaction_seconds)
+        return postgres.judge_transactions(found, server, limits)
+
+    async def replication() -> Iterable[Finding]:
+        return postgres.judge_leftovers(await condition.leftovers(limits.transaction_seconds))
+
+    async def tables() -> Iterable[Finding]:
+        return postgres.judge_tables(await condition.tables(), settings, limits)
+
+    yield postgres.judge_server(place_of(database), server)
+    for finding in postgres.judge_durability(settings):
         yield finding
-    yield await _clock(condition, clock, limits)
-    looks: dict[str, Look] = {
-        "transactions": lambda: _transactions(condition, seen, limits),
-        "replication": lambda: _leftovers(condition, limits),
-        "tables": lambda: _tables(condition, known, limits),
-    }
-    async for finding in _look_at(looks):
+    yield await _compare_clocks(condition, clock, limits)
+    checks = {"transactions": transactions, "replication": replication, "tables": tables}
+    async for finding in _run(checks):
         yield finding
-    yield postgres.judge_connections(seen, known, limits)
+    yield postgres.judge_connections(server, settings, limits)
 
 
-async def _clock(condition: PostgresCondition, clock: Clock, limits: DoctorLimits) -> Finding:
-    """Compare the clocks: the server answered at some time between the question and its arrival."""
+async def _compare_clocks(condition: PostgresCondition, clock: Clock, limits: DoctorLimits) -> Finding:
+    """The server read its clock at some time between our two readings."""
     before = clock.now()
     theirs = await condition.clock()
     after = clock.now()
     return postgres.judge_clock(theirs - (before + after) / 2, (after - before) / 2, limits)
 
 
-async def _transactions(
-    condition: PostgresCondition, seen: Server, limits: DoctorLimits
-) -> Iterable[Finding]:
-    found = await condition.transactions(limits.transaction_seconds)
-    return postgres.judge_transactions(found, seen, limits)
+class _WorkChecks:
+    def __init__(
+        self,
+        inspection: Inspection,
+        settings: Settings | None,
+        keys: Collection[str] | None,
+        limits: DoctorLimits,
+    ) -> None:
+        self._inspection = inspection
+        self._max_letters = None if settings is None else settings.dlq_max_size
+        self._keys = keys
+        self._limits = limits
+
+    def findings(self) -> AsyncIterator[Finding]:
+        return _run(
+            {
+                "workers": self._workers,
+                "queues": self._queues,
+                "leases": self._leases,
+                "overdue work": self._overdue,
+                "breakers": self._breakers,
+                "dead letters": self._letters,
+                "encryption": self._encryption,
+            }
+        )
+
+    async def _workers(self) -> Iterable[Finding]:
+        return work.judge_workers(await self._inspection.workers(), self._limits)
+
+    async def _queues(self) -> Iterable[Finding]:
+        depths, queues = await self._inspection.depths(), await self._inspection.queues()
+        return work.judge_queues(depths, queues, await self._inspection.workers(), self._limits)
+
+    async def _leases(self) -> Iterable[Finding]:
+        return [work.judge_leases(await self._inspection.expired(self._limits.leeway_seconds))]
+
+    async def _overdue(self) -> Iterable[Finding]:
+        return [work.judge_overdue(await self._inspection.overdue(self._limits.leeway_seconds))]
+
+    async def _breakers(self) -> Iterable[Finding]:
+        return failures.judge_breakers(await self._inspection.breakers())
+
+    async def _letters(self) -> Iterable[Finding]:
+        return failures.judge_letters(await self._inspection.letters(), self._max_letters, self._limits)
+
+    async def _encryption(self) -> Iterable[Finding]:
+        if self._keys is None:
+            return []
+        return [work.judge_encryption(await self._inspection.sealed(), self._keys)]
 
 
-async def _leftovers(condition: PostgresCondition, limits: DoctorLimits) -> Iterable[Finding]:
-    return postgres.judge_leftovers(await condition.leftovers(limits.transaction_seconds))
-
-
-async def _tables(
-    condition: PostgresCondition, known: Mapping[str, str], limits: DoctorLimits
-) -> Iterable[Finding]:
-    return postgres.judge_tables(await condition.tables(), known, limits)
-
-
-async def _work(
-    inspection: Inspection, settings: Settings | None, keys: Collection[str] | None, limits: DoctorLimits
-) -> AsyncIterator[Finding]:
-    looks: dict[str, Look] = {
-        "workers": lambda: _workers(inspection, limits),
-        "queues": lambda: _queues(inspection, limits),
-        "leases": lambda: _leases(inspection, limits),
-        "overdue work": lambda: _overdue(inspection, limits),
-        "breakers": lambda: _breakers(inspection),
-        "dead letters": lambda: _letters(inspection, settings, limits),
-    }
-    if keys is not None:
-        looks["encryption"] = lambda: _encryption(inspection, keys)
-    async for finding in _look_at(looks):
-        yield finding
-
-
-async def _workers(inspection: Inspection, limits: DoctorLimits) -> Iterable[Finding]:
-    return work.judge_workers(await inspection.workers(), limits)
-
-
-async def _queues(inspection: Inspection, limits: DoctorLimits) -> Iterable[Finding]:
-    depths, queues, workers = (
-        await inspection.depths(),
-        await inspection.queues(),
-        await inspection.workers(),
-    )
-    return work.judge_queues(depths, queues, workers, limits)
-
-
-async def _leases(inspection: Inspection, limits: DoctorLimits) -> Iterable[Finding]:
-    return [work.judge_leases(await inspection.expired(limits.leeway_seconds))]
-
-
-async def _overdue(inspection: Inspection, limits: DoctorLimits) -> Iterable[Finding]:
-    return [work.judge_overdue(await inspection.overdue(limits.leeway_seconds))]
-
-
-async def _breakers(inspection: Inspection) -> Iterable[Finding]:
-    return trouble.judge_breakers(await inspection.breakers())
-
-
-async def _letters(
-    inspection: Inspection, settings: Settings | None, limits: DoctorLimits
-) -> Iterable[Finding]:
-    most = None if settings is None else settings.dlq_max_size
-    return trouble.judge_letters(await inspection.letters(), most, limits)
-
-
-async def _encryption(inspection: Inspection, keys: Collection[str]) -> Iterable[Finding]:
-    return [program.judge_encryption(await inspection.sealed(), keys)]
-
-
-async def _look_at(looks: dict[str, Look]) -> AsyncIterator[Finding]:
-    for check, look in looks.items():
+async def _run(checks: Mapping[str, CheckFunction]) -> AsyncIterator[Finding]:
+    for name, check in checks.items():
         try:
-            findings = list(await look())
+            findings = list(await check())
         except StoreUnavailableError:
             raise
         except StoreError as error:
-            findings = [unknown(check, str(error))]
+            findings = [unknown(name, str(error))]
         for finding in findings:
             yield finding

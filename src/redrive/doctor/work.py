@@ -1,9 +1,9 @@
-"""Work: whether it makes progress, and whether workers serve all of its queues."""
+"""Work: whether it makes progress, and whether workers serve all of its queues and have its keys."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from shlex import quote
 from typing import NamedTuple
 
@@ -100,6 +100,24 @@ def judge_queues(
             "queues",
             f"{count(waiting, 'run')} waiting in {count(len(known), 'queue')}, none without a worker",
         )
+
+
+def judge_encryption(sealed: Mapping[str, int], keys: Collection[str]) -> Finding:
+    """`keys` are the ids of the configured keys."""
+    strange = {key: number for key, number in sealed.items() if key not in keys}
+    if strange:
+        return Finding(
+            "encryption",
+            State.BAD,
+            f"{count(sum(strange.values()), 'unfinished run')} cannot be opened here: encrypted with the key "
+            f"{names(sorted(strange), MAX_NAMED)}, which is not configured",
+            "Workers with these settings put such work aside until they have the key.",
+            "Add the key to encryption_keys, behind the newest one.",
+            "redrive config",
+        )
+    if not keys:
+        return ok("encryption", "no key is configured: payloads are stored as they are")
+    return ok("encryption", f"{count(len(keys), 'key')} configured, and unfinished runs can be opened")
 
 
 def _paused(row: QueueRow, queue: _Queue | None) -> Finding:

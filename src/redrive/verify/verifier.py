@@ -19,9 +19,8 @@ from redrive.verify.checks import (
     run_checks,
 )
 from redrive.verify.holders import check_holders
-from redrive.verify.rules import DefinitionRules, check_rules
+from redrive.verify.rules import DefinitionRules, check_rules, check_waits
 from redrive.verify.verdict import Told, Verdict
-from redrive.verify.waits import check_waits
 from redrive.verify.witness import Witness, check_witness
 
 

@@ -52,7 +52,7 @@ def of_database(given: GlobalOptions, org: str) -> list[PolicyInUse]:
 def run_on_database(given: GlobalOptions, org: str, action: Callable[[Redrive], Awaitable[T]]) -> T:
     """Run the action on the database of the settings; a missing one is not made."""
     from redrive.app import Redrive  # slow to import, so only where it is needed
-    from redrive.doctor.database_version import missing_file
+    from redrive.doctor.version import missing_file
 
     app = Redrive(settings=database_settings(given), log=False)
     if (missing := missing_file(app.database)) is not None:

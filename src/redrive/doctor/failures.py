@@ -1,4 +1,4 @@
-"""Trouble: breakers that are open or forced, and dead letters that need attention."""
+"""Failures: breakers that are open or forced, and dead letters that need attention."""
 
 from __future__ import annotations
 

@@ -1,0 +1,83 @@
+"""Versions of the program and of the tables, read without creating or changing anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from redrive.doctor.finding import Finding, State, ok
+from redrive.errors import NotFoundError
+from redrive.store.database import Database
+from redrive.store.migration import migrations
+from redrive.store.schema import Schema, schema_of
+from redrive.store.sqlite_reader import place_of, reading
+
+__all__ = ["DatabaseVersion", "judge_program", "judge_schema", "missing_file", "place_of", "read_version"]
+
+
+class DatabaseVersion(NamedTuple):
+    """`schema` is None if there is no database yet; `place` names it without secrets."""
+
+    place: str
+    schema: Schema | None
+    newest: int
+
+    @property
+    def version(self) -> int:
+        return 0 if self.schema is None else self.schema.version
+
+    @property
+    def missing(self) -> list[tuple[int, str]]:
+        """Version and name of each migration to apply; SchemaError if this program is too old for them."""
+        missing = migrations() if self.schema is None else self.schema.missing
+        return [(migration.version, migration.name.replace("_", " ")) for migration in missing]
+
+    def require_current(self) -> None:
+        """Raise SchemaError unless the tables are those that this program needs."""
+        (self.schema or Schema((), self.newest)).require(self.place)
+
+
+async def read_version(database: Database) -> DatabaseVersion:
+    """Read it over a connection that is closed again."""
+    place, newest = place_of(database), migrations()[-1].version
+    reader = reading(database)
+    try:
+        return DatabaseVersion(place, await schema_of(reader), newest)
+    except NotFoundError:
+        return DatabaseVersion(place, None, newest)
+    finally:
+        if not reader.in_memory:
+            await reader.close()
+
+
+def missing_file(database: Database) -> str | None:
+    """Return the path of a SQLite database that does not exist, often because the directory is wrong."""
+    path: str | None = getattr(database, "path", None)
+    return None if path is None or Path(path).exists() else path
+
+
+def judge_program(redrive: str, python: str) -> Finding:
+    return ok("program", f"Redrive {redrive} on Python {python}")
+
+
+def judge_schema(schema: Schema) -> Finding:
+    if schema.is_newer:
+        return Finding(
+            "schema",
+            State.BAD,
+            f"the tables are at version {schema.version}, this Redrive knows up to {schema.newest}",
+            "A newer Redrive has migrated them, so this one does not touch them.",
+            "Install that newer version here too.",
+            "pip install --upgrade redrive",
+        )
+    if schema.is_current:
+        return ok("schema", f"the tables are at version {schema.version}, as this Redrive needs them")
+    seen = f"the tables are at version {schema.version}, this Redrive needs {schema.newest}"
+    return Finding(
+        "schema",
+        State.BAD,
+        seen if schema.applied else "there are no tables of Redrive in this database",
+        "Work was not looked at. An application brings its tables up to date by itself when it starts.",
+        "Bring them up to date yourself, to choose the moment.",
+        "redrive migrate",
+    )
