@@ -17,7 +17,7 @@ from redrive.identity.sign_in import NewSession, SignedInUser
 from redrive.model.identity import Identity
 from redrive.model.role import Role
 from redrive.policy.access import Principal, permitted
-from redrive.policy.credential import digest, is_csrf_of
+from redrive.policy.credential import csrf_of, digest
 
 ANA = Identity("https://id.example.com", "user-7")
 
@@ -56,7 +56,7 @@ async def test_the_right_password_makes_a_session(world: World) -> None:
     assert found.principal == Principal(
         "default", "ana", Role.STAFF, permitted(Role.STAFF), "session", found.session.id, member.user_id
     )
-    assert is_csrf_of(new.token, found.csrf)
+    assert found.csrf == csrf_of(new.token)
     assert (found.session.kind, found.session.org) == ("password", "default")
     assert found.session.expires_at == pytest.approx(found.session.created_at + 7 * 86_400)
     assert (await world.audited())[-1] == ("ana", "session.started")

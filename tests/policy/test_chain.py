@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redrive.model.audit import Entry, Head, no_head
+from redrive.model.audit import Entry, Head
 from redrive.policy.chain import (
     MAX_FAULTS,
     MAX_SUSPECTS,
@@ -26,7 +26,7 @@ def entry(number: int, **changes: Any) -> Entry:
 
 
 def chain(number: int) -> list[Entry]:
-    return list(chained(no_head("acme"), [entry(each) for each in range(1, number + 1)]))
+    return list(chained(Head("acme", 0, ""), [entry(each) for each in range(1, number + 1)]))
 
 
 def head_of(entries: list[Entry]) -> Head:
@@ -48,7 +48,7 @@ def test_an_untouched_chain_has_no_faults() -> None:
     entries = chain(10)
     assert [each.sequence for each in entries] == list(range(1, 11))
     assert found(entries, head_of(entries), head_of(entries[:4])) == []
-    assert found([], no_head("acme"), no_head("acme")) == []
+    assert found([], Head("acme", 0, ""), Head("acme", 0, "")) == []
 
 
 def test_a_chain_can_be_continued_from_its_head() -> None:
@@ -142,12 +142,12 @@ def test_a_cut_end_with_a_fitting_stored_head_is_found_by_an_exported_one() -> N
     entries = chain(10)
     assert found(entries[:7], head_of(entries[:7])) == []
     assert found(entries[:7], head_of(entries[:7]), head_of(entries)) == [("truncated", 8)]
-    assert found([], no_head("acme"), head_of(entries)) == [("truncated", 1)]
+    assert found([], Head("acme", 0, ""), head_of(entries)) == [("truncated", 1)]
 
 
 def test_a_chain_that_was_written_anew_is_found_by_an_exported_head() -> None:
     exported = head_of(chain(7))
-    forged = list(chained(no_head("acme"), [entry(number, actor="eve") for number in range(1, 11)]))
+    forged = list(chained(Head("acme", 0, ""), [entry(number, actor="eve") for number in range(1, 11)]))
     assert found(forged, head_of(forged)) == []
     assert found(forged, head_of(forged), exported) == [("foreign head", 7)]
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redrive.model.failure_group import GROUP_TRANSITIONS, GroupSnapshot, GroupState, Reopening
-from redrive.policy.recurrence import passed, recurred
+from redrive.policy.recurrence import reopen_after_failure, reopen_after_time
 
 NOW = 1_000.0
 
@@ -19,18 +19,18 @@ def standing(state: str = "IGNORED", **conditions: Any) -> GroupSnapshot:
 
 
 def test_what_was_resolved_is_open_and_regressed() -> None:
-    assert recurred(standing("RESOLVED"), {"v1"}, NOW) == Reopening(
+    assert reopen_after_failure(standing("RESOLVED"), {"v1"}, NOW) == Reopening(
         "it was resolved, and has occurred again", regressed=True
     )
 
 
 @pytest.mark.parametrize("state", ["OPEN", "ACKNOWLEDGED"])
 def test_what_is_open_or_acknowledged_stays_so(state: str) -> None:
-    assert recurred(standing(state, ignored_until=1.0, ignored_beyond=1), {"v1"}, NOW) is None
+    assert reopen_after_failure(standing(state, ignored_until=1.0, ignored_beyond=1), {"v1"}, NOW) is None
 
 
 def test_what_is_ignored_without_a_condition_stays_ignored() -> None:
-    assert recurred(standing(), {"v1", "v2"}, 1e12) is None
+    assert reopen_after_failure(standing(), {"v1", "v2"}, 1e12) is None
 
 
 @pytest.mark.parametrize(
@@ -48,20 +48,20 @@ def test_what_is_ignored_without_a_condition_stays_ignored() -> None:
 def test_what_is_ignored_is_open_when_one_of_its_conditions_is_met(
     conditions: dict[str, Any], reason: str | None
 ) -> None:
-    found = recurred(standing(**conditions), {"v1"}, NOW)
+    found = reopen_after_failure(standing(**conditions), {"v1"}, NOW)
     assert found == (None if reason is None else Reopening(reason))
 
 
 @pytest.mark.parametrize("unknown", ["", "unversioned"])
 def test_a_version_that_nobody_knows_is_not_another_one(unknown: str) -> None:
-    assert recurred(standing(ignored_version="v1"), {unknown, "v1"}, NOW) is None
+    assert reopen_after_failure(standing(ignored_version="v1"), {unknown, "v1"}, NOW) is None
 
 
 def test_time_alone_opens_what_was_ignored_until_then_and_nothing_else() -> None:
-    assert passed(standing(ignored_until=NOW), NOW) is not None
-    assert passed(standing(ignored_until=NOW), NOW - 0.001) is None
-    assert passed(standing(ignored_beyond=1, ignored_version="v0"), 1e12) is None
-    assert passed(standing("RESOLVED", ignored_until=1.0), NOW) is None
+    assert reopen_after_time(standing(ignored_until=NOW), NOW) is not None
+    assert reopen_after_time(standing(ignored_until=NOW), NOW - 0.001) is None
+    assert reopen_after_time(standing(ignored_beyond=1, ignored_version="v0"), 1e12) is None
+    assert reopen_after_time(standing("RESOLVED", ignored_until=1.0), NOW) is None
 
 
 @given(
@@ -77,9 +77,9 @@ def test_time_alone_opens_what_was_ignored_until_then_and_nothing_else() -> None
 )
 def test_only_what_the_table_allows_happens(group: GroupSnapshot, versions: set[str]) -> None:
     """I10: and what time alone brings, an occurrence brings too."""
-    found = recurred(group, versions, NOW)
+    found = reopen_after_failure(group, versions, NOW)
     if found is not None:
         assert GROUP_TRANSITIONS.allows(GroupState(group.state), GroupState.OPEN)
         assert found.regressed is (group.state == GroupState.RESOLVED)
-    if passed(group, NOW) is not None:
+    if reopen_after_time(group, NOW) is not None:
         assert found is not None

@@ -16,11 +16,11 @@ from redrive.policy.codec import decode
 from redrive.policy.redriving import (
     RedriveChoice,
     Redriving,
-    checked,
-    checked_redrives,
-    choice_of,
-    chosen,
+    check_choice,
+    check_max_redrives,
     redriving,
+    resolve_choice,
+    stored_choice,
 )
 
 MINUTE = 60.0
@@ -148,7 +148,7 @@ class TestByCategory:
 
     def test_another_default_takes_the_place_of_exponential_only(self) -> None:
         categories = (Category.NETWORK, Category.RESOURCE, Category.VALIDATION)
-        found = [chosen("by_category", each, "immediate") for each in categories]
+        found = [resolve_choice("by_category", each, "immediate") for each in categories]
         assert [each.name for each in found if isinstance(each, RetryPolicy)] == [
             "immediate",
             "linear",
@@ -178,7 +178,7 @@ class TestStored:
     @pytest.mark.parametrize("choice", ["linear", "exponential", "immediate", OWN, "custom:own", "never"])
     def test_the_choice_comes_back_from_the_columns(self, choice: RedriveChoice) -> None:
         first = redriving(choice, Category.TIMEOUT, draw=0.5, functions={"own": lambda n: 5.0})
-        again = choice_of(first.name, first.policy)
+        again = stored_choice(first.name, first.policy)
         most = first.max_redrives
         assert (
             redriving(again, Category.TIMEOUT, max_redrives=most, functions={"own": lambda n: 5.0}) == first
@@ -198,19 +198,19 @@ class TestChecked:
         with pytest.raises(
             InvalidValueError, match=r"^a redrive policy must be never, linear, exponential, immediate"
         ):
-            checked(choice)
+            check_choice(choice)
 
     def test_a_policy_that_cannot_be_kept(self) -> None:
         with pytest.raises(InvalidValueError, match="cannot be stored"):
-            checked(RetryPolicy(max_attempts=2, backoff=Backoff(Custom(float))))
+            check_choice(RetryPolicy(max_attempts=2, backoff=Backoff(Custom(float))))
 
     @pytest.mark.parametrize("name", ["", "custom:own", "x" * 101])
     def test_a_policy_whose_name_means_something_else(self, name: str) -> None:
         with pytest.raises(InvalidValueError, match="the name of a redrive policy must have 1 to 100"):
-            checked(RetryPolicy(name=name, max_attempts=2, backoff=Backoff(Immediate())))
+            check_choice(RetryPolicy(name=name, max_attempts=2, backoff=Backoff(Immediate())))
 
     @pytest.mark.parametrize("most", [-1, 1001, True, 2.0, "3"])
     def test_how_often(self, most: object) -> None:
         with pytest.raises(InvalidValueError, match="max_redrives must be a whole number from 0 to 1,000"):
-            checked_redrives(most)
-        assert [checked_redrives(each) for each in (None, 0, 1000)] == [None, 0, 1000]
+            check_max_redrives(most)
+        assert [check_max_redrives(each) for each in (None, 0, 1000)] == [None, 0, 1000]

@@ -14,7 +14,7 @@ from redrive.model.failure_group import (
     GroupChange,
     Occurrence,
 )
-from redrive.policy.recurrence import recurred
+from redrive.policy.recurrence import reopen_after_failure
 from redrive.store.database import Database
 from redrive.store.groups import Groups, GroupWish
 
@@ -43,7 +43,7 @@ def occurrence(**changes: Any) -> Occurrence:
 
 async def occur(database: Database, *occurrences: Occurrence) -> list[GroupChange]:
     async with database.transaction() as session:
-        return await Groups(database).occurred(session, occurrences, recurred)
+        return await Groups(database).occurred(session, occurrences, reopen_after_failure)
 
 
 async def put(database: Database, state: str, **conditions: Any) -> None:
@@ -106,7 +106,7 @@ async def test_the_first_and_the_last_time_are_remembered_and_never_go_back(data
 async def test_nothing_is_counted_of_a_transaction_that_is_rolled_back(database: Database) -> None:
     with pytest.raises(ZeroDivisionError):
         async with database.transaction() as session:
-            await Groups(database).occurred(session, [occurrence()], recurred)
+            await Groups(database).occurred(session, [occurrence()], reopen_after_failure)
             raise ZeroDivisionError
     assert await value(database, "SELECT count(*) FROM redrive.failure_groups") == 0
     assert await value(database, "SELECT count(*) FROM redrive.failure_group_versions") == 0

@@ -24,7 +24,7 @@ from redrive.policy.codec import decode
 from redrive.policy.idempotency import request_hash
 from redrive.policy.query import parse
 from redrive.policy.redact.marker import MARKER
-from redrive.policy.redriving import BY_CATEGORY, CUSTOM_PREFIX, MAX_REDRIVES, RedriveChoice, checked
+from redrive.policy.redriving import BY_CATEGORY, CUSTOM_PREFIX, MAX_REDRIVES, RedriveChoice, check_choice
 from redrive.policy.triage import triage
 
 PAGE = 500
@@ -134,7 +134,7 @@ class FailedTasks:
         return f"{self._app.queue}{BETWEEN}{_checked_id(task_id)}"
 
     def _policy(self, fields: TaskFields) -> RedriveChoice:
-        choice, functions = checked(fields.get("policy") or BY_CATEGORY), self._app.redrive_functions
+        choice, functions = check_choice(fields.get("policy") or BY_CATEGORY), self._app.redrive_functions
         if isinstance(choice, str) and choice.startswith(CUSTOM_PREFIX):
             name = choice.removeprefix(CUSTOM_PREFIX)
             if name not in functions:

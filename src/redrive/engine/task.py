@@ -20,7 +20,7 @@ from redrive.policy.classify import Classifier
 from redrive.policy.codec import JsonValue, encode
 from redrive.policy.policy_json import policy_to_json
 from redrive.policy.presets import STEP
-from redrive.policy.redriving import RedriveChoice, checked, checked_redrives
+from redrive.policy.redriving import RedriveChoice, check_choice, check_max_redrives
 from redrive.policy.retry import Ending, RetryPolicy
 from redrive.words.suggestion import suggest
 
@@ -128,8 +128,8 @@ class Task:
             concurrency_key=options.get("concurrency_key"),
             isolation=isolation,
             classifier=classifier,
-            redrive=None if options.get("redrive") is None else checked(options["redrive"]),
-            max_redrives=checked_redrives(options.get("max_redrives")),
+            redrive=None if options.get("redrive") is None else check_choice(options["redrive"]),
+            max_redrives=check_max_redrives(options.get("max_redrives")),
             source=_source(options.get("source")),
         )
 

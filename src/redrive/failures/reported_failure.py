@@ -15,7 +15,14 @@ from redrive.policy.codec import JsonValue, encode
 from redrive.policy.policy_json import policy_to_json
 from redrive.policy.presets import REDRIVE_NEVER
 from redrive.policy.redact import Redactor
-from redrive.policy.redriving import BY_CATEGORY, RedriveChoice, Redriving, choice_of, chosen, redriving
+from redrive.policy.redriving import (
+    BY_CATEGORY,
+    RedriveChoice,
+    Redriving,
+    redriving,
+    resolve_choice,
+    stored_choice,
+)
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.template import Template
 from redrive.policy.triage import Triage, redrive_policy
@@ -89,7 +96,7 @@ class ExternalTaskPolicy(DeadLetterPolicy):
         if not isinstance(config, dict):
             return DeadLetterPolicy._redriving(self, work, failure, template)
         return redriving(
-            chosen(_choice(config, template), failure.category, self.default),
+            resolve_choice(_choice(config, template), failure.category, self.default),
             failure.category,
             redrives=work.claim.redrives,
             max_redrives=self._most(config, template),
@@ -111,4 +118,4 @@ def _choice(config: Mapping[str, JsonValue], template: Template | None) -> Redri
     name, policy = str(config["redrive"]), config["policy"]
     if name == BY_CATEGORY and template is not None and template.redrive is not None:
         return template.redrive
-    return choice_of(name, None if policy is None else encode(policy))
+    return stored_choice(name, None if policy is None else encode(policy))

@@ -76,6 +76,6 @@ def _lookup(word: str, states: type[State], aliases: MappingProxyType[str, State
     by_name = states.__members__.get(word.upper())
     state = by_name or aliases.get(word.lower())
     if state is None:
-        known = ", ".join(sorted({each.lower() for each in states} | set(aliases)))
+        known = ", ".join(sorted({state.lower() for state in states} | set(aliases)))
         raise InvalidValueError(f"unknown state {word!r}; known are: {known}")
     return state

@@ -116,11 +116,6 @@ class Head(NamedTuple):
         return cls(org, int(sequence), hash_)
 
 
-def no_head(org: str) -> Head:
-    """That of a chain without entries."""
-    return Head(org, 0, "")
-
-
 class ChangeKind(StrEnum):
     """`RESET`: the watcher missed too much and has to reload everything. `BEAT`: nothing has changed."""
 

@@ -20,37 +20,33 @@ class Transition(Generic[State]):
 
 
 class TransitionTable(Generic[State]):
-    """All allowed transitions of one kind of thing. What is not listed cannot happen."""
+    """All allowed transitions of one kind of object."""
 
     def __init__(self, noun: str, initial: State, transitions: Iterable[Transition[State]]) -> None:
         self.noun = noun
         self.initial = initial
         self.transitions = tuple(transitions)
-        self._allowed = {(each.before, each.after): each for each in self.transitions}
+        self._allowed = {(transition.before, transition.after): transition for transition in self.transitions}
 
     def allows(self, before: State, after: State) -> bool:
         return (before, after) in self._allowed
 
     def check(self, before: State, after: State) -> None:
         if not self.allows(before, after):
+            allowed = ", ".join(sorted(self.successors(before))) or "no other state"
             raise TransitionError(
-                f"a {self.noun} cannot go from {before} to {after}; "
-                f"from {before} it can go to {self._names(self.successors(before))}"
+                f"a {self.noun} cannot go from {before} to {after}; from {before} it can go to {allowed}"
             )
 
     def before(self, cause: str) -> list[State]:
-        """The states in which that can happen."""
-        return [each.before for each in self.transitions if each.cause == cause]
+        """Return the states in which the cause can occur."""
+        return [transition.before for transition in self.transitions if transition.cause == cause]
 
     def successors(self, state: State) -> frozenset[State]:
-        return frozenset(each.after for each in self.transitions if each.before is state)
-
-    @staticmethod
-    def _names(states: frozenset[State]) -> str:
-        return ", ".join(sorted(states)) or "no other state"
+        return frozenset(transition.after for transition in self.transitions if transition.before is state)
 
 
 def moves(cause: str, before: Iterable[State], after: Iterable[State]) -> list[Transition[State]]:
-    """Every transition from one of `before` to one of `after`, for the same cause."""
+    """Return every transition from one of `before` to one of `after`, for the same cause."""
     ends = tuple(after)
     return [Transition(start, end, cause) for start in before for end in ends]

@@ -1,7 +1,7 @@
 """The audit chain: each entry's hash covers the entry and the hash before it.
 
-Whoever changes, removes or moves an entry breaks the chain at that place. Whoever cuts its end off, or writes
-all of it anew, does not: that shows against a head that was kept elsewhere.
+Changing, removing or moving an entry breaks the chain at that place. Cutting off its end, or rewriting all of
+it, does not: only a head that was exported before reveals that.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ class ChainFault(NamedTuple):
 
 
 class _Suspect(NamedTuple):
-    """An entry whose hash is not what it should be. `before` is the hash that stands before it now."""
+    """An entry with a wrong hash. `before` is the hash of the entry before it now."""
 
     entry: Entry
     before: str
 
 
 def chain_hash(before: str, entry: Entry) -> str:
-    """The hash of an entry, out of the hash before it and everything the entry says."""
+    """Hash an entry together with the hash before it."""
     text = json.dumps([_VERSION, before, *entry[:-1]], separators=(",", ":"), default=repr)
     return sha256(text.encode()).hexdigest()
 
 
 def chained(head: Head, entries: Iterable[Entry]) -> Iterator[Entry]:
-    """New entries, numbered and hashed so that they follow the head."""
+    """Number and hash new entries so that they follow the head."""
     sequence, before = head.sequence, head.hash
     for entry in entries:
         sequence += 1
@@ -58,10 +58,10 @@ def chained(head: Head, entries: Iterable[Entry]) -> Iterator[Entry]:
 
 
 class ChainCheck:
-    """Takes the entries of one org in order of their sequence, and finds what is wrong with them.
+    """Checks the entries of one org, in order of their sequence.
 
-    checked  how many entries were looked at
-    found    how many faults there are; `faults` lists the first of them
+    checked  the number of entries so far
+    found    the number of faults so far; `faults` lists the first of them
     """
 
     def __init__(self, org: str, exported: Head | None = None) -> None:
@@ -79,7 +79,7 @@ class ChainCheck:
             self._take(entry)
 
     def finish(self, head: Head, last: int) -> list[ChainFault]:
-        """`head` is the stored one, `last` the last sequence that there is."""
+        """Check the end of the chain: `head` is the stored one, `last` the last sequence that exists."""
         self._explain_suspects()
         self._check_end(head, last)
         self._check_exported(last)
@@ -93,7 +93,9 @@ class ChainCheck:
             )
             self._hash = None
         if self._hash is not None and chain_hash(self._hash, entry) != entry.hash:
-            self._suspect(_Suspect(entry, self._hash))
+            self._suspects.append(_Suspect(entry, self._hash))
+            if len(self._suspects) > MAX_SUSPECTS:
+                self._explain_suspects()
         self._sequence, self._hash = entry.sequence, entry.hash
         self._compare(entry)
 
@@ -104,19 +106,14 @@ class ChainCheck:
         if entry.hash != exported.hash:
             self._find(FaultKind.FOREIGN_HEAD, entry.sequence, _REWRITTEN)
 
-    def _suspect(self, suspect: _Suspect) -> None:
-        self._suspects.append(suspect)
-        if len(self._suspects) > MAX_SUSPECTS:
-            self._explain_suspects()
-
     def _explain_suspects(self) -> None:
         suspects, self._suspects = self._suspects, []
-        for each in suspects:
-            place = _place_of(each.entry, suspects)
+        for entry, _ in suspects:
+            place = _place_of(entry, suspects)
             if place is None:
-                self._find(FaultKind.EDITED, each.entry.sequence, _CHANGED)
-            elif place != each.entry.sequence:
-                self._find(FaultKind.REORDERED, each.entry.sequence, f"It was written as entry {place:,}.")
+                self._find(FaultKind.EDITED, entry.sequence, _CHANGED)
+            elif place != entry.sequence:
+                self._find(FaultKind.REORDERED, entry.sequence, f"It was written as entry {place:,}.")
 
     def _check_end(self, head: Head, last: int) -> None:
         if last < head.sequence:
@@ -149,10 +146,10 @@ class ChainCheck:
 
 
 def _place_of(entry: Entry, suspects: list[_Suspect]) -> int | None:
-    """Where the chain fits with this entry, tried among the places and hashes of all suspects."""
-    hashes = {each.entry.hash for each in suspects}
-    befores = hashes | {each.before for each in suspects}
-    for place in sorted({each.entry.sequence for each in suspects}):
+    """Find the place where the entry fits the chain, among the places and hashes of all suspects."""
+    hashes = {suspect.entry.hash for suspect in suspects}
+    befores = hashes | {suspect.before for suspect in suspects}
+    for place in sorted({suspect.entry.sequence for suspect in suspects}):
         moved = entry._replace(sequence=place)
         if any(chain_hash(before, moved) in hashes for before in befores):
             return place

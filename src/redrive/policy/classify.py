@@ -169,7 +169,7 @@ class Classifier:
         """A group is as bad as its worst member: final, rate-limited (the longest), retryable, cancelled."""
         if not probe.members(error):
             return None
-        findings = (self._find(each, done) for each in probe.leaves(error))
+        findings = (self._find(leaf, done) for leaf in probe.leaves(error))
         return min(findings, key=self._severity, default=None)
 
     def _severity(self, finding: Recognition) -> tuple[int, float]:

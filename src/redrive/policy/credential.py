@@ -76,10 +76,6 @@ def csrf_of(token: str) -> str:
     return secret_text(sha256(f"redrive csrf {token}".encode()).digest())
 
 
-def is_csrf_of(token: str, given: object) -> bool:
-    return isinstance(given, str) and compare_digest(csrf_of(token).encode(), given.encode(errors="replace"))
-
-
 def user_name(name: object) -> str:
     """The name as it is kept: in lower case, and one way to write it. Audit entries show it."""
     text = normalize("NFKC", normalize("NFKC", name).lower()).strip() if isinstance(name, str) else ""

@@ -71,7 +71,8 @@ def fingerprint(
         return Fingerprint(_digest("key", key), f"the same key: {_shown(key)}", title)
     if places:
         return Fingerprint(*_by_places(situation, places), title)
-    return Fingerprint(_digest("message", *situation, text), _says(situation), title)
+    reason = f"the same message, but for its numbers, ids and quoted values; {_described(situation)}"
+    return Fingerprint(_digest("message", *situation, text), reason, title)
 
 
 def fingerprint_of(
@@ -90,7 +91,9 @@ def fingerprint_of(
 
 @lru_cache(maxsize=256)  # work fails in the same places again and again
 def _by_places(situation: _Situation, places: _Places) -> tuple[str, str]:
-    return _digest("frames", *situation, *chain(*places)), _raised(situation, places)
+    way = ", called by ".join(_shown(".".join(place)) for place in places[:2])
+    reason = f"the same way through the code: {way}; {_described(situation)}"
+    return _digest("frames", *situation, *chain(*places)), reason
 
 
 def _places(frames: Iterable[TraceFrame]) -> _Places:
@@ -108,15 +111,6 @@ def _digest(*parts: str | None) -> str:
         digest.update(b"-" if part is None else b"%d:" % len(data))
         digest.update(data)
     return f"{VERSION}:{digest.hexdigest()[:40]}"
-
-
-def _raised(situation: Sequence[str | None], places: Sequence[tuple[str, str]]) -> str:
-    way = ", called by ".join(_shown(".".join(place)) for place in places[:2])
-    return f"the same way through the code: {way}; {_described(situation)}"
-
-
-def _says(situation: Sequence[str | None]) -> str:
-    return f"the same message, but for its numbers, ids and quoted values; {_described(situation)}"
 
 
 def _described(situation: Sequence[str | None]) -> str:
@@ -148,13 +142,13 @@ def frames_of(error: BaseException) -> tuple[TraceFrame, ...]:
     """Where the exception passed, deepest first: each function once, at most 50 of one's own and 50 more."""
     seen: dict[int, TracebackType] = {}
     times: Counter[int] = Counter()
-    for each in _tracebacks(error):
-        code = id(each.tb_frame.f_code)
-        seen.setdefault(code, each)
+    for traceback in _tracebacks(error):
+        code = id(traceback.tb_frame.f_code)
+        seen.setdefault(code, traceback)
         times[code] += 1
     if issubclass(type(error), RecursionError):
         seen = _without_the_last_straw(seen, times)
-    return tuple(_bounded(_frame(each) for each in reversed(seen.values())))
+    return tuple(_bounded(map(_frame, reversed(seen.values()))))
 
 
 def traceback_of(error: BaseException) -> TracebackType | None:
@@ -164,23 +158,23 @@ def traceback_of(error: BaseException) -> TracebackType | None:
 
 
 def _tracebacks(error: BaseException) -> Iterator[TracebackType]:
-    each = traceback_of(error)
-    while each is not None:
+    traceback = traceback_of(error)
+    while traceback is not None:
         # Comprehensions have frames of their own only up to Python 3.11.
-        if each.tb_frame.f_code.co_name not in _COMPREHENSIONS:
-            yield each
-        each = each.tb_next
+        if traceback.tb_frame.f_code.co_name not in _COMPREHENSIONS:
+            yield traceback
+        traceback = traceback.tb_next
 
 
 def _without_the_last_straw(seen: dict[int, TracebackType], times: Counter[int]) -> dict[int, TracebackType]:
     """A runaway recursion ends in whatever function was called last; only those that repeat are its cause."""
     kept: dict[int, TracebackType] = {}
     running_away = False
-    for code, each in seen.items():
+    for code, traceback in seen.items():
         repeats = times[code] > 3
         running_away = running_away or repeats
         if repeats or not running_away:
-            kept[code] = each
+            kept[code] = traceback
     return kept
 
 

@@ -53,7 +53,8 @@ def type_keys(kind: type) -> tuple[str, ...]:
     because libraries move their classes between modules.
     """
     return tuple(
-        f"{_read(each, '__module__').partition('.')[0]}:{short_name(each)}" for each in _ancestry(kind)[:-1]
+        f"{_read(ancestor, '__module__').partition('.')[0]}:{short_name(ancestor)}"
+        for ancestor in _ancestry(kind)[:-1]
     )
 
 
@@ -122,13 +123,13 @@ def leaves(error: BaseException) -> list[BaseException]:
     found: list[BaseException] = []
     waiting, seen = deque(members(error)), {id(error)}
     while waiting and len(seen) <= MAX_MEMBERS:
-        each = waiting.popleft()
-        if id(each) not in seen:
-            seen.add(id(each))
-            inside = members(each)
+        member = waiting.popleft()
+        if id(member) not in seen:
+            seen.add(id(member))
+            inside = members(member)
             waiting.extend(inside)
             if not inside:
-                found.append(each)
+                found.append(member)
     return found
 
 
@@ -159,4 +160,4 @@ def _all_causes(error: BaseException) -> list[BaseException]:
 
 def _errors_among(*things: object) -> list[BaseException]:
     # By type(), because isinstance() asks the object itself for its __class__, which may raise.
-    return [cast("BaseException", each) for each in things if issubclass(type(each), BaseException)]
+    return [cast("BaseException", thing) for thing in things if issubclass(type(thing), BaseException)]

@@ -125,8 +125,8 @@ def _values(key: str, rest: str, position: int, language: Language) -> tuple[Val
             f"it is written {key}:value, or {key}:one,another"
         )
     words = [
-        Word(each[2] or _unescaped(each[1]), each[2] is None, key, position + each.start())
-        for each in _VALUE.finditer(rest)
+        Word(match[2] or _unescaped(match[1]), match[2] is None, key, position + match.start())
+        for match in _VALUE.finditer(rest)
     ]
     if len(words) > (1 if key in TIMES else MAX_VALUES):
         raise InvalidValueError(f"{key!r} at position {position - len(key) - 1} has too many values")

@@ -1,4 +1,4 @@
-"""What becomes of a failure group when its failure occurs again, and when time passes."""
+"""Recurrence: whether a failure group opens again when its failure occurs again, or when time passes."""
 
 from __future__ import annotations
 
@@ -7,39 +7,23 @@ from collections.abc import Iterable
 from redrive.model.failure_group import UNKNOWN_VERSIONS, GroupSnapshot, GroupState, Reopening
 
 
-def recurred(group: GroupSnapshot, versions: Iterable[str], now: float) -> Reopening | None:
-    """Its failure has occurred again, in these versions of the code: is it open again, and why?
-
-    The new occurrences are counted in `group` already.
-    """
+def reopen_after_failure(group: GroupSnapshot, versions: Iterable[str], now: float) -> Reopening | None:
+    """Decide after its failure occurred again in these versions of the code; `group` counts that already."""
     if group.state == GroupState.RESOLVED:
         return Reopening("it was resolved, and has occurred again", regressed=True)
     if group.state != GroupState.IGNORED:
         return None
-    return _time_over(group, now) or _too_many(group) or _another_version(group, versions)
-
-
-def passed(group: GroupSnapshot, now: float) -> Reopening | None:
-    """Time alone: is it open again, and why?"""
-    return _time_over(group, now) if group.state == GroupState.IGNORED else None
-
-
-def _time_over(group: GroupSnapshot, now: float) -> Reopening | None:
-    if group.ignored_until is None or now < group.ignored_until:
-        return None
-    return Reopening("the time for which it was ignored is over")
-
-
-def _too_many(group: GroupSnapshot) -> Reopening | None:
-    if group.ignored_beyond is None or group.occurrences <= group.ignored_beyond:
-        return None
-    return Reopening(f"it has occurred more than {group.ignored_beyond:,} times")
-
-
-def _another_version(group: GroupSnapshot, versions: Iterable[str]) -> Reopening | None:
-    if group.ignored_version is None:
-        return None
+    if (reopening := reopen_after_time(group, now)) is not None:
+        return reopening
+    if group.ignored_beyond is not None and group.occurrences > group.ignored_beyond:
+        return Reopening(f"it has occurred more than {group.ignored_beyond:,} times")
     others = set(versions) - UNKNOWN_VERSIONS - {group.ignored_version}
-    if not others:
+    if group.ignored_version is None or not others:
         return None
     return Reopening(f"it has occurred in version {min(others)}, not only in {group.ignored_version}")
+
+
+def reopen_after_time(group: GroupSnapshot, now: float) -> Reopening | None:
+    if group.state != GroupState.IGNORED or group.ignored_until is None or now < group.ignored_until:
+        return None
+    return Reopening("the time for which it was ignored is over")

@@ -2,7 +2,7 @@
 
 A choice is a word (never, linear, exponential, immediate, by_category, custom:<name>) or a RetryPolicy. What
 follows from it for one letter is decided whenever the letter is written, and stored with it. A custom policy
-is a function of yours: the number of redrives so far → seconds, or None for no further one.
+is a function of the application: the number of redrives so far → seconds, or None for no further redrive.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NO_FUNCTIONS: Functions = MappingProxyType({})
 
 
 class Redriving(NamedTuple):
-    """What is stored with a letter. `policy` is JSON; `delay` seconds until the next redrive, or None."""
+    """The redrive columns of a letter. `policy` is JSON; `delay`: seconds until the next redrive, or None."""
 
     name: str
     policy: str | None
@@ -60,11 +60,13 @@ def redriving(
     functions: Functions = NO_FUNCTIONS,
     draw: float = 0.5,
 ) -> Redriving:
-    """What follows for a letter after so many redrives; `max_redrives` wins over what the policy says."""
-    policy = REDRIVE_NEVER if effect is Effect.UNSAFE and may_have_executed else chosen(choice, category)
+    """Decide what follows for a letter after `redrives` redrives; `max_redrives` overrides the policy's."""
+    policy = (
+        REDRIVE_NEVER if effect is Effect.UNSAFE and may_have_executed else resolve_choice(choice, category)
+    )
     if isinstance(policy, str):
         return _by_function(policy, redrives, max_redrives, functions)
-    if _never(policy, category):
+    if policy == REDRIVE_NEVER or category in policy.never_retry:
         return Redriving(REDRIVE_NEVER.name, None, 0, redrives, DeadLetterState.OPEN, None)
     most = policy.max_retries if max_redrives is None else max_redrives
     wait = policy.backoff_for(category).wait(redrives + 1, draw=draw)
@@ -72,60 +74,58 @@ def redriving(
     return _counted(policy.name, encode(policy_to_json(policy)), most, redrives, delay)
 
 
-def chosen(
+def resolve_choice(
     choice: RedriveChoice, category: Category, default: RedriveChoice = REDRIVE_EXPONENTIAL
 ) -> RedriveChoice:
-    """The policy that a choice means: one of its own, or the name of a custom one.
+    """Return the policy of a choice; for a custom policy, the choice itself.
 
     By category, `default` takes the place of exponential.
     """
-    checked(choice)
+    check_choice(choice)
     if isinstance(choice, RetryPolicy) or choice.startswith(CUSTOM_PREFIX):
         return choice
     if choice != BY_CATEGORY:
         return REDRIVE_POLICIES[choice]
     policy = redrive_policy(category)
-    return chosen(default, category) if policy is REDRIVE_EXPONENTIAL and default is not policy else policy
+    return (
+        resolve_choice(default, category)
+        if policy is REDRIVE_EXPONENTIAL and default is not policy
+        else policy
+    )
 
 
-def checked(choice: object) -> RedriveChoice:
-    """Refuse what is no policy for redrives."""
+def check_choice(choice: object) -> RedriveChoice:
+    """Reject a value that is not a redrive policy."""
     if isinstance(choice, RetryPolicy):
-        policy_to_json(choice)  # refuses what a letter could not keep
+        policy_to_json(choice)  # rejects what cannot be stored with a letter
         if not 1 <= len(choice.name) <= MAX_NAME_LENGTH or choice.name.startswith(CUSTOM_PREFIX):
             raise InvalidValueError(
                 f"the name of a redrive policy must have 1 to {MAX_NAME_LENGTH} characters and not begin "
                 f"with {CUSTOM_PREFIX!r}, got {choice.name!r}"
             )
         return choice
-    if isinstance(choice, str) and (choice in WORDS or _is_custom(choice)):
-        return choice
+    if isinstance(choice, str):
+        is_custom = choice.startswith(CUSTOM_PREFIX) and len(CUSTOM_PREFIX) < len(choice) <= MAX_NAME_LENGTH
+        if choice in WORDS or is_custom:
+            return choice
     raise InvalidValueError(
         f"a redrive policy must be {', '.join(WORDS)}, custom:<name> or a RetryPolicy, got {choice!r}"
     )
 
 
-def checked_redrives(max_redrives: object) -> int | None:
+def check_max_redrives(max_redrives: object) -> int | None:
     if max_redrives is not None:
         require_whole("max_redrives", max_redrives, 0, MAX_REDRIVES)
     return max_redrives  # type: ignore[return-value]
 
 
-def choice_of(name: str, policy: str | None) -> RedriveChoice:
-    """The choice that a letter was stored with, out of its columns."""
+def stored_choice(name: str, policy: str | None) -> RedriveChoice:
+    """Return the choice that a letter was stored with, from its columns."""
     return name if policy is None else policy_from_json(decode(policy))
 
 
-def _is_custom(word: str) -> bool:
-    return word.startswith(CUSTOM_PREFIX) and len(CUSTOM_PREFIX) < len(word) <= MAX_NAME_LENGTH
-
-
-def _never(policy: RetryPolicy, category: Category) -> bool:
-    return policy == REDRIVE_NEVER or category in policy.never_retry
-
-
 def _by_function(name: str, redrives: int, max_redrives: int | None, functions: Functions) -> Redriving:
-    """A function that is not known here decides nothing: somebody who knows it comes by within the hour."""
+    """Without the function, wait an hour: a process that has the function decides then."""
     function = functions.get(name.removeprefix(CUSTOM_PREFIX))
     delay: float | None = AFTER_A_MISTAKE
     if function is not None:
@@ -135,7 +135,7 @@ def _by_function(name: str, redrives: int, max_redrives: int | None, functions: 
 
 
 def _counted(name: str, policy: str | None, most: int, redrives: int, delay: float | None) -> Redriving:
-    """None are left when the policy has none, or when as many as allowed were made."""
+    """Exhausted: the policy allows no further redrive, or the maximum is reached."""
     if most > 0 and (redrives >= most or (delay is None and redrives > 0)):
         return Redriving(name, policy, most, redrives, DeadLetterState.EXHAUSTED, None)
     allowed = delay if most > 0 else None

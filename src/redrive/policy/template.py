@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from redrive.errors import InvalidValueError
 from redrive.model.failure import Category
 from redrive.policy.bounds import require_kind, require_whole
-from redrive.policy.redriving import RedriveChoice, checked, checked_redrives
+from redrive.policy.redriving import RedriveChoice, check_choice, check_max_redrives
 from redrive.policy.triage import Triage, triage
 
 MAX_TEXT_LENGTH = 500
@@ -60,7 +60,7 @@ class Template:
     def __post_init__(self) -> None:
         _require_text("the name of a template", self.name)
         for matcher, check in _MATCHERS.items():
-            values = tuple(check(matcher, each) for each in _several(getattr(self, matcher)))
+            values = tuple(check(matcher, value) for value in _several(getattr(self, matcher)))
             object.__setattr__(self, matcher, values)
         object.__setattr__(self, "category", tuple(chain.from_iterable(self.category)))
         if not any(getattr(self, matcher) for matcher in _MATCHERS):
@@ -72,8 +72,8 @@ class Template:
 
     def _check_handling(self) -> None:
         if self.redrive is not None:
-            checked(self.redrive)
-        checked_redrives(self.max_redrives)
+            check_choice(self.redrive)
+        check_max_redrives(self.max_redrives)
         object.__setattr__(self, "tags", tuple(_require_text("a tag", tag) for tag in _several(self.tags)))
         if len(self.tags) > MAX_TAGS:
             raise InvalidValueError(f"a template has at most {MAX_TAGS} tags, got {len(self.tags)}")
@@ -87,7 +87,7 @@ class Template:
 
 def template_for(templates: Iterable[Template], what: Circumstances) -> Template | None:
     """The first that matches."""
-    return next((each for each in templates if each.matches(what)), None)
+    return next((template for template in templates if template.matches(what)), None)
 
 
 def _fits(matcher: str, wanted: tuple[Any, ...], what: Circumstances) -> bool:
@@ -121,10 +121,10 @@ def _require_category(name: str, value: object) -> tuple[Category, ...]:
         return (value,)
     word = str(value).lower()
     if word in list(Triage):
-        return tuple(each for each in Category if triage(each) == word)
+        return tuple(category for category in Category if triage(category) == word)
     if word in list(Category):
         return (Category(word),)
-    words = ", ".join(repr(str(each)) for each in dict.fromkeys([*map(str, Triage), *map(str, Category)]))
+    words = ", ".join(map(repr, dict.fromkeys([*map(str, Triage), *map(str, Category)])))
     raise InvalidValueError(f"{name} must be one of {words}, got {value!r}")
 
 

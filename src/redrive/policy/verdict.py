@@ -123,7 +123,9 @@ class ReplayVerdict(NamedTuple):
 
 
 def verdict(facts: LetterFacts) -> ReplayVerdict:
-    likely, advice = _judged(facts)
+    likely, advice = (
+        _settled(facts) or _hindered(facts) or _shown_by_replays(facts) or _shown_by_others(facts)
+    )
     parts = (advice, _redrive(facts), _warning(facts))
     return ReplayVerdict(
         why=_why(facts),
@@ -135,7 +137,7 @@ def verdict(facts: LetterFacts) -> ReplayVerdict:
 
 
 def _why(facts: LetterFacts) -> str:
-    reasons = {each.value: each.sentence for each in Reason}
+    reasons = {reason.value: reason.sentence for reason in Reason}
     because = reasons.get(facts.reason, facts.explanation) or "no reason was kept"
     attempts = plural(facts.attempts, "attempt")
     return f"It stopped after {attempts} with {facts.error_type} ({facts.category}): {because}."
@@ -190,11 +192,6 @@ def _record(who: str, record: ReplayCounts, most: int) -> Iterator[str]:
 
 
 # What is likely to work
-
-
-def _judged(facts: LetterFacts) -> tuple[Likely, str]:
-    """The first of these that has something to say."""
-    return _settled(facts) or _hindered(facts) or _shown_by_replays(facts) or _shown_by_others(facts)
 
 
 def _settled(facts: LetterFacts) -> tuple[Likely, str] | None:

@@ -219,11 +219,10 @@ class Settings(_WithOrigins):
         """Tell where the value of each setting comes from: default, code, a file, a variable, an argument."""
         loaded = getattr(self, "_origins", {})
         return {
-            setting.name: loaded.get(setting.name) or self._unloaded_origin(setting) for setting in SETTINGS
+            setting.name: loaded.get(setting.name)
+            or ("default" if getattr(self, setting.name) == setting.default else "code")
+            for setting in SETTINGS
         }
-
-    def _unloaded_origin(self, setting: Setting) -> str:
-        return "default" if getattr(self, setting.name) == setting.default else "code"
 
     def __repr__(self) -> str:
         pairs = (f"{setting.name}={setting.represent(getattr(self, setting.name))}" for setting in SETTINGS)

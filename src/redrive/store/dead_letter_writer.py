@@ -11,7 +11,7 @@ from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import SELF
 from redrive.model.failure_group import GroupChange, Occurrence
 from redrive.policy.codec import decode, encode
-from redrive.policy.recurrence import recurred
+from redrive.policy.recurrence import reopen_after_failure
 from redrive.store.audit import AuditStore
 from redrive.store.database import Session
 from redrive.store.groups import Groups
@@ -97,7 +97,9 @@ class DeadLetterWriter:
         by: str = SELF,
     ) -> list[GroupChange]:
         """Count them in their groups, and write the audit entries: the last that their transaction does."""
-        changes = await self._groups.occurred(session, [each.occurrence for each in letters], recurred)
+        changes = await self._groups.occurred(
+            session, [each.occurrence for each in letters], reopen_after_failure
+        )
         entries = [*_moved(letters, by), *outcomes(settled), *map(_reopened, changes)]
         if entries:
             await self._audit.append(session, entries)

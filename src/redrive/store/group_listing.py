@@ -19,7 +19,7 @@ from redrive.model.failure_group import (
 )
 from redrive.model.query import MAX_COUNTED, Count, Query
 from redrive.policy.codec import encode
-from redrive.policy.recurrence import passed
+from redrive.policy.recurrence import reopen_after_time
 from redrive.store.cursor import content
 from redrive.store.database import Row, Session
 from redrive.store.group_filter import GroupFilter
@@ -121,7 +121,7 @@ def line_of(row: Row) -> GroupLine:
 def as_of_now(row: Row) -> FailureGroup:
     """The group, then the moment: one whose time to be ignored is over is open, written or not."""
     group = FailureGroup.from_row(row[:_GROUP])
-    why = passed(group.snapshot, row[_GROUP])
+    why = reopen_after_time(group.snapshot, row[_GROUP])
     if why is None:
         return group
     return group.replace(

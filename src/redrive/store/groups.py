@@ -22,7 +22,7 @@ from redrive.model.failure_group import (
 )
 from redrive.model.field import BigInt
 from redrive.model.query import MAX_COUNTED
-from redrive.policy.recurrence import passed
+from redrive.policy.recurrence import reopen_after_time
 from redrive.store.condition import BEYOND
 from redrive.store.database import Row, Session
 from redrive.store.group_listing import GroupListing, as_of_now, line_of
@@ -173,7 +173,7 @@ class Groups(GroupListing):
             _SQL["no_longer_ignored"], {"most": most}
         ):
             group = GroupSnapshot._make(snapshot)
-            if why := passed(group, now):
+            if why := reopen_after_time(group, now):
                 changes.append(_change(org, fingerprint, group.state, why))
         return await self._come_back(session, sorted(changes))
 
