@@ -8,7 +8,7 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
+import httpx2
 import pydantic
 import pytest
 from tests.calls.conftest import Connect
@@ -149,7 +149,7 @@ class TestContent:
 
     def test_broken_compression(self, connect: Connect, server: MisbehavingServer) -> None:
         server.otherwise(broken_encoding())
-        with pytest.raises((HttpError, httpx.HTTPError)) as caught:
+        with pytest.raises((HttpError, httpx2.HTTPError)) as caught:
             connect().request("GET", "/")
         assert len(server.requests) == (3 if classify(caught.value).retryable else 1)
 
@@ -345,7 +345,7 @@ class TestLog:
     ) -> None:
         caplog.set_level(logging.DEBUG, "redrive")
         server.otherwise(behaviour)
-        with pytest.raises((HttpError, httpx.HTTPError)) as caught:
+        with pytest.raises((HttpError, httpx2.HTTPError)) as caught:
             connect().request("GET", "/things?session=Zx81kQpL09aVbbT3#Zx81kQpL09aVbbT3")
         told = [str(caught.value), repr(caught.value), *caught.value.__notes__, caplog.text]
         told += [json.dumps(getattr(record, "fields", {})) for record in caplog.records]

@@ -7,7 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import formatdate
 
-import httpx
+import httpx2
 import pytest
 from tests.calls.conftest import Connect
 from tests.misbehaving import (
@@ -67,7 +67,7 @@ class TestRetries:
         self, connect: Connect, server: MisbehavingServer, method: str, behaviour: Behaviour
     ) -> None:
         server.script(behaviour)
-        with pytest.raises((HttpStatusError, httpx.HTTPError)) as caught:
+        with pytest.raises((HttpStatusError, httpx2.HTTPError)) as caught:
             connect().request(method, "/charges", json={})
         assert len(server.requests) == 1
         assert "may have been executed" in caught.value.__notes__[0]
@@ -82,7 +82,7 @@ class TestRetries:
         assert [request.headers["idempotency-key"] for request in server.requests] == ["charge:7"] * 3
 
     def test_refused_connections_are_repeated_always(self, connect: Connect) -> None:
-        with pytest.raises(httpx.ConnectError) as caught:
+        with pytest.raises(httpx2.ConnectError) as caught:
             connect(f"http://{HOST}:{refused_port()}").request("POST", "/charges", json={})
         assert "after 3 attempts" in caught.value.__notes__[0]
 
@@ -122,7 +122,7 @@ class TestRetries:
         self, connect: Connect, server: MisbehavingServer
     ) -> None:
         server.otherwise(reset())
-        with pytest.raises(httpx.NetworkError) as caught:
+        with pytest.raises(httpx2.NetworkError) as caught:
             connect().request("GET", "/")
         assert classify(caught.value).category is Category.NETWORK
 
@@ -178,7 +178,7 @@ class TestTime:
     def test_silence(self, connect: Connect, server: MisbehavingServer) -> None:
         server.otherwise(silence())
         started = time.monotonic()
-        with pytest.raises((AttemptTimeoutError, httpx.TimeoutException)) as caught:
+        with pytest.raises((AttemptTimeoutError, httpx2.TimeoutException)) as caught:
             connect(timeout=0.2).request("GET", "/")
         assert time.monotonic() - started < 20.0
         assert classify(caught.value).category is Category.TIMEOUT
@@ -211,25 +211,25 @@ class TestTime:
 
     def test_an_answer_that_stops_in_the_middle(self, connect: Connect, server: MisbehavingServer) -> None:
         server.otherwise(_half_an_answer())
-        with pytest.raises((AttemptTimeoutError, httpx.TimeoutException)) as caught:
+        with pytest.raises((AttemptTimeoutError, httpx2.TimeoutException)) as caught:
             connect(timeout=0.05).request("POST", "/")
         assert classify(caught.value).category is Category.TIMEOUT
 
     def test_of_one_request(self, connect: Connect, server: MisbehavingServer) -> None:
         server.otherwise(silence())
-        with pytest.raises((AttemptTimeoutError, httpx.TimeoutException)):
+        with pytest.raises((AttemptTimeoutError, httpx2.TimeoutException)):
             connect(timeout=60.0).request("POST", "/", timeout=0.05)
 
     def test_of_a_connection(self, connect: Connect) -> None:
         with full_backlog() as port:
-            with pytest.raises((AttemptTimeoutError, httpx.ConnectTimeout)) as caught:
+            with pytest.raises((AttemptTimeoutError, httpx2.ConnectTimeout)) as caught:
                 connect(f"http://{HOST}:{port}", timeout=0.05).request("GET", "/")
             assert classify(caught.value).category is Category.TIMEOUT
 
     def test_of_all_attempts_together(self, connect: Connect, server: MisbehavingServer) -> None:
         server.otherwise(silence())
         started = time.monotonic()
-        with pytest.raises((AttemptTimeoutError, httpx.TimeoutException)):
+        with pytest.raises((AttemptTimeoutError, httpx2.TimeoutException)):
             connect(timeout=60.0, deadline=0.1).request("GET", "/")
         assert time.monotonic() - started < 5.0
         assert len(server.requests) <= 1
@@ -240,7 +240,7 @@ class TestTime:
         """The late answer to one request must not become the answer to another."""
         server.script(silence(0.15))
         caller = connect(timeout=0.05)
-        with pytest.raises((AttemptTimeoutError, httpx.TimeoutException)):
+        with pytest.raises((AttemptTimeoutError, httpx2.TimeoutException)):
             caller.request("POST", "/late")
         server.otherwise(answer(body='"mine"'))
         assert caller.request("POST", "/next", timeout=5.0) == "mine"

@@ -1,4 +1,4 @@
-"""What the HTTP client leaves in logs and representations: no line of httpx, and no secret."""
+"""What the HTTP client leaves in logs and representations: no line of httpx2, and no secret."""
 
 import logging
 
@@ -23,7 +23,7 @@ def test_nothing_on_the_happy_path_by_any_logger(
 
 def test_other_users_of_httpx_keep_its_log_lines(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        logging.getLogger("httpx").info("of somebody else")
+        logging.getLogger("httpx2").info("of somebody else")
     assert [record.getMessage() for record in caplog.records] == ["of somebody else"]
 
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import IO
 
-import httpx
+import httpx2
 import pytest
 from tests.cli.conftest import Command
 
@@ -196,7 +196,7 @@ class TestServing:
             assert process.stderr is not None
             try:
                 address = _announced(process.stderr)
-                assert httpx.get(f"{address}/healthz").status_code == 200
+                assert httpx2.get(f"{address}/healthz").status_code == 200
                 process.send_signal(number)
                 assert process.wait(timeout=60) == 0
                 assert "Traceback" not in process.stderr.read()

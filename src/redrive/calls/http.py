@@ -1,4 +1,4 @@
-"""HTTP clients on httpx: guarded, authenticated, traced, with typed JSON responses.
+"""HTTP clients on httpx2: guarded, authenticated, traced, with typed JSON responses.
 
 Every request has a time limit, is retried by its policy and only where that is safe, carries `x-request-id`
 and its idempotency key, and shares the breaker and the retry budget of its host.
@@ -14,10 +14,10 @@ from typing import Any, Self, TypedDict, TypeVar, Unpack, overload
 from uuid import uuid4
 
 try:
-    import httpx
+    import httpx2
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        "the HTTP clients need httpx; install it with: pip install 'redrive[http]'", name="httpx"
+        "the HTTP clients need httpx2; install it with: pip install 'redrive[http]'", name="httpx2"
     ) from error
 
 from redrive.calls.attempt import Attempt
@@ -137,7 +137,7 @@ class HttpClient(_Client):
 
     def __init__(self, base_url: str, **options: Unpack[ClientOptions]) -> None:
         super().__init__(base_url, options)
-        self._http = httpx.Client(base_url=base_url, timeout=None)  # noqa: S113 - every request has its own
+        self._http = httpx2.Client(base_url=base_url, timeout=None)
 
     @overload
     def request(
@@ -198,7 +198,7 @@ class AsyncHttpClient(_Client):
 
     def __init__(self, base_url: str, **options: Unpack[ClientOptions]) -> None:
         super().__init__(base_url, options)
-        self._http = httpx.AsyncClient(base_url=base_url, timeout=None)  # noqa: S113 - every request has its own
+        self._http = httpx2.AsyncClient(base_url=base_url, timeout=None)
 
     @overload
     async def request(
@@ -264,7 +264,7 @@ _QUIET: ContextVar[bool] = ContextVar("redrive_http_quiet", default=False)
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Silence the log of httpx, which shows queries with their secrets; ours is redacted."""
+    """Silence the log of httpx2, which shows queries with their secrets; ours is redacted."""
     token = _QUIET.set(True)
     try:
         yield
@@ -272,12 +272,12 @@ def _quietly() -> Iterator[None]:
         _QUIET.reset(token)
 
 
-logging.getLogger("httpx").addFilter(lambda record: not _QUIET.get())
+logging.getLogger("httpx2").addFilter(lambda record: not _QUIET.get())
 
 
-def _whole_url(base_url: str) -> httpx.URL:
+def _whole_url(base_url: str) -> httpx2.URL:
     require_kind("base_url", base_url, str)
-    url = httpx.URL(base_url)
+    url = httpx2.URL(base_url)
     if url.scheme not in ("http", "https") or not url.host or url.userinfo or url.query:
         raise InvalidValueError(
             "base_url must be a whole URL such as https://host/path, without a user or a query; "
@@ -295,7 +295,7 @@ def _sendable(name: str, value: object) -> str:
 
 def _refuse_other_place(path: str) -> None:
     """Reject a path that leaves the base URL, to which token, breaker and budget belong."""
-    url = httpx.URL(path)
+    url = httpx2.URL(path)
     if url.scheme or url.host or ".." in url.path.split("/"):
         raise InvalidValueError("path must be a path under base_url, not a URL of its own, and without '..'")
 

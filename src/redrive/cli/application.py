@@ -79,7 +79,7 @@ def set_up_log() -> None:
     if logging.getLogger().handlers:
         return
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    for library in ("uvicorn", "httpx", "asyncio"):
+    for library in ("uvicorn", "httpx2", "asyncio"):
         logging.getLogger(library).setLevel(logging.WARNING)
 
 

@@ -42,7 +42,7 @@ def demo(store: str, port: int | None, directory: str | None, browser: bool) -> 
     touched: it has a database of its own. It takes 10,000 orders in about two and a half hours and then
     rests. Ctrl-C ends it and leaves nothing behind.
     """
-    refuse_missing("the demo", "httpx", "fastapi", "httptools", "jinja2", "uvicorn", "argon2")
+    refuse_missing("the demo", "httpx2", "fastapi", "httptools", "jinja2", "uvicorn", "argon2")
     from redrive.demo.runner import DemoOptions, run
 
     found = run(DemoOptions(store, port, directory, browser, missing_path()), sys.stdout)

@@ -33,7 +33,7 @@ def drill(names: tuple[str, ...], listed: bool, directory: str | None, output: s
     Start `redrive demo` in another terminal first. All drills are staged, one after the other, or those that
     are named. Each repairs what it has broken. Exits with 7 when something did not end as expected.
     """
-    refuse_missing("a drill", "httpx")
+    refuse_missing("a drill", "httpx2")
     from redrive.demo import drills
     from redrive.demo.folder import find
 

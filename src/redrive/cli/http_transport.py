@@ -16,7 +16,7 @@ from redrive.errors import InvalidValueError, RedriveError
 from redrive.settings.addresses import is_loopback
 
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
 
 SILENCE_SECONDS = 60.0
 MAX_READING_SECONDS = 600.0
@@ -36,7 +36,7 @@ class HttpTransport:
         self._client = _client(self.server, None if key is None else checked_key(key))
 
     def send(self, request: ApiRequest) -> tuple[int, Mapping[str, str], bytes]:
-        import httpx
+        import httpx2
 
         try:
             sent = self._client.build_request(
@@ -50,7 +50,7 @@ class HttpTransport:
                 body = b"".join(_read(response))
             finally:
                 response.close()
-        except (httpx.HTTPError, httpx.InvalidURL, _EndlessAnswerError) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL, _EndlessAnswerError) as error:
             raise self._unreachable(error, request) from None
         return response.status_code, dict(response.headers), body
 
@@ -58,16 +58,16 @@ class HttpTransport:
         self._client.close()
 
     def _unreachable(self, error: Exception, request: ApiRequest) -> RedriveError:
-        import httpx
+        import httpx2
 
         if untrusted := _certificate_error(error):
             return RedriveError(f"the certificate of {self.server} is not trusted: {untrusted}")
-        if isinstance(error, httpx.TimeoutException):
+        if isinstance(error, httpx2.TimeoutException):
             reason = f"no answer within {SILENCE_SECONDS:g} s"
         else:
             reason = str(error) or type(error).__name__
         message = f"{self.server} does not answer: {reason}{request.doubt}"
-        if isinstance(error, httpx.TimeoutException | _SlowAnswerError):
+        if isinstance(error, httpx2.TimeoutException | _SlowAnswerError):
             return ApiError(HTTPStatus.GATEWAY_TIMEOUT, {"detail": message})
         return RedriveError(message)
 
@@ -101,9 +101,9 @@ def checked_key(key: str) -> str:
     return key
 
 
-def _client(server: str, key: str | None) -> httpx.Client:
+def _client(server: str, key: str | None) -> httpx2.Client:
     try:
-        import httpx
+        import httpx2
     except ModuleNotFoundError as error:
         raise missing_extra("a command that asks a server", error, "cli") from None
     headers = {
@@ -114,11 +114,11 @@ def _client(server: str, key: str | None) -> httpx.Client:
     if key is not None:
         headers["Authorization"] = f"Bearer {key}"
     try:
-        return httpx.Client(
+        return httpx2.Client(
             headers=headers,
             timeout=SILENCE_SECONDS,
             # A request on a connection that the server is closing would fail, perhaps after it was executed.
-            limits=httpx.Limits(max_keepalive_connections=0),
+            limits=httpx2.Limits(max_keepalive_connections=0),
             event_hooks={"response": [_refuse_redirect]},
             # A proxy from the environment must not read what goes to this machine unencrypted.
             trust_env=not (urlsplit(server).scheme == "http" and _is_private(server)),
@@ -127,7 +127,7 @@ def _client(server: str, key: str | None) -> httpx.Client:
         raise RedriveError(f"the proxy that the environment names cannot be used: {error}") from None
 
 
-def _refuse_redirect(response: httpx.Response) -> None:
+def _refuse_redirect(response: httpx2.Response) -> None:
     """Another host must not get the key."""
     if response.has_redirect_location:
         target = urljoin(str(response.url), response.headers["location"])
@@ -136,7 +136,7 @@ def _refuse_redirect(response: httpx.Response) -> None:
         )
 
 
-def _read(response: httpx.Response) -> Iterator[bytes]:
+def _read(response: httpx2.Response) -> Iterator[bytes]:
     """As it is sent, so that a small answer cannot unfold into a large one."""
     began, size = time.monotonic(), 0
     for part in response.iter_raw():

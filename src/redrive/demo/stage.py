@@ -10,7 +10,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, NamedTuple, TypeVar
 
-import httpx
+import httpx2
 
 from redrive.app import Redrive
 from redrive.demo.acme.app import create_app
@@ -47,7 +47,7 @@ class Stage:
     """`say` receives a line about each action, `report` each expectation."""
 
     app: Redrive
-    outside: httpx.AsyncClient
+    outside: httpx2.AsyncClient
     say: Callable[[str], None]
     report: Callable[[Expectation], None]
     traffic: Traffic = field(default_factory=Traffic)
@@ -135,7 +135,7 @@ async def open_stage(
 ) -> AsyncIterator[Stage]:
     async with (
         open_app(running) as app,
-        httpx.AsyncClient(base_url=running.outside, trust_env=False, timeout=10.0) as outside,
+        httpx2.AsyncClient(base_url=running.outside, trust_env=False, timeout=10.0) as outside,
     ):
         yield Stage(app, outside, say, report)
 
