@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Command
 
-from redrive.cli.context_file import ContextFile, NamedContext
+from redrive.cli.context import ContextFile, NamedContext
 from redrive.cli.http_transport import HttpTransport, checked_address
 from redrive.errors import InvalidValueError, RedriveError
 

@@ -112,7 +112,7 @@ def test_whoever_waits_is_told_that_nobody_works(
     redrive: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch, gone: str
 ) -> None:
     """Also if a worker of this queue was heard a moment ago, and has stopped."""
-    monkeypatch.setattr("redrive.cli.polling.MISSING_WORKER_SECONDS", 0.0)
+    monkeypatch.setattr("redrive.cli.progress.MISSING_WORKER_SECONDS", 0.0)
     letter = shop.dead_letter(7)
     if gone != "never was":
         with shop.working():

@@ -148,7 +148,7 @@ def test_watching_no_longer_than_asked(redrive: Command, shop: Shop) -> None:
 def test_whoever_waits_is_told_that_nobody_works(
     redrive: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("redrive.cli.polling.MISSING_WORKER_SECONDS", 0.0)
+    monkeypatch.setattr("redrive.cli.progress.MISSING_WORKER_SECONDS", 0.0)
     watched = redrive("run", "watch", shop.order(7, wait=False), "--timeout", "1s")
     assert watched.code == 9
     assert watched.err.count("No worker serves the queue 'default'") == 1

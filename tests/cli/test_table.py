@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from redrive.cli.output import TableColumn, _suggest_rich, show_one, show_rows
+from redrive.cli.output import _suggest_rich, show_one, show_rows
 from redrive.cli.screen import Screen
+from redrive.cli.table import TableColumn
 
 ROWS = [
     {"name": "a" * 60, "count": 5, "id": "0" * 32, "more": {"x": 1}},

@@ -18,6 +18,7 @@ from redrive.cli.options import GlobalOptions
 from redrive.cli.terminal import notice, one_line
 from redrive.errors import InvalidValueError, RedriveError
 from redrive.settings import FILE_VARIABLE, Settings
+from redrive.words.number import names
 from redrive.words.suggestion import closest
 
 if TYPE_CHECKING:
@@ -90,19 +91,18 @@ def _import(name: str) -> ModuleType:
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
-        raise _missing(name, error.name or "") from error
+        missing = error.name or ""
+        if not f"{name}.".startswith(f"{missing}."):
+            raise RedriveError(
+                f"the module {name} cannot be imported: it needs {missing}, which is not installed"
+            ) from error
+        raise InvalidValueError(
+            f"there is no module {missing}; it is looked for in this directory and among what is installed. "
+            f"Start the command where `import {missing}` works"
+        ) from error
     except (Exception, SystemExit) as error:
         problem = f"{type(error).__name__}: {one_line(error)}"
         raise RedriveError(f"the module {name} cannot be imported: {problem}") from error
-
-
-def _missing(name: str, missing: str) -> RedriveError:
-    if f"{name}.".startswith(f"{missing}."):
-        return InvalidValueError(
-            f"there is no module {missing}; it is looked for in this directory and among what is installed. "
-            f"Start the command where `import {missing}` works"
-        )
-    return RedriveError(f"the module {name} cannot be imported: it needs {missing}, which is not installed")
 
 
 def _suggestion(module: str, attribute: str, known: list[str]) -> str:
@@ -130,13 +130,13 @@ def run_reloading(reload: bool) -> bool:
         target=command,
         target_type="command",
         watch_filter=PythonFilter(),
-        callback=lambda changes: notice(f"{_names(changes)} changed: starting anew."),
+        callback=_report_changes,
         sigint_timeout=GRACE_SECONDS,
         sigkill_timeout=1,
     )
     return True
 
 
-def _names(changes: Iterable[tuple[object, str]]) -> str:
-    names = sorted({Path(path).name for _, path in changes})
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+def _report_changes(changes: Iterable[tuple[object, str]]) -> None:
+    files = names(sorted({Path(path).name for _, path in changes}), 1)
+    notice(f"{files} changed: starting anew.")

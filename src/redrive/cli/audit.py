@@ -9,12 +9,11 @@ import click
 from redrive.cli.client import Client
 from redrive.cli.commands import CommandGroup
 from redrive.cli.connection import api_options
-from redrive.cli.listing import NewestRows
+from redrive.cli.options import MomentParam, limit_option, output_option
 from redrive.cli.outcome import Ended, Exit
-from redrive.cli.output import Row, TableColumn, limit_option, output_option, show_one, show_rows
-from redrive.cli.parameters import MomentParam
+from redrive.cli.output import NewestRows, show_one, show_rows
+from redrive.cli.table import Row, TableColumn, stamp
 from redrive.cli.terminal import notice, out
-from redrive.cli.timestamps import stamp
 from redrive.model.audit import Action
 from redrive.words.number import plural
 

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from redrive.cli.checks import confirm, read_named, report_dry_run
 from redrive.cli.client import Client, segment
 from redrive.cli.commands import CommandGroup
-from redrive.cli.confirmation import confirm, dry_run_option, report_dry_run, yes_option
 from redrive.cli.connection import api_options
-from redrive.cli.listing import counted
-from redrive.cli.output import Row, TableColumn, output_option, show_one, show_rows
-from redrive.cli.parameters import DurationParam
-from redrive.cli.preconditions import unknown_name
+from redrive.cli.options import DurationParam, dry_run_option, output_option, yes_option
+from redrive.cli.output import show_one, show_rows
+from redrive.cli.table import Row, TableColumn, ago, counted, stamp
 from redrive.cli.terminal import notice, out, styled_state
-from redrive.cli.timestamps import ago, stamp
 from redrive.policy.bounds import MAX_DELAY_SECONDS
 from redrive.words.time import age
 
@@ -69,7 +67,7 @@ def list_breakers(client: Client, output: str | None) -> None:
 @api_options
 def view(client: Client, name: str, output: str | None) -> None:
     """Show a breaker: what it judges by, and when it opens and closes."""
-    found = _breaker(client, name)
+    found = read_named(client, PATH, "breaker", name)
     names = [column if isinstance(column, str) else column.name for column in COLUMNS]
     # The rules are in the application's code, which a server may run, but no command.
     show_one(
@@ -113,7 +111,7 @@ def close(client: Client, name: str, reason: str, seconds: float | None, dry_run
 @api_options
 def auto(client: Client, name: str, dry_run: bool) -> None:
     """Leave a breaker to itself again."""
-    found = _breaker(client, name)
+    found = read_named(client, PATH, "breaker", name)
     if found["force"] is None:
         notice(f"The breaker {name!r} is left to itself already.")
     elif not report_dry_run(f"leave the breaker {name!r} to itself", dry_run):
@@ -131,7 +129,7 @@ def _force(
     *,
     yes: bool = True,
 ) -> None:
-    held = _breaker(client, name)["waiting"]
+    held = read_named(client, PATH, "breaker", name)["waiting"]
     until = "until it is left to itself" if seconds is None else f"for {age(seconds)}"
     if state == "OPEN":
         what = f"open the breaker {name!r} {until}; {counted(held)} wait for it now"
@@ -156,33 +154,24 @@ def _let_go(held: Row) -> str:
     )
 
 
-def _breaker(client: Client, name: str) -> Row:
-    known: dict[str, Row] = {breaker["name"]: breaker for breaker in client.get(PATH)["items"]}
-    if name not in known:
-        raise unknown_name("breaker", name, known)
-    return known[name]
-
-
 def _draw(screen: Screen, breaker: Row, *, with_rules: bool) -> None:
     screen.headline(f"Breaker {breaker['name']}", styled_state(breaker["state"]))
     for sentence in _sentences(breaker):
         screen.paragraph(sentence, indent=0)
-    opened = breaker["opened_at"]
     out("")
-    screen.facts(
-        [
-            ("judged by", _failing(breaker)),
-            ("opened", None if opened is None else stamp(opened)),
-            *(_rules(breaker["policy"]) if with_rules else ()),
-        ]
-    )
+    screen.facts(_facts(breaker, with_rules))
     screen.next_steps(_next(breaker))
 
 
-def _rules(policy: Row) -> Iterator[tuple[str, str]]:
-    yield "opens when", _opens(policy)
-    yield "probed after", f"{age(policy['cool_down'])}, at most {age(policy['longest_open'])}"
-    yield "closes after", f"{policy['successes_to_close']} good probes"
+def _facts(breaker: Row, with_rules: bool) -> Iterator[tuple[str, str | None]]:
+    slow = f", {breaker['slow_calls']:,} slow" if breaker["slow_calls"] else ""
+    yield "judged by", f"{breaker['failures']:,} of {breaker['calls']:,} calls failed{slow}"
+    yield "opened", stamp(breaker["opened_at"]) if breaker["opened_at"] else None
+    if with_rules:
+        policy = breaker["policy"]
+        yield "opens when", _opens(policy)
+        yield "probed after", f"{age(policy['cool_down'])}, at most {age(policy['longest_open'])}"
+        yield "closes after", f"{policy['successes_to_close']} good probes"
 
 
 def _sentences(breaker: Row) -> Iterator[str]:
@@ -217,28 +206,20 @@ def _opens(policy: Row) -> str:
     return f"{' or '.join(parts)}, of {' or '.join(window)}, from {policy['minimum_calls']:,} on"
 
 
-def _failing(breaker: Row) -> str:
-    slow = f", {breaker['slow_calls']:,} slow" if breaker["slow_calls"] else ""
-    return f"{breaker['failures']:,} of {breaker['calls']:,} calls failed{slow}"
-
-
 def _next(breaker: Row) -> Iterator[tuple[str, str]]:
     name = quote(breaker["name"])
     if breaker["force"] is not None:
         yield f"redrive breaker auto {name}", "leave it to itself"
     elif breaker["state"] != "CLOSED":
-        yield f"redrive breaker view {name}", f"wait: {_probed(breaker)}"
+        until = breaker["open_until"]
+        probed = "it is being probed" if until is None else f"it is probed {soon(until)}"
+        yield f"redrive breaker view {name}", f"wait: {probed}"
     if breaker["state"] == "OPEN":
         yield f"redrive breaker close {name} --reason …", "let the work go on now"
     else:
         yield f"redrive breaker open {name} --reason …", "hold what needs it"
     if breaker["waiting"]["number"]:
         yield "redrive run list is:held", "what waits"
-
-
-def _probed(breaker: Row) -> str:
-    until = breaker["open_until"]
-    return "it is being probed" if until is None else f"it is probed {soon(until)}"
 
 
 def _flat(breaker: Row) -> Row:

@@ -84,10 +84,7 @@ class Client:
     def post(self, path: str, body: object = None, *, if_match: str | None = None) -> Any:
         return self.request("POST", path, body=body, if_match=if_match).value
 
-    def put(self, path: str, body: object = None, *, if_match: str | None = None) -> Any:
-        return self.request("PUT", path, body=body, if_match=if_match).value
-
-    def patch(self, path: str, body: object = None, *, if_match: str | None = None) -> Any:
+    def patch(self, path: str, body: object, *, if_match: str) -> Any:
         return self.request("PATCH", path, body=body, if_match=if_match).value
 
     def delete(self, path: str, *, if_match: str | None = None) -> Any:
@@ -122,7 +119,8 @@ class Client:
         if body is not None:
             headers["Content-Type"] = "application/json"
         encoded = b"" if body is None else json.dumps(body).encode()
-        return self._retried(ApiRequest(method, path, _encoded(query or {}), headers, encoded))
+        given = {name: _utf8(str(value)) for name, value in (query or {}).items() if value is not None}
+        return self._retried(ApiRequest(method, path, urlencode(given), headers, encoded))
 
     def _retried(self, request: ApiRequest) -> ApiResponse:
         """Repeat a GET when a busy server says when to come back."""
@@ -154,20 +152,6 @@ class Client:
 def segment(text: str) -> str:
     """An id or a name as one part of a path, also where it is `..`."""
     return quote(_utf8(text), safe="") if text.strip(".") else text.replace(".", "%2E")
-
-
-def short_fingerprint(fingerprint: str) -> str:
-    """Enough of it to name the group."""
-    return fingerprint.partition(":")[2][:12] or fingerprint
-
-
-def _encoded(query: Mapping[str, object]) -> str:
-    given = {name: _spelled(value) for name, value in query.items() if value is not None}
-    return urlencode(given)
-
-
-def _spelled(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else _utf8(str(value))
 
 
 def _utf8(text: str) -> str:

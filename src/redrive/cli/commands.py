@@ -50,22 +50,24 @@ class CommandGroup(click.Group):
 
 
 class LazyGroup(CommandGroup):
-    """Imports a command when it is used: it is the attribute of its name in the module of its name."""
+    """Imports a command when it is used: `status` from the module of its name, `member.org` from `member`."""
 
     def __init__(self, *arguments: Any, sections: Sections, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._sections = sections
+        self._sections = {
+            section: {place.rpartition(".")[2]: place.partition(".")[0] for place in places}
+            for section, places in sections.items()
+        }
+        self._modules = {name: module for names in self._sections.values() for name, module in names.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for names in self._sections.values() for name in names]
+        return list(self._modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.list_commands(ctx):
-            return None
-        return self._import(cmd_name)
+        return self._import(cmd_name) if cmd_name in self._modules else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        longest = max(map(len, self.list_commands(ctx)))
+        longest = max(map(len, self._modules))
         for section, names in self._sections.items():
             with formatter.section(section):
                 formatter.write_dl(
@@ -73,7 +75,7 @@ class LazyGroup(CommandGroup):
                 )
 
     def _import(self, name: str) -> click.Command:
-        command: click.Command = getattr(import_module(f"redrive.cli.{name}"), name)
+        command: click.Command = getattr(import_module(f"redrive.cli.{self._modules[name]}"), name)
         return command
 
 

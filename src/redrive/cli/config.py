@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import click
 
 from redrive.cli.connection import local_settings
-from redrive.cli.options import GlobalOptions, settings_options
-from redrive.cli.output import JSON, chosen, output_option, screen, show_rows
+from redrive.cli.options import GlobalOptions, output_option, settings_options
+from redrive.cli.output import JSON, chosen, screen, show_rows
 from redrive.cli.terminal import notice
-from redrive.settings import SETTINGS, Setting
+from redrive.settings import SETTINGS
 
 COLUMNS = ("name", "value", "origin")
-
-
-class SettingValue(NamedTuple):
-    setting: Setting
-    value: Any
-    origin: str
-
-    @property
-    def text(self) -> str:
-        return self.setting.spell(self.value)
 
 
 @click.command()
@@ -38,30 +26,21 @@ def config(given: GlobalOptions, output: str | None, changed: bool) -> None:
     """
     settings = local_settings(given)
     origins = settings.origins()
-    entries = [
-        SettingValue(setting, getattr(settings, setting.name), origins[setting.name]) for setting in SETTINGS
-    ]
-    if changed:
-        entries = [entry for entry in entries if entry.value != entry.setting.default]
+    values = {setting: getattr(settings, setting.name) for setting in SETTINGS}
+    wanted = [setting for setting, value in values.items() if not changed or value != setting.default]
     form = chosen(output)
-    if form in JSON:
-        show_rows([entry.setting.as_json(entry.value, entry.origin) for entry in entries], COLUMNS, form)
-        return
     if form == "table":
-        _draw(entries)
+        width = max(len(setting.name) for setting in SETTINGS)
+        for setting in wanted:
+            bounds = (f"{origins[setting.name]}; allowed: {setting.bounds}", "dim")
+            value = setting.spell(values[setting])
+            screen().columns([(setting.name, value), ("", bounds)], widths=(width,), indent=0)
+    elif form in JSON:
+        rows = [setting.as_json(values[setting], origins[setting.name]) for setting in wanted]
+        show_rows(rows, COLUMNS, form)
+        return
     else:
-        show_rows(
-            [{"name": entry.setting.name, "value": entry.text, "origin": entry.origin} for entry in entries],
-            COLUMNS,
-            form,
-        )
-    if not entries:
+        texts = [(setting.name, setting.spell(values[setting]), origins[setting.name]) for setting in wanted]
+        show_rows((dict(zip(COLUMNS, row, strict=True)) for row in texts), COLUMNS, form)
+    if not wanted:
         notice("every setting has its default")
-
-
-def _draw(entries: list[SettingValue]) -> None:
-    drawn = screen()
-    names = max(len(setting.name) for setting in SETTINGS)
-    for entry in entries:
-        bounds = (f"{entry.origin}; allowed: {entry.setting.bounds}", "dim")
-        drawn.columns([(entry.setting.name, entry.text), ("", bounds)], widths=(names,), indent=0)

@@ -11,15 +11,15 @@ from typing import Any, overload
 import click
 
 from redrive.cli.client import Client, Transport
-from redrive.cli.context_file import LOCAL, ContextFile, NamedContext
+from redrive.cli.context import ContextFile, NamedContext
 from redrive.cli.http_transport import HttpTransport
 from redrive.cli.local_transport import LocalTransport, Purpose
-from redrive.cli.options import GlobalOptions, settings_options
+from redrive.cli.options import SERVER_VARIABLE, GlobalOptions, org_option, server_options, settings_options
 from redrive.errors import InvalidValueError, RedriveError
 from redrive.model.identity import HOME
 from redrive.settings import Settings
 
-SERVER_VARIABLE, CONTEXT_VARIABLE = "REDRIVE_SERVER", "REDRIVE_CONTEXT"
+CONTEXT_VARIABLE = "REDRIVE_CONTEXT"
 DATABASE_VARIABLES = ("REDRIVE_DATABASE_URL", "DATABASE_URL", "REDRIVE_CONFIG")
 
 Function = Callable[..., Any]
@@ -50,21 +50,22 @@ def api_options(function: Function | None = None, *, creates: bool = False) -> A
                 raise
             raise RedriveError(_NOT_UNDERSTOOD.format(client.where)) from error
 
-    return server_options(settings_options(_org(connected)))
-
-
-def server_options(function: Function) -> Function:
-    for option in (_context, _server):
-        function = option(function)
-    return function
+    return server_options(settings_options(org_option(connected)))
 
 
 @contextmanager
 def _connect(given: GlobalOptions, purpose: Purpose) -> Iterator[Client]:
     context = current_context(given)
-    transport = (
-        _local(context, given, purpose) if context.server is None else _remote(context.server, context, given)
-    )
+    transport: Transport
+    if context.server is None:
+        given.config = given.config or context.config
+        transport = LocalTransport(given.settings(), given.org or HOME, purpose)
+    elif given.org is None:
+        transport = HttpTransport(context.server, context.key(), plain_http=context.plain_http)
+    else:
+        raise InvalidValueError(
+            "--org is for a database; on a server the organization is that of the key, so use a key of it"
+        )
     try:
         yield Client(transport)
     finally:
@@ -92,51 +93,6 @@ def current_context(given: GlobalOptions) -> NamedContext:
         return NamedContext()
     contexts = ContextFile()
     return contexts.get(contexts.current)
-
-
-def _remote(server: str, context: NamedContext, given: GlobalOptions) -> Transport:
-    if given.org is not None:
-        raise InvalidValueError(
-            "--org is for a database; on a server the organization is that of the key, so use a key of it"
-        )
-    return HttpTransport(server, context.key(), plain_http=context.plain_http)
-
-
-def _local(context: NamedContext, given: GlobalOptions, purpose: Purpose) -> Transport:
-    if given.config is None:
-        given.config = context.config
-    return LocalTransport(given.settings(), given.org or HOME, purpose)
-
-
-def _store(name: str) -> Callable[[click.Context, click.Parameter, str | None], None]:
-    def take(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
-        if value is not None:
-            setattr(context.ensure_object(GlobalOptions), name, value)
-
-    return take
-
-
-_server = click.option(
-    "--server",
-    metavar="URL",
-    expose_value=False,
-    callback=_store("server"),
-    help=f"Ask this server, with the key in REDRIVE_API_KEY, and not a database. Also {SERVER_VARIABLE}.",
-)
-_context = click.option(
-    "--context",
-    metavar="NAME",
-    expose_value=False,
-    callback=_store("context"),
-    help=f"Ask what `redrive context` knows under this name; {LOCAL!r} is the database of the settings.",
-)
-_org = click.option(
-    "--org",
-    metavar="NAME",
-    expose_value=False,
-    callback=_store("org"),
-    help=f"The organization that it is about; {HOME!r} if not given.",
-)
 
 
 def database_settings(given: GlobalOptions) -> Settings:

@@ -1,21 +1,36 @@
-"""`redrive context`: names for servers and databases, and which one is meant without saying so."""
+"""`redrive context`: names for servers and databases, which one is used, and the file that keeps them."""
 
 from __future__ import annotations
 
+import json
+import os
+import shlex
+import subprocess
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
+from redrive.cli.checks import report_dry_run
 from redrive.cli.commands import CommandGroup
-from redrive.cli.confirmation import dry_run_option, report_dry_run
-from redrive.cli.context_file import LOCAL, ContextFile, NamedContext
 from redrive.cli.http_transport import checked_address
-from redrive.cli.output import output_option, show_rows
+from redrive.cli.options import LOCAL, dry_run_option, output_option
+from redrive.cli.output import show_rows
 from redrive.cli.terminal import notice
-from redrive.errors import InvalidValueError
+from redrive.errors import InvalidValueError, NotFoundError, RedriveError
+from redrive.settings.sources import read_document
+from redrive.words.suggestion import suggest
 
+FILE = "contexts.toml"
+KEY_VARIABLE = "REDRIVE_API_KEY"
+COMMAND_SECONDS = 60.0
 COLUMNS = ("name", "current", "server", "config", "key")
+
+T = TypeVar("T")
+
+_KINDS: dict[type, str] = {str: "a text", dict: "a table", bool: "true or false"}
 
 
 @click.group(cls=CommandGroup)
@@ -31,7 +46,12 @@ def context() -> None:
 def list_contexts(output: str | None) -> None:
     """List the contexts, and which one is used."""
     contexts = ContextFile()
-    rows = [_row(contexts, name) for name in (LOCAL, *sorted(contexts.known))]
+    rows = []
+    for name in (LOCAL, *sorted(contexts.known)):
+        found = contexts.get(name)
+        key = None if found.server is None else found.key_command or found.key_variable or KEY_VARIABLE
+        row = {"name": name, "current": contexts.current == name, "server": found.server}
+        rows.append({**row, "config": found.config, "key": key})
     show_rows(rows, COLUMNS, output)
 
 
@@ -79,10 +99,10 @@ def add(name: str, use: bool, dry_run: bool, **given: Any) -> None:
 def use(name: str, dry_run: bool) -> None:
     """Use a context from now on; `local` is the database of the settings."""
     contexts = ContextFile()
-    contexts.get(name)
+    found = contexts.get(name)
     if not report_dry_run(f"use the context {name!r}", dry_run):
         contexts.use(name)
-        notice(f"Commands are about {_spoken(contexts, name)} now.")
+        notice(f"Commands are about {found.server or found.config or 'the database of the settings'} now.")
 
 
 @context.command()
@@ -97,13 +117,105 @@ def remove(name: str, dry_run: bool) -> None:
         notice(f"The context {name!r} is forgotten.")
 
 
-def _spoken(contexts: ContextFile, name: str) -> str:
-    found = contexts.get(name)
-    return found.server or found.config or "the database of the settings"
+@dataclass(frozen=True, slots=True)
+class NamedContext:
+    """A server, and where its key comes from; or a file with settings, which name a database."""
+
+    server: str | None = None
+    key_variable: str | None = None
+    key_command: str | None = None
+    plain_http: bool = False
+    config: str | None = None
+
+    def key(self) -> str | None:
+        if self.key_command is not None:
+            return _run_key_command(self.key_command)
+        variable = self.key_variable or KEY_VARIABLE
+        found = os.environ.get(variable, "").strip()
+        if not found and self.key_variable is not None:
+            raise RedriveError(f"the key of this context is to be in {variable}, which is empty")
+        return found or None
 
 
-def _row(contexts: ContextFile, name: str) -> dict[str, Any]:
-    found = contexts.get(name)
-    key = None if found.server is None else found.key_command or found.key_variable or "REDRIVE_API_KEY"
-    current = contexts.current == name
-    return {"name": name, "current": current, "server": found.server, "config": found.config, "key": key}
+class ContextFile:
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path or Path(click.get_app_dir("redrive")) / FILE
+        document = read_document(self.path) if self.path.exists() else {}
+        self.current: str = self._of_type(str, "current", document.get("current", LOCAL))
+        tables = self._of_type(dict, "contexts", document.get("contexts", {}))
+        self.known = {name: self._read(name, table) for name, table in tables.items()}
+
+    def get(self, name: str) -> NamedContext:
+        if name == LOCAL:
+            return NamedContext()
+        if name not in self.known:
+            known = [*self.known, LOCAL]
+            meant = suggest(name, known, otherwise="`redrive context list` shows all that there are")
+            raise NotFoundError(f"there is no context {name!r}; {meant}")
+        return self.known[name]
+
+    def add(self, name: str, context: NamedContext) -> None:
+        if name == LOCAL or not name.replace("-", "_").replace(".", "_").isidentifier():
+            raise InvalidValueError(
+                f"{name!r} cannot be the name of a context: it begins with a letter, has letters, digits, - "
+                f"and _ in it, and is not {LOCAL!r}"
+            )
+        self.known[name] = context
+        self._write()
+
+    def use(self, name: str) -> None:
+        self.get(name)
+        self.current = name
+        self._write()
+
+    def remove(self, name: str) -> None:
+        if name == LOCAL:
+            raise InvalidValueError(f"{LOCAL!r} is the database of the settings; it can't be removed")
+        self.get(name)
+        del self.known[name]
+        if self.current == name:
+            self.current = LOCAL
+        self._write()
+
+    def _read(self, name: str, table: Mapping[str, object]) -> NamedContext:
+        unknown = set(self._of_type(dict, name, table)) - {field.name for field in fields(NamedContext)}
+        if unknown:
+            raise InvalidValueError(
+                f"the context {name!r} in {self.path} holds {min(unknown)!r}, which is unknown"
+            )
+        for field, value in table.items():
+            self._of_type(bool if field == "plain_http" else str, f"{name}.{field}", value)
+        return NamedContext(**table)  # type: ignore[arg-type]  # looked at just now
+
+    def _of_type(self, kind: type[T], name: str, value: object) -> T:
+        """Check a value of the file, which may be written by hand."""
+        if not isinstance(value, kind):
+            raise InvalidValueError(f"{name!r} in {self.path} is to be {_KINDS[kind]}, not {value!r:.100}")
+        return value
+
+    def _write(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        beside = self.path.with_suffix(".new")
+        beside.touch(mode=0o600)  # others need not know where keys are
+        beside.chmod(0o600)
+        lines = [f"current = {json.dumps(self.current)}"]
+        for name, context in sorted(self.known.items()):
+            lines.append(f"\n[contexts.{json.dumps(name)}]")
+            given = {field: value for field, value in asdict(context).items() if value not in (None, False)}
+            lines += [f"{field} = {json.dumps(value)}" for field, value in given.items()]
+        beside.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        beside.replace(self.path)
+
+
+def _run_key_command(command: str) -> str:
+    """Return what a password manager prints. The user has chosen the command; no shell reads it."""
+    try:
+        ended = subprocess.run(  # noqa: S603
+            shlex.split(command), check=False, capture_output=True, text=True, timeout=COMMAND_SECONDS
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        raise RedriveError(f"the command for the key cannot be executed: {error}") from None
+    key = ended.stdout.strip()
+    if ended.returncode != 0 or not key:
+        raise RedriveError(f"the command for the key has printed none, and ended with {ended.returncode}")
+    return key

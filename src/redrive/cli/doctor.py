@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from redrive.cli.connection import database_settings
-from redrive.cli.options import GlobalOptions, settings_options
+from redrive.cli.options import GlobalOptions, output_option, settings_options
 from redrive.cli.outcome import Ended, Exit
-from redrive.cli.output import chosen, output_option, screen, show_rows
+from redrive.cli.output import chosen, screen, show_rows
 from redrive.cli.terminal import Part, escape, out
 from redrive.errors import StoreUnavailableError
 from redrive.words.number import plural

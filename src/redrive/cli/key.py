@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import click
 
+from redrive.cli.checks import confirm, report_dry_run
 from redrive.cli.client import Client, segment
 from redrive.cli.commands import CommandGroup
-from redrive.cli.confirmation import confirm, dry_run_option, report_dry_run, yes_option
 from redrive.cli.connection import api_options
-from redrive.cli.org import organization
-from redrive.cli.output import JSON, Row, TableColumn, output_option, show_json, show_rows
-from redrive.cli.parameters import DurationParam
+from redrive.cli.member import organization
+from redrive.cli.options import DurationParam, dry_run_option, output_option, yes_option
+from redrive.cli.output import JSON, show_json, show_rows
+from redrive.cli.table import Row, TableColumn, ago
 from redrive.cli.terminal import notice, out
-from redrive.cli.timestamps import ago
 from redrive.model.role import Role
 from redrive.policy.bounds import MAX_DELAY_SECONDS
 from redrive.policy.credential import checked_scopes

@@ -1,4 +1,4 @@
-"""`redrive member`: who belongs to an organization, and as what."""
+"""`redrive member` and `redrive org`: organizations, and who belongs to them as what."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from redrive.cli.checks import confirm, report_dry_run
 from redrive.cli.client import ApiResponse, Client, segment
 from redrive.cli.commands import CommandGroup
-from redrive.cli.confirmation import confirm, dry_run_option, report_dry_run, yes_option
 from redrive.cli.connection import api_options
-from redrive.cli.options import GlobalOptions
-from redrive.cli.org import organization
-from redrive.cli.output import JSON, TableColumn, output_option, show_json, show_rows
-from redrive.cli.parameters import DurationParam
+from redrive.cli.options import DurationParam, GlobalOptions, dry_run_option, output_option, yes_option
+from redrive.cli.output import JSON, show_json, show_rows
+from redrive.cli.table import TableColumn, ago
 from redrive.cli.terminal import notice, out
-from redrive.cli.timestamps import ago
 from redrive.errors import InvalidValueError, RedriveError
 from redrive.model.identity import HOME, OPERATOR
 from redrive.model.role import Role
@@ -28,7 +26,7 @@ from redrive.policy.credential import checked_password, user_name
 if TYPE_CHECKING:
     from redrive.settings import Settings
 
-PATH = "/api/v1/members"
+PATH, ORGANIZATIONS = "/api/v1/members", "/api/v1/organizations"
 VALIDITY = DurationParam(60.0, 7 * 86_400.0)
 
 COLUMNS = (
@@ -39,6 +37,8 @@ COLUMNS = (
     TableColumn("created_at", "since", ago),
     TableColumn("created_by", "added by"),
 )
+
+ORG_COLUMNS = ("name", "title", TableColumn("created_at", "created", ago), TableColumn("created_by", "by"))
 
 password_option = click.option(
     "--password",
@@ -147,7 +147,8 @@ def link(client: Client, name: str, valid: float, dry_run: bool, output: str | N
 
     Whoever has it can be that member: send it where only they can read it.
     """
-    address = _address(_given().settings()) if client.server is None else None
+    given = click.get_current_context().ensure_object(GlobalOptions)
+    address = _address(given.settings()) if client.server is None else None
     found, org = _look_up(client, name).value, organization(client)
     if report_dry_run(f"make a link for {found['name']!r} of {org}", dry_run):
         return
@@ -159,6 +160,42 @@ def link(client: Client, name: str, valid: float, dry_run: bool, output: str | N
     else:
         out(made["url"])
     notice(f"It signs {made['name']} in, once, until {made['expires_at']}.")
+
+
+@click.group(cls=CommandGroup)
+def org() -> None:
+    """Organizations: create, list.
+
+    Each has work, members and keys of its own. The one named default owns the installation.
+    """
+
+
+@org.command()
+@click.argument("name")
+@click.option("--title", default="", help="What people call it.")
+@dry_run_option
+@api_options(creates=True)
+def create(client: Client, name: str, title: str, dry_run: bool) -> None:
+    """Create an organization; it has no members at first."""
+    if not report_dry_run(f"create the organization {name!r}", dry_run):
+        made = client.post(ORGANIZATIONS, {"name": name, "title": title})
+        notice(
+            f"There is an organization {made['name']!r} now; add members with "
+            f"`redrive member add --org {quote(made['name'])}`."
+        )
+
+
+@org.command("list")
+@output_option
+@api_options
+def list_orgs(client: Client, output: str | None) -> None:
+    """List the organizations, by name."""
+    show_rows(client.pages(ORGANIZATIONS), ORG_COLUMNS, output)
+
+
+def organization(client: Client) -> str:
+    """The organization of the client: that of its key, or the one that was named."""
+    return str(client.get("/api/v1/session")["org"])
 
 
 def _address(settings: Settings) -> str:
@@ -174,10 +211,6 @@ def _address(settings: Settings) -> str:
 def _look_up(client: Client, name: str) -> ApiResponse:
     """The member, with the ETag in the headers."""
     return client.request("GET", f"{PATH}/{segment(name)}")
-
-
-def _given() -> GlobalOptions:
-    return click.get_current_context().ensure_object(GlobalOptions)
 
 
 def _require_database(client: Client) -> None:
@@ -204,7 +237,7 @@ def _set_password(user_id: str, secret: str) -> None:
     """On the database of the settings, as its operator."""
     from redrive.app import Redrive  # slow to import, so only where it is needed
 
-    given = _given()
+    given = click.get_current_context().ensure_object(GlobalOptions)
 
     async def set_password() -> None:
         async with Redrive(settings=given.settings(), log=False) as app:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from redrive.cli.confirmation import dry_run_option
 from redrive.cli.connection import database_settings
-from redrive.cli.options import GlobalOptions, settings_options
+from redrive.cli.options import GlobalOptions, dry_run_option, output_option, settings_options
 from redrive.cli.outcome import Ended, Exit
-from redrive.cli.output import output_option, show_rows
+from redrive.cli.output import show_rows
 from redrive.cli.terminal import notice
 
 if TYPE_CHECKING:

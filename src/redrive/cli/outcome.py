@@ -130,8 +130,10 @@ def exit_of(error: BaseException) -> Exit:
 def _lines(error: BaseException, debug: bool) -> Iterator[str]:
     if isinstance(error, RedriveError):
         yield f"Error: {one_line(error)}"
-        if isinstance(error, ApiError) and (hint := _hint(error)):
-            yield f"Hint: {hint}"
+        if isinstance(error, ApiError) and error.status == Status.UNAUTHORIZED:
+            yield "Hint: give a key of that server in REDRIVE_API_KEY, or where the context says that it is"
+        elif isinstance(error, ApiError) and error.hint:
+            yield f"Hint: {one_line(error.hint)}"
         if isinstance(error, StoreUnavailableError):
             yield "`redrive config` shows which database that is, and what says so."
         return
@@ -142,9 +144,3 @@ def _lines(error: BaseException, debug: bool) -> Iterator[str]:
     yield f"Error: unexpected error: {type(error).__name__}: {one_line(error)}"
     if not debug:
         yield "Run it again with --debug to see where."
-
-
-def _hint(error: ApiError) -> str:
-    if error.status == Status.UNAUTHORIZED:
-        return "give a key of that server in REDRIVE_API_KEY, or where the context says that it is"
-    return one_line(error.hint) if error.hint else ""

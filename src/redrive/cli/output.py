@@ -6,85 +6,23 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
-import click
-
-from redrive.cli.terminal import escape, has_rich, notice, out
+from redrive.cli.client import Client
+from redrive.cli.table import Row, TableColumn, counted, plain_text
+from redrive.cli.terminal import has_rich, notice, out, terminal_width
 
 if TYPE_CHECKING:
     from redrive.cli.screen import Screen
 
-FORMATS = ("table", "json", "ndjson", "csv", "plain")
 JSON = ("json", "ndjson")
-DEFAULT_LIMIT = 50
 ROWS_AT_ONCE = 1_000
 """Rows of a table whose columns are fitted together."""
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-Row = dict[str, Any]
-
-
-class TableColumn(NamedTuple):
-    """
-    name   of the field
-    title  above it in a table
-    short  how a table shows its value; a program gets it as it is
-    whole  never cut: it is there to be copied
-    """
-
-    name: str
-    title: str = ""
-    short: Callable[[Any], str] | None = None
-    whole: bool = False
-
-    @property
-    def heading(self) -> str:
-        return (self.title or self.name.replace("_", " ")).upper()
-
-    def cell(self, row: Row) -> str:
-        value = row.get(self.name)
-        return self.short(value) if self.short is not None and value is not None else plain_text(value)
-
-
-def output_option(function: Function) -> Function:
-    return click.option(
-        "-o",
-        "--output",
-        type=click.Choice(FORMATS),
-        default=None,
-        help="How to write it; by default a table on a terminal, else plain lines.",
-    )(function)
-
-
-def limit_option(function: Function) -> Function:
-    """Add the argument `limit`: None is all of them."""
-    every = click.option(
-        "--all",
-        "limit",
-        flag_value=0,
-        type=int,
-        callback=_none_for_zero,
-        help="All of them, however many there are.",
-    )
-    most = click.option(
-        "--limit",
-        "limit",
-        type=click.IntRange(0),
-        default=DEFAULT_LIMIT,
-        show_default=True,
-        callback=_none_for_zero,
-        help="The most to show; 0 is all.",
-    )
-    return most(every(function))
-
-
-def _none_for_zero(_context: click.Context, _parameter: click.Parameter, value: int | None) -> int | None:
-    """For both options: click calls the callback of either one, whichever was given."""
-    return value or None
+HOW_TO_SEE_MORE = "--all shows all of them, --limit so many"
 
 
 def chosen(output: str | None) -> str:
@@ -112,8 +50,12 @@ def show_rows(
     known = [column if isinstance(column, TableColumn) else TableColumn(column) for column in columns]
     if flat is not None and form not in JSON:
         rows = map(flat, rows)
-    writers = {"json": _json, "ndjson": _ndjson, "csv": _csv, "plain": _plain, "table": _table}
-    number = writers[form](rows, known)
+    if form == "ndjson":
+        number = _write_lines(json.dumps(row) for row in rows)
+    elif form == "plain":
+        number = _write_lines("\t".join(plain_text(row.get(column.name)) for column in known) for row in rows)
+    else:
+        number = {"json": _json, "csv": _csv, "table": _table}[form](rows, known)
     if not number and empty and sys.stderr.isatty():
         notice(empty)
     return number
@@ -135,7 +77,7 @@ def show_one(
     elif form == "table" or (form == "plain" and piped and has_rich()):
         draw(screen())
     elif form == "csv":
-        _csv([row if flat is None else flat(row)], list(map(TableColumn, columns)))
+        show_rows([row], columns, form, flat=flat)
     else:
         fields = row if flat is None else flat(row)
         _write_lines(f"{name}\t{plain_text(fields.get(name))}" for name in columns)
@@ -152,19 +94,6 @@ def screen() -> Screen:
     return Screen()
 
 
-def plain_text(value: object) -> str:
-    """A value on one line."""
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list | tuple):
-        return ",".join(map(escape, value)) or "-"
-    if isinstance(value, dict):
-        return escape(json.dumps(value)) if value else "-"
-    return escape(value)
-
-
 @cache
 def _suggest_rich() -> None:
     notice("For tables that fit the terminal: pip install 'redrive[cli]'. These are plain lines.")
@@ -179,17 +108,9 @@ def _json(rows: Iterable[Row], columns: Sequence[TableColumn]) -> int:
     return number
 
 
-def _ndjson(rows: Iterable[Row], columns: Sequence[TableColumn]) -> int:
-    return _write_lines(json.dumps(row) for row in rows)
-
-
 def _csv(rows: Iterable[Row], columns: Sequence[TableColumn]) -> int:
     out(_csv_line([column.name for column in columns]))
     return _write_lines(_csv_line([_csv_cell(row.get(column.name)) for column in columns]) for row in rows)
-
-
-def _plain(rows: Iterable[Row], columns: Sequence[TableColumn]) -> int:
-    return _write_lines("\t".join(plain_text(row.get(column.name)) for column in columns) for row in rows)
 
 
 def _write_lines(lines: Iterable[str]) -> int:
@@ -240,3 +161,59 @@ def _is_numeric(rows: Sequence[Row], name: str) -> bool:
     return bool(values) and all(
         isinstance(value, int | float) and not isinstance(value, bool) for value in values
     )
+
+
+class Listing(NamedTuple):
+    """
+    path       in the API, where `/count` tells how many there are
+    columns    for people; programs that read JSON get everything
+    noun       of many of them, as in "no dead letters"
+    flat       fills these columns from a row
+    min_width  of the terminal, for a column that a narrower one does without
+    default    the query if none is given
+    """
+
+    path: str
+    columns: Sequence[TableColumn]
+    noun: str
+    flat: Callable[[Row], Row] | None = None
+    min_width: Mapping[str, int] = MappingProxyType({})
+    default: str = ""
+
+    def show(
+        self, client: Client, query: str, limit: int | None, output: str | None, **options: object
+    ) -> None:
+        query, form, columns = query or self.default, chosen(output), self.columns
+        if form == "table":
+            room = terminal_width()
+            columns = [column for column in columns if self.min_width.get(column.name, 0) <= room]
+        rows = client.pages(self.path, limit=limit, q=query, **options)
+        if query == self.default:
+            empty = f"There are no {self.noun}" + (" that are not closed." if query else ".")
+        else:
+            empty = f"No {self.noun} fulfil the query {query!r}."
+        shown = show_rows(rows, columns, form, flat=self.flat, empty=empty)
+        if limit is not None and shown == limit:
+            found = client.get(f"{self.path}/count", q=query)
+            if found["number"] > shown:
+                notice(f"These are {shown:,} of {counted(found)}; {HOW_TO_SEE_MORE}.")
+
+
+class NewestRows:
+    """The first rows of a list that the API does not count. One more is read, to know if there is more."""
+
+    def __init__(self, client: Client, path: str, limit: int | None, **query: object) -> None:
+        self._rows = client.pages(path, limit=None if limit is None else limit + 1, **query)
+        self._limit = limit
+        self._more = False
+
+    def __iter__(self) -> Iterator[Row]:
+        for number, row in enumerate(self._rows):
+            if number == self._limit:
+                self._more = True
+                return
+            yield row
+
+    def mention_rest(self) -> None:
+        if self._more:
+            notice(f"These are the newest {self._limit:,}; {HOW_TO_SEE_MORE}.")

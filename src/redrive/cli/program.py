@@ -12,18 +12,18 @@ import click
 
 from redrive import __version__
 from redrive.cli.commands import LazyGroup
-from redrive.cli.connection import server_options
-from redrive.cli.options import GlobalOptions, settings_options
+from redrive.cli.options import GlobalOptions, server_options, settings_options
 from redrive.cli.outcome import report_error
+from redrive.cli.terminal import out
 
 SECTIONS = {
-    "Try it": ("demo", "drill"),
+    "Try it": ("demo", "demo.drill"),
     "Run it": ("worker", "serve", "migrate"),
-    "Look": ("status", "doctor", "verify", "workers", "audit"),
+    "Look": ("status", "doctor", "verify", "worker.workers", "audit"),
     "Failed work": ("dlq", "replay", "run", "policy"),
     "Operate": ("queue", "breaker"),
-    "Who may": ("key", "member", "org"),
-    "Set up": ("config", "context", "completion"),
+    "Who may": ("key", "member", "member.org"),
+    "Set up": ("config", "context", "program.completion"),
 }
 
 
@@ -63,6 +63,23 @@ def program() -> None:
     Commands are about the database of the settings (see `redrive config`), or about a server: --server,
     or `redrive context`. To see what it is about: `redrive demo`. To begin: `redrive worker --help`.
     """
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
+def completion(shell: str) -> None:
+    """Write the completion for a shell to stdout.
+
+    \b
+    bash  redrive completion bash > ~/.local/share/bash-completion/completions/redrive
+    zsh   redrive completion zsh > ~/.zfunc/_redrive      (~/.zfunc is in your fpath)
+    fish  redrive completion fish > ~/.config/fish/completions/redrive.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    assert found is not None  # noqa: S101 - click knows these three
+    out(found(program, {}, "redrive", "_REDRIVE_COMPLETE").source())
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -1,19 +1,63 @@
-"""Progress bars on stderr, where somebody looks at it."""
+"""Following work that goes on: polling until it ends, and progress bars on stderr where somebody looks."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from redrive.cli.terminal import has_rich, wants_color
+from redrive.cli.client import ApiError, Client
+from redrive.cli.outcome import Ended, Exit
+from redrive.cli.terminal import has_rich, notice, wants_color
+from redrive.cli.worker import PATH, START, is_served
+from redrive.words.time import duration
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, ProgressColumn
 
+FIRST_PAUSE_SECONDS, PAUSE_FACTOR, MAX_PAUSE_SECONDS = 0.1, 1.5, 2.0
+MISSING_WORKER_SECONDS = 2.0
+"""How long to wait before mentioning that there is no worker."""
 BAR_WIDTH = 30
+
+
+class Poller:
+    """Waits between two looks, longer and longer, and not forever."""
+
+    def __init__(self, client: Client, timeout: float | None, say: Callable[[str], None] = notice) -> None:
+        self._client = client
+        self._timeout = timeout
+        self._say = say
+        self._began = time.monotonic()
+        self._pause = FIRST_PAUSE_SECONDS
+        self._mentioned = False
+
+    def wait(self, what: str, queue: str | None, *, waits: bool) -> None:
+        """Sleep until the next look. `waits`: no worker has started it, in this queue or in any."""
+        passed = time.monotonic() - self._began
+        if self._timeout is not None and passed >= self._timeout:
+            self._say(f"After {duration(passed)} {what} has not ended; it goes on without being watched.")
+            raise Ended(Exit.TIMED_OUT)
+        if waits and passed >= MISSING_WORKER_SECONDS and not self._mentioned:
+            self._mentioned = self._mention_missing_worker(queue)
+        left = self._pause if self._timeout is None else max(0.0, self._timeout - passed)
+        time.sleep(min(self._pause, left))
+        self._pause = min(MAX_PAUSE_SECONDS, self._pause * PAUSE_FACTOR)
+
+    def _mention_missing_worker(self, queue: str | None) -> bool:
+        """Say so, once, if no worker serves the queue; the last one may stop at any time."""
+        try:
+            workers = self._client.get(PATH)["items"]
+        except ApiError:  # the key may not list workers
+            return True
+        if is_served(workers, queue):
+            return False
+        none = "No worker is at work" if queue is None else f"No worker serves the queue {queue!r}"
+        self._say(f"{none}: `{START}` starts one. Waiting …")
+        return True
 
 
 def can_draw() -> bool:

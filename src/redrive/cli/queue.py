@@ -6,13 +6,13 @@ from shlex import quote
 
 import click
 
+from redrive.cli.checks import read_named, report_dry_run
 from redrive.cli.client import Client, segment
 from redrive.cli.commands import CommandGroup
-from redrive.cli.confirmation import dry_run_option, reason_option, report_dry_run
 from redrive.cli.connection import api_options
-from redrive.cli.listing import counted
-from redrive.cli.output import Row, TableColumn, output_option, show_rows
-from redrive.cli.preconditions import unknown_name
+from redrive.cli.options import dry_run_option, output_option, reason_option
+from redrive.cli.output import show_rows
+from redrive.cli.table import Row, TableColumn, counted
 from redrive.cli.terminal import escape, notice
 from redrive.words.time import age
 
@@ -58,7 +58,7 @@ def list_queues(client: Client, output: str | None) -> None:
 @api_options
 def pause(client: Client, name: str, reason: str, dry_run: bool) -> None:
     """Begin nothing more that lies in a queue; what is under way is finished."""
-    found = _queue(client, name)
+    found = read_named(client, PATH, "queue", name)
     if found["paused"]:
         by = f" by {found['paused_by']}" if found["paused_by"] else ""
         why = f": {found['reason']}" if found["reason"] else ""
@@ -74,7 +74,7 @@ def pause(client: Client, name: str, reason: str, dry_run: bool) -> None:
 @api_options
 def resume(client: Client, name: str, dry_run: bool) -> None:
     """Go on with a queue."""
-    found = _queue(client, name)
+    found = read_named(client, PATH, "queue", name)
     if not found["paused"]:
         notice(f"The queue {name!r} is not paused.")
     elif not report_dry_run(f"resume the queue {name!r}, in which {_ready(found)}", dry_run):
@@ -86,13 +86,6 @@ def depths(queue: Row) -> Row:
     """Of all organizations, if the caller may see them."""
     found: Row = queue["overall"] or queue["own"]
     return found
-
-
-def _queue(client: Client, name: str) -> Row:
-    known: dict[str, Row] = {queue["name"]: queue for queue in client.get(PATH)["items"]}
-    if name not in known:
-        raise unknown_name("queue", name, known)
-    return known[name]
 
 
 def _ready(queue: Row) -> str:

@@ -8,18 +8,25 @@ from typing import Any
 
 import click
 
+from redrive.cli.checks import confirm, explain_ids, require_state
 from redrive.cli.client import Client, segment
 from redrive.cli.commands import CommandGroup, QueryCommand, query_argument
-from redrive.cli.confirmation import confirm, dry_run_option, reason_option, yes_option
 from redrive.cli.connection import api_options
-from redrive.cli.listing import Listing
+from redrive.cli.options import (
+    add_options,
+    dry_run_option,
+    limit_option,
+    output_option,
+    reason_option,
+    timeout_option,
+    yes_option,
+)
 from redrive.cli.outcome import Ended, Exit, exit_of
-from redrive.cli.output import JSON, Row, TableColumn, chosen, limit_option, output_option, screen
-from redrive.cli.polling import Poller, timeout_option
-from redrive.cli.preconditions import explain_ids, require_state
+from redrive.cli.output import JSON, Listing, chosen, screen
+from redrive.cli.progress import Poller
 from redrive.cli.run_view import LIVE, PATH, draw_event, event_text, view
+from redrive.cli.table import Row, TableColumn, clock, since, took
 from redrive.cli.terminal import notice, one_line, out, styled_state
-from redrive.cli.timestamps import clock, since, took
 from redrive.errors import RedriveError
 from redrive.model.run import RUN_TRANSITIONS
 
@@ -60,25 +67,20 @@ run.add_command(view)
 
 
 @run.command()
-@click.argument("id")
+@click.argument("run_id", metavar="ID")
 @timeout_option
 @output_option
 @api_options
-def watch(
-    client: Client,
-    id: str,  # noqa: A002 - its name on the command line
-    timeout: float | None,
-    output: str | None,
-) -> None:
+def watch(client: Client, run_id: str, timeout: float | None, output: str | None) -> None:
     """Follow a run until it ends.
 
     Exits with 0 if it has succeeded, with 7 if it has not, with 9 if it takes longer than --timeout. With
     `-o ndjson`, each event is a line of JSON.
     """
-    path, form = f"{PATH}/{segment(id)}", chosen(output)
+    path, form = f"{PATH}/{segment(run_id)}", chosen(output)
     poller, shown = Poller(client, timeout), set[tuple[Any, ...]]()
     while True:
-        with explain_ids("run", [id], "redrive run list"):
+        with explain_ids("run", [run_id], "redrive run list"):
             run = client.get(path)
         for event in client.get(f"{path}/events")["items"]:
             if (key := _key(event)) not in shown:
@@ -109,15 +111,17 @@ def _show_event(event: Row, day: str, form: str) -> None:
         out(f"  {clock(event['at'], day)}  {event_text(event)}")
 
 
-def _change_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (yes_option, dry_run_option, reason_option):
-        function = option(function)
-    return click.argument("ids", nargs=-1, required=True, metavar="ID...")(function)
+_change_options = add_options(
+    click.argument("ids", nargs=-1, required=True, metavar="ID..."),
+    reason_option,
+    dry_run_option,
+    yes_option,
+    api_options,
+)
 
 
 @run.command()
 @_change_options
-@api_options
 def cancel(client: Client, ids: tuple[str, ...], reason: str, dry_run: bool, yes: bool) -> None:
     """End runs before their time.
 
@@ -136,7 +140,6 @@ def cancel(client: Client, ids: tuple[str, ...], reason: str, dry_run: bool, yes
 
 @run.command()
 @_change_options
-@api_options
 def retry(client: Client, ids: tuple[str, ...], reason: str, dry_run: bool, yes: bool) -> None:
     """Queue failed runs again where they stopped.
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from redrive.cli.checks import explain_ids
 from redrive.cli.client import Client, segment
 from redrive.cli.connection import api_options
-from redrive.cli.output import Row, output_option, show_one
-from redrive.cli.preconditions import explain_ids
+from redrive.cli.options import output_option
+from redrive.cli.output import show_one
+from redrive.cli.table import Row, clock, stamp, took
 from redrive.cli.terminal import Part, out, styled_state
-from redrive.cli.timestamps import clock, stamp, took
 from redrive.words.number import plural
 
 if TYPE_CHECKING:
@@ -29,16 +30,16 @@ OBVIOUS = ("", "the attempt succeeded")
 
 
 @click.command()
-@click.argument("id")
+@click.argument("run_id", metavar="ID")
 @output_option
 @api_options
-def view(client: Client, id: str, output: str | None) -> None:  # noqa: A002 - its name on the command line
+def view(client: Client, run_id: str, output: str | None) -> None:
     """Show a run: its steps, everything that has happened, and why.
 
     JSON has the run with its steps, attempts and events.
     """
-    path = f"{PATH}/{segment(id)}"
-    with explain_ids("run", [id], "redrive run list"):
+    path = f"{PATH}/{segment(run_id)}"
+    with explain_ids("run", [run_id], "redrive run list"):
         run = client.get(path)
     for part in ("steps", "attempts", "events"):
         run[part] = client.get(f"{path}/{part}")["items"]

@@ -58,9 +58,8 @@ class Screen:
 
     def heading(self, title: str, *aside: Part) -> None:
         """Of a section."""
-        blanks = [" " * GAP] if any(map(_content, aside)) else []
         out("")
-        self._write(_text([(title, "bold"), *blanks, *aside]))
+        self._write(_text([(title, "bold"), " " * GAP, *aside]))
 
     def paragraph(self, *parts: Part, indent: int = INDENT) -> None:
         """A text whose lines stay lines; long ones go on below."""
@@ -76,10 +75,6 @@ class Screen:
             else:
                 lines[-1] = joined
         self._write(_text(("\n".join(lines), "dim")))
-
-    def item(self, text: str) -> None:
-        """Of a list."""
-        self.columns([("-", text)], gap=1)
 
     def facts(self, pairs: Iterable[tuple[str, str | None]]) -> None:
         """Names and values below each other; those without a value are left out."""
@@ -167,8 +162,12 @@ class Screen:
         padded = Padding(renderable, (0, 0, 0, indent), expand=False) if indent else renderable
         segments: list[Segment] = []
         for line in self._console.render_lines(padded, options, pad=False):
-            segments += _stripped(line)
-            segments.append(Segment.line())
+            kept = [Segment(escape_controls(part.text), part.style) for part in line if not part.control]
+            while kept and not kept[-1].text.strip():
+                kept.pop()
+            if kept:
+                kept[-1] = Segment(kept[-1].text.rstrip(), kept[-1].style)
+            segments += [*kept, Segment.line()]
         with self._console.capture() as capture:
             self._console.print(Segments(segments), end="", soft_wrap=True)
         click.echo(capture.get(), nl=False, color=True)
@@ -183,8 +182,7 @@ def _borderless(*, show_header: bool, header_style: str, gap: int = GAP) -> Tabl
 def _text(line: Line) -> Text:
     """Its lines stay lines; everything else that is not printable is escaped."""
     text = Text(overflow="fold")
-    for part in line if isinstance(line, list) else [line]:
-        content, style = (part, "") if isinstance(part, str) else part
+    for content, style in _parts(line):
         shown = content if len(content) <= MAX_LENGTH else f"{content[:MAX_LENGTH]}…"
         text.append("\n".join(map(escape, shown.splitlines())), style)
     return text
@@ -193,20 +191,11 @@ def _text(line: Line) -> Text:
 def _cut(line: Line) -> Text:
     """One line, cut where there is no room."""
     text = Text(no_wrap=True, overflow="ellipsis")
-    for part in line if isinstance(line, list) else [line]:
-        content, style = (part, "") if isinstance(part, str) else part
+    for content, style in _parts(line):
         text.append(escape(content), style)
     return text
 
 
-def _stripped(line: list[Segment]) -> list[Segment]:
-    kept = [Segment(escape_controls(segment.text), segment.style) for segment in line if not segment.control]
-    while kept and not kept[-1].text.strip():
-        kept.pop()
-    if kept:
-        kept[-1] = Segment(kept[-1].text.rstrip(), kept[-1].style)
-    return kept
-
-
-def _content(part: Part) -> str:
-    return part if isinstance(part, str) else part[0]
+def _parts(line: Line) -> list[tuple[str, str]]:
+    parts = line if isinstance(line, list) else [line]
+    return [(part, "") if isinstance(part, str) else part for part in parts]

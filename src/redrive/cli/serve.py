@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
@@ -11,9 +10,6 @@ from redrive.cli.application import application, reload_option, run_reloading, s
 from redrive.cli.local_transport import missing_extra
 from redrive.cli.options import GlobalOptions, settings_options
 from redrive.cli.terminal import notice
-
-if TYPE_CHECKING:
-    from redrive.app import Redrive
 
 LATE = ("server_", "oidc_", "session_")
 """Prefixes of the settings that are read when the server starts; the others are read with the application."""
@@ -48,15 +44,9 @@ def serve(
     given.give("server_port", port, "--port")
     given.give("server_worker", worker, "--worker" if worker else "--no-worker")
     given.give("server_url", url, "--url")
-    if target is None:
-        from redrive.app import Redrive  # slow to import, so only where it is needed
+    from redrive.app import Redrive  # slow to import, so only where it is needed
 
-        _run(Redrive(settings=given.settings()))
-    else:
-        _run(application(target, given, LATE))
-
-
-def _run(app: Redrive) -> None:
+    app = Redrive(settings=given.settings()) if target is None else application(target, given, LATE)
     try:
         from redrive.server.serve import run
     except ModuleNotFoundError as error:

@@ -10,9 +10,11 @@ import click
 
 from redrive.cli.client import Client
 from redrive.cli.connection import api_options
-from redrive.cli.output import Row, chosen, output_option, screen, show_one
+from redrive.cli.options import output_option
+from redrive.cli.output import chosen, screen, show_one
 from redrive.cli.status_screen import count_runs, draw_status, need_attention, totals
-from redrive.cli.workers import is_heard
+from redrive.cli.table import Row
+from redrive.cli.worker import is_heard
 from redrive.model.statistics import Span
 
 REFRESH_SECONDS = 2.0

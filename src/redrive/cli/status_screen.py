@@ -7,15 +7,11 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redrive.cli.breaker import soon
-from redrive.cli.client import short_fingerprint
-from redrive.cli.listing import counted
-from redrive.cli.output import Row
-from redrive.cli.polling import is_served
 from redrive.cli.queue import depths
-from redrive.cli.terminal import out
-from redrive.cli.timestamps import ago, stamp
-from redrive.cli.workers import START, is_at_work, is_heard, worker_state
-from redrive.words.number import plural
+from redrive.cli.table import Row, ago, counted, short_fingerprint, stamp
+from redrive.cli.terminal import Part, out
+from redrive.cli.worker import START, is_at_work, is_heard, is_served, worker_state
+from redrive.words.number import noun, plural
 from redrive.words.time import age
 
 if TYPE_CHECKING:
@@ -36,14 +32,10 @@ def draw_status(screen: Screen, found: dict[str, Any], where: str) -> None:
     _draw_totals(screen, found)
     if troubles := list(_troubles(found)):
         screen.heading("Now")
-        screen.columns(
-            (
-                [trouble.kind, (trouble.name, "bold"), (trouble.state, trouble.style), trouble.text]
-                for trouble in troubles
-            ),
-            widths=(KIND_WIDTH,),
-            cut=True,
-        )
+        lines: list[tuple[Part, ...]] = [
+            (kind, (name, "bold"), (state, style), text) for kind, name, state, style, text in troubles
+        ]
+        screen.columns(lines, widths=(KIND_WIDTH,), cut=True)
     _draw_flow(screen, overview)
     _draw_groups(screen, found["groups"])
     screen.next_steps(_next(found))
@@ -89,7 +81,7 @@ def percent(part: int, whole: int) -> str:
 def _draw_totals(screen: Screen, found: dict[str, Any]) -> None:
     overview, numbers = found["overview"], totals(found)
     heals = overview["heals_itself"]
-    healing = f"{heals['total']['number']:,}{'+' if heals['total']['capped'] else ''}"
+    healing = f"{numbers['heals_itself']:,}{'+' if heals['total']['capped'] else ''}"
     needs = (f"{numbers['needs_you']:,}", "bad" if numbers["needs_you"] else "good")
     screen.columns(
         [
@@ -108,8 +100,7 @@ def _needs(overview: Row) -> str:
     needs, oldest = overview["needs_you"], overview["oldest"]
     if not needs["total"]:
         return "nothing: no dead letter waits for somebody"
-    parts = [f"{needs['open']:,} open"] if needs["open"] else []
-    parts += [f"{needs['exhausted']:,} exhausted"] if needs["exhausted"] else []
+    parts = [f"{needs[state]:,} {state}" for state in ("open", "exhausted") if needs[state]]
     since = "" if oldest is None else f"; the oldest for {age(oldest['seconds'])}"
     return ", ".join(parts) + since
 
@@ -182,7 +173,7 @@ def _troubles(found: dict[str, Any]) -> Iterator[Trouble]:
 def _missing_workers(found: dict[str, Any]) -> Iterator[Trouble]:
     if not any(map(is_at_work, found["workers"])):
         if number := count_runs(found["queues"], *PLACES):
-            text = f"{START}; {plural(number, 'run')} {'needs' if number == 1 else 'need'} one"
+            text = f"{START}; {plural(number, 'run')} {noun(number, 'needs', 'need')} one"
             yield Trouble("worker", "none", "MISSING", "bad", text)
         return
     for queue in _unserved(found):
@@ -249,7 +240,7 @@ def _draw_groups(screen: Screen, groups: Sequence[Row]) -> None:
     if not groups:
         return
     screen.heading("Top failures")
-    rows: list[tuple[Any, Any]] = []
+    rows: list[tuple[str, Part]] = []
     for group in groups:
         place = f"{group['workflow']} › {group['step']}, {ago(group['last_seen'])}"
         rows.append((f"{need_attention(group):,}", group["title"]))

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from redrive.cli.connection import database_settings
-from redrive.cli.options import GlobalOptions, settings_options
+from redrive.cli.options import DURATION, GlobalOptions, output_option, settings_options
 from redrive.cli.outcome import Ended, Exit
-from redrive.cli.output import Row, TableColumn, chosen, output_option, screen, show_rows
-from redrive.cli.parameters import DURATION
+from redrive.cli.output import chosen, screen, show_rows
 from redrive.cli.progress import activity
+from redrive.cli.table import Row, TableColumn
 from redrive.cli.terminal import Part, notice, out
 
 if TYPE_CHECKING:

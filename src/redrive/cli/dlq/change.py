@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
+from redrive.cli.checks import confirm, report_dry_run, require_state
 from redrive.cli.client import Client, segment
-from redrive.cli.confirmation import confirm, dry_run_option, reason_option, report_dry_run, yes_option
 from redrive.cli.connection import api_options
 from redrive.cli.dlq.selection import (
     PATH,
@@ -21,9 +21,10 @@ from redrive.cli.dlq.selection import (
     select,
     selection_options,
 )
-from redrive.cli.preconditions import require_state
+from redrive.cli.options import add_options, dry_run_option, reason_option, yes_option
 from redrive.cli.terminal import notice, out
 from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS
+from redrive.words.number import noun
 
 MAX_SHOWN = 20
 """Ids that a terminal is shown; a program gets all of them."""
@@ -33,11 +34,7 @@ CAUSES = {**DONE, "resolve": "resolved by a person", "ignore": "ignored by a per
 
 _ids = click.argument("ids", nargs=-1, required=True, metavar="ID...")
 
-
-def _change_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (api_options, yes_option, dry_run_option, reason_option, selection_options):
-        function = option(function)
-    return function
+_change_options = add_options(selection_options, reason_option, dry_run_option, yes_option, api_options)
 
 
 @click.command()
@@ -85,7 +82,7 @@ def assign(client: Client, ids: tuple[str, ...], name: str | None, nobody: bool,
         return
     with explain_letter_ids(ids):
         client.post(f"{PATH}/assign", {"ids": list(ids), "name": name})
-    notice(f"{_describe(ids).capitalize()} {_are(ids)} assigned to {name or 'nobody'}.")
+    notice(f"{_describe(ids).capitalize()} {noun(len(ids), 'is', 'are')} assigned to {name or 'nobody'}.")
 
 
 @click.command()
@@ -104,20 +101,20 @@ def tag(
         return
     with explain_letter_ids(ids):
         client.post(f"{PATH}/tags", {"ids": list(ids), "add": list(add), "remove": list(remove)})
-    notice(f"{_describe(ids).capitalize()} {_are(ids)} tagged.")
+    notice(f"{_describe(ids).capitalize()} {noun(len(ids), 'is', 'are')} tagged.")
 
 
 @click.command()
-@click.argument("id")
+@click.argument("letter_id", metavar="ID")
 @click.argument("text")
 @dry_run_option
 @api_options
-def note(client: Client, id: str, text: str, dry_run: bool) -> None:  # noqa: A002 - its name there
+def note(client: Client, letter_id: str, text: str, dry_run: bool) -> None:
     """Write something down about a dead letter, for whoever comes next."""
-    if not report_dry_run(f"note it about the dead letter {id} on {client.where}", dry_run):
-        with explain_letter_ids([id]):
-            client.post(f"{PATH}/{segment(id)}/notes", {"text": text})
-        notice(f"It is noted; `redrive dlq view {id}` shows it.")
+    if not report_dry_run(f"note it about the dead letter {letter_id} on {client.where}", dry_run):
+        with explain_letter_ids([letter_id]):
+            client.post(f"{PATH}/{segment(letter_id)}/notes", {"text": text})
+        notice(f"It is noted; `redrive dlq view {letter_id}` shows it.")
 
 
 @click.command()
@@ -189,7 +186,3 @@ def _explain_undo(ids: list[str], done: str) -> None:
 
 def _describe(ids: Sequence[str]) -> str:
     return f"the dead letter {ids[0]}" if len(ids) == 1 else letters(len(ids))
-
-
-def _are(ids: Sequence[str]) -> str:
-    return "is" if len(ids) == 1 else "are"

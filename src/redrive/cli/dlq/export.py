@@ -11,13 +11,15 @@ from typing import Any
 
 import click
 
-from redrive.cli.client import Client, segment
+from redrive.cli.checks import confirm
+from redrive.cli.client import Client
 from redrive.cli.commands import QueryCommand, query_argument
-from redrive.cli.confirmation import confirm, yes_option
 from redrive.cli.connection import api_options
-from redrive.cli.dlq.selection import PATH, letters_are
-from redrive.cli.output import Row, show_rows
+from redrive.cli.dlq.selection import PATH, letters_are, read_letter
+from redrive.cli.options import yes_option
+from redrive.cli.output import show_rows
 from redrive.cli.progress import progress
+from redrive.cli.table import Row
 from redrive.cli.terminal import notice
 from redrive.errors import InvalidValueError
 
@@ -40,11 +42,11 @@ COLUMNS = (
 
 
 def _parts(context: click.Context, parameter: click.Parameter, text: str) -> tuple[str, ...]:
-    wanted = tuple(part.strip() for part in text.split(",") if part.strip() not in ("", "nothing"))
+    wanted = [part.strip() for part in text.split(",") if part.strip() not in ("", "nothing")]
     for part in wanted:
         if part not in PARTS:
             raise click.BadParameter(f"{part!r} is none of {', '.join(PARTS)}, nothing", context, parameter)
-    return wanted
+    return tuple(part for part in PARTS if part in wanted)
 
 
 @click.command(cls=QueryCommand)
@@ -88,8 +90,7 @@ def export(
     unseen = output_file is not None or not sys.stdout.isatty()
     bar = progress("Exporting", total) if unseen else nullcontext(lambda number: None)
     with _destination(output_file, yes), bar as add:
-        rows = _rows(client, query, parts, limit, add)
-        number = show_rows(rows, COLUMNS, output)
+        number = show_rows(_rows(client, query, parts, limit, add), COLUMNS, output)
     notice(f"{letters_are(number)} {'in ' + str(output_file) if output_file else 'exported'}.")
 
 
@@ -97,24 +98,8 @@ def _rows(
     client: Client, query: str, parts: tuple[str, ...], limit: int | None, add: Callable[[int], None]
 ) -> Iterator[Row]:
     for row in client.pages(PATH, limit=limit, q=query, order="oldest"):
-        yield _with_parts(client, row, parts)
+        yield row | read_letter(client, row["id"], parts)
         add(1)
-
-
-def _with_parts(client: Client, row: Row, parts: tuple[str, ...]) -> Row:
-    path = f"{PATH}/{segment(row['id'])}"
-    if "details" in parts:
-        row |= client.get(path)
-    if "payload" in parts:
-        row |= client.get(f"{path}/payload")
-    if "attempts" in parts:
-        row["attempt_list"] = client.get(f"{path}/attempts")["items"]
-    if "notes" in parts:
-        row["notes"] = client.get(f"{path}/notes")["items"]
-    for part in ("history", "verdict"):
-        if part in parts:
-            row[part] = client.get(f"{path}/{part}")
-    return row
 
 
 @contextmanager

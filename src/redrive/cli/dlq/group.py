@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import click
 
-from redrive.cli.client import Client, segment, short_fingerprint
+from redrive.cli.checks import confirm, report_dry_run
+from redrive.cli.client import Client, segment
 from redrive.cli.commands import CommandGroup
-from redrive.cli.confirmation import confirm, dry_run_option, reason_option, report_dry_run, yes_option
 from redrive.cli.connection import api_options
 from redrive.cli.dlq.groups import PATH, show_group
 from redrive.cli.dlq.selection import letters, letters_are
-from redrive.cli.output import Row, output_option
-from redrive.cli.parameters import DURATION
+from redrive.cli.options import DURATION, dry_run_option, output_option, reason_option, yes_option
+from redrive.cli.table import Row, short_fingerprint
 from redrive.cli.terminal import escape, notice
 from redrive.words.time import machine
 
@@ -45,9 +45,7 @@ def view(client: Client, fingerprint: str, output: str | None) -> None:
 @api_options
 def acknowledge(client: Client, fingerprint: str, reason: str, dry_run: bool) -> None:
     """Say that somebody looks after it."""
-    found = _look_up(client, fingerprint)
-    if not report_dry_run(f"acknowledge {found.description} on {client.where}", dry_run):
-        _report(found.post(client, "acknowledge", {"reason": reason}))
+    _change(client, fingerprint, "acknowledge", dry_run, {"reason": reason})
 
 
 @group.command()
@@ -86,7 +84,6 @@ def resolve(
     if dead_letters:
         body["expect"] = number if expect is None else expect
     done = found.post(client, "resolve", body)
-    _report(done)
     if done["resolved"]:
         notice(f"With it, {letters_are(done['resolved'])} resolved.")
     if done["left"]:
@@ -118,11 +115,9 @@ def ignore(
     dry_run: bool,
 ) -> None:
     """Say that nobody need look at it, for now or for good."""
-    found = _look_up(client, fingerprint)
-    if not report_dry_run(f"ignore {found.description} on {client.where}", dry_run):
-        until = None if seconds is None else machine(time.time() + seconds)
-        conditions = {"until": until, "beyond": beyond, "version": version}
-        _report(found.post(client, "ignore", {"reason": reason, **conditions}))
+    until = None if seconds is None else machine(time.time() + seconds)
+    conditions = {"until": until, "beyond": beyond, "version": version}
+    _change(client, fingerprint, "ignore", dry_run, {"reason": reason, **conditions})
 
 
 @group.command()
@@ -132,9 +127,7 @@ def ignore(
 @api_options
 def reopen(client: Client, fingerprint: str, reason: str, dry_run: bool) -> None:
     """Take back what was said about it."""
-    found = _look_up(client, fingerprint)
-    if not report_dry_run(f"reopen {found.description} on {client.where}", dry_run):
-        _report(found.post(client, "reopen", {"reason": reason}))
+    _change(client, fingerprint, "reopen", dry_run, {"reason": reason})
 
 
 class Group(NamedTuple):
@@ -148,6 +141,7 @@ class Group(NamedTuple):
     def post(self, client: Client, verb: str, body: Row) -> Row:
         path = f"{PATH}/{segment(self.fingerprint)}/{verb}"
         done: Row = client.post(path, body, if_match=self.version)
+        notice(f"The group {short_fingerprint(done['fingerprint'])} is {done['state'].lower()}.")
         return done
 
 
@@ -158,5 +152,7 @@ def _look_up(client: Client, fingerprint: str) -> Group:
     return Group(value["fingerprint"], description, value["dead_letters"], answer.headers.get("etag"))
 
 
-def _report(done: Row) -> None:
-    notice(f"The group {short_fingerprint(done['fingerprint'])} is {done['state'].lower()}.")
+def _change(client: Client, fingerprint: str, verb: str, dry_run: bool, body: Row) -> None:
+    found = _look_up(client, fingerprint)
+    if not report_dry_run(f"{verb} {found.description} on {client.where}", dry_run):
+        found.post(client, verb, body)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from redrive.cli.client import ApiError, Client, segment, short_fingerprint
+from redrive.cli.client import ApiError, Client, segment
 from redrive.cli.commands import QueryCommand, query_argument
 from redrive.cli.connection import api_options
 from redrive.cli.dlq.view import LIKELY, draw_origin, place
-from redrive.cli.listing import Listing
-from redrive.cli.output import Row, TableColumn, limit_option, output_option, show_one
+from redrive.cli.options import limit_option, output_option
+from redrive.cli.output import Listing, show_one
+from redrive.cli.table import Row, TableColumn, ago, clock, short_fingerprint, since, stamp
 from redrive.cli.terminal import out, styled_state
-from redrive.cli.timestamps import ago, clock, since, stamp
 from redrive.errors import NotFoundError
 from redrive.model.dead_letter import CLOSED
 
@@ -32,10 +32,6 @@ _TOO_SHORT = re.compile(r"(?:fp:(?:v\d+:)?|v\d+:)[0-9a-f]{1,5}|(?=[0-9]*[a-f])(?
 """Figures alone, such as 500, may be looked for in the text."""
 
 
-def _flat(group: Row) -> Row:
-    return {**group, "live": group["dead_letters"]["live"], "closed": group["dead_letters"]["closed"]}
-
-
 GROUPS = Listing(
     PATH,
     (
@@ -48,7 +44,7 @@ GROUPS = Listing(
         TableColumn("title", "error"),
     ),
     "failure groups",
-    _flat,
+    flat=lambda group: {**group, "live": group["dead_letters"]["live"]},
     default="is:live",
 )
 

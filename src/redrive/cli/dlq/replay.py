@@ -9,17 +9,17 @@ from typing import Any
 
 import click
 
+from redrive.cli.checks import confirm, require_state
 from redrive.cli.client import Client, segment
-from redrive.cli.confirmation import confirm, dry_run_option, reason_option, yes_option
 from redrive.cli.connection import api_options
 from redrive.cli.dlq.selection import PATH, explain_letter_ids
+from redrive.cli.options import dry_run_option, output_option, reason_option, timeout_option, yes_option
 from redrive.cli.outcome import Ended, Exit
-from redrive.cli.output import JSON, Row, output_option, show_json
-from redrive.cli.polling import Poller, timeout_option
-from redrive.cli.preconditions import require_state
+from redrive.cli.output import JSON, show_json
+from redrive.cli.progress import Poller
 from redrive.cli.replay.options import ModeParam, policy_of
+from redrive.cli.table import Row, took
 from redrive.cli.terminal import escape, notice, styled_state
-from redrive.cli.timestamps import took
 from redrive.errors import InvalidValueError
 from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS
 
@@ -40,7 +40,7 @@ def _many(option: str) -> Callable[[Any], Any]:
 @click.command()
 @_many("--group")
 @_many("--query")
-@click.argument("id")
+@click.argument("letter_id", metavar="ID")
 @click.option("--mode", type=ModeParam(), metavar="MODE", help="from-step (the default) or step-only.")
 @click.option("--from-step", metavar="STEP", help="Go back to this earlier step; its name or its index.")
 @click.option(
@@ -65,7 +65,7 @@ def _many(option: str) -> Callable[[Any], Any]:
 @api_options
 def replay(
     client: Client,
-    id: str,  # noqa: A002 - its name on the command line
+    letter_id: str,
     wait: bool,
     timeout: float | None,
     dry_run: bool,
@@ -78,8 +78,8 @@ def replay(
     Exits with 0 if it has succeeded, with 7 if it has failed again. Many at once: `redrive replay plan`.
     """
     body = _body(**asked)
-    path = f"{PATH}/{segment(id)}"
-    with explain_letter_ids([id]):
+    path = f"{PATH}/{segment(letter_id)}"
+    with explain_letter_ids([letter_id]):
         letter, verdict = client.get(path), client.get(f"{path}/verdict")
     for sentence in (verdict["why"], verdict["advice"]):
         notice(escape(sentence))
@@ -106,15 +106,11 @@ def _body(mode: str | None, from_step: str | None, policy: Any, payload: Any, re
     if policy is not None:
         body["override_retry_policy"] = policy
     if payload is not None:
-        body["payload"] = _read(payload)
+        try:
+            body["payload"] = json.load(payload)
+        except (ValueError, RecursionError) as error:
+            raise InvalidValueError(f"the payload is no JSON: {error}") from None
     return body
-
-
-def _read(file: Any) -> Any:
-    try:
-        return json.load(file)
-    except (ValueError, RecursionError) as error:
-        raise InvalidValueError(f"the payload is no JSON: {error}") from None
 
 
 def _describe(letter: Row, body: Row) -> str:

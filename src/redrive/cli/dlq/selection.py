@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 
+from redrive.cli.checks import explain_ids
 from redrive.cli.client import Client, segment
-from redrive.cli.listing import counted
-from redrive.cli.preconditions import explain_ids
+from redrive.cli.options import add_options
+from redrive.cli.table import Row, counted
 from redrive.errors import DriftError
 from redrive.words.number import plural
 
@@ -36,10 +37,23 @@ class LetterChoice(NamedTuple):
     state: str | None = None
 
 
-def selection_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (_MAX, _EXPECT, _QUERY, _IDS):
-        function = option(function)
-    return function
+selection_options = add_options(
+    click.argument("ids", nargs=-1, metavar="[ID]..."),
+    click.option("--query", metavar="QUERY", help="All that fulfil it, such as 'is:open step:charge'."),
+    click.option(
+        "--expect",
+        type=click.IntRange(0, MAX_COUNT),
+        metavar="N",
+        help="Change nothing unless it is exactly so many.",
+    ),
+    click.option(
+        "--max",
+        "most",
+        type=click.IntRange(1, MAX_COUNT),
+        metavar="N",
+        help="Change nothing if it is more than so many.",
+    ),
+)
 
 
 def explain_letter_ids(ids: Sequence[str]) -> AbstractContextManager[None]:
@@ -65,9 +79,26 @@ def select(
         return _by_query(client, query, expect, most)
     if expect is not None or most is not None:
         raise click.UsageError("--expect and --max are for --query; ids say themselves how many they are.")
-    given = _read_stdin(ids)
+    if list(ids) == [STDIN]:
+        ids = sys.stdin.read().split()
+        if not ids:
+            raise click.UsageError("There are no ids in the standard input.")
+    given = list(dict.fromkeys(ids))
     with explain_letter_ids(given):
         return _by_ids(client, given, look_up)
+
+
+def read_letter(client: Client, letter_id: str, parts: Iterable[str]) -> Row:
+    """Read these parts of a dead letter: `attempt_list` are its attempts, `attempts` is their number."""
+    path, letter = f"{PATH}/{segment(letter_id)}", Row()
+    for part in parts:
+        if part in ("details", "payload"):
+            letter |= client.get(path if part == "details" else f"{path}/payload")
+        elif part in ("attempts", "notes"):
+            letter["attempt_list" if part == "attempts" else part] = client.get(f"{path}/{part}")["items"]
+        else:
+            letter[part] = client.get(f"{path}/{part}")
+    return letter
 
 
 def read_ids(client: Client, query: str, expect: int) -> list[str]:
@@ -112,14 +143,6 @@ def _by_ids(client: Client, ids: Sequence[str], look_up: bool) -> LetterChoice:
     return LetterChoice(1, description, [letter["id"]], version=version, state=letter["state"])
 
 
-def _read_stdin(ids: Sequence[str]) -> list[str]:
-    if list(ids) == [STDIN]:
-        ids = sys.stdin.read().split()
-        if not ids:
-            raise click.UsageError("There are no ids in the standard input.")
-    return list(dict.fromkeys(ids))
-
-
 def _refuse_drift(number: int, expect: int) -> None:
     if number != expect:
         raise DriftError(
@@ -127,20 +150,3 @@ def _refuse_drift(number: int, expect: int) -> None:
             f"changed. Look at them again, then say the new number",
             number=number,
         )
-
-
-_IDS = click.argument("ids", nargs=-1, metavar="[ID]...")
-_QUERY = click.option("--query", metavar="QUERY", help="All that fulfil it, such as 'is:open step:charge'.")
-_EXPECT = click.option(
-    "--expect",
-    type=click.IntRange(0, MAX_COUNT),
-    metavar="N",
-    help="Change nothing unless it is exactly so many.",
-)
-_MAX = click.option(
-    "--max",
-    "most",
-    type=click.IntRange(1, MAX_COUNT),
-    metavar="N",
-    help="Change nothing if it is more than so many.",
-)

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from redrive.cli.client import Client, segment, short_fingerprint
+from redrive.cli.client import Client
 from redrive.cli.connection import api_options
-from redrive.cli.dlq.selection import PATH, explain_letter_ids
-from redrive.cli.output import Row, output_option, show_one
+from redrive.cli.dlq.selection import explain_letter_ids, read_letter
+from redrive.cli.options import output_option
+from redrive.cli.output import show_one
+from redrive.cli.table import Row, clock, short_fingerprint, stamp, took
 from redrive.cli.terminal import styled_state
-from redrive.cli.timestamps import clock, stamp, took
+from redrive.model.dead_letter import CLOSED
 from redrive.policy.stack import stack_of
 from redrive.words.history import LISTED_ELSEWHERE, describe_action, describe_replay
 from redrive.words.number import plural
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
     from redrive.cli.screen import Screen
 
 COLUMNS = ("id", "state", "workflow", "step", "category", "error_type", "message", "attempts", "created_at")
+PARTS = ("details", "payload", "verdict", "attempts", "history", "notes")
 MAX_FRAMES = 5
-CLOSED = ("RESOLVED", "IGNORED", "ARCHIVED")
 LIKELY = {
     "likely": "a replay is likely to succeed",
     "unlikely": "a replay is likely to fail again",
@@ -32,30 +34,19 @@ LIKELY = {
 
 
 @click.command()
-@click.argument("id")
+@click.argument("letter_id", metavar="ID")
 @click.option("--stack", is_flag=True, help="With the whole traceback.")
 @output_option
 @api_options
-def view(client: Client, id: str, stack: bool, output: str | None) -> None:  # noqa: A002 - its name there
+def view(client: Client, letter_id: str, stack: bool, output: str | None) -> None:
     """Show a dead letter: why it stopped, what may help.
 
     And what has changed since. JSON has the dead letter with its verdict, payload, attempts, history and
     notes.
     """
-    with explain_letter_ids([id]):
-        letter = _read(client, id)
+    with explain_letter_ids([letter_id]):
+        letter = read_letter(client, letter_id, PARTS)
     show_one(letter, COLUMNS, output, lambda screen: _draw(screen, letter, stack), piped=True)
-
-
-def _read(client: Client, letter_id: str) -> Row:
-    path = f"{PATH}/{segment(letter_id)}"
-    letter: Row = client.get(path)
-    letter |= client.get(f"{path}/payload")
-    letter["verdict"] = client.get(f"{path}/verdict")
-    letter["attempt_list"] = client.get(f"{path}/attempts")["items"]
-    letter["history"] = client.get(f"{path}/history")
-    letter["notes"] = client.get(f"{path}/notes")["items"]
-    return letter
 
 
 def _draw(screen: Screen, letter: Row, stack: bool) -> None:
@@ -91,7 +82,7 @@ def _draw_verdict(screen: Screen, verdict: Row) -> None:
     if verdict["changed"]:
         screen.heading("Since then")
         for change in verdict["changed"]:
-            screen.item(change)
+            screen.columns([("-", change)], gap=1)
     screen.heading("What to do", styled_state(verdict["likely"], LIKELY[verdict["likely"]]))
     screen.paragraph(verdict["advice"])
 
@@ -119,17 +110,12 @@ def _draw_attempts(screen: Screen, letter: Row) -> None:
             took(attempt["started_at"], attempt["ended_at"]),
             (attempt["error_type"] or attempt["outcome"])
             + (f" (replay {attempt['replay']})" if attempt["replay"] else ""),
-            _then(attempt),
+            attempt["reason"].replace("_", " ")
+            + ("" if attempt["delay"] is None else f", again after {duration(attempt['delay'])}"),
         )
         for attempt in letter["attempt_list"]
     ]
     screen.columns(rows, heads=("#", "at", "took", "what", "then"), cut=True)
-
-
-def _then(attempt: Row) -> str:
-    """What was decided, in a few words."""
-    reason = str(attempt["reason"]).replace("_", " ")
-    return reason if attempt["delay"] is None else f"{reason}, again after {duration(attempt['delay'])}"
 
 
 def draw_origin(screen: Screen, letter: Row, most: int = MAX_FRAMES) -> None:

@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 import click
 
-from redrive.cli.options import GlobalOptions, settings_options
-from redrive.cli.output import Row, TableColumn, chosen, output_option, show_json, show_rows
-from redrive.cli.parameters import SECONDS
-from redrive.cli.policy.options import alteration_options
-from redrive.cli.policy.policies import of_application, of_database, of_work
+from redrive.cli.options import SECONDS, GlobalOptions, output_option, settings_options
+from redrive.cli.output import chosen, show_json, show_rows
+from redrive.cli.policy.policies import alteration_options, of_application, of_database, of_work
+from redrive.cli.table import Row, TableColumn
 from redrive.cli.terminal import out
 from redrive.errors import InvalidValueError
 from redrive.model.identity import HOME
@@ -108,16 +107,15 @@ def _draw(subject: Subject, deadline: float | None) -> None:
 
 def _error(consequence: CategoryConsequence, policy: RetryPolicy) -> Row:
     retries, own = consequence.retries, consequence.category in policy.backoff_by_category
+    at_most = None
+    if consequence.retried and retries is not None:
+        at_most = "once" if retries == 1 else f"{retries:,} times"
     return {
         "category": consequence.category.value,
         "retried": consequence.retried,
-        "at_most": _times(retries) if consequence.retried and retries is not None else None,
+        "at_most": at_most,
         "waits": (consequence.waits if own else "as above") if consequence.waits else None,
     }
-
-
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number:,} times"
 
 
 def _cut(policy: RetryPolicy, deadline: float) -> str:
@@ -148,7 +146,10 @@ def _rows(subject: Subject, deadline: float | None) -> Iterator[Row]:
 def _json(subject: Subject, deadline: float | None) -> Row:
     """Every attempt and every category, and the policy as it is stored."""
     schedule = subject.policy.explain()
-    left_out = ("policy", "used_by")
+    try:
+        stored = dict(policy_to_json(subject.policy))
+    except InvalidValueError:  # it has a function in it
+        stored = None
     return {
         "policy": schedule.name,
         "used_by": subject.used_by,
@@ -156,19 +157,11 @@ def _json(subject: Subject, deadline: float | None) -> Row:
         "waits": schedule.formula,
         "deadline": deadline,
         "attempts": [
-            {name: value for name, value in row.items() if name not in left_out}
+            {name: row[name] for name in ATTEMPTS if name not in ("policy", "used_by")}
             for row in _rows(subject, deadline)
         ],
         "errors": [consequence._asdict() for consequence in consequences(subject.policy)],
         "max_rate_limit_waits": subject.policy.max_rate_limit_waits,
         "when_exhausted": subject.policy.ending.value,
-        "stored": _stored(subject.policy),
+        "stored": stored,
     }
-
-
-def _stored(policy: RetryPolicy) -> Row | None:
-    """None for a policy with a function in it."""
-    try:
-        return dict(policy_to_json(policy))
-    except InvalidValueError:
-        return None

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from redrive.cli.output import Row
-from redrive.failures.what_if import StepName, StepOutcome, WhatIf
-from redrive.policy.comparison import Peak, PolicyComparison, Side
+from typing import TYPE_CHECKING
+
+from redrive.cli.table import Row
 from redrive.policy.policy_json import policy_to_json
 from redrive.policy.what_if import Proof
 from redrive.words.time import machine
+
+if TYPE_CHECKING:
+    from redrive.failures.what_if import StepName, StepOutcome, WhatIf
+    from redrive.policy.comparison import Peak, PolicyComparison, Side
 
 MEDIAN, HIGH = 0.5, 0.95
 
@@ -61,21 +65,20 @@ def all_figures(found: WhatIf) -> Row:
         "attempts_read": found.attempts,
         "left_out": {"under_way": found.under_way, "unreadable": found.unreadable},
         **_compared(found.total),
-        "steps": [_step(name, outcome) for name, outcome in found.steps.items()],
+        "steps": [
+            {
+                **name._asdict(),
+                "task": outcome.task,
+                "dependency": outcome.dependency,
+                **_compared(outcome.comparison),
+                "policy": {
+                    "recorded": policy_to_json(outcome.recorded),
+                    "changed": policy_to_json(outcome.changed),
+                },
+            }
+            for name, outcome in found.steps.items()
+        ],
         "assumptions": list(ASSUMPTIONS),
-    }
-
-
-def _step(name: StepName, outcome: StepOutcome) -> Row:
-    return {
-        **name._asdict(),
-        "task": outcome.task,
-        "dependency": outcome.dependency,
-        **_compared(outcome.comparison),
-        "policy": {
-            "recorded": policy_to_json(outcome.recorded),
-            "changed": policy_to_json(outcome.changed),
-        },
     }
 
 
@@ -106,8 +109,5 @@ def _moment(peak: Peak | None) -> Row | None:
 
 
 def _waits(side: Side) -> dict[str, float | None]:
-    return {"median": _rounded(side.waited(MEDIAN)), "p95": _rounded(side.waited(HIGH))}
-
-
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 3)
+    waits = {"median": side.waited(MEDIAN), "p95": side.waited(HIGH)}
+    return {name: None if seconds is None else round(seconds, 3) for name, seconds in waits.items()}

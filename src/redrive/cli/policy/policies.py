@@ -1,16 +1,23 @@
-"""Policies in use: of an application, or of the runs that the database has."""
+"""Policies that a command is about, of an application or of stored runs, and options to change them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
 
 from redrive.cli.connection import database_settings
 from redrive.cli.local_transport import no_database, refuse_old_tables
-from redrive.cli.options import GlobalOptions
-from redrive.errors import NotFoundError
+from redrive.cli.options import SECONDS, GlobalOptions, add_options
+from redrive.errors import InvalidFieldError, InvalidValueError, NotFoundError
+from redrive.model.failure import Category
 from redrive.model.identity import OPERATOR
+from redrive.policy.alteration import Alteration
+from redrive.policy.curve import CURVES
+from redrive.policy.jitter import JITTER_SYNTAX
 from redrive.words.suggestion import suggest
 
 if TYPE_CHECKING:
@@ -18,7 +25,37 @@ if TYPE_CHECKING:
     from redrive.engine.definition import Definition
     from redrive.policy.retry import RetryPolicy
 
+Function = TypeVar("Function", bound=Callable[..., Any])
 T = TypeVar("T")
+
+_CATEGORY = click.Choice([category.value for category in Category])
+
+_OPTIONS = add_options(
+    click.option("--attempts", type=int, metavar="N", help="Executions in all, the first one included."),
+    click.option("--curve", type=click.Choice(list(CURVES)), help="How the waits grow."),
+    click.option("--base", type=SECONDS, help="The first wait: seconds, or such as 250ms, 5m, 1h."),
+    click.option("--factor", type=float, metavar="F", help="By which each wait is longer (exponential)."),
+    click.option("--increment", type=SECONDS, help="By which each wait is longer (linear)."),
+    click.option("--cap", type=SECONDS, help="The longest wait, before jitter."),
+    click.option("--jitter", metavar="J", help=f"{JITTER_SYNTAX}."),
+    click.option(
+        "--also-retry",
+        type=_CATEGORY,
+        multiple=True,
+        metavar="CATEGORY",
+        help="Retry such errors, too. Repeatable.",
+    ),
+    click.option(
+        "--never-retry",
+        type=_CATEGORY,
+        multiple=True,
+        metavar="CATEGORY",
+        help="Do not retry these. Repeatable.",
+    ),
+    click.option(
+        "--rate-limit-waits", type=int, metavar="N", help="How often a server may say when to return."
+    ),
+)
 
 
 class PolicyInUse(NamedTuple):
@@ -85,3 +122,21 @@ def _policies(definitions: Iterable[Definition]) -> list[PolicyInUse]:
         for definition in definitions
         for step in definition.steps
     ]
+
+
+def alteration_options(function: Function) -> Function:
+    """Add the argument `alteration`: what the options change in a policy."""
+
+    @wraps(function)
+    def altered(*arguments: Any, **options: Any) -> Any:
+        given = {name: options.pop(name) for name in Alteration._fields if name in options}
+        alteration = Alteration(**given)
+        try:
+            alteration.check()
+            return function(*arguments, alteration=alteration, **options)
+        except InvalidFieldError as error:
+            if error.field not in given:
+                raise
+            raise InvalidValueError(f"--{error.field.replace('_', '-')} {error.problem}") from None
+
+    return _OPTIONS(altered)  # type: ignore[return-value]

@@ -1,5 +1,195 @@
 """`redrive replay`: bulk replays of dead letters, planned first, then started, steered and looked at."""
 
-from redrive.cli.replay.command import replay
+from __future__ import annotations
 
-__all__ = ["replay"]
+import click
+
+from redrive.cli.checks import confirm, report_dry_run, require_state
+from redrive.cli.client import Client, segment
+from redrive.cli.commands import CommandGroup
+from redrive.cli.connection import api_options
+from redrive.cli.options import dry_run_option, limit_option, output_option, reason_option, yes_option
+from redrive.cli.outcome import Ended, Exit
+from redrive.cli.output import HOW_TO_SEE_MORE, JSON, NewestRows, chosen, show_rows
+from redrive.cli.replay.operation import (
+    PATH,
+    read_report,
+    refusal_text,
+    report_exit,
+    selection_text,
+    show_report,
+)
+from redrive.cli.replay.plan import plan, show_plan
+from redrive.cli.replay.start import start
+from redrive.cli.replay.watch import watch
+from redrive.cli.table import Row, TableColumn, ago, short_fingerprint, since
+from redrive.cli.terminal import notice
+from redrive.model.replay import OPERATION_TRANSITIONS, ReplayState
+from redrive.words.number import plural
+
+COLUMNS = (
+    TableColumn("id", whole=True),
+    TableColumn("state", whole=True),
+    TableColumn("begun", whole=True),
+    TableColumn("planned_at", "planned", ago, whole=True),
+    "what",
+)
+FIELDS = ("id", "state", "begun", "will_run", "planned_at", "planned_by", "selected", "reason")
+
+
+@click.group(cls=CommandGroup)
+def replay() -> None:
+    """Bulk replays: plan one, start it, watch, pause, resume, cancel.
+
+    Always a plan first. It begins with a few, goes on when these went well, and stops itself when too
+    many fail. One alone is replayed with `redrive dlq replay`.
+    """
+
+
+@click.command("list")
+@limit_option
+@output_option
+@api_options
+def list_operations(client: Client, limit: int | None, output: str | None) -> None:
+    """List the replays, the newest first."""
+    rows, form = NewestRows(client, PATH, limit), chosen(output)
+    none = "There are no replays; `redrive replay plan` makes one."
+    if form == "table":
+        show_rows(rows, COLUMNS, form, flat=_for_people, empty=none)
+    else:
+        show_rows(rows, FIELDS, form, flat=_flat, empty=none)
+    rows.mention_rest()
+
+
+@click.command()
+@click.argument("operation_id", metavar="ID")
+@output_option
+@api_options
+def view(client: Client, operation_id: str, output: str | None) -> None:
+    """Show a replay: its plan until it is started, from then on how far it is.
+
+    Exits with 7 if it has stopped itself, was cancelled, or has ended and some have failed or were refused.
+    """
+    report = read_report(client, operation_id)
+    if report["operation"]["state"] == "PLANNED" and chosen(output) not in JSON:
+        show_plan(report["operation"], output)
+        return
+    show_report(client, report, output)
+    if (code := report_exit(report)) is not Exit.OK:
+        raise Ended(code)
+
+
+@click.command()
+@click.argument("operation_id", metavar="ID")
+@reason_option
+@dry_run_option
+@api_options
+def pause(client: Client, operation_id: str, reason: str, dry_run: bool) -> None:
+    """Begin nothing more until it is resumed; what is under way is finished."""
+    name, description = _look_up(client, operation_id, "paused")
+    if not report_dry_run(f"pause {description}", dry_run):
+        client.post(f"{PATH}/{name}/pause", {"reason": reason})
+        notice(f"Paused; `redrive replay resume {name}` goes on.")
+
+
+@click.command()
+@click.argument("operation_id", metavar="ID")
+@reason_option
+@dry_run_option
+@api_options
+def resume(client: Client, operation_id: str, reason: str, dry_run: bool) -> None:
+    """Go on; one that has stopped itself begins with a canary again."""
+    name, description = _look_up(client, operation_id, "resumed")
+    if not report_dry_run(f"resume {description}", dry_run):
+        client.post(f"{PATH}/{name}/resume", {"reason": reason})
+        notice(f"It goes on; `redrive replay watch {name}` shows how far it is.")
+
+
+@click.command()
+@click.argument("operation_id", metavar="ID")
+@reason_option
+@dry_run_option
+@yes_option
+@api_options
+def cancel(client: Client, operation_id: str, reason: str, dry_run: bool, yes: bool) -> None:
+    """Begin nothing more, for good; what is under way is finished."""
+    name, description = _look_up(client, operation_id, "cancelled")
+    if confirm(f"cancel {description}, on {client.where}", dry_run=dry_run, yes=yes):
+        client.post(f"{PATH}/{name}/cancel", {"reason": reason})
+        notice("Cancelled; what was not begun stays a dead letter.")
+
+
+def _look_up(client: Client, operation_id: str, done: str) -> tuple[str, str]:
+    """Its id, and its description for the confirmation."""
+    report = read_report(client, operation_id)
+    name, left = report["operation"]["id"], report["items"].get("PLANNED", 0)
+    what = f"the replay {name}"
+    require_state(OPERATION_TRANSITIONS, done, report["operation"]["state"], what, done)
+    return name, f"{what}, of which {plural(left, 'item')} {'was' if left == 1 else 'were'} not begun"
+
+
+def _for_people(operation: Row) -> Row:
+    """A reason, if there is one, says more than what was selected."""
+    row = _flat(operation)
+    begun, what = f"{row['begun']:,} of {row['will_run']:,}", row["reason"] or row["selected"]
+    return {**row, "begun": begun, "what": what}
+
+
+def _flat(operation: Row) -> Row:
+    begun, will_run = operation["released"], operation["plan"]["will_run"]
+    return {**operation, "begun": begun, "will_run": will_run, "selected": selection_text(operation)}
+
+
+ITEM_COLUMNS = (
+    TableColumn("dead_letter_id", "dead letter", whole=True),
+    TableColumn("state", whole=True),
+    TableColumn("ended_at", "age", since),
+    TableColumn("group", "failed as", whole=True),
+    "note",
+)
+ITEM_FIELDS = ("dead_letter_id", "state", "run_id", "started_at", "ended_at", "fingerprint_after", "note")
+
+
+@click.command()
+@click.argument("operation_id", metavar="ID")
+@click.option(
+    "--state",
+    type=click.Choice(list(map(str, ReplayState)), case_sensitive=False),
+    metavar="STATE",
+    help=f"Only those in this state: {', '.join(ReplayState)}.",
+)
+@limit_option
+@output_option
+@api_options
+def items(
+    client: Client,
+    operation_id: str,
+    state: str | None,
+    limit: int | None,
+    output: str | None,
+) -> None:
+    """List the dead letters of a replay, in the order in which they are begun.
+
+    \b
+    redrive replay items 0123… --state FAILED
+    """
+    report, form = read_report(client, operation_id), chosen(output)
+    rows = client.pages(f"{PATH}/{segment(operation_id)}/items", limit=limit, state=state)
+    none = f"None of them is {state}." if state else "It has no items."
+    columns = ITEM_COLUMNS if form == "table" else ITEM_FIELDS
+    shown = show_rows(rows, columns, form, flat=_flat_item, empty=none)
+    known = report["items"]
+    total = known.get(state, 0) if state else sum(known.values())
+    if total > shown:
+        notice(f"These are {shown:,} of {total:,}; {HOW_TO_SEE_MORE}.")
+
+
+def _flat_item(item: Row) -> Row:
+    after = item["fingerprint_after"]
+    same = after is not None and after == item["fingerprint"]
+    group = "-" if after is None else short_fingerprint(after) + (", as before" if same else "")
+    return {**item, "group": group, "note": refusal_text(item["note"]) if item["note"] else None}
+
+
+for command in (plan, start, watch, list_operations, view, items, pause, resume, cancel):
+    replay.add_command(command)

@@ -1,21 +1,44 @@
-"""A bulk replay of the API: read, counted, and in words."""
+"""A bulk replay of the API: read, counted, in words, and as a report of what came of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
+from typing import TYPE_CHECKING
 
-from redrive.cli.client import Client, segment
-from redrive.cli.output import Row
-from redrive.cli.preconditions import explain_ids
+from redrive.cli.checks import explain_ids
+from redrive.cli.client import ApiError, Client, segment
+from redrive.cli.outcome import Exit
+from redrive.cli.output import show_one
+from redrive.cli.table import Row, short_fingerprint, since, stamp
+from redrive.cli.terminal import escape, out, styled_state
+from redrive.errors import NotFoundError
 from redrive.policy.rollout import RolloutOptions
-from redrive.words.number import plural
+from redrive.words.number import noun, plural
 from redrive.words.replay import MODES, blocking_operation, describe_rollout, selection_of
+from redrive.words.time import duration
+
+if TYPE_CHECKING:
+    from redrive.cli.screen import Screen
 
 PATH = "/api/v1/operations"
 OVER = ("DONE", "CANCELLED", "STOPPED")
 ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
 NOT_REPLAYED = ("REFUSED", "SKIPPED")
+AUDIT = "/api/v1/audit"
+MAX_FAILURES, MAX_ENTRIES = 5, 50
+INTERVENTIONS = ("paused", "resumed", "cancelled", "stopped")
+FIELDS = (
+    "id",
+    "state",
+    "selected",
+    "succeeded",
+    "failed",
+    "running",
+    "planned",
+    "not_run",
+    "stopped_because",
+)
 
 
 def read_operation(client: Client, operation_id: str, part: str = "") -> Row:
@@ -66,3 +89,120 @@ def refusal_text(why: str) -> str:
     """Why an item is not replayed, and what to do about it if that is known."""
     other = blocking_operation(why)
     return f"{why}: resume or cancel that one first (redrive replay view {other})" if other else why
+
+
+def show_report(client: Client, report: Row, output: str | None) -> None:
+    show_one(report, FIELDS, output, lambda screen: _draw(screen, client, report), flat=_flat)
+
+
+def report_exit(report: Row) -> Exit:
+    """7 if it has stopped or was cancelled, or if anything of it failed or could not be replayed."""
+    if report["operation"]["state"] not in OVER:
+        return Exit.OK
+    bad = any(report["items"].get(state) for state in ("FAILED", "REFUSED"))
+    return Exit.FAILURES if bad or report["operation"]["state"] != "DONE" else Exit.OK
+
+
+def _draw(screen: Screen, client: Client, report: Row) -> None:
+    operation, failures = report["operation"], report["failures"]
+    title = f"Replay of {plural(operation['plan']['selected'], 'dead letter')}"
+    screen.headline(title, styled_state(operation["state"]))
+    screen.aside([f"replay {operation['id']}", selection_text(operation), mode_text(operation["mode"])])
+    out("")
+    for sentence in _progress(report):
+        screen.paragraph(sentence, indent=0)
+    if failures:
+        screen.heading("Failures")
+        for fingerprint, number in list(failures.items())[:MAX_FAILURES]:
+            rows = [(f"{number:,}", _title(client, fingerprint))]
+            rows += [("", f"fp:{fingerprint}")] if fingerprint else []
+            screen.columns(rows, right=(0,))
+    if report["notes"]:
+        screen.heading("Not replayed")
+        notes = report["notes"].items()
+        screen.columns(
+            ((f"{number:,}", refusal_text(why) if why else "no reason is stored") for why, number in notes),
+            right=(0,),
+        )
+    screen.heading("How it went")
+    screen.facts([*_history(report), *_interventions(client, operation)])
+    screen.next_steps(_next(report))
+
+
+def _progress(report: Row) -> Iterator[str]:
+    operation, items = report["operation"], report["items"]
+    counts = ", ".join(f"{number:,} {state.lower()}" for state, number in items.items() if number)
+    yield f"{count_ended(report):,} of {count_replayed(report):,} have ended. Items: {counts or 'none'}."
+    if operation["state"] == "STOPPED":
+        yield f"It stopped itself: {operation['stopped_because'] or 'no reason is stored'}."
+        left = items.get("PLANNED", 0)
+        stays = noun(left, "was not begun and stays a dead letter", "were not begun and stay dead letters")
+        yield f"{left:,} {stays}."
+    elif operation["state"] == "PAUSED":
+        yield "Nothing more is begun until somebody resumes it."
+    elif operation["state"] == "RUNNING" and not operation["released"]:
+        yield "Nothing was begun so far: a worker does that."
+    if operation["state"] in OVER and items.get("FAILED"):
+        yield "What failed has an open dead letter, of the step where it stopped."
+
+
+def _history(report: Row) -> Iterator[tuple[str, str | None]]:
+    operation = report["operation"]
+    yield "planned", f"{stamp(operation['planned_at'])} by {operation['planned_by']}"
+    if operation["started_at"]:
+        yield "started", f"{stamp(operation['started_at'])} by {operation['started_by']}"
+    if operation["ended_at"]:
+        yield "ended", f"{stamp(operation['ended_at'])}, {since(operation['ended_at'])} ago"
+    yield "reason", operation["reason"]
+    if report["seconds"] is not None:
+        yield "first to last", duration(report["seconds"])
+    yield "carefully", " ".join(rollout_sentences(operation))
+    yield "retry policy", policy_text(operation)
+
+
+def _interventions(client: Client, operation: Row) -> Iterator[tuple[str, str | None]]:
+    """Who has paused, resumed or cancelled it, and why, from the audit."""
+    try:
+        entries = client.get(AUDIT, subject=operation["id"], size=MAX_ENTRIES)["items"]
+    except ApiError:  # the key may not read the audit
+        return
+    for entry in reversed(entries):
+        verb = entry["action"].removeprefix("operation.")
+        if verb in INTERVENTIONS:
+            why = f": {entry['detail']['reason']}" if entry["detail"].get("reason") else ""
+            yield verb, f"{stamp(entry['at'])} by {entry['actor']}{why}"
+
+
+def _next(report: Row) -> Iterator[tuple[str, str]]:
+    operation, failures = report["operation"], list(filter(None, report["failures"]))
+    which = operation["id"]
+    if operation["state"] == "RUNNING":
+        yield f"redrive replay watch {which}", "see how it goes on"
+        yield f"redrive replay pause {which}", "begin nothing more for now"
+    if operation["state"] in ("PAUSED", "STOPPED"):
+        yield f"redrive replay resume {which}", "go on, carefully"
+        yield f"redrive replay cancel {which}", "begin nothing more, for good"
+    for state, meaning in (("FAILED", "what of it failed"), ("REFUSED", "what could not be replayed")):
+        if report["items"].get(state):
+            yield f"redrive replay items {which} --state {state}", meaning
+    if failures:
+        yield f"redrive dlq groups {short_fingerprint(failures[0])}", "why most of these failed"
+    elif operation["state"] in ("DONE", "CANCELLED"):
+        yield "redrive status", "what else there is"
+
+
+def _title(client: Client, fingerprint: str) -> str:
+    if not fingerprint:
+        return "in a way that is not known"
+    try:
+        return escape(client.get(f"/api/v1/groups/{segment(fingerprint)}")["title"])
+    except (ApiError, NotFoundError):  # removed since
+        return "failures that are not known any more"
+
+
+def _flat(report: Row) -> Row:
+    operation, items = report["operation"], report["items"]
+    counts = {state: items.get(state.upper(), 0) for state in ("succeeded", "failed", "running", "planned")}
+    named = {name: operation[name] for name in ("id", "state", "stopped_because")}
+    not_run = sum(items.get(state, 0) for state in ("CANCELLED", "REFUSED", "SKIPPED"))
+    return {**counts, **named, "not_run": not_run, "selected": operation["plan"]["selected"]}

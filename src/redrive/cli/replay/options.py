@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from redrive.cli.confirmation import reason_option
-from redrive.cli.parameters import FractionParam
+from redrive.cli.options import FractionParam, add_options, reason_option
 from redrive.model.operation import MAX_ITEMS
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 MAX_IDS = 10_000
 
 
@@ -50,7 +47,7 @@ def _json(text: str, context: click.Context, parameter: click.Parameter) -> Any:
         raise click.BadParameter(f"{text!r:.200} is neither a number nor JSON", context, parameter) from None
 
 
-_OPTIONS = (
+plan_options = add_options(
     click.option("--query", metavar="QUERY", help="Those that fulfil it, such as 'is:open step:charge'."),
     click.option("--group", metavar="FINGERPRINT", help="The live ones of this failure group."),
     click.option(
@@ -119,9 +116,3 @@ _OPTIONS = (
     ),
     reason_option,
 )
-
-
-def plan_options(function: Function) -> Function:
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function

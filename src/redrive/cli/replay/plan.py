@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from redrive.cli.checks import report_dry_run
 from redrive.cli.client import Client, segment
-from redrive.cli.confirmation import dry_run_option, report_dry_run
 from redrive.cli.connection import api_options
-from redrive.cli.listing import counted
-from redrive.cli.output import Row, output_option, show_one
+from redrive.cli.options import dry_run_option, output_option
+from redrive.cli.output import show_one
 from redrive.cli.replay.operation import (
     PATH,
     mode_text,
@@ -21,8 +21,8 @@ from redrive.cli.replay.operation import (
     selection_text,
 )
 from redrive.cli.replay.options import plan_options
+from redrive.cli.table import Row, counted, since
 from redrive.cli.terminal import Part, notice, styled_state
-from redrive.cli.timestamps import since
 from redrive.words.number import noun, plural
 
 if TYPE_CHECKING:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import click
 
+from redrive.cli.checks import confirm
 from redrive.cli.client import ApiError, Client, segment
-from redrive.cli.confirmation import confirm, dry_run_option, yes_option
 from redrive.cli.connection import api_options
+from redrive.cli.options import dry_run_option, output_option, timeout_option, yes_option
 from redrive.cli.outcome import Ended, Exit
-from redrive.cli.output import JSON, Row, chosen, output_option, show_json
-from redrive.cli.polling import timeout_option
+from redrive.cli.output import JSON, chosen, show_json
 from redrive.cli.replay.operation import PATH, read_operation
 from redrive.cli.replay.watch import follow
+from redrive.cli.table import Row
 from redrive.cli.terminal import escape, notice
 from redrive.errors import DriftError, ReplayRefusedError, TransitionError
 from redrive.words.number import plural
@@ -20,7 +21,7 @@ MAX_CHANGES = 20
 
 
 @click.command()
-@click.argument("id")
+@click.argument("operation_id", metavar="ID")
 @click.option(
     "--expect", type=click.IntRange(0), metavar="N", help="Start nothing unless exactly so many will run."
 )
@@ -33,7 +34,7 @@ MAX_CHANGES = 20
 @api_options
 def start(
     client: Client,
-    id: str,  # noqa: A002 - its name on the command line
+    operation_id: str,
     expect: int | None,
     accept_drift: bool,
     wait: bool,
@@ -47,9 +48,9 @@ def start(
     If dead letters have changed since, nothing is started, they are listed, and the exit code is 6. With
     --yes nobody is asked; what was planned is checked all the same.
     """
-    operation = read_operation(client, id)
+    operation = read_operation(client, operation_id)
     _refuse_useless(operation)
-    drift = client.get(f"{PATH}/{segment(id)}/drift")
+    drift = client.get(f"{PATH}/{segment(operation_id)}/drift")
     if drift["number"] and not accept_drift:
         raise _drifted(operation["id"], drift, dry_run=dry_run)
     _refuse_unexpected(drift, expect)

@@ -9,12 +9,18 @@ import click
 
 from redrive.cli.client import Client
 from redrive.cli.connection import api_options
+from redrive.cli.options import output_option, timeout_option
 from redrive.cli.outcome import Ended, Exit
-from redrive.cli.output import Row, output_option
-from redrive.cli.polling import Poller, timeout_option
-from redrive.cli.progress import can_draw, progress_bar
-from redrive.cli.replay.operation import OVER, count_ended, count_replayed, read_report
-from redrive.cli.replay.report import report_exit, show_report
+from redrive.cli.progress import Poller, can_draw, progress_bar
+from redrive.cli.replay.operation import (
+    OVER,
+    count_ended,
+    count_replayed,
+    read_report,
+    report_exit,
+    show_report,
+)
+from redrive.cli.table import Row
 from redrive.cli.terminal import escape, notice
 from redrive.errors import TransitionError
 from redrive.words.time import age
@@ -30,22 +36,17 @@ MIN_ENDED, MIN_SECONDS = 5, 2.0
 
 
 @click.command()
-@click.argument("id")
+@click.argument("operation_id", metavar="ID")
 @timeout_option
 @output_option
 @api_options
-def watch(
-    client: Client,
-    id: str,  # noqa: A002 - its name on the command line
-    timeout: float | None,
-    output: str | None,
-) -> None:
+def watch(client: Client, operation_id: str, timeout: float | None, output: str | None) -> None:
     """Follow a replay until it ends, or stops itself.
 
     Exits with 0 if all have succeeded, with 7 if some failed or were refused, or if it stopped, and with 9 if
     it takes longer than --timeout.
     """
-    follow(client, id, timeout, output)
+    follow(client, operation_id, timeout, output)
 
 
 def follow(client: Client, operation_id: str, timeout: float | None, output: str | None) -> None:

@@ -1,21 +1,31 @@
-"""The report of a simulated policy: what was, beside what would have been, and how sure that is."""
+"""`redrive policy simulate`: what was, beside what would have been under a changed policy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from redrive.cli.output import Row, TableColumn, chosen, screen, show_json, show_rows
+import click
+
+from redrive.cli.options import DURATION, GlobalOptions, output_option, settings_options
+from redrive.cli.output import chosen, screen, show_json, show_rows
 from redrive.cli.policy.figures import ASSUMPTIONS, HIGH, MEDIAN, STEPS, all_figures, step_figures
+from redrive.cli.policy.policies import alteration_options, run_on_database
+from redrive.cli.progress import progress
+from redrive.cli.table import Row, TableColumn
 from redrive.cli.terminal import Part, notice, out
-from redrive.failures.what_if import StepName, StepOutcome, WhatIf
-from redrive.policy.comparison import Peak, PolicyComparison, Side
+from redrive.model.identity import HOME
+from redrive.policy.alteration import Alteration
+from redrive.policy.presets import preset
 from redrive.policy.what_if import Proof
 from redrive.words.number import names, plural
 from redrive.words.time import duration, machine
 
 if TYPE_CHECKING:
+    from redrive.app import Redrive
     from redrive.cli.screen import Line, Screen
+    from redrive.failures.what_if import StepName, StepOutcome, WhatIf
+    from redrive.policy.comparison import Peak, PolicyComparison, Side
 
 LABEL_WIDTH, NUMBER_WIDTH = 21, 10
 MAX_NAMES = 5
@@ -35,25 +45,71 @@ COLUMNS = (
 )
 
 
-def show_report(found: WhatIf, output: str | None) -> None:
+@click.command()
+@click.argument("name", required=False, metavar="[NAME]")
+@click.option("--workflow", metavar="NAME", help="Only failures of this workflow.")
+@click.option("--step", metavar="NAME", help="Only failures of steps of this name.")
+@click.option("--task", metavar="NAME", help="Only failures of this task.")
+@click.option("--queue", metavar="NAME", help="Only failures in this queue.")
+@click.option(
+    "--since", type=DURATION, default="7d", show_default=True, help="Runs that were started no longer ago."
+)
+@click.option("--org", default=HOME, show_default=True, metavar="NAME", help="Whose runs.")
+@alteration_options
+@output_option
+@settings_options
+@click.pass_obj
+def simulate(
+    given: GlobalOptions,
+    name: str | None,
+    workflow: str | None,
+    step: str | None,
+    task: str | None,
+    queue: str | None,
+    since: float,
+    org: str,
+    alteration: Alteration,
+    output: str | None,
+) -> None:
+    """Tell what would have become of everything that failed, under a changed policy.
+
+    NAME is a preset to take the place of the recorded policies; without it, each step keeps its own, and the
+    options change it: `redrive policy simulate --step charge --attempts 6`. Nothing is written.
+
+    An attempt is taken to succeed from the first sign on that the step worked again: itself, or for others.
+    Without a sign it is counted as not avoided.
+    """
+    if name is not None:
+        preset(name)
+    alteration = alteration._replace(preset=name)
+    if alteration.changes_nothing:
+        raise click.UsageError("Say what to change: a preset, or an option such as --attempts 6.")
+
+    async def ask(app: Redrive) -> WhatIf:
+        from redrive.failures.what_if import FailureSelection, rows_to_read, what_if
+
+        wanted = FailureSelection(org, app.clock.now() - since, workflow, step, task, queue)
+        with progress("Reading attempts", await rows_to_read(app.store, wanted)) as tell:
+            return await what_if(app.store, app.definitions, wanted, alteration, tell)
+
+    _show(run_on_database(given, org, ask), output)
+
+
+def _show(found: WhatIf, output: str | None) -> None:
     form = chosen(output)
     if form == "json":
         show_json(all_figures(found))
         return
-    if not found.total.failures:
-        notice(_nothing(found))
+    if not found.runs:
+        notice(f"There are no runs since {machine(found.since)}: nothing to simulate.")
+    elif not found.total.failures:
+        left = f", apart from {found.under_way:,} still under way" if found.under_way else ""
+        runs = f"the {found.runs:,} runs since {machine(found.since)}"
+        notice(f"Nothing of that has failed in {runs}{left}: nothing to simulate.")
     if form != "table":
         show_rows((step_figures(*step) for step in found.steps.items()), STEPS, form)
     elif found.total.failures:
         _draw(screen(), found)
-
-
-def _nothing(found: WhatIf) -> str:
-    since = machine(found.since)
-    if not found.runs:
-        return f"There are no runs since {since}: nothing to simulate."
-    left = f", apart from {found.under_way:,} still under way" if found.under_way else ""
-    return f"Nothing of that has failed in the {found.runs:,} runs since {since}{left}: nothing to simulate."
 
 
 def _draw(screen: Screen, found: WhatIf) -> None:

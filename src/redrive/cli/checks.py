@@ -1,13 +1,19 @@
-"""Checks before a change: does the named thing exist, and does its state allow the change?"""
+"""Checks before a change: the thing exists, its state allows the change, and the operator confirms it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from redrive.cli.outcome import Exit, exit_of
+import click
+
+from redrive.cli.client import Client
+from redrive.cli.outcome import DeclinedError, Exit, exit_of
+from redrive.cli.table import Row
+from redrive.cli.terminal import escape_controls, notice
 from redrive.errors import NotFoundError, RedriveError, TransitionError
 from redrive.model.transition import TransitionTable
 from redrive.words.suggestion import suggest
@@ -16,9 +22,32 @@ _ID = re.compile(r"[0-9a-f]{32}")
 _PART_OF_AN_ID = re.compile(r"[0-9a-f]+")
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str]) -> NotFoundError:
-    """An error that suggests the nearest known name, or lists some."""
-    return NotFoundError(f"there is no {kind} {name!r:.200}; {suggest(name, sorted(known))}")
+def confirm(what: str, *, dry_run: bool, yes: bool) -> bool:
+    """Ask, unless --yes was given. False in a dry run, which only says what would be done."""
+    if report_dry_run(what, dry_run):
+        return False
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"To {what}, confirm it with --yes: there is no terminal to ask on.")
+    if not click.confirm(escape_controls(f"Really {what}?"), err=True):
+        raise DeclinedError("declined; nothing was changed")
+    return True
+
+
+def report_dry_run(what: str, dry_run: bool) -> bool:
+    """Say what would be done if this is a dry run; return whether it is one."""
+    if dry_run:
+        notice(f"Would {what}.")
+    return dry_run
+
+
+def read_named(client: Client, path: str, kind: str, name: str) -> Row:
+    """Return the item of this name from a list of the API; an unknown name gets a suggestion."""
+    known: dict[str, Row] = {item["name"]: item for item in client.get(path)["items"]}
+    if name not in known:
+        raise NotFoundError(f"there is no {kind} {name!r:.200}; {suggest(name, sorted(known))}")
+    return known[name]
 
 
 @contextmanager
@@ -38,7 +67,7 @@ def explain_ids(kind: str, ids: Sequence[str], list_command: str) -> Iterator[No
 
 
 def require_state(table: TransitionTable[Any], cause: str, state: str, what: str, done: str) -> None:
-    """Refuse, before anybody is asked and in a dry run too, what the state does not allow.
+    """Refuse what the state does not allow before the operator is asked, and in a dry run too.
 
     The server checks again and decides, also about a state that only a newer server knows.
     """
