@@ -8,8 +8,9 @@ import pytest
 
 from redrive.model.operation import UNDER_WAY_NOTE
 from redrive.model.replay import Mode
+from redrive.policy.description import describe_rollout
 from redrive.policy.rollout import RolloutOptions
-from redrive.words.replay import MODES, blocking_operation, describe_rollout, selection_of, waits_of
+from redrive.words.replay import MODES, blocking_operation, selection_of, waits_of
 
 
 def test_every_mode_has_a_title() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice, zip_longest
 from types import EllipsisType
 
 from redrive.engine.dead_letter_policy import snapshot
@@ -15,7 +17,6 @@ from redrive.model.replay import Mode, Replay
 from redrive.model.run import Run
 from redrive.policy.bounds import choice, require_kind, require_whole
 from redrive.policy.codec import JsonValue, decode, encode
-from redrive.policy.difference import differences
 from redrive.policy.policy_json import policy_to_json
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.user_text import clean_reason
@@ -23,7 +24,9 @@ from redrive.store.replays import Begun, NewReplay, why_not
 from redrive.store.store import Store
 
 MAX_TRIES = 4
+MAX_CHANGES = 200
 HIDDEN = "(changed, not shown)"
+NOTHING = "(nothing)"
 
 
 class Replays:
@@ -155,16 +158,32 @@ class Replays:
         return self._parts.encryption.encrypt(text), difference
 
     def _difference(self, before: JsonValue, after: JsonValue) -> str:
+        """List what differs, redacted. A change within a redacted value is listed without the value."""
         redactor = self._parts.redactor
-        visible = {
-            change.path: (change.before, change.after)
-            for change in differences(redactor.value(before), redactor.value(after))
-        }
+        redacted = _differences(redactor.value(before), redactor.value(after))
+        visible = {path: (old, new) for path, old, new in redacted}
         changes: list[JsonValue] = []
-        for change in differences(before, after):
-            old, new = visible.get(change.path, (HIDDEN, HIDDEN))
-            changes.append({"path": redactor.text(change.path), "before": old, "after": new})
+        for path, _, _ in _differences(before, after):
+            old, new = visible.get(path, (HIDDEN, HIDDEN))
+            changes.append({"path": redactor.text(path), "before": old, "after": new})
         return snapshot(changes, redactor)
+
+
+def _differences(before: JsonValue, after: JsonValue) -> Iterator[tuple[str, JsonValue, JsonValue]]:
+    """Yield the path, as in `orders[2].amount`, and both values of the smallest parts that differ."""
+    return islice(_walk("", before, after), MAX_CHANGES)
+
+
+def _walk(path: str, before: JsonValue, after: JsonValue) -> Iterator[tuple[str, JsonValue, JsonValue]]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in before | after:
+            place = f"{path}.{key}" if path else key
+            yield from _walk(place, before.get(key, NOTHING), after.get(key, NOTHING))
+    elif isinstance(before, list) and isinstance(after, list):
+        for index, (old, new) in enumerate(zip_longest(before, after, fillvalue=NOTHING)):
+            yield from _walk(f"{path}[{index}]", old, new)
+    elif type(before) is not type(after) or before != after:
+        yield path, before, after
 
 
 async def input_of(store: Store, run: Run, index: int) -> str | None:

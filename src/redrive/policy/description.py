@@ -1,4 +1,4 @@
-"""Policies in words: how often and when each category of errors is retried, and when a breaker opens."""
+"""Policies in words: of retries by category of error, of breakers, and of bulk replays."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from redrive.policy.codec import decode
 from redrive.policy.known_errors import CLASS_OF_CATEGORY
 from redrive.policy.policy_json import policy_from_json
 from redrive.policy.retry import Ending, RetryPolicy
+from redrive.policy.rollout import RolloutOptions
 from redrive.policy.schedule import Schedule
-from redrive.words.number import percent, plural
+from redrive.words.number import number, percent, plural
 from redrive.words.time import duration
 
 MAX_WAITS = 5
@@ -124,3 +125,28 @@ def _why_not(policy: RetryPolicy, category: Category) -> str:
 def _hint(policy: RetryPolicy) -> str:
     times = f"up to {policy.max_rate_limit_waits:,} times"
     return f"if the server says when: exactly then, uncounted, {times}"
+
+
+def describe_rollout(rollout: RolloutOptions, will_run: int) -> Iterator[str]:
+    """Say how a replay of `will_run` dead letters starts, how fast it is, and when it stops itself."""
+    rest = max(0, will_run - rollout.canary)
+    if will_run <= 1:
+        yield "Starts at once."
+    elif rest and rollout.canary:
+        yield f"Starts with a canary of {number(rollout.canary)}; the others follow if it goes well."
+    elif not rest or rollout.rate is None:
+        yield f"Starts all {number(will_run)} at once."
+    if rollout.rate is not None and rest:
+        yield f"At most {rollout.rate:g} per second, so {duration(rest / rollout.rate)} or longer."
+    if will_run > 1:
+        yield f"Stops itself {_describe_stop(rollout)}."
+
+
+def _describe_stop(rollout: RolloutOptions) -> str:
+    judged = f"judged once {rollout.minimum:,} have finished, and at the end of a canary"
+    causes = [f"when more than {percent(rollout.failure_rate)} fail ({judged})"]
+    if rollout.same_failures is not None:
+        causes.append(f"when {plural(rollout.same_failures, 'item')} failed again in the same way")
+    if rollout.stop_on_breaker:
+        causes.append("when a breaker opens that the rest depends on")
+    return causes[0] if len(causes) == 1 else f"{', '.join(causes[:-1])}, or {causes[-1]}"

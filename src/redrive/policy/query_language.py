@@ -22,6 +22,7 @@ from redrive.model.query import Ago, Beginning, Between, Moment, Value, Who
 from redrive.model.run import ENDED_RUNS, FAILED_RUNS, LIVE_RUNS, RunPosition, RunState
 from redrive.model.step import Effect
 from redrive.policy.fingerprint import VERSION
+from redrive.policy.presets import REDRIVE_POLICIES
 from redrive.words.suggestion import suggest
 from redrive.words.time import parse_duration
 
@@ -31,7 +32,6 @@ _COMPARED = re.compile(r"(>=|<=|>|<|=)?(-?[0-9]{1,9})")
 _SPAN = re.compile(r"(-?[0-9]{1,9})\.\.(-?[0-9]{1,9})")
 _FINGERPRINT = re.compile(r"(?:v[0-9]{1,3}:)?([0-9a-f]+)")
 _FULL = 40
-_POLICIES = ("never", "linear", "exponential", "immediate")
 
 _STATES: Mapping[str, tuple[Value, ...]] = MappingProxyType(
     {state.lower(): (state,) for state in DeadLetterState}
@@ -85,7 +85,11 @@ def _one_of_states(states: Mapping[str, tuple[Value, ...]]) -> Reader:
 
 
 def _read_redrive(word: Word) -> tuple[Value, ...]:
-    return (word.text,) if word.text.startswith("custom:") else _read_choice((*_POLICIES, "custom:…"), word)
+    return (
+        (word.text,)
+        if word.text.startswith("custom:")
+        else _read_choice((*REDRIVE_POLICIES, "custom:…"), word)
+    )
 
 
 def _read_assignee(word: Word) -> tuple[Value, ...]:

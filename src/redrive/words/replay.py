@@ -1,15 +1,14 @@
-"""Bulk replays: what was selected, how carefully the replay proceeds, and what its items wait for."""
+"""Bulk replays: what was selected, and what the items wait for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from redrive.model.operation import UNDER_WAY_NOTE
 from redrive.model.replay import Mode
-from redrive.words.number import number, percent, plural
-from redrive.words.time import duration
+from redrive.words.number import plural
 
 MODES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -56,48 +55,6 @@ def selection_of(stored: Mapping[str, Any]) -> Selection:
     count = int(stored.get("number", len(ids)))
     text = ids[0] if count == 1 and ids else f"{plural(count, 'dead letter')} selected by id"
     return Selection("ids", text, count, {"ids": ids} if len(ids) == count else {})
-
-
-class Rollout(Protocol):
-    """How a bulk replay proceeds; `redrive.policy.rollout.RolloutOptions` is one."""
-
-    @property
-    def canary(self) -> int: ...
-    @property
-    def rate(self) -> float | None: ...
-    @property
-    def failure_rate(self) -> float: ...
-    @property
-    def minimum(self) -> int: ...
-    @property
-    def same_failures(self) -> int | None: ...
-    @property
-    def stop_on_breaker(self) -> bool: ...
-
-
-def describe_rollout(rollout: Rollout, will_run: int) -> Iterator[str]:
-    """Say how a replay of `will_run` dead letters starts, how fast it is, and when it stops itself."""
-    rest = max(0, will_run - rollout.canary)
-    if will_run <= 1:
-        yield "Starts at once."
-    elif rest and rollout.canary:
-        yield f"Starts with a canary of {number(rollout.canary)}; the others follow if it goes well."
-    elif not rest or rollout.rate is None:
-        yield f"Starts all {number(will_run)} at once."
-    if rollout.rate is not None and rest:
-        yield f"At most {rollout.rate:g} per second, so {duration(rest / rollout.rate)} or longer."
-    if will_run > 1:
-        yield f"Stops itself {_describe_stop(rollout)}."
-
-
-def _describe_stop(rollout: Rollout) -> str:
-    judged = f"judged once {rollout.minimum:,} have finished, and at the end of a canary"
-    causes = [f"when more than {percent(rollout.failure_rate)} fail ({judged})"]
-    if rollout.same_failures is not None:
-        causes.append(f"when {plural(rollout.same_failures, 'item')} failed again in the same way")
-    if rollout.stop_on_breaker:
-        causes.append("when a breaker opens that the rest depends on")
-    return causes[0] if len(causes) == 1 else f"{', '.join(causes[:-1])}, or {causes[-1]}"
 
 
 class ReplayWait(NamedTuple):

@@ -13,9 +13,10 @@ from redrive.cli.output import show_one
 from redrive.cli.table import Row, short_fingerprint, since, stamp
 from redrive.cli.terminal import escape, out, styled_state
 from redrive.errors import NotFoundError
+from redrive.policy.description import describe_rollout
 from redrive.policy.rollout import RolloutOptions
 from redrive.words.number import noun, plural
-from redrive.words.replay import MODES, blocking_operation, describe_rollout, selection_of
+from redrive.words.replay import MODES, blocking_operation, selection_of
 from redrive.words.time import duration
 
 if TYPE_CHECKING:

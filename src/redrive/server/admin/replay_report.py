@@ -13,7 +13,7 @@ from redrive.model.failure_group import FailureGroup
 from redrive.model.operation import FailedAs, OperationReport, ReplayOperation
 from redrive.model.query import Term
 from redrive.model.replay import Replay, ReplayState
-from redrive.policy.description import describe_stored_policy
+from redrive.policy.description import describe_rollout, describe_stored_policy
 from redrive.policy.rollout import RolloutOptions, RolloutPlan
 from redrive.server.admin.selection import MAX_LISTED
 from redrive.server.api.resource import object_in, value_in
@@ -21,7 +21,6 @@ from redrive.words.replay import (
     MODES,
     Selection,
     blocking_operation,
-    describe_rollout,
     selection_of,
     waits_of,
 )
