@@ -94,7 +94,7 @@ def test_a_worker_that_was_killed(office: Command, tmp_path: Path) -> None:
     assert ended.code == 7
     lease, worker = (each for each in findings(ended) if each["state"] != "ok")
     assert (lease["check"], lease["state"]) == ("leases", "bad")
-    assert "expired 2 min ago, and nobody has taken it over" in lease["seen"]
+    assert "expired 2 min ago, and no worker has taken it over" in lease["seen"]
     assert (worker["check"], worker["state"]) == ("workers", "warn")
     assert f"process {process.pid}) is silent for 3 min" in worker["seen"]
 
@@ -120,7 +120,7 @@ def test_other_outputs(redrive: Command) -> None:
     first, *_ = csv.DictReader(io.StringIO(redrive("doctor", "-o", "csv").out))
     assert (first["state"], first["command"]) == ("warn", "redrive queue resume mail")
     lines = redrive("doctor", "-o", "ndjson").out.splitlines()
-    assert json.loads(lines[0])["meaning"] == "Nothing of it is begun until somebody resumes it."
+    assert json.loads(lines[0])["meaning"] == "None of its runs start until an operator resumes it."
 
 
 def test_signs_that_steer_a_terminal_are_written_out(redrive: Command) -> None:

@@ -68,7 +68,7 @@ async def test_a_schema_that_is_not_there_is_not_made(live_postgres: PostgresSer
     schema = f"test_{uuid.uuid4().hex}"
     report = await examine(made(live_postgres.url, schema=schema).database)
     found = only(report, "schema")
-    assert (found.state, found.seen) == (State.BAD, "there are no tables of Redrive in this database")
+    assert (found.state, found.seen) == (State.BAD, "this database has no tables of Redrive")
     with psycopg.connect(live_postgres.url) as connection:
         assert not connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", [schema]).fetchall()
 
@@ -101,7 +101,7 @@ async def test_a_user_who_may_not_see_the_others(live_postgres: PostgresServer) 
             connection.execute(f"DROP ROLE {user}")
     found = only(report, "transactions")
     assert found.state is State.UNKNOWN
-    assert "cannot be seen into" in found.seen
+    assert "cannot be read" in found.seen
     assert "pg_read_all_stats" in found.advice
 
 

@@ -82,7 +82,7 @@ async def test_a_file_that_others_may_read(path: Path) -> None:
     path.chmod(0o644)
     found = only(await examine(app.database), "file rights")
     assert (found.state, found.command) == (State.WARN, f"chmod 600 {path}")
-    assert "its rights are 644" in found.seen
+    assert "its mode is 644" in found.seen
 
 
 async def test_a_log_that_cannot_be_cleaned_up(path: Path) -> None:
@@ -109,7 +109,7 @@ async def test_a_disk_that_is_nearly_full(path: Path) -> None:
 
 def test_a_disk_of_a_network() -> None:
     _, found = judge_disk(Disk(10**12, 10**12, "nfs4"), DEFAULT_LIMITS)
-    assert (found.state, found.seen) == (State.BAD, "the file lies on a network's file system (nfs4)")
+    assert (found.state, found.seen) == (State.BAD, "the file is on a network file system (nfs4)")
     _, unknown = judge_disk(Disk(10**12, 10**12, ""), DEFAULT_LIMITS)
     assert unknown.state is State.UNKNOWN
 

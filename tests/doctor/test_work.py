@@ -142,7 +142,7 @@ async def test_more_than_the_workers_get_done(app: Redrive) -> None:
     async with at_work(app, concurrency=1), asyncio.timeout(PATIENCE):
         await begun.wait()
         report = await examine(app.database, limits=DoctorLimits(backlog_seconds=0.0))
-    assert only(report, "workers").seen.startswith("1 worker at work, ")
+    assert only(report, "workers").seen.startswith("1 worker running, ")
     found = only(report, "queues")
     assert (found.state, found.command) == (State.WARN, "redrive workers")
     assert found.seen.startswith("the queue default has 2 runs ready, up to ")
@@ -204,7 +204,7 @@ async def test_dead_letters_of_all_organizations(app: Redrive) -> None:
     await letters(app.database, 1, age=86_400.0 * 9, org="other", next_redrive_at=9e9)
     found = only(await examine(app.database), "dead letters")
     assert found.seen == "3 need you, of these 1 after all their automatic redrives; the oldest for 3 d"
-    assert "waited for long" in found.meaning
+    assert "long overdue" in found.meaning
 
 
 async def test_as_many_dead_letters_as_there_may_be(app: Redrive) -> None:

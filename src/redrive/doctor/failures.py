@@ -16,7 +16,7 @@ from redrive.words.time import age, duration
 
 
 def judge_breakers(breakers: Sequence[BrokenHold]) -> Iterator[Finding]:
-    troubled = [finding for each in breakers if (finding := _breaker(each))]
+    troubled = [finding for hold in breakers if (finding := _breaker(hold))]
     yield from troubled
     if not troubled:
         yield ok(
@@ -36,8 +36,8 @@ def _breaker(hold: BrokenHold) -> Finding | None:
             State.WARN,
             f"the breaker {name} is kept {snapshot.force.state.value} by {snapshot.force.by}{until}, "
             f"because {snapshot.force.reason}{held}",
-            "It does not open, whatever fails." if closed else "Nothing that needs it is executed.",
-            "Leave it to itself again when the reason is gone.",
+            "It does not open, however many calls fail." if closed else "Work that needs it is on hold.",
+            "Let it decide by itself again when the reason is gone.",
             f"redrive breaker auto {quote(name)}",
         )
     if snapshot.state is BreakerState.CLOSED:
@@ -46,8 +46,8 @@ def _breaker(hold: BrokenHold) -> Finding | None:
         "breakers",
         State.WARN,
         f"the breaker {name} is {snapshot.state.value}{held}; {_next_probe(snapshot, now)}",
-        "What it protects has failed too often. Work that needs it resumes by itself when it answers again.",
-        "Nothing, if it recovers soon; otherwise see to what it protects.",
+        "Its dependency failed too often. Work that needs it resumes by itself when the dependency recovers.",
+        "Nothing, if it recovers soon; otherwise repair the dependency.",
         f"redrive breaker view {quote(name)}",
     )
 
@@ -75,14 +75,14 @@ def judge_letters(letters: Letters, most: int | None, limits: DoctorLimits) -> I
             "dead letters",
             State.BAD,
             f"an organization has {letters.fullest:,} live ones, and dlq_max_size is {most:,}",
-            "What fails for good from now on is kept as a failed run, without a dead letter.",
+            "New permanent failures are stored as failed runs, without a dead letter.",
             "Replay, resolve or archive some, or raise dlq_max_size.",
             "redrive dlq groups",
         )
     needing = live.open + live.exhausted
     if not needing:
         healing = live.scheduled + live.replaying
-        rest = f"; {healing:,} {'heals' if healing == 1 else 'heal'} without anybody" if healing else ""
+        rest = f"; {healing:,} {'heals itself' if healing == 1 else 'heal themselves'}" if healing else ""
         yield ok("dead letters", f"none needs you{rest}")
         return
     spent = f", of these {live.exhausted:,} after all their automatic redrives" if live.exhausted else ""
@@ -92,8 +92,8 @@ def judge_letters(letters: Letters, most: int | None, limits: DoctorLimits) -> I
         "dead letters",
         State.WARN,
         f"{needing:,} {'needs' if needing == 1 else 'need'} you{spent}; the oldest for {age(oldest)}",
-        "They stay as they are until somebody sees to them."
-        + (" Whoever waits for this work has waited for long." if late else ""),
+        "They stay until an operator handles them."
+        + (" The oldest of this work is long overdue." if late else ""),
         "See what they have in common, fix it, and replay them.",
         "redrive dlq groups",
     )

@@ -44,14 +44,14 @@ class HealthReport(NamedTuple):
     findings: tuple[Finding, ...]
 
     def of(self, state: State) -> list[Finding]:
-        return [each for each in self.findings if each.state is state]
+        return [finding for finding in self.findings if finding.state is state]
 
     def is_well(self, *, strict: bool = False) -> bool:
         """Tell whether nothing is bad; strict: and no warning is given."""
         return not self.of(State.BAD) and not (strict and self.of(State.WARN))
 
     def __str__(self) -> str:
-        return "\n".join(line for state in State for each in self.of(state) for line in _lines(each))
+        return "\n".join(line for state in State for finding in self.of(state) for line in _lines(finding))
 
 
 def count(number: int, one: str, many: str = "") -> str:
@@ -65,7 +65,7 @@ def ok(check: str, seen: str) -> Finding:
 
 
 def unknown(check: str, why: str, advice: str = "") -> Finding:
-    return Finding(check, State.UNKNOWN, f"it could not be looked at: {why}", advice=advice)
+    return Finding(check, State.UNKNOWN, f"could not be checked: {why}", advice=advice)
 
 
 def _lines(finding: Finding) -> Iterable[str]:

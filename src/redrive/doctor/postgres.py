@@ -11,23 +11,23 @@ from redrive.words.number import size
 from redrive.words.time import age, duration
 
 KEEPS_ROWS = "As long as it is open, old versions of rows stay: tables grow, and claiming becomes slower."
-KEEPS_LOCKS = "It keeps a connection and its locks; a migration, for one, would wait for it."
+KEEPS_LOCKS = "It keeps a connection and its locks; a migration, for example, has to wait for it."
 GRANT = "GRANT pg_read_all_stats TO the user of Redrive."
 
 _OFF = {
     "fsync": (
         State.BAD,
-        "After a crash of the machine the whole database may be damaged beyond repair.",
+        "A crash of the machine can damage the whole database beyond repair.",
         "Set fsync = on in postgresql.conf, and reload.",
     ),
     "synchronous_commit": (
         State.BAD,
-        "What was acknowledged in the last moments before a crash of the server is lost.",
+        "A crash of the server loses the writes that it acknowledged last.",
         "Set synchronous_commit = on, for the server, the database, the user or in the address.",
     ),
     "full_page_writes": (
         State.WARN,
-        "After a crash pages may be half written, unless the file system itself prevents that.",
+        "A crash can leave pages half written, unless the file system prevents it.",
         "Set full_page_writes = on in postgresql.conf, and reload.",
     ),
 }
@@ -40,8 +40,8 @@ def judge_server(place: str, server: Server) -> Finding:
             "database",
             State.BAD,
             f"{seen}; it is a standby",
-            "It is read-only: nothing can be started, and no worker can work on it.",
-            "Name the primary in database_url, or several hosts.",
+            "It is read-only: no run can start, and no worker can use it.",
+            "Name the primary, or several hosts, in database_url.",
             "redrive config",
         )
     return ok("database", seen)
@@ -69,8 +69,8 @@ def judge_clock(difference: float, accuracy: float, limits: DoctorLimits) -> Fin
         "clock",
         State.BAD if certain > 10 * limits.clock_seconds else State.WARN,
         f"the server's is {duration(certain)} {which} this machine's",
-        "Leases go by the server's, but times in logs, and what is due, are compared with this machine's.",
-        "Let both keep time by NTP.",
+        "Leases use the server's clock, but logs and due times are compared with this machine's.",
+        "Synchronise both clocks with NTP.",
         "timedatectl status",
     )
 
@@ -82,11 +82,11 @@ def _fine(difference: float, accuracy: float) -> str:
 def judge_transactions(
     transactions: Sequence[Transaction], server: Server, limits: DoctorLimits
 ) -> Iterator[Finding]:
-    for each in transactions:
-        yield _long(each, limits)
+    for transaction in transactions:
+        yield _long(transaction, limits)
     if server.hidden:
         yield unknown(
-            "transactions", f"{count(server.hidden, 'session')} of other users cannot be seen into", GRANT
+            "transactions", f"{count(server.hidden, 'session')} of other users cannot be read", GRANT
         )
     elif not transactions:
         yield ok("transactions", f"none is older than {age(limits.transaction_seconds)}")
@@ -101,30 +101,30 @@ def _long(transaction: Transaction, limits: DoctorLimits) -> Finding:
         f"one is open for {age(transaction.seconds)}: {who}, process {transaction.process}, "
         f"{transaction.state or 'state unknown'}",
         KEEPS_ROWS if transaction.keeps_rows else KEEPS_LOCKS,
-        "Find out what it waits for, and end it. That program should commit, or roll back, sooner.",
+        "Find out what it waits for, and end it. Make the program commit or roll back sooner.",
         _psql(f"SELECT pg_terminate_backend({transaction.process})"),
     )
 
 
 def judge_leftovers(leftovers: Sequence[Leftover]) -> Iterator[Finding]:
-    for each in leftovers:
-        if each.kind == "replication slot":
+    for leftover in leftovers:
+        if leftover.kind == "replication slot":
             yield Finding(
                 "replication",
                 State.WARN,
-                f"nobody uses the slot {each.name}",
+                f"the slot {leftover.name} is inactive",
                 "The server keeps its log for it until the disk is full.",
-                "Start the standby that belongs to it, or drop it.",
-                _psql(f"SELECT pg_drop_replication_slot({_literal(each.name)})"),
+                "Start its standby, or drop the slot.",
+                _psql(f"SELECT pg_drop_replication_slot({_literal(leftover.name)})"),
             )
         else:
             yield Finding(
                 "transactions",
                 State.BAD,
-                f"one was prepared {age(each.seconds or 0.0)} ago and never ended: {each.name}",
-                "It keeps its locks, and keeps rows from being cleaned up, also after a restart.",
+                f"one was prepared {age(leftover.seconds or 0.0)} ago and never finished: {leftover.name}",
+                "It keeps its locks and blocks vacuum, even after a restart.",
                 "Commit it, or roll it back.",
-                _psql(f"ROLLBACK PREPARED {_literal(each.name)}"),
+                _psql(f"ROLLBACK PREPARED {_literal(leftover.name)}"),
             )
 
 
@@ -136,14 +136,14 @@ def judge_tables(
             "tables",
             State.BAD,
             "autovacuum is off on this server",
-            "Old versions of rows stay for ever: tables grow, and everything becomes slower.",
+            "Old versions of rows stay forever: tables grow, and every query becomes slower.",
             "Set autovacuum = on in postgresql.conf, and reload.",
         )
-    troubled = [finding for each in tables if (finding := _table(each, limits))]
+    troubled = [finding for table in tables if (finding := _table(table, limits))]
     yield from troubled
     if tables and not troubled:
-        dead = sum(each.dead for each in tables)
-        whole = size(sum(each.bytes for each in tables))
+        dead = sum(table.dead for table in tables)
+        whole = size(sum(table.bytes for table in tables))
         yield ok("tables", f"{whole}; {count(dead, 'row version')} to be cleaned up")
 
 
@@ -159,7 +159,7 @@ def _table(table: TableCondition, limits: DoctorLimits) -> Finding | None:
         State.BAD if crowded and share >= 5 * limits.dead_share else State.WARN,
         f"{table.name}: {table.live:,} live rows and {table.dead:,} dead versions, cleaned up {last}{reason}",
         "Dead versions make it larger and slower.",
-        "End long transactions first. Then clean it up, and see why autovacuum does not keep up.",
+        "End long transactions first. Then vacuum the table, and find out why autovacuum does not keep up.",
         _psql(f"VACUUM (ANALYZE) {table.name}"),
     )
 
@@ -168,7 +168,7 @@ def judge_connections(server: Server, settings: Mapping[str, str], limits: Docto
     reserved = int(settings.get("superuser_reserved_connections", 0))
     most = int(settings.get("max_connections", 0)) - reserved
     if most <= 0:
-        return unknown("connections", "the server does not say how many it allows")
+        return unknown("connections", "the server does not report how many it allows")
     seen = f"{server.connections} of {most} are taken"
     if server.connections < limits.connections * most:
         return ok("connections", seen)
@@ -176,7 +176,7 @@ def judge_connections(server: Server, settings: Mapping[str, str], limits: Docto
         "connections",
         State.BAD if server.connections >= most else State.WARN,
         seen,
-        "Without a free one, workers and servers cannot begin, and after a loss not come back.",
+        "Without a free connection, workers and servers can't start or reconnect.",
         "Use fewer processes, put a pooler in between, or raise max_connections.",
     )
 

@@ -43,17 +43,17 @@ def judge_durability(condition: SqliteCondition) -> Finding:
             "durability",
             State.BAD,
             seen,
-            "What was acknowledged last is lost when the machine stops, and the file may be damaged.",
-            "Make the application without durable=False.",
+            "A crash of the machine loses the last acknowledged writes and can damage the file.",
+            "Create the application without durable=False.",
         )
     if condition.journal != "wal":
         return Finding(
             "durability",
             State.WARN,
             seen,
-            "Whoever reads and whoever writes wait for each other.",
-            "Nothing, if no worker has used the file yet: the first one changes that. Otherwise see whether "
-            "its disk is a network's, or somebody has changed it.",
+            "Readers and writers block each other.",
+            "Start a worker: the first one turns the write-ahead log on. If one has run already, check "
+            "whether the file is on a network disk, or another program has changed the mode.",
         )
     return ok("durability", seen)
 
@@ -63,12 +63,12 @@ def judge_rights(path: str, condition: SqliteCondition) -> Finding:
         return Finding(
             "file rights",
             State.WARN,
-            f"others on this machine may use the file: its rights are {condition.mode:o}",
-            "It holds payloads.",
-            "Let only the user of the workers read and write it.",
+            f"other users of this machine can open the file: its mode is {condition.mode:o}",
+            "It contains payloads.",
+            "Let only the user that runs the workers read and write it.",
             f"chmod 600 {quote(path)}",
         )
-    return ok("file rights", "only its owner may read and write the file")
+    return ok("file rights", "only its owner can read and write the file")
 
 
 def judge_log(condition: SqliteCondition, limits: DoctorLimits) -> Finding:
@@ -76,11 +76,11 @@ def judge_log(condition: SqliteCondition, limits: DoctorLimits) -> Finding:
         return Finding(
             "write-ahead log",
             State.WARN,
-            f"it has {size(condition.log_bytes)}",
-            "Somebody reads for so long that it cannot be cleaned up: it grows, and reading becomes slower.",
-            "End long transactions and backups of other programs that use the file.",
+            size(condition.log_bytes),
+            "A long read keeps SQLite from truncating it: it grows, and reads become slower.",
+            "End long transactions and backups in other programs that use the file.",
         )
-    return ok("write-ahead log", f"it has {size(condition.log_bytes)}")
+    return ok("write-ahead log", size(condition.log_bytes))
 
 
 def judge_disk(disk: Disk, limits: DoctorLimits) -> Iterator[Finding]:
@@ -92,21 +92,21 @@ def judge_disk(disk: Disk, limits: DoctorLimits) -> Iterator[Finding]:
             "disk",
             State.BAD if disk.free_bytes < limits.free_bytes / 10 else State.WARN,
             seen,
-            "When it is full, nothing can be started and no result be kept; work then waits.",
+            "When the disk is full, no run can start and no result can be stored.",
             "Free some space, or keep finished runs for a shorter time (retention_days).",
         )
     if disk.system in NETWORKS:
         yield Finding(
             "file system",
             State.BAD,
-            f"the file lies on a network's file system ({disk.system})",
-            "SQLite's locks do not hold there: two machines can damage the file.",
-            "Put it on a disk of this machine, or use PostgreSQL.",
+            f"the file is on a network file system ({disk.system})",
+            "SQLite's locks are not reliable there: two machines can damage the file.",
+            "Move it to a local disk, or use PostgreSQL.",
         )
     elif disk.system:
-        yield ok("file system", f"{disk.system}, of this machine")
+        yield ok("file system", f"{disk.system}, local")
     else:
-        yield unknown("file system", "this system does not tell of which kind it is")
+        yield unknown("file system", "this system does not report its type")
 
 
 def _system(place: Path) -> str:

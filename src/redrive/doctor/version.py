@@ -66,7 +66,7 @@ def judge_schema(schema: Schema) -> Finding:
             "schema",
             State.BAD,
             f"the tables are at version {schema.version}, this Redrive knows up to {schema.newest}",
-            "A newer Redrive has migrated them, so this one does not touch them.",
+            "A newer Redrive has migrated them, so this one refuses to use them.",
             "Install that newer version here too.",
             "pip install --upgrade redrive",
         )
@@ -76,8 +76,8 @@ def judge_schema(schema: Schema) -> Finding:
     return Finding(
         "schema",
         State.BAD,
-        seen if schema.applied else "there are no tables of Redrive in this database",
-        "Work was not looked at. An application brings its tables up to date by itself when it starts.",
-        "Bring them up to date yourself, to choose the moment.",
+        seen if schema.applied else "this database has no tables of Redrive",
+        "Work was not checked. An application migrates its tables when it starts.",
+        "Migrate them yourself, to choose the moment.",
         "redrive migrate",
     )

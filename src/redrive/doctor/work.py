@@ -31,14 +31,14 @@ class _Queue(NamedTuple):
 def judge_leases(expired: Sequence[Expired]) -> Finding:
     if not expired:
         return ok("leases", "none has expired without being taken over")
-    number = sum(each.number for each in expired)
+    number = sum(lease.number for lease in expired)
     who = names([lease.worker or "nobody" for lease in expired], MAX_NAMED)
     return Finding(
         "leases",
         State.BAD,
         f"{count(number, 'step')} leased to {who}; the oldest lease expired "
-        f"{age(expired[0].oldest_seconds)} ago, and nobody has taken it over",
-        "Their workers were killed or are frozen, and no other one has gone on with them.",
+        f"{age(expired[0].oldest_seconds)} ago, and no worker has taken it over",
+        "Their workers were killed or are frozen, and no other worker has continued them.",
         "Start a worker: it takes them over at once.",
         WORK,
     )
@@ -46,32 +46,33 @@ def judge_leases(expired: Sequence[Expired]) -> Finding:
 
 def judge_overdue(overdue: Overdue) -> Finding:
     if not overdue.number:
-        return ok("overdue work", "nothing waits for longer than it should")
+        return ok("overdue work", "no run is overdue")
     return Finding(
         "overdue work",
         State.BAD,
         f"{count(overdue.number, 'run')} overdue, the oldest for {age(overdue.oldest_seconds)}",
         "Retries and scheduled runs do not happen.",
-        "Start a worker; if one runs, see what it says in its log.",
+        "Start a worker; if one is running, read its log.",
         WORK,
     )
 
 
 def judge_workers(workers: Sequence[WorkerRow], limits: DoctorLimits) -> Iterator[Finding]:
-    lost = [each for each in workers if each.state != STOPPED and not _lives(each, limits)]
-    for each in lost:
+    lost = [worker for worker in workers if worker.state != STOPPED and not _lives(worker, limits)]
+    for worker in lost:
         yield Finding(
             "workers",
             State.WARN,
-            f"{each.id} ({each.host}, process {each.process}) is silent for {age(each.seconds_silent)}",
-            "It was killed, or is frozen. What it had begun is taken over by others when its leases expire.",
-            "Nothing, if it was meant to go; otherwise start it again. It is forgotten after a day.",
+            f"{worker.id} ({worker.host}, process {worker.process}) is silent for "
+            f"{age(worker.seconds_silent)}",
+            "It was killed, or is frozen. Other workers take its runs over when its leases expire.",
+            "Nothing, if you stopped it; otherwise start it again. The list forgets it after a day.",
             "redrive workers",
         )
-    alive = [each for each in workers if _lives(each, limits)]
+    alive = [worker for worker in workers if _lives(worker, limits)]
     if alive:
-        busy, slots = sum(each.in_flight for each in alive), sum(each.concurrency for each in alive)
-        yield ok("workers", f"{count(len(alive), 'worker')} at work, {busy:,} of {slots:,} slots in use")
+        busy, slots = sum(worker.in_flight for worker in alive), sum(worker.concurrency for worker in alive)
+        yield ok("workers", f"{count(len(alive), 'worker')} running, {busy:,} of {slots:,} slots in use")
     elif not lost:
         yield ok("workers", "none is running")
 
@@ -109,26 +110,26 @@ def judge_encryption(sealed: Mapping[str, int], keys: Collection[str]) -> Findin
         return Finding(
             "encryption",
             State.BAD,
-            f"{count(sum(strange.values()), 'unfinished run')} cannot be opened here: encrypted with the key "
-            f"{names(sorted(strange), MAX_NAMED)}, which is not configured",
-            "Workers with these settings put such work aside until they have the key.",
-            "Add the key to encryption_keys, behind the newest one.",
+            f"{count(sum(strange.values()), 'unfinished run')} cannot be decrypted here: encrypted with "
+            f"the key {names(sorted(strange), MAX_NAMED)}, which is not configured",
+            "Workers with these settings postpone these runs until they have the key.",
+            "Add the key to encryption_keys, after the newest one.",
             "redrive config",
         )
     if not keys:
-        return ok("encryption", "no key is configured: payloads are stored as they are")
-    return ok("encryption", f"{count(len(keys), 'key')} configured, and unfinished runs can be opened")
+        return ok("encryption", "no key is configured: payloads are stored unencrypted")
+    return ok("encryption", f"{count(len(keys), 'key')} configured, and unfinished runs can be decrypted")
 
 
 def _paused(row: QueueRow, queue: _Queue | None) -> Finding:
     waiting = 0 if queue is None else queue.ready + queue.later
-    by = row.paused_by or "somebody"
+    by = row.paused_by or "an unknown user"
     why = f", because {row.reason}" if row.reason else ""
     return Finding(
         "queues",
         State.WARN,
         f"the queue {row.name} is paused by {by}{why}; {count(waiting, 'run')} waiting in it",
-        "Nothing of it is begun until somebody resumes it.",
+        "None of its runs start until an operator resumes it.",
         "Resume it when the reason is gone.",
         f"redrive queue resume {quote(row.name)}",
     )
@@ -140,7 +141,7 @@ def _judged(queue: _Queue, limits: DoctorLimits) -> Finding | None:
             "queues",
             State.BAD,
             f"{_ready(queue)} ready for {age(queue.oldest_seconds)}, and no worker",
-            "Nobody executes them.",
+            "No worker executes them.",
             "Start a worker that serves this queue.",
             f"{WORK} --queue {quote(queue.name)}",
         )
@@ -158,8 +159,8 @@ def _judged(queue: _Queue, limits: DoctorLimits) -> Finding | None:
             "queues",
             State.WARN,
             f"{_ready(queue)} ready, up to {age(queue.oldest_seconds)} old",
-            "More comes than its workers get done, or they are busy with other queues.",
-            "Start more workers, or let them do more at once (worker_concurrency).",
+            "More work arrives than its workers finish, or they are busy with other queues.",
+            "Start more workers, or raise worker_concurrency.",
             "redrive workers",
         )
     return None
