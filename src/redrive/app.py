@@ -118,11 +118,11 @@ class Redrive(Wiring):
         **options: Unpack[StartOptions],
     ) -> RunHandle:
         """Start a run: see StartOptions. With `connection`, as part of your own PostgreSQL transaction."""
-        new, definition = self._enqueuer.prepare(name_of(work), payload, options)
+        new, _ = prepared = self._enqueuer.prepare(name_of(work), payload, options)
         if connection is not None:
-            return (await self._start_within(connection, [(new, definition)]))[0]
+            return (await self._start_within(connection, [prepared]))[0]
         await self.open()
-        run_id = await self._tenant(new.org).enqueuer.start(new, definition)
+        run_id = await self._tenant(new.org).enqueuer.start(prepared)
         await self._after_start()
         handle = self.run(run_id, new.org)
         handle.existed = run_id != new.id
@@ -166,7 +166,8 @@ class Redrive(Wiring):
         await self._enqueuer.define(prepared)
 
     async def start_within(self, session: JoinedSession, prepared: Sequence[Prepared]) -> list[RunHandle]:
-        return self._handles(await self._enqueuer.start_within(session, prepared), prepared)
+        ids = await self._enqueuer.start_within(session, prepared)
+        return [self.run(run_id, new.org) for run_id, (new, _) in zip(ids, prepared, strict=True)]
 
     async def _start_within(self, connection: object, prepared: Sequence[Prepared]) -> list[RunHandle]:
         session = joined_session(connection, self.database)
@@ -176,9 +177,6 @@ class Redrive(Wiring):
     async def _after_start(self) -> None:
         if self.after_start is not None:
             await self.after_start()
-
-    def _handles(self, ids: Sequence[str], prepared: Sequence[Prepared]) -> list[RunHandle]:
-        return [self.run(run_id, new.org) for run_id, (new, _) in zip(ids, prepared, strict=True)]
 
     def run(self, run_id: str, org: str = DEFAULT_ORG) -> RunHandle:
         """A handle on a run that was started before."""

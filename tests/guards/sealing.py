@@ -14,11 +14,11 @@ IN_A_FILE = (
 )
 
 _POINTS = {
-    "input": ("redrive.engine.enqueue:Enqueuer._prepared", "self._encryption.encrypt(text)", "text", ON_DISK),
+    "input": ("redrive.engine.enqueue:Enqueuer._new_run", "self._encryption.encrypt(text)", "text", ON_DISK),
     "metadata": (
         "redrive.engine.enqueue:Enqueuer._metadata",
-        "self._encryption.encrypt(text)",
-        "text",
+        "self._encryption.encrypt(json_and_text(dict(metadata), limits=self._limits)[1])",
+        "json_and_text(dict(metadata), limits=self._limits)[1]",
         ON_DISK,
     ),
     "result": (

@@ -98,10 +98,10 @@ GUARDS = (
         "a start whose answer was lost being stored twice",
         (
             Code(
-                "redrive.engine.enqueue:Enqueuer.start_batch",
+                "redrive.engine.enqueue:Enqueuer._write_batch",
                 "partial(self._store.runs.enqueue, runs, definitions)",
                 "lambda: self._store.runs.enqueue("
-                "[each._replace(id=self._ids.new()) for each in runs], definitions)",
+                "[run.replace(id=self._ids.new()) for run in runs], definitions)",
             ),
         ),
         (

@@ -72,7 +72,8 @@ class BreakerQueries:
         known = {each.row.name: each for each in await self._breakers.all()}
         held = await self._store.run_lists.held(self._caller.org)
         names = sorted({*known, *self._named()})
-        return [self._view(name, known.get(name) or self._unused(name), held) for name in names]
+        now = self._clock.now()
+        return [self._view(name, known.get(name) or self._breakers.unused(name, now), held) for name in names]
 
     async def get(self, name: str) -> BreakerView:
         for each in await self.list():
@@ -84,9 +85,6 @@ class BreakerQueries:
         workflows = self._registry.workflows.values()
         steps = {step.breaker for each in workflows for step in each.steps if step.breaker is not None}
         return steps | self._breakers.settings.keys()
-
-    def _unused(self, name: str) -> SharedBreaker:
-        return self._breakers.unused(name, self._clock.now())
 
     def _view(self, name: str, shared: SharedBreaker, held: Held) -> BreakerView:
         now = shared.snapshot

@@ -1,4 +1,4 @@
-"""Enqueueing: written durably first, executed by a worker afterwards."""
+"""Starting runs: each is stored durably before a worker executes it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from itertools import chain, islice
 from typing import Any, NamedTuple, TypedDict
 
 from redrive.clock import Clock
-from redrive.engine.definition import Definition
 from redrive.engine.encryption import NO_ENCRYPTION, Encryption
 from redrive.engine.event_bus import EventBus
 from redrive.engine.ids import Ids
@@ -100,13 +99,14 @@ class Pieces:
 
 
 class _Waiting(NamedTuple):
-    run: NewRun
-    definition: DefinitionRow
-    done: asyncio.Future[str]
+    """A caller that waits for its run to be stored, and then for the id."""
+
+    prepared: Prepared
+    run_id: asyncio.Future[str]
 
 
 class Enqueuer:
-    """Callers that come while a write is under way share the next one."""
+    """Stores new runs. Callers that come while a write is in progress share the next one."""
 
     def __init__(
         self,
@@ -131,8 +131,8 @@ class Enqueuer:
         self._writer: asyncio.Task[None] | None = None
 
     def prepare(self, workflow: str, payload: object, options: StartOptions) -> Prepared:
-        """A run to be stored. Everything that could be wrong with it is said here."""
-        return self._prepared(self._checked(workflow, options), payload, options.get("key"))
+        """A run to be stored. Everything that could be wrong with it is rejected here."""
+        return self._new_run(self._common(workflow, options), payload, options.get("key"))
 
     def prepare_many(
         self, workflow: str, payloads: Iterable[object], keys: Iterable[str] | None, options: StartOptions
@@ -140,32 +140,37 @@ class Enqueuer:
         """Runs to be stored, each made when it is asked for."""
         if options.get("key") is not None:
             raise InvalidValueError("one idempotency key cannot stand for many runs; give keys, one for each")
-        common = self._checked(workflow, options)
+        common = self._common(workflow, options)
         if keys is None:
-            return (self._prepared(common, payload, None) for payload in payloads)
+            return (self._new_run(common, payload, None) for payload in payloads)
         several, names = list(payloads), list(keys)
         if len(several) != len(names):
             raise InvalidValueError(f"there are {len(several)} payloads, but {len(names)} keys")
-        return (self._prepared(common, payload, key) for payload, key in zip(several, names, strict=True))
+        return (self._new_run(common, payload, key) for payload, key in zip(several, names, strict=True))
 
-    def _checked(self, workflow: str, options: StartOptions) -> _Common:
+    def _common(self, workflow: str, options: StartOptions) -> _Common:
         reject_unknown("a run is started with no option", options, StartOptions.__optional_keys__)
         definition = self._registry.workflow(workflow)
         first = self._registry.tasks.get(definition.steps[0].task)
+        org = checked_name("org", options.get("org", DEFAULT_ORG))
+        queue = options.get("queue")
+        priority, delay = options.get("priority", 0), options.get("delay", 0.0)
+        require_whole("priority", priority, -MAX_PRIORITY, MAX_PRIORITY)
+        require("delay", delay, 0.0, MAX_START_DELAY_SECONDS)
         return _Common(
-            DefinitionRow(definition.digest, workflow, definition.body),
-            None if first is None else first.signature,
-            _checked_org(options.get("org", DEFAULT_ORG)),
-            self._queue(definition, options.get("queue")),
-            _checked_priority(options.get("priority", 0)),
-            _checked_delay(options.get("delay", 0.0)),
-            self._checked_time(options),
-            _checked_text("correlation_id", options.get("correlation_id")),
-            _checked_tags(options.get("tags", ())),
-            self._metadata(options),
+            definition=DefinitionRow(definition.digest, workflow, definition.body),
+            signature=None if first is None else first.signature,
+            org=org,
+            queue=definition.steps[0].queue if queue is None else self._registry.queue(queue),
+            priority=priority,
+            delay=float(delay),
+            at=self._due_time(options),
+            correlation_id=_checked_text("correlation_id", options.get("correlation_id")),
+            tags=_checked_tags(options.get("tags", ())),
+            metadata=self._metadata(options.get("metadata")),
         )
 
-    def _prepared(self, common: _Common, payload: object, key: str | None) -> Prepared:
+    def _new_run(self, common: _Common, payload: object, key: str | None) -> Prepared:
         value, text = json_and_text(payload, limits=self._limits)
         if common.signature is not None:
             common.signature.check(value)
@@ -189,28 +194,20 @@ class Enqueuer:
         )
         return run, common.definition
 
-    async def start(self, run: NewRun, definition: DefinitionRow) -> str:
-        done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(run, definition, done))
+    async def start(self, prepared: Prepared) -> str:
+        """Store a run; its id, or that of the run that has its idempotency key."""
+        run_id: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(prepared, run_id))
         if self._writer is None or self._writer.done():
             self._writer = asyncio.create_task(self._write())
-        return await asyncio.shield(done)
+        return await asyncio.shield(run_id)
 
     async def start_many(self, prepared: Iterable[Prepared]) -> list[str]:
-        """Runs of one workflow, all or none of them."""
+        """Store runs of one workflow, all or none of them."""
         pieces = Pieces(prepared)
         write = partial(self._write_pieces, pieces)
         ids = await self._retrier.run("enqueue", write, errors=StoreUnavailableError, tries=MAX_TRIES)
         await self._hint([run for piece in pieces.made for run in _new(piece)], ids)
-        return ids
-
-    async def start_batch(self, prepared: Sequence[Prepared]) -> list[str]:
-        """Runs of any kind, all or none of them."""
-        runs, definitions = _new(prepared), _definitions(prepared)
-        # The ids are ours, so trying again cannot store anything twice.
-        write = partial(self._store.runs.enqueue, runs, definitions)
-        ids = await self._retrier.run("enqueue", write, errors=StoreUnavailableError, tries=MAX_TRIES)
-        await self._hint(runs, ids)
         return ids
 
     async def _write_pieces(self, pieces: Pieces) -> list[str]:
@@ -226,8 +223,8 @@ class Enqueuer:
         await self._store.runs.define(_definitions(runs))
 
     async def start_within(self, session: JoinedSession, runs: Sequence[Prepared]) -> list[str]:
-        """As part of somebody's own transaction: the runs exist exactly if it is committed."""
-        new = [run for run, _ in runs]
+        """Store runs as part of the user's own transaction: they exist exactly if it is committed."""
+        new = _new(runs)
         ids = await self._store.runs.enqueue_within(session, new)
         await session.hint(sorted({run.queue for run in new}))
         return ids
@@ -235,30 +232,30 @@ class Enqueuer:
     async def _write(self) -> None:
         while self._waiting:
             batch, self._waiting = self._waiting, []
-            try:
-                ids = await self.start_batch([(each.run, each.definition) for each in batch])
-            except Exception as error:  # noqa: BLE001 — it is the callers' to see
-                await self._write_apart(batch, error)
-                continue
-            for each, identifier in zip(batch, ids, strict=True):
-                _settle(each.done, identifier)
+            await self._write_batch(batch)
 
-    async def _write_apart(self, batch: Sequence[_Waiting], error: Exception) -> None:
-        """One caller's mistake is not the others'."""
-        if len(batch) == 1:
-            if not batch[0].done.done():
-                batch[0].done.set_exception(error)
+    async def _write_batch(self, batch: Sequence[_Waiting]) -> None:
+        """Store the runs of several callers at once; after an error one by one, as it may be due to one."""
+        prepared = [waiting.prepared for waiting in batch]
+        runs, definitions = _new(prepared), _definitions(prepared)
+        # The ids are ours, so trying again cannot store anything twice.
+        write = partial(self._store.runs.enqueue, runs, definitions)
+        try:
+            ids = await self._retrier.run("enqueue", write, errors=StoreUnavailableError, tries=MAX_TRIES)
+            await self._hint(runs, ids)
+        except Exception as error:  # noqa: BLE001 — it is the callers' to see
+            if len(batch) > 1:
+                for waiting in batch:
+                    await self._write_batch([waiting])
+            elif not batch[0].run_id.done():
+                batch[0].run_id.set_exception(error)
             return
-        for each in batch:
-            try:
-                [identifier] = await self.start_batch([(each.run, each.definition)])
-            except Exception as own:  # noqa: BLE001
-                await self._write_apart([each], own)
-            else:
-                _settle(each.done, identifier)
+        for waiting, run_id in zip(batch, ids, strict=True):
+            if not waiting.run_id.done():
+                waiting.run_id.set_result(run_id)
 
     async def _hint(self, runs: Sequence[NewRun], ids: Sequence[str]) -> None:
-        """Those that have these ids are new."""
+        """Wake workers for the runs that are due, and emit those that are new: `ids` are what was stored."""
         stored, now = set(ids), self._clock.now()
         new = [run for run in runs if run.id in stored]
         due = sorted({run.queue for run in new if run.delay <= 0.0 and (run.at or 0.0) <= now})
@@ -276,14 +273,13 @@ class Enqueuer:
                     )
                 )
 
-    def _metadata(self, options: StartOptions) -> str | None:
-        text = _checked_metadata(options.get("metadata"), self._limits)
-        return None if text is None else self._encryption.encrypt(text)
+    def _metadata(self, metadata: Mapping[str, Any] | None) -> str | None:
+        if metadata is None:
+            return None
+        require_kind("metadata", metadata, Mapping)
+        return self._encryption.encrypt(json_and_text(dict(metadata), limits=self._limits)[1])
 
-    def _queue(self, definition: Definition, queue: str | None) -> str:
-        return definition.steps[0].queue if queue is None else self._registry.queue(queue)
-
-    def _checked_time(self, options: StartOptions) -> float | None:
+    def _due_time(self, options: StartOptions) -> float | None:
         at = options.get("at")
         if at is None:
             return None
@@ -307,15 +303,6 @@ def _definitions(runs: Sequence[Prepared]) -> list[DefinitionRow]:
     return list({definition.digest: definition for _, definition in runs}.values())
 
 
-def _settle(done: asyncio.Future[str], identifier: str) -> None:
-    if not done.done():
-        done.set_result(identifier)
-
-
-def _checked_org(org: object) -> str:
-    return checked_name("org", org)
-
-
 def _checked_text(name: str, text: object) -> str | None:
     if text is None:
         return None
@@ -335,25 +322,8 @@ def _checked_key(key: object) -> str | None:
     return text
 
 
-def _checked_priority(priority: object) -> int:
-    require_whole("priority", priority, -MAX_PRIORITY, MAX_PRIORITY)
-    return priority  # type: ignore[return-value]
-
-
-def _checked_delay(delay: object) -> float:
-    require("delay", delay, 0.0, MAX_START_DELAY_SECONDS)
-    return float(delay)  # type: ignore[arg-type]
-
-
 def _checked_tags(tags: Sequence[str]) -> str | None:
     words: list[Any] = list(tags) if isinstance(tags, list | tuple | set | frozenset) else [None]
     if len(words) > MAX_TAGS or not all(isinstance(word, str) and word for word in words):
         raise InvalidValueError(f"tags must be a list of at most {MAX_TAGS} words, got {tags!r}")
     return encode(words) if words else None
-
-
-def _checked_metadata(metadata: Mapping[str, Any] | None, limits: JsonLimits) -> str | None:
-    if metadata is None:
-        return None
-    require_kind("metadata", metadata, Mapping)
-    return json_and_text(dict(metadata), limits=limits)[1]

@@ -227,11 +227,11 @@ class Executor:
         if work.results is None:
             read = partial(self.store.runs.steps, work.claim.id, work.claim.org)
             rows = await self.retrier.run("results", read)
-            work.results = {row.name: self._opened(row.output) for row in rows}
+            work.results = {
+                row.name: None if row.output is None else decode(self.encryption.decrypt(row.output))
+                for row in rows
+            }
         return work.results
-
-    def _opened(self, output: str | None) -> JsonValue:
-        return None if output is None else decode(self.encryption.decrypt(output))
 
     def _context(self, work: Work, results: dict[str, JsonValue]) -> Context:
         return Context(

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from redrive.engine.store_retrier import StoreRetrier
-from redrive.errors import StoreError, StoreUnavailableError
+from redrive.errors import StoreUnavailableError
 from redrive.store.record import Record, Recorded
 from redrive.store.store import Store
 
@@ -55,18 +55,11 @@ class Recorder:
         while self._waiting:
             batch = self._next_batch()
             self._writing += len(batch)
-            recorded = await self._written([record for record, _ in batch])
+            recorded = await self._write([record for record, _ in batch])
             self._writing -= len(batch)
             for record, report in batch:
                 report(recorded.get(record.change.id))
         self._filled.clear()
-
-    async def _written(self, records: Sequence[Record]) -> dict[str, Recorded]:
-        try:
-            return await self._write(records)
-        except Exception as error:  # noqa: BLE001 — a mistake of ours must not stop all other records
-            self._retrier.report_failure("record", repr(error), 0.0)
-            return {}
 
     def _next_batch(self) -> list[tuple[Record, Report]]:
         """At most one record a run: a second one is not fenced against the first within one statement."""
@@ -82,18 +75,17 @@ class Recorder:
         return list(batch.values())
 
     async def _write(self, records: Sequence[Record]) -> dict[str, Recorded]:
+        """Write a batch; after an error one by one, as it may be due to one.
+
+        The lease of a run without an answer will expire, and the run is judged again.
+        """
         batch = self._store.records.batch(records)
         try:
             return await self._retrier.run("record", batch.write, errors=StoreUnavailableError)
-        except StoreError as error:
-            return await self._write_one_by_one(records, error)
-
-    async def _write_one_by_one(self, records: Sequence[Record], error: StoreError) -> dict[str, Recorded]:
-        """Something in the batch is not accepted; it must not take the others with it."""
-        if len(records) == 1:
-            # Its lease will expire, and it is judged again.
-            self._retrier.report_failure("record", str(error), 0.0)
-            return {}
+        except Exception as error:  # noqa: BLE001 — one bad record must not stop the others
+            if len(records) == 1:
+                self._retrier.report_failure("record", str(error) or repr(error), 0.0)
+                return {}
         recorded: dict[str, Recorded] = {}
         for record in records:
             recorded |= await self._write([record])

@@ -59,7 +59,7 @@ class Worker:
     async def run(self, *, signals: bool = False) -> None:
         """Work until `stop` is called; with `signals`, SIGTERM and SIGINT call it. A second one hurries."""
         async with AsyncExitStack() as stack:
-            stack.callback(self._emit_stopped)
+            stack.callback(lambda: self._event_bus.emit(WorkerStopped(self.id, self._requeued)))
             stack.callback(self.parts.invoker.close)
             if signals:
                 stack.enter_context(on_stop_signal(self.stop))
@@ -189,9 +189,6 @@ class Worker:
         for loop in loops:
             if loop.done() and not self._stopping.is_set():
                 loop.result()
-
-    def _emit_stopped(self) -> None:
-        self._event_bus.emit(WorkerStopped(self.id, self._requeued))
 
     async def _drain(self, loops: Sequence[asyncio.Task[None]]) -> None:
         """Finish what is in flight, give back what cannot be finished in time."""

@@ -138,7 +138,8 @@ class OverviewQueries:
 
     async def totals(self) -> OverviewTotals:
         live = await self._store.tallies.live(self._caller.org)
-        heals = HealsItself(await self._held(), await self._retrying(), live.replaying, live.scheduled)
+        retrying = await self._store.run_lists.count(BETWEEN_ATTEMPTS, self._caller.org)
+        heals = HealsItself(await self._held(), retrying, live.replaying, live.scheduled)
         return OverviewTotals(NeedsYou(live.open, live.exhausted), heals)
 
     async def needs_you(self) -> NeedsYou:
@@ -151,9 +152,6 @@ class OverviewQueries:
         held = await self._store.run_lists.held(self._caller.org)
         broken = (number for holder, number in held.numbers.items() if holder.startswith(HELD_BY_BREAKER))
         return Count(min(sum(broken), MAX_COUNTED), held.capped)
-
-    async def _retrying(self) -> Count:
-        return await self._store.run_lists.count(BETWEEN_ATTEMPTS, self._caller.org)
 
     async def _oldest(self, now: float) -> OldestLetter | None:
         page = await self._store.dead_letters.page(_NEEDS_YOU, self._caller.org, 1, order=Order.OLDEST)

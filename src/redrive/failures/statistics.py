@@ -14,7 +14,7 @@ from redrive.model.statistics import STATUS_WORDS, LifetimeStats, Statistics, ut
 from redrive.policy.monitor import DEFAULT_THRESHOLDS, Alert, Thresholds, alerts
 from redrive.policy.triage import triage
 from redrive.store.database import findable
-from redrive.store.redriving import Census, ProcessorRow
+from redrive.store.redriving import Census
 from redrive.store.store import Store
 
 RECENT_SECONDS = 3600.0
@@ -30,7 +30,11 @@ async def statistics(
     """
     queue = None if queue is None else findable(queue)
     census = (await store.redrives.census(org=org, queue=queue)).get(org, Census())
-    running = [processor for processor in await store.redrives.processors() if _serves(processor, queue)]
+    running = [
+        processor
+        for processor in await store.redrives.processors()
+        if processor.running and (queue is None or processor.queue in ("", queue))
+    ]
     if queue is not None and is_stand_alone(queue):
         max_size = max_size or DEFAULT_MAX_SIZE
     seconds = min([processor.interval_seconds for processor in running], default=interval)
@@ -39,10 +43,6 @@ async def statistics(
         kinds[triage(Category(category)).value] += number
     figures = _statistics(census, max_size, seconds, running=bool(running))
     return figures._replace(error_categories=dict(kinds))
-
-
-def _serves(processor: ProcessorRow, queue: str | None) -> bool:
-    return processor.running and (queue is None or processor.queue in ("", queue))
 
 
 def _statistics(census: Census, max_size: int | None, interval: float, *, running: bool) -> Statistics:
