@@ -174,16 +174,16 @@ async def _forgotten() -> None:
 class _Forgetful(Routes):
     """One of its routes has no rule."""
 
-    def built(self) -> Iterator[Any]:  # type: ignore[override]  # it is cached there
-        yield from super().built()
+    def build(self) -> Iterator[Any]:  # type: ignore[override]  # it is cached there
+        yield from super().build()
         yield APIRoute("/forgotten", _forgotten)
 
 
 class _Unruly(Routes):
     """One of its routes has lost it."""
 
-    def built(self) -> Iterator[Any]:  # type: ignore[override]  # it is cached there
-        for route in super().built():
+    def build(self) -> Iterator[Any]:  # type: ignore[override]  # it is cached there
+        for route in super().build():
             vars(route)["rule"] = None
             yield route
 

@@ -37,7 +37,7 @@ LOGGER = logging.getLogger("redrive.server")
 REQUEST_ID = "X-Request-Id"
 MAX_STACK_LENGTH = 20_000
 PROBES = ("/healthz", "/readyz")
-"""Asked every few seconds, all day."""
+"""Requested every few seconds."""
 _SAFE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 PROTECTION = {
@@ -57,7 +57,7 @@ def create_app(redrive: Redrive, *, banner: Banner | None = None) -> FastAPI:
     """Build the API and the admin pages as an ASGI application. `redrive.server.serve` runs it on uvicorn."""
     site = Site(redrive, banner=banner)
     extension = () if banner is None else (banner.routes,)
-    api = build_api(site, (*NOUNS, *PAGES, *extension), _answer_error, lambda _: _living(site))
+    api = build_api(site, (*NOUNS, *PAGES, *extension), _answer_error, lambda _: _lifespan(site))
     count_store_failures(api)
     api.add_middleware(BodyLimits, most=redrive.settings.server_body_bytes)
     api.add_middleware(ResponseMiddleware, site=site)
@@ -65,12 +65,12 @@ def create_app(redrive: Redrive, *, banner: Banner | None = None) -> FastAPI:
 
 
 @asynccontextmanager
-async def _living(site: Site) -> AsyncIterator[None]:
+async def _lifespan(site: Site) -> AsyncIterator[None]:
     app = site.app
     await app.open()
     await app.enable_row_level_security()
     try:
-        async with _working(app):
+        async with _embedded_worker(app):
             yield
     finally:
         site.closing.set()
@@ -78,8 +78,8 @@ async def _living(site: Site) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _working(app: Redrive) -> AsyncIterator[None]:
-    """An embedded worker beside the server, where the settings ask for one."""
+async def _embedded_worker(app: Redrive) -> AsyncIterator[None]:
+    """Run a worker beside the server, if `server_worker` is set."""
     if not app.settings.server_worker:
         yield
         return
@@ -104,28 +104,26 @@ async def _answer_error(request: Request, error: Exception) -> Response:
 
 
 def _problem_answer(request: Request, problem: ProblemError) -> Response:
-    """A page for people who look at pages."""
+    """Answer requests for pages with a page, others with JSON."""
     known = (problem, request.state.request_id, request.scope["app"].state.site.app.redactor)
     return problem_page(request, *known) if is_page(request) else problem_response(*known)
 
 
 class ResponseMiddleware:
+    """Completes every response, and writes a line about it into the log."""
+
     def __init__(self, app: ASGIApp, site: Site) -> None:
         self._app = app
         self._site = site
-        self._headers = _raw({**PROTECTION, **(SECURE if site.authenticator.is_secure else {})})
+        self._headers = _encoded({**PROTECTION, **(SECURE if site.authenticator.is_secure else {})})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        await self._answered(scope, receive, send)
-
-    async def _answered(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id = self._request_id(Headers(scope=scope))
-        state = scope.setdefault("state", {})
-        state["request_id"] = request_id
-        begun = self._site.app.clock.monotonic()
+        scope.setdefault("state", {})["request_id"] = request_id
+        started = self._site.app.clock.monotonic()
         status = 0
 
         async def sending(message: Message) -> None:
@@ -139,26 +137,26 @@ class ResponseMiddleware:
             self._check_host(scope)
             await self._app(scope, receive, sending)
         except Exception as error:
-            problem = problem_of(error) or self._unforeseen(error, request_id)
-            if status:  # the answer has begun: all that is left is to cut it off
+            problem = problem_of(error) or self._internal_problem(error, request_id)
+            if status:  # the response has started, and can only be cut off
                 raise
             await _problem_answer(Request(scope), problem)(scope, receive, sending)
         finally:
-            self._log(scope, status, self._site.app.clock.monotonic() - begun)
+            self._log(scope, status, self._site.app.clock.monotonic() - started)
 
     def _request_id(self, headers: Headers) -> str:
         given = headers.get(REQUEST_ID, "")
-        harmless = given and _SAFE_ID.fullmatch(given) and _shown(given) == given
+        harmless = given and _SAFE_ID.fullmatch(given) and _redacted(given) == given
         return given if harmless else self._site.app.ids.new()
 
     def _complete(self, message: Message, request_id: str) -> None:
-        own = _raw({REQUEST_ID: request_id})
+        own = _encoded({REQUEST_ID: request_id})
         given = [pair for pair in message.get("headers", ()) if pair[0].lower() != own[0][0]]
         names = {name.lower() for name, _ in given}
         message["headers"] = [*given, *own, *(pair for pair in self._headers if pair[0] not in names)]
 
     def _check_host(self, scope: Scope) -> None:
-        if scope["path"] in PROBES:  # asked by whatever name or address a probe knows; they tell nothing
+        if scope["path"] in PROBES:  # a probe may know any name or address, and learns nothing
             return
         hosts = Headers(scope=scope).getlist("host") or [""]
         if len(hosts) > 1 or not self._site.knows_host(hosts[0]):
@@ -169,7 +167,7 @@ class ResponseMiddleware:
                 hint="name it in server_hosts, or set server_url",
             )
 
-    def _unforeseen(self, error: Exception, request_id: str) -> ProblemError:
+    def _internal_problem(self, error: Exception, request_id: str) -> ProblemError:
         stack = "".join(traceback.format_exception(error))[-MAX_STACK_LENGTH:]
         fields = {"event": "request_failed", "request_id": request_id, "error": type(error).__name__}
         write_log_line(LOGGER, logging.ERROR, {**fields, "stack": stack})
@@ -188,22 +186,21 @@ class ResponseMiddleware:
         fields = {
             "event": "request",
             "request_id": scope["state"]["request_id"],
-            "method": _shown(scope["method"][:20]),
+            "method": _redacted(scope["method"][:20]),
             "route": getattr(route, "path", None),
             "http_status": status,
             "latency_ms": round(seconds * 1000.0, 1),
         }
         if visit is not None:
-            fields |= {"org_id": _shown(visit.org), "actor_key": _shown(visit.principal.name)}
+            fields |= {"org_id": _redacted(visit.org), "actor_key": _redacted(visit.principal.name)}
         write_log_line(LOGGER, level, fields, clean=True)
 
 
 @lru_cache(maxsize=10_000)
-def _shown(text: str) -> str:
-    """Looking for secrets takes longer than the rest of a line, and the same names come again and again."""
+def _redacted(text: str) -> str:
+    """Redact a text. Cached: that takes longer than the rest of a log line, and the same names come often."""
     return DEFAULT_REDACTOR.text(text)
 
 
-def _raw(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
-    """As they are sent."""
+def _encoded(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
     return [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]

@@ -24,7 +24,7 @@ from redrive.server.site import Site
 Scope = dict[str, Any]
 
 
-class Told(NamedTuple):
+class InProcessResponse(NamedTuple):
     status: int
     headers: dict[str, str]
     body: bytes
@@ -37,38 +37,41 @@ class InProcess:
         self.app = app
         self._site = Site(
             app,
-            authenticator=_OpenDoor(app, program(Caller(org, name))),
+            authenticator=_OperatorAuthenticator(app, program(Caller(org, name))),
             limits=_Unlimited(app.settings, app.clock.monotonic),
         )
         self._apis: dict[str, FastAPI] = {}
 
-    async def ask(self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> Told:
+    async def ask(
+        self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
+    ) -> InProcessResponse:
         """`path` is percent-encoded, as in an address."""
         scope = self._scope(method, path, query, {**headers, "content-length": str(len(body))})
-        told = Told(0, {}, b"")
+        response = InProcessResponse(0, {}, b"")
 
         async def receive() -> Scope:
             return {"type": "http.request", "body": body, "more_body": False}
 
         async def send(message: Scope) -> None:
-            nonlocal told
+            nonlocal response
             if message["type"] == "http.response.start":
-                told = Told(message["status"], _decoded(message["headers"]), b"")
-            elif told.status < 500:
-                told = told._replace(body=told.body + message.get("body", b""))
+                given = {name.decode().lower(): value.decode() for name, value in message["headers"]}
+                response = InProcessResponse(message["status"], given, b"")
+            elif response.status < 500:
+                response = response._replace(body=response.body + message.get("body", b""))
 
         try:
             await self._api(path)(scope, receive, send)  # type: ignore[arg-type]  # plain dicts
         except (RequestValidationError, HTTPException) as error:
             raise problem_of(error) or error from None
-        return told
+        return response
 
     def _api(self, path: str) -> FastAPI:
-        """Building all routes takes half of the time of a command, which needs those of one noun or two."""
+        """Build only the routes of nouns with this path: all of them take half of the time of a command."""
         nouns = [noun for noun in NOUNS if path.startswith(noun.prefix)]
         key = " ".join(noun.noun for noun in nouns)
         if key not in self._apis:
-            self._apis[key] = build_api(self._site, nouns, _raised)
+            self._apis[key] = build_api(self._site, nouns, _reraise)
         return self._apis[key]
 
     def _scope(self, method: str, path: str, query: str, headers: Mapping[str, str]) -> Scope:
@@ -89,15 +92,15 @@ class InProcess:
         }
 
 
-class _OpenDoor(Authenticator):
+class _OperatorAuthenticator(Authenticator):
     """Authenticates every request as the operator."""
 
     def __init__(self, app: Redrive, principal: Principal) -> None:
         super().__init__(app)
-        self._visitor = AuthenticatedCaller(principal, None, float("inf"))
+        self._operator = AuthenticatedCaller(principal, None, float("inf"))
 
     async def authenticate(self, request: Request) -> AuthenticatedCaller | None:
-        return self._visitor
+        return self._operator
 
 
 class _Unlimited(RequestLimits):
@@ -105,9 +108,5 @@ class _Unlimited(RequestLimits):
         """No limit."""
 
 
-async def _raised(request: Request, error: Exception) -> NoReturn:
+async def _reraise(request: Request, error: Exception) -> NoReturn:
     raise error
-
-
-def _decoded(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
-    return {name.decode().lower(): value.decode() for name, value in headers}

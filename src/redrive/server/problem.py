@@ -195,20 +195,18 @@ def _invalid_request(error: RequestValidationError) -> ProblemError:
     if isinstance(error.body, bytes):  # FastAPI has not read it
         hint = "send the header Content-Type: application/json"
         return ProblemError(415, "not_json", "the body is not declared as JSON", hint=hint)
-    listed = [_entry(each) for each in found[:MAX_ERRORS]]
+    listed = [_field_problem(each) for each in found[:MAX_ERRORS]]
     detail = "; ".join(f"{each['at'] or 'the request'}: {each['problem']}" for each in listed[:MAX_REPORTED])
     return ProblemError(422, "invalid_request", detail, hint=TAKES, errors=listed)
 
 
-def _entry(each: dict[str, Any]) -> dict[str, str]:
+def _field_problem(found: dict[str, Any]) -> dict[str, str]:
     """Where, and what is wrong there; never what was sent, which may be a secret."""
-    where = ".".join(str(part) for part in each["loc"])[:200]
-    return {"at": where, "problem": (_own(each) if each["type"] in _WORDS else str(each["msg"]))[:500]}
-
-
-def _own(each: dict[str, Any]) -> str:
-    error = each.get("ctx", {}).get("error")
-    return str(error) if isinstance(error, errors.InvalidValueError) else _WORDS[each["type"]]
+    where = ".".join(str(part) for part in found["loc"])[:200]
+    error, text = found.get("ctx", {}).get("error"), _WORDS.get(found["type"], found["msg"])
+    if found["type"] in _WORDS and isinstance(error, errors.InvalidValueError):
+        text = error
+    return {"at": where, "problem": str(text)[:500]}
 
 
 def _http(error: HTTPException) -> ProblemError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
@@ -33,10 +33,13 @@ class RouteEntry(NamedTuple):
 
 
 class Routes:
-    """The routes of one noun, collected by decorators: @routes.get("/{id}", may(Permission.READ))."""
+    """The routes of one noun, collected by decorators: @routes.get("/{id}", may(Permission.READ)).
+
+    `returns` is the schema of the response, which the OpenAPI document shows; other options are FastAPI's.
+    """
 
     def __init__(self, noun: str, prefix: str, aliases: Sequence[str] = ()) -> None:
-        """Under an alias the same routes answer; the documents name them once."""
+        """The same routes answer under each alias; the OpenAPI document has them once."""
         self.noun = noun
         self.prefix = prefix
         self.aliases = tuple(aliases)
@@ -68,20 +71,29 @@ class Routes:
         return add
 
     @cache  # noqa: B019 — there are as many as there are nouns
-    def built(self) -> tuple[GuardedRoute, ...]:
-        """The routes, which any number of applications share: a request says which one it is for."""
-        return tuple(self._built())
+    def build(self) -> tuple[GuardedRoute, ...]:
+        """Build the routes, which any number of applications share: a request says which one it is for."""
+        prefixes = (self.prefix, *self.aliases)
+        return tuple(self._build(entry, prefix) for entry in self.entries for prefix in prefixes)
 
-    def _built(self) -> Iterator[GuardedRoute]:
-        for entry in self.entries:
-            name = f"{self.noun}.{entry.endpoint.__name__.strip('_')}"
-            yield _built(self.prefix, entry, self.noun, name, True)
-            for alias in self.aliases:
-                yield _built(alias, entry, self.noun, f"{name}.{alias}", False)
+    def _build(self, entry: RouteEntry, prefix: str) -> GuardedRoute:
+        documented = prefix == self.prefix
+        options = {
+            "include_in_schema": documented,
+            "tags": [self.noun],
+            "summary": (entry.endpoint.__doc__ or "").partition("\n")[0].rstrip(".") or None,
+            "operation_id": f"{self.noun}.{entry.endpoint.__name__.strip('_')}" if documented else None,
+            "methods": [entry.method],
+            "response_model": None,
+            **entry.options,
+        }
+        if model := options.pop("returns", None):
+            options["responses"] = {options.get("status_code", 200): {"model": model}}
+        return GuardedRoute(prefix + entry.path, entry.endpoint, entry.rule, **options)
 
 
 class GuardedRoute(APIRoute):
-    """A route that only callers reach who satisfy its rule."""
+    """A route that only callers who satisfy its rule can reach."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], rule: AccessRule, **options: Any) -> None:
         super().__init__(path, endpoint, **options)
@@ -97,7 +109,7 @@ class GuardedRoute(APIRoute):
 
 
 def _parameters(route: APIRoute) -> frozenset[str]:
-    """The names of its query parameters."""
+    """Return the names of its query parameters."""
     names: set[str] = set()
     for field in route.dependant.query_params:
         fields = getattr(field.field_info.annotation, "model_fields", None)
@@ -105,22 +117,8 @@ def _parameters(route: APIRoute) -> frozenset[str]:
     return frozenset(names)
 
 
-def _built(prefix: str, entry: RouteEntry, tag: str, name: str, documented: bool) -> GuardedRoute:
-    summary = (entry.endpoint.__doc__ or "").partition("\n")[0].rstrip(".") or None
-    options = {"include_in_schema": documented, "tags": [tag], "summary": summary, **entry.options}
-    options["operation_id"] = name if documented else None
-    return GuardedRoute(
-        prefix + entry.path,
-        entry.endpoint,
-        entry.rule,
-        methods=[entry.method],
-        response_model=None,
-        **options,
-    )
-
-
 def methods_of(routes: Sequence[BaseRoute], scope: Scope) -> list[str]:
-    """The methods of an address, over all of its routes."""
+    """Return the methods of an address, over all of its routes."""
     here = [route for route in routes if route.matches(scope)[0] is not Match.NONE]
     return sorted({method for route in here if isinstance(route, Route) for method in route.methods or ()})
 
@@ -138,7 +136,7 @@ def refuse_without_rule(routes: Sequence[BaseRoute]) -> None:
 def build_api(
     site: Site, nouns: Iterable[Routes], on_error: Callable[..., Any], lifespan: Lifespan | None = None
 ) -> FastAPI:
-    """An application with these routes. `on_error` replaces FastAPI's own error handlers."""
+    """Build an application with these routes. `on_error` replaces FastAPI's own error handlers."""
     api = FastAPI(
         title="Redrive",
         version=VERSION,
@@ -151,6 +149,6 @@ def build_api(
     )
     api.state.site = site
     for noun in nouns:
-        api.router.routes.extend(noun.built())
+        api.router.routes.extend(noun.build())
     refuse_without_rule(api.router.routes)
     return api

@@ -43,7 +43,7 @@ async def serve(
     watched: bool = False,
     banner: Banner | None = None,
 ) -> None:
-    """`watched`: a person reads what is announced, and nothing stores it."""
+    """`watched`: a person reads the announcements, and no log stores them."""
     settings = app.settings
     collect_rarely()
     await app.enable_row_level_security()
@@ -67,10 +67,8 @@ async def serve(
 
 async def refuse_open_address(app: Redrive) -> None:
     """Refuse to listen beyond this machine while no credential exists."""
-    host, settings = app.settings.server_host, app.settings
-    if is_loopback(host) or settings.oidc_issuer or settings.server_forward_header:
-        return
-    if not await (await app.credentials()).any():
+    host = app.settings.server_host
+    if not is_loopback(host) and not await _can_anybody_sign_in(app):
         raise InvalidValueError(
             f"the server is to listen on {host}, beyond this machine, but nobody could sign in: first add a "
             f"member with a password (redrive member add), create a key (redrive key create), or set "
@@ -79,7 +77,7 @@ async def refuse_open_address(app: Redrive) -> None:
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A socket that listens, before anything is started that would have to be stopped again."""
+    """Return a listening socket, before anything is started that would have to be stopped again."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
@@ -91,7 +89,7 @@ def bound(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """Tells where it is, and ends streams of events when it is told to stop."""
+    """Announces its address, and ends event streams when it is asked to stop."""
 
     def __init__(
         self, config: uvicorn.Config, site: Site, announce: Callable[[str], None], watched: bool
@@ -100,33 +98,30 @@ class _Server(uvicorn.Server):
         self._site = site
         self._announce = announce
         self._watched = watched
-        self._port = 0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
         if self.started and sockets:
-            self._port = sockets[0].getsockname()[1]
-            await self._tell()
+            await self._announce_address(sockets[0].getsockname()[1])
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """A server that was asked to stop and has done so has not failed."""
+        """Stop on a signal without raising it again: a server that stops when asked has not failed."""
         loop = asyncio.get_running_loop()
-        for each in STOP_SIGNALS:
-            loop.add_signal_handler(each, self._stop, each)
+        for number in STOP_SIGNALS:
+            loop.add_signal_handler(number, self._stop, number)
         try:
             yield
         finally:
-            for each in STOP_SIGNALS:
-                loop.remove_signal_handler(each)
+            for number in STOP_SIGNALS:
+                loop.remove_signal_handler(number)
 
     def _stop(self, number: int) -> None:
         self._site.closing.set()
         self.handle_exit(number, None)
 
-    async def _tell(self) -> None:
+    async def _announce_address(self, port: int) -> None:
         settings = self._site.app.settings
-        port = self._port
         host = f"[{settings.server_host}]" if ":" in settings.server_host else settings.server_host
         address = settings.server_url or f"http://{host}:{port}"
         self._announce(f"Redrive is at {address}")
@@ -140,17 +135,18 @@ class _Server(uvicorn.Server):
 
 
 async def operator_token(app: Redrive, *, watched: bool) -> str | None:
-    """Makes an owner of whoever reads it: not for a log, unless nobody could come in without it."""
-    if not is_loopback(app.settings.server_host) or not (watched or await _nobody_could_sign_in(app)):
+    """Return a token that signs in an owner: only if no log stores it, or nobody could sign in without it."""
+    if not is_loopback(app.settings.server_host) or not (watched or not await _can_anybody_sign_in(app)):
         return None
     link = await (await app.sessions()).embedded_link()
     return None if link is None else link.token
 
 
-async def _nobody_could_sign_in(app: Redrive) -> bool:
-    if app.settings.oidc_issuer or app.settings.server_forward_header:
-        return False
-    return not await (await app.credentials()).any()
+async def _can_anybody_sign_in(app: Redrive) -> bool:
+    settings = app.settings
+    return bool(settings.oidc_issuer or settings.server_forward_header) or (
+        await (await app.credentials()).any()
+    )
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -45,14 +45,11 @@ class Pair(NamedTuple):
 
 def attempt_rows(attempts: Sequence[AttemptView]) -> Sequence[AttemptRow]:
     """Return the newest `MAX_ROWS` attempts, the newest first."""
-    pairs = zip(attempts, [None, *attempts], strict=False)
-    rows = [_row(attempt, before) for attempt, before in pairs]
+    rows = [
+        AttemptRow(attempt, seconds_of(attempt), before is not None and _manner(attempt) == _manner(before))
+        for attempt, before in zip(attempts, [None, *attempts], strict=False)
+    ]
     return rows[::-1][:MAX_ROWS]
-
-
-def _row(attempt: AttemptView, before: AttemptView | None) -> AttemptRow:
-    same = before is not None and _manner(attempt) == _manner(before)
-    return AttemptRow(attempt, seconds_of(attempt), same)
 
 
 def _manner(attempt: AttemptView) -> tuple[object, ...]:

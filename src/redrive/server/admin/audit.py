@@ -101,11 +101,8 @@ def _line(entry: AuditEntry) -> AuditLine:
 
 
 def _value(name: str, value: Any) -> str | float:
-    is_moment = name.endswith(_MOMENTS) and isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_moment else _text(value)
-
-
-def _text(value: Any) -> str:
+    if name.endswith(_MOMENTS) and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
     text = value if isinstance(value, str) else encode(value)
     return f"{text[:16]}…" if _ID.fullmatch(text) else short(text)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -31,6 +31,7 @@ from redrive.policy.stack import stack_of
 from redrive.server.admin.chart import Chart, Series, bars
 from redrive.server.admin.dead_letter import row_of
 from redrive.server.admin.page import OnPage, Page, Pages
+from redrive.server.admin.replay_report import ORDER
 from redrive.server.api.groups import Fingerprint
 
 pages = Pages("groups")
@@ -172,7 +173,7 @@ class Share(NamedTuple):
 async def group(page: OnPage, fingerprint: Fingerprint, span: GroupSpan = GroupSpan.DAY) -> Response:
     desk = await page.visit.desk()
     detail = await desk.groups.get(fingerprint)
-    name = detail.group.fingerprint
+    name, now = detail.group.fingerprint, GroupState(detail.group.state)
     over_time = await desk.groups.occurrences(name, seconds=span.seconds, buckets=span.parts)
     newest = await desk.dead_letters.list(f"fp:{name}", size=NEWEST)
     [row] = await rows_of(desk.groups, [GroupLine(detail.group, detail.letters)])
@@ -181,13 +182,13 @@ async def group(page: OnPage, fingerprint: Fingerprint, span: GroupSpan = GroupS
         place="dlq",
         detail=detail,
         row=row,
-        steps=_steps(detail),
+        steps=frozenset(str(state) for state in GroupState if GROUP_TRANSITIONS.allows(now, state)),
         span=span,
         spans=list(GroupSpan),
         chart=_chart(page, over_time, span),
         capped=over_time.capped,
         newest=[row_of(line) for line in newest.lines],
-        replays=_replays(detail.replays),
+        replays=[(state, detail.replays[state]) for state in ORDER if detail.replays.get(state)],
         planned_in=await desk.operations.reaching(name),
         **await _sample(desk, detail),
         **_shares(detail, await desk.groups.spread(name)),
@@ -205,32 +206,22 @@ async def _sample(desk: Failures, detail: GroupDetail) -> dict[str, Any]:
     return {"sample": letter, "stack": None if letter is None else stack_of(letter.stack)}
 
 
-def _steps(detail: GroupDetail) -> frozenset[str]:
-    """Return the states that a person can set now."""
-    now = GroupState(detail.group.state)
-    return frozenset(str(state) for state in GroupState if GROUP_TRANSITIONS.allows(now, state))
-
-
 def _chart(page: Page, line: Timeline, span: GroupSpan) -> Chart:
     series = [Series("Dead letters", "came", line.numbers)]
     return bars(f"Occurrences in the last {span}", line.start, line.width, series, page.preferences.zone)
 
 
-def _replays(numbers: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Return the states that occurred, the most important first."""
-    order = ("SUCCEEDED", "FAILED", "RUNNING", "PLANNED", "CANCELLED", "REFUSED", "SKIPPED")
-    return [(state, numbers[state]) for state in order if numbers.get(state)]
-
-
 def _shares(detail: GroupDetail, spread: Sequence[GroupShare]) -> dict[str, Any]:
     asked = f"fp:{short(detail.group.fingerprint)}"
-    states = _summed((share.state, share.number) for share in spread)
-    queues = _summed((share.queue, share.number) for share in spread)
+    states, queues = Counter[str](), Counter[str]()
+    for share in spread:
+        states[share.state] += share.number
+        queues[share.queue] += share.number
     versions = [(version.code_version, version.occurrences) for version in detail.versions]
     return {
         "asked": asked,
         "by_state": _parts(
-            [(str(state), states.get(state, 0)) for state in DeadLetterState],
+            [(str(state), states[state]) for state in DeadLetterState],
             lambda name: f"{asked} is:{name.lower()}",
         ),
         "by_queue": _parts(
@@ -242,13 +233,6 @@ def _shares(detail: GroupDetail, spread: Sequence[GroupShare]) -> dict[str, Any]
         ),
         "newest_version": next((name for name, _ in versions if name), ""),
     }
-
-
-def _summed(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
-    sums: Counter[str] = Counter()
-    for name, number in pairs:
-        sums[name] += number
-    return sums
 
 
 def _parts(pairs: Sequence[tuple[str, int]], query: Any) -> list[Share]:

@@ -23,7 +23,6 @@ from redrive.server.admin.chart import Chart, Series, bars
 from redrive.server.admin.groups import GroupRow, needs_of, rows_of
 from redrive.server.admin.infrastructure import state_of
 from redrive.server.admin.page import OnPage, Page, Pages
-from redrive.server.request_context import RequestContext
 
 pages = Pages("overview")
 
@@ -88,7 +87,7 @@ async def overview(page: OnPage, span: Span = Span.DAY) -> Response:
         inflow=inflow_of(seen),
         ignored_query=IGNORED,
         ignored=await _ignored(desk) if seen.totals.needs_you.total else NONE,
-        is_new=await _is_new(visit),
+        is_new=not (await (await visit.runs()).list(size=1)).runs,
         runs=runs_chart(seen, zone),
         letters=letters_chart(seen, zone),
         top=await _top(desk),
@@ -174,21 +173,16 @@ async def _house(page: Page) -> dict[str, Any]:
     breakers, queries = await (await page.visit.breakers()).list(), await page.visit.queues()
     queues, workers = await queries.list(), await queries.workers()
     return {
-        "breakers": sorted(breakers, key=_urgency),
-        "queues": sorted(queues, key=_age),
+        "breakers": sorted(breakers, key=_breaker_urgency),
+        "queues": sorted(queues, key=_queue_urgency),
         "workers": [worker for worker in workers if state_of(worker) == "running"],
     }
 
 
-def _urgency(breaker: BreakerView) -> tuple[bool, int, str]:
+def _breaker_urgency(breaker: BreakerView) -> tuple[bool, int, str]:
     return breaker.state == BreakerState.CLOSED, -breaker.waiting.number, breaker.name
 
 
-def _age(queue: QueueView) -> tuple[bool, float, int, str]:
+def _queue_urgency(queue: QueueView) -> tuple[bool, float, int, str]:
     depths = queue.own
     return not queue.paused, -(depths.oldest_ready_seconds or 0.0), -depths.ready.number, queue.name
-
-
-async def _is_new(visit: RequestContext) -> bool:
-    """Whether no run was ever started."""
-    return not (await (await visit.runs()).list(size=1)).runs

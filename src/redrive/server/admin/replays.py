@@ -10,7 +10,6 @@ from fastapi import Query
 from starlette.responses import Response
 
 from redrive.errors import InvalidValueError
-from redrive.failures.service import Failures
 from redrive.model.operation import ReplayOperation
 from redrive.model.replay import OperationState, ReplayState
 from redrive.policy.rollout import RolloutOptions
@@ -92,17 +91,15 @@ async def new(
         problem=problem,
         query=q or "",
         unsafe=unsafe,
-        under_way=await _is_under_way(desk),
+        # While another replay is in progress, only the plan knows how many will run: it refuses its items.
+        under_way=any(
+            operation.state in (OperationState.RUNNING, OperationState.PAUSED)
+            for operation in await desk.operations.under_way()
+        ),
         command="" if found is None else command_of(found.body),
         modes=MODES,
         options=RolloutOptions(),
     )
-
-
-async def _is_under_way(desk: Failures) -> bool:
-    """While another replay is in progress, only the plan knows how many will run: it refuses its items."""
-    known = (OperationState.RUNNING, OperationState.PAUSED)
-    return any(operation.state in known for operation in await desk.operations.under_way())
 
 
 def command_of(body: Mapping[str, Any]) -> str:

@@ -55,7 +55,8 @@ class _Turn(NamedTuple):
 def run_phases(run: RunSummary, story: Story, now: float) -> list[Phase]:
     """Return the phases in order; each starts where the one before it ends, up to `now` for a live run."""
     walk = _Walk(run.submitted_at, story.events)
-    for attempt in sorted(story.attempts, key=_order):
+    order = sorted(story.attempts, key=lambda attempt: (_start(attempt), attempt.step_index, attempt.number))
+    for attempt in order:
         walk.rest(attempt.step_index, _start(attempt))
         walk.execute(attempt)
     if run.ended_at is None:
@@ -63,10 +64,6 @@ def run_phases(run: RunSummary, story: Story, now: float) -> list[Phase]:
     elif not walk.over:
         walk.rest(run.step_index, run.ended_at)
     return walk.phases
-
-
-def _order(attempt: AttemptView) -> tuple[float, int, int]:
-    return _start(attempt), attempt.step_index, attempt.number
 
 
 def _start(attempt: AttemptView) -> float:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from redrive.engine.run_queries import RunQueries, Story
-from redrive.engine.run_view import AttemptView, PlannedStep, RunSummary, RunView, StepView
+from redrive.engine.run_queries import RunQueries
+from redrive.engine.run_view import PlannedStep, RunSummary, StepView
 from redrive.errors import InvalidValueError
 from redrive.model.query import Query, Term
 from redrive.model.run import FAILED_RUNS, LIVE_RUNS, Place
@@ -80,7 +80,16 @@ async def listed(page: OnPage, q: QueryText = "", cursor: Cursor = None) -> Resp
 async def one(page: OnPage, run_id: Id) -> Response:
     book = await page.visit.runs()
     run, story = await book.get(run_id), await book.story(run_id)
-    newest = sorted(story.attempts, key=_when, reverse=True)
+    planned = {step.step_index: step for step in run.steps}
+    newest = sorted(
+        story.attempts,
+        key=lambda attempt: (
+            attempt.started_at or attempt.ended_at or 0.0,
+            attempt.step_index,
+            attempt.number,
+        ),
+        reverse=True,
+    )
     return await page.render(
         "run.html",
         place="runs",
@@ -88,7 +97,7 @@ async def one(page: OnPage, run_id: Id) -> Response:
         line=line_of(run, page.now),
         story=story,
         drawn=timeline(run, story, page.now, page.preferences.zone),
-        steps=_steps(run, story),
+        steps=[_step(step, planned.get(step.step_index)) for step in story.steps],
         attempts=newest[:MAX_ATTEMPTS],
         more_attempts=max(0, len(newest) - MAX_ATTEMPTS),
         input=tree_of_value(run.input),
@@ -135,11 +144,6 @@ async def _found(page: Page, book: RunQueries, query: str, cursor: str | None) -
     }
 
 
-def _steps(run: RunView, story: Story) -> list[RunStep]:
-    planned = {step.step_index: step for step in run.steps}
-    return [_step(step, planned.get(step.step_index)) for step in story.steps]
-
-
 def _step(step: StepView, planned: PlannedStep | None) -> RunStep:
     return RunStep(
         step,
@@ -148,7 +152,3 @@ def _step(step: StepView, planned: PlannedStep | None) -> RunStep:
         tree_of_value(step.output) if step.output is not None else None,
         describe_stored_policy(encode(step.retry_policy)),
     )
-
-
-def _when(attempt: AttemptView) -> tuple[float, int, int]:
-    return attempt.started_at or attempt.ended_at or 0.0, attempt.step_index, attempt.number

@@ -21,7 +21,7 @@ from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.api.request import Cursor
 from redrive.server.problem import ProblemError
 from redrive.server.site import site_of
-from redrive.settings import SETTINGS, Setting, Settings
+from redrive.settings import SETTINGS
 
 pages = Pages("settings")
 
@@ -115,7 +115,7 @@ async def _redaction(page: Page, cursor: str | None) -> Values:
 
 
 async def _retention(page: Page, cursor: str | None) -> Values:
-    return {"settings": _shown(page, RETENTION)}
+    return {"settings": _settings(page, RETENTION)}
 
 
 async def _notifications(page: Page, cursor: str | None) -> Values:
@@ -126,7 +126,7 @@ async def _notifications(page: Page, cursor: str | None) -> Values:
 
 
 async def _server(page: Page, cursor: str | None) -> Values:
-    return {"settings": _shown(page, tuple(setting.name for setting in SETTINGS))}
+    return {"settings": _settings(page, tuple(setting.name for setting in SETTINGS))}
 
 
 TITLES = {
@@ -171,19 +171,15 @@ def _rights(role: Role) -> str:
     return "; ".join(text for right, text in RIGHTS.items() if right in PERMISSIONS[role])
 
 
-def _shown(page: Page, names: tuple[str, ...]) -> list[Values]:
+def _settings(page: Page, names: tuple[str, ...]) -> list[Values]:
     """Return settings with secrets masked, and the source of each value."""
     settings = page.visit.app.settings
     origins = settings.origins()
     return [
         {
             **setting.as_json(getattr(settings, setting.name), origins[setting.name]),
-            "text": _text(setting, settings),
+            "text": setting.spell(getattr(settings, setting.name)),
         }
         for setting in SETTINGS
         if setting.name in names
     ]
-
-
-def _text(setting: Setting, settings: Settings) -> str:
-    return setting.spell(getattr(settings, setting.name))

@@ -6,7 +6,6 @@ They are the same for every caller, so they are compressed once, and browsers ma
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -59,8 +58,14 @@ def static_files() -> dict[str, StaticFile]:
     found = {file.name: file.read_bytes() for file in (files("redrive.server.admin") / "static").iterdir()}
     styles = {name: found.pop(name) for name in sorted(found) if name.endswith(".css")}
     found.pop(_LICENCE, None)
-    found[STYLES] = b"\n".join(styles[name] for name in _in_order(styles))
-    return {name: _file(name, content) for name, content in found.items()}
+    in_order = (*_FIRST_STYLES, *(name for name in styles if name not in _FIRST_STYLES))
+    found[STYLES] = b"\n".join(styles[name] for name in in_order)
+    return {
+        name: StaticFile(
+            f"{TYPES[name.rpartition('.')[2]]}; charset=utf-8", content, gzip.compress(content, 9, mtime=0)
+        )
+        for name, content in found.items()
+    }
 
 
 @cache
@@ -78,13 +83,3 @@ def static_path(name: str) -> str:
 
 def takes_gzip(request: Request) -> bool:
     return "gzip" in request.headers.get("accept-encoding", "")
-
-
-def _in_order(names: dict[str, bytes]) -> Iterator[str]:
-    yield from _FIRST_STYLES
-    yield from (name for name in names if name not in _FIRST_STYLES)
-
-
-def _file(name: str, content: bytes) -> StaticFile:
-    kind = TYPES[name.rpartition(".")[2]]
-    return StaticFile(f"{kind}; charset=utf-8", content, gzip.compress(content, 9, mtime=0))

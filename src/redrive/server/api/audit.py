@@ -60,7 +60,7 @@ CHAIN = Resource(
 )
 
 
-@routes.get("", READ, responses={200: {"model": ENTRY.page("EntryPage")}})
+@routes.get("", READ, returns=ENTRY.page("EntryPage"))
 async def list_(
     visit: Visiting,
     action: Annotated[Action | None, Query()] = None,
@@ -88,13 +88,13 @@ async def list_(
     return page(ENTRY.views(found.entries), found.next_cursor)
 
 
-@routes.get("/head", READ, responses={200: {"model": HEAD.model}})
+@routes.get("/head", READ, returns=HEAD.model)
 async def head(desk: AtDesk) -> Response:
     """Where the chain ends, to be kept elsewhere and verified later."""
     return answer(HEAD.view(await desk.audit.head()))
 
 
-@routes.post("/verify", may(Permission.READ, repeatable=False), responses={200: {"model": CHAIN.model}})
+@routes.post("/verify", may(Permission.READ, repeatable=False), returns=CHAIN.model)
 async def verify(
     request: Request, desk: AtDesk, visit: Visiting, body: Verification | None = None
 ) -> Response:

@@ -45,22 +45,20 @@ BREAKER = Resource(
     ),
 )
 
-_BREAKER = {200: {"model": BREAKER.model}}
 
-
-@routes.get("", READ, responses={200: {"model": BREAKER.page("BreakerList")}})
+@routes.get("", READ, returns=BREAKER.page("BreakerList"))
 async def list_(visit: Visiting) -> Response:
     """All of them, by name."""
     return page(BREAKER.views(await (await visit.breakers()).list()), None)
 
 
-@routes.get("/{name:path}", READ, responses=_BREAKER)
+@routes.get("/{name:path}", READ, returns=BREAKER.model)
 async def get(visit: Visiting, name: Name) -> Response:
     """One breaker, and how much of the organization's work waits for it."""
     return answer(BREAKER.view(await (await visit.breakers()).get(name)))
 
 
-@routes.post("/{name:path}/force", CONTROL, responses=_BREAKER)
+@routes.post("/{name:path}/force", CONTROL, returns=BREAKER.model)
 async def force(visit: Visiting, name: Name, body: Forcing) -> Response:
     """Open or close it by hand, for so many seconds or until it is released."""
     queries = await visit.breakers()
@@ -70,7 +68,7 @@ async def force(visit: Visiting, name: Name, body: Forcing) -> Response:
     return answer(BREAKER.view(await queries.get(name)))
 
 
-@routes.post("/{name:path}/release", CONTROL, responses=_BREAKER)
+@routes.post("/{name:path}/release", CONTROL, returns=BREAKER.model)
 async def release(visit: Visiting, name: Name) -> Response:
     """Leave it to itself again."""
     queries = await visit.breakers()

@@ -86,11 +86,7 @@ class RevealedShape(Shown):
     payload: Any
 
 
-_LETTER = {200: {"model": LETTER.model}}
-_CHANGED = {200: {"model": Changed}}
-
-
-@routes.post("/{id}/resolve", OPERATE, responses=_LETTER)
+@routes.post("/{id}/resolve", OPERATE, returns=LETTER.model)
 async def resolve(
     desk: AtDesk, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:
@@ -98,7 +94,7 @@ async def resolve(
     return await _change(desk, letter_id, if_match, desk.dead_letters.resolve, reason_of(body))
 
 
-@routes.post("/{id}/ignore", OPERATE, responses=_LETTER)
+@routes.post("/{id}/ignore", OPERATE, returns=LETTER.model)
 async def ignore(
     desk: AtDesk, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:
@@ -106,7 +102,7 @@ async def ignore(
     return await _change(desk, letter_id, if_match, desk.dead_letters.ignore, reason_of(body))
 
 
-@routes.post("/{id}/archive", OPERATE, responses=_LETTER)
+@routes.post("/{id}/archive", OPERATE, returns=LETTER.model)
 async def archive(
     desk: AtDesk, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:
@@ -114,7 +110,7 @@ async def archive(
     return await _change(desk, letter_id, if_match, desk.dead_letters.archive, reason_of(body))
 
 
-@routes.post("/{id}/reopen", OPERATE, responses=_LETTER)
+@routes.post("/{id}/reopen", OPERATE, returns=LETTER.model)
 async def reopen(
     desk: AtDesk, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:
@@ -122,31 +118,31 @@ async def reopen(
     return await _change(desk, letter_id, if_match, desk.dead_letters.reopen, reason_of(body))
 
 
-@routes.post("/{id}/assign", ANNOTATE, responses=_LETTER)
+@routes.post("/{id}/assign", ANNOTATE, returns=LETTER.model)
 async def assign(desk: AtDesk, letter_id: Id, body: Assignment, if_match: IfMatch = None) -> Response:
     """Say who looks after it."""
     return await _change(desk, letter_id, if_match, desk.dead_letters.assign, body.name)
 
 
-@routes.post("/{id}/tags", ANNOTATE, responses=_LETTER)
+@routes.post("/{id}/tags", ANNOTATE, returns=LETTER.model)
 async def tag(desk: AtDesk, letter_id: Id, body: Tagging, if_match: IfMatch = None) -> Response:
     """Add tags to it, and remove others."""
     return await _change(desk, letter_id, if_match, desk.dead_letters.tag, body.add, body.remove)
 
 
-@routes.post("/{id}/notes", ANNOTATE, status_code=201, responses={201: {"model": NOTE.model}})
+@routes.post("/{id}/notes", ANNOTATE, status_code=201, returns=NOTE.model)
 async def note(desk: AtDesk, letter_id: Id, body: NewNote) -> Response:
     """Write something down about it, for whoever comes next."""
     return answer(NOTE.view(await desk.dead_letters.note(letter_id, body.text)), 201)
 
 
-@routes.post("/{id}/dependencies", OPERATE, responses=_CHANGED)
+@routes.post("/{id}/dependencies", OPERATE, returns=Changed)
 async def link(desk: AtDesk, letter_id: Id, body: Dependency) -> Response:
     """Redrive it only after another one was resolved; nothing changes when that is so already."""
     return answer({"changed": int(await desk.dead_letters.link(letter_id, body.depends_on))})
 
 
-@routes.delete("/{id}/dependencies/{depends_on}", OPERATE, responses=_CHANGED)
+@routes.delete("/{id}/dependencies/{depends_on}", OPERATE, returns=Changed)
 async def unlink(
     desk: AtDesk, letter_id: Id, depends_on: Annotated[str, Path(min_length=1, max_length=200)]
 ) -> Response:
@@ -154,9 +150,7 @@ async def unlink(
     return answer({"changed": int(await desk.dead_letters.unlink(letter_id, depends_on))})
 
 
-@routes.post(
-    "/{id}/reveal", may(Permission.REVEAL, repeatable=False), responses={200: {"model": RevealedShape}}
-)
+@routes.post("/{id}/reveal", may(Permission.REVEAL, repeatable=False), returns=RevealedShape)
 async def reveal(desk: AtDesk, letter_id: Id, body: Telling) -> Response:
     """Its payload with its secrets; the audit keeps who has asked, and why."""
     return answer({"payload": await desk.reveal(letter_id, reason=body.reason)})
@@ -218,46 +212,43 @@ class Closed(Changed):
     ids: list[str] = Field(default_factory=list)
 
 
-_CLOSED = {200: {"model": Closed}}
-
-
-@routes.post("/resolve", OPERATE, responses=_CLOSED)
+@routes.post("/resolve", OPERATE, returns=Closed)
 async def resolve_many(desk: AtDesk, body: Closing) -> Response:
     """Say that they are done with."""
     return await _close(body, desk, desk.dead_letters.resolve, DeadLetterState.RESOLVED)
 
 
-@routes.post("/ignore", OPERATE, responses=_CLOSED)
+@routes.post("/ignore", OPERATE, returns=Closed)
 async def ignore_many(desk: AtDesk, body: Closing) -> Response:
     """Say that nothing will be done about them."""
     return await _close(body, desk, desk.dead_letters.ignore, DeadLetterState.IGNORED)
 
 
-@routes.post("/archive", OPERATE, responses=_CLOSED)
+@routes.post("/archive", OPERATE, returns=Closed)
 async def archive_many(desk: AtDesk, body: Closing) -> Response:
     """Put them away."""
     return await _close(body, desk, desk.dead_letters.archive, DeadLetterState.ARCHIVED)
 
 
-@routes.post("/reopen", OPERATE, responses=_CHANGED)
+@routes.post("/reopen", OPERATE, returns=Changed)
 async def reopen_many(desk: AtDesk, body: Reopening) -> Response:
     """Undo closing them, unless the work of one has gone on since."""
     return _changed(await desk.dead_letters.reopen(body.ids, body.reason))
 
 
-@routes.post("/assign", ANNOTATE, responses=_CHANGED)
+@routes.post("/assign", ANNOTATE, returns=Changed)
 async def assign_many(desk: AtDesk, body: Assignments) -> Response:
     """Say who looks after them."""
     return _changed(await desk.dead_letters.assign(body.ids, body.name))
 
 
-@routes.post("/tags", ANNOTATE, responses=_CHANGED)
+@routes.post("/tags", ANNOTATE, returns=Changed)
 async def tag_many(desk: AtDesk, body: Taggings) -> Response:
     """Add tags to them, and remove others."""
     return _changed(await desk.dead_letters.tag(body.ids, body.add, body.remove))
 
 
-@routes.post("/clear", may(Permission.MANAGE), responses=_CHANGED)
+@routes.post("/clear", may(Permission.MANAGE), returns=Changed)
 async def clear(visit: Visiting, body: Clearing) -> Response:
     """Empty a stand-alone dead-letter queue for ever, but for what is being executed.
 

@@ -65,7 +65,7 @@ class HistoryShape(Shown):
     replays: list[REPLAY.model]  # type: ignore[name-defined]
 
 
-@routes.get("", READ, responses={200: {"model": LINES}})
+@routes.get("", READ, returns=LINES)
 async def list_(
     visit: Visiting,
     q: QueryText = "",
@@ -79,32 +79,32 @@ async def list_(
     return page(LINE.views(found.lines), found.next_cursor)
 
 
-@routes.get("/count", READ, responses={200: {"model": COUNT.model}})
+@routes.get("/count", READ, returns=COUNT.model)
 async def count(desk: AtDesk, q: QueryText = "") -> Response:
     """How many fulfil a query; counted up to 10,000."""
     return answer(COUNT.view(await desk.dead_letters.count(q)))
 
 
-@routes.get("/statistics", READ, responses={200: {"model": STATISTICS.model}})
+@routes.get("/statistics", READ, returns=STATISTICS.model)
 async def figures(visit: Visiting, queue: QueueName = None) -> Response:
     """The figures of the organization, or of one of its queues."""
     return answer(STATISTICS.view(await statistics_of(visit, queue)))
 
 
-@routes.get("/{id}", READ, responses={200: {"model": LETTER.model}})
+@routes.get("/{id}", READ, returns=LETTER.model)
 async def get(desk: AtDesk, letter_id: Id) -> Response:
     """One dead letter, with its ETag."""
     letter = await desk.dead_letters.get(letter_id)
     return answer(LETTER.view(letter), headers=etag(version_of(letter)))
 
 
-@routes.get("/{id}/payload", READ, responses={200: {"model": PAYLOAD.model}})
+@routes.get("/{id}/payload", READ, returns=PAYLOAD.model)
 async def payload(desk: AtDesk, letter_id: Id) -> Response:
     """What the failed step was given, and its config, redacted."""
     return answer(PAYLOAD.view(await desk.dead_letters.get(letter_id)))
 
 
-@routes.get("/{id}/attempts", READ, responses={200: {"model": ATTEMPTS}})
+@routes.get("/{id}/attempts", READ, returns=ATTEMPTS)
 async def attempts(desk: AtDesk, runs: Runs, letter_id: Id) -> Response:
     """How its step was executed, in order, with what came of it."""
     letter = await desk.dead_letters.get(letter_id)
@@ -112,7 +112,7 @@ async def attempts(desk: AtDesk, runs: Runs, letter_id: Id) -> Response:
     return page(ATTEMPT.views(found), None)
 
 
-@routes.get("/{id}/history", READ, responses={200: {"model": HistoryShape}})
+@routes.get("/{id}/history", READ, returns=HistoryShape)
 async def history(desk: AtDesk, letter_id: Id) -> Response:
     """What was done to it, and its replays; the newest first."""
     letter = await desk.dead_letters.get(letter_id)
@@ -121,19 +121,19 @@ async def history(desk: AtDesk, letter_id: Id) -> Response:
     return answer({"entries": ENTRY.views(entries), "replays": REPLAY.views(replays)})
 
 
-@routes.get("/{id}/verdict", READ, responses={200: {"model": VERDICT.model}})
+@routes.get("/{id}/verdict", READ, returns=VERDICT.model)
 async def verdict(desk: AtDesk, letter_id: Id) -> Response:
     """Why it stopped, what has changed since, and what is likely to help."""
     return answer(VERDICT.view(await desk.verdict(letter_id)))
 
 
-@routes.get("/{id}/notes", READ, responses={200: {"model": NOTE.page("NoteList")}})
+@routes.get("/{id}/notes", READ, returns=NOTE.page("NoteList"))
 async def notes(desk: AtDesk, letter_id: Id) -> Response:
     """What was written about it, the oldest first."""
     return page(NOTE.views(await desk.dead_letters.notes(letter_id)), None)
 
 
-@routes.get("/{id}/dependencies", READ, responses={200: {"model": LINES}})
+@routes.get("/{id}/dependencies", READ, returns=LINES)
 async def dependencies(desk: AtDesk, letter_id: Id) -> Response:
     """Those that must be resolved before it is redriven."""
     return page(LINE.views(await desk.dead_letters.dependencies(letter_id)), None)

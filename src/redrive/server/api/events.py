@@ -65,8 +65,8 @@ _STREAM = {
 
 
 class EventStream(Response):
-    """It ends when the server stops, when the credential does not hold any more or stands in another
-    organization, and when the client has gone or does not read."""
+    """Ends when the server stops, when the caller loses access or enters another organization, and when the
+    client disconnects or stops reading."""
 
     media_type = "text/event-stream"
 
@@ -83,14 +83,17 @@ class EventStream(Response):
         with self._site.streams.slot(self._principal):
             following = self._site.app.changes.follow(self._principal.org, self._after)
             async with aclosing(following) as changes:
-                first = await anext(changes)  # what is wrong is said before the answer begins
+                first = await anext(changes)  # raises before the response starts
                 await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
                 await self._live(receive, asyncio.create_task(self._tell(first, changes, send)))
-            await _written({"type": "http.response.body", "body": b""}, send, END_SECONDS)
+            await _send_in_time({"type": "http.response.body", "body": b""}, send, END_SECONDS)
 
     async def _live(self, receive: Receive, telling: asyncio.Task[None]) -> None:
-        """Until any reason to end has come."""
-        others = [asyncio.create_task(self._site.closing.wait()), asyncio.create_task(_gone(receive))]
+        """Wait until the stream, the server or the client ends."""
+        others = [
+            asyncio.create_task(self._site.closing.wait()),
+            asyncio.create_task(_disconnection(receive)),
+        ]
         tasks = [telling, *others]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -108,10 +111,10 @@ class EventStream(Response):
                     return
 
     async def _may_hear(self, change: Change) -> bool:
-        """Asked for each change: the authenticator remembers a credential for two seconds."""
+        """Authenticate again for each change: the authenticator remembers a credential for two seconds."""
         try:
             visitor = await self._site.authenticator.authenticate(self._request)
-        except StoreError:  # nobody knows; a sign of life tells nothing
+        except StoreError:  # unknown; a heartbeat reveals nothing
             return change.kind is ChangeKind.BEAT
         if visitor is None or visitor.principal.org != self._principal.org:
             return False
@@ -119,7 +122,7 @@ class EventStream(Response):
 
     async def _write(self, text: bytes, send: Send) -> bool:
         message = {"type": "http.response.body", "body": text, "more_body": True}
-        return await _written(message, send, self._site.streams.write_timeout)
+        return await _send_in_time(message, send, self._site.streams.write_timeout)
 
 
 def event_text(change: Change) -> bytes:
@@ -130,7 +133,7 @@ def event_text(change: Change) -> bytes:
 
 
 def _data(change: Change) -> dict[str, Any]:
-    """Ids, actions and numbers; never payloads or reasons."""
+    """Return ids, actions and numbers; never payloads or reasons."""
     if change.kind is ChangeKind.ENTRY:
         return {
             "sequence": change.sequence,
@@ -143,8 +146,8 @@ def _data(change: Change) -> dict[str, Any]:
     return {"at": when(change.at), **counters}
 
 
-async def _written(message: Message, send: Send, write_timeout: float) -> bool:
-    """False when the client does not read."""
+async def _send_in_time(message: Message, send: Send, write_timeout: float) -> bool:
+    """Return False if the client doesn't read in time."""
     try:
         async with asyncio.timeout(write_timeout):
             await send(message)
@@ -153,7 +156,7 @@ async def _written(message: Message, send: Send, write_timeout: float) -> bool:
     return True
 
 
-async def _gone(receive: Receive) -> None:
+async def _disconnection(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 

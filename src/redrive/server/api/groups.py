@@ -119,10 +119,8 @@ TIMELINE = Resource(
     renamed={"width": "seconds"},
 )
 
-_GROUP = {200: {"model": GROUP.model}}
 
-
-@routes.get("", READ, responses={200: {"model": LINE.page("GroupPage")}})
+@routes.get("", READ, returns=LINE.page("GroupPage"))
 async def list_(
     visit: Visiting,
     q: QueryText = "",
@@ -139,20 +137,20 @@ async def list_(
     return page(LINE.views(found.lines), found.next_cursor)
 
 
-@routes.get("/count", READ, responses={200: {"model": COUNT.model}})
+@routes.get("/count", READ, returns=COUNT.model)
 async def count(desk: AtDesk, q: QueryText = "") -> Response:
     """How many fulfil a query; counted up to 10,000."""
     return answer(COUNT.view(await desk.groups.count(q)))
 
 
-@routes.get("/{fingerprint}", READ, responses={200: {"model": DETAIL.model}})
+@routes.get("/{fingerprint}", READ, returns=DETAIL.model)
 async def get(desk: AtDesk, fingerprint: Fingerprint) -> Response:
     """One group with all that is known about it."""
     found = await desk.groups.get(fingerprint)
     return answer(DETAIL.view(found), headers=etag(found.group.version))
 
 
-@routes.get("/{fingerprint}/occurrences", READ, responses={200: {"model": TIMELINE.model}})
+@routes.get("/{fingerprint}/occurrences", READ, returns=TIMELINE.model)
 async def occurrences(
     desk: AtDesk,
     fingerprint: Fingerprint,
@@ -164,7 +162,7 @@ async def occurrences(
     return answer(TIMELINE.view(found))
 
 
-@routes.post("/{fingerprint}/acknowledge", OPERATE, responses=_GROUP)
+@routes.post("/{fingerprint}/acknowledge", OPERATE, returns=GROUP.model)
 async def acknowledge(
     desk: AtDesk, fingerprint: Fingerprint, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:
@@ -174,7 +172,7 @@ async def acknowledge(
     return answer(GROUP.view(group), headers=etag(group.version))
 
 
-@routes.post("/{fingerprint}/resolve", OPERATE, responses={200: {"model": RESOLUTION.model}})
+@routes.post("/{fingerprint}/resolve", OPERATE, returns=RESOLUTION.model)
 async def resolve(
     desk: AtDesk, fingerprint: Fingerprint, body: GroupResolving | None = None, if_match: IfMatch = None
 ) -> Response:
@@ -191,7 +189,7 @@ async def resolve(
     return answer(RESOLUTION.view(done), headers=etag(done.group.version))
 
 
-@routes.post("/{fingerprint}/ignore", OPERATE, responses=_GROUP)
+@routes.post("/{fingerprint}/ignore", OPERATE, returns=GROUP.model)
 async def ignore(
     desk: AtDesk, fingerprint: Fingerprint, body: GroupIgnoring | None = None, if_match: IfMatch = None
 ) -> Response:
@@ -209,7 +207,7 @@ async def ignore(
     return answer(GROUP.view(group), headers=etag(group.version))
 
 
-@routes.post("/{fingerprint}/reopen", OPERATE, responses=_GROUP)
+@routes.post("/{fingerprint}/reopen", OPERATE, returns=GROUP.model)
 async def reopen(
     desk: AtDesk, fingerprint: Fingerprint, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:

@@ -50,14 +50,14 @@ class SettingList(Shown):
 
 
 @probes.head("/healthz", UNCOUNTED)
-@probes.get("/healthz", UNCOUNTED, responses={200: {"model": Health}})
+@probes.get("/healthz", UNCOUNTED, returns=Health)
 async def alive() -> Response:
     """The process answers."""
     return answer({"status": "ok"})
 
 
 @probes.head("/readyz", UNCOUNTED)
-@probes.get("/readyz", UNCOUNTED, responses={200: {"model": Health}})
+@probes.get("/readyz", UNCOUNTED, returns=Health)
 async def ready(request: Request) -> Response:
     """The database can be written, and the server is not about to stop."""
     site = site_of(request.scope)
@@ -81,7 +81,7 @@ async def _get(request: Request) -> Response:
     return Response(await scrape(site.app, site.metrics), 200, {}, CONTENT_TYPE)
 
 
-@setting_routes.get("", may(Permission.MANAGE, home=True), responses={200: {"model": SettingList}})
+@setting_routes.get("", may(Permission.MANAGE, home=True), returns=SettingList)
 async def _list(visit: Visiting) -> Response:
     """All of them, secrets masked."""
     settings = visit.app.settings

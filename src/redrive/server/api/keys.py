@@ -58,14 +58,14 @@ MADE_KEY = Resource(
 )
 
 
-@routes.get("", MANAGE, responses={200: {"model": KEY.page("KeyPage")}})
+@routes.get("", MANAGE, returns=KEY.page("KeyPage"))
 async def list_(visit: Visiting, size: Size = 50, cursor: Cursor = None) -> Response:
     """The keys of the organization, the newest first; what they begin with, never the keys themselves."""
     found = await (await visit.directory()).keys.list(size=at_most(size, visit), cursor=cursor)
     return page(KEY.views(found.keys), found.next_cursor)
 
 
-@routes.post("", SECRET, status_code=201, responses={201: {"model": MADE_KEY.model}})
+@routes.post("", SECRET, status_code=201, returns=MADE_KEY.model)
 async def create(visit: Visiting, body: NewKeyRequest) -> Response:
     """A new key. Its text is in this answer, and nowhere else afterwards."""
     keys = (await visit.directory()).keys
@@ -74,13 +74,13 @@ async def create(visit: Visiting, body: NewKeyRequest) -> Response:
     return answer(MADE_KEY.view(made), 201)
 
 
-@routes.get("/{id}", MANAGE, responses={200: {"model": KEY.model}})
+@routes.get("/{id}", MANAGE, returns=KEY.model)
 async def get(visit: Visiting, key_id: Id) -> Response:
     """One key, without its text."""
     return answer(KEY.view(await (await visit.directory()).keys.get(key_id)))
 
 
-@routes.post("/{id}/rotate", SECRET, responses={200: {"model": MADE_KEY.model}})
+@routes.post("/{id}/rotate", SECRET, returns=MADE_KEY.model)
 async def rotate(visit: Visiting, key_id: Id, body: Rotation | None = None) -> Response:
     """Another text for the same key; the one before stays valid for the grace."""
     asked = body or Rotation()

@@ -69,30 +69,28 @@ ORGANIZATION = Resource(Organization, "OrganizationShape")
 MEMBER = Resource(Member, "MemberShape", hidden=("org",), renamed={"user_id": "id"})
 
 
-@organization_routes.get("", READ, responses={200: {"model": ORGANIZATION.page("OrganizationPage")}})
+@organization_routes.get("", READ, returns=ORGANIZATION.page("OrganizationPage"))
 async def _list(visit: Visiting, size: Size = 50, cursor: Cursor = None) -> Response:
     """Those that the caller may see, by name."""
     found = await (await visit.directory()).organizations.list(size=at_most(size, visit), cursor=cursor)
     return page(ORGANIZATION.views(found.organizations), found.next_cursor)
 
 
-@organization_routes.post(
-    "", may(Permission.MANAGE, home=True), status_code=201, responses={201: {"model": ORGANIZATION.model}}
-)
+@organization_routes.post("", may(Permission.MANAGE, home=True), status_code=201, returns=ORGANIZATION.model)
 async def _create(visit: Visiting, body: NewOrganization) -> Response:
     """A new organization, without members so far."""
     made = await (await visit.directory()).organizations.create(body.name, body.title)
     return answer(ORGANIZATION.view(made), 201)
 
 
-@routes.get("", READ, responses={200: {"model": MEMBER.page("MemberPage")}})
+@routes.get("", READ, returns=MEMBER.page("MemberPage"))
 async def list_(visit: Visiting, size: Size = 50, cursor: Cursor = None) -> Response:
     """The members of the organization, by name."""
     found = await (await visit.directory()).members.list(size=at_most(size, visit), cursor=cursor)
     return page(MEMBER.views(found.members), found.next_cursor)
 
 
-@routes.post("", MANAGE, status_code=201, responses={201: {"model": MEMBER.model}})
+@routes.post("", MANAGE, status_code=201, returns=MEMBER.model)
 async def add(visit: Visiting, body: NewMember) -> Response:
     """Make somebody a member."""
     member = await (await visit.directory()).members.add(body.name, body.role)
@@ -107,13 +105,13 @@ async def leave(visit: Visiting) -> Response:
     return nothing()
 
 
-@routes.get("/{id}", READ, responses={200: {"model": MEMBER.model}})
+@routes.get("/{id}", READ, returns=MEMBER.model)
 async def get(visit: Visiting, member_id: Id) -> Response:
     """One member."""
     return _answer(await (await visit.directory()).members.get(member_id))
 
 
-@routes.patch("/{id}", MANAGE, responses={200: {"model": MEMBER.model}})
+@routes.patch("/{id}", MANAGE, returns=MEMBER.model)
 async def change(
     visit: Visiting,
     member_id: Id,
@@ -144,7 +142,7 @@ async def remove(
     "/{id}/link",
     may(Permission.MANAGE, repeatable=False),
     status_code=201,
-    responses={201: {"model": LinkShape}},
+    returns=LinkShape,
 )
 async def link(request: Request, visit: Visiting, member_id: Id, body: LinkRequest | None = None) -> Response:
     """A link that signs this member in once, also to set a first password."""

@@ -78,13 +78,13 @@ STATISTICS = Resource(
 )
 
 
-@routes.get("", may(Permission.READ), responses={200: {"model": OVERVIEW.model}})
+@routes.get("", may(Permission.READ), returns=OVERVIEW.model)
 async def get(visit: Visiting, span: Back = Span.DAY) -> Response:
     """How the organization's work stands, and what has happened to it lately."""
     return answer(OVERVIEW.view(await (await visit.overview()).read(span)))
 
 
-@statistics_routes.get("", may(Permission.READ), responses={200: {"model": STATISTICS.model}})
+@statistics_routes.get("", may(Permission.READ), returns=STATISTICS.model)
 async def _get(visit: Visiting, queue: QueueName = None) -> Response:
     """The figures of the dead letters of the organization; those of a lifetime survive restarts."""
     return answer(STATISTICS.view(await statistics_of(visit, queue)))

@@ -29,36 +29,34 @@ WORKER = Resource(
     description="One that is silent for several times 10 s is dead, whatever its state says.",
 )
 
-_QUEUE = {200: {"model": QUEUE.model}}
 
-
-@routes.get("", READ, responses={200: {"model": QUEUE.page("QueueList")}})
+@routes.get("", READ, returns=QUEUE.page("QueueList"))
 async def list_(visit: Visiting) -> Response:
     """What the organization has in each of them; what all have is told at home."""
     return page(QUEUE.views(await (await visit.queues()).list()), None)
 
 
-@routes.get("/{name:path}", READ, responses=_QUEUE)
+@routes.get("/{name:path}", READ, returns=QUEUE.model)
 async def get(visit: Visiting, name: Name) -> Response:
     """One queue."""
     return await _answer(visit, name)
 
 
-@routes.post("/{name:path}/pause", CONTROL, responses=_QUEUE)
+@routes.post("/{name:path}/pause", CONTROL, returns=QUEUE.model)
 async def pause(visit: Visiting, name: Name, body: Reasoned | None = None) -> Response:
     """Begin nothing more that lies in it; what is in flight is finished."""
     await visit.app.pause(name, by=visit.principal.name, reason=reason_of(body))
     return await _answer(visit, name)
 
 
-@routes.post("/{name:path}/resume", CONTROL, responses=_QUEUE)
+@routes.post("/{name:path}/resume", CONTROL, returns=QUEUE.model)
 async def resume(visit: Visiting, name: Name) -> Response:
     """Go on with it."""
     await visit.app.resume(name, by=visit.principal.name)
     return await _answer(visit, name)
 
 
-@worker_routes.get("", READ, responses={200: {"model": WORKER.page("WorkerList")}})
+@worker_routes.get("", READ, returns=WORKER.page("WorkerList"))
 async def _list(visit: Visiting) -> Response:
     """All of them; where they run is told at home."""
     return page(WORKER.views(await (await visit.queues()).workers()), None)

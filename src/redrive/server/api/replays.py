@@ -83,11 +83,9 @@ REPLAY = Resource(
     },
 )
 
-_STARTED: Any = {"status_code": 202, "responses": {202: {"model": REPLAY.model}}}
 
-
-@dead_letter_routes.post("/{id}/replay", OPERATE, **_STARTED)
-@workflow_dlq.post("/{id}/replay", OPERATE, **_STARTED)
+@dead_letter_routes.post("/{id}/replay", OPERATE, status_code=202, returns=REPLAY.model)
+@workflow_dlq.post("/{id}/replay", OPERATE, status_code=202, returns=REPLAY.model)
 async def replay(desk: AtDesk, letter_id: Id, body: ReplayRequest | None = None) -> Response:
     """Execute its work again: the failed step alone, or the run from there to its end."""
     asked = body or ReplayRequest()
@@ -104,7 +102,7 @@ async def replay(desk: AtDesk, letter_id: Id, body: ReplayRequest | None = None)
     return answer(REPLAY.view(started), 202, {"Location": f"/api/v1/replays/{started.id}"})
 
 
-@routes.get("/{id}", READ, responses={200: {"model": REPLAY.model}})
+@routes.get("/{id}", READ, returns=REPLAY.model)
 async def _get(desk: AtDesk, replay_id: Id) -> Response:
     """One replay."""
     return answer(REPLAY.view(await desk.replays.get(replay_id)))
@@ -174,10 +172,8 @@ REPORT = Resource(
 DRIFT = Resource(Drift, "DriftShape")
 DRIFTING = Resource(Drifting, "DriftingShape")
 
-_OPERATION = {200: {"model": OPERATION.model}}
 
-
-@operation_routes.post("", may(Permission.PLAN), status_code=201, responses={201: {"model": OPERATION.model}})
+@operation_routes.post("", may(Permission.PLAN), status_code=201, returns=OPERATION.model)
 async def plan(desk: AtDesk, body: PlanRequest) -> Response:
     """Freeze what is to be replayed, and say what will happen; nothing is started."""
     given = body.model_dump()
@@ -189,20 +185,20 @@ async def plan(desk: AtDesk, body: PlanRequest) -> Response:
     )
 
 
-@operation_routes.get("", READ, responses={200: {"model": OPERATION.page("OperationPage")}})
+@operation_routes.get("", READ, returns=OPERATION.page("OperationPage"))
 async def list_(visit: Visiting, size: Size = 50, cursor: Cursor = None) -> Response:
     """The newest first."""
     found = await (await visit.desk()).operations.list(size=at_most(size, visit), cursor=cursor)
     return page(OPERATION.views(found.operations), found.next_cursor)
 
 
-@operation_routes.get("/{id}", READ, responses=_OPERATION)
+@operation_routes.get("/{id}", READ, returns=OPERATION.model)
 async def get(desk: AtDesk, operation_id: Id) -> Response:
     """One bulk replay, with its plan."""
     return answer(OPERATION.view(await desk.operations.get(operation_id)))
 
 
-@operation_routes.get("/{id}/items", READ, responses={200: {"model": REPLAY.page("ItemPage")}})
+@operation_routes.get("/{id}/items", READ, returns=REPLAY.page("ItemPage"))
 async def items(
     visit: Visiting,
     operation_id: Id,
@@ -216,19 +212,19 @@ async def items(
     return page(REPLAY.views(found.items), found.next_cursor)
 
 
-@operation_routes.get("/{id}/drift", READ, responses={200: {"model": DRIFTING.model}})
+@operation_routes.get("/{id}/drift", READ, returns=DRIFTING.model)
 async def drift(desk: AtDesk, operation_id: Id) -> Response:
     """What has changed since it was planned, and how many would be replayed without that."""
     return answer(DRIFTING.view(await desk.operations.drift(operation_id)))
 
 
-@operation_routes.get("/{id}/report", READ, responses={200: {"model": REPORT.model}})
+@operation_routes.get("/{id}/report", READ, returns=REPORT.model)
 async def report(desk: AtDesk, operation_id: Id) -> Response:
     """What came of it so far."""
     return answer(REPORT.view(await desk.operations.report(operation_id)))
 
 
-@operation_routes.post("/{id}/start", OPERATE, status_code=202, responses={202: {"model": OPERATION.model}})
+@operation_routes.post("/{id}/start", OPERATE, status_code=202, returns=OPERATION.model)
 async def start(desk: AtDesk, operation_id: Id, body: Start | None = None) -> Response:
     """Begin what was planned; refused when dead letters have changed since, unless these may be left out."""
     asked = body or Start()
@@ -236,19 +232,19 @@ async def start(desk: AtDesk, operation_id: Id, body: Start | None = None) -> Re
     return answer(OPERATION.view(started), 202)
 
 
-@operation_routes.post("/{id}/pause", OPERATE, responses=_OPERATION)
+@operation_routes.post("/{id}/pause", OPERATE, returns=OPERATION.model)
 async def pause(desk: AtDesk, operation_id: Id, body: Reasoned | None = None) -> Response:
     """Begin nothing more until it is resumed."""
     return answer(OPERATION.view(await desk.operations.pause(operation_id, reason_of(body))))
 
 
-@operation_routes.post("/{id}/resume", OPERATE, responses=_OPERATION)
+@operation_routes.post("/{id}/resume", OPERATE, returns=OPERATION.model)
 async def resume(desk: AtDesk, operation_id: Id, body: Reasoned | None = None) -> Response:
     """Go on; one that has stopped itself begins carefully again."""
     return answer(OPERATION.view(await desk.operations.resume(operation_id, reason_of(body))))
 
 
-@operation_routes.post("/{id}/cancel", OPERATE, responses=_OPERATION)
+@operation_routes.post("/{id}/cancel", OPERATE, returns=OPERATION.model)
 async def cancel(desk: AtDesk, operation_id: Id, body: Reasoned | None = None) -> Response:
     """Begin nothing more, for good; what is under way is finished."""
     return answer(OPERATION.view(await desk.operations.cancel(operation_id, reason_of(body))))

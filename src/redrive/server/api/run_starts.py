@@ -84,7 +84,7 @@ class StartedMany(Shown):
     items: list[StartedOne]
 
 
-@routes.post("", START_WITH_KEY, status_code=202, responses={202: {"model": Started}})
+@routes.post("", START_WITH_KEY, status_code=202, returns=Started)
 async def start(request: Request, visit: Visiting, body: StartRequest) -> Response:
     """Start a run. An Idempotency-Key becomes its own: the same key is the same run."""
     options = _options(visit, body, _key_of(request))
@@ -94,7 +94,7 @@ async def start(request: Request, visit: Visiting, body: StartRequest) -> Respon
     return answer({"id": run.id, "state": state, "existed": run.existed}, 202, headers)
 
 
-@routes.post("/many", START, status_code=202, responses={202: {"model": StartedMany}})
+@routes.post("/many", START, status_code=202, returns=StartedMany)
 async def start_many(request: Request, visit: Visiting, body: StartManyRequest) -> Response:
     """Start many runs of the same work, all of them or none."""
     keys = _keys_of(request, visit, len(body.payloads)) if body.keys is None else body.keys

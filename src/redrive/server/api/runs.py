@@ -100,48 +100,45 @@ class Cancelled(Shown):
     outcome: Cancellation
 
 
-_RETRIED: Any = {"status_code": 202, "responses": {202: {"model": RunMark}}}
-
-
-@routes.get("", READ, responses={200: {"model": LINE.page("RunPage")}})
+@routes.get("", READ, returns=LINE.page("RunPage"))
 async def list_(visit: Visiting, q: QueryText = "", size: Size = 50, cursor: Cursor = None) -> Response:
     """Those that fulfil a query, the newest first."""
     found = await (await visit.runs()).list(q, size=at_most(size, visit), cursor=cursor)
     return page(LINE.views(found.runs), found.next_cursor)
 
 
-@routes.get("/count", READ, responses={200: {"model": COUNT.model}})
+@routes.get("/count", READ, returns=COUNT.model)
 async def count(runs: Runs, q: QueryText = "") -> Response:
     """How many fulfil a query; counted up to 10,000."""
     return answer(COUNT.view(await runs.count(q)))
 
 
-@routes.get("/counts", READ, responses={200: {"model": _state_counts()}})
+@routes.get("/counts", READ, returns=_state_counts())
 async def counts(runs: Runs) -> Response:
     """How many there are in each state; counted up to 10,000 each."""
     found = await runs.counts()
     return answer({state: COUNT.view(number) for state, number in found.items()})
 
 
-@routes.get("/{id}", READ, responses={200: {"model": RUN.model}})
+@routes.get("/{id}", READ, returns=RUN.model)
 async def get(runs: Runs, run_id: Id) -> Response:
     """One run, with what it was given and has given, redacted."""
     return answer(RUN.view(await runs.get(run_id)))
 
 
-@routes.get("/{id}/steps", READ, responses={200: {"model": STEP.page("StepList")}})
+@routes.get("/{id}/steps", READ, returns=STEP.page("StepList"))
 async def steps(runs: Runs, run_id: Id) -> Response:
     """Its steps, each with its retry policy and what came of it."""
     return page(STEP.views(await runs.steps(run_id)), None)
 
 
-@routes.get("/{id}/attempts", READ, responses={200: {"model": ATTEMPTS}})
+@routes.get("/{id}/attempts", READ, returns=ATTEMPTS)
 async def attempts(runs: Runs, run_id: Id) -> Response:
     """Every execution of its steps, in order."""
     return page(ATTEMPT.views(await runs.attempts(run_id)), None)
 
 
-@routes.get("/{id}/events", READ, responses={200: {"model": HAPPENING.page("HappeningList")}})
+@routes.get("/{id}/events", READ, returns=HAPPENING.page("HappeningList"))
 async def events(runs: Runs, run_id: Id) -> Response:
     """What has happened to it, in order of time."""
     return page(HAPPENING.views(await runs.events(run_id)), None)
@@ -157,8 +154,8 @@ async def cancel(runs: Runs, run_id: Id, body: Reasoned | None = None) -> Respon
     return answer({"id": run_id, "outcome": outcome}, 202 if outcome is Cancellation.REQUESTED else 200)
 
 
-@routes.post("/{id}/retry", OPERATE, **_RETRIED)
-@jobs.post("/{id}/retry", OPERATE, **_RETRIED)
+@routes.post("/{id}/retry", OPERATE, status_code=202, returns=RunMark)
+@jobs.post("/{id}/retry", OPERATE, status_code=202, returns=RunMark)
 async def retry(visit: Visiting, desk: AtDesk, run_id: Id, body: Reasoned | None = None) -> Response:
     """Queue a failed run again where it stopped, while what it works on still exists."""
     await desk.retry(run_id, reason=reason_of(body))

@@ -50,7 +50,7 @@ SAVED_VIEW = Resource(
 )
 
 
-@routes.get("", READ, responses={200: {"model": SAVED_VIEW.page("SavedViewList")}})
+@routes.get("", READ, returns=SAVED_VIEW.page("SavedViewList"))
 async def list_(
     desk: AtDesk,
     of: Annotated[ViewedPage | None, Query(alias="page", description="Of this page only")] = None,
@@ -59,7 +59,7 @@ async def list_(
     return page(SAVED_VIEW.views(await desk.saved_views.list(of)), None)
 
 
-@routes.post("", NOTE, status_code=201, responses={201: {"model": SAVED_VIEW.model}})
+@routes.post("", NOTE, status_code=201, returns=SAVED_VIEW.model)
 async def create(desk: AtDesk, body: NewSavedView) -> Response:
     """Save what a page shows, under a name. The same once more is the one that there is."""
     views = desk.saved_views

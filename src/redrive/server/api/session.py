@@ -81,7 +81,7 @@ class SessionShape(Shown):
     organizations: list[MEMBERSHIP.model]  # type: ignore[name-defined]
 
 
-@routes.post("", SIGNING_IN, responses={200: {"model": SessionShape}})
+@routes.post("", SIGNING_IN, returns=SessionShape)
 async def sign_in(request: Request, body: Credentials) -> Response:
     """Sign in by name and password; the answer sets a cookie."""
     site = site_of(request.scope)
@@ -92,7 +92,7 @@ async def sign_in(request: Request, body: Credentials) -> Response:
     return await session_response(site, sessions, new, "the name or the password is wrong")
 
 
-@routes.post("/link", SIGNING_IN, responses={200: {"model": SessionShape}})
+@routes.post("/link", SIGNING_IN, returns=SessionShape)
 async def redeem(request: Request, body: Token) -> Response:
     """Sign in by a one-time link; it works once."""
     site = site_of(request.scope)
@@ -102,7 +102,7 @@ async def redeem(request: Request, body: Token) -> Response:
     return await session_response(site, sessions, new, "this link has been used already, or it is too old")
 
 
-@routes.get("", SIGNED_IN, responses={200: {"model": SessionShape}})
+@routes.get("", SIGNED_IN, returns=SessionShape)
 async def who(request: Request, visit: Visiting) -> Response:
     """Who is signed in, what they may do here, and where else they may go."""
     memberships: list[Membership] = []
@@ -112,7 +112,7 @@ async def who(request: Request, visit: Visiting) -> Response:
     return answer(_view(visit.principal, visit.csrf, memberships))
 
 
-@routes.put("/organization", SIGNED_IN, responses={200: {"model": SessionShape}})
+@routes.put("/organization", SIGNED_IN, returns=SessionShape)
 async def enter(request: Request, visit: Visiting, body: OrganizationName) -> Response:
     """Stand in another organization from now on."""
     sessions, token = await _sessions(visit), _token(request)
@@ -140,7 +140,7 @@ async def sign_out(request: Request, visit: Visiting) -> Response:
     return response
 
 
-@routes.get("/all", SIGNED_IN, responses={200: {"model": LINE.page("SessionList")}})
+@routes.get("/all", SIGNED_IN, returns=LINE.page("SessionList"))
 async def list_(request: Request, visit: Visiting) -> Response:
     """One's own sessions, the newest first."""
     lines = await (await _sessions(visit)).list(_token(request))

@@ -176,7 +176,7 @@ async def visit(request: Request, next_path: NextPath = None) -> Response:
     return await _signed_in(request, site_of(request.scope), next_path)
 
 
-@proxy_routes.post("", SIGNING_IN, responses={200: {"model": SessionShape}})
+@proxy_routes.post("", SIGNING_IN, returns=SessionShape)
 async def sign_in(request: Request) -> Response:
     """Sign in as whom the trusted proxy names."""
     site = site_of(request.scope)
