@@ -20,7 +20,7 @@ from redrive.policy.known_errors import ErrorMeaning
 from redrive.policy.public_code import CATEGORY_CODES, PublicCodes
 from redrive.policy.recognise import (
     Recognition,
-    carries_something,
+    has_details,
     recognise,
     retry_after_of,
     status_of,
@@ -189,7 +189,7 @@ class Classifier:
     def _failure(self, error: BaseException, found: Recognition, now: float | None) -> Failure:
         meaning = found.meaning
         category = meaning.category
-        carries = carries_something(found.error)
+        carries = has_details(found.error)
         stated = _is_stated(error, found.error)
         status = status_of(found.error) if carries else None
         code = found.public_code or self._public_codes.code(category, status)

@@ -1,4 +1,4 @@
-"""What was, beside what would have been: dead letters, attempts, and the time until success."""
+"""The comparison of a recorded policy with another: dead letters, attempts, and the time until success."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MINUTE = 60.0
 
 
 class Peak(NamedTuple):
-    """The minute with the most attempts, by its beginning."""
+    """The minute with the most attempts; `at` is its beginning."""
 
     at: float
     attempts: int
@@ -23,9 +23,9 @@ class Peak(NamedTuple):
 
 @dataclass(slots=True)
 class Side:
-    """What was, or what would have been.
+    """The totals of one policy: the recorded one, or the other.
 
-    waits  seconds from the first failure to the attempt that succeeded, of all that did
+    waits  seconds from the first failure to the successful attempt
     """
 
     attempts: int = 0
@@ -50,21 +50,22 @@ class Side:
         return Peak(minute * MINUTE, attempts)
 
     def waited(self, share: float) -> float | None:
-        """So much of what succeeded had waited no longer."""
+        """Return the wait that a `share` of the successes did not exceed."""
         return percentile(self.waits, share)
 
 
 @dataclass(slots=True)
 class PolicyComparison:
-    """
+    """What would change with the other policy.
+
     failures   steps of runs that failed at least once
-    avoided    dead letters that there would not be, by what shows it
-    made       dead letters that there would be, and are not
-    unsure     those of them with attempts of which nobody knows whether they had not worked already
-    final      dead letters that stay, since trying again cannot help against the error
-    too_early  those that stay, since it is known to have worked only later
-    unknown    those that stay, since nothing shows when it worked
-    hoped_for  so many of the unknown and the unsure would be none, if they went as other retries did
+    avoided    dead letters that would not exist, by the evidence
+    made       additional dead letters
+    unsure     additional dead letters with attempts that may have succeeded
+    final      dead letters that remain because no retry helps against the error
+    too_early  dead letters that remain because the step worked only later
+    unknown    dead letters that remain because nothing shows when the step worked
+    hoped_for  the expected number of unknown and unsure ones that would succeed, judged by other retries
     """
 
     failures: int = 0
@@ -105,7 +106,7 @@ class PolicyComparison:
 
 
 def percentile(values: Sequence[float], share: float) -> float | None:
-    """The least of the values that so much of them do not exceed."""
+    """Return the smallest value that a `share` of the values does not exceed."""
     if not values:
         return None
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]

@@ -1,7 +1,7 @@
-"""Credentials as texts: how keys, tokens, names and passwords are written, and what of them is kept.
+"""Credentials as text: the formats of keys, tokens, names and passwords, and their stored digests.
 
-A key is `rdk_<id>_<secret>`. Secrets and tokens have 256 random bits, so that a plain SHA-256 of them is all
-that has to be kept; passwords have fewer, and are hashed by argon2 (`identity.passwords`).
+A key is `rdk_<id>_<secret>`. Secrets and tokens have 256 random bits, so that storing their plain SHA-256 is
+enough; passwords have fewer, and are hashed with argon2 (`identity.passwords`).
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class KeyText(NamedTuple):
 
 
 def secret_text(random: bytes) -> str:
-    """Random bytes as they can stand in a header, a cookie or a URL."""
+    """Write random bytes as text for a header, a cookie or a URL."""
     if len(random) < SECRET_BYTES:
         raise InvalidValueError(f"a secret needs {SECRET_BYTES} random bytes, got {len(random)}")
     return urlsafe_b64encode(random).rstrip(b"=").decode()
 
 
 def parse_key(text: object) -> KeyText | None:
-    """None for what cannot be a key."""
+    """Parse a key; None if the text cannot be one."""
     found = _KEY.fullmatch(text) if isinstance(text, str) else None
     return None if found is None else KeyText(*found.groups())
 
@@ -63,7 +63,7 @@ def is_id(text: str) -> bool:
 
 
 def digest(secret: str) -> str:
-    """What is stored of a secret."""
+    """Return the digest of a secret, which is stored instead of it."""
     return sha256(secret.encode()).hexdigest()
 
 
@@ -72,12 +72,12 @@ def is_secret_of(digest_of_given: str, stored: str | None) -> bool:
 
 
 def csrf_of(token: str) -> str:
-    """What a page sends with every change. It follows from the token of the session and does not tell it."""
+    """Return the token that a page sends with every change. It is derived from the session's token."""
     return secret_text(sha256(f"redrive csrf {token}".encode()).digest())
 
 
 def user_name(name: object) -> str:
-    """The name as it is kept: in lower case, and one way to write it. Audit entries show it."""
+    """Return the name as it is stored: in lower case and normalized. Audit entries show it."""
     text = normalize("NFKC", normalize("NFKC", name).lower()).strip() if isinstance(name, str) else ""
     if not 1 <= len(text) <= MAX_USER_LENGTH or not text.isprintable():
         raise InvalidValueError(
@@ -91,7 +91,7 @@ def user_name(name: object) -> str:
 
 
 def findable_user(name: object) -> str:
-    """A name that somebody asks for; what cannot be one, nobody has."""
+    """Return the name of a user to look up; empty if no user can have it."""
     try:
         return user_name(name)
     except InvalidValueError:
@@ -99,7 +99,7 @@ def findable_user(name: object) -> str:
 
 
 def checked_password(password: object) -> str:
-    """As it is hashed: what looks the same is the same, from every keyboard. Never shown in a message."""
+    """Return the password normalized for hashing: every keyboard gives the same. No message shows it."""
     if not isinstance(password, str) or not MIN_PASSWORD_LENGTH <= len(password) <= MAX_PASSWORD_LENGTH:
         raise InvalidValueError(
             f"a password must have {MIN_PASSWORD_LENGTH} to {MAX_PASSWORD_LENGTH:,} characters; "
@@ -111,7 +111,7 @@ def checked_password(password: object) -> str:
 
 
 def checked_scopes(scopes: Iterable[str] | None, role: Role) -> frozenset[Permission] | None:
-    """The permissions that a key is limited to; they must be some of its role."""
+    """Return the permissions that a key is limited to; its role must have them."""
     if scopes is None:
         return None
     if isinstance(scopes, str) or not isinstance(scopes, Iterable):

@@ -1,13 +1,13 @@
 """The fingerprint of a failure: failures that share one are shown, triaged and replayed as one group.
 
-It is made of the first of these that there is:
+It is a digest of the first of these that exists:
 
     an explicit key
     the type of the exception, the frames of the application, the step and the status
     the type of the exception, the normalized message, the step and the status
 
 Line numbers, frames of libraries and the variable parts of a message do not count, so that a group outlives
-a release. The rules have a version, which stands before the digest: whoever changes them raises it.
+a release. The version of the rules precedes the digest: every change of the rules raises it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TraceFrame:
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """`reason` tells an operator why failures were grouped so; `title` stands for the group in a list."""
+    """`reason` tells an operator why failures share it; `title` names the group in a list."""
 
     value: str
     reason: str
@@ -60,25 +60,25 @@ def fingerprint(
     status: int | str | None = None,
     message: str | None = None,
 ) -> Fingerprint:
-    """`frames` with the deepest first, as `frames_of` gives them."""
+    """Compute the fingerprint of a failure; `frames` has the deepest first, like `frames_of`."""
     text = normalize(message or "")
-    title = _with_status(text, message or "", status) or _shown(error_type or key or step or "failure")
+    title = _with_status(text, message or "", status) or _abbreviate(error_type or key or step or "failure")
     if error_type and not re.search(r"[^\W\d_]", re.sub(r"<[a-z]+>", "", text)):
-        title = ": ".join(filter(None, (_shown(error_type), text)))
+        title = ": ".join(filter(None, (_abbreviate(error_type), text)))
     places = _places(frames)
     situation = (error_type, step, None if status is None else str(status))
     if key:
-        return Fingerprint(_digest("key", key), f"the same key: {_shown(key)}", title)
+        return Fingerprint(_digest("key", key), f"the same key: {_abbreviate(key)}", title)
     if places:
         return Fingerprint(*_by_places(situation, places), title)
-    reason = f"the same message, but for its numbers, ids and quoted values; {_described(situation)}"
+    reason = f"the same message, but for its numbers, ids and quoted values; {_describe(situation)}"
     return Fingerprint(_digest("message", *situation, text), reason, title)
 
 
 def fingerprint_of(
     error: BaseException, *, step: str | None = None, status: int | str | None = None, key: str | None = None
 ) -> Fingerprint:
-    """The fingerprint of an exception that was caught."""
+    """Compute the fingerprint of a caught exception."""
     return fingerprint(
         key=key,
         error_type=probe.type_name(type(error)),
@@ -91,8 +91,8 @@ def fingerprint_of(
 
 @lru_cache(maxsize=256)  # work fails in the same places again and again
 def _by_places(situation: _Situation, places: _Places) -> tuple[str, str]:
-    way = ", called by ".join(_shown(".".join(place)) for place in places[:2])
-    reason = f"the same way through the code: {way}; {_described(situation)}"
+    way = ", called by ".join(_abbreviate(".".join(place)) for place in places[:2])
+    reason = f"the same way through the code: {way}; {_describe(situation)}"
     return _digest("frames", *situation, *chain(*places)), reason
 
 
@@ -102,7 +102,7 @@ def _places(frames: Iterable[TraceFrame]) -> _Places:
 
 
 def _digest(*parts: str | None) -> str:
-    """Each part goes in behind its length, so that different parts never give the same bytes."""
+    """Each part follows its length, so that different parts never give the same bytes."""
     from hashlib import sha256  # here, since it loads OpenSSL: `import redrive` stays quick
 
     digest = sha256()
@@ -113,20 +113,20 @@ def _digest(*parts: str | None) -> str:
     return f"{VERSION}:{digest.hexdigest()[:40]}"
 
 
-def _described(situation: Sequence[str | None]) -> str:
-    words = [_shown(part) if part else "unknown" for part in situation]
+def _describe(situation: Sequence[str | None]) -> str:
+    words = [_abbreviate(part) if part else "unknown" for part in situation]
     return "type {}, step {}, status {}".format(*words)
 
 
 def _with_status(text: str, message: str, status: int | str | None) -> str:
-    """All failures of a group have one status: where it is the only number, the title says it."""
+    """All failures of a group have the same status: if it is the only number, the title shows it."""
     only = (
         status is not None and text.count("<n>") == 1 and re.search(rf"\b{re.escape(str(status))}\b", message)
     )
     return text.replace("<n>", str(status)) if only else text
 
 
-def _shown(text: str) -> str:
+def _abbreviate(text: str) -> str:
     line = _on_one_line(text[:MAX_TITLE_LENGTH])
     return line if len(line) <= 80 else f"{line[:79]}…"
 
@@ -139,7 +139,7 @@ _LIBRARY = r"/(?:site|dist)-packages/|/lib/python3\.|/python3\d+/lib/|^<frozen "
 
 
 def frames_of(error: BaseException) -> tuple[TraceFrame, ...]:
-    """Where the exception passed, deepest first: each function once, at most 50 of one's own and 50 more."""
+    """Return the functions of the traceback, deepest first, each once: at most 50 own and 50 others."""
     seen: dict[int, TracebackType] = {}
     times: Counter[int] = Counter()
     for traceback in _tracebacks(error):
@@ -147,12 +147,12 @@ def frames_of(error: BaseException) -> tuple[TraceFrame, ...]:
         seen.setdefault(code, traceback)
         times[code] += 1
     if issubclass(type(error), RecursionError):
-        seen = _without_the_last_straw(seen, times)
+        seen = _without_last_calls(seen, times)
     return tuple(_bounded(map(_frame, reversed(seen.values()))))
 
 
 def traceback_of(error: BaseException) -> TracebackType | None:
-    """Asked of BaseException itself: a subclass may answer with anything."""
+    """Read it through BaseException itself, since a subclass may return anything."""
     trace: TracebackType | None = BaseException.__dict__["__traceback__"].__get__(error)
     return trace
 
@@ -166,8 +166,8 @@ def _tracebacks(error: BaseException) -> Iterator[TracebackType]:
         traceback = traceback.tb_next
 
 
-def _without_the_last_straw(seen: dict[int, TracebackType], times: Counter[int]) -> dict[int, TracebackType]:
-    """A runaway recursion ends in whatever function was called last; only those that repeat are its cause."""
+def _without_last_calls(seen: dict[int, TracebackType], times: Counter[int]) -> dict[int, TracebackType]:
+    """Keep the repeating functions of a runaway recursion: the last ones called are not its cause."""
     kept: dict[int, TracebackType] = {}
     running_away = False
     for code, traceback in seen.items():
@@ -189,7 +189,7 @@ def _frame(traceback: TracebackType) -> TraceFrame:
 
 
 def is_application(module: str, file: str) -> bool:
-    """Is it code of the user: neither a library, nor Python itself, nor Redrive?"""
+    """Tell whether code belongs to the application: not to a library, Python or Redrive."""
     if module == "redrive" or module.startswith("redrive."):
         return False
     return re.search(_LIBRARY, file.replace("\\", "/").lower()) is None
@@ -254,7 +254,7 @@ _VARIABLE = rf"""
 
 
 def normalize(message: str) -> str:
-    """The message with placeholders for what varies from one failure to the next; at most 400 characters."""
+    """Replace what varies from one failure to the next by placeholders; return at most 400 characters."""
     text = message[:_MAX_MESSAGE_LENGTH]
     for _ in range(_MAX_PASSES):
         before, text = text, _normalized_once(text)
@@ -265,7 +265,7 @@ def normalize(message: str) -> str:
 
 def _normalized_once(text: str) -> str:
     text = _compiled(_QUOTED).sub("<quoted>", _on_one_line(text))
-    return _cut(_compiled(_VARIABLE).sub(_placeholder, text))
+    return _truncate(_compiled(_VARIABLE).sub(_placeholder, text))
 
 
 @cache  # compiled when first needed: `import redrive` stays quick
@@ -303,7 +303,7 @@ def _normalized_url(url: str) -> str:
     return f"{scheme}://{path}{mark}{'<query>' if query else ''}"
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     if len(text) <= MAX_TITLE_LENGTH:
         return text
     return re.sub(r"<[a-z]*$", "", text[: MAX_TITLE_LENGTH - 1]) + "…"

@@ -1,4 +1,4 @@
-"""Idempotency keys: `<domain>:<userId>:<entityId>:<operation>:<version>`, and answers to requests with one.
+"""Idempotency keys: `<domain>:<userId>:<entityId>:<operation>:<version>`, and requests with one.
 
 The operation may have several words: `"module:resume"` and `("module", "resume")` are the same operation. All
 other parts are one word each, so a key can be read back from its two ends. In a word, a colon and whatever is
@@ -44,7 +44,7 @@ class KeyParts(NamedTuple):
 
 
 class Uuid(Protocol):
-    """What a `uuid.UUID` looks like; the pure core does not import the module that makes random ones."""
+    """A `uuid.UUID`; the pure core does not import that module, since it makes random ones."""
 
     @property
     def hex(self) -> str: ...
@@ -63,7 +63,7 @@ def idempotency_key(
     operation: KeyPart | Sequence[KeyPart],
     version: KeyPart,
 ) -> str:
-    """The key of doing `operation` to `entity_id`; the same for the same arguments, on every machine."""
+    """Return the key of an operation on an entity; the same arguments give the same key on every machine."""
     parts = [
         _word("domain", domain),
         _word("user_id", user_id),
@@ -78,7 +78,7 @@ def idempotency_key(
 
 
 def parse_idempotency_key(key: str) -> KeyParts:
-    """The parts of a key that `idempotency_key` made; any other text is refused."""
+    """Return the parts of a key that `idempotency_key` made; reject any other text."""
     if type(key) is not str or len(key) > MAX_KEY_LENGTH:
         raise InvalidKeyError(f"an idempotency key is a text of at most {MAX_KEY_LENGTH} characters")
     words = [_unescaped(word) for word in key.split(":")]

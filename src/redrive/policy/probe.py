@@ -1,7 +1,7 @@
-"""Looking at an exception without trusting it.
+"""Reading untrusted exceptions.
 
-Exceptions come from anybody's code: an attribute may be a property that raises, `__str__` may raise, a class
-may lie about itself. Nothing in here raises, and BaseException is caught on purpose: a hostile `__str__` may
+Exceptions come from any code: an attribute may be a property that raises, `__str__` may raise, a class may
+lie about itself. No function here raises, and BaseException is caught on purpose: a hostile `__str__` may
 raise SystemExit as well as anything else.
 """
 
@@ -26,7 +26,7 @@ def attribute(thing: object, name: str) -> object:
 
 
 def text(error: BaseException, longest: int = MAX_TEXT_LENGTH) -> str:
-    """The message of an exception, cut to a length that can be shown."""
+    """Return the message of an exception, truncated to `longest` characters."""
     try:
         message = str.__str__(str(error))
     except BaseException:  # noqa: BLE001
@@ -37,7 +37,7 @@ def text(error: BaseException, longest: int = MAX_TEXT_LENGTH) -> str:
 
 
 def type_name(kind: type) -> str:
-    """`package.module.ClassName`, as a person would look for it."""
+    """Return `package.module.ClassName`; without the module for built-in types."""
     module, name = _read(kind, "__module__"), _read(kind, "__qualname__") or UNNAMED
     return (name if module in ("builtins", "") else f"{module}.{name}")[:MAX_NAME_LENGTH]
 
@@ -47,7 +47,7 @@ def short_name(kind: type) -> str:
 
 
 def type_keys(kind: type) -> tuple[str, ...]:
-    """`package:ClassName` for the class and each of its ancestors, nearest first.
+    """Return `package:ClassName` for the class and each of its ancestors, nearest first.
 
     Names are compared, not classes, so that no library has to be imported; and only the top-level package,
     because libraries move their classes between modules.
@@ -59,7 +59,7 @@ def type_keys(kind: type) -> tuple[str, ...]:
 
 
 def has_own_attributes(kind: type) -> bool:
-    """Can an instance carry more than its message even when its `__dict__` is empty?"""
+    """Tell whether an instance can carry more than its message even if its `__dict__` is empty."""
     return any(
         type(name) is not str or not name.startswith("__") or name in _TELLING
         for ancestor in _ancestry(kind)
@@ -85,7 +85,7 @@ def _read(kind: type, name: str) -> str:
 
 
 def number(value: object, low: int, high: int) -> int | None:
-    """The value if it is a whole number between the bounds."""
+    """Return the value if it is a whole number between the bounds."""
     if not issubclass(type(value), int) or type(value) is bool:
         return None
     whole = int.__int__(cast("int", value))
@@ -93,23 +93,23 @@ def number(value: object, low: int, high: int) -> int | None:
 
 
 def string(value: object) -> str | None:
-    """The value if it is a string, as a plain one: a subclass may compare and hash as it likes."""
+    """Return the value as a plain string if it is one: a subclass may compare and hash as it likes."""
     return str.__str__(cast("str", value)) if issubclass(type(value), str) else None
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
-    """The errors that this one says it was made from: `raise … from`, `.reason`, or the first argument."""
+    """Yield the errors that this one was raised from: by `raise … from`, as `.reason` or first argument."""
     yield from _walk(error, _stated_causes)
 
 
 def links(error: BaseException) -> Iterator[BaseException]:
-    """The error, then everything it was made from or that was being handled when it was raised."""
+    """Yield the error, then everything it was raised from, or that was being handled when it was raised."""
     yield error
     yield from _walk(error, _all_causes)
 
 
 def members(error: BaseException) -> tuple[BaseException, ...]:
-    """The errors inside an exception group; empty for any other error."""
+    """Return the errors inside an exception group; none for any other error."""
     if not issubclass(type(error), BaseExceptionGroup):
         return ()
     inside = attribute(error, "exceptions")
@@ -119,7 +119,7 @@ def members(error: BaseException) -> tuple[BaseException, ...]:
 
 
 def leaves(error: BaseException) -> list[BaseException]:
-    """The errors inside a group and inside the groups within it, each once; empty for any other error."""
+    """Return the errors inside a group and its nested groups, each once; none for any other error."""
     found: list[BaseException] = []
     waiting, seen = deque(members(error)), {id(error)}
     while waiting and len(seen) <= MAX_MEMBERS:

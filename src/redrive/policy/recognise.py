@@ -1,7 +1,7 @@
 """Recognising one exception: by its type, or by the code, status or number it carries.
 
-What follows from the type alone is worked out once per type and kept. An error that carries nothing beyond
-its message, which is most of them, is recognised without looking at it any further.
+What follows from the type alone is computed once per type and cached. Most errors carry nothing beyond their
+message, and are recognised by their type alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from redrive.policy.known_errors import ErrorMeaning
 from redrive.policy.retry_after import parse_milliseconds, parse_retry_after
 
 MAX_NESTED = 16
-"""An error is looked for inside others only so deep: a chain of them may bite its own tail."""
+"""The maximum depth of errors inside errors: a chain of them may be a cycle."""
 
 
 class Recognition(NamedTuple):
@@ -34,7 +34,7 @@ _Recogniser = Callable[[BaseException, int], Recognition | None]
 
 
 class _Traits(NamedTuple):
-    """What the type of an error tells."""
+    """What follows from the type of an error."""
 
     name: str
     keys: tuple[str, ...]
@@ -86,8 +86,8 @@ def type_name(error: BaseException) -> str:
     return _traits_of(type(error)).name
 
 
-def carries_something(error: BaseException) -> bool:
-    """Has the error anything beyond its message that could be looked at?"""
+def has_details(error: BaseException) -> bool:
+    """Tell whether the error carries anything beyond its message."""
     if _traits_of(type(error)).has_attributes:
         return True
     own = probe.attribute(error, "__dict__")
@@ -95,12 +95,12 @@ def carries_something(error: BaseException) -> bool:
 
 
 def recognise(error: BaseException, depth: int = 0) -> Recognition | None:
-    """What one error says; `depth` counts how many others it was found inside of."""
+    """Recognise one error; `depth` counts the errors that it is nested in."""
     traits = _traits_of(type(error))
     found = traits.special(error, depth) if traits.special else None
     if found is None and traits.library:
         found = Recognition(*traits.library, error)
-    elif found is None and carries_something(error):
+    elif found is None and has_details(error):
         found = _by_what_it_carries(error, traits.keys)
     if found is None and traits.is_system_error:
         found = _by_system_number(error)
@@ -128,11 +128,13 @@ def _by_own_word(error: BaseException, depth: int) -> Recognition | None:
         return Recognition(probe.short_name(kind), meaning, error, unavailable=True)
     if issubclass(kind, RateLimitedError):
         return Recognition(probe.short_name(kind), ErrorMeaning(Category.RATE_LIMIT, Delivery.SEEN), error)
-    return _said(error, ErrorClass.FINAL if issubclass(kind, FinalError) else ErrorClass.RETRYABLE, depth)
+    return _by_stated_class(
+        error, ErrorClass.FINAL if issubclass(kind, FinalError) else ErrorClass.RETRYABLE, depth
+    )
 
 
-def _said(error: BaseException, error_class: ErrorClass, depth: int) -> Recognition:
-    """The code said whether to retry; the category is still that of the error it was made from, if known."""
+def _by_stated_class(error: BaseException, error_class: ErrorClass, depth: int) -> Recognition:
+    """The code decided whether to retry; the category is that of the error it was raised from, if known."""
     rule = probe.short_name(type(error))
     inside = _by_what_is_inside(error, depth)
     if inside is None:
@@ -143,7 +145,7 @@ def _said(error: BaseException, error_class: ErrorClass, depth: int) -> Recognit
 
 
 def _by_deferral(error: BaseException, depth: int) -> Recognition:
-    """What made the wait necessary; but the wait itself, in `retry_after`, is that of the deferral."""
+    """The category is that of the error behind the deferral; the wait in `retry_after` is the deferral's."""
     inside = _by_what_is_inside(error, depth)
     meaning = inside.meaning if inside else ErrorMeaning(Category.RATE_LIMIT)
     return Recognition(probe.short_name(type(error)), meaning, error)
@@ -255,7 +257,7 @@ def _by_system_number(error: BaseException) -> Recognition | None:
 
 
 def status_of(error: BaseException) -> int | None:
-    """The HTTP status an error carries, wherever its library keeps it."""
+    """Return the HTTP status of an error, wherever its library stores it."""
     response = probe.attribute(error, "response")
     candidates = (
         probe.attribute(error, "status_code"),
@@ -273,7 +275,7 @@ def status_of(error: BaseException) -> int | None:
 
 
 def retry_after_of(error: BaseException, now: float | None) -> float | None:
-    """The wait an error asks for: as an attribute, or in the headers of its response."""
+    """Return the wait that an error asks for: in an attribute, or in the headers of its response."""
     own = parse_retry_after(probe.attribute(error, "retry_after"), now=now)
     if own is not None:
         return own
@@ -298,7 +300,7 @@ def _header(headers: object, name: str) -> object:
 
 
 def _item(mapping: object, key: str) -> object:
-    """For headers, which every library keeps in a class of its own."""
+    """Read a header: every library has its own class for headers."""
     getter = probe.attribute(mapping, "get")
     if mapping is None or not callable(getter):
         return None

@@ -1,12 +1,12 @@
-"""How a bulk replay goes on: a few items first, the others when these went well, and not beyond a failure.
+"""The rollout of a bulk replay: a few items first, the others if those succeed, and a stop on failures.
 
-    canary   so many items; nothing more is begun before all of them have ended
-    ramp     the others, at a rate or as fast as they are executed: more under way at once the more went well
+    canary   a few items; no other item starts before all of them have finished
+    ramp     the others, at a rate or as fast as they are executed: the more succeed, the more run at once
     stop     too many failures, the same failures as before, or an open breaker: a person decides
-    finish   nothing is left to be begun, and nothing is under way
+    finish   no item is left to start, and none is in progress
 
-A person who resumes an operation that has stopped itself pardons what has failed until then: it begins with a
-canary again, and is judged by what happens from there on.
+A person who resumes a stopped operation pardons its failures so far: it starts with a canary again, and only
+later items are counted.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ MAX_WAIT_SECONDS, MIN_WAIT_SECONDS = 1.0, 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutOptions:
-    """
-    canary           so many items are replayed first, and must end before the others begin
-    rate             items a second after that; None: as fast as they are executed
-    failure_rate     it stops when more than this part of the items that have ended failed
-    minimum          it is not judged so before as many have ended, unless they are the whole canary
-    same_failures    it stops when so many have failed just as they had before; None: it does not
-    stop_on_breaker  it stops when a breaker is open that its remaining items depend on
+    """How carefully a bulk replay proceeds, and when it stops itself.
+
+    canary           the number of items that are replayed first, and finish before the others start
+    rate             items per second after that; None: as fast as they are executed
+    failure_rate     the share of failures among finished items beyond which it stops
+    minimum          the number of finished items before that share counts; a whole canary always counts
+    same_failures    the number of items that failed as before at which it stops; None: it does not
+    stop_on_breaker  stop when a breaker is open that the remaining items depend on
     """
 
     canary: int = 10
@@ -56,7 +57,7 @@ class RolloutOptions:
 
 
 class Score(NamedTuple):
-    """What came of the items. `repeated`: of the failed ones, those that failed as they had before."""
+    """The results of the items. `repeated`: the failed items that failed as before."""
 
     begun: int = 0
     succeeded: int = 0
@@ -72,7 +73,7 @@ class Score(NamedTuple):
 
 
 class RolloutPlan(NamedTuple):
-    """How an operation is to go on, and what of its score is not counted any more."""
+    """The options of an operation, and the part of its score that no longer counts."""
 
     options: RolloutOptions
     pardoned: Score = Score()
@@ -90,12 +91,12 @@ class RolloutPlan(NamedTuple):
 class RolloutFigures(NamedTuple):
     """An operation at one moment.
 
-    score         what came of its items, without what was pardoned
-    ready         items that could be begun now; counted up to a batch
-    running       items under way
+    score         the results of its items, without pardoned ones
+    ready         items that could start now; counted up to a batch
+    running       items in progress
     ramping       the canary is over
-    released_at   until when the rate is used up
-    open_breaker  the name of one that its remaining items depend on
+    released_at   when the rate allows the next items
+    open_breaker  the name of an open breaker that the remaining items depend on
     """
 
     score: Score
@@ -107,7 +108,7 @@ class RolloutFigures(NamedTuple):
 
 
 class ItemRelease(NamedTuple):
-    """Begin so many items; the rate is then used up until `released_at`."""
+    """Start `number` items; the rate allows the next ones after `released_at`."""
 
     number: int
     released_at: float
@@ -118,7 +119,7 @@ class RolloutWait(NamedTuple):
 
 
 class CanaryPassed(NamedTuple):
-    """The canary went well."""
+    """The canary succeeded; the ramp starts."""
 
 
 class Stop(NamedTuple):
@@ -126,7 +127,7 @@ class Stop(NamedTuple):
 
 
 class Finish(NamedTuple):
-    """What is still planned cannot be begun any more."""
+    """The operation is over; no planned item can start any more."""
 
 
 Move = ItemRelease | RolloutWait | CanaryPassed | Stop | Finish
@@ -168,7 +169,7 @@ def _in_ramp(figures: RolloutFigures, rate: float | None, now: float) -> Move:
 
 
 def _credited_since(released_at: float | None, rate: float, now: float) -> float:
-    """Time that was not used up counts for a second, or one item: a pause is not made up for."""
+    """Unused time counts for at most a second, or one item: a pause is not made up for."""
     oldest = now - max(BURST_SECONDS, 1.0 / rate)
     return oldest if released_at is None else min(now, max(oldest, released_at))
 
@@ -179,7 +180,7 @@ def _released(figures: RolloutFigures, wanted: int, now: float) -> ItemRelease |
 
 
 def _most_running(score: Score) -> int:
-    """What is under way cannot be stopped any more: not more of it than have ended, from a batch upwards."""
+    """Items in progress cannot be stopped: allow as many as have finished, and at least a batch."""
     return min(MAX_RUNNING, max(MAX_BATCH_SIZE, score.judged))
 
 
@@ -196,6 +197,6 @@ def _reason_to_stop(figures: RolloutFigures, options: RolloutOptions) -> str | N
 
 
 def _enough(figures: RolloutFigures, options: RolloutOptions) -> int:
-    """So many must have ended before the failures among them say something."""
+    """Return how many items must have finished before their failures count."""
     whole_canary = figures.score.begun >= options.canary and not figures.running
     return 1 if not figures.ramping and whole_canary else options.minimum

@@ -19,7 +19,7 @@ MAX_TAGS = 50
 
 
 class Circumstances(NamedTuple):
-    """What is known of a failed step; templates look at it."""
+    """The facts about a failed step that templates match."""
 
     category: Category
     task: str
@@ -32,14 +32,14 @@ class Circumstances(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Each matcher is one value or several of which one must fit; all matchers that are given must fit.
+    """Each matcher is one value, or several of which one must match; all given matchers must match.
 
     category      a category, or a coarse kind (redrive.policy.triage): transient, network, resource,
-                  permission, validation, permanent. A word that is both means the kind: "network" has
-                  timeouts in it, too; Category.NETWORK is the category alone
+                  permission, validation, permanent. A word that is both means the kind: "network" includes
+                  timeouts; Category.NETWORK is the category alone
     redrive       how letters that match are redriven: see redrive.policy.redriving
-    max_redrives  how often at most; that of the policy unless given
-    owner         who is assigned
+    max_redrives  the maximum; by default that of the policy
+    owner         the assignee
     """
 
     name: str
@@ -86,7 +86,7 @@ class Template:
 
 
 def template_for(templates: Iterable[Template], what: Circumstances) -> Template | None:
-    """The first that matches."""
+    """Return the first template that matches."""
     return next((template for template in templates if template.matches(what)), None)
 
 
@@ -116,7 +116,7 @@ def _require_text(name: str, value: object) -> str:
 
 
 def _require_category(name: str, value: object) -> tuple[Category, ...]:
-    """The categories that are meant."""
+    """Return the categories of a category or a coarse kind."""
     if isinstance(value, Category):
         return (value,)
     word = str(value).lower()

@@ -1,7 +1,6 @@
 """The verdict on a dead letter: why it stopped, what has changed since, and what is likely to work.
 
-For an operator at three in the morning: short sentences with exact numbers. It is made of facts alone, and
-says nothing that they do not show.
+For an operator at three in the morning: short sentences with exact numbers, derived from facts alone.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ Likely = Literal["likely", "unlikely", "unknown"]
 _PASSING = frozenset(
     {Category.TIMEOUT, Category.NETWORK, Category.PROVIDER_5XX, Category.RATE_LIMIT, Category.RESOURCE}
 )
-"""What tends to pass by itself; everything else stays until somebody changes something."""
+"""Failures that tend to pass by themselves; all others need a change."""
 
 CAREFUL = (
     "Careful: it may have taken effect already, and a replay may repeat that. "
     "Look at the other side before you replay."
 )
-"""The end of the advice, where there is reason for it."""
+"""The end of the advice about an unsafe step that may have been executed."""
 
 
 class BreakerFact(NamedTuple):
@@ -49,14 +48,14 @@ class ReplayCounts(NamedTuple):
 
 
 class LetterFacts(NamedTuple):
-    """What is known about a dead letter at `now`. What is said of "since" is since `failed_at`.
+    """The facts about a dead letter at `now`. "Since" means since `failed_at`.
 
     versions        other versions of the code that have started since
     failing         versions that have failed in the same way since
     succeeded       how often its step has succeeded since, at least
     succeeded_in    the versions in which it did
     occurred        how often the same failure has occurred since, elsewhere
-    most            the number up to which things were counted
+    most            the limit of the counts
     replays         of this letter
     other_replays   of other letters with the same failure
     waits_for       dead letters that must be resolved before it
@@ -100,7 +99,7 @@ class LetterFacts(NamedTuple):
 
     @property
     def new_versions(self) -> frozenset[str]:
-        """Others than the one that failed, in which it was not seen to fail."""
+        """Versions other than the failed one in which no failure was recorded."""
         known = self.versions | self.succeeded_in
         return known - self.failing - UNKNOWN_VERSIONS - {self.code_version}
 
@@ -110,7 +109,7 @@ class LetterFacts(NamedTuple):
 
 
 class ReplayVerdict(NamedTuple):
-    """`likely`: whether a replay now is likely to succeed. `heals_itself`: nobody need do anything."""
+    """`likely`: whether a replay now is likely to succeed. `heals_itself`: no person has to act."""
 
     why: str
     changed: tuple[str, ...]
@@ -124,7 +123,10 @@ class ReplayVerdict(NamedTuple):
 
 def verdict(facts: LetterFacts) -> ReplayVerdict:
     likely, advice = (
-        _settled(facts) or _hindered(facts) or _shown_by_replays(facts) or _shown_by_others(facts)
+        _judge_by_state(facts)
+        or _judge_by_obstacles(facts)
+        or _judge_by_replays(facts)
+        or _judge_by_changes(facts)
     )
     parts = (advice, _redrive(facts), _warning(facts))
     return ReplayVerdict(
@@ -150,11 +152,11 @@ def _changes(facts: LetterFacts) -> Iterator[str]:
     yield from _breaker(facts)
     yield from _versions(facts)
     if facts.succeeded:
-        yield f"The step {facts.step!r} has succeeded {_number(facts.succeeded, facts)} since."
+        yield f"The step {facts.step!r} has succeeded {_times(facts.succeeded, facts)} since."
     if facts.occurred:
-        yield f"The same failure has occurred {_number(facts.occurred, facts)} elsewhere since."
-    yield from _record("This one", facts.replays, facts.most)
-    yield from _record("Others with the same failure", facts.other_replays, facts.most)
+        yield f"The same failure has occurred {_times(facts.occurred, facts)} elsewhere since."
+    yield from _count_replays("This one", facts.replays, facts.most)
+    yield from _count_replays("Others with the same failure", facts.other_replays, facts.most)
     if facts.waits_for:
         yield f"It waits for {names(facts.waits_for, MAX_NAMED)}, not resolved yet."
 
@@ -184,7 +186,7 @@ def _versions(facts: LetterFacts) -> Iterator[str]:
         yield f"It fails in the same way in {names(still, MAX_NAMED)}."
 
 
-def _record(who: str, record: ReplayCounts, most: int) -> Iterator[str]:
+def _count_replays(who: str, record: ReplayCounts, most: int) -> Iterator[str]:
     if record.succeeded or record.failed:
         least = "at least " if max(record) >= most else ""
         times = plural(record.succeeded + record.failed, "replay")
@@ -194,7 +196,7 @@ def _record(who: str, record: ReplayCounts, most: int) -> Iterator[str]:
 # What is likely to work
 
 
-def _settled(facts: LetterFacts) -> tuple[Likely, str] | None:
+def _judge_by_state(facts: LetterFacts) -> tuple[Likely, str] | None:
     if facts.state == DeadLetterState.REPLAYING:
         return "unknown", "It is being replayed: wait for the outcome."
     if facts.state not in ACTIONABLE:
@@ -202,7 +204,7 @@ def _settled(facts: LetterFacts) -> tuple[Likely, str] | None:
     return None
 
 
-def _hindered(facts: LetterFacts) -> tuple[Likely, str] | None:
+def _judge_by_obstacles(facts: LetterFacts) -> tuple[Likely, str] | None:
     if facts.waits_for:
         return "unlikely", f"See to {names(facts.waits_for, MAX_NAMED)} first."
     if facts.breaker_open:
@@ -210,23 +212,23 @@ def _hindered(facts: LetterFacts) -> tuple[Likely, str] | None:
     return None
 
 
-def _shown_by_replays(facts: LetterFacts) -> tuple[Likely, str] | None:
-    """What became of others with the same failure. This one's own failures lie before `failed_at`."""
-    others, moved = facts.other_replays, _moved(facts)
+def _judge_by_replays(facts: LetterFacts) -> tuple[Likely, str] | None:
+    """Judge by replays of letters with the same failure; this one's own replays failed before `failed_at`."""
+    others, improved = facts.other_replays, _has_improved(facts)
     alone = others.succeeded + others.failed == 1
     most = "the only replay of the same failure has" if alone else "most replays of the same failure have"
     if others.succeeded > others.failed:
         return "likely", f"Replay it: {most} succeeded."
-    if others.failed > others.succeeded and not moved:
+    if others.failed > others.succeeded and not improved:
         return "unlikely", f"Find the cause first: {most} failed."
-    if facts.replays.failed and not others.succeeded and not moved:
+    if facts.replays.failed and not others.succeeded and not improved:
         return "unlikely", "Find the cause first: it has failed in a replay already, and nothing has changed."
     return None
 
 
-def _shown_by_others(facts: LetterFacts) -> tuple[Likely, str]:
+def _judge_by_changes(facts: LetterFacts) -> tuple[Likely, str]:
     if facts.may_pass:
-        return _passed(facts)
+        return _judge_passing(facts)
     if facts.new_versions and facts.succeeded_in & facts.new_versions:
         return "likely", "Replay it: the step works in another version of the code."
     if facts.new_versions:
@@ -234,7 +236,7 @@ def _shown_by_others(facts: LetterFacts) -> tuple[Likely, str]:
     return "unlikely", "A replay would fail again, unless the code, the settings or the payload have changed."
 
 
-def _passed(facts: LetterFacts) -> tuple[Likely, str]:
+def _judge_passing(facts: LetterFacts) -> tuple[Likely, str]:
     if facts.occurred > facts.succeeded:
         return "unlikely", "Wait, or find the cause: it is still happening."
     if facts.succeeded or facts.breaker_closed_since:
@@ -242,8 +244,8 @@ def _passed(facts: LetterFacts) -> tuple[Likely, str]:
     return "unknown", "Replay one to see: such failures often pass, and nothing shows yet that this one has."
 
 
-def _moved(facts: LetterFacts) -> bool:
-    """Has anything changed for the better since it failed?"""
+def _has_improved(facts: LetterFacts) -> bool:
+    """Tell whether anything has changed for the better since it failed."""
     return bool(facts.new_versions or facts.succeeded or facts.breaker_closed_since)
 
 
@@ -277,7 +279,7 @@ def _warning(facts: LetterFacts) -> str:
 # Words
 
 
-def _number(number: int, facts: LetterFacts) -> str:
+def _times(number: int, facts: LetterFacts) -> str:
     if number >= facts.most:
         return f"at least {number:,} times"
     return "once" if number == 1 else f"{number:,} times"

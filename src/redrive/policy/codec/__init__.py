@@ -1,7 +1,7 @@
-"""The gate before persistence: all that Redrive stores is JSON text made here.
+"""The gate before persistence: everything that Redrive stores is JSON text from this package.
 
-Nothing changes silently on the way. A value comes back equal and of the same type, or `encode` refuses it
-before anything is written, saying where it is, what is wrong and what to do. One exception: the tuple.
+No value changes silently. It comes back equal and with the same type, or `encode` rejects it before anything
+is written, with its place, the problem and the fix. One exception: the tuple.
 
     None, bool, str, list, dict with str keys       stored as they are
     int within 64 bits, finite float                stored as they are
@@ -16,11 +16,11 @@ before anything is written, saying where it is, what is wrong and what to do. On
     too deep (cycles too), too large, too many      refused, see `JsonLimits`
 
 `decode` reads that text and any other JSON, except repeated keys, NaN, numbers that overflow and numbers of
-more than 4,000 digits. It knows no `JsonLimits`: lowering them must not make stored work unreadable.
+more than 4,000 digits. It ignores `JsonLimits`: lowering them must not make stored work unreadable.
 
-A text or json column gives back what it got. PostgreSQL's jsonb does not: the float 1e16 becomes an integer.
+A text or json column returns the text unchanged; PostgreSQL's jsonb does not: there 1e16 becomes an integer.
 
-`storable` is for failures. It takes anything at all and makes something of it that `encode` accepts.
+`storable` is for failures: it turns any object into a value that `encode` accepts.
 """
 
 from redrive.policy.codec.limits import DEFAULT_LIMITS, JsonLimits, JsonValue

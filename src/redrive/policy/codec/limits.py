@@ -57,8 +57,8 @@ _ADVICE = {
 
 
 def refuse(path: Path, problem: str, advice: str) -> NoReturn:
-    steps = (f".{step}" if str(step).isidentifier() else f"[{shown(ascii(step))}]" for step in path)
-    raise NotStorableError(f"{cut('$' + ''.join(steps), 200)} {problem}; {advice}")
+    steps = (f".{step}" if str(step).isidentifier() else f"[{abbreviate(ascii(step))}]" for step in path)
+    raise NotStorableError(f"{truncate('$' + ''.join(steps), 200)} {problem}; {advice}")
 
 
 def refuse_type(value: object, path: Path) -> NoReturn:
@@ -72,11 +72,11 @@ def type_name(kind: type) -> str:
     return str(type.__dict__["__name__"].__get__(kind))[:100]
 
 
-def shown(text: str) -> str:
+def abbreviate(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def cut(text: str, length: int) -> str:
+def truncate(text: str, length: int) -> str:
     """Keep the head and the tail of a long text, with the number of omitted characters between them."""
     omitted, tail = len(text) - length, length // 2
     if omitted <= 0:

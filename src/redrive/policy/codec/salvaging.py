@@ -1,4 +1,4 @@
-"""Making something storable of anything at all, for failures."""
+"""Salvaging: turns any object into a storable value, for failures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any, ClassVar
 
 from redrive.errors import NotStorableError
-from redrive.policy.codec.limits import DEFAULT_LIMITS, MAX_BITS, JsonLimits, JsonValue, cut, type_name
+from redrive.policy.codec.limits import DEFAULT_LIMITS, MAX_BITS, JsonLimits, JsonValue, truncate, type_name
 from redrive.policy.codec.text import decode, encode
 
 _LOST = "<not storable>"
@@ -17,7 +17,7 @@ _ORDERED = ({int}, {str})
 
 
 def storable(value: object, *, limits: JsonLimits = DEFAULT_LIMITS) -> JsonValue:
-    """Something that tells about `value` and that `encode` accepts under the same limits. Never raises."""
+    """Return a description of `value` that `encode` accepts under the same limits. Never raises."""
     try:
         return _salvaged(value, limits)
     except Exception:  # noqa: BLE001 — memory or stack may run out; storing a failure must not fail even so
@@ -29,7 +29,7 @@ class _Overflow(Exception):  # noqa: N818 — not an error: it asks for the next
 
 
 def _salvaged(value: object, limits: JsonLimits) -> JsonValue:
-    """The whole value if it can be kept, else as little less as fits."""
+    """Return the whole value if it is storable, otherwise as much of it as fits."""
     for squeeze in range(-1, _SQUEEZES):
         try:
             kept = value if squeeze < 0 else _Salvage(limits, squeeze).value(value, 0)
@@ -40,7 +40,7 @@ def _salvaged(value: object, limits: JsonLimits) -> JsonValue:
 
 
 class _Salvage:
-    """One attempt to make a value storable; a squeeze keeps less of texts and lists, in the end of levels."""
+    """One attempt to make a value storable; a higher squeeze keeps less text, fewer items and levels."""
 
     def __init__(self, limits: JsonLimits, squeeze: int) -> None:
         self._text_length = max(limits.size >> 1 + 2 * squeeze, 24)
@@ -63,7 +63,7 @@ class _Salvage:
         return self._text(str.__str__(text))
 
     def _text(self, text: str) -> str:
-        kept = cut(text, self._text_length)
+        kept = truncate(text, self._text_length)
         self._room -= len(kept)
         if self._room < 0:
             raise _Overflow
@@ -128,7 +128,7 @@ class _Salvage:
 
 
 class _Names:
-    """A dict that gives keys of the same name a number instead of losing one."""
+    """A dict that numbers keys of the same name instead of losing one."""
 
     def __init__(self) -> None:
         self.entries: dict[str, JsonValue] = {}
@@ -143,7 +143,7 @@ class _Names:
 
 
 def _snapshot(container: Any) -> Sequence[object]:
-    """What is in it, read through the base type: a subclass may iterate over anything, or raise."""
+    """Read the items through the base type, since a subclass may iterate over anything, or raise."""
     if issubclass(type(container), list):
         return list.copy(container)
     if issubclass(type(container), tuple):
@@ -153,7 +153,7 @@ def _snapshot(container: Any) -> Sequence[object]:
 
 
 def _rank(value: object) -> tuple[str, str]:
-    return type_name(type(value)), cut(_description(value), 200)
+    return type_name(type(value)), truncate(_description(value), 200)
 
 
 def _description(value: Any) -> str:

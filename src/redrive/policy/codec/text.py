@@ -21,9 +21,9 @@ from redrive.policy.codec.limits import (
     JsonLimits,
     JsonValue,
     Path,
+    abbreviate,
     refuse,
     refuse_type,
-    shown,
     type_name,
 )
 
@@ -47,13 +47,13 @@ def encode(value: object, *, limits: JsonLimits = DEFAULT_LIMITS) -> str:
 
 
 def canonical(value: object, *, limits: JsonLimits = DEFAULT_LIMITS) -> str:
-    """As `encode`, with sorted keys: equal values give equal text, whatever the order of their keys."""
+    """Encode with sorted keys: equal values give equal text, whatever the order of their keys."""
     plain = plain_text(value, limits=limits) is not None
     return _checked(_SORTED.encode(value if plain else _Escaping(limits).value(value, ())), limits)
 
 
 def plain_text(value: object, *, limits: JsonLimits = DEFAULT_LIMITS) -> str | None:
-    """The text of a value that is JSON as it is, without any peculiarity; None for any other."""
+    """Return the text of a value that needs no escapes and is within the limits; None for any other."""
     if not _is_plain(value, limits):
         return None
     try:
@@ -81,7 +81,7 @@ def _checked(text: str, limits: JsonLimits) -> str:
 
 
 def _is_plain(value: object, limits: JsonLimits) -> bool:
-    """JSON's own types only, and within the limits. One flat loop: the speed of `encode` is decided here."""
+    """Tell whether a value has JSON's own types only and is within the limits. One flat loop, for speed."""
     level: list[Any] = [value]
     items, size = limits.items, limits.size
     for _ in range(limits.depth + 1):
@@ -115,7 +115,7 @@ def _is_plain(value: object, limits: JsonLimits) -> bool:
 
 
 class _Escaping:
-    """The careful way: escapes what can be escaped, and refuses the rest with its path."""
+    """The slow way: escapes what can be escaped, and rejects the rest with its path."""
 
     def __init__(self, limits: JsonLimits) -> None:
         self._limits = limits
@@ -210,14 +210,16 @@ def _object(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     entries = dict(pairs)
     if len(entries) != len(pairs):
         [(key, _)] = Counter(key for key, _ in pairs).most_common(1)
-        raise NotStorableError(f"the stored text has the key {shown(ascii(key))} twice; remove one of them")
+        raise NotStorableError(
+            f"the stored text has the key {abbreviate(ascii(key))} twice; remove one of them"
+        )
     return entries
 
 
 def _finite(text: str) -> float:
     number = float(text)
     if not isfinite(number):
-        raise NotStorableError(f"the stored text has a number too large to be read: {shown(text)}")
+        raise NotStorableError(f"the stored text has a number too large to be read: {abbreviate(text)}")
     return number
 
 

@@ -1,4 +1,4 @@
-"""Redaction: secrets are taken out before anything is stored, logged or sent on."""
+"""Redaction: removes secrets before anything is stored, logged or forwarded."""
 
 from redrive.policy.redact.redactor import DEFAULT_REDACTOR, MAX_TEXT_LENGTH, Redactor
 

@@ -1,7 +1,7 @@
-"""What stands in the place of a secret: `[redacted:api_key]`, or `[redacted:api_key:3f9a1c52]` with a key.
+"""Markers replace secrets: `[redacted:api_key]`, or `[redacted:api_key:3f9a1c52]` with a key.
 
-The last part is the beginning of a keyed hash, so that equal secrets of one org can be seen to be equal.
-Without a key there is none: the plain hash of a short secret is found by trying.
+The last part is the beginning of a keyed hash, so that equal secrets of one org are recognisable as equal.
+Without a key there is no hash: the plain hash of a short secret can be found by trying all secrets.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HASH_BYTES = 4
 
 
 class Marker:
-    """Makes the markers of one org, or of nobody in particular when the key is empty."""
+    """Makes the markers of one org; with an empty key, markers without hashes."""
 
     def __init__(self, key: bytes = b"") -> None:
         if not isinstance(key, bytes):

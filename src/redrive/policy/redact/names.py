@@ -1,7 +1,7 @@
-"""Secret names: whether the name of a field says that its value is a secret.
+"""Secret names: fields whose name says that their value is a secret.
 
 A name is read as words: `X-Api-Key`, `apiKey` and `API_KEY` are all (api, key), while `monkey` is one
-word. The last secret word decides, and what follows it may take it back: `password_hash` is a secret,
+word. The last secret word decides, unless a later word revokes it: `password_hash` is a secret,
 `password_reset_at` a date.
 """
 
@@ -144,7 +144,7 @@ _HINTS = _listed(
 
 @dataclass(frozen=True, slots=True)
 class SecretName:
-    """What a name gives away.
+    """What a name says about its value.
 
     Under a `text_only` name, numbers are counts and mappings are looked through; under a `random_only`
     name, only what looks random is a secret.
@@ -160,7 +160,7 @@ def words_of(name: str) -> Words:
 
 
 class SecretNames:
-    """The names known to be secret, with those a user adds and takes away."""
+    """The built-in secret names, with those that the application adds and removes."""
 
     def __init__(self, extra: Iterable[str] = (), allowed: Iterable[str] = ()) -> None:
         self._extra = tuple(words for words in map(words_of, extra) if words)

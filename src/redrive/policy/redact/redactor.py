@@ -41,11 +41,11 @@ class RedactionRules(NamedTuple):
 
 
 class Redactor:
-    """Replaces secrets by markers; with an org's `key`, equal secrets get equal hashes, other than elsewhere.
+    """Replaces secrets by markers; with an org's `key`, equal secrets of that org get equal hashes.
 
-    `extra_keys` are further names of secrets, `allow_keys` names that are none (the shape of a value
-    still counts), `extra_patterns` regular expressions of which every match is a secret. They must be
-    linear: they see all text.
+    `extra_keys` are further names of secrets, `allow_keys` names that are not (the shape of a value still
+    counts), `extra_patterns` regular expressions whose every match is a secret. They must be linear: all text
+    is matched.
     """
 
     def __init__(
@@ -63,14 +63,14 @@ class Redactor:
         self._clean: dict[str, None] = {}
 
     def text(self, text: str) -> str:
-        """The text without its secrets: a log line, an exception message, a URL, a JSON document."""
+        """Redact a text: a log line, an exception message, a URL, a JSON document."""
         try:
             return self._text(str.__str__(text), depth=0)
         except RecursionError:  # the caller's own stack was nearly used up
             return TOO_DEEP
 
     def value(self, value: Any) -> Any:
-        """A copy of the value without its secrets; what is not like JSON is replaced by its redacted repr."""
+        """Redact a copy of the value; an object unlike JSON becomes its redacted repr."""
         try:
             return Walk(self._names, self._mark, self._text).value(value, depth=0)
         except RecursionError:
