@@ -262,7 +262,7 @@ def _owners() -> Iterator[Guard]:
     for name, pattern, prevents in (
         ("role", r"member\.role = 'OWNER'", "others who are no owners counting as some"),
         ("active", r"member\.active = 1", "owners who rest counting as some who act"),
-        ("disabled", r"account\.disabled_at IS NULL", "owners who are disabled counting as some who act"),
+        ("disabled", r"NOT member\.disabled", "owners who are disabled counting as some who act"),
         ("other", r"member\.user_id <> [?$]\d+", "the last owner counting as another one"),
     ):
         yield Guard(

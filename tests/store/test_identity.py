@@ -15,6 +15,7 @@ from redrive.model.role import Role
 from redrive.store import migration
 from redrive.store.api_keys import NewApiKey
 from redrive.store.database import Database
+from redrive.store.memberships import Roles
 from redrive.store.migration import migrations
 from redrive.store.one_time import NewOneTime
 from redrive.store.sessions import NewSessionRow
@@ -124,7 +125,7 @@ async def test_an_identity_has_one_account_and_an_account_one_identity(store: St
 
 
 async def test_the_repr_of_a_user_has_no_hash(store: Store) -> None:
-    ana = (await user(store, "ana"))._replace(password="$argon2id$v=19$secret")
+    ana = (await user(store, "ana")).replace(password="$argon2id$v=19$secret")
     assert "argon2" not in f"{ana!r} {ana}"
 
 
@@ -222,7 +223,7 @@ async def test_an_unknown_session_and_one_that_is_over_are_the_same(store: Store
     assert await store.sessions.known("never was", 3600.0) is None
     found = await store.sessions.known("new", 3600.0)
     assert found is not None
-    assert (found.user_name, found.roles) == ("ana", (None, None))
+    assert (found.user_name, found.roles) == ("ana", Roles(None, None))
     assert await store.sessions.known("new", 0.0) is None
 
 

@@ -78,7 +78,9 @@ class SavedViews:
         if len(known) > MAX_NAME_LENGTH:
             raise InvalidValueError(f"name must have 1 to {MAX_NAME_LENGTH} characters, got {len(known)}")
         org, by = self._caller
-        return SavedView(self._ids.new(), org, known, *looking, by, 0.0)
+        return SavedView(
+            id=self._ids.new(), org=org, name=known, created_by=by, created_at=0.0, **looking._asdict()
+        )
 
     async def _same(self, session: Session, new: SavedView) -> SavedView:
         known = await self._store.saved_views.named(session, new.org, new.page, new.name)

@@ -110,8 +110,13 @@ class FailureGroup(Row, frozen=True, kw_only=True):
 
     @property
     def snapshot(self) -> GroupSnapshot:
-        conditions = (self.ignored_until, self.ignored_beyond, self.ignored_version)
-        return GroupSnapshot(self.state, self.occurrences, *conditions)
+        return GroupSnapshot(
+            state=self.state,
+            occurrences=self.occurrences,
+            ignored_until=self.ignored_until,
+            ignored_beyond=self.ignored_beyond,
+            ignored_version=self.ignored_version,
+        )
 
     @property
     def version(self) -> str:

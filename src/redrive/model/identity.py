@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from redrive.model.field import Instant
 from redrive.model.role import Role
+from redrive.model.row import Row
 
 HOME = "default"
 """The organization that owns the installation."""
@@ -29,7 +30,7 @@ class SignInKind(StrEnum):
     FORWARD = "forward"
 
 
-class Organization(NamedTuple):
+class Organization(Row, frozen=True):
     name: str
     title: str
     created_at: Instant
@@ -43,7 +44,7 @@ class Identity(NamedTuple):
     subject: str
 
 
-class User(NamedTuple):
+class User(Row, frozen=True):
     """A person.
 
     org              the organization that answers for the account: its owners may hand out links for it
@@ -66,7 +67,7 @@ class User(NamedTuple):
         return f"User({self.name!r}, id={self.id!r})"
 
 
-class Member(NamedTuple):
+class Member(Row, frozen=True):
     """A user in an organization. `version` rises with every change; `disabled` is the user everywhere."""
 
     org: str
@@ -105,7 +106,7 @@ class OrganizationPage(NamedTuple):
     next_cursor: str | None
 
 
-class ApiKey(NamedTuple):
+class ApiKey(Row, frozen=True):
     """A key as it can be shown.
 
     scopes               the permissions that it is limited to; None: all of its role
@@ -163,7 +164,7 @@ class OneTimeLink(NamedTuple):
         return f"OneTimeLink(token='…', name={self.name!r}, expires_at={self.expires_at!r})"
 
 
-class SessionLine(NamedTuple):
+class SessionLine(Row, frozen=True):
     """A session as its user sees it in a list."""
 
     id: str
@@ -174,7 +175,7 @@ class SessionLine(NamedTuple):
     expires_at: Instant
 
 
-class Membership(NamedTuple):
+class Membership(Row, frozen=True):
     """An organization that a user may enter, and their role there."""
 
     org: str

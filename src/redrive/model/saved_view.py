@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from redrive.model.field import Instant
+from redrive.model.row import Row
 
 
 class ViewedPage(StrEnum):
@@ -31,11 +32,11 @@ class Looking(NamedTuple):
     sort: str = ""
 
 
-class SavedView(NamedTuple):
+class SavedView(Row, frozen=True):
     id: str
     org: str
     name: str
-    page: str
+    page: ViewedPage
     query: str
     view: str
     sort: str

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from redrive.model.identity import ApiKey
 from redrive.model.role import Role
+from redrive.model.row import Row
 from redrive.policy.codec import decode, encode
-from redrive.store.database import Row, Session
+from redrive.store.database import Session
 from redrive.store.statement import statements
 
 _SQL = statements("api_keys", ApiKey)
 
 
-class NewApiKey(NamedTuple):
+class NewApiKey(Row, frozen=True):
     """`lifetime` is in seconds from now; None: for ever."""
 
     id: str
@@ -43,8 +44,7 @@ class ApiKeys:
     async def insert(self, session: Session, new: NewApiKey) -> ApiKey | None:
         """None when a key of that name is in use."""
         scopes = None if new.scopes is None else encode(list(new.scopes))
-        parameters = {**new._asdict(), "role": str(new.role), "scopes": scopes}
-        rows = await session.fetch(_SQL["insert"], parameters)
+        rows = await session.fetch(_SQL["insert"], {**new.asdict(), "scopes": scopes})
         return _key(rows[0]) if rows else None
 
     async def known(self, key_id: str) -> KnownKey | None:
@@ -88,8 +88,8 @@ class ApiKeys:
         return _key(rows[0])
 
 
-def _key(row: Row) -> ApiKey:
-    key = ApiKey._make(row)
+def _key(values: Sequence[Any]) -> ApiKey:
+    key = ApiKey.from_row(values)
     scopes: object = None if key.scopes is None else decode(str(key.scopes))
     named = None if scopes is None else tuple(map(str, scopes if isinstance(scopes, list) else ()))
-    return key._replace(role=Role(key.role), scopes=named)
+    return key.replace(scopes=named)

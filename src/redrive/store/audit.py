@@ -56,12 +56,12 @@ class OrgKey(NamedTuple):
     org: str
 
 
-_SQL = statements("audit", Entry, OrgKey)
+_SQL = statements("audit", Entry, OrgKey, AuditMark)
 
 
 class AuditStore:
-    def __init__(self, database: Session) -> None:
-        self._database = database
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self._known: set[str] = set()
 
     async def append(self, session: Session, entries: Sequence[NewEntry]) -> None:
@@ -78,13 +78,13 @@ class AuditStore:
         await session.fetch_many(_SQL["save_head"], list({each.org: each for each in rows}.values()))
 
     async def end(self, org: str) -> End:
-        [(sequence, hash_, last)] = await self._database.fetch(_SQL["end"], {"org": _plain(org)})
+        [(sequence, hash_, last)] = await self._session.fetch(_SQL["end"], {"org": _plain(org)})
         return End(Head(org, sequence, hash_), last)
 
     async def following(self, org: str, last: int) -> AsyncIterator[list[Entry]]:
         """The whole chain up to `last`, oldest first, in pages."""
         parameters = {"org": _plain(org), "after": 0, "last": last, "size": PAGE}
-        while rows := await self._database.fetch(_SQL["following"], parameters):
+        while rows := await self._session.fetch(_SQL["following"], parameters):
             entries = [Entry._make(row) for row in rows]
             yield entries
             parameters["after"] = entries[-1].sequence
@@ -92,21 +92,21 @@ class AuditStore:
     async def after(self, org: str, sequence: int, most: int) -> list[AuditMark]:
         """The next entries after that one, the oldest first."""
         parameters = {"org": _plain(org), "after": sequence, "most": most}
-        return [AuditMark._make(row) for row in await self._database.fetch(_SQL["after"], parameters)]
+        return [AuditMark._make(row) for row in await self._session.fetch(_SQL["after"], parameters)]
 
     async def page(self, org: str, wanted: Wanted, size: int, before: int) -> list[Entry]:
         """Those before this sequence, newest first. A subject finds the entries about it alone."""
         texts = {key: _plain(text) for key, text in wanted._asdict().items() if isinstance(text, str)}
         bounds = {"org": _plain(org), "size": size, "before": before, "look": LOOK}
         parameters = {**wanted._asdict(), **texts, **bounds}
-        return [Entry._make(row) for row in await self._database.fetch(_SQL[_page(wanted)], parameters)]
+        return [Entry._make(row) for row in await self._session.fetch(_SQL[_page(wanted)], parameters)]
 
     async def batches_about(self, org: str, subject: str, since: float, size: int) -> list[Entry]:
         """Entries about several subjects, this one among them: looked for among the first and the newest
         since a moment."""
         parameters = {"org": _plain(org), "since": since, "look": LOOK, "size": size}
         quoted = encode(_plain(subject))
-        rows = await self._database.fetch(_SQL["batches_about"], {**parameters, "quoted": quoted})
+        rows = await self._session.fetch(_SQL["batches_about"], {**parameters, "quoted": quoted})
         return [Entry._make(row) for row in rows]
 
     async def _locked(self, session: Session, orgs: Sequence[str]) -> dict[str, tuple[Head, float]]:

@@ -82,7 +82,15 @@ class LetterAssignment(NamedTuple):
 
 
 _SQL = statements(
-    "dead_letters", DeadLetter, DeadLetterLine, LetterKey, ClosedLetter, LetterAssignment, LetterTags
+    "dead_letters",
+    DeadLetter,
+    DeadLetterLine,
+    Note,
+    Locked,
+    LetterKey,
+    ClosedLetter,
+    LetterAssignment,
+    LetterTags,
 )
 
 

@@ -5,39 +5,45 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from redrive.errors import NotFoundError
+from redrive.model.dead_letter import DeadLetterState
+from redrive.model.decision import Reason
+from redrive.model.failure import Category, ErrorClass
+from redrive.model.row import Row
+from redrive.model.step import Effect
 from redrive.store.database import Session
 from redrive.store.statement import statements
-
-_SQL = statements("facts")
 
 MAX_COUNT = 1_000
 
 
-class FailedLetter(NamedTuple):
+class FailedLetter(Row, frozen=True):
     """What a verdict asks of a dead letter; `now` is when it was read."""
 
     id: str
-    state: str
+    state: DeadLetterState
     workflow: str
     queue: str
     step: str
-    category: str
-    error_class: str
+    category: Category
+    error_class: ErrorClass
     error_type: str
-    reason: str
+    reason: Reason
     explanation: str
     fingerprint: str
     attempts: int
     created_at: float
     last_failed_at: float | None
-    effect: str
-    may_have_executed: int
+    effect: Effect
+    may_have_executed: bool
     breaker: str | None
     code_version: str
     redrives: int
     max_redrives: int
     next_redrive_at: float | None
     now: float
+
+
+_SQL = statements("facts", FailedLetter)
 
 
 class EndedReplays(NamedTuple):
@@ -58,7 +64,7 @@ class FactFinder:
         rows = await self._session.fetch(_SQL["letter"], {"id": letter_id, "org": self._org})
         if not rows:
             raise NotFoundError(f"there is no dead letter {letter_id!r}")
-        return FailedLetter._make(rows[0])
+        return FailedLetter.from_row(rows[0])
 
     async def successes(self, workflow: str, since: float) -> dict[str, int]:
         """Runs of the workflow that were begun and have succeeded since, by version of the code.

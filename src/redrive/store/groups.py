@@ -85,7 +85,9 @@ class GroupKey(NamedTuple):
     most: int = MAX_REPLAYS
 
 
-_SQL = statements("groups", FailureGroup, GroupOccurrences, VersionOccurrences, ReopenedGroup, GroupKey)
+_SQL = statements(
+    "groups", FailureGroup, GroupSnapshot, GroupOccurrences, VersionOccurrences, ReopenedGroup, GroupKey
+)
 
 
 class Groups(GroupListing):

@@ -13,8 +13,6 @@ from redrive.model.idempotency import KeyName, KeyState, KeyStatus
 from redrive.store.database import Session
 from redrive.store.statement import statements
 
-_SQL = statements("idempotency")
-
 
 class KeyRenewal(NamedTuple):
     org: str
@@ -35,6 +33,9 @@ class KeyPayloads(NamedTuple):
     token: int
     response: str | None
     error: str | None
+
+
+_SQL = statements("idempotency", KeyPayloads)
 
 
 class IdempotencyKeys:

@@ -8,8 +8,6 @@ from typing import NamedTuple
 from redrive.store.database import Session
 from redrive.store.statement import statements
 
-_SQL = statements("limits")
-
 
 class BreakerRow(NamedTuple):
     """A shared breaker. `closed_at` and `released` tell of its recovery; `now` is when it was read."""
@@ -58,6 +56,9 @@ class Released(NamedTuple):
     id: str
     step_index: int
     queue: str
+
+
+_SQL = statements("limits", BreakerRow, LimitRow, QueueRow, WorkerRow, Released)
 
 
 class Limits:

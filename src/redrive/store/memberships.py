@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from redrive.model.identity import HOME, Member, Membership
 from redrive.model.role import Role
-from redrive.store.database import Row, Session
+from redrive.model.row import Row
+from redrive.store.database import Session
 from redrive.store.statement import statements
 
-_SQL = statements("memberships")
+_SQL = statements("memberships", Member)
 
 
-class Roles(NamedTuple):
+class Roles(Row, frozen=True):
     """The roles of a user's active memberships: in some organization, and in the home one."""
 
     there: Role | None
     at_home: Role | None
-
-    @classmethod
-    def read(cls, there: str | None, at_home: str | None) -> Roles:
-        return cls(*(None if role is None else Role(role) for role in (there, at_home)))
 
 
 class Memberships:
@@ -31,11 +26,11 @@ class Memberships:
 
     async def insert(self, session: Session, org: str, user_id: str, role: Role, by: str) -> bool:
         """False when they are a member."""
-        parameters = {"org": org, "user_id": user_id, "role": str(role), "by": by}
+        parameters = {"org": org, "user_id": user_id, "role": role, "by": by}
         return bool(await session.fetch(_SQL["insert"], parameters))
 
     async def change(self, session: Session, org: str, user_id: str, role: Role, active: bool) -> None:
-        parameters = {"org": org, "user_id": user_id, "role": str(role), "active": int(active)}
+        parameters = {"org": org, "user_id": user_id, "role": role, "active": int(active)}
         await session.fetch(_SQL["change"], parameters)
 
     async def remove(self, session: Session, org: str, user_id: str) -> None:
@@ -57,38 +52,21 @@ class Memberships:
     ) -> Member | None:
         parameters = {"org": org, "id": user_id, "name": name}
         rows = await (session or self._session).fetch(_SQL["find"], parameters)
-        return _member(rows[0]) if rows else None
+        return Member.from_row(rows[0]) if rows else None
 
     async def page(self, org: str, size: int, after: str) -> list[Member]:
         """By name, after this one."""
         rows = await self._session.fetch(_SQL["page"], {"org": org, "size": size, "after": after})
-        return [_member(row) for row in rows]
+        return [Member.from_row(row) for row in rows]
 
     async def roles(self, session: Session, user_id: str, org: str) -> Roles | None:
         """None when there is no such organization."""
         parameters = {"user_id": user_id, "org": org, "home": HOME}
         rows = await session.fetch(_SQL["roles"], parameters)
-        return Roles.read(*rows[0]) if rows else None
+        return Roles.from_row(rows[0]) if rows else None
 
     async def standings(self, session: Session, user_id: str, most: int) -> list[Membership]:
         """The organizations that the user is an active member of, the home one first."""
         parameters = {"user_id": user_id, "home": HOME, "most": most}
         rows = await session.fetch(_SQL["standings"], parameters)
-        return [Membership(row[0], row[1], Role(row[2])) for row in rows]
-
-
-def _member(row: Row) -> Member:
-    org, user_id, name, role, active, version, created_at, created_by, updated_at, disabled_at = row
-    disabled = disabled_at is not None
-    return Member(
-        org=org,
-        user_id=user_id,
-        name=name,
-        role=Role(role),
-        active=bool(active),
-        version=version,
-        created_at=created_at,
-        created_by=created_by,
-        updated_at=updated_at,
-        disabled=disabled,
-    )
+        return [Membership.from_row(row) for row in rows]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from redrive.model.row import Row
 from redrive.store.database import Session
 from redrive.store.statement import statements
 
-_SQL = statements("one_time")
 
-
-class NewOneTime(NamedTuple):
+class NewOneTime(Row, frozen=True):
     """`body` is text that may be sealed; `user_id` is whom it is about, so that it can be taken back."""
 
     hash: str
@@ -21,9 +18,12 @@ class NewOneTime(NamedTuple):
     user_id: str | None = None
 
 
-class Taken(NamedTuple):
+class Taken(Row, frozen=True):
     body: str
     user_id: str | None
+
+
+_SQL = statements("one_time", Taken)
 
 
 class OneTimeTokens:
@@ -32,13 +32,13 @@ class OneTimeTokens:
 
     async def insert(self, new: NewOneTime, session: Session | None = None) -> float:
         """When it expires."""
-        rows = await (session or self._session).fetch(_SQL["insert"], new._asdict())
+        rows = await (session or self._session).fetch(_SQL["insert"], new.asdict())
         return float(rows[0][0])
 
     async def take(self, kind: str, hash_: str, session: Session | None = None) -> Taken | None:
         """Exactly once: taking it removes it. None when it was taken, has expired or never was."""
         rows = await (session or self._session).fetch(_SQL["take"], {"kind": kind, "hash": hash_})
-        return Taken._make(rows[0]) if rows else None
+        return Taken.from_row(rows[0]) if rows else None
 
     async def user_of(self, kind: str, hash_: str, session: Session) -> str | None:
         """Whom it is for, without taking it."""

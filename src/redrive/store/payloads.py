@@ -60,7 +60,9 @@ class NewAttemptPayload(NamedTuple):
     new_output: str
 
 
-_SQL = statements("payloads", NewRunPayloads, NewStepPayload, NewAttemptPayload)
+_SQL = statements(
+    "payloads", RunPayloads, StepPayload, AttemptPayload, NewRunPayloads, NewStepPayload, NewAttemptPayload
+)
 
 
 class Payloads:

@@ -65,7 +65,7 @@ class Census:
             self.policies[policy] += number
 
 
-_SQL = statements("redriving", Due)
+_SQL = statements("redriving", Due, ProcessorRow)
 
 
 class Redrives:

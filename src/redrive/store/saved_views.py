@@ -6,7 +6,7 @@ from redrive.model.saved_view import SavedView
 from redrive.store.database import Session
 from redrive.store.statement import statements
 
-_SQL = statements("saved_views")
+_SQL = statements("saved_views", SavedView)
 
 
 class SavedViewStore:
@@ -15,17 +15,17 @@ class SavedViewStore:
 
     async def insert_if_new(self, session: Session, new: SavedView) -> SavedView | None:
         """None when the page has one of that name. The moment is that of the database."""
-        rows = await session.fetch(_SQL["insert"], new._asdict())
-        return SavedView._make(rows[0]) if rows else None
+        rows = await session.fetch(_SQL["insert"], new.asdict())
+        return SavedView.from_row(rows[0]) if rows else None
 
     async def named(self, session: Session, org: str, page: str, name: str) -> SavedView | None:
         rows = await session.fetch(_SQL["named"], {"org": org, "page": page, "name": name})
-        return SavedView._make(rows[0]) if rows else None
+        return SavedView.from_row(rows[0]) if rows else None
 
     async def list(self, org: str, page: str | None = None) -> list[SavedView]:
         """By page and name."""
         rows = await self._session.fetch(_SQL["list"], {"org": org, "page": page})
-        return [SavedView._make(row) for row in rows]
+        return [SavedView.from_row(row) for row in rows]
 
     async def number(self, session: Session, org: str) -> int:
         [[number]] = await session.fetch(_SQL["number"], {"org": org})
@@ -34,4 +34,4 @@ class SavedViewStore:
     async def remove(self, session: Session, org: str, view_id: str) -> SavedView | None:
         """What was removed; None when there was none."""
         rows = await session.fetch(_SQL["remove"], {"org": org, "id": view_id})
-        return SavedView._make(rows[0]) if rows else None
+        return SavedView.from_row(rows[0]) if rows else None

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from redrive.model.identity import HOME, SessionLine, SignInKind
+from redrive.model.row import Row
 from redrive.store.database import Session
 from redrive.store.memberships import Roles
 from redrive.store.statement import statements
 
-_SQL = statements("sessions")
 MAX_LISTED = 100
 
 
-class NewSessionRow(NamedTuple):
+class NewSessionRow(Row, frozen=True):
     """`lifetime` is in seconds from now."""
 
     hash: str
@@ -34,10 +34,13 @@ class KnownSession(NamedTuple):
     now: float
 
 
-class EndedSession(NamedTuple):
+class EndedSession(Row, frozen=True):
     id: str
     user_id: str
     org: str
+
+
+_SQL = statements("sessions", SessionLine, EndedSession)
 
 
 class Sessions:
@@ -45,16 +48,7 @@ class Sessions:
         self._session = session
 
     async def insert(self, session: Session, new: NewSessionRow) -> SessionLine:
-        rows = await session.fetch(_SQL["insert"], {**new._asdict(), "kind": str(new.kind)})
-        created_at, expires_at = rows[0]
-        return SessionLine(
-            id=new.id,
-            org=new.org,
-            kind=new.kind,
-            created_at=created_at,
-            seen_at=created_at,
-            expires_at=expires_at,
-        )
+        return SessionLine.from_row((await session.fetch(_SQL["insert"], new.asdict()))[0])
 
     async def known(self, hash_: str, idle: float, session: Session | None = None) -> KnownSession | None:
         """None when there is none, it has expired, was not seen for so long, or its user is disabled."""
@@ -62,17 +56,13 @@ class Sessions:
         rows = await (session or self._session).fetch(_SQL["known"], parameters)
         if not rows:
             return None
-        id_, user_id, org, kind, created_at, seen_at, expires_at, name, there, at_home, now = rows[0]
-        line = SessionLine(
-            id=id_,
-            org=org,
-            kind=SignInKind(kind),
-            created_at=created_at,
-            seen_at=seen_at,
-            expires_at=expires_at,
-        )
+        *line, user_id, user_name, there, at_home, now = rows[0]
         return KnownSession(
-            line=line, user_id=user_id, user_name=name, roles=Roles.read(there, at_home), now=now
+            line=SessionLine.from_row(line),
+            user_id=user_id,
+            user_name=user_name,
+            roles=Roles.from_row((there, at_home)),
+            now=now,
         )
 
     async def touch(self, hash_: str, pause: float) -> None:
@@ -87,11 +77,11 @@ class Sessions:
         """The newest first."""
         parameters = {"user_id": user_id, "idle": idle, "most": MAX_LISTED}
         rows = await self._session.fetch(_SQL["of_user"], parameters)
-        return [SessionLine._make(row)._replace(kind=SignInKind(row[2])) for row in rows]
+        return [SessionLine.from_row(row) for row in rows]
 
     async def end(self, session: Session, hash_: str) -> EndedSession | None:
         rows = await session.fetch(_SQL["end"], {"hash": hash_})
-        return EndedSession._make(rows[0]) if rows else None
+        return EndedSession.from_row(rows[0]) if rows else None
 
     async def end_one(self, session: Session, user_id: str, session_id: str) -> bool:
         return bool(await session.fetch(_SQL["end_one"], {"user_id": user_id, "id": session_id}))
@@ -102,5 +92,5 @@ class Sessions:
         return len(await session.fetch(_SQL["end_others"], parameters))
 
     async def remove_expired(self, most: int) -> int:
-        """Forget up to so many that are over; how many it were."""
+        """Forget up to so many that are over; returns their number."""
         return len(await self._session.fetch(_SQL["remove_expired"], {"most": most}))

@@ -60,4 +60,4 @@ class Users:
 
 
 def _first(rows: list[Row]) -> User | None:
-    return User._make(rows[0]) if rows else None
+    return User.from_row(rows[0]) if rows else None

@@ -38,7 +38,7 @@ WHERE org = :org AND sequence > :after AND sequence <= :last
 ORDER BY sequence LIMIT :size
 
 -- name: after
-SELECT sequence, at, action, subject, subjects FROM redrive.audit
+SELECT {columns:AuditMark} FROM redrive.audit
 WHERE org = :org AND sequence > :after
 ORDER BY sequence LIMIT :most
 

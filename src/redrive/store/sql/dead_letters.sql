@@ -49,7 +49,7 @@ ORDER BY run.id
 FOR UPDATE
 
 -- name: _locked
-SELECT letter.id, letter.state, letter.tags, letter.assignee, letter.updated_at, letter.replay_count
+SELECT {columns:Locked letter}
 FROM redrive.dead_letters AS letter
 
 -- name: lock
@@ -98,10 +98,10 @@ RETURNING letter.id
 -- name: note
 INSERT INTO redrive.dead_letter_notes (id, org, letter_id, at, author, body)
 SELECT :note_id, org, id, :now, :author, :body FROM redrive.dead_letters WHERE id = :id AND org = :org
-RETURNING id, at, author, body
+RETURNING {columns:Note}
 
 -- name: notes
-SELECT id, at, author, body FROM redrive.dead_letter_notes
+SELECT {columns:Note} FROM redrive.dead_letter_notes
 WHERE letter_id = :id AND org = :org
 ORDER BY at, id
 LIMIT :most

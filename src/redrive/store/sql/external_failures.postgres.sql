@@ -4,9 +4,3 @@ INSERT INTO redrive.tallies (org, figure, subject, bucket, number)
 SELECT CAST(:org AS text), 'left', '', CAST(floor(:now / 300) AS bigint) * 300, count(*) {_gone}
     AND letter.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
 HAVING count(*) > 0
-
--- name: lock_removable
--- The rows are locked: whoever replays one of them in this moment waits, or was first.
-{_removable}
-ORDER BY run.id
-FOR UPDATE

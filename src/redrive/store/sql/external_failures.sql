@@ -77,7 +77,10 @@ WHERE letter.org = :org AND letter.queue = :queue
     AND NOT EXISTS (SELECT 1 FROM redrive.runs AS run WHERE run.id = letter.run_id)
 
 -- name: lock_removable
+-- The rows are locked: a caller that replays one of them at this moment waits, or was first.
 {_removable}
+ORDER BY run.id
+FOR UPDATE
 
 -- name: count_gone
 INSERT INTO redrive.tallies (org, figure, subject, bucket, number)

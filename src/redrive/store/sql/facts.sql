@@ -1,7 +1,5 @@
 -- name: letter
-SELECT id, state, workflow, queue, step, category, error_class, error_type, reason, explanation, fingerprint, attempts,
-    created_at, last_failed_at, effect, may_have_executed, breaker, code_version, redrives, max_redrives,
-    next_redrive_at, :now
+SELECT {columns:FailedLetter except now}, :now
 FROM redrive.dead_letters WHERE id = :id AND org = :org
 
 -- name: _queue_names

@@ -137,7 +137,7 @@ WHERE org = :org AND fingerprint = :fingerprint
 RETURNING {columns:FailureGroup}
 
 -- name: no_longer_ignored
-SELECT org, fingerprint, state, occurrences, ignored_until, ignored_beyond, ignored_version, :now
+SELECT org, fingerprint, {columns:GroupSnapshot}, :now
 FROM redrive.failure_groups
 WHERE state = 'IGNORED' AND ignored_until <= :now
 ORDER BY ignored_until

@@ -57,7 +57,7 @@ WHERE (org, domain, user_id, key) IN (
 RETURNING token
 
 -- name: stale
-SELECT org, domain, user_id, key, token, response, error FROM redrive.idempotency_keys
+SELECT {columns:KeyPayloads} FROM redrive.idempotency_keys
 WHERE (org, domain, user_id, key) > (:org, :domain, :user_id, :key)
     AND (substr(response, 1, :length) <> :current OR substr(error, 1, :length) <> :current)
 ORDER BY org, domain, user_id, key

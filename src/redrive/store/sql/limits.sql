@@ -23,21 +23,24 @@ WHERE name IS NOT NULL
 SELECT count(*) FROM (SELECT 1 FROM redrive.runs WHERE place = 'held' AND held_by = :held_by LIMIT :most) AS counted
 
 -- name: release
-UPDATE redrive.runs SET place = CASE WHEN isolation > 0 THEN 'alone' ELSE 'ready' END, held_by = NULL
-WHERE id IN (
-    SELECT id FROM redrive.runs
+-- SKIP LOCKED, so that workers do not wait for one another.
+WITH picked AS MATERIALIZED (
+    SELECT id AS picked_id FROM redrive.runs
     WHERE place = 'held' AND held_by = :held_by
     ORDER BY priority DESC, submitted_at, id
     LIMIT :most OFFSET :skip
+    FOR UPDATE SKIP LOCKED
 )
-RETURNING id, step_index, queue
+UPDATE redrive.runs SET place = CASE WHEN isolation > 0 THEN 'alone' ELSE 'ready' END, held_by = NULL
+FROM picked WHERE id = picked_id
+RETURNING {columns:Released}
 
 -- name: lock_limit
-SELECT name, maximum, in_use FROM redrive.limits WHERE name = :name FOR UPDATE
+SELECT {columns:LimitRow} FROM redrive.limits WHERE name = :name FOR UPDATE
 
 -- name: save_limit
-INSERT INTO redrive.limits (name, maximum, in_use) VALUES (:name, :maximum, :in_use)
-ON CONFLICT (name) DO UPDATE SET maximum = excluded.maximum, in_use = excluded.in_use
+INSERT INTO redrive.limits ({columns:LimitRow}) SELECT {columns:LimitRow batch} FROM {batch:LimitRow}
+ON CONFLICT (name) DO UPDATE SET {assign:LimitRow except name}
 
 -- name: ensure_limit
 INSERT INTO redrive.limits (name, maximum, in_use) VALUES (:name, :maximum, 0)
@@ -49,23 +52,26 @@ WHERE in_use < maximum
     AND EXISTS (SELECT 1 FROM redrive.runs WHERE place = 'held' AND held_by = 'limit:' || known.name)
 
 -- name: forget_limits
-DELETE FROM redrive.limits
-WHERE in_use = 0 AND NOT EXISTS (
-    SELECT 1 FROM redrive.runs WHERE place = 'held' AND held_by = 'limit:' || limits.name
+-- SKIP LOCKED: waiting for a worker that locks several limits at once could end in a deadlock.
+DELETE FROM redrive.limits WHERE name IN (
+    SELECT name FROM redrive.limits AS known
+    WHERE in_use = 0
+        AND NOT EXISTS (SELECT 1 FROM redrive.runs WHERE place = 'held' AND held_by = 'limit:' || known.name)
+    FOR UPDATE SKIP LOCKED
 )
 
 -- name: breaker
-SELECT name, body, closed_at, released, updated_at, :now FROM redrive.breakers WHERE name = :name
+SELECT {columns:BreakerRow except now}, :now FROM redrive.breakers WHERE name = :name
 
 -- name: breakers
-SELECT name, body, closed_at, released, updated_at, :now FROM redrive.breakers ORDER BY name
+SELECT {columns:BreakerRow except now}, :now FROM redrive.breakers ORDER BY name
 
 -- name: ensure_breaker
 INSERT INTO redrive.breakers (name, body, closed_at, released, updated_at) VALUES (:name, '{}', NULL, 0, :now)
 ON CONFLICT (name) DO NOTHING
 
 -- name: lock_breaker
-SELECT name, body, closed_at, released, updated_at, :now FROM redrive.breakers WHERE name = :name FOR UPDATE
+SELECT {columns:BreakerRow except now}, :now FROM redrive.breakers WHERE name = :name FOR UPDATE
 
 -- name: save_breaker
 UPDATE redrive.breakers SET body = :body, closed_at = :closed_at, released = :released, updated_at = :now
@@ -79,7 +85,7 @@ ON CONFLICT (name) DO UPDATE SET paused_at = :now, paused_by = excluded.paused_b
 UPDATE redrive.queues SET paused_at = NULL, paused_by = NULL, reason = NULL WHERE name = :name
 
 -- name: queues
-SELECT name, paused_at, paused_by, reason FROM redrive.queues ORDER BY name
+SELECT {columns:QueueRow} FROM redrive.queues ORDER BY name
 
 -- name: heartbeat
 INSERT INTO redrive.workers (id, started_at, seen_at, code_version, queues, concurrency, in_flight, state, host,
@@ -88,7 +94,7 @@ VALUES (:id, :now, :now, :code_version, :queues, :concurrency, :in_flight, :stat
 ON CONFLICT (id) DO UPDATE SET seen_at = :now, in_flight = excluded.in_flight, state = excluded.state
 
 -- name: workers
-SELECT id, started_at, seen_at, code_version, queues, concurrency, in_flight, state, host, process, :now
+SELECT {columns:WorkerRow except now}, :now
 FROM redrive.workers ORDER BY started_at
 
 -- name: forget_workers

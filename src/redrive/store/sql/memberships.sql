@@ -1,9 +1,8 @@
--- name: _member
-member.org, member.user_id, account.name, member.role, member.active, member.version, member.created_at,
-    member.created_by, member.updated_at, account.disabled_at
-
 -- name: _members
-redrive.memberships AS member JOIN redrive.users AS account ON account.id = member.user_id
+(
+    SELECT membership.*, account.name, account.disabled_at IS NOT NULL AS disabled
+    FROM redrive.memberships AS membership JOIN redrive.users AS account ON account.id = membership.user_id
+) AS member
 
 -- name: insert
 INSERT INTO redrive.memberships (org, user_id, role, active, version, created_at, created_by, updated_at)
@@ -12,12 +11,12 @@ ON CONFLICT (org, user_id) DO NOTHING
 RETURNING user_id
 
 -- name: find
-SELECT {_member} FROM {_members}
-WHERE member.org = :org AND (member.user_id = :id OR account.name = :name)
+SELECT {columns:Member} FROM {_members}
+WHERE member.org = :org AND (member.user_id = :id OR member.name = :name)
 
 -- name: page
-SELECT {_member} FROM {_members}
-WHERE member.org = :org AND account.name > :after ORDER BY account.name LIMIT :size
+SELECT {columns:Member} FROM {_members}
+WHERE member.org = :org AND member.name > :after ORDER BY member.name LIMIT :size
 
 -- name: change
 UPDATE redrive.memberships SET role = :role, active = :active, version = version + 1, updated_at = :now
@@ -28,7 +27,7 @@ DELETE FROM redrive.memberships WHERE org = :org AND user_id = :user_id
 
 -- name: other_owners
 SELECT count(*) FROM {_members}
-WHERE member.org = :org AND member.role = 'OWNER' AND member.active = 1 AND account.disabled_at IS NULL
+WHERE member.org = :org AND member.role = 'OWNER' AND member.active = 1 AND NOT member.disabled
     AND member.user_id <> :user_id
 
 -- name: owned_by

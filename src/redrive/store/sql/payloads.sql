@@ -9,7 +9,7 @@ JOIN redrive.runs AS run ON run.id = letter.run_id AND run.org = letter.org
 WHERE letter.id = :id AND letter.org = :org
 
 -- name: stale_runs
-SELECT id, input, step_input, result, metadata FROM redrive.runs
+SELECT {columns:RunPayloads} FROM redrive.runs
 WHERE id > :after AND (
     substr(input, 1, :length) <> :current OR substr(step_input, 1, :length) <> :current
     OR substr(result, 1, :length) <> :current OR substr(metadata, 1, :length) <> :current
@@ -26,7 +26,7 @@ FROM {batch:NewRunPayloads}
 WHERE run.id = batch.id
 
 -- name: stale_steps
-SELECT run_id, step_index, output FROM redrive.steps
+SELECT {columns:StepPayload} FROM redrive.steps
 WHERE (run_id, step_index) > (:run_id, :step_index) AND substr(output, 1, :length) <> :current
 ORDER BY run_id, step_index LIMIT :size
 
@@ -36,7 +36,7 @@ FROM {batch:NewStepPayload}
 WHERE step.run_id = batch.run_id AND step.step_index = batch.step_index AND step.output = batch.output
 
 -- name: stale_attempts
-SELECT run_id, step_index, number, output FROM redrive.attempts
+SELECT {columns:AttemptPayload} FROM redrive.attempts
 WHERE (run_id, step_index, number) > (:run_id, :step_index, :number) AND substr(output, 1, :length) <> :current
 ORDER BY run_id, step_index, number LIMIT :size
 

@@ -62,7 +62,7 @@ ON CONFLICT (id) DO UPDATE
 SET state = excluded.state, interval_seconds = excluded.interval_seconds, seen_at = :now, redriven = excluded.redriven
 
 -- name: processors
-SELECT id, queue, state, interval_seconds, started_at, seen_at, redriven, :now FROM redrive.processors
+SELECT {columns:ProcessorRow except now}, :now FROM redrive.processors
 ORDER BY started_at, id
 
 -- name: forget_processors

@@ -1,17 +1,14 @@
--- name: _view
-id, org, name, page, query, view, sort, created_by, created_at
-
 -- name: insert
-INSERT INTO redrive.saved_views ({_view})
-VALUES (:id, :org, :name, :page, :query, :view, :sort, :created_by, :now)
+INSERT INTO redrive.saved_views ({columns:SavedView except created_at}, created_at)
+SELECT {columns:SavedView batch except created_at}, :now FROM {batch:SavedView except created_at}
 ON CONFLICT (org, page, name) DO NOTHING
-RETURNING {_view}
+RETURNING {columns:SavedView}
 
 -- name: named
-SELECT {_view} FROM redrive.saved_views WHERE org = :org AND page = :page AND name = :name
+SELECT {columns:SavedView} FROM redrive.saved_views WHERE org = :org AND page = :page AND name = :name
 
 -- name: list
-SELECT {_view} FROM redrive.saved_views
+SELECT {columns:SavedView} FROM redrive.saved_views
 WHERE org = :org AND (CAST(:page AS text) IS NULL OR page = :page)
 ORDER BY page, lower(name), name
 
@@ -19,4 +16,4 @@ ORDER BY page, lower(name), name
 SELECT count(*) FROM redrive.saved_views WHERE org = :org
 
 -- name: remove
-DELETE FROM redrive.saved_views WHERE org = :org AND id = :id RETURNING {_view}
+DELETE FROM redrive.saved_views WHERE org = :org AND id = :id RETURNING {columns:SavedView}

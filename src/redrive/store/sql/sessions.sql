@@ -1,10 +1,10 @@
 -- name: insert
 INSERT INTO redrive.sessions (hash, id, user_id, org, kind, created_at, seen_at, expires_at)
 VALUES (:hash, :id, :user_id, :org, :kind, :now, :now, :now + :lifetime)
-RETURNING created_at, expires_at
+RETURNING {columns:SessionLine}
 
 -- name: known
-SELECT held.id, held.user_id, held.org, held.kind, held.created_at, held.seen_at, held.expires_at, account.name,
+SELECT {columns:SessionLine held}, held.user_id, account.name,
     (SELECT role FROM redrive.memberships WHERE user_id = held.user_id AND org = held.org AND active = 1),
     (SELECT role FROM redrive.memberships WHERE user_id = held.user_id AND org = :home AND active = 1),
     :now
@@ -20,7 +20,7 @@ RETURNING id
 
 -- name: end
 DELETE FROM redrive.sessions WHERE hash = :hash
-RETURNING id, user_id, org
+RETURNING {columns:EndedSession}
 
 -- name: end_one
 DELETE FROM redrive.sessions WHERE user_id = :user_id AND id = :id
@@ -31,7 +31,7 @@ DELETE FROM redrive.sessions WHERE user_id = :user_id AND id <> :id
 RETURNING id
 
 -- name: of_user
-SELECT id, org, kind, created_at, seen_at, expires_at FROM redrive.sessions
+SELECT {columns:SessionLine} FROM redrive.sessions
 WHERE user_id = :user_id AND expires_at > :now AND seen_at > :now - :idle
 ORDER BY id DESC LIMIT :most
 
