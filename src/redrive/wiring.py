@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Self
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.engine.breakers import Breakers, BreakerSettings
 from redrive.engine.dead_letter_policy import DeadLetterPolicy
+from redrive.engine.definition import Definitions
 from redrive.engine.encryption import Encryption
 from redrive.engine.enqueue import Enqueuer
 from redrive.engine.event_bus import EventBus
@@ -24,7 +25,7 @@ from redrive.engine.ids import Ids
 from redrive.engine.in_flight import InFlight
 from redrive.engine.invoker import Invoker, Threads
 from redrive.engine.recorder import Recorder
-from redrive.engine.registry import Definitions, Registry
+from redrive.engine.registry import Registry
 from redrive.engine.signals import Signals
 from redrive.engine.store_retrier import StoreRetrier
 from redrive.engine.task import Task, checked_name

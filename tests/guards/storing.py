@@ -328,7 +328,7 @@ GUARDS = (
     Guard(
         "stored definition",
         "a run being executed by a definition that somebody has changed",
-        (Code("redrive.engine.registry:Definitions.get", "if known.digest != digest:", "if False:"),),
+        (Code("redrive.engine.definition:Definitions.get", "if known.digest != digest:", "if False:"),),
         (f"{BAD_INPUT}test_a_run_whose_definition_cannot_be_read_stops_no_other_and_is_not_lost",),
     ),
     Guard(

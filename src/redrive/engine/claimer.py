@@ -18,7 +18,7 @@ MAX_PENDING_RECORDS = 2_000
 UNREADABLE_DELAY = 60.0
 SHORT_WAIT = 0.005
 MAX_ALONE_WAIT_SECONDS, ALONE_INTERVAL = 10.0, 60.0
-"""How long others may take to land before a suspect is given back, and when it is tried again."""
+"""How long other works may take to finish before an isolated run is given back, and when it is retried."""
 
 _UNREADABLE = (RedriveError, LookupError, TypeError, ValueError)
 
@@ -70,7 +70,7 @@ class Claimer:
         return self._options.concurrency - len(self._executor.tasks)
 
     async def wait_for_room(self) -> int:
-        """Wait until a good part is free, but not long when only little is: large batches are cheap."""
+        """Wait for a free slot, and a moment for a quarter of the slots: large batches are cheap."""
         if 0 < self.free() < self._options.concurrency // 4:
             self._in_flight.room_made.clear()
             await wait_for(self._in_flight.room_made, SHORT_WAIT, self._clock)
@@ -109,16 +109,16 @@ class Claimer:
             self._signals.ready.set()
 
     async def adopt(self) -> None:
-        """When the answer to a claim never arrived: take what was committed nevertheless."""
+        """Take the runs of a claim whose answer never arrived, if it was committed."""
         if self._unsure is None:
             return
         token, since = self._unsure
         claims = await self._store.leases.adopt(token, self._worker_id)
-        await self._take([each for each in claims if not self._in_flight.knows(each.id)], since)
+        await self._take([claim for claim in claims if not self._in_flight.knows(claim.id)], since)
         self._unsure = None
 
     async def _queues(self) -> list[str]:
-        """Those to be asked; every queue gets its turn to be the first."""
+        """The queues to claim from; each gets its turn to be the first."""
         queues = self._options.queues
         if len(queues) == 1:
             return list(queues)
@@ -131,9 +131,9 @@ class Claimer:
         return await self._claimed(lambda holder: leases.claim(queue, room, holder, workflows, without))
 
     async def _claim_alone(self, queue: str) -> int:
-        """Something that is suspected of killing its worker gets one for itself, or is given back.
+        """Claim a run that may have crashed a worker, to execute it with nothing else, or to give it back.
 
-        It is claimed before the others are waited for, so that no other worker waits for it too.
+        It is claimed before other works have finished, so that no other worker waits for it too.
         """
         leases, workflows = self._store.leases, self._options.workflows
         self._alone_after = self._clock.monotonic() + ALONE_INTERVAL
@@ -172,7 +172,7 @@ class Claimer:
             Holder(token=token, worker=self._worker_id, code_version=self._code_version, ttl=lease_seconds)
         )
         await (take or self._take)(claims, since)
-        self._unsure = None  # not before: who is told to stop meanwhile gives back what was not yet taken
+        self._unsure = None  # not before: a worker that is stopped meanwhile adopts what was not taken yet
         return len(claims)
 
     async def _take(self, claims: Sequence[Claim], since: float) -> None:
@@ -210,7 +210,7 @@ class Claimer:
             await self._take_through([work])
 
     async def readable(self, claim: Claim, since: float | None = None) -> Work | None:
-        """The work that a claim stands for; a row that cannot be read stops no other and is not lost."""
+        """Make the work of a claim. A run whose row cannot be read is postponed, and stops no other."""
         try:
             work = await self._works.of(claim)
         except _UNREADABLE as error:

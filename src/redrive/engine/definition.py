@@ -1,18 +1,23 @@
-"""Definitions: what runs consist of. A run keeps the one it was started with, whatever is deployed later."""
+"""Definitions: the steps of runs. A run keeps the one it was started with, whatever is deployed later."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from redrive.errors import InvalidValueError
 from redrive.model.step import Effect
 from redrive.policy.codec import JsonValue, canonical, decode, encode
 from redrive.policy.policy_json import policy_from_json, policy_to_json
 from redrive.policy.retry import RetryPolicy
+
+if TYPE_CHECKING:
+    from redrive.store.store import Store
+
+MAX_DEFINITIONS = 1_024
 
 
 @dataclass(frozen=True)
@@ -69,15 +74,23 @@ class Definition:
         return cls(value["workflow"], tuple(StepDefinition.from_json(step) for step in value["steps"]))
 
 
-def distinct(workflow: str, steps: Sequence[StepDefinition]) -> tuple[StepDefinition, ...]:
-    """The steps of a workflow: at least one, and no two of the same name."""
-    if not steps:
-        raise InvalidValueError(f"the workflow {workflow!r} has no steps; a workflow has at least one")
-    names = [step.name for step in steps]
-    for name in names:
-        if names.count(name) > 1:
-            raise InvalidValueError(
-                f"the workflow {workflow!r} has two steps named {name!r}; "
-                f"give one of them another name with task.step(name=...)"
-            )
-    return tuple(steps)
+class Definitions:
+    """The definitions of stored runs, read once each."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: OrderedDict[str, Definition] = OrderedDict()
+
+    def known(self, digest: str) -> Definition | None:
+        return self._known.get(digest)
+
+    async def get(self, digest: str) -> Definition:
+        known = self._known.get(digest)
+        if known is None:
+            known = Definition.parsed(await self._store.runs.definition(digest))
+            if known.digest != digest:
+                raise InvalidValueError(f"the stored definition {digest} is not what was stored")
+            self._known[digest] = known
+            if len(self._known) > MAX_DEFINITIONS:
+                self._known.popitem(last=False)
+        return known

@@ -1,4 +1,4 @@
-"""Telling listeners what happened. Nothing that listens can harm the work."""
+"""The event bus: calls listeners with what happened. A listener that fails harms nothing."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class EventBus:
         self._listeners = tuple(rest)
 
     def is_subscribed(self, kind: type[Event]) -> bool:
-        """Is there anybody who wants to hear this? For the events that every piece of work would make."""
-        for listener in self._listeners:  # noqa: SIM110 — asked for every piece of work
+        """Whether a listener wants events of this kind: those of every run are made only if one does."""
+        for listener in self._listeners:  # noqa: SIM110 — asked for every run
             if _wants(listener, kind):
                 return True
         return False

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from redrive.clock import Clock
+from redrive.engine.definition import Definitions
 from redrive.engine.encryption import NO_ENCRYPTION, Encryption
 from redrive.engine.event_bus import EventBus
 from redrive.engine.history import History, history_of
@@ -21,9 +22,6 @@ from redrive.policy.codec import decode
 from redrive.store.runs import Runs
 from redrive.store.store import Store
 from redrive.words.number import plural
-
-if TYPE_CHECKING:
-    from redrive.engine.registry import Definitions
 
 FIRST_POLL_SECONDS, MAX_POLL_SECONDS = 0.02, 1.0
 _UNFINISHED = (RunState.PENDING, RunState.RUNNING)

@@ -20,8 +20,7 @@ from redrive.store.record import UNBURIED
 from redrive.store.store import Store
 
 if TYPE_CHECKING:
-    from redrive.engine.definition import Definition, StepDefinition
-    from redrive.engine.registry import Definitions
+    from redrive.engine.definition import Definition, Definitions, StepDefinition
 
 MAX_READINGS = 10
 

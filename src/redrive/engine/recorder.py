@@ -16,7 +16,7 @@ from redrive.store.store import Store
 
 MAX_BATCH_SIZE = 500
 
-Report = Callable[[Recorded | None], None]
+OnRecorded = Callable[[Recorded | None], None]
 """Receives what a record has changed, or None if the lease was lost."""
 
 
@@ -24,7 +24,7 @@ class Recorder:
     def __init__(self, store: Store, retrier: StoreRetrier) -> None:
         self._store = store
         self._retrier = retrier
-        self._waiting: list[tuple[Record, Report]] = []
+        self._waiting: list[tuple[Record, OnRecorded]] = []
         self._writing = 0
         self._filled = asyncio.Event()
 
@@ -33,7 +33,7 @@ class Recorder:
         """How many records are not written yet."""
         return len(self._waiting) + self._writing
 
-    def put(self, record: Record, report: Report) -> None:
+    def put(self, record: Record, report: OnRecorded) -> None:
         """Write the record with the next batch, then call `report`."""
         self._waiting.append((record, report))
         self._filled.set()
@@ -61,9 +61,9 @@ class Recorder:
                 report(recorded.get(record.change.id))
         self._filled.clear()
 
-    def _next_batch(self) -> list[tuple[Record, Report]]:
+    def _next_batch(self) -> list[tuple[Record, OnRecorded]]:
         """At most one record a run: a second one is not fenced against the first within one statement."""
-        batch: dict[str, tuple[Record, Report]] = {}
+        batch: dict[str, tuple[Record, OnRecorded]] = {}
         rest = []
         for entry in self._waiting:
             run_id = entry[0].change.id

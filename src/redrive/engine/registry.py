@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 
-from redrive.engine.definition import Definition, StepDefinition, distinct
+from redrive.engine.definition import Definition, StepDefinition
 from redrive.engine.task import DEFAULT_QUEUE, Task, checked_name
 from redrive.errors import InvalidValueError, NotFoundError
-from redrive.store.store import Store
 from redrive.words.suggestion import suggest
-
-MAX_DEFINITIONS = 1_024
 
 
 class Registry:
@@ -33,7 +29,7 @@ class Registry:
         checked_name("the name of a workflow", name)
         self._refuse_second("workflow", name, self.workflows)
         defined = [_step_of(name, step) for step in steps]
-        definition = self.workflows[name] = Definition(name, distinct(name, defined))
+        definition = self.workflows[name] = Definition(name, _distinct(name, defined))
         return definition
 
     def workflow(self, name: str) -> Definition:
@@ -66,23 +62,15 @@ def _step_of(workflow: str, step: object) -> StepDefinition:
     return step
 
 
-class Definitions:
-    """The definitions of stored runs, read once each."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._known: OrderedDict[str, Definition] = OrderedDict()
-
-    def known(self, digest: str) -> Definition | None:
-        return self._known.get(digest)
-
-    async def get(self, digest: str) -> Definition:
-        known = self._known.get(digest)
-        if known is None:
-            known = Definition.parsed(await self._store.runs.definition(digest))
-            if known.digest != digest:
-                raise InvalidValueError(f"the stored definition {digest} is not what was stored")
-            self._known[digest] = known
-            if len(self._known) > MAX_DEFINITIONS:
-                self._known.popitem(last=False)
-        return known
+def _distinct(workflow: str, steps: Sequence[StepDefinition]) -> tuple[StepDefinition, ...]:
+    """The steps of a workflow: at least one, and no two of the same name."""
+    if not steps:
+        raise InvalidValueError(f"the workflow {workflow!r} has no steps; a workflow has at least one")
+    names = [step.name for step in steps]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidValueError(
+                f"the workflow {workflow!r} has two steps named {name!r}; "
+                f"give one of them another name with task.step(name=...)"
+            )
+    return tuple(steps)

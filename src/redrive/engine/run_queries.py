@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from redrive.engine.definition import Definition
+from redrive.engine.definition import Definition, Definitions
 from redrive.engine.handle import RunHandle
 from redrive.engine.history import Happening, History, history_of
 from redrive.engine.run_view import AttemptView, RedactedView, RunSummary, RunView, StepView
@@ -17,9 +17,6 @@ from redrive.policy.bounds import require_whole
 from redrive.policy.query import parse
 from redrive.policy.query_language import RUNS
 from redrive.store.store import Store
-
-if TYPE_CHECKING:
-    from redrive.engine.registry import Definitions
 
 MAX_PAGE_SIZE = 500
 

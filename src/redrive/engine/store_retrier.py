@@ -1,4 +1,4 @@
-"""StoreRetrier with the database: what it does not do now is tried again, further and further apart."""
+"""Retries of store operations: further and further apart, until the database answers."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class StoreRetrier:
         errors: type[StoreError] = StoreError,
         tries: int | None = None,
     ) -> T:
-        """Try until it succeeds, or so many times. `error` has happened already: begin with a wait.
+        """Run an action until it succeeds, at most `tries` times. After an `error` so far, wait first.
 
-        A database that refuses is no reason for a worker to die: others may mend it meanwhile.
+        An error of the store ends no worker: an operator may repair the database meanwhile.
         """
         failures, began = 0, self._clock.monotonic()
         while True:

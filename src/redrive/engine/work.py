@@ -9,9 +9,9 @@ from types import EllipsisType
 from typing import NamedTuple
 
 from redrive.engine.context import Context
-from redrive.engine.definition import Definition, StepDefinition
+from redrive.engine.definition import Definition, Definitions, StepDefinition
 from redrive.engine.encryption import NO_ENCRYPTION, Encryption
-from redrive.engine.registry import Definitions, Registry
+from redrive.engine.registry import Registry
 from redrive.engine.store_retrier import StoreRetrier
 from redrive.engine.task import Task
 from redrive.model.breaker import Permit

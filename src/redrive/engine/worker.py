@@ -63,7 +63,7 @@ class Worker:
             stack.callback(self.parts.invoker.close)
             if signals:
                 stack.enter_context(on_stop_signal(self.stop))
-            # Not before the signals are heard: whoever is told of it may send one.
+            # Not before signals are handled: a listener may send one.
             self._event_bus.emit(WorkerStarted(self.id, self.options.queues, self.options.concurrency))
             if not await self._opened():
                 return
@@ -117,7 +117,7 @@ class Worker:
         return Health(since < UNHEALTHY_AFTER, since, len(self.in_flight))
 
     async def work_off(self) -> int:
-        """Execute what is ready, and what becomes ready by that, until nothing is: how many. For tests."""
+        """Execute ready runs, and those that become ready by it; the number of attempts. For tests."""
         before = self._executor.attempts
         async with _running([self._recorder.run]):
             while True:
@@ -135,7 +135,7 @@ class Worker:
                     return self._executor.attempts - before
 
     async def _tend(self) -> None:
-        """Bulk replays and redrives, as far as they can go now."""
+        """Redrive what is due, and drive bulk replays as far as they can go now."""
         if self.options.redrive:
             await self.processor.run_once()
         while await self.driver.tick() == 0.0:
@@ -172,7 +172,7 @@ class Worker:
             await self.in_flight.lease_renewer.renew(self._database)
 
     def _renew_by(self, stack: AsyncExitStack) -> list[Callable[[], Coroutine[Any, Any, None]]]:
-        """On a thread of its own; only a database in memory cannot be reached from there."""
+        """Renew leases on a thread; in a loop where the database is in memory, out of reach of a thread."""
         if self._database.in_memory:
             return [self._renew_loop]
         self.in_flight.lease_renewer.start()
@@ -182,7 +182,7 @@ class Worker:
     # Stopping
 
     async def _until_stopped(self, loops: Sequence[asyncio.Task[None]]) -> None:
-        """A loop that ended by a mistake of ours must not leave a worker that looks alive."""
+        """Wait for `stop`. A loop that fails ends the worker, which would look alive otherwise."""
         stopping = asyncio.create_task(self._stopping.wait())
         await asyncio.wait({stopping, *loops}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
@@ -210,7 +210,7 @@ class Worker:
                 await self.maintenance.heartbeat("stopped")
 
     async def _give_back(self, works: Sequence[Work]) -> None:
-        """What is executed is told to stop; what does not listen, or was never begun, is given back."""
+        """Interrupt the works; give back those that do not stop, or never started."""
         for work in works:
             work.interrupt(Interruption.DRAINED)
         await self._wait_until_idle(self._clock.monotonic() + STOP_GRACE, hurry=False)

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from redrive.engine.definition import Definition, StepDefinition
+from redrive.engine.definition import Definition, Definitions, StepDefinition
 from redrive.errors import NotFoundError, RedriveError
 from redrive.failures.attempt_evidence import Exclusion, FailureStory, read_attempts
 from redrive.policy.alteration import Alteration
@@ -21,7 +21,6 @@ from redrive.store.attempt_history import AttemptHistory
 from redrive.words.suggestion import suggest
 
 if TYPE_CHECKING:
-    from redrive.engine.registry import Definitions
     from redrive.store.store import Store
 
 CLOCKS_APART = 3600.0
