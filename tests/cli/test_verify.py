@@ -52,7 +52,7 @@ def test_one_that_was_tampered_with(office: Command, history: dict[str, str]) ->
     assert list(broken) == ["I4", "I7", "I10", "I14"]
     [finding] = broken["I7"]["findings"]
     assert finding["subject"] == history["dead"]
-    assert "tells of 9 attempts and 3 failures" in finding["text"]
+    assert "has 9 attempts and 3 failures" in finding["text"]
     assert all(row["advice"] for row in broken.values())
 
     table = office("verify", "-o", "table")

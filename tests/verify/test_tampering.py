@@ -183,7 +183,7 @@ async def test_what_has_not_ended_is_found_when_everything_should_have(history: 
     verdict = await verify(history.app.database, settled=True)
     live = ("future", "ready", "fading", "deferred", "midway", "leased", "limited", "broken")
     assert found(verdict) == {("I6", history.runs[name]) for name in live}
-    assert "It has not ended: it is RUNNING, and lies among what is leased." in texts(verdict)
+    assert "It has not ended: it is RUNNING, and its place is 'leased'." in texts(verdict)
 
 
 async def test_starts_are_held_against_what_a_witness_has_seen(history: History) -> None:

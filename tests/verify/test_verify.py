@@ -23,7 +23,7 @@ async def test_a_healthy_history_is_sound(history: History) -> None:
 async def test_without_a_witness_nothing_is_said_about_what_only_a_witness_knows(history: History) -> None:
     verdict = await verify(history.app.database)
     assert {name for name, rows in verdict.checked.items() if not rows} == {"I1", "I2"}
-    assert "I1   what was acknowledged exists, what was refused does not: nothing to check" in str(verdict)
+    assert "I1   acknowledged runs exist, refused ones do not: nothing to check" in str(verdict)
 
 
 async def test_a_finding_reads_well(history: History) -> None:

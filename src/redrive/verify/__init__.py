@@ -1,10 +1,10 @@
-"""The checker: tells whether a database keeps every promise of Redrive.
+"""The verifier: checks whether a database keeps every promise of Redrive.
 
     verdict = await verify(database)
     print(verdict)
     assert verdict.sound
 
-It only reads, and may run while workers do.
+It only reads, and can run while workers do.
 """
 
 from __future__ import annotations

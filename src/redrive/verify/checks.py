@@ -1,6 +1,6 @@
-"""Checks: those that one statement answers, and those of the audit chain (I14) and of totals (I16).
+"""Checks that one statement answers, and those of the audit chain (I14) and of totals (I16).
 
-A statement returns rows of a broken promise: the first column is the subject, the others fill the sentence.
+Each row of a statement is a broken promise: its first column is the subject, the others fill the sentence.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ALWAYS = (
         "I3",
         "tallies",
         "unfinished steps",
-        "It counts {0} failures and {2} rate-limit waits; its attempts tell of {1} and {3}.",
+        "It counts {0} failures and {2} rate-limit waits; its attempts show {1} and {3}.",
     ),
     Check(
         "I4",
@@ -39,11 +39,9 @@ ALWAYS = (
         "I4",
         "numbers_beyond",
         "attempts",
-        "Attempt {1} of step {0} has the outcome {2!r}, but it succeeded, is under way, or never was.",
+        "Attempt {1} of step {0} has the outcome {2!r}, but it succeeded, is in progress, or never happened.",
     ),
-    Check(
-        "I4", "numbers_missing", "runs", "Attempt {1} of step {0} did not succeed, but nothing tells of it."
-    ),
+    Check("I4", "numbers_missing", "runs", "Attempt {1} of step {0} did not succeed, but has no record."),
     Check(
         "I4",
         "epochs",
@@ -72,15 +70,15 @@ ALWAYS = (
         "I7",
         "letters_disagree",
         "dead letters",
-        "Its dead letter {0} tells of {1} attempts and {3} failures, the run of {2} and {4}, or other work.",
+        "Its dead letter {0} has {1} attempts and {3} failures, the run {2} and {4}, or other work.",
     ),
     Check(
         "I7",
         "replays_unsettled",
         "replays",
-        "The {0} is still under way, but the run has ended as {1}.",
+        "The {0} is still in progress, but the run has ended as {1}.",
     ),
-    Check("I4", "replays_doubled", "replays", "{0} replays of it are under way at once."),
+    Check("I4", "replays_doubled", "replays", "{0} replays of it are in progress at once."),
     Check(
         "I8",
         "letters_astray",
@@ -97,28 +95,28 @@ ALWAYS = (
         "I10",
         "steps_beyond",
         "steps",
-        "Step {0} is kept as finished ({1}), but the run is in step {2} and {3}.",
+        "Step {0} is stored as finished ({1}), but the run is in step {2} and {3}.",
     ),
     Check(
         "I10",
         "endings_left",
         "attempts",
-        "Attempt {1} of step {0} ({2}) was to be the last one, but the run went on; it is {3}.",
+        "Attempt {1} of step {0} ({2}) was decided to be the last one, but the run continued; it is {3}.",
     ),
     Check(
         "I10",
         "endings_undecided",
         "failed runs",
-        "It ended as {0}, but attempt {1}, its last one, was to be followed by another after {2:.3f} s.",
+        "It ended as {0}, but after attempt {1}, its last one, a retry in {2:.3f} s was decided.",
     ),
     Check(
         "I10",
         "definitions_missing",
         "runs",
-        "The definition {1} of its workflow {0!r} is not there, or belongs to another workflow.",
+        "The definition {1} of its workflow {0!r} is missing, or belongs to another workflow.",
     ),
     Check(
-        "I15", "leases_of_stopped", "leased runs", "The worker {0} has stopped, but left the lease behind."
+        "I15", "leases_of_stopped", "leased runs", "The worker {0} has stopped, but still holds the lease."
     ),
     Check(
         "I16",
@@ -132,7 +130,7 @@ ALWAYS = (
         "dead letters",
         "{1} live dead letters are counted as {0}, but there are {2}.",
     ),
-    Check("I16", "strays", "runs", "The run does not exist, but something is kept for it: {0} ({1})."),
+    Check("I16", "strays", "runs", "The run does not exist, but rows of it do: {0} ({1})."),
 )
 
 AT_WORK = (
@@ -140,31 +138,31 @@ AT_WORK = (
         "I6",
         "leases_expired",
         "leased runs",
-        "The lease of worker {0} expired {1:.0f} s ago, and nobody has taken it over; is a worker running?",
+        "The lease of worker {0} expired {1:.0f} s ago, and no worker has taken it over; is one running?",
     ),
     Check(
         "I6",
         "due_forgotten",
         "waiting runs",
-        "It has been due for {0:.0f} s, and nobody has made it ready; is a worker running?",
+        "It has been due for {0:.0f} s, and no worker has made it ready; is one running?",
     ),
 )
 
-SETTLED = (Check("I6", "unended", "runs", "It has not ended: it is {1}, and lies among what is {0}."),)
+SETTLED = (Check("I6", "unended", "runs", "It has not ended: it is {1}, and its place is {0!r}."),)
 
 CONTRADICTIONS = {
-    "states": "these cannot stand together",
-    "beginning": "its claims, attempts or steps say otherwise about whether it was begun",
-    "token": "token, worker and start go with having been claimed, and it has only some of these",
-    "lease": "only what is leased has the end of a lease, and with it an attempt that has started",
-    "due": "only what is waiting has a time when it is due",
-    "holder": "only what is held has something that holds it",
-    "end": "only what has ended has a time when it ended",
-    "result": "a run has a result exactly if it has succeeded",
-    "slots": "it keeps slots of limits without being executed",
-    "alone": "it is marked to be executed alone, and lies where it would not be",
-    "failures": "the number of its failures does not fit its attempts, its state, or the times of failure",
-    "key": "an idempotency key and the hash of a request go together",
+    "states": "these contradict each other",
+    "beginning": "its claims, attempts and steps disagree on whether it was started",
+    "token": "a claimed run has a token, a worker and a start; it has only some of these",
+    "lease": "only a leased run has an end of its lease, and with it a started attempt",
+    "due": "only a waiting run has a due time",
+    "holder": "only a held run has a holder",
+    "end": "only an ended run has an end time",
+    "result": "a run has a result if and only if it succeeded",
+    "slots": "it uses slots of limits without being executed",
+    "alone": "it is marked for isolation, but its place would not isolate it",
+    "failures": "its number of failures does not match its attempts, its state or their times",
+    "key": "it has an idempotency key without a request hash, or a hash without a key",
     "negative": "one of its counters is below zero",
 }
 
@@ -182,7 +180,7 @@ async def run_checks(
 async def check_contradictions(
     store: VerificationQueries, verdict: Verdict, populations: dict[str, int]
 ) -> None:
-    """I10: state, place, lease, times and counters of every run go together."""
+    """I10: state, place, lease, times and counters of every run agree."""
     verdict.begin("I10")
     verdict.look("I10", populations["runs"])
     for run_id, word, state, place, step_state in await store.ask("contradictions"):
@@ -214,7 +212,11 @@ async def check_sums(store: VerificationQueries, verdict: Verdict) -> None:
     for state, runs in await store.ask("states"):
         verdict.look("I16", runs)
         if state not in _STATES:
-            verdict.find("I16", state, f"{runs:,} runs are in this state, which is none: nobody counts them.")
+            verdict.find(
+                "I16",
+                state,
+                f"{runs:,} runs are in this state, which does not exist, so no total includes them.",
+            )
     await _check_slots(store, verdict)
 
 
@@ -231,5 +233,5 @@ async def _check_slots(store: VerificationQueries, verdict: Verdict) -> None:
     for name in sorted(in_use.keys() | noted.keys()):
         counted = in_use.get(name, 0)
         if counted != noted[name]:
-            text = f"The limit counts {counted} slots in use, but leased runs have noted {noted[name]}."
+            text = f"The limit counts {counted} slots in use, but leased runs have recorded {noted[name]}."
             verdict.find("I16", name, text)

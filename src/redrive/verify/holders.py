@@ -24,7 +24,7 @@ Suspects = dict[str, tuple[str, int]]
 async def check_holders(store: VerificationQueries, verdict: Verdict, clock: Clock, leeway: float) -> None:
     verdict.begin("I6")
     holders = await store.holders()
-    verdict.look("I6", sum(each.held for each in holders))
+    verdict.look("I6", sum(holder.held for holder in holders))
     for holder in holders:
         if holder.since < holder.now - leeway and (why := _fault(holder, leeway)):
             verdict.find("I6", holder.name, f"It holds {holder.held:,} runs, but {why}.")
@@ -40,12 +40,12 @@ async def check_holders(store: VerificationQueries, verdict: Verdict, clock: Clo
 async def _with_room(store: VerificationQueries, holders: list[HolderRow], leeway: float) -> Suspects:
     """Return the limits with free slots that hold old work, each with the run to release next."""
     suspects: Suspects = {}
-    for each in holders:
-        old = each.since < each.now - leeway
-        if old and each.maximum is not None and each.in_use is not None and each.in_use < each.maximum:
-            first = await store.first_held(each.name)
+    for limit in holders:
+        old = limit.since < limit.now - leeway
+        if old and limit.maximum is not None and limit.in_use is not None and limit.in_use < limit.maximum:
+            first = await store.first_held(limit.name)
             if first is not None:
-                suspects[each.name] = first
+                suspects[limit.name] = first
     return suspects
 
 

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 INVARIANTS = {
-    "I1": "what was acknowledged exists, what was refused does not",
+    "I1": "acknowledged runs exist, refused ones do not",
     "I2": "each effect was accepted once",
     "I3": "attempts stay within the budget",
     "I4": "one holder at a time, one outcome per attempt",
     "I5": "waits are as long as the policy says",
     "I6": "nothing is stuck",
     "I7": "failed runs and dead letters correspond",
-    "I8": "what belongs together belongs to one organization",
+    "I8": "a run and its records belong to one organization",
     "I10": "only states that can be reached",
     "I14": "the audit is whole",
     "I15": "a stopped worker holds no lease",
@@ -23,18 +23,18 @@ INVARIANTS = {
 
 
 ADVICE = {
-    "I1": "compare it with a backup: somebody may have restored an older one, or removed rows",
-    "I2": "give the receiver the idempotency key of the step, so that it takes each effect once",
-    "I3": "look at the attempts of the run; rows that were changed by hand, or by another program, look so",
-    "I4": "look at the attempts of the run; rows that were changed by hand, or by another program, look so",
-    "I5": "compare the clocks of the machines that work, and see --tolerance",
-    "I6": "start a worker for its queue, or see with `redrive doctor` what keeps the others from it",
-    "I7": "look at the run and its dead letters; what was removed or changed by hand looks so",
-    "I8": "find out who wrote it; until then do not let that organization's members in",
-    "I10": "look at the run; what cannot have come about was changed by hand, or by another program",
+    "I1": "compare it with a backup: an older one may have been restored, or rows deleted",
+    "I2": "give the receiver the idempotency key of the step, so that it accepts each effect once",
+    "I3": "look at the attempts of the run; their rows may have been changed by hand, or by another program",
+    "I4": "look at the attempts of the run; their rows may have been changed by hand, or by another program",
+    "I5": "compare the clocks of the machines that run workers, and see --tolerance",
+    "I6": "start a worker for its queue, or find out with `redrive doctor` why none serves it",
+    "I7": "look at the run and its dead letters; their rows may have been deleted or changed by hand",
+    "I8": "find out who wrote it; until then lock that organization's members out",
+    "I10": "look at the run; its rows were changed by hand, or by another program",
     "I14": "keep a copy of the database, and find out who has changed the audit: `redrive audit verify`",
     "I15": "start a worker: it takes the lease over as soon as it has expired",
-    "I16": "stop the workers and look again; what is still there was changed by hand, or by another program",
+    "I16": "stop the workers and verify again; what is still wrong was changed by hand or another program",
 }
 """What to do about a broken promise."""
 
@@ -66,15 +66,15 @@ class Verdict:
         return not self.findings
 
     def found(self, invariant: str) -> int:
-        """How much is wrong; counted up to one more than what is listed."""
+        """Count the violations, up to one more than are listed."""
         return min(self._found[invariant], self._most + 1)
 
     def is_capped(self, invariant: str) -> bool:
-        """Is there more than what is listed?"""
+        """Tell whether there are more violations than are listed."""
         return self._found[invariant] > self._most
 
     def begin(self, invariant: str) -> None:
-        """From now on this promise is looked at."""
+        """Start to check this promise."""
         if invariant != self._begun:
             self._begun = invariant
             if self._told is not None:
@@ -102,7 +102,9 @@ class Verdict:
         return f"at least {found:,}" if self.is_capped(invariant) else f"{found:,}"
 
     def _listed(self) -> list[str]:
-        return [f"  {each.invariant:<4} {each.subject}: {each.text}" for each in self.findings]
+        return [
+            f"  {violation.invariant:<4} {violation.subject}: {violation.text}" for violation in self.findings
+        ]
 
     def _counts(self) -> list[str]:
         return [
