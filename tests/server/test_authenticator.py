@@ -11,10 +11,10 @@ from tests.server.house import House
 
 from redrive.policy.access import Principal
 from redrive.server import authenticator as module
-from redrive.server.authenticator import TRUSTED_FOR, Authenticator
+from redrive.server.authenticator import TRUSTED_SECONDS, Authenticator
 
 
-class Asked:
+class RequestBody:
     """How often the database was asked about a key; `during` is done while it is."""
 
     def __init__(self, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,13 +44,13 @@ def shown(key: str) -> Any:
 async def test_a_key_is_looked_up_once_in_a_moment(
     small_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key, asked, clock = await small_house.key(), Asked(small_house, monkeypatch), HandClock()
+    key, asked, clock = await small_house.key(), RequestBody(small_house, monkeypatch), HandClock()
     monkeypatch.setattr(small_house.app, "clock", clock)
     authenticator = Authenticator(small_house.app)
     for _ in range(3):
         assert await authenticator.authenticate(shown(key)) is not None
     assert asked.times == 1
-    clock.time += TRUSTED_FOR
+    clock.time += TRUSTED_SECONDS
     assert await authenticator.authenticate(shown(key)) is not None
     assert asked.times == 2
 
@@ -63,14 +63,14 @@ async def test_what_another_process_has_revoked_is_refused_after_a_moment(
     authenticator = Authenticator(small_house.app)
     assert await authenticator.authenticate(shown(key)) is not None
     await (await small_house.app.directory()).keys.revoke("ci")
-    clock.time += TRUSTED_FOR
+    clock.time += TRUSTED_SECONDS
     assert await authenticator.authenticate(shown(key)) is None
 
 
 async def test_what_is_revoked_while_he_looks_is_not_remembered(
     small_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key, asked = await small_house.key(name="ci"), Asked(small_house, monkeypatch)
+    key, asked = await small_house.key(name="ci"), RequestBody(small_house, monkeypatch)
     authenticator = Authenticator(small_house.app)
 
     async def revoke() -> None:
@@ -85,7 +85,7 @@ async def test_what_is_revoked_while_he_looks_is_not_remembered(
 
 async def test_he_remembers_so_many_and_no_more(small_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_REMEMBERED", 2)
-    keys, asked = [await small_house.key() for _ in range(3)], Asked(small_house, monkeypatch)
+    keys, asked = [await small_house.key() for _ in range(3)], RequestBody(small_house, monkeypatch)
     authenticator = Authenticator(small_house.app)
     for key in (*keys, keys[2], keys[1], keys[0]):
         assert await authenticator.authenticate(shown(key)) is not None

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from redrive.asgi import IdempotencyMiddleware
 from redrive.asgi import Scope as KeyScope
 from redrive.policy.access import Permission, Principal
-from redrive.server.authenticator import TRUSTED_FOR
+from redrive.server.authenticator import TRUSTED_SECONDS
 from redrive.server.problem import ProblemError
 from redrive.server.request_context import RequestContext
 from redrive.server.site import Site, is_origin, site_of
@@ -172,7 +172,7 @@ class AccessControl:
 def _rechecking(request: Request, site: Site, visit: RequestContext, receive: Receive) -> Receive:
     """Authenticate again when the body is complete: a caller may have lost a right while sending it."""
     authenticator, clock = site.authenticator, site.app.clock
-    forgotten, until = authenticator.times_forgotten, clock.monotonic() + TRUSTED_FOR
+    forgotten, until = authenticator.times_forgotten, clock.monotonic() + TRUSTED_SECONDS
 
     async def receiving() -> Message:
         message = await receive()

@@ -19,7 +19,7 @@ from redrive.model.identity import SignInKind
 from redrive.policy.access import Principal
 from redrive.server.proxies import Proxies
 
-TRUSTED_FOR = 2.0
+TRUSTED_SECONDS = 2.0
 MAX_REMEMBERED = 10_000
 COOKIE = "redrive_session"
 MAX_CREDENTIAL_LENGTH = 512
@@ -114,14 +114,14 @@ class Authenticator:
 
     async def _by_key(self, text: str, now: float) -> AuthenticatedCaller | None:
         principal = await (await self._app.credentials()).of_key(text)
-        return None if principal is None else AuthenticatedCaller(principal, None, now + TRUSTED_FOR)
+        return None if principal is None else AuthenticatedCaller(principal, None, now + TRUSTED_SECONDS)
 
     async def _by_session(self, token: str, now: float) -> AuthenticatedCaller | None:
         signed_in = await (await self._app.credentials()).of_session(token)
         if signed_in is None:
             return None
         forwarded = signed_in.session.kind is SignInKind.FORWARD
-        return AuthenticatedCaller(signed_in.principal, signed_in.csrf, now + TRUSTED_FOR, forwarded)
+        return AuthenticatedCaller(signed_in.principal, signed_in.csrf, now + TRUSTED_SECONDS, forwarded)
 
 
 def _bearer(request: Request) -> str | None:

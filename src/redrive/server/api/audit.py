@@ -17,7 +17,7 @@ from redrive.policy.access import Permission
 from redrive.policy.chain import ChainFault
 from redrive.server.access_control import may
 from redrive.server.answer import answer, page
-from redrive.server.api.request import Asked, Cursor, Size, Timestamp, at_most
+from redrive.server.api.request import Cursor, RequestBody, Size, Timestamp, at_most
 from redrive.server.api.resource import Resource
 from redrive.server.request_context import AtDesk, RequestContext, Visiting
 from redrive.server.route import Routes
@@ -30,7 +30,7 @@ routes = Routes("audit", "/api/v1/audit")
 READ = may(Permission.READ)
 
 
-class Verification(Asked):
+class Verification(RequestBody):
     """`head` is the text of one that was taken before: the chain must still hold its entry."""
 
     head: Annotated[str | None, Field(min_length=1, max_length=500)] = None

@@ -14,7 +14,7 @@ from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.policy.user_text import MAX_REASON_LENGTH
 from redrive.server.access_control import may
 from redrive.server.answer import answer, page
-from redrive.server.api.request import Asked, Name
+from redrive.server.api.request import Name, RequestBody
 from redrive.server.api.resource import Resource
 from redrive.server.request_context import Visiting
 from redrive.server.route import Routes
@@ -23,7 +23,7 @@ routes = Routes("breakers", "/api/v1/breakers")
 READ, CONTROL = may(Permission.READ), may(Permission.CONTROL, home=True)
 
 
-class Forcing(Asked):
+class Forcing(RequestBody):
     """For so many seconds, or until it is released."""
 
     state: Literal["OPEN", "CLOSED"]

@@ -24,18 +24,18 @@ from redrive.server.access_control import may
 from redrive.server.answer import answer, etag
 from redrive.server.api.dead_letters import ALIASES, LETTER, NOTE, PREFIX
 from redrive.server.api.request import (
-    Asked,
     Id,
     Ids,
     IdText,
     IfMatch,
     Reason,
     Reasoned,
+    RequestBody,
     reason_of,
     unchanged,
     versions,
 )
-from redrive.server.api.resource import Shown
+from redrive.server.api.resource import ResponseBody
 from redrive.server.request_context import AtDesk, Visiting
 from redrive.server.route import Routes
 
@@ -47,40 +47,40 @@ Words = Annotated[list[Word], Field(max_length=MAX_TAGS)]
 Change = Callable[..., Awaitable[int]]
 
 
-class Telling(Asked):
+class Telling(RequestBody):
     """A reason that must be given."""
 
     reason: Annotated[str, Field(min_length=1, max_length=MAX_REASON_LENGTH)]
 
 
-class NewNote(Asked):
+class NewNote(RequestBody):
     text: Annotated[str, Field(min_length=1, max_length=MAX_NOTE_LENGTH)]
 
 
-class Dependency(Asked):
+class Dependency(RequestBody):
     """`depends_on` must be resolved before this one is redriven."""
 
     depends_on: IdText
 
 
-class Assignment(Asked):
+class Assignment(RequestBody):
     """Who looks after it; null: nobody."""
 
     name: Word | None
 
 
-class Tagging(Asked):
+class Tagging(RequestBody):
     add: Words = Field(default_factory=list)
     remove: Words = Field(default_factory=list)
 
 
-class Changed(Shown):
+class Changed(ResponseBody):
     """How many were changed."""
 
     changed: int
 
 
-class RevealedShape(Shown):
+class RevealedShape(ResponseBody):
     """The payload with its secrets."""
 
     payload: Any
@@ -169,7 +169,7 @@ async def _change(
 # Many at once
 
 
-class Closing(Asked):
+class Closing(RequestBody):
     """Those with these ids, or all that fulfil a query: exactly as many as expected, or none."""
 
     ids: Ids | None = None
@@ -185,7 +185,7 @@ class Closing(Asked):
         return self
 
 
-class Reopening(Asked):
+class Reopening(RequestBody):
     ids: Ids
     reason: Reason = ""
 
@@ -198,7 +198,7 @@ class Taggings(Tagging):
     ids: Ids
 
 
-class Clearing(Asked):
+class Clearing(RequestBody):
     """A stand-alone queue is emptied for ever: say how many dead letters that is, and the word "clear"."""
 
     queue: Annotated[str, Field(min_length=1, max_length=200, pattern="^dlq:", examples=["dlq:default"])]

@@ -17,7 +17,7 @@ from redrive.server.api.audit import ENTRY
 from redrive.server.api.overview import STATISTICS, QueueName, statistics_of
 from redrive.server.api.replays import REPLAY
 from redrive.server.api.request import Cursor, Id, QueryText, Size, at_most
-from redrive.server.api.resource import COUNT, Resource, Shown
+from redrive.server.api.resource import COUNT, Resource, ResponseBody
 from redrive.server.api.runs import ATTEMPT, ATTEMPTS
 from redrive.server.request_context import AtDesk, Runs, Visiting
 from redrive.server.route import Routes
@@ -58,7 +58,7 @@ VERDICT = Resource(
 )
 
 
-class HistoryShape(Shown):
+class HistoryShape(ResponseBody):
     """What was done to a dead letter, and its replays; the newest first."""
 
     entries: list[ENTRY.model]  # type: ignore[name-defined]

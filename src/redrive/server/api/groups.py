@@ -30,12 +30,12 @@ from redrive.policy.query_language import GROUPS
 from redrive.server.access_control import may
 from redrive.server.answer import answer, etag, page
 from redrive.server.api.request import (
-    Asked,
     Cursor,
     IfMatch,
     QueryText,
     Reason,
     Reasoned,
+    RequestBody,
     Size,
     Timestamp,
     at_most,
@@ -56,7 +56,7 @@ MAX_TEXT_LENGTH = 200
 READ, OPERATE = may(Permission.READ), may(Permission.OPERATE)
 
 
-class GroupResolving(Asked):
+class GroupResolving(RequestBody):
     """With `dead_letters`, up to 10,000 of its open ones are resolved too.
 
     `expect` is how many these are: if they are not as many, nothing is changed.
@@ -67,7 +67,7 @@ class GroupResolving(Asked):
     expect: Annotated[int | None, Field(ge=0, le=MAX_LETTERS)] = None
 
 
-class GroupIgnoring(Asked):
+class GroupIgnoring(RequestBody):
     """Until one of these is met: a moment, more occurrences than so many, another version of the code."""
 
     reason: Reason = ""

@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 from redrive.policy.access import Permission
 from redrive.server.access_control import UNCOUNTED, may
 from redrive.server.answer import answer, page
-from redrive.server.api.resource import Shown
+from redrive.server.api.resource import ResponseBody
 from redrive.server.metrics import scrape
 from redrive.server.problem import ProblemError
 from redrive.server.request_context import Visiting
@@ -30,7 +30,7 @@ class Health(BaseModel):
     status: str
 
 
-class SettingShape(Shown):
+class SettingShape(ResponseBody):
     """`origin` is where its value comes from. Secrets are masked."""
 
     name: str
@@ -44,7 +44,7 @@ class SettingShape(Shown):
     secret: bool
 
 
-class SettingList(Shown):
+class SettingList(ResponseBody):
     items: list[SettingShape]
     next_cursor: str | None
 

@@ -15,7 +15,7 @@ from redrive.policy.user_text import MAX_WORD_LENGTH
 from redrive.server.access_control import may
 from redrive.server.answer import answer, nothing, page
 from redrive.server.api.members import AskedRole
-from redrive.server.api.request import Asked, Cursor, Size, at_most
+from redrive.server.api.request import Cursor, RequestBody, Size, at_most
 from redrive.server.api.resource import Resource
 from redrive.server.request_context import Visiting
 from redrive.server.route import Routes
@@ -32,7 +32,7 @@ SECRET = may(Permission.MANAGE, repeatable=False)
 Scope = Annotated[Permission, Field(strict=False)]
 
 
-class NewKeyRequest(Asked):
+class NewKeyRequest(RequestBody):
     """`scopes` limits the key to some of what its role may do."""
 
     name: Annotated[str, Field(min_length=1, max_length=MAX_WORD_LENGTH)]
@@ -41,7 +41,7 @@ class NewKeyRequest(Asked):
     expires_in_seconds: Annotated[float | None, Field(ge=60, le=MAX_LIFETIME_SECONDS)] = None
 
 
-class Rotation(Asked):
+class Rotation(RequestBody):
     """`expires_in_seconds` is when the key ends from now on; without it, when it ended before."""
 
     grace_seconds: Annotated[float, Field(ge=0, le=MAX_GRACE_SECONDS)] = 0.0

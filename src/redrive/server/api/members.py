@@ -20,8 +20,8 @@ from redrive.policy.access import Permission
 from redrive.policy.user_text import MAX_WORD_LENGTH
 from redrive.server.access_control import SIGNED_IN, may
 from redrive.server.answer import answer, etag, nothing, page, when
-from redrive.server.api.request import Asked, Cursor, IfMatch, Size, at_most, unchanged, versions
-from redrive.server.api.resource import Moment, Resource, Shown
+from redrive.server.api.request import Cursor, IfMatch, RequestBody, Size, at_most, unchanged, versions
+from redrive.server.api.resource import Moment, Resource, ResponseBody
 from redrive.server.request_context import Visiting
 from redrive.server.route import Routes
 from redrive.server.site import site_of
@@ -38,26 +38,26 @@ AskedRole = Literal["VIEWER", "STAFF", "ADMIN", "OWNER", "SUPER_ADMIN", "ORG_ADM
 OrgName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]
 
 
-class NewOrganization(Asked):
+class NewOrganization(RequestBody):
     name: OrgName
     title: Annotated[str, Field(max_length=MAX_WORD_LENGTH)] = ""
 
 
-class NewMember(Asked):
+class NewMember(RequestBody):
     name: UserName
     role: AskedRole
 
 
-class MemberChange(Asked):
+class MemberChange(RequestBody):
     role: AskedRole | None = None
     active: bool | None = None
 
 
-class LinkRequest(Asked):
+class LinkRequest(RequestBody):
     minutes: Annotated[float, Field(ge=1, le=10_080)] = 60.0
 
 
-class LinkShape(Shown):
+class LinkShape(ResponseBody):
     """`url` signs this member in once."""
 
     name: str

@@ -20,7 +20,17 @@ from redrive.policy.alteration import override_from_json
 from redrive.policy.rollout import RolloutOptions, RolloutPlan
 from redrive.server.access_control import may
 from redrive.server.answer import answer, page
-from redrive.server.api.request import Asked, Cursor, Id, Ids, Reason, Reasoned, Size, at_most, reason_of
+from redrive.server.api.request import (
+    Cursor,
+    Id,
+    Ids,
+    Reason,
+    Reasoned,
+    RequestBody,
+    Size,
+    at_most,
+    reason_of,
+)
 from redrive.server.api.resource import Resource
 from redrive.server.request_context import AtDesk, Visiting
 from redrive.server.route import Routes
@@ -48,7 +58,7 @@ Policy = Annotated[
 ItemNumber = Annotated[int, Field(ge=1, le=MAX_ITEMS)]
 
 
-class ReplayRequest(Asked):
+class ReplayRequest(RequestBody):
     """STEP_ONLY executes the failed step alone; FROM_STEP lets the run go on to its end.
 
     An earlier step to go back to is named by its index or its name. A payload takes the place of what that
@@ -111,7 +121,7 @@ async def _get(desk: AtDesk, replay_id: Id) -> Response:
 # Bulk replays
 
 
-class PlanRequest(Asked):
+class PlanRequest(RequestBody):
     """What is to be replayed, by one of query, ids and group, and how carefully.
 
     `expect` is how many are to be replayed: if they are not as many, nothing is planned.
@@ -133,7 +143,7 @@ class PlanRequest(Asked):
     stop_on_breaker: bool = True
 
 
-class Start(Asked):
+class Start(RequestBody):
     """With `accept_drift`, dead letters that have changed since are left out; else nothing is started. Nor is
     anything when not exactly as many as `expect` says would be replayed."""
 

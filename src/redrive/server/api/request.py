@@ -77,7 +77,7 @@ def unchanged() -> Iterator[None]:
 # Bodies
 
 
-class Asked(BaseModel):
+class RequestBody(BaseModel):
     """The body of a request. It rejects fields that it does not know; "yes" and 1 are not true."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -96,7 +96,7 @@ Ids = Annotated[list[IdText], Field(min_length=1, max_length=MAX_CONCURRENT)]
 Reason = Annotated[str, Field(max_length=MAX_REASON_LENGTH, description="Kept in the audit, without secrets")]
 
 
-class Reasoned(Asked):
+class Reasoned(RequestBody):
     reason: Reason = ""
 
 

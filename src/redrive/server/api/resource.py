@@ -40,7 +40,7 @@ Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 _FIELD_LINE = re.compile(r"^(\w+) {2,}(\S.*)$")
 
 
-class Shown(BaseModel):
+class ResponseBody(BaseModel):
     """The body of a response. It is written, never validated: the tests compare every response with it."""
 
     model_config = ConfigDict(extra="forbid")
@@ -95,7 +95,7 @@ class Resource(Generic[T]):
             member.name: (member.form.kind, Field(description=member.description)) for member in self.members
         }
         text = description or text
-        self.model: type[BaseModel] = create_model(name, __base__=Shown, __doc__=text, **fields)
+        self.model: type[BaseModel] = create_model(name, __base__=ResponseBody, __doc__=text, **fields)
         _resources.setdefault(cls, self)
 
     def views(self, values: Sequence[T]) -> list[dict[str, Any]]:
@@ -105,7 +105,7 @@ class Resource(Generic[T]):
     def page(self, name: str) -> type[BaseModel]:
         """The schema of a page of them."""
         items: Any = list[self.model]  # type: ignore[name-defined]  # a class that is made at run time
-        return create_model(name, __base__=Shown, items=(items, ...), next_cursor=(str | None, ...))
+        return create_model(name, __base__=ResponseBody, items=(items, ...), next_cursor=(str | None, ...))
 
 
 _resources: dict[type, Resource[Any]] = {}

@@ -26,8 +26,8 @@ from redrive.policy.idempotency import key_in_header
 from redrive.policy.user_text import MAX_WORD_LENGTH
 from redrive.server.access_control import may
 from redrive.server.answer import answer
-from redrive.server.api.request import Asked, Timestamp
-from redrive.server.api.resource import Shown
+from redrive.server.api.request import RequestBody, Timestamp
+from redrive.server.api.resource import ResponseBody
 from redrive.server.api.runs import ALIASES, PREFIX, RunMark
 from redrive.server.problem import ProblemError
 from redrive.server.request_context import RequestContext, Visiting
@@ -43,7 +43,7 @@ Key = Annotated[str, Field(min_length=1, max_length=MAX_KEY_LENGTH)]
 Tag = Annotated[str, Field(min_length=1, max_length=MAX_WORD_LENGTH)]
 
 
-class Options(Asked):
+class Options(RequestBody):
     """`work` is the name of a task or a workflow. It is due at once, after `delay_seconds`, or at `at`."""
 
     work: Name
@@ -73,12 +73,12 @@ class Started(RunMark):
     existed: bool
 
 
-class StartedOne(Shown):
+class StartedOne(ResponseBody):
     id: str
     existed: bool
 
 
-class StartedMany(Shown):
+class StartedMany(ResponseBody):
     """In the order of the payloads."""
 
     items: list[StartedOne]

@@ -22,7 +22,7 @@ from redrive.policy.access import Permission
 from redrive.server.access_control import may
 from redrive.server.answer import answer, page
 from redrive.server.api.request import Cursor, Id, QueryText, Reasoned, Size, at_most, reason_of
-from redrive.server.api.resource import COUNT, Resource, Shown
+from redrive.server.api.resource import COUNT, Resource, ResponseBody
 from redrive.server.problem import ProblemError
 from redrive.server.request_context import AtDesk, Runs, Visiting
 from redrive.server.route import Routes
@@ -83,17 +83,17 @@ HAPPENING = Resource(
 def _state_counts() -> type[BaseModel]:
     fields: Any = {state.value: (COUNT.model, ...) for state in RunState}
     text = "How many runs there are in each state, counted up to 10,000 each."
-    return create_model("StateCounts", __base__=Shown, __doc__=text, **fields)
+    return create_model("StateCounts", __base__=ResponseBody, __doc__=text, **fields)
 
 
-class RunMark(Shown):
+class RunMark(ResponseBody):
     """That there is such a run, and how it stands."""
 
     id: str
     state: RunState
 
 
-class Cancelled(Shown):
+class Cancelled(ResponseBody):
     """`requested`: a worker is executing it just now, and is told."""
 
     id: str

@@ -18,7 +18,7 @@ from redrive.policy.access import Permission
 from redrive.policy.query import MAX_SAVED_LENGTH
 from redrive.server.access_control import may
 from redrive.server.answer import answer, nothing, page
-from redrive.server.api.request import Asked, Id
+from redrive.server.api.request import Id, RequestBody
 from redrive.server.api.resource import Resource
 from redrive.server.request_context import AtDesk
 from redrive.server.route import Routes
@@ -29,7 +29,7 @@ READ, NOTE = may(Permission.READ), may(Permission.NOTE)
 Word = Annotated[str, Field(max_length=20)]
 
 
-class NewSavedView(Asked):
+class NewSavedView(RequestBody):
     """What a page shows, as its address says it; what is left out is left to the page."""
 
     name: Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]

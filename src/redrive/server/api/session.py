@@ -17,8 +17,8 @@ from redrive.model.role import Role
 from redrive.policy.access import SESSION, Permission, Principal
 from redrive.server.access_control import SIGNED_IN, SIGNING_IN, check_origin
 from redrive.server.answer import answer, nothing, page
-from redrive.server.api.request import Asked, Id
-from redrive.server.api.resource import Resource, Shown
+from redrive.server.api.request import Id, RequestBody
+from redrive.server.api.resource import Resource, ResponseBody
 from redrive.server.problem import ProblemError
 from redrive.server.request_context import RequestContext, Visiting
 from redrive.server.route import Routes
@@ -45,20 +45,20 @@ Password = Annotated[str, Field(min_length=1, max_length=1024)]
 OrgName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]
 
 
-class Credentials(Asked):
+class Credentials(RequestBody):
     name: Name
     password: Password
 
 
-class Token(Asked):
+class Token(RequestBody):
     token: Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class OrganizationName(Asked):
+class OrganizationName(RequestBody):
     name: OrgName
 
 
-class NewPassword(Asked):
+class NewPassword(RequestBody):
     """`current` is needed where there is one already."""
 
     password: Annotated[str, Field(min_length=12, max_length=1024)]
@@ -69,7 +69,7 @@ MEMBERSHIP = Resource(Membership, "StandingShape")
 LINE = Resource(SessionLine, "SessionLineShape")
 
 
-class SessionShape(Shown):
+class SessionShape(ResponseBody):
     """Who is signed in. `csrf_token` is for browsers, which send it with every change."""
 
     kind: Literal["key", "session"]
