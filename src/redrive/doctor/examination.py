@@ -13,9 +13,9 @@ from redrive.errors import StoreError, StoreUnavailableError
 from redrive.settings import Settings
 from redrive.store.database import Database
 from redrive.store.inspection import Inspection
+from redrive.store.migration import schema_of
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.postgres_condition import PostgresCondition
-from redrive.store.schema import schema_of
 from redrive.store.sqlite_reader import SqliteReader, place_of, reading
 
 CheckFunction = Callable[[], Awaitable[Iterable[Finding]]]

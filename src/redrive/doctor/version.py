@@ -8,8 +8,7 @@ from typing import NamedTuple
 from redrive.doctor.finding import Finding, State, ok
 from redrive.errors import NotFoundError
 from redrive.store.database import Database
-from redrive.store.migration import migrations
-from redrive.store.schema import Schema, schema_of
+from redrive.store.migration import Schema, migrations, schema_of
 from redrive.store.sqlite_reader import place_of, reading
 
 __all__ = ["DatabaseVersion", "judge_program", "judge_schema", "missing_file", "place_of", "read_version"]

@@ -1,4 +1,4 @@
-"""Migrations: the versions of the tables, forward only."""
+"""Migrations: the versions of the tables, forward only, and which of them a database has."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from redrive.errors import SchemaError
+from redrive.store.database import Session
+from redrive.store.statement import statements
 
+_SQL = statements("migration")
 _ONLY_POSTGRES = re.compile(r"/\* postgres: (.*?) \*/")
 
 CREATE_LEDGER = """CREATE TABLE IF NOT EXISTS redrive.migrations (
@@ -58,6 +61,50 @@ def pending(applied: Iterable[int]) -> list[Migration]:
             f"install the newer Redrive that has migrated it"
         )
     return [each for each in migrations() if each.version not in done]
+
+
+class Schema(NamedTuple):
+    """The version of the tables in a database.
+
+    `version` is the newest migration that was applied, 0 without tables; `newest` is the last known here.
+    """
+
+    applied: tuple[int, ...]
+    newest: int
+
+    @property
+    def version(self) -> int:
+        return max(self.applied, default=0)
+
+    @property
+    def is_newer(self) -> bool:
+        return self.version > self.newest
+
+    @property
+    def is_current(self) -> bool:
+        return not self.is_newer and not self.missing
+
+    @property
+    def missing(self) -> list[Migration]:
+        """The migrations still to be applied; SchemaError where a newer program has migrated the tables."""
+        return pending(self.applied)
+
+    def require(self, place: str) -> None:
+        """Raise SchemaError unless the tables are as this program knows them."""
+        if self.missing:
+            state = f"is at version {self.version}" if self.applied else "has no tables of Redrive yet"
+            raise SchemaError(
+                f"the database {place} {state}, this program needs {self.newest}; run `redrive migrate`"
+            )
+
+
+async def schema_of(session: Session) -> Schema:
+    """Find out which migrations were applied, without changing anything."""
+    name = getattr(session, "schema", "")  # PostgreSQL has one
+    newest = migrations()[-1].version
+    if not await session.fetch(_SQL["ledger"], {"schema": name}):
+        return Schema((), newest)
+    return Schema(tuple(row[0] for row in await session.fetch(_SQL["applied"], {})), newest)
 
 
 def _statements(text: str) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.store.database import Database, Session
-from redrive.store.schema import schema_of
+from redrive.store.migration import schema_of
 from redrive.store.sqlite_reader import place_of, reading
 from redrive.store.verification import VerificationQueries
 from redrive.verify.checks import (
