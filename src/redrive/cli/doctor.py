@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import click
 
-from redrive.cli.connection import database_settings
+from redrive.cli.connection import run_on_database
 from redrive.cli.options import GlobalOptions, output_option, settings_options
 from redrive.cli.outcome import Ended, Exit
 from redrive.cli.output import chosen, screen, show_rows
-from redrive.cli.terminal import Part, escape, out
+from redrive.cli.terminal import escape, out
 from redrive.errors import StoreUnavailableError
 from redrive.words.number import plural
 
 if TYPE_CHECKING:
+    from redrive.app import Redrive
     from redrive.cli.screen import Screen
     from redrive.doctor import Finding, HealthReport
 
@@ -36,7 +36,7 @@ def doctor(given: GlobalOptions, output: str | None, strict: bool) -> None:
     Looks at versions, tables, durability, clocks, long transactions, disk, leases, queues, workers, breakers
     and dead letters. It only reads. Ends with 7 when something is bad.
     """
-    report = asyncio.run(_examine(given))
+    report = run_on_database(given, _examine)
     findings = [finding for state in SIGNS for finding in report.findings if finding.state == state]
     if chosen(output) == "table":
         _draw(screen(), report, findings)
@@ -46,22 +46,17 @@ def doctor(given: GlobalOptions, output: str | None, strict: bool) -> None:
         raise Ended(Exit.FAILURES)
 
 
-async def _examine(given: GlobalOptions) -> HealthReport:
-    from redrive.app import Redrive  # slow to import, so only where it is needed
+async def _examine(app: Redrive) -> HealthReport:
     from redrive.doctor import examine
     from redrive.engine.encryption import key_id
 
-    settings = database_settings(given)
-    keys = [key_id(key) for key in settings.read_encryption_keys()]
-    app = Redrive(settings=settings, log=False)
+    keys = [key_id(key) for key in app.settings.read_encryption_keys()]
     try:
-        return await examine(app.database, settings=settings, keys=keys)
+        return await examine(app.database, settings=app.settings, keys=keys)
     except StoreUnavailableError as error:
         raise StoreUnavailableError(
             f"{error}. Check that it runs, that its address is right, and that this user may use it"
         ) from error
-    finally:
-        await app.close()
 
 
 def _draw(screen: Screen, report: HealthReport, findings: list[Finding]) -> None:
@@ -73,8 +68,11 @@ def _draw(screen: Screen, report: HealthReport, findings: list[Finding]) -> None
             screen.heading(f"{head} ({len(alike)})")
         for finding in alike:
             _draw_finding(screen, finding, names)
+    numbers = {state: sum(finding.state == state for finding in findings) for state in SIGNS}
+    unknown = f", {numbers['unknown']} not known" if numbers["unknown"] else ""
+    text = f"{numbers['bad']} bad, {plural(numbers['warn'], 'warning')}{unknown}, {numbers['ok']} well"
     out("")
-    out(_summary(findings))
+    out((text, next((state for state in ("bad", "warn") if numbers[state]), "good")))
 
 
 def _draw_finding(screen: Screen, finding: Finding, names: int) -> None:
@@ -86,10 +84,3 @@ def _draw_finding(screen: Screen, finding: Finding, names: int) -> None:
         screen.columns([("→", finding.advice)], indent=indent, gap=1)
     if finding.command:
         out(f"{'':{indent}}$ {escape(finding.command)}")  # on one line, to be copied
-
-
-def _summary(findings: list[Finding]) -> Part:
-    numbers = {state: sum(finding.state == state for finding in findings) for state in SIGNS}
-    unknown = f", {numbers['unknown']} not known" if numbers["unknown"] else ""
-    text = f"{numbers['bad']} bad, {plural(numbers['warn'], 'warning')}{unknown}, {numbers['ok']} well"
-    return text, next((state for state in ("bad", "warn") if numbers[state]), "good")

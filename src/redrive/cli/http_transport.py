@@ -11,7 +11,7 @@ from urllib.parse import urljoin, urlsplit
 
 from redrive import __version__
 from redrive.cli.client import ApiError, ApiRequest
-from redrive.cli.local_transport import missing_extra
+from redrive.cli.outcome import missing_extra
 from redrive.errors import InvalidValueError, RedriveError
 from redrive.settings.addresses import is_loopback
 
@@ -33,23 +33,19 @@ class HttpTransport:
                 f"{server} is neither https nor on this machine, so that others could read the key on its "
                 f"way; use https or a tunnel, or a context that was added with --plain-http"
             )
-        self._client = _client(self.server, None if key is None else checked_key(key))
+        self._client = _client(self.server, key)
 
     def send(self, request: ApiRequest) -> tuple[int, Mapping[str, str], bytes]:
         import httpx2
 
         try:
-            sent = self._client.build_request(
+            with self._client.stream(
                 request.method,
                 f"{self.server}{request.path}{'?' if request.query else ''}{request.query}",
                 headers=dict(request.headers),
                 content=request.body or None,
-            )
-            response = self._client.send(sent, stream=True)
-            try:
+            ) as response:
                 body = b"".join(_read(response))
-            finally:
-                response.close()
         except (httpx2.HTTPError, httpx2.InvalidURL, _EndlessAnswerError) as error:
             raise self._unreachable(error, request) from None
         return response.status_code, dict(response.headers), body
@@ -94,13 +90,6 @@ def checked_address(text: str) -> str:
     return text.rstrip("/")
 
 
-def checked_key(key: str) -> str:
-    """A key that can stand in a header. The error does not show it."""
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise InvalidValueError("the API key contains invalid characters; check what you pasted")
-    return key
-
-
 def _client(server: str, key: str | None) -> httpx2.Client:
     try:
         import httpx2
@@ -112,6 +101,8 @@ def _client(server: str, key: str | None) -> httpx2.Client:
         "Connection": "close",
     }
     if key is not None:
+        if not key.isascii() or not key.isprintable() or " " in key:
+            raise InvalidValueError("the API key contains invalid characters; check what you pasted")
         headers["Authorization"] = f"Bearer {key}"
     try:
         return httpx2.Client(

@@ -96,7 +96,7 @@ def rotate(
     client: Client, which: str, grace: float, expires: float | None, dry_run: bool, output: str | None
 ) -> None:
     """Give a key another secret, and write it to stdout, this once."""
-    found, org = _found(client, which), organization(client)
+    found, org = client.get(f"{PATH}/{segment(which)}"), organization(client)
     if not report_dry_run(f"rotate the key {found['name']!r} of {org}", dry_run):
         body = {"grace_seconds": grace, "expires_in_seconds": expires}
         _show_new(client.post(f"{PATH}/{found['id']}/rotate", body), org, output)
@@ -109,16 +109,11 @@ def rotate(
 @api_options
 def revoke(client: Client, which: str, dry_run: bool, yes: bool) -> None:
     """Revoke a key, for ever and at once."""
-    found, org = _found(client, which), organization(client)
+    found, org = client.get(f"{PATH}/{segment(which)}"), organization(client)
     what = f"revoke the key {found['name']!r}, {found['role']}, of {org} on {client.where}"
     if confirm(what, dry_run=dry_run, yes=yes):
         client.delete(f"{PATH}/{found['id']}")
         notice(f"The key {found['name']!r} of {org} is revoked.")
-
-
-def _found(client: Client, which: str) -> Row:
-    found: Row = client.get(f"{PATH}/{segment(which)}")
-    return found
 
 
 def _show_new(made: Row, org: str, output: str | None) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from redrive.cli.checks import confirm, report_dry_run
-from redrive.cli.client import ApiResponse, Client, segment
+from redrive.cli.client import Client, segment
 from redrive.cli.commands import CommandGroup
 from redrive.cli.connection import api_options
 from redrive.cli.options import DurationParam, GlobalOptions, dry_run_option, output_option, yes_option
@@ -102,7 +102,7 @@ def change(
     if password:
         _require_database(client)
     wanted = None if role is None else Role.parse(role)
-    before, org = _look_up(client, name), organization(client)
+    before, org = client.request("GET", f"{PATH}/{segment(name)}"), organization(client)
     if report_dry_run(f"change {before.value['name']!r} of {org}", dry_run):
         return
     secret = _read_password() if password else None
@@ -122,7 +122,7 @@ def change(
 @api_options
 def remove(client: Client, name: str, dry_run: bool, yes: bool) -> None:
     """Remove a member from the organization; the account stays."""
-    (_, headers, found), org = _look_up(client, name), organization(client)
+    (_, headers, found), org = client.request("GET", f"{PATH}/{segment(name)}"), organization(client)
     what = f"remove {found['name']!r}, {found['role']}, from {org} on {client.where}"
     if confirm(what, dry_run=dry_run, yes=yes):
         client.delete(f"{PATH}/{found['id']}", if_match=headers["etag"])
@@ -149,7 +149,7 @@ def link(client: Client, name: str, valid: float, dry_run: bool, output: str | N
     """
     given = click.get_current_context().ensure_object(GlobalOptions)
     address = _address(given.settings()) if client.server is None else None
-    found, org = _look_up(client, name).value, organization(client)
+    found, org = client.request("GET", f"{PATH}/{segment(name)}").value, organization(client)
     if report_dry_run(f"make a link for {found['name']!r} of {org}", dry_run):
         return
     made = client.post(f"{PATH}/{found['id']}/link", {"minutes": valid / 60.0})
@@ -206,11 +206,6 @@ def _address(settings: Settings) -> str:
         raise InvalidValueError("server_port 0 does not tell where the server is; set server_url")
     host = f"[{settings.server_host}]" if ":" in settings.server_host else settings.server_host
     return f"http://{host}:{settings.server_port}"
-
-
-def _look_up(client: Client, name: str) -> ApiResponse:
-    """The member, with the ETag in the headers."""
-    return client.request("GET", f"{PATH}/{segment(name)}")
 
 
 def _require_database(client: Client) -> None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from redrive.cli.connection import database_settings
+from redrive.cli.connection import run_on_database
 from redrive.cli.options import GlobalOptions, dry_run_option, output_option, settings_options
 from redrive.cli.outcome import Ended, Exit
 from redrive.cli.output import show_rows
 from redrive.cli.terminal import notice
 
 if TYPE_CHECKING:
+    from redrive.app import Redrive
     from redrive.doctor.version import DatabaseVersion
 
 COLUMNS = ("version", "name", "state")
@@ -31,12 +31,23 @@ def migrate(given: GlobalOptions, output: str | None, check: bool, dry_run: bool
     An application does that by itself when it starts; a deployment does it here, before new workers start.
     Migrations go forward only, all of them or none. A SQLite database that does not exist is made.
     """
-    found = asyncio.run(_run(given, apply=not (check or dry_run)))
+    done = not (check or dry_run)
+
+    async def apply(app: Redrive) -> DatabaseVersion:
+        from redrive.doctor.version import read_version
+
+        found = await read_version(app.database)
+        if done and found.missing:
+            waits = " Work on it waits until that is done." if found.version else ""
+            notice(f"Going to {_what(found)}.{waits}")
+            await app.open()
+        return found
+
+    found = run_on_database(given, apply)
     if not found.missing:
         show_rows([], COLUMNS, output)
         notice(f"The database {found.place} is up to date (version {found.newest}).")
         return
-    done = not (check or dry_run)
     state = "applied" if done else "pending"
     rows: list[dict[str, Any]] = [
         {"version": version, "name": name, "state": state} for version, name in found.missing
@@ -48,22 +59,6 @@ def migrate(given: GlobalOptions, output: str | None, check: bool, dry_run: bool
         raise Ended(Exit.CONFLICT)
     if done:
         notice(f"The database {found.place} is now at version {found.newest}.")
-
-
-async def _run(given: GlobalOptions, *, apply: bool) -> DatabaseVersion:
-    from redrive.app import Redrive  # slow to import, so only where it is needed
-    from redrive.doctor.version import read_version
-
-    app = Redrive(settings=database_settings(given), log=False)
-    try:
-        found = await read_version(app.database)
-        if apply and found.missing:
-            waits = " Work on it waits until that is done." if found.version else ""
-            notice(f"Going to {_what(found)}.{waits}")
-            await app.open()
-        return found
-    finally:
-        await app.close()
 
 
 def _what(found: DatabaseVersion) -> str:

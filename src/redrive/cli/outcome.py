@@ -49,24 +49,18 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
-EXITS: tuple[tuple[type[RedriveError], Exit], ...] = (
-    (SealedError, Exit.CONFLICT),
-    (InvalidValueError, Exit.USAGE),
-    (NotFoundError, Exit.NOT_FOUND),
-    (SignedOutError, Exit.NOT_SIGNED_IN),
-    (AccessDeniedError, Exit.FORBIDDEN),
-    (AlreadyExistsError, Exit.CONFLICT),
-    (ConflictError, Exit.CONFLICT),
-    (KeyReusedError, Exit.CONFLICT),
-    (InProgressError, Exit.CONFLICT),
-    (DriftError, Exit.CONFLICT),
-    (ReplayRefusedError, Exit.CONFLICT),
-    (QueueFullError, Exit.CONFLICT),
-    (TransitionError, Exit.CONFLICT),
-    (RunFailedError, Exit.FAILURES),
-    (AttemptTimeoutError, Exit.TIMED_OUT),
-    (StatementTimeoutError, Exit.TIMED_OUT),
-)
+EXITS: dict[Exit, tuple[type[RedriveError], ...]] = {
+    Exit.CONFLICT: (
+        *(AlreadyExistsError, ConflictError, DriftError, InProgressError, KeyReusedError, QueueFullError),
+        *(ReplayRefusedError, SealedError, TransitionError),
+    ),
+    Exit.USAGE: (InvalidValueError,),
+    Exit.NOT_FOUND: (NotFoundError,),
+    Exit.NOT_SIGNED_IN: (SignedOutError,),
+    Exit.FORBIDDEN: (AccessDeniedError,),
+    Exit.FAILURES: (RunFailedError,),
+    Exit.TIMED_OUT: (AttemptTimeoutError, StatementTimeoutError),
+}
 """The first that fits; any other error is 1."""
 
 STATUSES = {
@@ -120,11 +114,11 @@ def report_error(error: BaseException, *, debug: bool) -> Exit:
 
 
 def exit_of(error: BaseException) -> Exit:
-    if isinstance(error, SchemaError):
+    if isinstance(error, SchemaError):  # of this machine's database; the API calls it unavailable
         return Exit.CONFLICT
     if isinstance(error, ApiError):
         return CODES.get(error.code) or STATUSES.get(error.status, Exit.ERROR)
-    return next((code for kind, code in EXITS if isinstance(error, kind)), Exit.ERROR)
+    return next((code for code, kinds in EXITS.items() if isinstance(error, kinds)), Exit.ERROR)
 
 
 def _lines(error: BaseException, debug: bool) -> Iterator[str]:
@@ -144,3 +138,10 @@ def _lines(error: BaseException, debug: bool) -> Iterator[str]:
     yield f"Error: unexpected error: {type(error).__name__}: {one_line(error)}"
     if not debug:
         yield "Run it again with --debug to see where."
+
+
+def missing_extra(what: str, error: ModuleNotFoundError, extra: str = "server") -> Exception:
+    """An error that says what to install, unless the missing module is one of ours."""
+    if (error.name or "").startswith("redrive"):
+        return error
+    return RedriveError(f"{what} needs {error.name}, which is not installed: pip install 'redrive[{extra}]'")

@@ -17,6 +17,7 @@ from redrive.cli.terminal import escape, notice
 from redrive.words.time import age
 
 PATH = "/api/v1/queues"
+PLACES = ("ready", "waiting", "held", "executing")
 
 COLUMNS = (
     TableColumn("name", whole=True),
@@ -95,6 +96,6 @@ def _ready(queue: Row) -> str:
 
 def _flat(queue: Row) -> Row:
     found = depths(queue)
-    counts = {name: found[name]["number"] for name in ("ready", "waiting", "held", "executing")}
+    counts = {name: found[name]["number"] for name in PLACES}
     reason, oldest = queue["reason"] or None, found["oldest_ready_seconds"]
     return {**queue, **counts, "reason": reason, "oldest_seconds": oldest}

@@ -83,7 +83,9 @@ def watch(client: Client, run_id: str, timeout: float | None, output: str | None
         with explain_ids("run", [run_id], "redrive run list"):
             run = client.get(path)
         for event in client.get(f"{path}/events")["items"]:
-            if (key := _key(event)) not in shown:
+            # An attempt starts and ends once; its times may still change while it is executed.
+            at = event["at"] if event["attempt"] is None else None
+            if (key := (event["what"], event["step_index"], event["attempt"], at)) not in shown:
                 _show_event(event, run["submitted_at"], form)
                 shown.add(key)
         if run["state"] not in LIVE:
@@ -94,12 +96,6 @@ def watch(client: Client, run_id: str, timeout: float | None, output: str | None
     if run["state"] != "SUCCESS":
         notice(f"`redrive run view {run['id']}` tells why.")
         raise Ended(Exit.FAILURES)
-
-
-def _key(event: Row) -> tuple[Any, ...]:
-    """An attempt starts and ends once; its times may still change while it is executed."""
-    attempt = event["attempt"]
-    return event["what"], event["step_index"], attempt, event["at"] if attempt is None else None
 
 
 def _show_event(event: Row, day: str, form: str) -> None:

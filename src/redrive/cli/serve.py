@@ -7,8 +7,8 @@ import sys
 import click
 
 from redrive.cli.application import application, reload_option, run_reloading, set_up_log
-from redrive.cli.local_transport import missing_extra
 from redrive.cli.options import GlobalOptions, settings_options
+from redrive.cli.outcome import missing_extra
 from redrive.cli.terminal import notice
 
 LATE = ("server_", "oidc_", "session_")

@@ -7,7 +7,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redrive.cli.breaker import soon
-from redrive.cli.queue import depths
+from redrive.cli.queue import PLACES, depths
 from redrive.cli.table import Row, ago, counted, short_fingerprint, stamp
 from redrive.cli.terminal import Part, out
 from redrive.cli.worker import START, is_at_work, is_heard, is_served, worker_state
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 LABEL_WIDTH, NUMBER_WIDTH, KIND_WIDTH = 13, 8, 8
 BLOCKS = "▁▂▃▄▅▆▇█"
 CHART_WIDTH = 24
-PLACES = ("ready", "waiting", "held", "executing")
 BREAKER_STYLES = {"OPEN": "bad", "CLOSED": "good"}
 SHORT_ID = 12
 

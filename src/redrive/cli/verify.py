@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from math import isnan
-from typing import TYPE_CHECKING, Any
+from operator import itemgetter
+from typing import TYPE_CHECKING
 
 import click
 
-from redrive.cli.connection import database_settings
+from redrive.cli.connection import run_on_database
 from redrive.cli.options import DURATION, GlobalOptions, output_option, settings_options
 from redrive.cli.outcome import Ended, Exit
 from redrive.cli.output import chosen, screen, show_rows
@@ -18,6 +18,7 @@ from redrive.cli.table import Row, TableColumn
 from redrive.cli.terminal import Part, notice, out
 
 if TYPE_CHECKING:
+    from redrive.app import Redrive
     from redrive.verify import Verdict
 
 COLUMNS = ("promise", "meaning", "checked", "found")
@@ -77,7 +78,22 @@ def verify(
     checked on, and what is wrong. It only reads, and others may work meanwhile. Ends with 7 when something is
     wrong.
     """
-    verdict = asyncio.run(_verify(given, settled=settled, leeway=leeway, most=most, tolerance=tolerance))
+
+    async def check(app: Redrive) -> Verdict:
+        from redrive.verify import verify_unchanged
+        from redrive.verify.verdict import INVARIANTS
+
+        with activity() as show:
+            return await verify_unchanged(
+                app.database,
+                settled=settled,
+                leeway=leeway,
+                most=most,
+                tolerance=tolerance,
+                told=lambda promise: show(f"Checking {promise}: {INVARIANTS[promise]} …"),
+            )
+
+    verdict = run_on_database(given, check)
     rows, form = list(_rows(verdict)), chosen(output)
     show_rows(rows, TABLE if form == "table" else COLUMNS, form)
     if form == "table":
@@ -86,23 +102,6 @@ def verify(
         _mention(rows)
     if not verdict.sound:
         raise Ended(Exit.FAILURES)
-
-
-async def _verify(given: GlobalOptions, **options: Any) -> Verdict:
-    from redrive.app import Redrive  # slow to import, so only where it is needed
-    from redrive.verify import verify_unchanged
-    from redrive.verify.verdict import INVARIANTS
-
-    app = Redrive(settings=database_settings(given), log=False)
-    try:
-        with activity() as show:
-            return await verify_unchanged(
-                app.database,
-                told=lambda promise: show(f"Checking {promise}: {INVARIANTS[promise]} …"),
-                **options,
-            )
-    finally:
-        await app.close()
 
 
 def _rows(verdict: Verdict) -> Iterator[Row]:
@@ -125,28 +124,23 @@ def _rows(verdict: Verdict) -> Iterator[Row]:
 
 def _draw(rows: list[Row]) -> None:
     drawn = screen()
-    for row in rows:
-        if row["findings"]:
-            title, broken = _title(row)
-            drawn.heading(title, broken)
-            drawn.columns(((("✗", "bad"), text) for text in _findings(row)), gap=1)
-            drawn.columns([("→", row["advice"])], gap=1)
+    for row in filter(itemgetter("findings"), rows):
+        drawn.heading(*_title(row))
+        drawn.columns(((("✗", "bad"), text) for text in _findings(row)), gap=1)
+        drawn.columns([("→", row["advice"])], gap=1)
     out("")
     out(*_summary(rows))
 
 
 def _mention(rows: list[Row]) -> None:
     """On stderr, where the table is for a program."""
-    for row in rows:
-        if row["findings"]:
-            notice("")
-            title, broken = _title(row)
-            notice(title, "  ", broken)
-            for text in _findings(row):
-                notice(f"  ✗ {text}")
-            notice(f"  → {row['advice']}")
-    notice("")
-    notice(*_summary(rows))
+    for row in filter(itemgetter("findings"), rows):
+        title, broken = _title(row)
+        notice("\n", title, "  ", broken)
+        for text in _findings(row):
+            notice(f"  ✗ {text}")
+        notice(f"  → {row['advice']}")
+    notice("\n", *_summary(rows))
 
 
 def _title(row: Row) -> tuple[str, Part]:

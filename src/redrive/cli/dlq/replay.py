@@ -85,7 +85,11 @@ def replay(
         notice(escape(sentence))
     what = f"the dead letter {letter['id']}"
     require_state(DEAD_LETTER_TRANSITIONS, "replay started", letter["state"], what, "replayed")
-    if not confirm(f"replay {_describe(letter, body)} on {client.where}", dry_run=dry_run, yes=yes):
+    how = "the failed step alone" if body.get("mode") == "STEP_ONLY" else "from there to the end"
+    step = body.get("from_step", body.get("from_step_index", letter["step"]))
+    edited = ", with another payload" if "payload" in body else ""
+    question = f"replay {what} at the step {step!r}, {how}{edited}, on {client.where}"
+    if not confirm(question, dry_run=dry_run, yes=yes):
         return
     begun = client.post(f"{path}/replay", body)
     notice(f"The replay {begun['id']} has begun.")
@@ -111,13 +115,6 @@ def _body(mode: str | None, from_step: str | None, policy: Any, payload: Any, re
         except (ValueError, RecursionError) as error:
             raise InvalidValueError(f"the payload is no JSON: {error}") from None
     return body
-
-
-def _describe(letter: Row, body: Row) -> str:
-    how = "the failed step alone" if body.get("mode") == "STEP_ONLY" else "from there to the end"
-    step = body.get("from_step", body.get("from_step_index", letter["step"]))
-    edited = ", with another payload" if "payload" in body else ""
-    return f"the dead letter {letter['id']} at the step {step!r}, {how}{edited},"
 
 
 def _follow(client: Client, begun: Row, queue: str, timeout: float | None) -> Row:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from redrive.cli.connection import database_settings
-from redrive.cli.local_transport import no_database, refuse_old_tables
+from redrive.cli.connection import open_database, run_on_database
 from redrive.cli.options import SECONDS, GlobalOptions, add_options
 from redrive.errors import InvalidFieldError, InvalidValueError, NotFoundError
 from redrive.model.failure import Category
-from redrive.model.identity import OPERATOR
 from redrive.policy.alteration import Alteration
 from redrive.policy.curve import CURVES
 from redrive.policy.jitter import JITTER_SYNTAX
@@ -26,7 +23,6 @@ if TYPE_CHECKING:
     from redrive.policy.retry import RetryPolicy
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-T = TypeVar("T")
 
 _CATEGORY = click.Choice([category.value for category in Category])
 
@@ -81,28 +77,10 @@ def of_database(given: GlobalOptions, org: str) -> list[PolicyInUse]:
     async def read(app: Redrive) -> list[PolicyInUse]:
         from redrive.failures.what_if import newest_definitions
 
+        await open_database(app, org)
         return _policies(await newest_definitions(app.store, org))
 
-    return run_on_database(given, org, read)
-
-
-def run_on_database(given: GlobalOptions, org: str, action: Callable[[Redrive], Awaitable[T]]) -> T:
-    """Run the action on the database of the settings; a missing one is not made."""
-    from redrive.app import Redrive  # slow to import, so only where it is needed
-    from redrive.doctor.version import missing_file
-
-    app = Redrive(settings=database_settings(given), log=False)
-    if (missing := missing_file(app.database)) is not None:
-        raise no_database(missing)
-
-    async def run() -> T:
-        await refuse_old_tables(app)
-        async with app:
-            directory = await app.directory(org=org, by=OPERATOR)
-            await directory.organizations.get()  # an empty answer would not tell that its name is wrong
-            return await action(app)
-
-    return asyncio.run(run())
+    return run_on_database(given, read)
 
 
 def of_work(policies: list[PolicyInUse], work: str | None, where: str) -> list[PolicyInUse]:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from redrive.cli.connection import open_database, run_on_database
 from redrive.cli.options import DURATION, GlobalOptions, output_option, settings_options
 from redrive.cli.output import chosen, screen, show_json, show_rows
 from redrive.cli.policy.figures import ASSUMPTIONS, HIGH, MEDIAN, STEPS, all_figures, step_figures
-from redrive.cli.policy.policies import alteration_options, run_on_database
+from redrive.cli.policy.policies import alteration_options
 from redrive.cli.progress import progress
 from redrive.cli.table import Row, TableColumn
 from redrive.cli.terminal import Part, notice, out
@@ -88,11 +89,12 @@ def simulate(
     async def ask(app: Redrive) -> WhatIf:
         from redrive.failures.what_if import FailureSelection, rows_to_read, what_if
 
+        await open_database(app, org)
         wanted = FailureSelection(org, app.clock.now() - since, workflow, step, task, queue)
         with progress("Reading attempts", await rows_to_read(app.store, wanted)) as tell:
             return await what_if(app.store, app.definitions, wanted, alteration, tell)
 
-    _show(run_on_database(given, org, ask), output)
+    _show(run_on_database(given, ask), output)
 
 
 def _show(found: WhatIf, output: str | None) -> None:

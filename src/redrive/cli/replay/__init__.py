@@ -30,7 +30,7 @@ from redrive.words.number import plural
 COLUMNS = (
     TableColumn("id", whole=True),
     TableColumn("state", whole=True),
-    TableColumn("begun", whole=True),
+    TableColumn("progress", "begun", whole=True),
     TableColumn("planned_at", "planned", ago, whole=True),
     "what",
 )
@@ -54,10 +54,7 @@ def list_operations(client: Client, limit: int | None, output: str | None) -> No
     """List the replays, the newest first."""
     rows, form = NewestRows(client, PATH, limit), chosen(output)
     none = "There are no replays; `redrive replay plan` makes one."
-    if form == "table":
-        show_rows(rows, COLUMNS, form, flat=_for_people, empty=none)
-    else:
-        show_rows(rows, FIELDS, form, flat=_flat, empty=none)
+    show_rows(rows, COLUMNS if form == "table" else FIELDS, form, flat=_flat, empty=none)
     rows.mention_rest()
 
 
@@ -128,16 +125,11 @@ def _look_up(client: Client, operation_id: str, done: str) -> tuple[str, str]:
     return name, f"{what}, of which {plural(left, 'item')} {'was' if left == 1 else 'were'} not begun"
 
 
-def _for_people(operation: Row) -> Row:
-    """A reason, if there is one, says more than what was selected."""
-    row = _flat(operation)
-    begun, what = f"{row['begun']:,} of {row['will_run']:,}", row["reason"] or row["selected"]
-    return {**row, "begun": begun, "what": what}
-
-
 def _flat(operation: Row) -> Row:
-    begun, will_run = operation["released"], operation["plan"]["will_run"]
-    return {**operation, "begun": begun, "will_run": will_run, "selected": selection_text(operation)}
+    """A reason, if there is one, tells a person more than what was selected."""
+    selected, will_run = selection_text(operation), operation["plan"]["will_run"]
+    row = {**operation, "begun": operation["released"], "will_run": will_run, "selected": selected}
+    return row | {"progress": f"{row['begun']:,} of {will_run:,}", "what": operation["reason"] or selected}
 
 
 ITEM_COLUMNS = (
