@@ -87,13 +87,8 @@ def verify(client: Client, head: str | None, output: str | None) -> None:
     length = client.get(f"{PATH}/head")["sequence"]
     notice(f"Reading {plural(length, 'entry', 'entries')} …")
     found = client.post(f"{PATH}/verify", {"head": head} if head else None)
-    show_one(
-        found,
-        FIELDS,
-        output,
-        lambda screen: _draw(screen, found),
-        flat=lambda found: {**found, "head": found["head"]["text"]},
-    )
+    flat = {**found, "head": found["head"]["text"]}
+    show_one(found, FIELDS, output, lambda screen: _draw(screen, found), flat=lambda _: flat)
     if not found["sound"]:
         raise Ended(Exit.FAILURES)
 

@@ -69,14 +69,8 @@ def view(client: Client, name: str, output: str | None) -> None:
     """Show a breaker: what it judges by, and when it opens and closes."""
     found = read_named(client, PATH, "breaker", name)
     names = [column if isinstance(column, str) else column.name for column in COLUMNS]
-    # The rules are in the application's code, which a server may run, but no command.
-    show_one(
-        found,
-        names,
-        output,
-        lambda screen: _draw(screen, found, with_rules=client.server is not None),
-        flat=_flat,
-    )
+    with_rules = client.server is not None  # they are in the application's code, which only a server may run
+    show_one(found, names, output, lambda screen: _draw(screen, found, with_rules), flat=_flat)
 
 
 @breaker.command("open")
@@ -148,13 +142,11 @@ def _let_go(held: Row) -> str:
     if not held["number"]:
         return "for which nothing waits"
     one = held["number"] == 1
-    what = "1 run waits" if one else f"{counted(held)} runs wait"
-    return (
-        f"for which {what}: {'it goes' if one else 'they go'} on at once, and what fails then costs attempts"
-    )
+    what = "1 run waits: it goes" if one else f"{counted(held)} runs wait: they go"
+    return f"for which {what} on at once, and what fails then costs attempts"
 
 
-def _draw(screen: Screen, breaker: Row, *, with_rules: bool) -> None:
+def _draw(screen: Screen, breaker: Row, with_rules: bool) -> None:
     screen.headline(f"Breaker {breaker['name']}", styled_state(breaker["state"]))
     for sentence in _sentences(breaker):
         screen.paragraph(sentence, indent=0)

@@ -170,12 +170,13 @@ def _post(client: Client, verb: str, selection: LetterChoice, reason: str) -> No
         notice(f"{letters_are(len(ids))} reopened.")
     else:
         body = {"query": selection.query, "expect": selection.number, "reason": reason}
-        _explain_undo(client.post(path, body)["ids"], DONE[verb])
+        ids = client.post(path, body)["ids"]
+        notice(f"{letters_are(len(ids))} {DONE[verb]}.")
+        _explain_undo(ids)
 
 
-def _explain_undo(ids: list[str], done: str) -> None:
+def _explain_undo(ids: list[str]) -> None:
     """Show the ids: without them nobody could undo just this change."""
-    notice(f"{letters_are(len(ids))} {done}.")
     if sys.stdout.isatty() and len(ids) > MAX_SHOWN:
         notice("To undo just this, give their ids to `redrive dlq reopen -`: `redrive audit list` has them.")
         return

@@ -112,7 +112,7 @@ def letters(number: int) -> str:
 
 
 def letters_are(number: int) -> str:
-    return f"{letters(number)} {'is' if number == 1 else 'are'}"
+    return plural(number, "dead letter is", "dead letters are")
 
 
 def _by_query(client: Client, query: str, expect: int | None, most: int | None) -> LetterChoice:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import click
 
@@ -27,13 +26,6 @@ ATTEMPTS = (
     *("start_least", "start", "start_most", "within_deadline"),
 )
 ERRORS = (TableColumn("category", "error"), "retried", TableColumn("at_most"), "waits")
-
-
-class Subject(NamedTuple):
-    """`used_by` is None for a policy that was named."""
-
-    policy: RetryPolicy
-    used_by: str | None = None
 
 
 @click.command()
@@ -62,22 +54,23 @@ def explain(
     with --work alone, those of runs in the database. With neither, the one that the settings give to tasks
     that name none. The options change it before it is explained.
     """
-    subjects = [
-        subject._replace(policy=alteration.of(subject.policy))
-        for subject in _subjects(given, name, work, org)
-    ]
+    policies = [(alteration.of(policy), used_by) for policy, used_by in _policies(given, name, work, org)]
     form = chosen(output)
     if form == "json":
-        show_json([_json(subject, deadline) for subject in subjects])
+        show_json([_json(policy, used_by, deadline) for policy, used_by in policies])
     elif form == "table":
-        for number, subject in enumerate(subjects):
+        for number, (policy, used_by) in enumerate(policies):
             out("\n" * bool(number), end="")
-            _draw(subject, deadline)
+            _draw(policy, used_by, deadline)
     else:
-        show_rows((row for subject in subjects for row in _rows(subject, deadline)), ATTEMPTS, form)
+        rows = (row for policy, used_by in policies for row in _rows(policy, used_by, deadline))
+        show_rows(rows, ATTEMPTS, form)
 
 
-def _subjects(given: GlobalOptions, name: str | None, work: str | None, org: str) -> list[Subject]:
+def _policies(
+    given: GlobalOptions, name: str | None, work: str | None, org: str
+) -> list[tuple[RetryPolicy, str | None]]:
+    """The policies, and which step uses each; None for a policy that was named."""
     if name is not None and ":" in name:
         used = of_work(of_application(name), work, name)
     elif work is not None:
@@ -85,14 +78,13 @@ def _subjects(given: GlobalOptions, name: str | None, work: str | None, org: str
             raise click.UsageError("Give the name of a policy or --work, not both.")
         used = of_work(of_database(given, org), work, "the database")
     else:
-        return [Subject(given.settings().retry_policy if name is None else preset(name))]
-    return [Subject(policy.policy, policy.name) for policy in used]
+        return [(given.settings().retry_policy if name is None else preset(name), None)]
+    return [(step.policy, step.name) for step in used]
 
 
-def _draw(subject: Subject, deadline: float | None) -> None:
-    policy = subject.policy
-    if subject.used_by is not None:
-        out((subject.used_by, "bold"))
+def _draw(policy: RetryPolicy, used_by: str | None, deadline: float | None) -> None:
+    if used_by is not None:
+        out((used_by, "bold"))
     out(str(policy.explain()))
     if deadline is not None:
         out(f"\n{_cut(policy, deadline)}")
@@ -135,33 +127,33 @@ def _within(attempt: ScheduledAttempt, deadline: float) -> str:
     return "yes" if latest <= deadline else "maybe" if earliest <= deadline else "no"
 
 
-def _rows(subject: Subject, deadline: float | None) -> Iterator[Row]:
-    for attempt in subject.policy.explain().attempts:
+def _rows(policy: RetryPolicy, used_by: str | None, deadline: float | None) -> Iterator[Row]:
+    for attempt in policy.explain().attempts:
         numbers = [round(seconds, 6) for seconds in (*attempt.wait, *attempt.start)]
         within = None if deadline is None else _within(attempt, deadline)
-        values = (subject.policy.name, subject.used_by, attempt.number, *numbers, within)
+        values = (policy.name, used_by, attempt.number, *numbers, within)
         yield dict(zip(ATTEMPTS, values, strict=True))
 
 
-def _json(subject: Subject, deadline: float | None) -> Row:
+def _json(policy: RetryPolicy, used_by: str | None, deadline: float | None) -> Row:
     """Every attempt and every category, and the policy as it is stored."""
-    schedule = subject.policy.explain()
+    schedule = policy.explain()
     try:
-        stored = dict(policy_to_json(subject.policy))
+        stored = dict(policy_to_json(policy))
     except InvalidValueError:  # it has a function in it
         stored = None
     return {
         "policy": schedule.name,
-        "used_by": subject.used_by,
+        "used_by": used_by,
         "max_attempts": schedule.max_attempts,
         "waits": schedule.formula,
         "deadline": deadline,
         "attempts": [
             {name: row[name] for name in ATTEMPTS if name not in ("policy", "used_by")}
-            for row in _rows(subject, deadline)
+            for row in _rows(policy, used_by, deadline)
         ],
-        "errors": [consequence._asdict() for consequence in consequences(subject.policy)],
-        "max_rate_limit_waits": subject.policy.max_rate_limit_waits,
-        "when_exhausted": subject.policy.ending.value,
+        "errors": [consequence._asdict() for consequence in consequences(policy)],
+        "max_rate_limit_waits": policy.max_rate_limit_waits,
+        "when_exhausted": policy.ending.value,
         "stored": stored,
     }

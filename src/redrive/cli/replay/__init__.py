@@ -13,7 +13,7 @@ from redrive.cli.outcome import Ended, Exit
 from redrive.cli.output import HOW_TO_SEE_MORE, JSON, NewestRows, chosen, show_rows
 from redrive.cli.replay.operation import (
     PATH,
-    read_report,
+    read_operation,
     refusal_text,
     report_exit,
     selection_text,
@@ -67,7 +67,7 @@ def view(client: Client, operation_id: str, output: str | None) -> None:
 
     Exits with 7 if it has stopped itself, was cancelled, or has ended and some have failed or were refused.
     """
-    report = read_report(client, operation_id)
+    report = read_operation(client, operation_id, "/report")
     if report["operation"]["state"] == "PLANNED" and chosen(output) not in JSON:
         show_plan(report["operation"], output)
         return
@@ -118,7 +118,7 @@ def cancel(client: Client, operation_id: str, reason: str, dry_run: bool, yes: b
 
 def _look_up(client: Client, operation_id: str, done: str) -> tuple[str, str]:
     """Its id, and its description for the confirmation."""
-    report = read_report(client, operation_id)
+    report = read_operation(client, operation_id, "/report")
     name, left = report["operation"]["id"], report["items"].get("PLANNED", 0)
     what = f"the replay {name}"
     require_state(OPERATION_TRANSITIONS, done, report["operation"]["state"], what, done)
@@ -165,7 +165,7 @@ def items(
     \b
     redrive replay items 0123… --state FAILED
     """
-    report, form = read_report(client, operation_id), chosen(output)
+    report, form = read_operation(client, operation_id, "/report"), chosen(output)
     rows = client.pages(f"{PATH}/{segment(operation_id)}/items", limit=limit, state=state)
     none = f"None of them is {state}." if state else "It has no items."
     columns = ITEM_COLUMNS if form == "table" else ITEM_FIELDS

@@ -43,13 +43,10 @@ FIELDS = (
 
 
 def read_operation(client: Client, operation_id: str, part: str = "") -> Row:
+    """Read an operation, or a part of it such as "/report"; an argument that is no id is explained."""
     with explain_ids("replay", [operation_id], "redrive replay list"):
         operation: Row = client.get(f"{PATH}/{segment(operation_id)}{part}")
     return operation
-
-
-def read_report(client: Client, operation_id: str) -> Row:
-    return read_operation(client, operation_id, "/report")
 
 
 def count_ended(report: Row) -> int:

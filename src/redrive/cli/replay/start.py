@@ -49,7 +49,14 @@ def start(
     --yes nobody is asked; what was planned is checked all the same.
     """
     operation = read_operation(client, operation_id)
-    _refuse_useless(operation)
+    if operation["state"] != "PLANNED":
+        raise TransitionError(
+            f"it is {operation['state']} already; `redrive replay view {operation['id']}` tells more"
+        )
+    if not operation["plan"]["will_run"]:
+        raise ReplayRefusedError(
+            f"nothing of it can be replayed; `redrive replay view {operation['id']}` tells why"
+        )
     drift = client.get(f"{PATH}/{segment(operation_id)}/drift")
     if drift["number"] and not accept_drift:
         raise _drifted(operation["id"], drift, dry_run=dry_run)
@@ -63,17 +70,6 @@ def start(
     if (form := chosen(output)) in JSON:
         show_json(started, form)
     notice(f"Started; `redrive replay watch {started['id']}` shows how far it is.")
-
-
-def _refuse_useless(operation: Row) -> None:
-    if operation["state"] != "PLANNED":
-        raise TransitionError(
-            f"it is {operation['state']} already; `redrive replay view {operation['id']}` tells more"
-        )
-    if not operation["plan"]["will_run"]:
-        raise ReplayRefusedError(
-            f"nothing of it can be replayed; `redrive replay view {operation['id']}` tells why"
-        )
 
 
 def _refuse_unexpected(drift: Row, expect: int | None) -> None:
@@ -114,10 +110,8 @@ def _start(client: Client, operation_id: str, accept_drift: bool, expect: int | 
 
 def _drifted(operation_id: str, drift: Row, dry_run: bool = False) -> Ended:
     number, then = drift["number"], "would be" if dry_run else "was"
-    have = "has" if number == 1 else "have"
-    notice(
-        f"Error: {plural(number, 'dead letter')} {have} changed since it was planned; nothing {then} started:"
-    )
+    changed = plural(number, "dead letter has", "dead letters have")
+    notice(f"Error: {changed} changed since it was planned; nothing {then} started:")
     for change in drift["changes"][:MAX_CHANGES]:
         notice(f"  {change['letter_id']}  {escape(change['change'])}")
     if number > MAX_CHANGES:

@@ -16,7 +16,7 @@ from redrive.cli.replay.operation import (
     OVER,
     count_ended,
     count_replayed,
-    read_report,
+    read_operation,
     report_exit,
     show_report,
 )
@@ -67,7 +67,7 @@ def _wait(client: Client, operation_id: str, timeout: float | None, progress: Re
     """The report at the end; items that run when it is stopped or cancelled are still finished."""
     poller, paused = Poller(client, timeout, progress.say), False
     while True:
-        report = read_report(client, operation_id)
+        report = read_operation(client, operation_id, "/report")
         state = report["operation"]["state"]
         if state == "PLANNED":
             raise TransitionError(
