@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from redrive.cli.options import GlobalOptions
+from redrive.cli.outcome import missing_extra
 from redrive.cli.terminal import notice, one_line
 from redrive.errors import InvalidValueError, RedriveError
 from redrive.settings import FILE_VARIABLE, Settings
@@ -117,10 +118,8 @@ def run_reloading(reload: bool) -> bool:
         return False
     try:
         from watchfiles import PythonFilter, run_process
-    except ModuleNotFoundError:
-        raise RedriveError(
-            "--reload needs watchfiles, which is not installed: pip install 'redrive[reload]'"
-        ) from None
+    except ModuleNotFoundError as error:
+        raise missing_extra(RELOAD, error, "reload") from None
     arguments = [word for word in sys.argv[1:] if word != RELOAD]
     command = shlex.join([sys.executable, "-m", "redrive.cli", *arguments])
     notice(f"Watching {Path.cwd()}; Ctrl-C ends it.")

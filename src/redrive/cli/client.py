@@ -150,7 +150,7 @@ class Client:
 
 
 def segment(text: str) -> str:
-    """An id or a name as one part of a path, also where it is `..`."""
+    """Encode an id or a name as one segment of a path, even `..`."""
     return quote(_utf8(text), safe="") if text.strip(".") else text.replace(".", "%2E")
 
 

@@ -26,7 +26,7 @@ SYNONYMS = {
     "show": "view",
     "stop": "cancel",
 }
-"""What other programs call a command of ours; suggested where a group has the command and not the synonym."""
+"""Other programs' names for our commands; suggested if a group has the command but not the synonym."""
 
 _NEGATED_TERM = re.compile(r"-[^-\s].*[:\s]", re.DOTALL)
 """A term like -step:charge. No option has a colon or a blank in it."""

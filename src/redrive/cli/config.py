@@ -1,4 +1,4 @@
-"""`redrive config`: each setting, its value, where that comes from, and what is allowed."""
+"""`redrive config`: each setting with its value, its origin and its allowed values."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def run_on_database(given: GlobalOptions, action: Callable[[Redrive], Awaitable[
 async def open_database(app: Redrive, org: str, *, creates: bool = False) -> None:
     """Open the database if it exists and has tables of this version, or if `creates`, make it.
 
-    Opening tables of another version would migrate them under workers of the old version.
+    Opening an older database would migrate it while workers of the old version use it.
     """
     from redrive.doctor.version import missing_file, read_version
 

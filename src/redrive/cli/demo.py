@@ -107,7 +107,7 @@ def missing_path() -> str:
 
 
 async def _perform(drills: list[Drill], running: Running, form: str) -> list[Outcome]:
-    """Perform one drill after the other. A table shows each expectation as soon as it is checked."""
+    """Perform one drill after the other. With a table, show each expectation as soon as it is checked."""
     from redrive.demo.drills import perform
 
     def show(expectation: Expectation) -> None:

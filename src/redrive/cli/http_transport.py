@@ -128,7 +128,7 @@ def _refuse_redirect(response: httpx2.Response) -> None:
 
 
 def _read(response: httpx2.Response) -> Iterator[bytes]:
-    """As it is sent, so that a small answer cannot unfold into a large one."""
+    """Read the raw bytes, without decompression, so that a small answer cannot expand into a large one."""
     began, size = time.monotonic(), 0
     for part in response.iter_raw():
         size += len(part)

@@ -194,7 +194,7 @@ def list_orgs(client: Client, output: str | None) -> None:
 
 
 def organization(client: Client) -> str:
-    """The organization of the client: that of its key, or the one that was named."""
+    """Return the organization of the client's key, or the one given with --org."""
     return str(client.get("/api/v1/session")["org"])
 
 

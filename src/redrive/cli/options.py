@@ -20,7 +20,7 @@ FORMATS = ("table", "json", "ndjson", "csv", "plain")
 DEFAULT_LIMIT = 50
 SERVER_VARIABLE = "REDRIVE_SERVER"
 LOCAL = "local"
-"""The context that stands for the database of the settings."""
+"""The name of the context for the database of the settings."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -83,7 +83,7 @@ CODES = {"key_reused": Exit.CONFLICT, "too_slow": Exit.TIMED_OUT}
 
 
 class Ended(Exception):  # noqa: N818 - it may have gone well
-    """End the command with this code; everything was said."""
+    """End the command with this exit code, without another message."""
 
     def __init__(self, code: Exit) -> None:
         super().__init__(code.name)
@@ -141,7 +141,7 @@ def _lines(error: BaseException, debug: bool) -> Iterator[str]:
 
 
 def missing_extra(what: str, error: ModuleNotFoundError, extra: str = "server") -> Exception:
-    """An error that says what to install, unless the missing module is one of ours."""
+    """Return an error that says what to install, or the error itself if our own module is missing."""
     if (error.name or "").startswith("redrive"):
         return error
     return RedriveError(f"{what} needs {error.name}, which is not installed: pip install 'redrive[{extra}]'")

@@ -88,7 +88,7 @@ def show_json(value: object, form: str = "json") -> None:
 
 
 def screen() -> Screen:
-    """For a form that `chosen` allows; without it rich is not imported."""
+    """Return a screen; call it only for a form that `chosen` returned, because it imports rich."""
     from redrive.cli.screen import Screen
 
     return Screen()

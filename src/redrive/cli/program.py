@@ -28,11 +28,11 @@ SECTIONS = {
 
 
 class ReaderGone(Exception):  # noqa: N818 - it is no error, as in `redrive dlq list | head`
-    """Nobody reads the output any more."""
+    """The reader of the output has closed its end of the pipe."""
 
 
 class Program(LazyGroup):
-    """A group that does not take a reader that is gone for an error, as click does."""
+    """Turns a broken pipe into `ReaderGone`; click would report an error."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""Following work that goes on: polling until it ends, and progress bars on stderr where somebody looks."""
+"""Follow work in progress: poll until it ends, and draw progress bars on stderr if it is a terminal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BAR_WIDTH = 30
 
 
 class Poller:
-    """Waits between two looks, longer and longer, and not forever."""
+    """Sleeps between requests, longer each time, until the timeout."""
 
     def __init__(self, client: Client, timeout: float | None, say: Callable[[str], None] = notice) -> None:
         self._client = client
@@ -48,7 +48,7 @@ class Poller:
         self._pause = min(MAX_PAUSE_SECONDS, self._pause * PAUSE_FACTOR)
 
     def _mention_missing_worker(self, queue: str | None) -> bool:
-        """Say so, once, if no worker serves the queue; the last one may stop at any time."""
+        """Mention it, once, if no worker serves the queue. Return whether to stop checking."""
         try:
             workers = self._client.get(PATH)["items"]
         except ApiError:  # the key may not list workers

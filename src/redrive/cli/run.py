@@ -1,4 +1,4 @@
-"""`redrive run`: what was started, how far it is, and why."""
+"""`redrive run`: list, view, watch, cancel and retry runs."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def _describe(client: Client, ids: tuple[str, ...], cause: str, done: str) -> st
 
 
 def _change(ids: tuple[str, ...], change: Callable[[str], None]) -> None:
-    """Change each run. If one of several is refused, say so and go on with the others."""
+    """Change each run. If one of several is refused, report it and continue with the rest."""
     if len(ids) == 1:
         change(ids[0])
         return

@@ -1,7 +1,7 @@
 """A screen for people: headings, paragraphs and tables that fit the terminal. Needs rich.
 
 Texts come as parts, plain or with a style, and never as markup; control characters in them are escaped. The
-lines are rendered here and written by click, which notices when nobody reads them any more.
+lines are rendered here and written by click, which raises an error when the reader has closed the pipe.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rich.theme import Theme
 from redrive.cli.terminal import Part, escape, escape_controls, out, terminal_width, wants_color
 
 Line = Part | list[Part]
-"""What stands in a cell: one part, or several."""
+"""The content of a cell: one part or several."""
 
 INDENT = 2
 GAP = 2
@@ -91,7 +91,7 @@ class Screen:
         gap: int = GAP,
         cut: bool = False,
     ) -> None:
-        """Cells below each other. The last column wraps, or is cut; the others are as wide as they need.
+        """Write aligned columns. The last one wraps or is truncated; the rest are as wide as their content.
 
         `right` are the columns whose cells end below each other; `widths` are the least of the first ones.
         """
@@ -189,7 +189,7 @@ def _text(line: Line) -> Text:
 
 
 def _cut(line: Line) -> Text:
-    """One line, cut where there is no room."""
+    """One line, truncated with an ellipsis if it is too long."""
     text = Text(no_wrap=True, overflow="ellipsis")
     for content, style in _parts(line):
         text.append(escape(content), style)

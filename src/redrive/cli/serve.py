@@ -12,7 +12,7 @@ from redrive.cli.outcome import missing_extra
 from redrive.cli.terminal import notice
 
 LATE = ("server_", "oidc_", "session_")
-"""Prefixes of the settings that are read when the server starts; the others are read with the application."""
+"""Prefixes of the settings that are read when the server starts; the rest is read with the application."""
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""`redrive status`: on one screen, what is broken, whether it heals by itself, and what to type next."""
+"""`redrive status`: on one screen, what is broken, what heals itself, and what to type next."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ class TableColumn(NamedTuple):
     """
     name   of the field
     title  above it in a table
-    short  how a table shows its value; a program gets it as it is
-    whole  never cut: it is there to be copied
+    short  how a table shows its value; programs get the raw value
+    whole  never truncated, so that it can be copied
     """
 
     name: str

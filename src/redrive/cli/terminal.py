@@ -36,7 +36,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u
 
 
 def notice(*parts: Part) -> None:
-    """Write a line to stderr: what is not the answer itself. If nobody reads it, the work goes on."""
+    """Write a line to stderr, for all that is not the answer itself. A closed stderr is ignored."""
     with suppress(BrokenPipeError):
         click.echo(_styled(parts), err=True, color=_color())
 
@@ -64,7 +64,7 @@ def one_line(error: BaseException | str) -> str:
 
 
 def styled_state(state: str, text: str | None = None) -> Part:
-    """The state, or another text, in its colour: red is what somebody has to look at."""
+    """Return the state, or another text, in its colour; red needs an operator."""
     tone = state_label(state).tone
     return state if text is None else text, _TONE_STYLES.get(tone, "")
 
@@ -78,7 +78,7 @@ def wants_color() -> bool:
 
 
 def has_rich() -> bool:
-    """Whether tables and progress bars can be drawn."""
+    """Return whether rich is installed, which draws tables and progress bars."""
     return find_spec("rich") is not None
 
 

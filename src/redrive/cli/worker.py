@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 STYLES = {"✓": "good", "✗": "bad", "↻": "warn", "‖": "warn", "!": "warn", "?": "warn"}
 LATE = ("worker_",)
-"""Prefixes of the settings that are read when a worker starts; the others are read with the application."""
+"""Prefixes of the settings that are read when a worker starts; the rest is read with the application."""
 
 PATH = "/api/v1/workers"
 START = "redrive worker MODULE:ATTRIBUTE"

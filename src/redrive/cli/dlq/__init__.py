@@ -1,4 +1,4 @@
-"""`redrive dlq`: dead letters, work that has failed for good and waits for somebody."""
+"""`redrive dlq`: list dead letters and their statistics; other modules add the other commands."""
 
 from __future__ import annotations
 

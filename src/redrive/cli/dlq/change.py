@@ -176,7 +176,7 @@ def _post(client: Client, verb: str, selection: LetterChoice, reason: str) -> No
 
 
 def _explain_undo(ids: list[str]) -> None:
-    """Show the ids: without them nobody could undo just this change."""
+    """Show the ids: the operator needs them to undo just this change."""
     if sys.stdout.isatty() and len(ids) > MAX_SHOWN:
         notice("To undo just this, give their ids to `redrive dlq reopen -`: `redrive audit list` has them.")
         return

@@ -104,7 +104,7 @@ def _rows(
 
 @contextmanager
 def _destination(path: Path | None, yes: bool) -> Iterator[None]:
-    """Write to a file beside it, and rename that in the end. Only the owner may read payloads."""
+    """Redirect stdout to a temporary file that replaces `path` at the end; only the owner can read it."""
     if path is None:
         yield
         return

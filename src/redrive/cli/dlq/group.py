@@ -131,7 +131,7 @@ def reopen(client: Client, fingerprint: str, reason: str, dry_run: bool) -> None
 
 
 class Group(NamedTuple):
-    """A group as it was when it was looked up."""
+    """A snapshot of a group; a change is refused if the group has changed since."""
 
     fingerprint: str
     description: str

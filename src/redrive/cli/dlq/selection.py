@@ -25,7 +25,7 @@ class LetterChoice(NamedTuple):
     """
     description  for the confirmation
     query        None, if they were given by their ids
-    version      of a single one, as it was when it was looked up
+    version      of a single one, when it was looked up
     state        of a single one
     """
 

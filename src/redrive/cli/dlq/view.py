@@ -1,4 +1,4 @@
-"""`redrive dlq view`: a dead letter, for somebody who has to decide what to do about it."""
+"""`redrive dlq view`: a dead letter, for an operator who decides what to do about it."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def draw_origin(screen: Screen, letter: Row, most: int = MAX_FRAMES) -> None:
 
 
 def _history(letter: Row) -> Iterator[tuple[str, str]]:
-    """When, and what somebody did."""
+    """Yield the time and the description of each action, replay and note."""
     for entry in letter["history"]["entries"]:
         if entry["action"] not in LISTED_ELSEWHERE:
             what, text = describe_action(entry["action"], entry["detail"])

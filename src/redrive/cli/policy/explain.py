@@ -136,7 +136,7 @@ def _rows(policy: RetryPolicy, used_by: str | None, deadline: float | None) -> I
 
 
 def _json(policy: RetryPolicy, used_by: str | None, deadline: float | None) -> Row:
-    """Every attempt and every category, and the policy as it is stored."""
+    """Every attempt, every category, and the stored form of the policy."""
     schedule = policy.explain()
     try:
         stored = dict(policy_to_json(policy))

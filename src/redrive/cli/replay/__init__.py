@@ -126,7 +126,7 @@ def _look_up(client: Client, operation_id: str, done: str) -> tuple[str, str]:
 
 
 def _flat(operation: Row) -> Row:
-    """A reason, if there is one, tells a person more than what was selected."""
+    """People read the reason instead of the selection, if a reason was given."""
     selected, will_run = selection_text(operation), operation["plan"]["will_run"]
     row = {**operation, "begun": operation["released"], "will_run": will_run, "selected": selected}
     return row | {"progress": f"{row['begun']:,} of {will_run:,}", "what": operation["reason"] or selected}

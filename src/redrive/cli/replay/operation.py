@@ -1,4 +1,4 @@
-"""A bulk replay of the API: read, counted, in words, and as a report of what came of it."""
+"""Bulk replays: read one from the API, count its items, describe it, and report its result."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FIELDS = (
 
 
 def read_operation(client: Client, operation_id: str, part: str = "") -> Row:
-    """Read an operation, or a part of it such as "/report"; an argument that is no id is explained."""
+    """Read an operation, or a part of it such as "/report"; an argument that can't be an id is explained."""
     with explain_ids("replay", [operation_id], "redrive replay list"):
         operation: Row = client.get(f"{PATH}/{segment(operation_id)}{part}")
     return operation
@@ -54,7 +54,7 @@ def count_ended(report: Row) -> int:
 
 
 def count_replayed(report: Row) -> int:
-    """Items that run, have run or will run: all but those that were refused or left out."""
+    """Count the items that run, have run or will run: all except refused and skipped ones."""
     return sum(number for state, number in report["items"].items() if state not in NOT_REPLAYED)
 
 

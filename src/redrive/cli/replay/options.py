@@ -1,4 +1,4 @@
-"""What `redrive replay plan` is told: which dead letters, how fast, when to stop, with which retry policy."""
+"""Options of `redrive replay plan`: which dead letters, how fast, when to stop, which retry policy."""
 
 from __future__ import annotations
 

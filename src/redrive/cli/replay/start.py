@@ -1,4 +1,4 @@
-"""`redrive replay start`: begins what was planned, if it still is what was planned."""
+"""`redrive replay start`: start a planned replay, unless its dead letters have changed."""
 
 from __future__ import annotations
 

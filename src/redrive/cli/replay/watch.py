@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 BAR_WIDTH = 20
 LINE_SECONDS = 5.0
-"""How often a log gets a line, where there is no terminal."""
+"""How often to write a line if stderr is not a terminal."""
 MIN_ENDED, MIN_SECONDS = 5, 2.0
-"""The time that is left is told from so many on, over so long."""
+"""Estimate the time left from this many ended items and this many seconds on."""
 
 
 @click.command()
@@ -84,7 +84,7 @@ def _wait(client: Client, operation_id: str, timeout: float | None, progress: Re
 
 
 class ReplayProgress:
-    """A bar on a terminal, and where a log is written, a line now and then."""
+    """Draws a bar on a terminal; elsewhere writes a line every few seconds."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -109,7 +109,7 @@ class ReplayProgress:
         notice(text)
 
     def stop(self) -> None:
-        """Leave the bar as it is: what comes next stands below."""
+        """Stop drawing; the bar stays visible, and later output follows below it."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
