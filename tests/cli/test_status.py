@@ -15,7 +15,7 @@ from tests.cli.served import Served
 from tests.cli.shop import Shop
 from tests.cli.terminal import talk
 
-from redrive.cli.status_screen import percent
+from redrive.cli.status import percent
 
 
 def squeezed(text: str) -> str:

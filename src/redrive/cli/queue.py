@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from shlex import quote
 
 import click
@@ -87,6 +88,11 @@ def depths(queue: Row) -> Row:
     """Of all organizations, if the caller may see them."""
     found: Row = queue["overall"] or queue["own"]
     return found
+
+
+def count_runs(queues: Sequence[Row], *places: str) -> int:
+    """How many runs are in these places, in all queues together."""
+    return sum(depths(queue)[place]["number"] for queue in queues for place in places)
 
 
 def _ready(queue: Row) -> str:

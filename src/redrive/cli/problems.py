@@ -1,0 +1,86 @@
+"""Current problems: missing workers, expired leases, open breakers, paused queues, stopped replays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from redrive.cli.breaker import soon
+from redrive.cli.queue import PLACES, count_runs, depths
+from redrive.cli.table import Row, ago, counted, stamp
+from redrive.cli.worker import START, is_at_work, is_served, worker_state
+from redrive.words.number import noun, plural
+from redrive.words.time import age
+
+BREAKER_STYLES = {"OPEN": "bad", "CLOSED": "good"}
+SHORT_ID = 12
+
+
+class Problem(NamedTuple):
+    """A problem on one line of the screen."""
+
+    kind: str
+    name: str
+    state: str
+    style: str
+    text: str
+
+
+def current_problems(found: dict[str, Any]) -> Iterator[Problem]:
+    yield from _missing_workers(found)
+    if number := len(found["abandoned"]):
+        text = f"left by {'its worker' if number == 1 else 'their workers'}; the next worker goes on"
+        yield Problem("lease", plural(number, "run"), "EXPIRED", "bad", text)
+    for breaker in found["breakers"]:
+        if breaker["state"] != "CLOSED" or breaker["force"] is not None:
+            style = BREAKER_STYLES.get(breaker["state"], "warn")
+            yield Problem("breaker", breaker["name"], breaker["state"], style, _breaker_text(breaker))
+    for queue in found["queues"]:
+        if queue["paused"]:
+            by = f"by {queue['paused_by']} " if queue["paused_by"] else ""
+            reason = f": {queue['reason']}" if queue["reason"] else ""
+            yield Problem("queue", queue["name"], "PAUSED", "warn", f"{by}{ago(queue['paused_at'])}{reason}")
+    for worker in found["workers"]:
+        if worker_state(worker) == "silent":
+            place = f" on {worker['host']}" if worker["host"] else ""
+            text = f"for {age(worker['seconds_silent'])}{place}"
+            yield Problem("worker", worker["id"][:SHORT_ID], "SILENT", "bad", text)
+    for operation in found["replays"]:
+        begun = f"{operation['released']:,} of {operation['plan']['will_run']:,} begun"
+        style = "bad" if operation["state"] == "STOPPED" else "warn"
+        text = operation["stopped_because"] or begun
+        yield Problem("replay", operation["id"][:SHORT_ID], operation["state"], style, text)
+
+
+def _missing_workers(found: dict[str, Any]) -> Iterator[Problem]:
+    if not any(map(is_at_work, found["workers"])):
+        if number := count_runs(found["queues"], *PLACES):
+            text = f"{START}; {plural(number, 'run')} {noun(number, 'needs', 'need')} one"
+            yield Problem("worker", "none", "MISSING", "bad", text)
+        return
+    for queue in unserved_queues(found):
+        text = f"{counted(depths(queue)['ready'])} ready: {START}"
+        yield Problem("queue", queue["name"], "UNSERVED", "bad", text)
+
+
+def unserved_queues(found: dict[str, Any]) -> list[Row]:
+    """Queues with ready work that no worker will start; a paused queue is not meant to be served."""
+    return [
+        queue
+        for queue in found["queues"]
+        if depths(queue)["ready"]["number"]
+        and not queue["paused"]
+        and not is_served(found["workers"], queue["name"])
+    ]
+
+
+def _breaker_text(breaker: Row) -> str:
+    """What waits, and until when."""
+    force, held = breaker["force"], breaker["waiting"]
+    words = [f"{counted(held)} waiting"] if held["number"] else []
+    if force is not None:
+        until = "" if force["until"] is None else f" until {stamp(force['until'])[11:]}"
+        words.append(f"by hand{until}" + (f": {force['reason']}" if force["reason"] else ""))
+    elif breaker["open_until"] is not None:
+        words.append(f"probed {soon(breaker['open_until'])}, then goes on by itself")
+    return "; ".join(words)
