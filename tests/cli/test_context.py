@@ -75,6 +75,7 @@ def test_a_command_that_prints_no_key(command: str) -> None:
         (("add", "x", "--server", "https://me:secret@host"), 2, "must not hold a secret"),
         (("use", "nowhere"), 3, "there is no context 'nowhere'"),
         (("remove", "nowhere"), 3, "there is no context 'nowhere'"),
+        (("remove", "local"), 2, "it can't be removed"),
     ],
 )
 def test_what_cannot_be(redrive: Command, arguments: tuple[str, ...], code: int, told: str) -> None:

@@ -8,7 +8,7 @@ from redrive.cli.checks import confirm, report_dry_run
 from redrive.cli.client import Client, segment
 from redrive.cli.commands import CommandGroup
 from redrive.cli.connection import api_options
-from redrive.cli.member import organization
+from redrive.cli.member import organization, role_option
 from redrive.cli.options import DurationParam, dry_run_option, output_option, yes_option
 from redrive.cli.output import JSON, show_json, show_rows
 from redrive.cli.table import Row, TableColumn, ago
@@ -19,8 +19,6 @@ from redrive.policy.credential import checked_scopes
 
 PATH = "/api/v1/keys"
 LIFETIME = DurationParam(60.0, 10 * MAX_DELAY_SECONDS)
-
-
 GRACE = DurationParam(0.0, 30 * 86_400.0)
 
 COLUMNS = (
@@ -44,7 +42,7 @@ def key() -> None:
 
 @key.command()
 @click.argument("name")
-@click.option("--role", required=True, help="VIEWER, STAFF, ADMIN or OWNER.")
+@role_option
 @click.option(
     "--scope", "scopes", multiple=True, help="Limit it to this permission of its role; can be repeated."
 )

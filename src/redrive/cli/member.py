@@ -40,6 +40,7 @@ COLUMNS = (
 
 ORG_COLUMNS = ("name", "title", TableColumn("created_at", "created", ago), TableColumn("created_by", "by"))
 
+role_option = click.option("--role", required=True, help="VIEWER, STAFF, ADMIN or OWNER.")
 password_option = click.option(
     "--password",
     is_flag=True,
@@ -57,7 +58,7 @@ def member() -> None:
 
 @member.command()
 @click.argument("name")
-@click.option("--role", required=True, help="VIEWER, STAFF, ADMIN or OWNER.")
+@role_option
 @password_option
 @dry_run_option
 @api_options(creates=True)

@@ -216,6 +216,7 @@ output_option = click.option(
     default=None,
     help="How to write it; by default a table on a terminal, else plain lines.",
 )
+ids_argument = click.argument("ids", nargs=-1, required=True, metavar="ID...")
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 reason_option = click.option("--reason", default="", help="Why; it is kept in the audit.")
 timeout_option = click.option(

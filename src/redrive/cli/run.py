@@ -15,6 +15,7 @@ from redrive.cli.connection import api_options
 from redrive.cli.options import (
     add_options,
     dry_run_option,
+    ids_argument,
     limit_option,
     output_option,
     reason_option,
@@ -107,13 +108,7 @@ def _show_event(event: Row, day: str, form: str) -> None:
         out(f"  {clock(event['at'], day)}  {event_text(event)}")
 
 
-_change_options = add_options(
-    click.argument("ids", nargs=-1, required=True, metavar="ID..."),
-    reason_option,
-    dry_run_option,
-    yes_option,
-    api_options,
-)
+_change_options = add_options(ids_argument, reason_option, dry_run_option, yes_option, api_options)
 
 
 @run.command()

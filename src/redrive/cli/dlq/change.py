@@ -21,7 +21,7 @@ from redrive.cli.dlq.selection import (
     select,
     selection_options,
 )
-from redrive.cli.options import add_options, dry_run_option, reason_option, yes_option
+from redrive.cli.options import add_options, dry_run_option, ids_argument, reason_option, yes_option
 from redrive.cli.terminal import notice, out
 from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS
 from redrive.words.number import noun
@@ -32,7 +32,6 @@ MAX_SHOWN = 20
 DONE = {"resolve": "resolved", "ignore": "ignored", "archive": "archived", "reopen": "reopened"}
 CAUSES = {**DONE, "resolve": "resolved by a person", "ignore": "ignored by a person"}
 
-_ids = click.argument("ids", nargs=-1, required=True, metavar="ID...")
 
 _change_options = add_options(selection_options, reason_option, dry_run_option, yes_option, api_options)
 
@@ -69,7 +68,7 @@ def reopen(client: Client, **given: Any) -> None:
 
 
 @click.command()
-@_ids
+@ids_argument
 @click.option("--to", "name", metavar="NAME", help="Who looks after them from now on.")
 @click.option("--nobody", is_flag=True, help="Nobody does any more.")
 @dry_run_option
@@ -86,7 +85,7 @@ def assign(client: Client, ids: tuple[str, ...], name: str | None, nobody: bool,
 
 
 @click.command()
-@_ids
+@ids_argument
 @click.option("--add", multiple=True, metavar="TAG", help="A tag they get; can be repeated.")
 @click.option("--remove", multiple=True, metavar="TAG", help="A tag they lose; can be repeated.")
 @dry_run_option

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from shlex import quote
-from typing import Any
+from typing import IO, Any
 
 import click
 
@@ -17,7 +17,7 @@ from redrive.cli.options import dry_run_option, output_option, reason_option, ti
 from redrive.cli.outcome import Ended, Exit
 from redrive.cli.output import JSON, show_json
 from redrive.cli.progress import Poller
-from redrive.cli.replay.options import ModeParam, policy_of
+from redrive.cli.replay.options import mode_option, policy_option
 from redrive.cli.table import Row, took
 from redrive.cli.terminal import escape, notice, styled_state
 from redrive.errors import InvalidValueError
@@ -41,15 +41,9 @@ def _many(option: str) -> Callable[[Any], Any]:
 @_many("--group")
 @_many("--query")
 @click.argument("letter_id", metavar="ID")
-@click.option("--mode", type=ModeParam(), metavar="MODE", help="from-step (the default) or step-only.")
+@mode_option
 @click.option("--from-step", metavar="STEP", help="Go back to this earlier step; its name or its index.")
-@click.option(
-    "--policy",
-    multiple=True,
-    metavar="NAME=VALUE",
-    callback=policy_of,
-    help="Another retry policy for this replay, such as max_retries=5; can be repeated.",
-)
+@policy_option
 @click.option(
     "--payload",
     type=click.File("rb"),
@@ -100,15 +94,11 @@ def replay(
         _report_end(ended)
 
 
-def _body(mode: str | None, from_step: str | None, policy: Any, payload: Any, reason: str) -> Row:
-    body: Row = {"reason": reason}
-    if mode is not None:
-        body["mode"] = mode
+def _body(from_step: str | None, payload: IO[bytes] | None, **asked: Any) -> Row:
+    body = {name: value for name, value in asked.items() if value is not None}
     if from_step is not None:
         is_index = from_step.isascii() and from_step.isdecimal()
         body["from_step_index" if is_index else "from_step"] = int(from_step) if is_index else from_step
-    if policy is not None:
-        body["override_retry_policy"] = policy
     if payload is not None:
         try:
             body["payload"] = json.load(payload)

@@ -25,7 +25,7 @@ class ModeParam(click.ParamType[str]):
         return found
 
 
-def policy_of(context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> Any:
+def _policy(context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> Any:
     """The API knows which names there are, and what they may be."""
     if not pairs:
         return None
@@ -47,6 +47,17 @@ def _json(text: str, context: click.Context, parameter: click.Parameter) -> Any:
         raise click.BadParameter(f"{text!r:.200} is neither a number nor JSON", context, parameter) from None
 
 
+mode_option = click.option(
+    "--mode", type=ModeParam(), metavar="MODE", help="from-step (the default) or step-only."
+)
+policy_option = click.option(
+    "--policy",
+    "override_retry_policy",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_policy,
+    help="Another retry policy for this replay, such as max_retries=5; can be repeated.",
+)
 plan_options = add_options(
     click.option("--query", metavar="QUERY", help="Those that fulfil it, such as 'is:open step:charge'."),
     click.option("--group", metavar="FINGERPRINT", help="The live ones of this failure group."),
@@ -57,7 +68,7 @@ plan_options = add_options(
         metavar="N",
         help="At most so many of them, the oldest first.",
     ),
-    click.option("--mode", type=ModeParam(), metavar="MODE", help="from-step (the default) or step-only."),
+    mode_option,
     click.option(
         "--exclude-unsafe",
         is_flag=True,
@@ -100,14 +111,7 @@ plan_options = add_options(
         default=None,
         help="Stop when a breaker opens that the rest depends on. By default it does.",
     ),
-    click.option(
-        "--policy",
-        "override_retry_policy",
-        multiple=True,
-        metavar="NAME=VALUE",
-        callback=policy_of,
-        help="Another retry policy for this replay, such as max_retries=5; can be repeated.",
-    ),
+    policy_option,
     click.option(
         "--expect",
         type=click.IntRange(0, MAX_ITEMS),
