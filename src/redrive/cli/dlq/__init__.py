@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from redrive.cli.screen import Screen
 
 LETTERS = Listing(
-    "/api/v1/dead-letters",
+    PATH,
     (
         TableColumn("id", whole=True),
         TableColumn("state"),
