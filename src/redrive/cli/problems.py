@@ -16,7 +16,7 @@ BREAKER_STYLES = {"OPEN": "bad", "CLOSED": "good"}
 SHORT_ID = 12
 
 
-class Problem(NamedTuple):
+class CurrentProblem(NamedTuple):
     """A problem on one line of the screen."""
 
     kind: str
@@ -26,41 +26,43 @@ class Problem(NamedTuple):
     text: str
 
 
-def current_problems(found: dict[str, Any]) -> Iterator[Problem]:
+def current_problems(found: dict[str, Any]) -> Iterator[CurrentProblem]:
     yield from _missing_workers(found)
     if number := len(found["abandoned"]):
         text = f"left by {'its worker' if number == 1 else 'their workers'}; the next worker goes on"
-        yield Problem("lease", plural(number, "run"), "EXPIRED", "bad", text)
+        yield CurrentProblem("lease", plural(number, "run"), "EXPIRED", "bad", text)
     for breaker in found["breakers"]:
         if breaker["state"] != "CLOSED" or breaker["force"] is not None:
             style = BREAKER_STYLES.get(breaker["state"], "warn")
-            yield Problem("breaker", breaker["name"], breaker["state"], style, _breaker_text(breaker))
+            yield CurrentProblem("breaker", breaker["name"], breaker["state"], style, _breaker_text(breaker))
     for queue in found["queues"]:
         if queue["paused"]:
             by = f"by {queue['paused_by']} " if queue["paused_by"] else ""
             reason = f": {queue['reason']}" if queue["reason"] else ""
-            yield Problem("queue", queue["name"], "PAUSED", "warn", f"{by}{ago(queue['paused_at'])}{reason}")
+            yield CurrentProblem(
+                "queue", queue["name"], "PAUSED", "warn", f"{by}{ago(queue['paused_at'])}{reason}"
+            )
     for worker in found["workers"]:
         if worker_state(worker) == "silent":
             place = f" on {worker['host']}" if worker["host"] else ""
             text = f"for {age(worker['seconds_silent'])}{place}"
-            yield Problem("worker", worker["id"][:SHORT_ID], "SILENT", "bad", text)
+            yield CurrentProblem("worker", worker["id"][:SHORT_ID], "SILENT", "bad", text)
     for operation in found["replays"]:
         begun = f"{operation['released']:,} of {operation['plan']['will_run']:,} begun"
         style = "bad" if operation["state"] == "STOPPED" else "warn"
         text = operation["stopped_because"] or begun
-        yield Problem("replay", operation["id"][:SHORT_ID], operation["state"], style, text)
+        yield CurrentProblem("replay", operation["id"][:SHORT_ID], operation["state"], style, text)
 
 
-def _missing_workers(found: dict[str, Any]) -> Iterator[Problem]:
+def _missing_workers(found: dict[str, Any]) -> Iterator[CurrentProblem]:
     if not any(map(is_at_work, found["workers"])):
         if number := count_runs(found["queues"], *PLACES):
             text = f"{START}; {plural(number, 'run')} {noun(number, 'needs', 'need')} one"
-            yield Problem("worker", "none", "MISSING", "bad", text)
+            yield CurrentProblem("worker", "none", "MISSING", "bad", text)
         return
     for queue in unserved_queues(found):
         text = f"{counted(depths(queue)['ready'])} ready: {START}"
-        yield Problem("queue", queue["name"], "UNSERVED", "bad", text)
+        yield CurrentProblem("queue", queue["name"], "UNSERVED", "bad", text)
 
 
 def unserved_queues(found: dict[str, Any]) -> list[Row]:
