@@ -14,7 +14,7 @@ from redrive import Redrive
 from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.model.audit import Action, Entry
 from redrive.model.replay import OperationState
-from redrive.policy.chain import chained
+from redrive.policy.audit_chain import chained
 from redrive.policy.codec import encode
 from redrive.store.statement import written
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from redrive.policy.breaker_policy import BreakerPolicy
     from redrive.policy.budget import BudgetPolicy
     from redrive.policy.classify import Classifier, Rule, classify
-    from redrive.policy.idempotency import idempotency_key
+    from redrive.policy.idempotency_key import idempotency_key
     from redrive.policy.retry import RetryPolicy
     from redrive.policy.template import Template
     from redrive.settings import Settings
@@ -73,7 +73,7 @@ _HOME = {
     "classify": "redrive.policy.classify",
     "current_attempt": "redrive.calls.attempt",
     "dependency": "redrive.calls.dependency",
-    "idempotency_key": "redrive.policy.idempotency",
+    "idempotency_key": "redrive.policy.idempotency_key",
     "log_fields": "redrive.calls.event",
     "new_encryption_key": "redrive.engine.encryption",
     "retry": "redrive.calls.guard",

@@ -34,9 +34,9 @@ from redrive.identity.sign_in import SessionLimits
 from redrive.model.breaker import BreakerState
 from redrive.model.caller import APPLICATION, Caller, checked_caller
 from redrive.policy.access import Principal, program
+from redrive.policy.automatic_redrive import Function
 from redrive.policy.bounds import require_kind
 from redrive.policy.breaker_policy import BreakerPolicy, Ramp
-from redrive.policy.redriving import Function
 from redrive.policy.template import Template
 from redrive.store.joined import JoinedSession, joined_session
 from redrive.store.limits import QueueRow, WorkerRow

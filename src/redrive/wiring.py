@@ -33,8 +33,8 @@ from redrive.engine.work import WorkFactory
 from redrive.engine.worker import Worker
 from redrive.engine.worker_parts import WorkerOptions, WorkerParts
 from redrive.errors import InvalidValueError
-from redrive.failures.changes import Changes
-from redrive.failures.operation_driver import OperationDriver
+from redrive.failures.bulk_replay_driver import BulkReplayDriver
+from redrive.failures.change_stream import Changes
 from redrive.failures.parts import FailureParts
 from redrive.failures.redrive_processor import Processor, ProcessorOptions
 from redrive.idempotency.hold import HeldKeys, KeyServices
@@ -42,10 +42,10 @@ from redrive.identity.passwords import Passwords
 from redrive.identity.services import IdentityServices
 from redrive.model.caller import Caller
 from redrive.observe.log import LogListener
+from redrive.policy.automatic_redrive import CUSTOM_PREFIX, Function
 from redrive.policy.codec import DEFAULT_LIMITS, JsonLimits
 from redrive.policy.monitor import DEFAULT_THRESHOLDS, Thresholds
 from redrive.policy.redact import DEFAULT_REDACTOR, Redactor
-from redrive.policy.redriving import CUSTOM_PREFIX, Function
 from redrive.policy.template import Template
 from redrive.policy.triage import Strategy
 from redrive.settings import Settings
@@ -312,7 +312,7 @@ class Wiring:
                 recorder=recorder,
                 reporter=reporter,
                 ended_runs=ended_runs,
-                driver=OperationDriver(self.store, self.breakers, self.event_bus),
+                driver=BulkReplayDriver(self.store, self.breakers, self.event_bus),
                 processor=processor,
             )
         )

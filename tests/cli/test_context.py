@@ -1,4 +1,4 @@
-"""Contexts: names for servers, no secret on disk; and what a command reaches (UI.md, security baseline)."""
+"""Contexts: names for servers, no secret on disk; and what a command reaches."""
 
 from __future__ import annotations
 

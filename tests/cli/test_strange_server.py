@@ -82,7 +82,7 @@ def test_one_that_says_nothing(
     strange: Strange,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """UI.md: 9 is timed out."""
+    """Exit code 9: timed out."""
     monkeypatch.setattr(over_http, "MAX_READING_SECONDS", -1.0)
     strange.says(200, {})
     assert redrive("key", "list").code == Exit.TIMED_OUT

@@ -1,5 +1,5 @@
 """For the tests of the engine: an application in memory that cannot hang, faults at the seam of the database,
-and the invariants of RELIABILITY.md as a check."""
+and the invariants as a check."""
 
 from __future__ import annotations
 

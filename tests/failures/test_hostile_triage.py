@@ -32,9 +32,9 @@ from redrive.errors import (
     TransitionError,
 )
 from redrive.failures.audit import Audit
+from redrive.failures.bulk_replays import BulkReplays
 from redrive.failures.dead_letters import DeadLetters
 from redrive.failures.groups import FailureGroups
-from redrive.failures.operations import Operations
 from redrive.failures.replays import Replays
 from redrive.failures.saved_views import SavedViews
 from redrive.failures.service import Failures
@@ -750,20 +750,20 @@ ATTACKS: dict[tuple[type, str], Ask] = {
     (Replays, "get"): lambda part, it: part.get(it.replay),
     (Replays, "of"): lambda part, it: part.of(it.letters[1]),
     (Replays, "start"): lambda part, it: part.start(it.letters[0]),
-    (Operations, "cancel"): lambda part, it: part.cancel(it.operation),
-    (Operations, "failures"): lambda part, it: part.failures(it.operation),
-    (Operations, "progress"): lambda part, it: part.progress([_alike(it.operation)]),
-    (Operations, "reaching"): lambda part, it: part.reaching(it.fingerprint),
-    (Operations, "under_way"): lambda part, it: part.under_way(),
-    (Operations, "get"): lambda part, it: part.get(it.operation),
-    (Operations, "items"): lambda part, it: part.items(it.operation),
-    (Operations, "list"): lambda part, it: part.list(cursor=it.operation),
-    (Operations, "pause"): lambda part, it: part.pause(it.operation),
-    (Operations, "plan"): lambda part, it: part.plan(ids=it.letters),
-    (Operations, "report"): lambda part, it: part.report(it.operation),
-    (Operations, "drift"): lambda part, it: part.drift(it.operation),
-    (Operations, "resume"): lambda part, it: part.resume(it.operation),
-    (Operations, "start"): lambda part, it: part.start(it.operation),
+    (BulkReplays, "cancel"): lambda part, it: part.cancel(it.operation),
+    (BulkReplays, "failures"): lambda part, it: part.failures(it.operation),
+    (BulkReplays, "progress"): lambda part, it: part.progress([_alike(it.operation)]),
+    (BulkReplays, "reaching"): lambda part, it: part.reaching(it.fingerprint),
+    (BulkReplays, "under_way"): lambda part, it: part.under_way(),
+    (BulkReplays, "get"): lambda part, it: part.get(it.operation),
+    (BulkReplays, "items"): lambda part, it: part.items(it.operation),
+    (BulkReplays, "list"): lambda part, it: part.list(cursor=it.operation),
+    (BulkReplays, "pause"): lambda part, it: part.pause(it.operation),
+    (BulkReplays, "plan"): lambda part, it: part.plan(ids=it.letters),
+    (BulkReplays, "report"): lambda part, it: part.report(it.operation),
+    (BulkReplays, "drift"): lambda part, it: part.drift(it.operation),
+    (BulkReplays, "resume"): lambda part, it: part.resume(it.operation),
+    (BulkReplays, "start"): lambda part, it: part.start(it.operation),
     (Audit, "about"): lambda part, it: part.about(it.letters[0]),
     (Audit, "head"): lambda part, it: part.head(),
     (Audit, "list"): lambda part, it: part.list(subject=it.letters[0]),
@@ -779,7 +779,7 @@ OF_ONES_OWN = {(SavedViews, "create")}
 ANSWERED = {"count", "list", "search", "lines", "records", "sparklines", "statistics"}
 ANSWERED |= {"of", "about", "head", "verify", "under_way", "progress", "reaching"}
 """With nothing, or with numbers that are all zero."""
-MUST_REFUSE = {key for key in ATTACKS if key[1] not in ANSWERED} | {(Operations, "list")}
+MUST_REFUSE = {key for key in ATTACKS if key[1] not in ANSWERED} | {(BulkReplays, "list")}
 
 
 def parts_of(desk: Failures) -> list[Any]:

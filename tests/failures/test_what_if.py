@@ -18,8 +18,8 @@ from redrive.errors import NotFoundError, RateLimitedError, RetryableError
 from redrive.failures.what_if import FailureSelection, StepName, WhatIf, id_before, rows_to_read, what_if
 from redrive.model.step import Effect
 from redrive.policy import STEP, Backoff, Exponential
-from redrive.policy.alteration import Alteration
 from redrive.policy.comparison import PolicyComparison
+from redrive.policy.policy_change import Alteration
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.what_if import Proof
 from redrive.store.database import Database

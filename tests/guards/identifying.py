@@ -150,7 +150,7 @@ def _kept_keys() -> Iterator[Guard]:
         "a key that comes with another request being given the answer of the first",
         (
             Code(
-                "redrive.policy.idempotency:request_status",
+                "redrive.policy.idempotency_key:request_status",
                 "if state.request_hash != request_hash:",
                 "if False:",
             ),

@@ -14,15 +14,15 @@ AFTER_ANOTHER = f"{REPLAYS}test_what_waits_for_another_letter_is_neither_found_n
 RECORDS = "tests/store/test_records.py::"
 LETTERS = "tests/store/test_dead_letters.py::"
 BURIALS = "tests/store/test_burials.py::"
-REDRIVING = "tests/store/test_redriving.py::"
-OPERATIONS = "tests/store/test_operations.py::"
-BULK = "tests/failures/test_operations.py::"
+REDRIVING = "tests/store/test_automatic_redrive.py::"
+OPERATIONS = "tests/store/test_bulk_replays.py::"
+BULK = "tests/failures/test_bulk_replays.py::"
 AUDIT = "tests/store/test_audit.py::"
 FILTER = "tests/store/test_filter.py::"
 TRIAGE = "tests/failures/test_triage.py::"
 PROCESSOR = "tests/failures/test_redrive_processor.py::"
 QUEUE = "tests/test_dead_letter_queue.py::"
-LIMIT = "tests/policy/test_redriving.py::"
+LIMIT = "tests/policy/test_automatic_redrive.py::"
 
 
 def _both(test: str, which: str = "") -> tuple[str, ...]:
@@ -178,27 +178,27 @@ OF_OPERATIONS = (
     Guard(
         "lock_running.lock",
         "two drivers counting what they begin over one another",
-        (Sql("operations.lock_running", LOCK, "", ("postgres",)),),
+        (Sql("bulk_replays.lock_running", LOCK, "", ("postgres",)),),
         (f"{OPERATIONS}test_an_operation_that_somebody_has_locked_is_passed_over",),
     ),
     Guard(
         "lock_running.state",
         "an operation that was paused, stopped or cancelled going on",
-        (Sql("operations.lock_running", r"state = 'RUNNING'"),),
+        (Sql("bulk_replays.lock_running", r"state = 'RUNNING'"),),
         _both(f"{OPERATIONS}test_only_running_operations_are_driven"),
     ),
     Guard(
-        "operations.lock",
+        "bulk_replays.lock",
         "of two people who steer an operation, the second not seeing what the first has done",
-        (Sql("operations.lock", LOCK, "", ("postgres",)),),
+        (Sql("bulk_replays.lock", LOCK, "", ("postgres",)),),
         (f"{REPLAYS}test_whoever_steers_an_operation_sees_what_the_other_has_just_done",),
     ),
     Guard(
-        "operations.states",
+        "bulk_replays.states",
         "an operation that is over being started again",
         (
             Code(
-                "redrive.failures.operations:Operations._locked",
+                "redrive.failures.bulk_replays:BulkReplays._locked",
                 "if moment.operation.state not in allowed:",
                 "if False:",
             ),
@@ -210,7 +210,7 @@ OF_OPERATIONS = (
         "dead letters being replayed that are not what was planned",
         (
             Code(
-                "redrive.failures.operations:Operations.start",
+                "redrive.failures.bulk_replays:BulkReplays.start",
                 "if drifted and not accept_drift:",
                 "if False:",
             ),
@@ -222,7 +222,7 @@ OF_OPERATIONS = (
         "another number of dead letters being replayed than was shown",
         (
             Code(
-                "redrive.failures.operations:Operations.start",
+                "redrive.failures.bulk_replays:BulkReplays.start",
                 "check_number_replayed(remaining, expect)",
                 "pass",
             ),
@@ -233,7 +233,7 @@ OF_OPERATIONS = (
         Guard(
             f"{name}.{part}",
             f"a dead letter {what} since it was planned counting as the same",
-            (Sql(f"operations.{name}", pattern, NEVER),),
+            (Sql(f"bulk_replays.{name}", pattern, NEVER),),
             _both(
                 f"{OPERATIONS}test_what_has_changed_or_cannot_be_replayed_is_found_and_says_why", situation
             ),
@@ -250,7 +250,7 @@ OF_OPERATIONS = (
         "an item being replayed that has changed since the operation was started",
         (
             Code(
-                "redrive.failures.operation_driver:OperationDriver._release",
+                "redrive.failures.bulk_replay_driver:BulkReplayDriver._release",
                 "await self._operations.refuse(session, changed)",
                 "changed = []",
             ),
@@ -262,7 +262,7 @@ OF_OPERATIONS = (
         "a driver doing what was right before others came by",
         (
             Code(
-                "redrive.failures.operation_driver:OperationDriver._advance",
+                "redrive.failures.bulk_replay_driver:BulkReplayDriver._advance",
                 "move = await self._decide(session, moment, open_breakers)",
                 "move = Release(500, moment.now)",
             ),
@@ -274,32 +274,32 @@ OF_REDRIVES = (
     Guard(
         "due.dependency",
         "letters that wait for another one filling the look of a processor",
-        (Sql("redriving.due", FREE),),
+        (Sql("automatic_redrive.due", FREE),),
         _both(AFTER_ANOTHER),
     ),
     Guard(
         "lock_due.dependency",
         "a letter being redriven before the one that it depends on",
-        (Sql("redriving.lock_due", FREE),),
+        (Sql("automatic_redrive.lock_due", FREE),),
         _both(AFTER_ANOTHER),
     ),
     Guard(
         "due.time",
         "letters that are not due filling the look of a processor",
-        (Sql("redriving.due", DUE),),
+        (Sql("automatic_redrive.due", DUE),),
         _both(NOT_DUE, "not yet"),
     ),
     Guard(
         "lock_due.time",
         "a letter being redriven that somebody has just redriven",
-        (Sql("redriving.lock_due", DUE),),
+        (Sql("automatic_redrive.lock_due", DUE),),
         _both(NOT_DUE, "never"),
     ),
     *(
         Guard(
             f"{name}.state",
             "a letter being redriven that is exhausted, or replayed already",
-            (Sql(f"redriving.{name}", r"letter\.state = 'OPEN'"),),
+            (Sql(f"automatic_redrive.{name}", r"letter\.state = 'OPEN'"),),
             (*_both(NOT_DUE, "exhausted"), *_both(NOT_DUE, "replayed")),
         )
         for name in ("due", "lock_due")
@@ -307,13 +307,13 @@ OF_REDRIVES = (
     Guard(
         "lock_due.lock",
         "processors waiting for one another",
-        (Sql("redriving.lock_due", LOCK, "", ("postgres",)),),
+        (Sql("automatic_redrive.lock_due", LOCK, "", ("postgres",)),),
         (f"{REPLAYS}test_what_one_processor_has_taken_another_passes_over",),
     ),
     Guard(
         "due.breaker",
         "a letter being redriven although its dependency is down",
-        (Sql("redriving.due", r"letter\.breaker IS NULL"),),
+        (Sql("automatic_redrive.due", r"letter\.breaker IS NULL"),),
         _both(f"{REDRIVING}test_what_is_held_back"),
     ),
     Guard(
@@ -331,13 +331,13 @@ OF_REDRIVES = (
     Guard(
         "due.known policy",
         "a letter by a custom policy being redriven where that is not known",
-        (Sql("redriving.due", r"letter\.redrive NOT LIKE 'custom:%'"),),
+        (Sql("automatic_redrive.due", r"letter\.redrive NOT LIKE 'custom:%'"),),
         _both(f"{REDRIVING}test_what_is_held_back"),
     ),
     Guard(
         "redrive limit",
         "a letter being redriven for ever",
-        (Code("redrive.policy.redriving:_counted", "redrives >= most or", "False or"),),
+        (Code("redrive.policy.automatic_redrive:_counted", "redrives >= most or", "False or"),),
         (
             f"{LIMIT}TestLimit::test_used_up_is_exhausted",
             f"{PROCESSOR}TestPolicies::test_what_has_used_up_its_redrives_is_exhausted",
@@ -348,7 +348,7 @@ OF_REDRIVES = (
         "an effect that must not be repeated being repeated without anybody asking",
         (
             Code(
-                "redrive.policy.redriving:redriving",
+                "redrive.policy.automatic_redrive:redriving",
                 "effect is Effect.UNSAFE and may_have_executed",
                 "False",
             ),
@@ -559,7 +559,7 @@ OF_THE_AUDIT = (
     Guard(
         "chained",
         "an entry that was changed afterwards being taken for what it was",
-        (Code("redrive.policy.chain:chain_hash", "*entry[:-1]]", "*entry[:2]]"),),
+        (Code("redrive.policy.audit_chain:chain_hash", "*entry[:-1]]", "*entry[:2]]"),),
         (f"{AUDIT}test_an_edit_of_any_column_is_found",),
     ),
 )

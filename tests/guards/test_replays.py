@@ -26,14 +26,14 @@ from tests.store.letters import column_of, letter, put, put_failed
 from redrive.errors import FinalError, QueueFullError, StoreUnavailableError
 from redrive.model.failed_task import NewFailedTask
 from redrive.model.replay import Mode, ReplayState
+from redrive.store.automatic_redrive import Due, Redrives
+from redrive.store.bulk_replays import NewOperation
 from redrive.store.database import Database, OpenTransaction, Row, Session
 from redrive.store.dead_letters import LetterTags
 from redrive.store.external_failures import ExternalFailures
 from redrive.store.limits import Limits
-from redrive.store.operations import NewOperation
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.record import Record
-from redrive.store.redriving import Due, Redrives
 from redrive.store.replays import Begun, NewReplay, Settlement
 from redrive.store.statement import Statement
 from redrive.store.store import Store

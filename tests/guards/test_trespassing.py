@@ -33,12 +33,12 @@ from tests.store.letters import letter, put, put_failed
 
 from redrive.model.audit import Action, NewEntry
 from redrive.model.failure_group import Occurrence
+from redrive.store.bulk_replays import NewOperation
 from redrive.store.database import Database, Row
-from redrive.store.operations import NewOperation
 from redrive.store.statement import statement, statements
 from redrive.store.store import Store
 
-INVERSE = "operations.unknown_ids"
+INVERSE = "bulk_replays.unknown_ids"
 """It tells what is not there."""
 
 

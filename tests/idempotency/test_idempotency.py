@@ -33,7 +33,7 @@ from redrive.idempotency.service import SWEPT_EVERY, Idempotency
 from redrive.model.idempotency import KeyState, KeyStatus
 from redrive.policy.classify import classify
 from redrive.policy.codec import JsonLimits
-from redrive.policy.idempotency import retry_after
+from redrive.policy.idempotency_key import retry_after
 from redrive.settings import Settings
 from redrive.store.database import Database
 from redrive.testing import EPOCH

@@ -45,8 +45,8 @@ from redrive.errors import (
 )
 from redrive.model.failure import Category, Delivery, ErrorClass, Failure
 from redrive.policy.classify import Classifier, Rule, classify
+from redrive.policy.exception import MAX_NAME_LENGTH, MAX_TEXT_LENGTH
 from redrive.policy.known_errors import CLASS_OF_CATEGORY
-from redrive.policy.probe import MAX_NAME_LENGTH, MAX_TEXT_LENGTH
 from redrive.policy.public_code import CATEGORY_CODES, GATEWAY_CODES, PublicCodes
 from redrive.policy.retry_after import MAX_HINT_SECONDS, parse_milliseconds, parse_retry_after
 

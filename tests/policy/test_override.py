@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from redrive.errors import InvalidValueError
-from redrive.policy.alteration import override_from_json
 from redrive.policy.backoff import Backoff
 from redrive.policy.curve import Exponential
 from redrive.policy.jitter import Proportional
+from redrive.policy.policy_change import override_from_json
 from redrive.policy.policy_json import policy_to_json
 from redrive.policy.presets import GATEWAY, STEP
 from redrive.policy.retry import RetryPolicy

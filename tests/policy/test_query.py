@@ -1,4 +1,4 @@
-"""The query language: what it says, what it refuses, and that its text is canonical (UI.md, rule 5)."""
+"""The query language: what it says, what it refuses, and that its text is canonical."""
 
 from __future__ import annotations
 

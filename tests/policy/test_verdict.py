@@ -1,4 +1,4 @@
-"""The verdict on a dead letter: why it stopped, what has changed since, what is likely to work (UI.md)."""
+"""The verdict on a dead letter: why it stopped, what has changed since, what is likely to work."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ from redrive.model.decision import Reason, Retry
 from redrive.model.failure import Category, Delivery, ErrorClass, Failure
 from redrive.model.step import Tally
 from redrive.policy import STEP, Additive, Backoff, Decorrelated, Exponential, Full, NoJitter, Proportional
-from redrive.policy.alteration import Alteration
 from redrive.policy.comparison import PolicyComparison, percentile
 from redrive.policy.known_errors import CLASS_OF_CATEGORY
+from redrive.policy.policy_change import Alteration
 from redrive.policy.retry import RetryPolicy, decide
 from redrive.policy.what_if import Failed, FailedStep, Proof, Recoveries, Works, relive
 

@@ -8,7 +8,7 @@ import pytest
 from tests.server.house import House, new_app, served
 from tests.server.listening import EVENTS, bearing, listening
 
-from redrive.failures import changes
+from redrive.failures import change_stream as changes
 from redrive.server.api.reference import document
 from redrive.server.limits import StreamLimits
 

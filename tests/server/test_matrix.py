@@ -21,7 +21,7 @@ from tests.server.two_orgs import HOME, OTHER, Org, TwoOrgs, two_orgs
 from tests.server.wire import Inquiry
 
 from redrive.errors import InvalidValueError
-from redrive.failures import changes
+from redrive.failures import change_stream as changes
 from redrive.policy.access import Permission
 from redrive.server.access_control import PUBLIC, AccessRule, may
 from redrive.server.api import NOUNS

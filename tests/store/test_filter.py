@@ -1,4 +1,4 @@
-"""Queries as SQL: on both databases they find what they say, page by page, in order (UI.md, rule 5)."""
+"""Queries as SQL: on both databases they find what they say, page by page, in order."""
 
 from __future__ import annotations
 

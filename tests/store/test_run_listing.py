@@ -1,4 +1,4 @@
-"""Lists of runs: on both databases a query finds what it says, page by page, in order (UI.md, rule 5)."""
+"""Lists of runs: on both databases a query finds what it says, page by page, in order."""
 
 from __future__ import annotations
 

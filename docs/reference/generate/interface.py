@@ -22,7 +22,7 @@ PARTS = {
         ("redrive.failures.dead_letters", "DeadLetters"),
         ("redrive.failures.groups", "FailureGroups"),
         ("redrive.failures.replays", "Replays"),
-        ("redrive.failures.operations", "Operations"),
+        ("redrive.failures.bulk_replays", "BulkReplays"),
         ("redrive.failures.saved_views", "SavedViews"),
         ("redrive.failures.audit", "Audit"),
     ),

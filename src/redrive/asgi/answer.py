@@ -13,7 +13,7 @@ from redrive.asgi.http import Http, Message, ProblemAnswer, Send, send_problem, 
 from redrive.errors import LeaseLostError, NotStorableError, StoreError
 from redrive.idempotency.hold import Hold
 from redrive.policy.codec import JsonValue
-from redrive.policy.idempotency import is_kept
+from redrive.policy.idempotency_key import is_kept
 
 KEPT_HEADERS = frozenset(
     {

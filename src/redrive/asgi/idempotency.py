@@ -39,7 +39,7 @@ from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.errors import InProgressError, InvalidKeyError, KeyReusedError, LeaseLostError, StoreError
 from redrive.idempotency.hold import Hold
 from redrive.idempotency.service import DAY, LEASE_SECONDS, KeptOutcome
-from redrive.policy.idempotency import key_in_header
+from redrive.policy.idempotency_key import key_in_header
 
 if TYPE_CHECKING:
     from redrive.app import Redrive

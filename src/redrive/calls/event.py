@@ -15,7 +15,7 @@ from redrive.calls.attempt import Attempt
 from redrive.log_line import write_log_line
 from redrive.model.decision import Explanation, Reason
 from redrive.model.failure import Failure
-from redrive.policy import probe
+from redrive.policy import exception
 from redrive.policy.recognise import type_name
 
 LOGGER = logging.getLogger("redrive.calls")
@@ -114,7 +114,7 @@ def log_response(attempt: Attempt, status: int) -> None:
 
 
 def _log_failed_hook(operation: str, hook: object, error: Exception) -> None:
-    what = f"{type_name(error)}: {probe.text(error)}"
+    what = f"{type_name(error)}: {exception.text(error)}"
     fields = {"event": "call.hook_failed", "operation": operation, "hook": name_of(hook), "error": what}
     write_log_line(LOGGER, logging.ERROR, {**_FIELDS.get(), **fields})
 

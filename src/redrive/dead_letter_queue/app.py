@@ -18,8 +18,8 @@ from redrive.failures.external_tasks import DEFAULT_MAX_SIZE, PREFIX, ExternalTa
 from redrive.failures.redrive_processor import RUNNING, STOPPED, ProcessorOptions
 from redrive.failures.reported_failure import ExternalTaskPolicy, redrive_config
 from redrive.model.run import RunState
+from redrive.policy.automatic_redrive import BY_CATEGORY, Function, RedriveChoice
 from redrive.policy.presets import REDRIVE_NEVER
-from redrive.policy.redriving import BY_CATEGORY, Function, RedriveChoice
 from redrive.policy.template import Template
 from redrive.policy.triage import Strategy
 from redrive.settings import Settings

@@ -12,7 +12,7 @@ from redrive.dead_letter_queue.app import QueueApp
 from redrive.dead_letter_queue.tasks import TaskFields
 from redrive.engine.payload import to_json
 from redrive.model.failed_task import FailedTask
-from redrive.policy.idempotency import request_hash
+from redrive.policy.idempotency_key import request_hash
 
 Offer = Callable[..., Coroutine[Any, Any, FailedTask | None]]
 """QueueOperations.offer: keeps the task, or returns None."""

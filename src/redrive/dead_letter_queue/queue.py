@@ -27,10 +27,10 @@ from redrive.dead_letter_queue.operations import QueueOperations
 from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.engine.task import checked_name, reject_unknown
 from redrive.model.caller import APPLICATION, checked_caller
+from redrive.policy.automatic_redrive import Function
 from redrive.policy.codec import DEFAULT_LIMITS, JsonLimits
 from redrive.policy.monitor import DEFAULT_THRESHOLDS, Thresholds
 from redrive.policy.redact import DEFAULT_REDACTOR, Redactor
-from redrive.policy.redriving import Function
 from redrive.policy.template import Template
 from redrive.policy.triage import Strategy
 from redrive.settings import Settings

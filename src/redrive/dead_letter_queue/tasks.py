@@ -19,12 +19,18 @@ from redrive.model.failed_task import FailedTask, FailedTaskRow, NewFailedTask
 from redrive.model.failure import Category
 from redrive.model.query import Order
 from redrive.model.statistics import STATUS_WORDS
+from redrive.policy.automatic_redrive import (
+    BY_CATEGORY,
+    CUSTOM_PREFIX,
+    MAX_REDRIVES,
+    RedriveChoice,
+    check_choice,
+)
 from redrive.policy.bounds import require_kind, require_whole
 from redrive.policy.codec import decode
-from redrive.policy.idempotency import request_hash
+from redrive.policy.idempotency_key import request_hash
 from redrive.policy.query import parse
 from redrive.policy.redact.marker import MARKER
-from redrive.policy.redriving import BY_CATEGORY, CUSTOM_PREFIX, MAX_REDRIVES, RedriveChoice, check_choice
 from redrive.policy.triage import triage
 
 PAGE = 500

@@ -12,9 +12,9 @@ from redrive.engine.work import Work
 from redrive.errors import NotStorableError
 from redrive.model.decision import Explanation
 from redrive.model.failure import Failure
+from redrive.policy.automatic_redrive import Function, RedriveChoice, Redriving, redriving
 from redrive.policy.codec import JsonValue, decode, encode, storable
 from redrive.policy.redact import Redactor
-from redrive.policy.redriving import Function, RedriveChoice, Redriving, redriving
 from redrive.policy.template import Circumstances, Template, template_for
 from redrive.policy.triage import Strategy, enters
 from redrive.store.record import NewDeadLetter

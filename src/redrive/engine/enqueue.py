@@ -23,7 +23,7 @@ from redrive.model.event import RunQueued
 from redrive.model.run import NewRun
 from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_kind, require_whole
 from redrive.policy.codec import DEFAULT_LIMITS, JsonLimits, encode
-from redrive.policy.idempotency import request_hash
+from redrive.policy.idempotency_key import request_hash
 from redrive.store.joined import JoinedSession
 from redrive.store.runs import DefinitionRow
 from redrive.store.store import Store

@@ -8,7 +8,7 @@ from types import CodeType, TracebackType
 from typing import NamedTuple
 
 from redrive.model.failure import Category, ErrorClass, Failure
-from redrive.policy import probe
+from redrive.policy import exception
 from redrive.policy.classify import DEFAULT_CLASSIFIER, Classifier
 from redrive.policy.codec import storable
 from redrive.policy.fingerprint import Fingerprint, TraceFrame, fingerprint, frames_of, traceback_of
@@ -41,8 +41,8 @@ def evidence_of(
         stack = clean(gathered.stack, MAX_STACK_LENGTH, redactor)
         return _marked(gathered.failure, stack, gathered.fingerprint, gathered.where, redactor)
     failure = (classifier or DEFAULT_CLASSIFIER).classify(error, now=now)
-    if len(failure.message) > probe.MAX_TEXT_LENGTH:  # cut, and half a secret is not recognised any more
-        failure = failure._replace(message=probe.text(error, MAX_TO_REDACT_LENGTH))
+    if len(failure.message) > exception.MAX_TEXT_LENGTH:  # cut, and half a secret is not recognised any more
+        failure = failure._replace(message=exception.text(error, MAX_TO_REDACT_LENGTH))
     summary = _summary_of(error)
     mark = fingerprint(
         error_type=failure.error_type,
@@ -158,7 +158,7 @@ def _exception_lines(error: BaseException) -> str:
 def _is_single(error: BaseException) -> bool:
     """Whether no cause, context or member has to be printed with it."""
     hidden = error.__context__ is None or error.__suppress_context__
-    return error.__cause__ is None and hidden and not probe.members(error)
+    return error.__cause__ is None and hidden and not exception.members(error)
 
 
 def _full_traceback(error: BaseException) -> str:

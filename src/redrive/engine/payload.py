@@ -20,7 +20,7 @@ from typing import Annotated, Any, ForwardRef, Literal, NoReturn, TypeAlias, get
 from msgspec import UNSET, Struct, ValidationError, convert, to_builtins
 
 from redrive.errors import InvalidValueError, NotStorableError, PayloadError
-from redrive.policy import probe
+from redrive.policy import exception
 from redrive.policy.codec import DEFAULT_LIMITS, JsonLimits, JsonValue, encode, plain_text
 from redrive.policy.codec.limits import FLATTEN, KEEP_ELSEWHERE, Path, refuse, type_name
 
@@ -106,7 +106,7 @@ def _require_readable(annotation: object, name: str) -> None:
     except _Unreadable:
         _refuse_annotation(annotation, name, "there is no way to make it from JSON")
     except Exception as error:  # noqa: BLE001 — TypeError, and whatever evaluating the annotations of fields raises
-        _refuse_annotation(annotation, name, probe.text(error))
+        _refuse_annotation(annotation, name, exception.text(error))
 
 
 def _probe(kind: Any, _value: object) -> NoReturn:
@@ -151,7 +151,7 @@ def _described(kind: type, error: Any) -> str:
         problems = error.errors(include_url=False, include_input=False, include_context=False)
         lines = [f"{_place(kind, each['loc'])}: {each['msg']}" for each in problems]
     except (AttributeError, LookupError, TypeError):
-        return f"{type_name(kind)}: {probe.text(error)}"
+        return f"{type_name(kind)}: {exception.text(error)}"
     more = [f"and {len(lines) - _MAX_SHOWN} more"] if len(lines) > _MAX_SHOWN else []
     return "; ".join(lines[:_MAX_SHOWN] + more)
 
@@ -206,7 +206,7 @@ class _Writing:
         except NotStorableError:
             raise
         except Exception as error:  # noqa: BLE001
-            problem = f"is of type {type_name(type(value))} and could not be read: {probe.text(error)}"
+            problem = f"is of type {type_name(type(value))} and could not be read: {exception.text(error)}"
             refuse(path, problem, "hand in its fields as a dict")
 
     def _count(self, items: int, path: Path) -> None:

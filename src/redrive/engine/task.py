@@ -15,12 +15,12 @@ from redrive.engine.payload import to_json
 from redrive.engine.signature import Signature
 from redrive.errors import InvalidValueError
 from redrive.model.step import Effect
+from redrive.policy.automatic_redrive import RedriveChoice, check_choice, check_max_redrives
 from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require, require_kind, require_whole
 from redrive.policy.classify import Classifier
 from redrive.policy.codec import JsonValue, encode
 from redrive.policy.policy_json import policy_to_json
 from redrive.policy.presets import STEP
-from redrive.policy.redriving import RedriveChoice, check_choice, check_max_redrives
 from redrive.policy.retry import Ending, RetryPolicy
 from redrive.words.suggestion import suggest
 

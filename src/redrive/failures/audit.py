@@ -10,8 +10,8 @@ from redrive.errors import InvalidValueError, NotStorableError
 from redrive.model.audit import Action, Entry, Head
 from redrive.model.caller import Caller
 from redrive.model.field import Instant
+from redrive.policy.audit_chain import ChainCheck, ChainFault
 from redrive.policy.bounds import choice, require, require_kind, require_whole
-from redrive.policy.chain import ChainCheck, ChainFault
 from redrive.policy.codec import decode
 from redrive.store.audit import Wanted
 from redrive.store.store import Store

@@ -28,10 +28,10 @@ from redrive.model.caller import SELF
 from redrive.model.dead_letter import DeadLetterState
 from redrive.model.event import DeadLetterChanged, ProcessorChanged, ReplayRequested
 from redrive.model.replay import Mode
+from redrive.policy.automatic_redrive import CUSTOM_PREFIX, NO_FUNCTIONS, Functions
 from redrive.policy.bounds import require
 from redrive.policy.monitor import DEFAULT_THRESHOLDS, Thresholds
-from redrive.policy.redriving import CUSTOM_PREFIX, NO_FUNCTIONS, Functions
-from redrive.store.redriving import Archived, Due
+from redrive.store.automatic_redrive import Archived, Due
 from redrive.store.replays import Begun, NewReplay
 from redrive.store.store import Store
 

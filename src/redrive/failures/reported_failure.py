@@ -10,12 +10,7 @@ from redrive.engine.evidence import MAX_MESSAGE_LENGTH, Evidence, clean, evidenc
 from redrive.engine.work import Work
 from redrive.errors import InvalidValueError
 from redrive.model.failure import Category, ErrorClass, Failure
-from redrive.policy.classify import Classifier
-from redrive.policy.codec import JsonValue, encode
-from redrive.policy.policy_json import policy_to_json
-from redrive.policy.presets import REDRIVE_NEVER
-from redrive.policy.redact import Redactor
-from redrive.policy.redriving import (
+from redrive.policy.automatic_redrive import (
     BY_CATEGORY,
     RedriveChoice,
     Redriving,
@@ -23,6 +18,11 @@ from redrive.policy.redriving import (
     resolve_choice,
     stored_choice,
 )
+from redrive.policy.classify import Classifier
+from redrive.policy.codec import JsonValue, encode
+from redrive.policy.policy_json import policy_to_json
+from redrive.policy.presets import REDRIVE_NEVER
+from redrive.policy.redact import Redactor
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.template import Template
 from redrive.policy.triage import Triage, redrive_policy

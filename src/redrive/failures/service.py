@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from redrive.failures.audit import Audit
+from redrive.failures.bulk_replays import BulkReplays
 from redrive.failures.dead_letters import DeadLetters
 from redrive.failures.failed_runs import FailedRuns
 from redrive.failures.groups import FailureGroups
-from redrive.failures.operations import Operations
 from redrive.failures.parts import FailureParts
 from redrive.failures.replays import Replays
 from redrive.failures.saved_views import SavedViews
@@ -32,7 +32,7 @@ class Failures:
         self.groups = FailureGroups(store, event_bus, redactor, parts.clock, caller)
         self.replays = Replays(parts)
         self.replay = self.replays.start
-        self.operations = Operations(parts)
+        self.operations = BulkReplays(parts)
         self.saved_views = SavedViews(store, ids, redactor, caller)
         self.audit = Audit(store, caller)
         self._verdicts = Verdicts(store, parts.breakers, caller)

@@ -13,8 +13,8 @@ from redrive.model.failure import Category
 from redrive.model.statistics import STATUS_WORDS, LifetimeStats, Statistics, utilization
 from redrive.policy.monitor import DEFAULT_THRESHOLDS, Alert, Thresholds, alerts
 from redrive.policy.triage import triage
+from redrive.store.automatic_redrive import Census
 from redrive.store.database import findable
-from redrive.store.redriving import Census
 from redrive.store.store import Store
 
 RECENT_SECONDS = 3600.0

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from redrive.engine.definition import Definition, Definitions, StepDefinition
 from redrive.errors import NotFoundError, RedriveError
 from redrive.failures.attempt_evidence import Exclusion, FailureStory, read_attempts
-from redrive.policy.alteration import Alteration
 from redrive.policy.comparison import PolicyComparison
+from redrive.policy.policy_change import Alteration
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.what_if import Recoveries, Works, relive, unseen
 from redrive.store.attempt_history import AttemptHistory

@@ -30,7 +30,13 @@ from redrive.model.idempotency import KeyName, KeyState, RequestStatus
 from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_kind
 from redrive.policy.classify import DEFAULT_CLASSIFIER, Classifier
 from redrive.policy.codec import JsonValue, decode
-from redrive.policy.idempotency import MAX_KEY_LENGTH, checked_key, request_hash, request_status, retry_after
+from redrive.policy.idempotency_key import (
+    MAX_KEY_LENGTH,
+    checked_key,
+    request_hash,
+    request_status,
+    retry_after,
+)
 from redrive.store.idempotency import IdempotencyKeys
 
 DAY = 86_400.0

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from redrive.errors import InvalidValueError
 from redrive.model.failure import Category, Delivery, ErrorClass, Failure
+from redrive.policy import exception
 from redrive.policy import known_errors as known
-from redrive.policy import probe
 from redrive.policy.bounds import choice, require_kind, require_whole
 from redrive.policy.known_errors import ErrorMeaning
 from redrive.policy.public_code import CATEGORY_CODES, PublicCodes
@@ -154,12 +154,12 @@ class Classifier:
 
     def _look(self, error: BaseException, done: dict[int, Recognition]) -> Recognition:
         if self._rules:
-            for link in probe.links(error):
+            for link in exception.links(error):
                 for rule in self._rules:
                     if rule.applies(link):
                         meaning = ErrorMeaning(rule.category, rule.delivery, rule.error_class)
                         return Recognition(f"application: {rule.name}", meaning, link, rule.public_code)
-        for link in probe.links(error):
+        for link in exception.links(error):
             found = self._find_in_group(link, done) or recognise(link)
             if found:
                 return found
@@ -167,9 +167,9 @@ class Classifier:
 
     def _find_in_group(self, error: BaseException, done: dict[int, Recognition]) -> Recognition | None:
         """A group is as bad as its worst member: final, rate-limited (the longest), retryable, cancelled."""
-        if not probe.members(error):
+        if not exception.members(error):
             return None
-        findings = (self._find(leaf, done) for leaf in probe.leaves(error))
+        findings = (self._find(leaf, done) for leaf in exception.leaves(error))
         return min(findings, key=self._severity, default=None)
 
     def _severity(self, finding: Recognition) -> tuple[int, float]:
@@ -198,7 +198,7 @@ class Classifier:
             self._class_of(meaning),
             found.rule,
             type_name(error),
-            probe.text(error),
+            exception.text(error),
             code,
             self._public_codes.message(code, category),
             retry_after_of(found.error, now) if carries else None,
@@ -212,14 +212,14 @@ class Classifier:
 def _is_stated(error: BaseException, found: BaseException) -> bool:
     """Tell whether the error is the found one, or was raised from it on purpose. A context proves nothing
     about what was done afterwards, and one member of a group proves nothing about the others."""
-    return error is found or any(cause is found for cause in probe.causes(error))
+    return error is found or any(cause is found for cause in exception.causes(error))
 
 
 def _delivery(meaning: ErrorMeaning, error: BaseException) -> Delivery:
     """A lost connection or a timeout was never seen if it was raised from an error that says so."""
     if meaning.delivery is not Delivery.MAYBE_SEEN or meaning.category not in _LOST:
         return meaning.delivery
-    for cause in probe.causes(error):
+    for cause in exception.causes(error):
         found = recognise(cause)
         if found and found.meaning.delivery is Delivery.NEVER_SEEN:
             return Delivery.NEVER_SEEN

@@ -20,7 +20,7 @@ from functools import cache, lru_cache
 from itertools import chain
 from types import TracebackType
 
-from redrive.policy import probe
+from redrive.policy import exception
 
 VERSION = "v1"
 MAX_FRAMES = 8
@@ -81,11 +81,11 @@ def fingerprint_of(
     """Compute the fingerprint of a caught exception."""
     return fingerprint(
         key=key,
-        error_type=probe.type_name(type(error)),
+        error_type=exception.type_name(type(error)),
         frames=frames_of(error),
         step=step,
         status=status,
-        message=probe.text(error),
+        message=exception.text(error),
     )
 
 

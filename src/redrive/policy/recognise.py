@@ -13,8 +13,8 @@ from typing import NamedTuple, cast
 
 from redrive.errors import DeferredError, FinalError, RateLimitedError, UnavailableError, VerdictError
 from redrive.model.failure import Category, Delivery, ErrorClass
+from redrive.policy import exception
 from redrive.policy import known_errors as known
-from redrive.policy import probe
 from redrive.policy.known_errors import ErrorMeaning
 from redrive.policy.retry_after import parse_milliseconds, parse_retry_after
 
@@ -46,14 +46,14 @@ class _Traits(NamedTuple):
 
 
 def _read_traits(kind: type) -> _Traits:
-    keys = probe.type_keys(kind)
+    keys = exception.type_keys(kind)
     return _Traits(
-        probe.type_name(kind),
+        exception.type_name(kind),
         keys,
         _special(kind, keys[0]),
         _first(keys, known.LIBRARY_ERRORS),
         _first(keys, known.GENERAL_ERRORS),
-        probe.has_own_attributes(kind),
+        exception.has_own_attributes(kind),
         issubclass(kind, OSError),
     )
 
@@ -90,7 +90,7 @@ def has_details(error: BaseException) -> bool:
     """Tell whether the error carries anything beyond its message."""
     if _traits_of(type(error)).has_attributes:
         return True
-    own = probe.attribute(error, "__dict__")
+    own = exception.attribute(error, "__dict__")
     return type(own) is not dict or len(own) > 0
 
 
@@ -125,9 +125,11 @@ def _by_own_word(error: BaseException, depth: int) -> Recognition | None:
     kind = type(error)
     if issubclass(kind, UnavailableError):
         meaning = ErrorMeaning(Category.NETWORK, Delivery.NEVER_SEEN)
-        return Recognition(probe.short_name(kind), meaning, error, unavailable=True)
+        return Recognition(exception.short_name(kind), meaning, error, unavailable=True)
     if issubclass(kind, RateLimitedError):
-        return Recognition(probe.short_name(kind), ErrorMeaning(Category.RATE_LIMIT, Delivery.SEEN), error)
+        return Recognition(
+            exception.short_name(kind), ErrorMeaning(Category.RATE_LIMIT, Delivery.SEEN), error
+        )
     return _by_stated_class(
         error, ErrorClass.FINAL if issubclass(kind, FinalError) else ErrorClass.RETRYABLE, depth
     )
@@ -135,12 +137,12 @@ def _by_own_word(error: BaseException, depth: int) -> Recognition | None:
 
 def _by_stated_class(error: BaseException, error_class: ErrorClass, depth: int) -> Recognition:
     """The code decided whether to retry; the category is that of the error it was raised from, if known."""
-    rule = probe.short_name(type(error))
+    rule = exception.short_name(type(error))
     inside = _by_what_is_inside(error, depth)
     if inside is None:
         return Recognition(rule, ErrorMeaning(Category.UNKNOWN, error_class=error_class), error)
     # Status and hint are those of the error inside, unless the verdict names a hint of its own.
-    telling = error if probe.attribute(error, "retry_after") is not None else inside.error
+    telling = error if exception.attribute(error, "retry_after") is not None else inside.error
     return Recognition(rule, inside.meaning._replace(error_class=error_class), telling)
 
 
@@ -148,19 +150,19 @@ def _by_deferral(error: BaseException, depth: int) -> Recognition:
     """The category is that of the error behind the deferral; the wait in `retry_after` is the deferral's."""
     inside = _by_what_is_inside(error, depth)
     meaning = inside.meaning if inside else ErrorMeaning(Category.RATE_LIMIT)
-    return Recognition(probe.short_name(type(error)), meaning, error)
+    return Recognition(exception.short_name(type(error)), meaning, error)
 
 
 def _by_what_is_inside(error: BaseException, depth: int) -> Recognition | None:
     if depth >= MAX_NESTED:
         return None
-    findings = (recognise(cause, depth + 1) for cause in probe.causes(error))
+    findings = (recognise(cause, depth + 1) for cause in exception.causes(error))
     return next((found for found in findings if found), None)
 
 
 def _by_phrase(error: BaseException, _depth: int) -> Recognition | None:
     key = _traits_of(type(error)).keys[0]
-    text = probe.text(error)
+    text = exception.text(error)
     for phrase, meaning in known.PHRASES[key]:
         if phrase in text:
             return Recognition(f"{key} ({phrase.strip()})", meaning, error)
@@ -169,22 +171,22 @@ def _by_phrase(error: BaseException, _depth: int) -> Recognition | None:
 
 def _by_provider_code(error: BaseException, keys: tuple[str, ...]) -> Recognition | None:
     if "botocore:ClientError" in keys:
-        code = _entry(_entry(probe.attribute(error, "response"), "Error"), "Code")
+        code = _entry(_entry(exception.attribute(error, "response"), "Error"), "Code")
         return _by_name(error, "aws", code, known.AWS_CODES)
-    return _by_name(error, "code", probe.attribute(error, "code"), known.SPENT_QUOTA_CODES)
+    return _by_name(error, "code", exception.attribute(error, "code"), known.SPENT_QUOTA_CODES)
 
 
 def _by_model_error(error: BaseException, keys: tuple[str, ...]) -> Recognition | None:
     if "openai:APIError" not in keys and "anthropic:APIError" not in keys:
         return None
-    inner = _entry(_entry(probe.attribute(error, "body"), "error"), "type")
-    names = (probe.attribute(error, "code"), probe.attribute(error, "type"), inner)
+    inner = _entry(_entry(exception.attribute(error, "body"), "error"), "type")
+    names = (exception.attribute(error, "code"), exception.attribute(error, "type"), inner)
     findings = (_by_name(error, "model", name, known.MODEL_ERRORS) for name in names)
     return next((found for found in findings if found), None)
 
 
 def _by_name(error: BaseException, what: str, name: object, table: known.Table) -> Recognition | None:
-    plain = probe.string(name)
+    plain = exception.string(name)
     if plain is None or plain not in table:
         return None
     return Recognition(f"{what} {plain}", table[plain], error)
@@ -199,7 +201,9 @@ def _by_status(error: BaseException, _depth: int = 0) -> Recognition | None:
 
 
 def _by_sqlstate(error: BaseException) -> Recognition | None:
-    state = probe.string(probe.attribute(error, "sqlstate")) or probe.string(probe.attribute(error, "pgcode"))
+    state = exception.string(exception.attribute(error, "sqlstate")) or exception.string(
+        exception.attribute(error, "pgcode")
+    )
     if state is None or len(state) != 5:
         return None
     return _by_longest(error, f"sqlstate {state}", (state, state[:3], state[:2]), known.SQLSTATES)
@@ -212,11 +216,11 @@ def _by_longest(
 
 
 def _by_grpc_code(error: BaseException, keys: tuple[str, ...]) -> Recognition | None:
-    code = probe.attribute(error, "code")
+    code = exception.attribute(error, "code")
     if "grpc:RpcError" not in keys or not callable(code):
         return None
     try:
-        return _by_name(error, "grpc", probe.attribute(code(), "name"), known.GRPC_CODES)
+        return _by_name(error, "grpc", exception.attribute(code(), "name"), known.GRPC_CODES)
     except BaseException:  # noqa: BLE001
         return None
 
@@ -231,24 +235,24 @@ _UNREACHABLE = frozenset(
 
 
 def _by_sqlite_name(error: BaseException) -> Recognition | None:
-    name = probe.string(probe.attribute(error, "sqlite_errorname"))
+    name = exception.string(exception.attribute(error, "sqlite_errorname"))
     if name is None:
         return None
     return _by_longest(error, name, (name, "_".join(name.split("_")[:2])), known.SQLITE_NAMES)
 
 
 def _by_smtp_code(error: BaseException) -> Recognition | None:
-    codes = [probe.attribute(error, "smtp_code")]
-    refused = probe.attribute(error, "recipients")
+    codes = [exception.attribute(error, "smtp_code")]
+    refused = exception.attribute(error, "recipients")
     if type(refused) is dict:
         codes += [answer[0] for answer in refused.values() if type(answer) is tuple and answer]
-    worst = max(probe.number(code, 400, 599) or 0 for code in codes)
+    worst = max(exception.number(code, 400, 599) or 0 for code in codes)
     name = str(worst)
     return _by_longest(error, f"smtp {name}", (name, name[0]), known.SMTP_CODES)
 
 
 def _by_system_number(error: BaseException) -> Recognition | None:
-    number = probe.number(probe.attribute(error, "errno"), 1, 10_000)
+    number = exception.number(exception.attribute(error, "errno"), 1, 10_000)
     if number in _OUT_OF:
         return Recognition(f"errno {errno.errorcode[number]}", known.USED_UP, error)
     if number in _UNREACHABLE:
@@ -258,17 +262,17 @@ def _by_system_number(error: BaseException) -> Recognition | None:
 
 def status_of(error: BaseException) -> int | None:
     """Return the HTTP status of an error, wherever its library stores it."""
-    response = probe.attribute(error, "response")
+    response = exception.attribute(error, "response")
     candidates = (
-        probe.attribute(error, "status_code"),
-        probe.attribute(error, "status"),
-        probe.attribute(response, "status_code"),
-        probe.attribute(response, "status"),
+        exception.attribute(error, "status_code"),
+        exception.attribute(error, "status"),
+        exception.attribute(response, "status_code"),
+        exception.attribute(response, "status"),
         _entry(_entry(response, "ResponseMetadata"), "HTTPStatusCode"),
-        probe.attribute(error, "code") if "urllib:HTTPError" in _traits_of(type(error)).keys else None,
+        exception.attribute(error, "code") if "urllib:HTTPError" in _traits_of(type(error)).keys else None,
     )
     for candidate in candidates:
-        status = probe.number(candidate, 100, 599)
+        status = exception.number(candidate, 100, 599)
         if status is not None:
             return status
     return None
@@ -276,14 +280,14 @@ def status_of(error: BaseException) -> int | None:
 
 def retry_after_of(error: BaseException, now: float | None) -> float | None:
     """Return the wait that an error asks for: in an attribute, or in the headers of its response."""
-    own = parse_retry_after(probe.attribute(error, "retry_after"), now=now)
+    own = parse_retry_after(exception.attribute(error, "retry_after"), now=now)
     if own is not None:
         return own
-    response = probe.attribute(error, "response")
+    response = exception.attribute(error, "response")
     candidates = (
-        probe.attribute(response, "headers"),
+        exception.attribute(response, "headers"),
         _entry(_entry(response, "ResponseMetadata"), "HTTPHeaders"),
-        probe.attribute(error, "headers"),
+        exception.attribute(error, "headers"),
     )
     for headers in candidates:
         wait = parse_milliseconds(_header(headers, "retry-after-ms"))
@@ -301,7 +305,7 @@ def _header(headers: object, name: str) -> object:
 
 def _item(mapping: object, key: str) -> object:
     """Read a header: every library has its own class for headers."""
-    getter = probe.attribute(mapping, "get")
+    getter = exception.attribute(mapping, "get")
     if mapping is None or not callable(getter):
         return None
     try:

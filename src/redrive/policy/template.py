@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from redrive.errors import InvalidValueError
 from redrive.model.failure import Category
+from redrive.policy.automatic_redrive import RedriveChoice, check_choice, check_max_redrives
 from redrive.policy.bounds import require_kind, require_whole
-from redrive.policy.redriving import RedriveChoice, check_choice, check_max_redrives
 from redrive.policy.triage import Triage, triage
 
 MAX_TEXT_LENGTH = 500
@@ -37,7 +37,7 @@ class Template:
     category      a category, or a coarse kind (redrive.policy.triage): transient, network, resource,
                   permission, validation, permanent. A word that is both means the kind: "network" includes
                   timeouts; Category.NETWORK is the category alone
-    redrive       how letters that match are redriven: see redrive.policy.redriving
+    redrive       how letters that match are redriven: see redrive.policy.automatic_redrive
     max_redrives  the maximum; by default that of the policy
     owner         the assignee
     """

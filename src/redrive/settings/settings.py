@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from redrive.errors import InvalidValueError
 from redrive.policy import REDRIVE_POLICIES, STEP, Additive, Backoff, BreakerPolicy, Exponential, RetryPolicy
-from redrive.policy.redriving import BY_CATEGORY
+from redrive.policy.automatic_redrive import BY_CATEGORY
 from redrive.policy.triage import Strategy
 from redrive.settings.addresses import DATABASE, HOSTS, NETWORKS, ORIGIN, URL
 from redrive.settings.formats import CLAIM, ENCRYPTION_KEYS, FLAG, HEADER, SCOPES, SECRET, SHARE, one_of, text

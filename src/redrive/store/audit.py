@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from redrive.model.audit import Action, Entry, Head, NewEntry
 from redrive.model.caller import SELF
-from redrive.policy.chain import chained
+from redrive.policy.audit_chain import chained
 from redrive.policy.codec import encode, storable
 from redrive.store.database import Session
 from redrive.store.statement import statements

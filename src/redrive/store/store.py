@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from redrive.store.api_keys import ApiKeys
 from redrive.store.audit import AuditStore
+from redrive.store.automatic_redrive import Redrives
+from redrive.store.bulk_replays import BulkReplayStore
 from redrive.store.database import Database, Session
 from redrive.store.dead_letter_writer import DeadLetterWriter
 from redrive.store.dead_letters import DeadLetterStore
@@ -13,10 +15,8 @@ from redrive.store.leases import Leases
 from redrive.store.limits import Limits
 from redrive.store.memberships import Memberships
 from redrive.store.one_time import OneTimeTokens
-from redrive.store.operations import OperationStore
 from redrive.store.organizations import Organizations
 from redrive.store.records import Records
-from redrive.store.redriving import Redrives
 from redrive.store.replays import ReplayStore
 from redrive.store.run_listing import RunListing
 from redrive.store.runs import Runs
@@ -52,7 +52,7 @@ class Store:
         self.runs = Runs(session, self.replays, self.audit)
         self.run_lists = RunListing(session)
         self.dead_letters = DeadLetterStore(session)
-        self.operations = OperationStore(session)
+        self.operations = BulkReplayStore(session)
         self.redrives = Redrives(session)
         self.idempotency = IdempotencyKeys(session)
         self.saved_views = SavedViewStore(session)

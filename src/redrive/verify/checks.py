@@ -9,7 +9,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from redrive.model.run import RunState
-from redrive.policy.chain import ChainCheck
+from redrive.policy.audit_chain import ChainCheck
 from redrive.store.records import slot_names
 from redrive.store.verification import VerificationQueries
 from redrive.verify.verdict import Verdict

@@ -13,8 +13,8 @@ from redrive.cli.table import Row, TableColumn
 from redrive.cli.terminal import out
 from redrive.errors import InvalidValueError
 from redrive.model.identity import HOME
-from redrive.policy.alteration import Alteration
 from redrive.policy.description import ENDINGS, CategoryConsequence, consequences
+from redrive.policy.policy_change import Alteration
 from redrive.policy.policy_json import policy_to_json
 from redrive.policy.presets import preset
 from redrive.policy.retry import RetryPolicy

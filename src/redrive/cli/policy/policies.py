@@ -12,9 +12,9 @@ from redrive.cli.connection import open_database, run_on_database
 from redrive.cli.options import SECONDS, GlobalOptions, add_options
 from redrive.errors import InvalidFieldError, InvalidValueError, NotFoundError
 from redrive.model.failure import Category
-from redrive.policy.alteration import Alteration
 from redrive.policy.curve import CURVES
 from redrive.policy.jitter import JITTER_SYNTAX
+from redrive.policy.policy_change import Alteration
 from redrive.words.suggestion import suggest
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from redrive.cli.progress import progress
 from redrive.cli.table import Row, TableColumn
 from redrive.cli.terminal import Part, notice, out
 from redrive.model.identity import HOME
-from redrive.policy.alteration import Alteration
+from redrive.policy.policy_change import Alteration
 from redrive.policy.presets import preset
 from redrive.policy.what_if import Proof
 from redrive.words.number import names, plural

@@ -14,7 +14,7 @@ from redrive.errors import InvalidValueError
 from redrive.failures.audit import LATEST, AuditEntry, AuditVerdict
 from redrive.model.audit import Action, Head
 from redrive.policy.access import Permission
-from redrive.policy.chain import ChainFault
+from redrive.policy.audit_chain import ChainFault
 from redrive.server.access_control import may
 from redrive.server.answer import answer, page
 from redrive.server.api.request import Cursor, RequestBody, Size, Timestamp, at_most

@@ -12,11 +12,11 @@ from pydantic import Field, model_validator
 from starlette.responses import Response
 
 from redrive.errors import InvalidValueError
-from redrive.failures.planner import plan_of
+from redrive.failures.bulk_replay_planner import plan_of
 from redrive.model.operation import MAX_ITEMS, Drift, Drifting, OperationReport, Plan, ReplayOperation
 from redrive.model.replay import Mode, Replay, ReplayState
 from redrive.policy.access import Permission
-from redrive.policy.alteration import override_from_json
+from redrive.policy.policy_change import override_from_json
 from redrive.policy.rollout import RolloutOptions, RolloutPlan
 from redrive.server.access_control import may
 from redrive.server.answer import answer, page

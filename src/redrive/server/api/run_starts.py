@@ -22,7 +22,7 @@ from redrive.errors import InvalidKeyError, NotFoundError
 from redrive.model.run import RunState
 from redrive.policy.access import Permission
 from redrive.policy.credential import digest
-from redrive.policy.idempotency import key_in_header
+from redrive.policy.idempotency_key import key_in_header
 from redrive.policy.user_text import MAX_WORD_LENGTH
 from redrive.server.access_control import may
 from redrive.server.answer import answer

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from redrive.engine.breakers import Breakers
 from redrive.engine.event_bus import EventBus
 from redrive.errors import InvalidValueError
-from redrive.failures.planner import plan_of
+from redrive.failures.bulk_replay_planner import plan_of
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import SELF
 from redrive.model.event import OperationChanged, ReplayRequested
@@ -30,8 +30,8 @@ from redrive.policy.rollout import (
     Stop,
     next_move,
 )
+from redrive.store.bulk_replays import OperationSnapshot
 from redrive.store.database import Session
-from redrive.store.operations import OperationSnapshot
 from redrive.store.replays import Begun
 from redrive.store.store import Store
 
@@ -49,7 +49,7 @@ class Advance(NamedTuple):
     begun: Begun = NOTHING_BEGUN
 
 
-class OperationDriver:
+class BulkReplayDriver:
     """Several drivers may work at once, in any number of processes."""
 
     def __init__(self, store: Store, breakers: Breakers, event_bus: EventBus) -> None:

@@ -14,9 +14,9 @@ from redrive.model.operation import ReplayOperation
 from redrive.model.replay import ReplayState
 from redrive.policy.query import parse
 from redrive.policy.rollout import Score
+from redrive.store.bulk_replays import ItemTally, NewOperation, item_id
 from redrive.store.database import Database
 from redrive.store.filter import Filter
-from redrive.store.operations import ItemTally, NewOperation, item_id
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.store import Store
 

@@ -14,8 +14,8 @@ from redrive.clock import SYSTEM_CLOCK
 from redrive.failures.redrive_processor import Processor, ProcessorOptions
 from redrive.model.statistics import LifetimeStats
 from redrive.settings import Settings
+from redrive.store.automatic_redrive import Due, Redrives
 from redrive.store.database import Database
-from redrive.store.redriving import Due, Redrives
 from redrive.store.statement import SqlQuery, Statement
 
 

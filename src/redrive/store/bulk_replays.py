@@ -19,8 +19,8 @@ from redrive.store.filter import Filter
 from redrive.store.replays import RefusedItem, why_not
 from redrive.store.statement import statements, template, written
 
-_SQL = statements("operations", ReplayOperation, RefusedItem)
-_FREEZE, _MEMBER = template("operations", "_freeze"), template("operations", "_member")
+_SQL = statements("bulk_replays", ReplayOperation, RefusedItem)
+_FREEZE, _MEMBER = template("bulk_replays", "_freeze"), template("bulk_replays", "_member")
 MAX_LINES = 20
 """Of notes, fingerprints or dead letters that are waited for: the most frequent ones are told."""
 
@@ -106,7 +106,7 @@ class OperationSnapshot(NamedTuple):
     now: float
 
 
-class OperationStore:
+class BulkReplayStore:
     def __init__(self, session: Session) -> None:
         self._session = session
 

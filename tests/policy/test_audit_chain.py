@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redrive.model.audit import Entry, Head
-from redrive.policy.chain import (
+from redrive.policy.audit_chain import (
     MAX_FAULTS,
     MAX_SUSPECTS,
     ChainCheck,

@@ -11,9 +11,9 @@ from tests.store.test_groups import occur, occurrence
 
 from redrive.errors import NotFoundError
 from redrive.store.database import Database
-from redrive.store.facts import FactFinder, FailedLetter
 from redrive.store.record import Record
 from redrive.store.store import Store
+from redrive.store.verdict_facts import FactFinder, FailedLetter
 
 
 @pytest.fixture

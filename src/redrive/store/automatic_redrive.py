@@ -65,7 +65,7 @@ class Census:
             self.policies[policy] += number
 
 
-_SQL = statements("redriving", Due, ProcessorRow)
+_SQL = statements("automatic_redrive", Due, ProcessorRow)
 
 
 class Redrives:

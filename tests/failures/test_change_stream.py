@@ -1,7 +1,4 @@
-"""The feed of changes: what happens in an org is told to all who watch, in order, without what it is about.
-
-W13, I8, I9, and the live updates of UI.md.
-"""
+"""The stream of changes: all watchers of an org get its events in order, without payloads."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from tests.store.build import ask
 
 from redrive.app import Redrive
 from redrive.errors import InvalidValueError, StoreError, StoreUnavailableError
-from redrive.failures.changes import BEAT_SECONDS, FAR_BEHIND, MAX_SUBJECTS, PAGE
+from redrive.failures.change_stream import BEAT_SECONDS, FAR_BEHIND, MAX_SUBJECTS, PAGE
 from redrive.model.audit import Action, Change, ChangeKind, NewEntry
 from redrive.settings import Settings
 from redrive.store.database import Database, Row

@@ -19,8 +19,8 @@ from redrive.errors import (
     StoreUnavailableError,
     TransitionError,
 )
-from redrive.failures.operation_driver import IDLE_SECONDS, OperationDriver
-from redrive.failures.operations import Operations
+from redrive.failures.bulk_replay_driver import IDLE_SECONDS, BulkReplayDriver
+from redrive.failures.bulk_replays import BulkReplays
 from redrive.failures.service import Failures
 from redrive.model.breaker import BreakerState
 from redrive.model.event import OperationChanged, ReplayRequested
@@ -29,7 +29,7 @@ from redrive.model.replay import OperationState, ReplayState
 from redrive.model.run import RunState
 from redrive.policy.curve import Immediate
 from redrive.policy.rollout import POLL_SECONDS
-from redrive.store import operations as stored
+from redrive.store import bulk_replays as stored
 from redrive.testing import Harness
 from redrive.verify import verify
 
@@ -66,15 +66,15 @@ class Mill:
         return await self.app.desk(org=options.get("org", "default"), by="ana")
 
     @property
-    def driver(self) -> OperationDriver:
-        return OperationDriver(self.app.store, self.app.breakers, self.app.event_bus)
+    def driver(self) -> BulkReplayDriver:
+        return BulkReplayDriver(self.app.store, self.app.breakers, self.app.event_bus)
 
     async def letters(self) -> list[str]:
         """By age."""
         return [row[0] for row in await sql(self.app, "SELECT id FROM dead_letters ORDER BY created_at, id")]
 
 
-async def settled(mill: Mill, test: Harness, operations: Operations, plan: Plan) -> dict[str, int]:
+async def settled(mill: Mill, test: Harness, operations: BulkReplays, plan: Plan) -> dict[str, int]:
     """Work until the operation rests, and all that was begun has ended; how many items are in each state."""
     for _ in range(1000):
         await test.drain()
@@ -274,7 +274,6 @@ async def test_the_plan_names_what_items_will_wait_for() -> None:
 
 
 async def test_an_expected_number_must_be_the_number_affected() -> None:
-    """UI.md, rule 3."""
     mill = Mill()
     async with bench(mill.app) as test:
         desk = await mill.failed(test, 3)
@@ -678,7 +677,7 @@ async def test_two_operations_over_the_same_dead_letters_replay_each_once(
     """Started in one and the same moment: neither has seen the other."""
     mill = Mill()
     monkeypatch.setattr(
-        stored.OperationStore,
+        stored.BulkReplayStore,
         "blocked",
         lambda operations, session, key, _org: operations.obstacles(session, key),
     )

@@ -24,9 +24,9 @@ from redrive.policy.query import parse
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.rollout import RolloutOptions, RolloutPlan
 from redrive.policy.user_text import clean_reason
+from redrive.store.bulk_replays import Forecast, NewOperation
 from redrive.store.database import Session
 from redrive.store.filter import Filter
-from redrive.store.operations import Forecast, NewOperation
 
 MAX_REPORTED = 100
 SKIPPED_NOTE = "it may have had an effect that is not safe to repeat"
@@ -72,7 +72,7 @@ class LetterSelection(NamedTuple):
     named: Mapping[str, Any]
 
 
-class Planner:
+class BulkReplayPlanner:
     def __init__(self, parts: FailureParts) -> None:
         self._parts = parts
         self._store = parts.store

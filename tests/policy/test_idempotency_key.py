@@ -14,7 +14,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from redrive.errors import InvalidKeyError, NotStorableError
-from redrive.policy.idempotency import KeyParts, idempotency_key, parse_idempotency_key, request_hash
+from redrive.policy.idempotency_key import KeyParts, idempotency_key, parse_idempotency_key, request_hash
 
 
 class Operation(StrEnum):

@@ -43,7 +43,7 @@ class FailedLetter(Row, frozen=True):
     now: float
 
 
-_SQL = statements("facts", FailedLetter)
+_SQL = statements("verdict_facts", FailedLetter)
 
 
 class EndedReplays(NamedTuple):

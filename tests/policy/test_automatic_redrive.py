@@ -12,8 +12,7 @@ from redrive.model.dead_letter import DeadLetterState
 from redrive.model.failure import Category
 from redrive.model.step import Effect
 from redrive.policy import Backoff, Custom, Full, Immediate, Linear, RetryPolicy
-from redrive.policy.codec import decode
-from redrive.policy.redriving import (
+from redrive.policy.automatic_redrive import (
     RedriveChoice,
     Redriving,
     check_choice,
@@ -22,6 +21,7 @@ from redrive.policy.redriving import (
     resolve_choice,
     stored_choice,
 )
+from redrive.policy.codec import decode
 
 MINUTE = 60.0
 OPEN, EXHAUSTED = DeadLetterState.OPEN, DeadLetterState.EXHAUSTED

@@ -23,9 +23,9 @@ from redrive.policy import (
     NoJitter,
     Proportional,
 )
-from redrive.policy.alteration import Alteration
 from redrive.policy.description import consequences
 from redrive.policy.jitter import parse_jitter
+from redrive.policy.policy_change import Alteration
 from redrive.policy.presets import REDRIVE_LINEAR, REDRIVE_NEVER
 from redrive.policy.retry import RetryPolicy
 

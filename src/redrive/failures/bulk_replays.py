@@ -1,8 +1,8 @@
 """Bulk replays of an organization: planned, started when the plan still holds, then paused, resumed,
 cancelled.
 
-`failures.planner` makes the plans, `failures.operation_driver` drives a started operation. Every call is
-durable when it returns.
+`failures.bulk_replay_planner` makes the plans, `failures.bulk_replay_driver` executes a started operation.
+Every call is durable when it returns.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 from redrive.errors import DriftError, InvalidValueError, TransitionError
+from redrive.failures.bulk_replay_planner import BulkReplayOptions, BulkReplayPlanner, plan_of
 from redrive.failures.parts import FailureParts
-from redrive.failures.planner import BulkReplayOptions, Planner, plan_of
 from redrive.failures.preconditions import check_number_replayed
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import SELF
@@ -32,20 +32,20 @@ from redrive.model.replay import OPERATION_TRANSITIONS, OperationState, ReplaySt
 from redrive.policy.bounds import choice, require_kind, require_whole
 from redrive.policy.rollout import RolloutPlan
 from redrive.policy.user_text import clean_reason
+from redrive.store.bulk_replays import Obstacle, OperationSnapshot
 from redrive.store.database import Session
-from redrive.store.operations import Obstacle, OperationSnapshot
 
 MAX_PAGE_SIZE = 500
 MAX_CHANGES = 100
 CANCELLED_NOTE = "the operation was cancelled before it was begun"
 
 
-class Operations:
+class BulkReplays:
     def __init__(self, parts: FailureParts) -> None:
         self._parts = parts
         self._store = parts.store
         self._operations = parts.store.operations
-        self._planner = Planner(parts)
+        self._planner = BulkReplayPlanner(parts)
         self._caller = parts.caller
 
     async def plan(self, **request: Unpack[BulkReplayOptions]) -> Plan:
