@@ -18,7 +18,7 @@ def known_texts(schema: str) -> dict[str, str]:
     """The name of each statement by its text, as it is sent to a server."""
     return {
         each.postgres.text.replace("redrive.", f"{quoted(schema)}."): name
-        for module in ("runs", "leases", "records", "limits", "replays", "operations", "redriving")
+        for module in ("runs", "leases", "records", "limits", "replays", "bulk_replays", "automatic_redrive")
         for name, each in statements(module).items()
     }
 

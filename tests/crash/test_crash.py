@@ -116,7 +116,7 @@ def test_every_fault_strikes_on_each_database_that_can_have_it() -> None:
 
 
 def test_every_point_is_a_statement_or_part_of_the_work() -> None:
-    modules = ("runs", "leases", "records", "replays", "operations", "redriving")
+    modules = ("runs", "leases", "records", "replays", "bulk_replays", "automatic_redrive")
     known = {name for module in modules for name in statements(module)}
     assert {name for places in PLACES.values() for name in places} <= known | {"effect", DRAIN}
 
