@@ -77,7 +77,11 @@ def test_a_batch_of_some_columns_may_name_properties() -> None:
         ),
         (
             "INSERT INTO redrive.t (id) SELECT batch.id\nFROM {batch:Thing}\nON CONFLICT DO NOTHING",
-            "INSERT INTO t (id) SELECT :id\nWHERE true\nON CONFLICT DO NOTHING",
+            "INSERT INTO t (id) VALUES (:id)\nON CONFLICT DO NOTHING",
+        ),
+        (
+            "INSERT INTO redrive.t (id, n)\nSELECT batch.id, (SELECT max(n) FROM redrive.t)\nFROM {batch:Thing}",
+            "INSERT INTO t (id, n)\nSELECT :id, (SELECT max(n) FROM t)\nWHERE true",
         ),
         (
             "SELECT run.id FROM redrive.runs AS run\n"

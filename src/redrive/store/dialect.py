@@ -12,7 +12,7 @@ Placeholders in a text name the row classes of the Python module beside the `.sq
     {items:ids}                        the strings of a JSON list, as a table with the column `value`
 
 PostgreSQL takes a batch as arrays, in one execution. SQLite executes the statement once per row, with the
-values of the row in place of `batch.<column>`. `FOR UPDATE` is for PostgreSQL; SQLite locks the whole file.
+values of the row in place of `batch.<column>`; an insert of a batch becomes `VALUES`. `FOR UPDATE` is for PostgreSQL; SQLite locks the whole file.
 """
 
 from __future__ import annotations
@@ -32,6 +32,11 @@ _ROWS = r"\{batch:[^}]*\}"
 _JOINED_BATCH = re.compile(
     rf"(?:FROM {_ROWS}\s+JOIN (?P<table>\S+ AS \w+)|JOIN {_ROWS})\s+ON (?P<condition>[^\n]+)(?P<gap>\s*)"
     r"(?P<others>(?:LEFT JOIN [^\n]+\n?\s*)*)(?P<where>WHERE )?"
+)
+_INSERTED_BATCH = re.compile(
+    rf"(INSERT INTO [^()]+\([^)]*\)\s+)SELECT ((?:(?!\bFROM\b).)+?)\s+FROM {_ROWS}(?:\s+WHERE true)?"
+    r"(?=\s*(?:ON CONFLICT|RETURNING|$))",
+    re.DOTALL,
 )
 _ITEMS = re.compile(r"\{items:(\w+)\}")
 _LOCK = re.compile(r"\s+FOR UPDATE(?: OF [a-z_]+(?:, [a-z_]+)*)?(?: SKIP LOCKED)?")
@@ -57,6 +62,7 @@ def for_sqlite(text: str) -> str:
     text = _ITEMS.sub(r"(SELECT value FROM json_each(:\1))", text)
     text = _LOCK.sub("", text).replace("redrive.", "").replace(":clock", ":now")
     if _BATCH.search(text):
+        text = _INSERTED_BATCH.sub(r"\1VALUES (\2)", text)
         text = _JOINED_BATCH.sub(_as_condition, text)
         text = re.sub(rf"FROM {_ROWS}(?:,\s*|\s+WHERE\b)", lambda match: _without_batch(match[0]), text)
         text = re.sub(rf"FROM {_ROWS}", "WHERE true", text)

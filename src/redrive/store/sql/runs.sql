@@ -5,7 +5,13 @@ ON CONFLICT (digest) DO NOTHING
 -- name: definition
 SELECT body FROM redrive.definitions WHERE digest = :digest
 
--- name: enqueue_mixed
+-- name: enqueue
+{_enqueue}
+
+-- name: enqueue_alike
+{_enqueue}
+
+-- name: _enqueue
 {_insert_run}
 SELECT batch.id, batch.org, batch.workflow, batch.definition, batch.queue, batch.priority, 'PENDING',
     CASE WHEN COALESCE(batch.at, :now + batch.delay) <= :now THEN 'ready' ELSE 'waiting' END, :now,
@@ -13,20 +19,6 @@ SELECT batch.id, batch.org, batch.workflow, batch.definition, batch.queue, batch
     0, 'PENDING', batch.input, 0, 0, 0, 0, 0, 0, 0, 0, batch.idempotency_key, batch.request_hash, batch.correlation_id,
     batch.tags, batch.metadata
 FROM {batch:NewRun}
-ON CONFLICT DO NOTHING
-RETURNING id
-
--- name: enqueue
--- What the runs of a batch share is not repeated.
-{_insert_run}
-SELECT batch.id, CAST(:org AS text), CAST(:workflow AS text), CAST(:definition AS text), CAST(:queue AS text),
-    CAST(:priority AS integer), 'PENDING', CASE WHEN due_at <= :now THEN 'ready' ELSE 'waiting' END, :now,
-    CASE WHEN due_at <= :now THEN NULL ELSE due_at END,
-    0, 'PENDING', batch.input, 0, 0, 0, 0, 0, 0, 0, 0, batch.idempotency_key, batch.request_hash, batch.correlation_id,
-    CAST(:tags AS text), CAST(:metadata AS text)
-FROM {batch:NewRun only id, input, idempotency_key, request_hash, correlation_id},
-    (SELECT COALESCE(CAST(:at AS double precision), :now + CAST(:delay AS double precision)) AS due_at) AS shared
-WHERE true
 ON CONFLICT DO NOTHING
 RETURNING id
 
