@@ -80,7 +80,8 @@ def test_a_batch_of_some_columns_may_name_properties() -> None:
             "INSERT INTO t (id) VALUES (:id)\nON CONFLICT DO NOTHING",
         ),
         (
-            "INSERT INTO redrive.t (id, n)\nSELECT batch.id, (SELECT max(n) FROM redrive.t)\nFROM {batch:Thing}",
+            "INSERT INTO redrive.t (id, n)\nSELECT batch.id, (SELECT max(n) FROM redrive.t)\n"
+            "FROM {batch:Thing}",
             "INSERT INTO t (id, n)\nSELECT :id, (SELECT max(n) FROM t)\nWHERE true",
         ),
         (

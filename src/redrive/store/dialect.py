@@ -12,7 +12,8 @@ Placeholders in a text name the row classes of the Python module beside the `.sq
     {items:ids}                        the strings of a JSON list, as a table with the column `value`
 
 PostgreSQL takes a batch as arrays, in one execution. SQLite executes the statement once per row, with the
-values of the row in place of `batch.<column>`; an insert of a batch becomes `VALUES`. `FOR UPDATE` is for PostgreSQL; SQLite locks the whole file.
+values of the row in place of `batch.<column>`; an insert of a batch becomes `VALUES`. `FOR UPDATE` is for
+PostgreSQL; SQLite locks the whole file.
 """
 
 from __future__ import annotations
