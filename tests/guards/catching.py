@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 SIDES = ("sqlite", "postgres")
 MAX_LENGTH = 120.0
 _FOR_PYTEST = {"COLUMNS": "400", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # the other plugins take a second
+_BROKEN = ("NameError", "ImportError", "SyntaxError", "UnboundLocalError")
 _OUTCOME = re.compile(r"^(PASSED|FAILED) (\S+?::.+?)(?: - (.*))?$", re.MULTILINE)
 
 
@@ -73,6 +74,9 @@ def _problem(outcomes: Outcomes) -> str:
     """Of a catcher that runs on both databases, each must have noticed it."""
     if not outcomes.failed:
         return "nothing noticed that it was off" if outcomes.passed else outcomes.output[-2_000:]
+    broken = next((text for text in outcomes.failed.values() if text.startswith(_BROKEN)), "")
+    if broken:
+        return f"without it the code does not run, which any test notices: {broken}"
     for side in SIDES:
         ran = any(_is_on(side, name) for name in (*outcomes.passed, *outcomes.failed))
         if ran and not any(_is_on(side, name) for name in outcomes.failed):

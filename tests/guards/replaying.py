@@ -264,7 +264,7 @@ OF_OPERATIONS = (
             Code(
                 "redrive.failures.bulk_replay_driver:BulkReplayDriver._advance",
                 "move = await self._decide(session, moment, open_breakers)",
-                "move = Release(500, moment.now)",
+                "move = ItemRelease(500, moment.now)",
             ),
         ),
         (f"{BULK}test_nothing_but_the_canary_is_begun_before_all_of_it_has_ended",),
