@@ -58,7 +58,7 @@ class SessionSeam:
         self._trap.reach(name, "before")
 
     def _tell_asked(self, name: str, rows: Sequence[Any]) -> None:
-        if name in ("enqueue", "enqueue_alike"):
+        if name in ("enqueue", "enqueue_mixed"):
             self._line.tell("asked", runs={run.correlation_id: run.id for run in rows})
 
 

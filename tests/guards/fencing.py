@@ -140,6 +140,12 @@ GUARDS = (
         "kept.place",
         "a worker believing that it has what has ended",
         (Sql("leases.kept", PLACE),),
+        doubled_by="the record that ends a lease clears its expiry; see kept.place and expiry",
+    ),
+    Guard(
+        "kept.place and expiry",
+        "a worker believing that it has a run that has ended",
+        (Sql("leases.kept", rf"{PLACE} AND run\.{EXPIRY.replace('<', '>=')}"),),
         (f"{LEASES}test_renewing_prolongs_only_matching_leases_p7",),
     ),
     Guard(

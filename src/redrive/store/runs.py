@@ -80,7 +80,7 @@ class Runs:
         """The same, in somebody's transaction. The definitions must be stored already."""
         # In order of keys: two batches that share some then do not wait for each other crosswise.
         ordered = sorted(runs, key=lambda run: (str(run.org), run.idempotency_key or ""))
-        statement = _SQL["enqueue_alike" if _are_alike(runs) else "enqueue"]
+        statement = _SQL["enqueue" if _are_alike(runs) else "enqueue_mixed"]
         stored = {row[0] for row in await session.fetch_many(statement, ordered)}
         if len(stored) == len(runs):
             return [run.id for run in runs]

@@ -5,10 +5,10 @@ ON CONFLICT (digest) DO NOTHING
 -- name: definition
 SELECT body FROM redrive.definitions WHERE digest = :digest
 
--- name: enqueue
+-- name: enqueue_mixed
 {_enqueue}
 
--- name: enqueue_alike
+-- name: enqueue
 {_enqueue}
 
 -- name: _enqueue
