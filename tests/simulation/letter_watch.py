@@ -37,12 +37,26 @@ class LetterRow(NamedTuple):
     max_redrives: int
 
 
+class GroupRow(NamedTuple):
+    org: str
+    fingerprint: str
+    state: str
+    ignored_until: float | None = None
+    changed_at: float | None = None
+
+    def state_at(self, moment: float | None) -> str:
+        """A group whose time to be ignored is over is open, whether or not that is written yet."""
+        if self.state != GroupState.IGNORED or self.ignored_until is None or moment is None:
+            return self.state
+        return GroupState.OPEN if moment >= self.ignored_until else self.state
+
+
 class LetterWatch:
     def __init__(self, watcher: Blind) -> None:
         self._watcher = watcher
         self._bitten = watcher.bitten
         self._letters: dict[str, LetterRow] = {}
-        self._groups: dict[tuple[str, str], str] = {}
+        self._groups: dict[tuple[str, str], GroupRow] = {}
 
     def changed(self, rows: Iterable[Sequence[Any]], told: set[Told]) -> None:
         for row in rows:
@@ -55,11 +69,12 @@ class LetterWatch:
                 self._check_state(before, after, told)
 
     def groups_changed(self, rows: Iterable[Sequence[Any]], told: set[Told]) -> None:
-        for org, fingerprint, state in rows:
-            before = self._groups.get((org, fingerprint))
-            self._groups[org, fingerprint] = state
-            if before is not None and before != state:
-                self._check_group(fingerprint, before, state, told)
+        for row in rows:
+            after = GroupRow(*row)
+            before = self._groups.get(after[:2])
+            self._groups[after[:2]] = after
+            if before is not None and before.state != after.state:
+                self._check_group(before, after, told)
 
     def _check_redrives(self, letter: LetterRow) -> None:
         if letter.redrives > letter.max_redrives > 0:
@@ -80,13 +95,16 @@ class LetterWatch:
                 "I14", after.id, f"no entry tells that it went from {past} to {after.state}: {sorted(said)}"
             )
 
-    def _check_group(self, fingerprint: str, before: str, after: str, told: set[Told]) -> None:
-        self._bitten[f"group {after.lower()}"] += 1
-        if not GROUP_TRANSITIONS.allows(GroupState(before), GroupState(after)):
-            self._watcher.find("I10", fingerprint, f"the failure group went from {before} to {after}")
-        said = {each.action for each in told if each.subject == fingerprint}
-        if not said & _GROUP_ACTIONS[after]:
-            self._watcher.find("I14", fingerprint, f"no entry tells that the group went {before} to {after}")
+    def _check_group(self, before: GroupRow, after: GroupRow, told: set[Told]) -> None:
+        self._bitten[f"group {after.state.lower()}"] += 1
+        past = before.state if after.state == GroupState.OPEN else before.state_at(after.changed_at)
+        if not GROUP_TRANSITIONS.allows(GroupState(past), GroupState(after.state)):
+            text = f"the failure group went from {past} to {after.state}"
+            self._watcher.find("I10", after.fingerprint, text)
+        said = {each.action for each in told if each.subject == after.fingerprint}
+        if not said & _GROUP_ACTIONS[after.state]:
+            text = f"no entry tells that the group went from {past} to {after.state}"
+            self._watcher.find("I14", after.fingerprint, text)
 
     def _count(self, before: LetterRow | None, after: LetterRow) -> None:
         past = None if before is None else before.state

@@ -115,6 +115,17 @@ def test_a_group_that_changes_without_an_entry_is_found(watcher: Blind) -> None:
     assert found(watcher) == ["I10", "I14"]
 
 
+@pytest.mark.parametrize(("changed_at", "invariants"), [(4.9, ["I10"]), (5.0, [])])
+def test_a_group_that_is_ignored_until_a_time_is_open_from_then_on(
+    watcher: Blind, changed_at: float, invariants: list[str]
+) -> None:
+    watch = LetterWatch(watcher)
+    watch.groups_changed([("acme", "f", "IGNORED", 5.0, 1.0)], set())
+    told = {Told("group.acknowledged", "f")}
+    watch.groups_changed([("acme", "f", "ACKNOWLEDGED", None, changed_at)], told)
+    assert found(watcher) == invariants
+
+
 # Replays and operations
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import apsw
 from tests.simulation.breaker_watch import MOMENT, BreakerWatch
 from tests.simulation.catalogue import OTHERWISE
-from tests.simulation.letter_watch import LetterRow, LetterWatch, entries
+from tests.simulation.letter_watch import GroupRow, LetterRow, LetterWatch, entries
 from tests.simulation.loop import Process
 from tests.simulation.replay_watch import OperationRow, ReplayRow, ReplayWatch
 from tests.simulation.script import TaskPlan
@@ -54,7 +54,7 @@ _LISTED = {
     "runs": ("rowid", *RunRow._fields),
     "audit": ("action", "subject", "subjects"),
     "dead_letters": LetterRow._fields,
-    "failure_groups": ("org", "fingerprint", "state"),
+    "failure_groups": GroupRow._fields,
     "replay_operations": OperationRow._fields,
     "replays": ReplayRow._fields,
 }
