@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from redrive.calls.attempt import Attempt, current_attempt
     from redrive.calls.dependency import Dependency, dependency
     from redrive.calls.event import log_fields
-    from redrive.calls.guard import Guard, call, retry
+    from redrive.calls.guard import Guard, attempts, call, retry
     from redrive.calls.http import AsyncHttpClient, HttpClient
     from redrive.dead_letter_queue import DeadLetterQueue
     from redrive.engine.context import Context
@@ -69,6 +69,7 @@ _HOME = {
     "RunHandle": "redrive.engine.handle",
     "Settings": "redrive.settings",
     "Template": "redrive.policy.template",
+    "attempts": "redrive.calls.guard",
     "call": "redrive.calls.guard",
     "classify": "redrive.policy.classify",
     "current_attempt": "redrive.calls.attempt",
@@ -110,6 +111,7 @@ __all__ = [
     "Settings",
     "Template",
     "UnavailableError",
+    "attempts",
     "call",
     "classify",
     "current_attempt",

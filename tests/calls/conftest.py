@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 import certifi
 import pytest
 from tests.calls.http_caller import AsyncCaller, Caller, SyncCaller
-from tests.calls.script import Play, play_async, play_sync
+from tests.calls.script import Play, play_async, play_async_block, play_block, play_sync
 from tests.misbehaving import MisbehavingServer
 
 from redrive import Backoff, RetryPolicy
@@ -31,9 +31,12 @@ def clock() -> VirtualClock:
     return VirtualClock()
 
 
-@pytest.fixture(params=[play_sync, play_async], ids=["sync", "async"])
+@pytest.fixture(
+    params=[play_sync, play_async, play_block, play_async_block],
+    ids=["sync", "async", "block", "async block"],
+)
 def play(request: pytest.FixtureRequest) -> Play:
-    """A test that asks for it runs twice, in both colours."""
+    """A test that asks for it runs four times: as a function and as a block, in both colours."""
     return cast("Play", request.param)
 
 

@@ -1,11 +1,13 @@
-"""A function that behaves as written down, and the two ways to call it through a guard."""
+"""A function that behaves as written down, and the four ways to call it through a guard."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import closing
 from typing import Any, TypeVar, cast
 
-from redrive import Attempt, Guard
+from redrive import Attempt, Guard, current_attempt
 from redrive.testing import VirtualClock
 
 R = TypeVar("R")
@@ -56,6 +58,24 @@ def play_async(script: Script, guard: Guard) -> Any:
         return script(attempt)
 
     return run_through(guard.call(acted))
+
+
+def play_block(script: Script, guard: Guard) -> Any:
+    for attempt in guard.attempts():
+        with attempt:
+            return script(cast("Attempt", current_attempt()))
+    raise AssertionError("a block that fails for good raises its error")
+
+
+def play_async_block(script: Script, guard: Guard) -> Any:
+    async def acted() -> Any:
+        async for attempt in guard.attempts():
+            async with attempt:
+                return script(cast("Attempt", current_attempt()))
+        raise AssertionError("a block that fails for good raises its error")
+
+    with closing(asyncio.new_event_loop()) as loop:  # asyncio.run would take away the loop of the test
+        return loop.run_until_complete(acted())
 
 
 def run_through(coroutine: Coroutine[Any, Any, R]) -> R:

@@ -10,6 +10,7 @@ from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack, cast, ov
 
 from redrive.callables import is_async, name_of
 from redrive.calls.attempt import CURRENT, Attempt
+from redrive.calls.block import Attempts
 from redrive.calls.controller import CallController, KeyOf, usable_key
 from redrive.calls.dependency import DEPENDENCIES, Dependency
 from redrive.calls.drive import drive, drive_async
@@ -149,12 +150,19 @@ class Guard:
 
     def call(self, function: Callable[[Attempt], R], *, idempotency_key: str | None = None) -> R:
         """Call `function(attempt)`. An async function gives an awaitable of its result."""
-        controller = self._controller
-        if idempotency_key is not None:
-            controller = replace(controller, key_of=_checked_key(idempotency_key))
+        controller = self._keyed(idempotency_key)
         if is_async(function):
             return _driven(_with_attempt_async(function), controller)()
         return drive(lambda: function(cast("Attempt", CURRENT.get())), controller)()
+
+    def attempts(self, *, idempotency_key: str | None = None) -> Attempts:
+        """The attempts of a block of code: `for attempt in guard.attempts(): with attempt: …`."""
+        return Attempts(self._keyed(idempotency_key))
+
+    def _keyed(self, idempotency_key: str | None) -> CallController:
+        if idempotency_key is None:
+            return self._controller
+        return replace(self._controller, key_of=_checked_key(idempotency_key))
 
 
 def _driven(function: Callable[P, R], controller: CallController) -> Callable[P, R]:
@@ -238,6 +246,19 @@ def call(operation: str, function: Callable[[Attempt], R], **options: Unpack[Gua
         return _plain_guard(operation).call(function)
     reject_unknown(options, GuardOptions)
     return Guard(operation, **options).call(function)
+
+
+def attempts(operation: str, **options: Unpack[GuardOptions]) -> Attempts:
+    """Execute a block until it succeeds. `help(redrive.Guard)` lists the options.
+
+    for attempt in redrive.attempts("fetch", max_attempts=5):
+        with attempt:
+            page = client.get("/page", timeout=attempt.remaining())
+
+    Async code writes `async for` and `async with`; there, the timeout also stops the block.
+    """
+    reject_unknown(options, GuardOptions)
+    return Guard(operation, **options).attempts()
 
 
 _PLAIN_GUARDS: dict[str, Guard] = {}
