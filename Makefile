@@ -1,4 +1,5 @@
 # make test      creates the environment, installs everything into it, checks and tests the project
+# make test-all  the same and everything else: both databases everywhere, every page, packages, the demo
 # make demo      a small company at work, with failures to look at (STORE=postgresql)
 PYTHON ?= python3
 VENV   := .venv
@@ -6,7 +7,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help test check demo build simulate guards crash fuzz bench lock docs clean
+.PHONY: help test test-all proof check demo build simulate guards crash fuzz bench lock docs clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -21,9 +22,14 @@ $(READY): requirements/dev.txt pyproject.toml
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
-test: check
-	@echo "testing, about thirteen minutes on two cores …"
-	@$(BIN)/pytest -n 3
+test: $(READY)
+	@echo "checking and testing, about five minutes on two idle cores …"
+	@$(MAKE) --no-print-directory check >$(VENV)/check.txt 2>&1 & check=$$!; \
+		$(BIN)/pytest -n 3 --tier=test; tests=$$?; wait $$check; checks=$$?; cat $(VENV)/check.txt; exit $$((tests | checks))
+
+test-all: test
+	@echo "testing the rest, about ten minutes on two idle cores …"
+	@$(BIN)/pytest -n 3 --tier=rest
 
 # make check     format, lint, types and import contracts; part of make test
 check: $(READY)
@@ -50,6 +56,9 @@ guards: $(READY)
 MINUTES ?= 10
 crash: $(READY)
 	@$(BIN)/python -m tests.crash --minutes $(MINUTES)
+
+# make proof     simulate, crash, guards and fuzz, one after the other (SEEDS=10000 MINUTES=10 EXAMPLES=20)
+proof: simulate crash guards fuzz
 
 # make fuzz      thousands of requests out of the OpenAPI document, by everybody (EXAMPLES=20 SEED=0)
 EXAMPLES ?= 20

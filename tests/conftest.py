@@ -20,6 +20,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from tests.servers import PostgresServer, RedisServer, postgresql, redis_server
 from tests.store.schemas import Schemas
+from tests.tiers import belongs_to_test
 
 if sys.dont_write_bytecode:
     sys.dont_write_bytecode = False
@@ -38,6 +39,20 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("redrive")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--tier", choices=["all", "test", "rest"], default="all", help="which tests: see tests/tiers.py"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    tier = config.getoption("tier")
+    if tier != "all":
+        chosen = [item for item in items if belongs_to_test(item) == (tier == "test")]
+        config.hook.pytest_deselected(items=list(set(items) - set(chosen)))
+        items[:] = chosen
 
 
 def pytest_collection_finish() -> None:

@@ -1,0 +1,80 @@
+"""The tiers of the tests.
+
+make test      what every change must pass, in minutes: each promise once
+make test-all  everything: both databases everywhere, every page in a browser, packages, the demo
+
+`store` is the contract of both databases, so it runs on both in either tier. Elsewhere, `make test` takes the
+variant on SQLite. What moves to `make test-all` is listed here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatch
+from pathlib import PurePosixPath
+
+import pytest
+
+BOTH_DATABASES = ("store", "guards", "crash", "simulation", "verify")
+"""Folders whose tests run on both databases in either tier."""
+
+BOTH_DATABASES_FILES = ("tests/journeys/test_worker_lost.py", "tests/journeys/test_stopping.py")
+"""Leases depend on the clock and the locks of the database."""
+
+SECOND = frozenset({"postgres", "postgres sealed", "postgresql", "pooled", "server"})
+"""Parameters of fixtures that stand for the same on another database or over another way."""
+
+EVERYTHING_ONLY = (
+    # Every page in every width and colour; make test keeps the journeys through the pages.
+    "tests/browser/*",
+    # Campaigns beyond one per database.
+    "tests/crash/test_crash.py::test_every_promise_is_kept*",
+    # Whole programs: the demo, installed packages, images, shell stories.
+    "tests/demo/*",
+    "tests/packaging/*",
+    "tests/docs/test_start.py*",
+    "tests/docs/test_site.py*",
+    "tests/cli/test_awkward.py*",
+    "tests/cli/test_dlq_access.py*",
+    "tests/cli/test_serve.py*",
+    "tests/cli/test_worker.py*",
+    # Hostile suites and generated requests.
+    "tests/server/test_schemathesis.py*",
+    "tests/server/test_hostile_network.py*",
+    "tests/server/test_hostile_browser.py*",
+    "tests/server/test_hostile_canaries.py*",
+    "tests/test_hostile_queue.py*",
+    # Proofs that have commands of their own: make simulate, make guards.
+    "tests/simulation/test_agreement.py*",
+    "tests/simulation/test_simulation.py::*?1?",
+    "tests/guards/test_switches.py::test_its_absence_is_noticed*",
+)
+
+ALSO_IN_TEST = (
+    "tests/browser/test_journeys.py*",
+    "tests/browser/test_chromium.py*",
+    "tests/crash/test_crash.py::test_every_promise_is_kept?sqlite-kill*",
+    "tests/crash/test_crash.py::test_every_promise_is_kept?postgresql-kill*",
+)
+"""Exceptions from the list above."""
+
+
+def belongs_to_test(item: pytest.Item) -> bool:
+    """Whether `make test` runs it."""
+    name = item.nodeid
+    if any(fnmatch(name, pattern) for pattern in ALSO_IN_TEST):
+        return True
+    if any(fnmatch(name, pattern) for pattern in EVERYTHING_ONLY):
+        return False
+    return not _repeats_on_another_database(item)
+
+
+def _repeats_on_another_database(item: pytest.Item) -> bool:
+    path = PurePosixPath(item.nodeid.partition("::")[0])
+    if path.parts[1] in BOTH_DATABASES or str(path) in BOTH_DATABASES_FILES:
+        return "pooled" in _parameters(item)
+    return not SECOND.isdisjoint(_parameters(item))
+
+
+def _parameters(item: pytest.Item) -> set[str]:
+    called = getattr(item, "callspec", None)
+    return set() if called is None else {value for value in called.params.values() if isinstance(value, str)}
