@@ -24,7 +24,7 @@ class Letter:
 
 
 @app.task(retry=QUICK, timeout=10.0)
-async def send(letter: Letter, context: Context) -> str:
+async def send(context: Context, letter: Letter) -> str:
     if context.attempt < 3:
         raise ConnectionResetError("the post office hung up")
     return f"sent to {letter.to} at attempt {context.attempt}, with key {context.idempotency_key}"

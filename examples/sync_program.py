@@ -20,7 +20,7 @@ app = Redrive(DATABASE, log=False)
 
 
 @app.task(timeout=10.0)
-def count_words(text: str, context: Context) -> int:
+def count_words(context: Context, text: str) -> int:
     if not text:
         raise ValueError("there is nothing to count")  # final: it is not tried again
     for _ in text.split():

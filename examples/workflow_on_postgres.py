@@ -28,7 +28,7 @@ async def render(invoice: int) -> str:
 
 
 @app.task
-async def book(text: str, context: Context) -> None:
+async def book(context: Context, text: str) -> None:
     """The change and the completion of the step commit together: exactly once, whatever crashes when."""
     connection = await asyncpg.connect(URL)
     try:

@@ -7,13 +7,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.threads import background_threads
 
 from redrive.app import Redrive
-from redrive.blocking import BlockingHandle
 from redrive.engine.context import Context
+from redrive.engine.handle import SyncRunHandle
 from redrive.errors import ConflictError, InvalidValueError, NotFoundError, RunFailedError
 from redrive.settings import Settings
 
@@ -76,7 +77,7 @@ def test_a_program_without_a_loop_can_start_wait_and_look(app: Redrive, tmp_path
         assert run.dead_letter() is None
         assert run.cancel() == "ended"
         assert app.sync.run(run.id, "acme").result(SECONDS) == 8
-        assert repr(run) == f"<BlockingHandle {run.id}>"
+        assert repr(run) == f"<SyncRunHandle {run.id}>"
         assert app.sync.start("double", 4, key="k", org="acme").id == run.id
         many = app.sync.start_many("double", [1, 2, 3])
         assert [each.result(SECONDS) for each in many] == [2, 4, 6]
@@ -131,7 +132,7 @@ async def test_inside_of_a_loop_it_is_refused(app: Redrive) -> None:
 
 def test_many_threads_share_it(app: Redrive) -> None:
     before = background_threads()
-    handles: list[BlockingHandle] = []
+    handles: list[SyncRunHandle[Any]] = []
     errors: list[BaseException] = []
 
     def start(number: int) -> None:

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from redrive.dead_letter_queue import DeadLetterQueue
     from redrive.engine.context import Context
     from redrive.engine.encryption import new_encryption_key
-    from redrive.engine.handle import RunHandle
+    from redrive.engine.handle import RunHandle, SyncRunHandle
+    from redrive.engine.task import Task
     from redrive.failures.service import Failures
     from redrive.model.failure import Category, Delivery, ErrorClass, Failure
     from redrive.model.step import Effect
@@ -68,6 +69,8 @@ _HOME = {
     "Rule": "redrive.policy.classify",
     "RunHandle": "redrive.engine.handle",
     "Settings": "redrive.settings",
+    "SyncRunHandle": "redrive.engine.handle",
+    "Task": "redrive.engine.task",
     "Template": "redrive.policy.template",
     "attempts": "redrive.calls.guard",
     "call": "redrive.calls.guard",
@@ -109,6 +112,8 @@ __all__ = [
     "Rule",
     "RunHandle",
     "Settings",
+    "SyncRunHandle",
+    "Task",
     "Template",
     "UnavailableError",
     "attempts",

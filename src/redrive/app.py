@@ -16,10 +16,20 @@ from redrive.engine.enqueue import DEFAULT_ORG, Prepared, StartOptions
 from redrive.engine.event_bus import Listener
 from redrive.engine.handle import RunHandle
 from redrive.engine.invoker import Threads
+from redrive.engine.payload import Read
 from redrive.engine.queue_queries import QueueControls, QueueQueries
 from redrive.engine.run_queries import RunQueries
 from redrive.engine.run_view import RedactedView
-from redrive.engine.task import Task, TaskOptions, checked_name, reject_unknown
+from redrive.engine.task import (
+    AnyTask,
+    TakesNothing,
+    TakesOne,
+    Task,
+    TaskDecorator,
+    TaskOptions,
+    checked_name,
+    reject_unknown,
+)
 from redrive.engine.worker import Worker
 from redrive.engine.worker_parts import WorkerOptions
 from redrive.errors import InvalidValueError
@@ -45,7 +55,9 @@ from redrive.wiring import Wiring
 if TYPE_CHECKING:
     from redrive.blocking import Blocking
 
+A = TypeVar("A")
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
 
 GARBAGE = 10_000
 """Objects that a worker process makes between two collections of garbage."""
@@ -67,26 +79,18 @@ class Redrive(Wiring):
 
     # Saying what there is
 
-    @overload
-    def task(self, function: Callable[..., Any], /) -> Task: ...
+    @property
+    def task(self) -> TaskDecorator:
+        """Register a function, sync or async: `@app.task` or `@app.task(timeout=30)`; see TaskOptions."""
+        return TaskDecorator(self._register)
 
-    @overload
-    def task(self, **options: Unpack[TaskOptions]) -> Callable[[Callable[..., Any]], Task]: ...
+    def _register(self, function: Callable[..., Any], options: TaskOptions) -> AnyTask:
+        defaults = {"retry": self.settings.retry_policy, "timeout": self.settings.task_timeout}
+        task = Task.of(function, {**defaults, **options}, self)
+        self.registry.add_task(task)
+        return task
 
-    def task(  # type: ignore[misc]  # mypy: the options of the overload
-        self, function: Callable[..., Any] | None = None, /, **options: Any
-    ) -> Task | Callable[[Callable[..., Any]], Task]:
-        """Register a function, sync or async, as a task: see TaskOptions."""
-
-        def register(function: Callable[..., Any]) -> Task:
-            defaults = {"retry": self.settings.retry_policy, "timeout": self.settings.task_timeout}
-            task = Task.of(function, {**defaults, **options})
-            self.registry.add_task(task)
-            return task
-
-        return register if function is None else register(function)
-
-    def workflow(self, name: str, steps: Sequence[Task | StepDefinition]) -> Definition:
+    def workflow(self, name: str, steps: Sequence[AnyTask | StepDefinition]) -> Definition:
         """Name an ordered list of steps: the first receives the payload, the others what the last gave."""
         return self.registry.add_workflow(name, steps)
 
@@ -109,14 +113,44 @@ class Redrive(Wiring):
 
     # Starting and looking up
 
+    @overload
     async def start(
         self,
-        work: str | Task | Definition,
+        work: TakesOne[A, R],
+        payload: A,
+        *,
+        connection: object = None,
+        **options: Unpack[StartOptions],
+    ) -> RunHandle[R]: ...
+
+    @overload
+    async def start(
+        self,
+        work: TakesNothing[R],
+        payload: None = None,
+        *,
+        connection: object = None,
+        **options: Unpack[StartOptions],
+    ) -> RunHandle[R]: ...
+
+    @overload
+    async def start(
+        self,
+        work: str | Definition,
         payload: object = None,
         *,
         connection: object = None,
         **options: Unpack[StartOptions],
-    ) -> RunHandle:
+    ) -> RunHandle[Any]: ...
+
+    async def start(
+        self,
+        work: object,
+        payload: object = None,
+        *,
+        connection: object = None,
+        **options: Unpack[StartOptions],
+    ) -> RunHandle[Any]:
         """Start a run: see StartOptions. With `connection`, as part of your own PostgreSQL transaction."""
         new, _ = prepared = self._enqueuer.prepare(name_of(work), payload, options)
         if connection is not None:
@@ -124,19 +158,52 @@ class Redrive(Wiring):
         await self.open()
         run_id = await self._tenant(new.org).enqueuer.start(prepared)
         await self._after_start()
-        handle = self.run(run_id, new.org)
+        handle = self._handle(run_id, new.org, self.registry.result_reader(new.workflow))
         handle.existed = run_id != new.id
         return handle
 
+    @overload
     async def start_many(
         self,
-        work: str | Task | Definition,
+        work: TakesOne[A, R],
+        payloads: Iterable[A],
+        *,
+        keys: Iterable[str] | None = None,
+        connection: object = None,
+        **options: Unpack[StartOptions],
+    ) -> list[RunHandle[R]]: ...
+
+    @overload
+    async def start_many(
+        self,
+        work: TakesNothing[R],
+        payloads: Iterable[None],
+        *,
+        keys: Iterable[str] | None = None,
+        connection: object = None,
+        **options: Unpack[StartOptions],
+    ) -> list[RunHandle[R]]: ...
+
+    @overload
+    async def start_many(
+        self,
+        work: str | Definition,
         payloads: Iterable[object],
         *,
         keys: Iterable[str] | None = None,
         connection: object = None,
         **options: Unpack[StartOptions],
-    ) -> list[RunHandle]:
+    ) -> list[RunHandle[Any]]: ...
+
+    async def start_many(
+        self,
+        work: object,
+        payloads: Iterable[object],
+        *,
+        keys: Iterable[str] | None = None,
+        connection: object = None,
+        **options: Unpack[StartOptions],
+    ) -> list[RunHandle[Any]]:
         """Start many runs, all or none of them; `keys` are their idempotency keys."""
         prepared = self._enqueuer.prepare_many(name_of(work), payloads, keys, options)
         if connection is not None:
@@ -145,14 +212,15 @@ class Redrive(Wiring):
         org, made = options.get("org", DEFAULT_ORG), set[str]()
         ids = await self._tenant(org).enqueuer.start_many(_noted(prepared, made))
         await self._after_start()
-        handles = [self.run(run_id, org) for run_id in ids]
+        read = self.registry.result_reader(name_of(work))
+        handles = [self._handle(run_id, org, read) for run_id in ids]
         for handle in handles:
             handle.existed = handle.id not in made
         return handles
 
     def prepare(
         self,
-        work: str | Task | Definition,
+        work: object,
         payloads: Iterable[object],
         keys: Iterable[str] | None,
         options: StartOptions,
@@ -165,11 +233,16 @@ class Redrive(Wiring):
         await self.open()
         await self._enqueuer.define(prepared)
 
-    async def start_within(self, session: JoinedSession, prepared: Sequence[Prepared]) -> list[RunHandle]:
+    async def start_within(
+        self, session: JoinedSession, prepared: Sequence[Prepared]
+    ) -> list[RunHandle[Any]]:
         ids = await self._enqueuer.start_within(session, prepared)
-        return [self.run(run_id, new.org) for run_id, (new, _) in zip(ids, prepared, strict=True)]
+        return [
+            self._handle(run_id, new.org, self.registry.result_reader(new.workflow))
+            for run_id, (new, _) in zip(ids, prepared, strict=True)
+        ]
 
-    async def _start_within(self, connection: object, prepared: Sequence[Prepared]) -> list[RunHandle]:
+    async def _start_within(self, connection: object, prepared: Sequence[Prepared]) -> list[RunHandle[Any]]:
         session = joined_session(connection, self.database)
         await self.define(prepared)
         return await self.start_within(session, prepared)
@@ -178,10 +251,19 @@ class Redrive(Wiring):
         if self.after_start is not None:
             await self.after_start()
 
-    def run(self, run_id: str, org: str = DEFAULT_ORG) -> RunHandle:
-        """A handle on a run that was started before."""
+    @overload
+    def run(self, run_id: str, org: str = DEFAULT_ORG) -> RunHandle[Any]: ...
+
+    @overload
+    def run(self, run_id: str, org: str = DEFAULT_ORG, *, task: Task[..., R]) -> RunHandle[R]: ...
+
+    def run(self, run_id: str, org: str = DEFAULT_ORG, *, task: AnyTask | None = None) -> RunHandle[Any]:
+        """A handle on a run that was started before. Its result is JSON, or what `task` returns."""
+        return self._handle(run_id, org, None if task is None else task.signature.result)
+
+    def _handle(self, run_id: str, org: str, read: Read | None) -> RunHandle[Any]:
         parts = (self.store_of(org), self.definitions, self.clock, self.waiters, self.event_bus, self.open)
-        return RunHandle(run_id, org, *parts, self.encryption)
+        return RunHandle(run_id, org, *parts, self.encryption, read)
 
     async def runs(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> RunQueries:
         """The runs of an org: finding them, and reading the story of one, redacted."""
@@ -359,7 +441,8 @@ class Redrive(Wiring):
         return self._sync
 
 
-def name_of(work: str | Task | Definition) -> str:
+def name_of(work: object) -> str:
+    """The name of a task or a workflow."""
     if isinstance(work, Task):
         return work.name
     if isinstance(work, Definition):

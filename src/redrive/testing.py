@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from redrive.engine.breakers import SharedBreaker
     from redrive.engine.definition import Definition
     from redrive.engine.encryption import Encryption
-    from redrive.engine.task import Task
+    from redrive.engine.task import AnyTask
     from redrive.engine.worker import Worker
     from redrive.model.run import Run
 
@@ -118,12 +118,12 @@ class Harness:
         self.clock.advance(max(0.0, end - self.clock.time))
         return executed + await self.drain()
 
-    async def execute(self, work: str | Task | Definition, payload: object = None, **options: Any) -> Any:
+    async def execute(self, work: str | AnyTask | Definition, payload: object = None, **options: Any) -> Any:
         """Start it, execute it with all its retries, and give its result, or raise RunFailedError."""
         run = await self._app.start(work, payload, **options)
         return await run.result()
 
-    async def started(self, work: str | Task | Definition | None = None) -> list[Run]:
+    async def started(self, work: str | AnyTask | Definition | None = None) -> list[Run]:
         """The runs that were started, oldest first."""
         from redrive.app import name_of
 
@@ -133,7 +133,7 @@ class Harness:
 
     async def assert_started(
         self,
-        work: str | Task | Definition,
+        work: str | AnyTask | Definition,
         payload: object = ...,
         *,
         times: int | None = None,

@@ -28,7 +28,7 @@ from redrive.engine.recorder import Recorder
 from redrive.engine.registry import Registry
 from redrive.engine.signals import Signals
 from redrive.engine.store_retrier import StoreRetrier
-from redrive.engine.task import Task, checked_name
+from redrive.engine.task import AnyTask, checked_name
 from redrive.engine.work import WorkFactory
 from redrive.engine.worker import Worker
 from redrive.engine.worker_parts import WorkerOptions, WorkerParts
@@ -319,7 +319,7 @@ class Wiring:
 
     def _check_custom_policies(self) -> None:
         """A name that nobody knows would never be redriven."""
-        redriven: list[Task | Template] = [*self.registry.tasks.values(), *self.templates]
+        redriven: list[AnyTask | Template] = [*self.registry.tasks.values(), *self.templates]
         for each in redriven:
             name = str(each.redrive).removeprefix(CUSTOM_PREFIX)
             if str(each.redrive).startswith(CUSTOM_PREFIX) and name not in self.redrive_functions:

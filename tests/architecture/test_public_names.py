@@ -11,8 +11,8 @@ PUBLIC = """
     AsyncHttpClient Attempt Backoff BreakerOpenError BreakerPolicy BudgetPolicy Category Classifier
     Context DeadLetterQueue DeferredError Delivery Dependency Failures Effect ErrorClass Failure
     FinalError Guard HttpClient RateLimitedError Redrive RedriveError RetryPolicy RetryableError
-    Rule RunHandle Settings Template UnavailableError call classify current_attempt dependency
-    idempotency_key log_fields new_encryption_key retry
+    Rule RunHandle Settings SyncRunHandle Task Template UnavailableError attempts call classify
+    current_attempt dependency idempotency_key log_fields new_encryption_key retry
 """
 
 HEAVY = {"httpx2", "pydantic", "asyncpg", "apsw", "redis", "fastapi", "jinja2", "asyncio", "logging", "ssl"}

@@ -112,7 +112,7 @@ def _declare(app: Redrive, text: str) -> None:
     app.template(Template(text, task=text, owner=text, runbook=text, tags=[text]))
 
 
-async def _start(app: Redrive, text: str) -> RunHandle:
+async def _start(app: Redrive, text: str) -> RunHandle[Any]:
     payload = {text: text, "list": [text, {text: {text: text}}], "password": text}
     await app.start(f"{text} work", payload, delay=3600, tags=[text])
     cancelled = await app.start(f"{text} work", payload, delay=3600)
@@ -122,7 +122,7 @@ async def _start(app: Redrive, text: str) -> RunHandle:
     )
 
 
-async def _look_after(app: Redrive, known: Furnished, run: RunHandle, text: str) -> None:
+async def _look_after(app: Redrive, known: Furnished, run: RunHandle[Any], text: str) -> None:
     desk = await app.desk(by=text)
     letter = await run.dead_letter()
     assert letter is not None

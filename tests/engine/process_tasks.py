@@ -15,8 +15,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from redrive.app import Redrive
 from redrive.engine.context import Context
-from redrive.engine.task import Task
+from redrive.engine.task import AnyTask, Task
 from redrive.errors import RateLimitedError
 from redrive.model.failure import Category
 from redrive.policy.classify import Classifier, Rule
@@ -28,9 +29,10 @@ class FullError(Exception):
     pass
 
 
-def isolated(function: Callable[..., Any]) -> Task:
+def isolated(function: Callable[..., Any]) -> AnyTask:
     classifier = Classifier([Rule.for_type(FullError, Category.RESOURCE)])
-    return Task.of(function, {"isolation": "process", "classifier": classifier})
+    app = Redrive("sqlite://:memory:", log=False)
+    return Task.of(function, {"isolation": "process", "classifier": classifier}, app)
 
 
 @dataclass
@@ -217,7 +219,7 @@ def plain(payload: Any) -> Any:
 renamed = isolated(plain)
 
 
-def hidden() -> Task:
+def hidden() -> AnyTask:
     @isolated
     def inner(payload: Any) -> Any:
         return payload

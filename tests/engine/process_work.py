@@ -8,7 +8,7 @@ from redrive.clock import SYSTEM_CLOCK
 from redrive.engine.context import Context
 from redrive.engine.definition import Definition
 from redrive.engine.process import run_in_process
-from redrive.engine.task import Task
+from redrive.engine.task import AnyTask
 from redrive.engine.work import Work
 from redrive.model.claim import Claim, Isolation
 from redrive.policy.codec import JsonValue, encode
@@ -53,12 +53,12 @@ def claim(payload: str, run_input: str) -> Claim:
     )
 
 
-def work_of(task: Task, payload: object, timeout: float = 20.0) -> Work:
+def work_of(task: AnyTask, payload: object, timeout: float = 20.0) -> Work:
     steps = (task.step(FIRST), task.step("second", config={"limit": 3}, timeout=timeout))
     return Work(claim(encode(payload), encode({"the": "input"})), Definition("flow", steps), task)
 
 
-async def executed(task: Task, payload: object, *, timeout: float = 20.0, report: Any = None) -> Any:
+async def executed(task: AnyTask, payload: object, *, timeout: float = 20.0, report: Any = None) -> Any:
     work = work_of(task, payload, timeout)
     context = Context(work.claim, work.step, SYSTEM_CLOCK, results=RESULTS, report=report)
     return await run_in_process(task, work, context)

@@ -10,7 +10,7 @@ from tests.engine import process_tasks
 from tests.engine.process_tasks import isolated
 from tests.engine.process_work import executed
 
-from redrive.engine.task import Task
+from redrive.engine.task import AnyTask
 
 
 @isolated
@@ -20,5 +20,5 @@ def of_main(payload: Any) -> list[Any]:
 
 if __name__ == "__main__":
     name, argument = sys.argv[1:]
-    task: Task = of_main if name == "of_main" else getattr(process_tasks, name)
+    task: AnyTask = of_main if name == "of_main" else getattr(process_tasks, name)
     print(asyncio.run(executed(task, argument)))

@@ -603,9 +603,9 @@ async def test_a_payload_that_does_not_fit_is_refused_at_the_start(payload: Any)
 
     async with bench(app) as test:
         with pytest.raises(PayloadError, match="add"):
-            await app.start(add, payload)
+            await app.start("add", payload)
         with pytest.raises(PayloadError, match="add"):
-            await app.start_many(add, [{"number": 1, "other": 2}, payload])
+            await app.start_many("add", [{"number": 1, "other": 2}, payload])
         await test.assert_nothing_started()
         assert await test.execute(add, {"number": 1, "other": 2}) == 3
 

@@ -33,7 +33,7 @@ class Bank:
         self.now = self.most = 0
         self.test: Harness | None = None
         self.app.breaker("bank", policy, **options)
-        self.pay = self.app.task(self._pay, name="pay", breaker="bank", retry=retry)  # type: ignore[call-overload]
+        self.pay = self.app.task(name="pay", breaker="bank", retry=retry)(self._pay)
 
     async def _pay(self) -> str:
         assert self.test is not None

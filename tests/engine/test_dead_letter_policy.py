@@ -30,7 +30,7 @@ def app_with(**settings: Any) -> Redrive:
     return app
 
 
-async def failed(app: Redrive, kind: str, **options: Any) -> RunHandle:
+async def failed(app: Redrive, kind: str, **options: Any) -> RunHandle[Any]:
     run = await app.start("work", kind, **options)
     await run.wait()
     return run

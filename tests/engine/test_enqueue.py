@@ -122,7 +122,7 @@ async def test_many_are_stored_in_their_order_in_one_write_or_not_at_all() -> No
         await test.drain()
         assert order == list(range(250))
         with pytest.raises(ValueError, match="work"):
-            await app.start_many(work, [1, 2, "three", 4])
+            await app.start_many("work", [1, 2, "three", 4])
         assert len(await test.started()) == 250
 
 

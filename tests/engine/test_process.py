@@ -23,7 +23,7 @@ from redrive.engine.process import (
     RemoteError,
     importable,
 )
-from redrive.engine.task import Task
+from redrive.engine.task import AnyTask
 from redrive.errors import AttemptTimeoutError, DeferredError, InvalidValueError, ProcessDiedError
 from redrive.model.failure import Category, ErrorClass
 from redrive.policy.classify import classify
@@ -51,13 +51,13 @@ def _open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir())) if sys.platform == "linux" else 0
 
 
-async def failure_of(task: Task, payload: object = None, **options: Any) -> RemoteError:
+async def failure_of(task: AnyTask, payload: object = None, **options: Any) -> RemoteError:
     with pytest.raises(RemoteError) as caught:
         await executed(task, payload, **options)
     return caught.value
 
 
-async def death_of(task: Task, payload: object = None) -> str:
+async def death_of(task: AnyTask, payload: object = None) -> str:
     with pytest.raises(ProcessDiedError) as caught:
         await executed(task, payload)
     failure = classify(caught.value)
@@ -258,7 +258,7 @@ async def test_no_process_to_be_had_is_retryable(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("task", [tasks.spin, tasks.spin_in_c, tasks.stubborn], ids=lambda task: task.name)
-async def test_the_timeout_is_a_hard_one(task: Task, tmp_path: Path) -> None:
+async def test_the_timeout_is_a_hard_one(task: AnyTask, tmp_path: Path) -> None:
     with pytest.raises(AttemptTimeoutError, match="took longer than 5 s"):
         await executed(task, str(tmp_path / "pid"), timeout=5.0)
     assert not is_alive(await appears(tmp_path / "pid"))
@@ -270,7 +270,7 @@ async def test_one_that_never_stops_talking_does_not_hold_up_the_loop() -> None:
 
 
 @pytest.mark.parametrize("task", [tasks.spin, tasks.spin_in_c, tasks.stubborn], ids=lambda task: task.name)
-async def test_a_cancellation_ends_it(task: Task, tmp_path: Path) -> None:
+async def test_a_cancellation_ends_it(task: AnyTask, tmp_path: Path) -> None:
     running = asyncio.create_task(executed(task, str(tmp_path / "pid")))
     pid = await appears(tmp_path / "pid")
     assert is_alive(pid)
@@ -305,7 +305,7 @@ async def test_a_cancellation_before_it_has_begun_ends_it() -> None:
 
 
 @pytest.mark.parametrize("task", [tasks.tidy, tasks.tidy_async], ids=lambda task: task.name)
-async def test_it_has_a_moment_to_tidy_up(task: Task, tmp_path: Path) -> None:
+async def test_it_has_a_moment_to_tidy_up(task: AnyTask, tmp_path: Path) -> None:
     running = asyncio.create_task(executed(task, str(tmp_path / "pid")))
     await appears(tmp_path / "pid")
     running.cancel()

@@ -309,7 +309,7 @@ def test_what_is_no_task_is_refused_with_a_hint() -> None:
 async def test_starting_what_is_no_task_is_refused_with_a_hint() -> None:
     async with new_app() as app:
         with pytest.raises(InvalidValueError, match=r"@app\.task missing"):
-            await app.start(print)  # type: ignore[arg-type]
+            await app.start(print)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize(("alone", "expected"), [(0, (1, 0, 0)), (1, (0, 0, 1)), (2, (0, 1, 1))])

@@ -11,7 +11,7 @@ import pytest
 from tests.engine.workbench import Ear, bench, seamed, sql, working
 
 from redrive.app import Redrive
-from redrive.engine.task import Task
+from redrive.engine.task import AnyTask
 from redrive.errors import InvalidValueError, StoreUnavailableError, TransitionError
 from redrive.failures.redrive_processor import Pass, Processor, ProcessorOptions
 from redrive.model.dead_letter import DeadLetter
@@ -34,7 +34,7 @@ class Flaky:
     def __init__(self, app: Redrive, **options: Any) -> None:
         self.broken = True
         self.seen: list[object] = []
-        self.task: Task = app.task(**{"name": "flaky", "max_attempts": 1, **options})(self.execute)
+        self.task: AnyTask = app.task(**{"name": "flaky", "max_attempts": 1, **options})(self.execute)
 
     async def execute(self, payload: object) -> str:
         self.seen.append(payload)

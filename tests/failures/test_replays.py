@@ -47,7 +47,7 @@ class Shop:
 
         self.app.task(step, name=name)  # type: ignore[call-overload]
 
-    async def failed(self, step: str, value: int = 1) -> tuple[RunHandle, DeadLetter]:
+    async def failed(self, step: str, value: int = 1) -> tuple[RunHandle[Any], DeadLetter]:
         self.broken.add(step)
         run = await self.app.start(self.checkout, value)
         await run.wait()
@@ -65,7 +65,7 @@ async def sound(app: Redrive) -> None:
     assert audit.sound, str(audit)
 
 
-async def letter_of(run: RunHandle) -> DeadLetter:
+async def letter_of(run: RunHandle[Any]) -> DeadLetter:
     letter = await run.dead_letter()
     assert letter is not None
     return letter

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
 from tests.journeys.apps import file_exists, mail_and_shop, quick
@@ -84,7 +85,7 @@ def cancellable(app: Redrive) -> None:
         note("begun")
 
 
-async def assert_cancelled(run: RunHandle) -> None:
+async def assert_cancelled(run: RunHandle[Any]) -> None:
     assert await run.wait(PATIENCE) == "CANCELLED"
     history = await run.history()
     assert [step.state for step in history.steps] == ["CANCELLED"]
@@ -127,7 +128,7 @@ async def test_a_run_is_cancelled_while_it_is_held(world: World) -> None:
     assert world.journal.of() == []
 
 
-async def is_at(run: RunHandle, place: str) -> bool:
+async def is_at(run: RunHandle[Any], place: str) -> bool:
     return (await run.get()).place == place
 
 

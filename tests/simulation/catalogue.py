@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import cache
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from tests.simulation.clock import ProcessClock
 from tests.simulation.generate import BREAKERS, QUEUES
@@ -14,7 +14,7 @@ from tests.simulation.script import Script, TaskPlan
 from redrive.app import Redrive
 from redrive.engine.context import Context
 from redrive.engine.registry import Registry
-from redrive.engine.task import Task
+from redrive.engine.task import AnyTask, Task, TaskStarter
 from redrive.policy.backoff import Backoff
 from redrive.policy.breaker_policy import BreakerPolicy, Ramp
 from redrive.policy.curve import Curve, Exponential, Immediate, Linear
@@ -78,12 +78,16 @@ def app_on(
     return app
 
 
+NOBODY = cast("TaskStarter", None)
+"""The tasks of a history are started by their name."""
+
+
 @cache
 def _settings(org_concurrency: int | None) -> Settings:
     return Settings(org_concurrency=org_concurrency)
 
 
-def _task(plan: TaskPlan, perform: Perform) -> Task:
+def _task(plan: TaskPlan, perform: Perform) -> AnyTask:
     async def function(payload: Any, context: Context) -> Any:
         return await perform(plan, payload, context)
 
@@ -100,7 +104,7 @@ def _task(plan: TaskPlan, perform: Perform) -> Task:
     }
     if plan.by_key and plan.concurrency is not None:
         options["concurrency_key"] = lambda payload: str(payload["run"] % 2)
-    return Task.of(function, options)
+    return Task.of(function, options, NOBODY)
 
 
 def _redrive(plan: TaskPlan) -> str | RetryPolicy | None:

@@ -159,11 +159,12 @@ async def test_a_result_that_is_recorded_within_a_transaction_of_the_task_is_sea
     app = app_on(postgres_database, NEW)
 
     @app.task
-    async def book(given: str, context: Context) -> None:
+    async def book(given: str, context: Context) -> dict[str, str] | None:
         connection = await asyncpg.connect(live_postgres.url)
         async with connection.transaction():
             await context.complete({"token": given}, connection=connection)
         await connection.close()
+        return None
 
     async with at_work(app):
         assert await (await app.start(book, "canary")).result() == {"token": "canary"}

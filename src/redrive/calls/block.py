@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from asyncio import Timeout
 
 
-B = TypeVar("B", bound="Block")
+B = TypeVar("B", bound="AttemptBlock")
 
 
-class Block:
+class AttemptBlock:
     """One attempt of a block. `error` is set when it failed and another follows after `wait` seconds."""
 
     def __init__(self, controller: CallController, attempt: Attempt) -> None:
@@ -96,8 +96,8 @@ class Block:
         return True
 
 
-class SyncBlock(Block):
-    def __enter__(self) -> SyncBlock:
+class SyncAttemptBlock(AttemptBlock):
+    def __enter__(self) -> SyncAttemptBlock:
         self._begin()
         return self
 
@@ -107,12 +107,12 @@ class SyncBlock(Block):
         return self._end(error)
 
 
-class AsyncBlock(Block):
+class AsyncAttemptBlock(AttemptBlock):
     """Its timeout cancels the block and counts as a failure."""
 
     _limit: Timeout
 
-    async def __aenter__(self) -> AsyncBlock:
+    async def __aenter__(self) -> AsyncAttemptBlock:
         from asyncio import timeout  # sync calls must not pay for asyncio
 
         self._begin()
@@ -140,14 +140,14 @@ class Attempts:
     def __init__(self, controller: CallController) -> None:
         self._controller = controller
 
-    def __iter__(self) -> SyncBlocks:
-        return SyncBlocks(self._controller)
+    def __iter__(self) -> SyncAttemptBlocks:
+        return SyncAttemptBlocks(self._controller)
 
-    def __aiter__(self) -> AsyncBlocks:
-        return AsyncBlocks(self._controller)
+    def __aiter__(self) -> AsyncAttemptBlocks:
+        return AsyncAttemptBlocks(self._controller)
 
 
-class Blocks(Generic[B]):
+class AttemptBlocks(Generic[B]):
     """One attempt after the other, as long as the last one failed and may be repeated.
 
     An iterator and not a generator: a loop that is left early leaves nothing behind that has to be closed.
@@ -176,13 +176,13 @@ class Blocks(Generic[B]):
         return block if block.admit() else None
 
 
-class SyncBlocks(Blocks[SyncBlock]):
-    _kind = SyncBlock
+class SyncAttemptBlocks(AttemptBlocks[SyncAttemptBlock]):
+    _kind = SyncAttemptBlock
 
-    def __iter__(self) -> SyncBlocks:
+    def __iter__(self) -> SyncAttemptBlocks:
         return self
 
-    def __next__(self) -> SyncBlock:
+    def __next__(self) -> SyncAttemptBlock:
         while (wait := self._wait()) is not None:
             if wait > 0.0:
                 self._controller.clock.pause(wait)
@@ -191,13 +191,13 @@ class SyncBlocks(Blocks[SyncBlock]):
         raise StopIteration
 
 
-class AsyncBlocks(Blocks[AsyncBlock]):
-    _kind = AsyncBlock
+class AsyncAttemptBlocks(AttemptBlocks[AsyncAttemptBlock]):
+    _kind = AsyncAttemptBlock
 
-    def __aiter__(self) -> AsyncBlocks:
+    def __aiter__(self) -> AsyncAttemptBlocks:
         return self
 
-    async def __anext__(self) -> AsyncBlock:
+    async def __anext__(self) -> AsyncAttemptBlock:
         while (wait := self._wait()) is not None:
             if wait > 0.0:
                 await self._controller.clock.sleep(wait)

@@ -127,7 +127,7 @@ class Background:
             worker.stop()
             await running
 
-    async def ending(self, run: RunHandle, timeout: float | None) -> RunState:
+    async def ending(self, run: RunHandle[Any], timeout: float | None) -> RunState:
         """Wait for the end of a replayed run. The run continues after a TimeoutError."""
         helper = self._helper(run)
         state = await run.wait(timeout)
@@ -135,7 +135,7 @@ class Background:
             await helper
         return state
 
-    def _helper(self, run: RunHandle) -> asyncio.Task[None] | None:
+    def _helper(self, run: RunHandle[Any]) -> asyncio.Task[None] | None:
         """Start a worker for this run, unless the background or a test executes it."""
         if self.state == RUNNING or self._app.waiters.help is not None:
             return None
@@ -144,7 +144,7 @@ class Background:
         helper.add_done_callback(self._helpers.discard)
         return helper
 
-    async def _help(self, run: RunHandle) -> None:
+    async def _help(self, run: RunHandle[Any]) -> None:
         async with self._app.own_worker(redrive=False):
             await run.wait()
 

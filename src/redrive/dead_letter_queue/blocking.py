@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
-from redrive.blocking import Facade, waiting
 from redrive.dead_letter_queue.operations import QueueOperations
+from redrive.engine.background_loop import Facade, waiting
 from redrive.model.failed_task import FailedTask
 
 

@@ -61,7 +61,7 @@ class Stage:
 
     # Actions
 
-    async def start(self, work: TrafficWork, app: Redrive | None = None) -> RunHandle:
+    async def start(self, work: TrafficWork, app: Redrive | None = None) -> RunHandle[Any]:
         return await (app or self.app).start(work.workflow, work.payload, key=work.key)
 
     async def break_(self, service: str, state: str, *, about: str = "", after: int = 0) -> None:
@@ -91,7 +91,7 @@ class Stage:
         found = {breaker.row.name: str(breaker.state) for breaker in await self.app.breaker_states()}
         return found.get(name, "CLOSED")
 
-    async def ended(self, runs: Sequence[RunHandle]) -> list[str]:
+    async def ended(self, runs: Sequence[RunHandle[Any]]) -> list[str]:
         """Wait until the runs have ended, and return their states."""
 
         async def states() -> list[str]:
@@ -107,7 +107,7 @@ class Stage:
             await asyncio.sleep(POLL_SECONDS)
         return found
 
-    async def executions(self, run: RunHandle, step: str) -> int:
+    async def executions(self, run: RunHandle[Any], step: str) -> int:
         history = await run.history()
         return sum(history.steps[attempt.step_index].name == step for attempt in history.attempts)
 

@@ -23,7 +23,7 @@ from redrive.engine.recorder import Recorder
 from redrive.engine.recording import advance_record, completion_record
 from redrive.engine.signals import Signals
 from redrive.engine.store_retrier import StoreRetrier
-from redrive.engine.task import Task
+from redrive.engine.task import AnyTask
 from redrive.engine.work import Completion, Interruption, Work, WorkFactory
 from redrive.errors import LeaseLostError, NotStorableError, StoreError
 from redrive.model.breaker import CallOutcome
@@ -112,7 +112,7 @@ class Executor:
         self._record_failure(work, attempt.error, attempt.seconds)
         return None
 
-    async def _run(self, task: Task, work: Work) -> _Attempt:
+    async def _run(self, task: AnyTask, work: Work) -> _Attempt:
         """Call the user's function: a result that can be stored, or an error."""
         try:
             context = work.context = self._context(work, await self._results(work))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 from redrive.clock import Clock
+from redrive.engine.background_loop import BackgroundLoop, Facade, waiting
 from redrive.engine.definition import Definitions
 from redrive.engine.encryption import NO_ENCRYPTION, Encryption
 from redrive.engine.event_bus import EventBus
 from redrive.engine.history import History, history_of
+from redrive.engine.payload import Read
 from redrive.engine.signals import wait_for
 from redrive.errors import RunFailedError, StoreUnavailableError
 from redrive.model.caller import APPLICATION
@@ -22,6 +24,8 @@ from redrive.policy.codec import decode
 from redrive.store.runs import Runs
 from redrive.store.store import Store
 from redrive.words.number import plural
+
+R_co = TypeVar("R_co", covariant=True)
 
 FIRST_POLL_SECONDS, MAX_POLL_SECONDS = 0.02, 1.0
 _UNFINISHED = (RunState.PENDING, RunState.RUNNING)
@@ -47,8 +51,8 @@ class Waiters:
             event.set()
 
 
-class RunHandle:
-    """`await handle.result()` gives what the last step has given, or raises RunFailedError."""
+class RunHandle(Generic[R_co]):
+    """`await run.result()` returns what the last step returned, or raises RunFailedError."""
 
     def __init__(
         self,
@@ -61,6 +65,7 @@ class RunHandle:
         event_bus: EventBus,
         opened: Callable[[], Awaitable[None]],
         encryption: Encryption = NO_ENCRYPTION,
+        read: Read | None = None,
     ) -> None:
         self.id = run_id
         self.org = org
@@ -73,11 +78,12 @@ class RunHandle:
         self._event_bus = event_bus
         self._opened = opened
         self._encryption = encryption
+        self._read = read
 
     def __repr__(self) -> str:
         return f"<RunHandle {self.id}>"
 
-    def __await__(self) -> Generator[Any, None, Any]:
+    def __await__(self) -> Generator[Any, None, R_co]:
         """`await handle` is `await handle.result()`."""
         return self.result().__await__()
 
@@ -93,10 +99,12 @@ class RunHandle:
         state, _ = await self._ended(timeout)
         return state
 
-    async def result(self, timeout: float | None = None) -> Any:
+    async def result(self, timeout: float | None = None) -> R_co:
+        """What the last step returned, in the type that its task is annotated with."""
         state, result = await self._ended(timeout)
         if state is RunState.SUCCESS:
-            return None if result is None else decode(self._encryption.decrypt(result))
+            value = None if result is None else decode(self._encryption.decrypt(result))
+            return cast("R_co", value if self._read is None else self._read(value))
         error = RunFailedError(await self._story(state), run_id=self.id, state=state)
         letter = await self.dead_letter()
         if letter is not None and letter.stack:
@@ -166,6 +174,31 @@ class RunHandle:
             f"run {self.id} ended as {state}: step {letter.step!r} failed after {attempts} "
             f"with {letter.error_type}: {letter.message} ({letter.explanation}); dead letter {letter.id}"
         )
+
+
+class SyncRunHandle(Facade, Generic[R_co]):
+    """A run, for programs without an event loop: the methods of `RunHandle`, which wait."""
+
+    def __init__(self, handle: RunHandle[R_co], loop: BackgroundLoop) -> None:
+        super().__init__(handle, loop)
+        self._handle = handle
+        self.id = handle.id
+        self.org = handle.org
+        self.existed = handle.existed
+
+    def __repr__(self) -> str:
+        return f"<SyncRunHandle {self.id}>"
+
+    def result(self, timeout: float | None = None) -> R_co:
+        """What the last step returned, in the type that its task is annotated with."""
+        return self._loop.wait_for(self._handle.result(timeout))
+
+    get = waiting(RunHandle.get)
+    state = waiting(RunHandle.state)
+    wait = waiting(RunHandle.wait)
+    cancel = waiting(RunHandle.cancel)
+    history = waiting(RunHandle.history)
+    dead_letter = waiting(RunHandle.dead_letter)
 
 
 def _finished(run: Run) -> RunFinished:

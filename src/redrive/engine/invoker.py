@@ -14,7 +14,7 @@ from redrive.callables import bounded
 from redrive.engine.context import Context
 from redrive.engine.event_bus import EventBus
 from redrive.engine.process import run_in_process
-from redrive.engine.task import Task, TaskIsolation
+from redrive.engine.task import AnyTask, TaskIsolation
 from redrive.engine.work import Work
 from redrive.errors import AttemptTimeoutError
 from redrive.model.event import ThreadAbandoned
@@ -102,7 +102,7 @@ class Invoker:
         if self._threads is not None:
             self._threads.close()
 
-    async def invoke(self, task: Task, work: Work, context: Context) -> Any:
+    async def invoke(self, task: AnyTask, work: Work, context: Context) -> Any:
         if task.isolation is TaskIsolation.PROCESS:
             work.begun = True
             return await run_in_process(task, work, context)

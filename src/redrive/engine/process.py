@@ -30,7 +30,7 @@ from redrive.engine.context import Context
 from redrive.engine.definition import StepDefinition
 from redrive.engine.evidence import Evidence, evidence_of
 from redrive.engine.payload import from_json, to_json
-from redrive.engine.task import Task
+from redrive.engine.task import AnyTask, Task
 from redrive.errors import DeferredError, InvalidValueError, ProcessDiedError, RedriveError
 from redrive.model.claim import Claim
 from redrive.policy.codec import JsonLimits, decode, encode
@@ -65,7 +65,7 @@ class RemoteDeferredError(RemoteError, DeferredError):
         self.retry_after = retry_after
 
 
-async def run_in_process(task: Task, work: Work, context: Context) -> Any:
+async def run_in_process(task: AnyTask, work: Work, context: Context) -> Any:
     """The result of the function, as JSON gives it back."""
     child = _Child.started(task, context.step)
     try:
@@ -80,7 +80,7 @@ async def run_in_process(task: Task, work: Work, context: Context) -> Any:
     return _result(*answer)
 
 
-def importable(task: Task) -> tuple[str, str]:
+def importable(task: AnyTask) -> tuple[str, str]:
     """The module and the name under which another process finds the task, or InvalidValueError."""
     module = getattr(task.function, "__module__", None)
     known = vars(sys.modules[module]) if module in sys.modules else {}
@@ -110,7 +110,7 @@ class _Child:
         self.is_ready = False
 
     @classmethod
-    def started(cls, task: Task, step: str) -> _Child:
+    def started(cls, task: AnyTask, step: str) -> _Child:
         place = importable(task)
         ours, theirs = socketpair()
         ours.setblocking(False)
@@ -263,7 +263,7 @@ class _Line:
 def _main(connection: socket, module: str, name: str, task_name: str, step: str) -> None:
     _settle_in(connection)
     line = _Line(connection)
-    task: Task | None = None
+    task: AnyTask | None = None
     try:
         task = _found(module, name, task_name)
         line.send(_READY, "null")
@@ -301,12 +301,12 @@ def _die_with_parent() -> None:
         os._exit(1)
 
 
-def _found(module: str, name: str, task_name: str) -> Task:
+def _found(module: str, name: str, task_name: str) -> AnyTask:
     task = getattr(import_module(module), name, None)
     return task if isinstance(task, Task) else _refuse(task_name)
 
 
-def _executed(task: Task, line: _Line) -> Any:
+def _executed(task: AnyTask, line: _Line) -> Any:
     claimed, defined, results, seconds = line.receive()
     claim = Claim.from_row(claimed)
     step = replace(StepDefinition.from_json(defined), timeout=seconds)
@@ -320,7 +320,7 @@ async def _awaited(result: Awaitable[Any]) -> Any:
     return await result
 
 
-def _failure(error: BaseException, task: Task | None, step: str) -> str:
+def _failure(error: BaseException, task: AnyTask | None, step: str) -> str:
     evidence = evidence_of(
         error,
         classifier=None if task is None else task.classifier,

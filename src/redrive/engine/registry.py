@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from redrive.engine.definition import Definition, StepDefinition
-from redrive.engine.task import DEFAULT_QUEUE, Task, checked_name
+from redrive.engine.payload import Read
+from redrive.engine.task import DEFAULT_QUEUE, AnyTask, Task, checked_name
 from redrive.errors import InvalidValueError, NotFoundError
 from redrive.words.suggestion import suggest
 
 
 class Registry:
     def __init__(self) -> None:
-        self.tasks: dict[str, Task] = {}
+        self.tasks: dict[str, AnyTask] = {}
         self.workflows: dict[str, Definition] = {}
         self.queues: set[str] = {DEFAULT_QUEUE}
 
-    def add_task(self, task: Task) -> None:
+    def add_task(self, task: AnyTask) -> None:
         """A task is also a workflow of one step, under the same name."""
         self._refuse_second("task", task.name, self.tasks)
         definition = Definition(task.name, (task.step(),))
@@ -25,7 +26,7 @@ class Registry:
         self.workflows[task.name] = definition
         self.queues.add(task.queue)
 
-    def add_workflow(self, name: str, steps: Sequence[Task | StepDefinition]) -> Definition:
+    def add_workflow(self, name: str, steps: Sequence[AnyTask | StepDefinition]) -> Definition:
         checked_name("the name of a workflow", name)
         self._refuse_second("workflow", name, self.workflows)
         defined = [_step_of(name, step) for step in steps]
@@ -37,6 +38,11 @@ class Registry:
             raise NotFoundError(f"there is no workflow or task {name!r}; {suggest(name, self.workflows)}")
         return self.workflows[name]
 
+    def result_reader(self, workflow: str) -> Read | None:
+        """What reads a result in the type that the last task returns; None if nothing is known of it."""
+        last = self.tasks.get(self.workflow(workflow).steps[-1].task)
+        return None if last is None else last.signature.result
+
     def queue(self, name: str) -> str:
         checked_name("queue", name)
         if name not in self.queues:
@@ -47,7 +53,7 @@ class Registry:
         return name
 
     @staticmethod
-    def _refuse_second(what: str, name: str, known: dict[str, Task] | dict[str, Definition]) -> None:
+    def _refuse_second(what: str, name: str, known: dict[str, AnyTask] | dict[str, Definition]) -> None:
         if name in known:
             raise InvalidValueError(f"there is a {what} {name!r} already; give this one another name")
 

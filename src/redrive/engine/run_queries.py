@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from redrive.engine.definition import Definition, Definitions
 from redrive.engine.handle import RunHandle
@@ -44,7 +44,7 @@ class RunQueries:
         store: Store,
         definitions: Definitions,
         showing: RedactedView,
-        handle: Callable[[str, str], RunHandle],
+        handle: Callable[[str, str], RunHandle[Any]],
         caller: Caller,
     ) -> None:
         self._store = store

@@ -34,7 +34,7 @@ from typing import (
 )
 
 from redrive.callables import innermost
-from redrive.engine.payload import is_resolved, is_untyped, reader
+from redrive.engine.payload import Read, is_resolved, is_untyped, reader
 from redrive.errors import InvalidValueError, PayloadError
 from redrive.policy.codec import JsonValue
 from redrive.words.suggestion import suggest
@@ -58,6 +58,8 @@ class Signature:
     unresolved: tuple[str, ...]
     arguments: _Plan
     check: Callable[[JsonValue], None]
+    called_with: inspect.Signature
+    result: Read | None
 
     @classmethod
     def of(cls, function: Callable[..., Any], context_type: type, name: str | None = None) -> Signature:
@@ -71,19 +73,30 @@ class Signature:
             _unresolved(parameters),
             _positioned(_plan(named, parameters, task), parameters),
             _checker(named),
+            inspect.Signature([each.parameter for each in _from("payload", parameters)]),
+            _result_reader(function, task),
         )
+
+    def payload(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+        """The payload for these arguments of the function: the one argument itself, or several by name."""
+        try:
+            given = self.called_with.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise TypeError(f"{self.name}: {error}") from None
+        if len(self.called_with.parameters) > 1:
+            return given
+        return next(iter(given.values()), None)
 
 
 class _Parameter(NamedTuple):
     name: str
     source: _Source
     annotation: Any
-    default: Any
-    is_positional: bool
+    parameter: Parameter
 
     @property
     def is_required(self) -> bool:
-        return self.default is Parameter.empty
+        return self.parameter.default is Parameter.empty
 
 
 def _from(source: _Source, parameters: list[_Parameter]) -> list[_Parameter]:
@@ -154,8 +167,7 @@ def _parameter(parameter: Parameter, names: dict[str, Any], context_type: type, 
         raise InvalidValueError(f"task {task!r} has the parameter {parameter}; name every parameter instead")
     annotation = _resolved(parameter.annotation, names)
     source = _source(parameter.name, annotation, context_type)
-    is_positional = parameter.kind is Parameter.POSITIONAL_ONLY
-    return _Parameter(parameter.name, source, annotation, parameter.default, is_positional)
+    return _Parameter(parameter.name, source, annotation, parameter)
 
 
 def _source(name: str, annotation: Any, context_type: type) -> _Source:
@@ -193,6 +205,15 @@ def _payload_reader(owner: str, parameters: list[_Parameter]) -> _Named:
     if len(parameters) == 1:
         return _whole(owner, parameters[0])
     return _by_name(owner, parameters)
+
+
+def _result_reader(function: Any, task: str) -> Read | None:
+    """What reads a stored result in the type that the function is annotated to return; None: as JSON."""
+    annotation = _resolved(_inspected(function, task).return_annotation, _globals_of(function))
+    try:
+        return reader(annotation, name=f"result of {task!r}")
+    except InvalidValueError:
+        return None
 
 
 def _whole(owner: str, parameter: _Parameter) -> _Named:
@@ -271,7 +292,11 @@ def _plan(named: _Named, parameters: list[_Parameter], task: str) -> _Plan:
 
 def _positioned(plan: _Plan, parameters: list[_Parameter]) -> _Plan:
     """The same plan for a function with positional-only parameters."""
-    positions = [(each.name, each.default) for each in parameters if each.is_positional]
+    positions = [
+        (each.name, each.parameter.default)
+        for each in parameters
+        if each.parameter.kind is Parameter.POSITIONAL_ONLY
+    ]
     if not positions:
         return plan
 

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    NoReturn,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 from redrive.engine.context import Context
 from redrive.engine.definition import StepDefinition
@@ -24,10 +38,21 @@ from redrive.policy.presets import STEP
 from redrive.policy.retry import Ending, RetryPolicy
 from redrive.words.suggestion import suggest
 
+if TYPE_CHECKING:
+    from redrive.engine.enqueue import StartOptions
+    from redrive.engine.handle import RunHandle, SyncRunHandle
+
+P = ParamSpec("P")
+A = TypeVar("A")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+A_contra = TypeVar("A_contra", contravariant=True)
+F_co = TypeVar("F_co", bound=Callable[..., Any], covariant=True)
+
 DEFAULT_QUEUE = "default"
 DEFAULT_TIMEOUT = 300.0
 MAX_NAME_LENGTH = 100
-STARTS_ELSEWHERE = frozenset({"apply_async", "defer", "delay", "enqueue", "perform_async", "send", "start"})
+STARTS_ELSEWHERE = frozenset({"apply_async", "defer", "delay", "enqueue", "perform_async", "send"})
 OTHER_WORDS = {"max_retries": "max_attempts", "retries": "max_attempts", "countdown": "delay", "eta": "at"}
 """What options are called elsewhere."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/ -]*")
@@ -78,8 +103,62 @@ class TaskOptions(TypedDict, total=False):
     source: Callable[[Any], Any] | None
 
 
+class SyncTaskStarter(Protocol):
+    """`app.sync`, as tasks use it."""
+
+    def start(
+        self, work: str, payload: object, *, connection: object = None, **options: Unpack[StartOptions]
+    ) -> SyncRunHandle[Any]: ...
+
+
+class TaskStarter(Protocol):
+    """The application, as its tasks use it."""
+
+    async def start(
+        self, work: str, payload: object, *, connection: object = None, **options: Unpack[StartOptions]
+    ) -> RunHandle[Any]: ...
+
+    @property
+    def sync(self) -> SyncTaskStarter: ...
+
+
+class TakesOne(Protocol[A_contra, R_co]):
+    """A task that can be started with one argument."""
+
+    def start(self, payload: A_contra, /) -> Coroutine[Any, Any, RunHandle[R_co]]: ...
+
+
+class TakesNothing(Protocol[R_co]):
+    """A task that can be started without arguments."""
+
+    def start(self) -> Coroutine[Any, Any, RunHandle[R_co]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStart(Generic[P, R_co]):
+    """A task with the options of its next runs: `charge.options(key="order-7").start(7, item="tea")`."""
+
+    task: Task[P, R_co]
+    connection: object
+    options: StartOptions
+
+    async def start(self, *args: P.args, **kwargs: P.kwargs) -> RunHandle[R_co]:
+        """Start a run with these arguments."""
+        task = self.task
+        payload = task.signature.payload(args, kwargs)
+        return await task.app.start(task.name, payload, connection=self.connection, **self.options)
+
+    def start_sync(self, *args: P.args, **kwargs: P.kwargs) -> SyncRunHandle[R_co]:
+        """Start a run, from a program without an event loop."""
+        task = self.task
+        payload = task.signature.payload(args, kwargs)
+        return task.app.sync.start(task.name, payload, connection=self.connection, **self.options)
+
+
 @dataclass(frozen=True, slots=True, repr=False)
-class Task:
+class Task(Generic[P, R_co]):
+    """A registered function: `P` are the parameters that its payload fills, `R` is what it returns."""
+
     name: str
     function: Callable[..., Any]
     signature: Signature
@@ -95,15 +174,20 @@ class Task:
     redrive: RedriveChoice | None
     max_redrives: int | None
     source: Callable[[Any], Any] | None
+    app: TaskStarter = field(compare=False)
 
-    if not TYPE_CHECKING:
+    if not TYPE_CHECKING:  # type checkers know the function's own signature: see TaskFunction
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            """Just call the function, here and now."""
+            return self.function(*args, **kwargs)
 
         def __getattr__(self, name: str) -> NoReturn:
-            hint = f"; start a run of it: app.start({self.name}, payload)" if name in STARTS_ELSEWHERE else ""
+            hint = f"; start a run of it: {self.name}.start(...)" if name in STARTS_ELSEWHERE else ""
             raise AttributeError(f"a task has no attribute {name!r}{hint}")
 
     @classmethod
-    def of(cls, function: Callable[..., Any], options: Mapping[str, Any]) -> Task:
+    def of(cls, function: Callable[..., Any], options: Mapping[str, Any], app: TaskStarter) -> AnyTask:
         reject_unknown("a task has no option", options, TaskOptions.__optional_keys__)
         name = checked_name("the name of a task", options.get("name") or _name_of(function))
         signature = Signature.of(function, Context, name)
@@ -131,14 +215,23 @@ class Task:
             redrive=None if options.get("redrive") is None else check_choice(options["redrive"]),
             max_redrives=check_max_redrives(options.get("max_redrives")),
             source=_source(options.get("source")),
+            app=app,
         )
 
     def __repr__(self) -> str:
         return f"<Task {self.name!r}>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Just call the function, here and now."""
-        return self.function(*args, **kwargs)
+    async def start(self, *args: P.args, **kwargs: P.kwargs) -> RunHandle[R_co]:
+        """Start a run with these arguments: `await charge.start(7, item="tea")`."""
+        return await self.app.start(self.name, self.signature.payload(args, kwargs))
+
+    def start_sync(self, *args: P.args, **kwargs: P.kwargs) -> SyncRunHandle[R_co]:
+        """Start a run, from a program without an event loop."""
+        return self.app.sync.start(self.name, self.signature.payload(args, kwargs))
+
+    def options(self, *, connection: object = None, **options: Unpack[StartOptions]) -> TaskStart[P, R_co]:
+        """Options for a start: `await charge.options(key="order-7").start(7)`; see StartOptions."""
+        return TaskStart(self, connection, options)
 
     def step(
         self,
@@ -175,6 +268,71 @@ class Task:
         except Exception:  # noqa: BLE001 — those without a key share one; the task itself will tell
             key = "?"
         return {f"key:{org}|{self.name}|{key}": self.concurrency}
+
+
+AnyTask: TypeAlias = Task[..., Any]
+"""A task of any signature."""
+
+if TYPE_CHECKING:
+
+    class TaskFunction(Task[P, R_co], Generic[P, R_co, F_co]):
+        """A task as its decorator gives it back: it can be called like the function itself."""
+
+        @property
+        def __call__(self) -> F_co: ...
+
+else:
+    TaskFunction = Task
+
+
+class TaskDecorator:
+    """`@app.task` and `@app.task(timeout=30)`. A context is not part of what a run is started with: let it be
+    the first parameter, so that type checkers see that, too."""
+
+    def __init__(
+        self,
+        register: Callable[[Callable[..., Any], TaskOptions], AnyTask],
+        options: TaskOptions | None = None,
+    ) -> None:
+        self._register = register
+        self._options: TaskOptions = {} if options is None else options
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> TaskFunction[P, R, Callable[Concatenate[Context, P], Coroutine[Any, Any, R]]]: ...
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[Concatenate[Context, P], R], /
+    ) -> TaskFunction[P, R, Callable[Concatenate[Context, P], R]]: ...
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[[A, Context], Coroutine[Any, Any, R]], /
+    ) -> TaskFunction[[A], R, Callable[[A, Context], Coroutine[Any, Any, R]]]: ...
+
+    @overload
+    def __call__(
+        self, function: Callable[[A, Context], R], /
+    ) -> TaskFunction[[A], R, Callable[[A, Context], R]]: ...
+
+    @overload
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> TaskFunction[P, R, Callable[P, Coroutine[Any, Any, R]]]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> TaskFunction[P, R, Callable[P, R]]: ...
+
+    @overload
+    def __call__(self, **options: Unpack[TaskOptions]) -> TaskDecorator: ...
+
+    def __call__(  # type: ignore[misc]  # mypy: the options of the overload
+        self, function: Callable[..., Any] | None = None, /, **options: Any
+    ) -> Any:
+        merged = cast("TaskOptions", {**self._options, **options})
+        return TaskDecorator(self._register, merged) if function is None else self._register(function, merged)
 
 
 def _printable(key: str) -> str:

@@ -13,7 +13,7 @@ from redrive.engine.definition import Definition, Definitions, StepDefinition
 from redrive.engine.encryption import NO_ENCRYPTION, Encryption
 from redrive.engine.registry import Registry
 from redrive.engine.store_retrier import StoreRetrier
-from redrive.engine.task import Task
+from redrive.engine.task import AnyTask
 from redrive.model.breaker import Permit
 from redrive.model.claim import Claim, Isolation
 from redrive.model.event import StepRef
@@ -73,7 +73,11 @@ class Work:
     )
 
     def __init__(
-        self, claim: Claim, definition: Definition, task: Task | None, encryption: Encryption = NO_ENCRYPTION
+        self,
+        claim: Claim,
+        definition: Definition,
+        task: AnyTask | None,
+        encryption: Encryption = NO_ENCRYPTION,
     ) -> None:
         self.claim = claim
         self.encryption = encryption

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from redrive.engine.definition import Definition
 from redrive.engine.event_reporter import group_changed
 from redrive.engine.evidence import Evidence
-from redrive.engine.task import Task
+from redrive.engine.task import AnyTask
 from redrive.engine.work import Work
 from redrive.errors import InvalidValueError, QueueFullError, ReplayRefusedError, StoreUnavailableError
 from redrive.failures.parts import FailureParts
@@ -175,7 +175,7 @@ class FailedRuns:
         return row.replace(reason=attempt.reason, explanation=attempt.explanation)
 
 
-async def _source_exists(task: Task, payload: object) -> bool:
+async def _source_exists(task: AnyTask, payload: object) -> bool:
     """Ask the `source` of a task; a sync function on a thread, because it may wait for a disk or a server."""
     source = task.source
     if source is None:

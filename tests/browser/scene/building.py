@@ -6,6 +6,7 @@ from importlib import import_module
 from math import cos, pi
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from tests.browser.scene.goods import GOODS, Good
 from tests.browser.scene.machines import DEPLOYMENTS, Machines
@@ -106,7 +107,7 @@ class Building:
         wanted = RUNS_AN_HOUR * self._scale * busy * seconds / HOUR
         return max(0, round(self._random.gauss(wanted, wanted**0.5)))
 
-    async def _start(self, good: Good, delay: float = 0.0) -> RunHandle:
+    async def _start(self, good: Good, delay: float = 0.0) -> RunHandle[Any]:
         self._numbers[good.work] += 1
         number = self._numbers[good.work]
         payload = good.make(self._random, number)
